@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::nntp::wire::{End, find_end, unstuff};
+use netnews::nntp::wire::{BlockEnd, find_end, unstuff};
 use netnews::{Article, Known};
 
 /// Lines of an article, without their CRLF.
@@ -28,7 +28,7 @@ fuzz_target!(|wire: &[u8]| {
     assert_eq!(article.bytes(), text.len() as u64);
 
     let framed = [wire, b".\r\nQUIT\r\n"].concat();
-    assert_eq!(find_end(&framed, 0), End::Found { article_len: wire.len(), next: wire.len() + 3 });
+    assert_eq!(find_end(&framed, 0), BlockEnd::Found { article_len: wire.len(), next: wire.len() + 3 });
 
     let headers: Vec<_> = article.headers().collect();
     assert_eq!(

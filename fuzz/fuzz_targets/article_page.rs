@@ -6,7 +6,7 @@
 mod safe;
 
 use libfuzzer_sys::fuzz_target;
-use newspages::content::{self, Content, SHOWN_BYTES};
+use newspages::content::{self, ArticleContent, SHOWN_BYTES};
 use newspages::work::{StopFlag, allowance, limited};
 use newspages::{names, view};
 
@@ -17,7 +17,7 @@ fn bounded<T>(bytes: usize, render: impl FnOnce() -> T) -> T {
 
 fuzz_target!(|article: &[u8]| {
     let render = || {
-        let content = Content::of(article, SHOWN_BYTES);
+        let content = ArticleContent::of(article, SHOWN_BYTES);
         let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
         content::quoted(&content);
         (content, page)
@@ -25,11 +25,11 @@ fuzz_target!(|article: &[u8]| {
     let (content, page) = bounded(article.len(), render);
     safe::assert_safe(&page.into_string());
     for (at, file) in content.files.iter().enumerate() {
-        let (name, decoded) = bounded(article.len(), || Content::file(article, at + 1))
+        let (name, decoded) = bounded(article.len(), || ArticleContent::file(article, at + 1))
             .expect("every file that is shown can be had");
         assert_eq!(name, file.name);
         assert_eq!(names::safe(&name, "file"), name);
         assert!(decoded.octets.len() <= article.len());
     }
-    assert!(Content::file(article, content.files.len() + 1).is_none());
+    assert!(ArticleContent::file(article, content.files.len() + 1).is_none());
 });

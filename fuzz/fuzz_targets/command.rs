@@ -1,8 +1,8 @@
-//! Command lines (RFC 3977 section 9.2).
+//! NntpCommand lines (RFC 3977 section 9.2).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::nntp::command::{Command, Range, Select, Which, parse, verb};
+use netnews::nntp::command::{ArticleSelector, NntpCommand, NumberRange, RangeSelector, parse, verb};
 use netnews::nntp::{response, wire};
 
 fuzz_target!(|line: &[u8]| {
@@ -36,24 +36,24 @@ fuzz_target!(|line: &[u8]| {
             }
         }
         Ok(
-            Command::Article(Which::MessageId(id))
-            | Command::Over(Select::MessageId(id))
-            | Command::Ihave(id),
+            NntpCommand::Article(ArticleSelector::MessageId(id))
+            | NntpCommand::Over(RangeSelector::MessageId(id))
+            | NntpCommand::Ihave(id),
         ) => {
             assert!(id.as_bytes().len() <= 250);
         }
-        Ok(Command::Xover(Some(range))) => check(range),
-        Ok(Command::Over(Select::Range(range))) => check(range),
-        Ok(Command::ListGroup { range: Some(range), .. }) => check(range),
+        Ok(NntpCommand::Xover(Some(range))) => check(range),
+        Ok(NntpCommand::Over(RangeSelector::Range(range))) => check(range),
+        Ok(NntpCommand::ListGroup { range: Some(range), .. }) => check(range),
         Ok(_) => {}
     }
 });
 
-fn check(range: &Range) {
+fn check(range: &NumberRange) {
     let text = match range.high {
         None => format!("{}-", range.low),
         Some(high) => format!("{}-{high}", range.low),
     };
-    assert_eq!(Range::parse(text.as_bytes()).as_ref(), Some(range));
+    assert_eq!(NumberRange::parse(text.as_bytes()).as_ref(), Some(range));
     assert_eq!(range.is_empty(), !range.contains(range.low));
 }

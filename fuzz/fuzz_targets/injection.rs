@@ -5,12 +5,12 @@
 use libfuzzer_sys::fuzz_target;
 use netnews::article::HEADER_LINES_MAX;
 use netnews::control::cancel_lock::{ELEMENTS_MAX, elements, opens};
-use netnews::control::{self, cancel_lock::Scheme};
-use netnews::injection::{self, Rules, Stamp, moderation};
+use netnews::control::{self, cancel_lock::LockScheme};
+use netnews::injection::{self, InjectionRules, InjectionStamp, moderation};
 use netnews::{Article, Known};
 
 const NOW: i64 = 1_780_000_000;
-const RULES: Rules = Rules {
+const RULES: InjectionRules = InjectionRules {
     article_bytes_max: 1 << 15,
     age_secs_max: None,
     groups_max: 50,
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _any = control::parse(bytes);
     assert!(elements(bytes).count() <= ELEMENTS_MAX);
     assert!(elements(bytes).all(|element| !element.text.is_empty()));
-    let same = |_: Scheme, key: &[u8], out: &mut Vec<u8>| out.extend_from_slice(key);
+    let same = |_: LockScheme, key: &[u8], out: &mut Vec<u8>| out.extend_from_slice(key);
     assert_eq!(opens(bytes, bytes, same), elements(bytes).next().is_some());
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _any = moderation::address(text, "a.group");
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let mut info = Vec::new();
     injection::append_info("me.example", &[("posting-host", "192.0.2.1")], &mut info);
-    let stamp = Stamp {
+    let stamp = InjectionStamp {
         identity: "me.example",
         posted_from: "192.0.2.1",
         now: NOW,

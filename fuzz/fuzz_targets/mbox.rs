@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::mbox::{Splitter, Step, append_mail};
+use netnews::mbox::{MboxSplitter, MboxStep, append_mail};
 
 type Mails = Vec<(Option<i64>, Vec<u8>)>;
 
@@ -25,19 +25,19 @@ fuzz_target!(|file: &[u8]| {
 });
 
 fn read(file: &[u8], piece: usize) -> Mails {
-    let mut splitter = Splitter::new(1 << 20);
+    let mut splitter = MboxSplitter::new(1 << 20);
     let (mut start, mut end, mut mails) = (0, 0, Mails::new());
     loop {
         match splitter.step(&file[start..end], end == file.len()) {
-            Step::More => end = end.saturating_add(piece).min(file.len()),
-            Step::Mail(bytes, mail) => {
+            MboxStep::More => end = end.saturating_add(piece).min(file.len()),
+            MboxStep::Mail(bytes, mail) => {
                 let mut text = Vec::new();
                 mail.append_text(&mut text);
                 mails.push((mail.arrived, text));
                 start += bytes;
             }
-            Step::Skip(bytes) | Step::Damaged(bytes, _) => start += bytes,
-            Step::End => return mails,
+            MboxStep::Skip(bytes) | MboxStep::Damaged(bytes, _) => start += bytes,
+            MboxStep::End => return mails,
         }
     }
 }

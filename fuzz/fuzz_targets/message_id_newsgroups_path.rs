@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::path::{self, Diagnostic};
+use netnews::path::{self, PathDiagnostic};
 use netnews::{MessageId, Wildmat, newsgroups};
 
 fuzz_target!(|value: &[u8]| {
@@ -33,11 +33,11 @@ fuzz_target!(|value: &[u8]| {
         assert!(path::contains_identity(value, &hop.to_ascii_uppercase()));
     }
     for diagnostic in [
-        Diagnostic::None,
-        Diagnostic::Match,
-        Diagnostic::Seen(b"192.0.2.1"),
-        Diagnostic::Mismatch(b"peer.example"),
-        Diagnostic::Posted(b""),
+        PathDiagnostic::None,
+        PathDiagnostic::Match,
+        PathDiagnostic::Seen(b"192.0.2.1"),
+        PathDiagnostic::Mismatch(b"peer.example"),
+        PathDiagnostic::Posted(b""),
     ] {
         let mut longer = Vec::new();
         path::prefix(b"news.example", diagnostic, &mut longer);

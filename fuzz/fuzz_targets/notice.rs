@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::control::nocem::{LISTED_MAX, Notice};
+use netnews::control::nocem::{LISTED_MAX, NocemNotice};
 use netnews::openpgp::{Cleartext, may_be_cleartext};
 
 fuzz_target!(|body: &[u8]| {
@@ -17,7 +17,7 @@ fuzz_target!(|body: &[u8]| {
 });
 
 fn read(text: &[u8]) {
-    if let Ok(notice) = Notice::of(text) {
+    if let Ok(notice) = NocemNotice::of(text) {
         assert!((1..=LISTED_MAX).contains(&notice.listed.len()));
         for listed in &notice.listed {
             let id = listed.id.as_bytes();

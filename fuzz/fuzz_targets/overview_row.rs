@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use netnews::overview_row::{
-    Fields, append_fields, append_headers, append_headers_of_row, append_row, append_value, arrange, field,
-    further, index,
+    OverviewFields, append_fields, append_headers, append_headers_of_row, append_row, append_value, arrange,
+    field, further, index,
 };
 
 fn naive(value: &[u8]) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn naive(value: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     let mut values = data.splitn(6, |&b| b == b'|');
     let mut value = || values.next().unwrap_or_default();
-    let fields = Fields {
+    let fields = OverviewFields {
         subject: value(),
         from: value(),
         date: value(),

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use netnews::nntp::wire::unstuff;
-use nntp_io::reply::{Block, Chunk, FirstLine, Line, first_line, has_block};
+use nntp_io::reply::{BlockChunk, BlockCursor, BlockLine, FirstLine, first_line, has_block};
 
 const LINE_BYTES_MAX: usize = 1024;
 
@@ -13,32 +13,32 @@ const LINE_BYTES_MAX: usize = 1024;
 /// format, and where the last whole one ends.
 fn answers(stream: &[u8], piece: usize) -> (Vec<(u16, Vec<u8>)>, usize) {
     let (mut found, mut at, mut whole, mut arrived) = (Vec::new(), 0, 0, 0);
-    let mut block: Option<Block> = None;
+    let mut block: Option<BlockCursor> = None;
     loop {
         let unread = &stream[at..arrived];
         let more = match &mut block {
             Some(open) => match open.chunk(unread) {
-                Chunk::Bytes(len) => {
+                BlockChunk::Bytes(len) => {
                     assert!(len > 0 && len <= unread.len());
                     let (_, text): &mut (u16, Vec<u8>) = found.last_mut().unwrap();
                     text.extend_from_slice(&unread[..len]);
                     at += len;
                     false
                 }
-                Chunk::End(len) => {
+                BlockChunk::End(len) => {
                     at += len;
                     whole = at;
                     block = None;
                     false
                 }
-                Chunk::More => true,
+                BlockChunk::More => true,
             },
             None => match first_line(unread, LINE_BYTES_MAX) {
                 FirstLine::Line { code, line, next } => {
                     assert!((100..600).contains(&code) && line.len() < next);
                     found.push((code, Vec::new()));
                     at += next;
-                    block = has_block(code, false).then(Block::default);
+                    block = has_block(code, false).then(BlockCursor::default);
                     if block.is_none() {
                         whole = at;
                     }
@@ -62,18 +62,18 @@ fn answers(stream: &[u8], piece: usize) -> (Vec<(u16, Vec<u8>)>, usize) {
 
 /// A block taken line by line, without dot-stuffing; `None` if it has no end or a line is too long.
 fn lines(wire: &[u8], piece: usize) -> Option<Vec<u8>> {
-    let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
+    let (mut block, mut out, mut at, mut arrived) = (BlockCursor::default(), Vec::new(), 0, 0);
     loop {
         match block.line(&wire[at..arrived], LINE_BYTES_MAX) {
-            Line::Line { start, end, next } => {
+            BlockLine::Line { start, end, next } => {
                 out.extend_from_slice(&wire[at + start..at + end]);
                 out.extend_from_slice(b"\r\n");
                 at += next;
             }
-            Line::End(_) => return Some(out),
-            Line::TooLong => return None,
-            Line::More if arrived == wire.len() => return None,
-            Line::More => arrived = wire.len().min(arrived + piece),
+            BlockLine::End(_) => return Some(out),
+            BlockLine::TooLong => return None,
+            BlockLine::More if arrived == wire.len() => return None,
+            BlockLine::More => arrived = wire.len().min(arrived + piece),
         }
     }
 }

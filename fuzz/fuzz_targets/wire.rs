@@ -2,15 +2,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::nntp::wire::{End, NextLine, dot_stuff, find_end, next_line_within, unstuff};
+use netnews::nntp::wire::{BlockEnd, NextLine, dot_stuff, find_end, next_line_within, unstuff};
 
 const LINE_BYTES_MAX: usize = 20;
 
-fn resumed(buf: &[u8], step: usize) -> End {
+fn resumed(buf: &[u8], step: usize) -> BlockEnd {
     let (mut have, mut from) = (0, 0);
     loop {
         match find_end(&buf[..have], from) {
-            End::More { resume_from } if have < buf.len() => {
+            BlockEnd::More { resume_from } if have < buf.len() => {
                 assert!(resume_from >= from && resume_from <= have);
                 from = resume_from;
                 have = buf.len().min(have + step);
@@ -36,18 +36,18 @@ fuzz_target!(|data: &[u8]| {
     let expected = naive_end(buf);
     for end in [find_end(buf, 0), resumed(buf, step)] {
         match end {
-            End::Found { article_len, next } => {
+            BlockEnd::Found { article_len, next } => {
                 assert_eq!(Some(article_len), expected);
                 assert_eq!(&buf[article_len..next], b".\r\n");
             }
-            End::More { .. } => assert_eq!(expected, None),
+            BlockEnd::More { .. } => assert_eq!(expected, None),
         }
     }
 
     let mut wire = Vec::new();
     dot_stuff(buf, &mut wire);
     let framed = [&wire[..], b".\r\n", buf].concat();
-    assert_eq!(find_end(&framed, 0), End::Found { article_len: wire.len(), next: wire.len() + 3 });
+    assert_eq!(find_end(&framed, 0), BlockEnd::Found { article_len: wire.len(), next: wire.len() + 3 });
     let (mut text, mut again, mut same) = (Vec::new(), Vec::new(), Vec::new());
     unstuff(&wire, &mut text);
     dot_stuff(&text, &mut again);

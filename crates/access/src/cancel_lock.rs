@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use netnews::control::cancel_lock::{self, Scheme};
+use netnews::control::cancel_lock::{self, LockScheme};
 use ring::{digest, hmac};
 
 /// Returns true if one of the keys opens one of the locks, given as values of Cancel-Key and Cancel-Lock.
@@ -14,11 +14,11 @@ pub fn opens(locks: &[u8], keys: &[u8]) -> bool {
     cancel_lock::opens(locks, keys, append_hash)
 }
 
-fn append_hash(scheme: Scheme, bytes: &[u8], out: &mut Vec<u8>) {
+fn append_hash(scheme: LockScheme, bytes: &[u8], out: &mut Vec<u8>) {
     let algorithm = match scheme {
-        Scheme::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        Scheme::Sha256 => &digest::SHA256,
-        Scheme::Sha512 => &digest::SHA512,
+        LockScheme::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        LockScheme::Sha256 => &digest::SHA256,
+        LockScheme::Sha512 => &digest::SHA512,
     };
     let text = BASE64_STANDARD.encode(digest::digest(algorithm, bytes));
     out.extend_from_slice(text.as_bytes());
@@ -35,13 +35,13 @@ pub fn key(secret: &hmac::Key, user: &str, message_id: &str) -> String {
 /// Returns the element of Cancel-Lock that `key` opens.
 pub fn lock_element(key: &str) -> String {
     let mut lock = Vec::new();
-    append_hash(Scheme::Sha256, key.as_bytes(), &mut lock);
-    format!("{}:{}", Scheme::Sha256.name(), String::from_utf8_lossy(&lock))
+    append_hash(LockScheme::Sha256, key.as_bytes(), &mut lock);
+    format!("{}:{}", LockScheme::Sha256.name(), String::from_utf8_lossy(&lock))
 }
 
 /// Returns the element of Cancel-Key that shows `key`.
 pub fn key_element(key: &str) -> String {
-    format!("{}:{key}", Scheme::Sha256.name())
+    format!("{}:{key}", LockScheme::Sha256.name())
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
             assert!(!opens(LOCKS, key.as_bytes()), "{key}");
         }
         let mut long = Vec::new();
-        append_hash(Scheme::Sha512, b"key", &mut long);
+        append_hash(LockScheme::Sha512, b"key", &mut long);
         assert!(opens(&[b"sha512:", &long[..]].concat(), b"sha512:key"));
     }
 }

@@ -7,9 +7,9 @@
 //! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 use super::User;
-use super::lockout::{Locked, Lockout};
-use super::programs::Program;
-use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
+use super::lockout::{ActiveLockout, LockoutTable};
+use super::programs::AuthProgram;
+use super::users::{ScramKeys, UserStore, UserTable, decoy_check, prepared, prepared_password, random};
 use arc_swap::ArcSwap;
 use lock_order::OrderedRw;
 use site_base::counters::add;
@@ -26,7 +26,7 @@ use tracing::{debug, error, info, warn};
 
 /// A client's connection, as needed for checks and for the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Caller {
+pub struct ClientEndpoint {
     pub address: IpAddr,
     pub port: u16,
     /// The local address of the connection.
@@ -35,7 +35,7 @@ pub struct Caller {
 
 /// The reason why a client is not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
+pub enum LoginDenial {
     /// The user does not exist, or the password is wrong.
     Wrong,
     /// Locked out for this time.
@@ -45,7 +45,7 @@ pub enum Denial {
 }
 
 /// Result of checking a name and password against the users file.
-enum Verdict {
+enum PasswordVerdict {
     Right(User),
     Wrong,
     /// The users file has no password for this name.
@@ -65,25 +65,25 @@ pub struct LoginCounters {
 
 /// Checks credentials.
 #[derive(Debug)]
-pub struct Gate {
+pub struct LoginGate {
     pub logins: LoginCounters,
-    store: Arc<Store>,
-    programs: ArcSwap<Vec<Program>>,
+    store: Arc<UserStore>,
+    programs: ArcSwap<Vec<AuthProgram>>,
     checks: ArcSwap<Semaphore>,
-    lockout: OrderedRw<Lockout, { rank::LOCKOUTS }>,
+    lockout: OrderedRw<LockoutTable, { rank::LOCKOUTS }>,
     /// Secret from which salts for unknown users are made while there is no users file.
     decoy: [u8; 16],
 }
 
-impl Gate {
+impl LoginGate {
     pub fn new(config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {
             logins: LoginCounters::default(),
-            store: Arc::new(Store::open(config.site.data.clone())),
+            store: Arc::new(UserStore::open(config.site.data.clone())),
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
-            lockout: OrderedRw::new(Lockout::new(auth)),
+            lockout: OrderedRw::new(LockoutTable::new(auth)),
             // Without random numbers TLS would not start either; predictable salts then only reveal that a
             // user has no credentials here.
             decoy: random().unwrap_or_default(),
@@ -140,14 +140,14 @@ impl Gate {
     /// Logs a client in by name and password, as received.
     pub async fn password(
         &self,
-        caller: &Caller,
+        caller: &ClientEndpoint,
         name: &[u8],
         password: &[u8],
         how: &'static str,
-    ) -> Result<Arc<User>, Denial> {
+    ) -> Result<Arc<User>, LoginDenial> {
         self.open_to(caller, name)?;
         let verdict = {
-            let permit = self.checks.load_full().acquire_owned().await.map_err(|_| Denial::Trouble)?;
+            let permit = self.checks.load_full().acquire_owned().await.map_err(|_| LoginDenial::Trouble)?;
             // Others may have failed while this one waited for a permit.
             self.open_to(caller, name)?;
             let (store, asked) = (self.store.clone(), prepared(name));
@@ -158,22 +158,22 @@ impl Gate {
             };
             spawn_blocking(check).await.map_err(|error| {
                 error!(%error, "checking a password failed");
-                Denial::Trouble
+                LoginDenial::Trouble
             })?
         };
         match verdict {
-            Verdict::Right(user) => Ok(self.welcome(caller, user, how)),
-            Verdict::Wrong => Err(self.deny(caller, name, how)),
+            PasswordVerdict::Right(user) => Ok(self.welcome(caller, user, how)),
+            PasswordVerdict::Wrong => Err(self.deny(caller, name, how)),
             // A program might accept the client under a name that is in the users file, which is unreadable.
-            Verdict::NotHere if self.store.is_unknown() => Err(Denial::Trouble),
-            Verdict::NotHere => match self.ask_programs(caller, name, password).await {
+            PasswordVerdict::NotHere if self.store.is_unknown() => Err(LoginDenial::Trouble),
+            PasswordVerdict::NotHere => match self.ask_programs(caller, name, password).await {
                 Some(user) => Ok(self.welcome(caller, user, how)),
                 None => Err(self.deny(caller, name, how)),
             },
         }
     }
 
-    async fn ask_programs(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<User> {
+    async fn ask_programs(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Option<User> {
         for program in self.programs.load_full().iter() {
             if let Some(accepted) = program.accepts(caller, name, password).await {
                 return prepared(&accepted).map(|name| self.known_as(name));
@@ -191,11 +191,11 @@ impl Gate {
     }
 
     /// Returns the SCRAM keys of a user, or decoy keys for an unknown one.
-    pub async fn keys(&self, caller: &Caller, name: &str) -> Result<ScramKeys, Denial> {
+    pub async fn keys(&self, caller: &ClientEndpoint, name: &str) -> Result<ScramKeys, LoginDenial> {
         self.open_to(caller, name.as_bytes())?;
         self.refresh().await;
         if self.store.is_unknown() {
-            return Err(Denial::Trouble);
+            return Err(LoginDenial::Trouble);
         }
         let table = self.store.recent();
         let credentials = table.as_ref().and_then(|table| table.get(name)?.credentials.as_ref());
@@ -204,7 +204,12 @@ impl Gate {
     }
 
     /// Logs in a client that has proven to be `name` by itself.
-    pub fn proven(&self, caller: &Caller, name: String, how: &'static str) -> Result<Arc<User>, Denial> {
+    pub fn proven(
+        &self,
+        caller: &ClientEndpoint,
+        name: String,
+        how: &'static str,
+    ) -> Result<Arc<User>, LoginDenial> {
         // A proof counts for nothing while the client is locked out; otherwise it could go on guessing.
         self.open_to(caller, name.as_bytes())?;
         Ok(self.welcome(caller, self.known_as(name), how))
@@ -214,10 +219,10 @@ impl Gate {
     /// that is in the users file, else as the first.
     pub async fn certificate(
         &self,
-        caller: &Caller,
+        caller: &ClientEndpoint,
         names: &[&str],
         wanted: Option<String>,
-    ) -> Result<Arc<User>, Denial> {
+    ) -> Result<Arc<User>, LoginDenial> {
         const HOW: &str = "EXTERNAL";
         self.refresh().await;
         let names: Vec<String> = names.iter().filter_map(|name| prepared(name.as_bytes())).collect();
@@ -234,7 +239,7 @@ impl Gate {
     }
 
     /// Counts and logs a failure.
-    pub fn deny(&self, caller: &Caller, name: &[u8], how: &'static str) -> Denial {
+    pub fn deny(&self, caller: &ClientEndpoint, name: &[u8], how: &'static str) -> LoginDenial {
         let counted = self.lockout.read().failed(caller.address, name, Instant::now());
         add(&self.logins.failed, 1);
         add(&self.logins.lock_outs, usize::from(!counted.locked.is_zero()));
@@ -246,20 +251,20 @@ impl Gate {
             locked_out_secs = counted.locked.as_secs(),
             "authentication failed"
         );
-        Denial::Wrong
+        LoginDenial::Wrong
     }
 
-    fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
+    fn welcome(&self, caller: &ClientEndpoint, user: User, how: &'static str) -> Arc<User> {
         add(&self.logins.succeeded, 1);
         self.lockout.read().succeeded(caller.address, user.name.as_bytes(), Instant::now());
         info!(address = %caller.address, user = &*user.name, mechanism = how, "logged in");
         Arc::new(user)
     }
 
-    fn open_to(&self, caller: &Caller, name: &[u8]) -> Result<(), Denial> {
+    fn open_to(&self, caller: &ClientEndpoint, name: &[u8]) -> Result<(), LoginDenial> {
         match self.lockout.read().locked(caller.address, name, Instant::now()) {
             None => Ok(()),
-            Some(Locked { left, is_first }) => {
+            Some(ActiveLockout { left, is_first }) => {
                 add(&self.logins.refused, 1);
                 let user = &*String::from_utf8_lossy(name);
                 if is_first {
@@ -268,31 +273,31 @@ impl Gate {
                 } else {
                     debug!(address = %caller.address, user, "authentication refused: locked out");
                 }
-                Err(Denial::Locked(left))
+                Err(LoginDenial::Locked(left))
             }
         }
     }
 }
 
-fn programs(config: &Config) -> Vec<Program> {
-    config.authenticators.iter().map(Program::new).collect()
+fn programs(config: &Config) -> Vec<AuthProgram> {
+    config.authenticators.iter().map(AuthProgram::new).collect()
 }
 
 /// Checks a password against the users file; takes equally long whether or not the user exists.
-fn check(table: Option<&Table>, name: Option<&str>, password: Option<&[u8]>) -> Verdict {
+fn check(table: Option<&UserTable>, name: Option<&str>, password: Option<&[u8]>) -> PasswordVerdict {
     let record = table.zip(name).and_then(|(table, name)| table.get(name));
     match (record.and_then(|record| Some((&record.user, record.credentials.as_ref()?))), password) {
         (Some((user, credentials)), Some(password)) => {
             if credentials.argon2.verifies(password) {
-                Verdict::Right(user.clone())
+                PasswordVerdict::Right(user.clone())
             } else {
-                Verdict::Wrong
+                PasswordVerdict::Wrong
             }
         }
-        (Some(_), None) => Verdict::Wrong,
+        (Some(_), None) => PasswordVerdict::Wrong,
         (None, password) => {
             decoy_check(password.unwrap_or_default());
-            Verdict::NotHere
+            PasswordVerdict::NotHere
         }
     }
 }

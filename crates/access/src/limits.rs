@@ -6,7 +6,7 @@
 
 use super::connections::{Connections, too_many};
 use hashbrown::HashMap;
-use nntp_io::rate::{Bandwidth, Bucket};
+use nntp_io::rate::{Bandwidth, TokenBucket};
 use site_base::lock::Leaf;
 use site_config::Access;
 use std::fmt;
@@ -19,23 +19,23 @@ const POSTERS_MAX: usize = 20_000;
 
 /// The user or address for which something is counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum ClientKey {
     Address(IpAddr),
     User(Box<str>),
 }
 
 /// A subject under the `[[access]]` section of these conditions.
-type Key = (u64, Subject);
+type Key = (u64, ClientKey);
 
 /// All counts of a server.
 #[derive(Debug, Default)]
-pub struct Limits(Leaf<Counts>);
+pub struct AccessLimits(Leaf<AccessCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct AccessCounts {
     connections: Connections<Key>,
     bandwidths: HashMap<Key, Weak<Bandwidth>>,
-    posts: HashMap<Key, Bucket>,
+    posts: HashMap<Key, TokenBucket>,
 }
 
 /// A client under a section: the section's limits and the address or user that they count for.
@@ -48,11 +48,11 @@ pub struct LimitSubject<'a> {
 
 impl LimitSubject<'_> {
     fn by_address(&self) -> Key {
-        (self.access.identity(), Subject::Address(self.address))
+        (self.access.identity(), ClientKey::Address(self.address))
     }
 
     fn by_user(&self) -> Option<Key> {
-        self.user.map(|user| (self.access.identity(), Subject::User(user.into())))
+        self.user.map(|user| (self.access.identity(), ClientKey::User(user.into())))
     }
 
     fn key(&self) -> Key {
@@ -83,7 +83,7 @@ impl fmt::Display for LimitReached {
 /// A connection's permit under a section.
 #[derive(Debug)]
 pub struct AccessPermit {
-    limits: Arc<Limits>,
+    limits: Arc<AccessLimits>,
     subject: Key,
     counted: Vec<Key>,
     bandwidth: Option<Arc<Bandwidth>>,
@@ -113,7 +113,7 @@ impl Drop for AccessPermit {
     }
 }
 
-impl Limits {
+impl AccessLimits {
     /// Returns a permit for a connection if the limits allow it; one that `stays` always gets it.
     pub fn enter(
         self: &Arc<Self>,
@@ -159,7 +159,7 @@ impl Limits {
             }
         }
         let hour = Duration::from_secs(3600);
-        let bucket = counts.posts.entry(key).or_insert_with(|| Bucket::new(max, hour, now));
+        let bucket = counts.posts.entry(key).or_insert_with(|| TokenBucket::new(max, hour, now));
         bucket.resize(max, now);
         bucket.ready(1, now)?;
         bucket.take(1);
@@ -167,7 +167,7 @@ impl Limits {
     }
 }
 
-fn forget_fullest(posts: &mut HashMap<Key, Bucket>, now: Instant) {
+fn forget_fullest(posts: &mut HashMap<Key, TokenBucket>, now: Instant) {
     let fullest = posts
         .iter_mut()
         .map(|(key, bucket)| (bucket.ready(1, now).unwrap_or_default(), key))
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn connections_count_until_they_end() {
-        let (access, limits) = (access(), Arc::new(Limits::default()));
+        let (access, limits) = (access(), Arc::new(AccessLimits::default()));
         let first = limits.enter(&subject(&access, 1, "fred"), false).unwrap();
         let second = limits.enter(&subject(&access, 2, "fred"), false).unwrap();
         assert_eq!(limits.enter(&subject(&access, 3, "fred"), false).unwrap_err(), LimitReached::User(2));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn posts_are_counted_by_user_and_come_back() {
-        let (access, limits) = (access(), Limits::default());
+        let (access, limits) = (access(), AccessLimits::default());
         let now = Instant::now();
         let fred = subject(&access, 1, "fred");
         assert_eq!((limits.post(&fred, now), limits.post(&fred, now)), (Ok(()), Ok(())));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_table_of_posters_is_bounded() {
-        let (access, limits) = (access(), Limits::default());
+        let (access, limits) = (access(), AccessLimits::default());
         let now = Instant::now();
         for n in 0..=POSTERS_MAX {
             assert_eq!(limits.post(&subject(&access, 1, &n.to_string()), now), Ok(()));

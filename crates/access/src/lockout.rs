@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// The address or user whose failures are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum LockoutSubject {
     Address(IpAddr),
     User(Box<[u8]>),
     /// A user at an address from which that user has logged in.
@@ -30,7 +30,7 @@ enum Subject {
 
 /// The failures of one subject.
 #[derive(Debug, Clone, Copy)]
-struct Record {
+struct FailureRecord {
     failures: u32,
     /// Time up to which failures have faded; while locked out they do not fade.
     faded: Instant,
@@ -44,7 +44,7 @@ struct Record {
     login: Instant,
 }
 
-impl Record {
+impl FailureRecord {
     fn new(now: Instant) -> Self {
         Self { failures: 0, faded: now, until: now, is_reported: false, last: now, login: now }
     }
@@ -62,8 +62,8 @@ impl Record {
 
 /// Table of failures by address and by user.
 #[derive(Debug)]
-pub(super) struct Lockout {
-    table: Leaf<HashMap<Subject, Record>>,
+pub(super) struct LockoutTable {
+    table: Leaf<HashMap<LockoutSubject, FailureRecord>>,
     per_address_max: u32,
     per_user_max: u32,
     first: Duration,
@@ -73,7 +73,7 @@ pub(super) struct Lockout {
 
 /// The result of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct FailureCount {
     /// Failures of the address that have not faded.
     pub failures: u32,
     /// Time for which the address or the user is locked out now; zero if not yet.
@@ -82,7 +82,7 @@ pub(super) struct Counted {
 
 /// A lock-out that refuses a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Locked {
+pub(super) struct ActiveLockout {
     /// Remaining time.
     pub left: Duration,
     /// No login has been refused by this lock-out before.
@@ -101,9 +101,9 @@ fn user(name: &[u8]) -> Box<[u8]> {
     name.get(..name.len().min(NAME_BYTES_MAX)).unwrap_or_default().into()
 }
 
-type Table = HashMap<Subject, Record>;
+type Table = HashMap<LockoutSubject, FailureRecord>;
 
-impl Lockout {
+impl LockoutTable {
     pub fn new(auth: &Auth) -> Self {
         Self {
             table: Leaf::default(),
@@ -122,34 +122,34 @@ impl Lockout {
     }
 
     /// Returns the lock-out that refuses a login as `name` from `address`, if any.
-    pub fn locked(&self, address: IpAddr, name: &[u8], now: Instant) -> Option<Locked> {
+    pub fn locked(&self, address: IpAddr, name: &[u8], now: Instant) -> Option<ActiveLockout> {
         let mut table = self.table.lock();
         let (own, others) = subjects(&table, counted(address), name, now);
         let deciding = own.map_or_else(|| others.to_vec(), |own| vec![own]);
-        let left = |table: &Table, subject: &Subject| {
+        let left = |table: &Table, subject: &LockoutSubject| {
             table.get(subject).map_or(Duration::ZERO, |record| record.until.saturating_duration_since(now))
         };
         let longest = deciding.into_iter().max_by_key(|subject| left(&table, subject))?;
         let left = Some(left(&table, &longest)).filter(|left| !left.is_zero())?;
         let is_reported = table.get_mut(&longest).map(|record| &mut record.is_reported)?;
-        Some(Locked { left, is_first: !std::mem::replace(is_reported, true) })
+        Some(ActiveLockout { left, is_first: !std::mem::replace(is_reported, true) })
     }
 
     /// Counts a failure.
-    pub fn failed(&self, address: IpAddr, name: &[u8], now: Instant) -> Counted {
+    pub fn failed(&self, address: IpAddr, name: &[u8], now: Instant) -> FailureCount {
         let mut table = self.table.lock();
         let (own, [by_address, by_name]) = subjects(&table, counted(address), name, now);
         let by_address = self.count(&mut table, by_address, self.per_address_max, now);
         let by_name = self.count(&mut table, by_name, self.per_user_max, now);
         let own = own.map(|own| self.count(&mut table, own, self.per_address_max, now));
-        let left = |record: Record| record.until.saturating_duration_since(now);
+        let left = |record: FailureRecord| record.until.saturating_duration_since(now);
         let locked = own.map_or_else(|| left(by_address).max(left(by_name)), left);
-        Counted { failures: by_address.failures, locked }
+        FailureCount { failures: by_address.failures, locked }
     }
 
-    fn count(&self, table: &mut Table, subject: Subject, free: u32, now: Instant) -> Record {
+    fn count(&self, table: &mut Table, subject: LockoutSubject, free: u32, now: Instant) -> FailureRecord {
         self.make_room(table, &subject);
-        let record = table.entry(subject).or_insert(Record::new(now));
+        let record = table.entry(subject).or_insert(FailureRecord::new(now));
         record.fade(free, self.longest, now);
         record.failures = record.failures.saturating_add(1);
         record.last = now;
@@ -164,14 +164,14 @@ impl Lockout {
     /// Records a successful login.
     pub fn succeeded(&self, address: IpAddr, name: &[u8], now: Instant) {
         let mut table = self.table.lock();
-        let known = Subject::Known(counted(address), user(name));
+        let known = LockoutSubject::Known(counted(address), user(name));
         self.make_room(&mut table, &known);
-        let record = table.entry(known).or_insert(Record::new(now));
+        let record = table.entry(known).or_insert(FailureRecord::new(now));
         (record.last, record.login) = (now, now);
     }
 
     /// Drops the entries that have been quiet longest if there is no room for `subject`.
-    fn make_room(&self, table: &mut Table, subject: &Subject) {
+    fn make_room(&self, table: &mut Table, subject: &LockoutSubject) {
         if table.len() < self.entries_max || table.contains_key(subject) {
             return;
         }
@@ -186,19 +186,24 @@ impl Lockout {
 
 /// Returns the user at this address, if known there, and the two subjects for which all failures count:
 /// address and name.
-fn subjects(table: &Table, address: IpAddr, name: &[u8], now: Instant) -> (Option<Subject>, [Subject; 2]) {
-    let known = Subject::Known(address, user(name));
+fn subjects(
+    table: &Table,
+    address: IpAddr,
+    name: &[u8],
+    now: Instant,
+) -> (Option<LockoutSubject>, [LockoutSubject; 2]) {
+    let known = LockoutSubject::Known(address, user(name));
     let is_known =
         table.get(&known).is_some_and(|known| now.saturating_duration_since(known.login) < KNOWN_TIME);
-    (is_known.then_some(known), [Subject::Address(address), Subject::User(user(name))])
+    (is_known.then_some(known), [LockoutSubject::Address(address), LockoutSubject::User(user(name))])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lockout() -> Lockout {
-        Lockout {
+    fn lockout() -> LockoutTable {
+        LockoutTable {
             table: Leaf::default(),
             per_address_max: 3,
             per_user_max: 5,
@@ -212,7 +217,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn secs_left(lockout: &Lockout, address: IpAddr, name: &[u8], now: Instant) -> Option<u64> {
+    fn secs_left(lockout: &LockoutTable, address: IpAddr, name: &[u8], now: Instant) -> Option<u64> {
         lockout.locked(address, name, now).map(|locked| locked.left.as_secs())
     }
 
@@ -230,7 +235,7 @@ mod tests {
         assert_eq!(lockout.failed(here, b"x", at_once).failures, 8);
         // Failures fade after a quiet time.
         let later = at_once + Duration::from_secs(40);
-        assert_eq!(lockout.failed(here, b"z", later), Counted { failures: 1, locked: Duration::ZERO });
+        assert_eq!(lockout.failed(here, b"z", later), FailureCount { failures: 1, locked: Duration::ZERO });
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! code 0. It is killed when its time is over, and only a limited number run at once. Called by `gate`.
 //! Source: INN's external-auth documentation.
 
-use super::Caller;
-use site_base::program::{Group, piped};
+use super::ClientEndpoint;
+use site_base::program::{ProcessGroup, piped};
 use site_config::Authenticator;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,13 +18,13 @@ const OUTPUT_BYTES_MAX: u64 = 4096;
 
 /// An `[[authenticator]]` section.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct AuthProgram {
     words: Vec<String>,
     time: Duration,
     places: Semaphore,
 }
 
-impl Program {
+impl AuthProgram {
     pub fn new(config: &Authenticator) -> Self {
         Self {
             words: config.program.clone(),
@@ -34,7 +34,7 @@ impl Program {
     }
 
     /// Returns the name under which the program accepts the client; `None` if it does not.
-    pub async fn accepts(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<Vec<u8>> {
+    pub async fn accepts(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Option<Vec<u8>> {
         let (program, arguments) = self.words.split_first()?;
         let forbidden = |text: &[u8]| text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
         if forbidden(name) || forbidden(password) {
@@ -43,7 +43,7 @@ impl Program {
         let _place = self.places.acquire().await.ok()?;
         let run = async {
             let mut child = piped(program, arguments).spawn()?;
-            let group = Group::of(child.id());
+            let group = ProcessGroup::of(child.id());
             let (mut said, mut complained) = (Vec::new(), Vec::new());
             let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let tell = async {
@@ -90,7 +90,7 @@ impl Program {
 }
 
 /// Returns the input of the program.
-fn question(caller: &Caller, name: &[u8], password: &[u8]) -> Vec<u8> {
+fn question(caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Vec<u8> {
     let address = caller.address;
     let mut text = format!("ClientHost: {address}\r\nClientIP: {address}\r\nClientPort: {}\r\n", caller.port)
         .into_bytes();
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn input_and_output_of_programs() {
-        let caller = Caller {
+        let caller = ClientEndpoint {
             address: "192.0.2.1".parse().unwrap(),
             port: 4711,
             local: Some("192.0.2.9:119".parse().unwrap()),

@@ -19,7 +19,7 @@ pub struct AccessContext<'a> {
 
 /// Something a client may be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum AccessRight {
     Read,
     Post,
     Newnews,
@@ -36,7 +36,7 @@ pub enum AuthHint {
     Encrypt,
 }
 
-impl Right {
+impl AccessRight {
     /// Returns true if a section grants this right.
     fn granted_by(self, access: &Access) -> bool {
         match self {
@@ -69,7 +69,13 @@ pub fn decides(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
 
 /// Returns the step by which `who` could obtain a right that it lacks. `login`: logging in is possible;
 /// `tls`: TLS can be started.
-pub fn auth_hint(config: &Config, who: &AccessContext<'_>, right: Right, login: bool, tls: bool) -> AuthHint {
+pub fn auth_hint(
+    config: &Config,
+    who: &AccessContext<'_>,
+    right: AccessRight,
+    login: bool,
+    tls: bool,
+) -> AuthHint {
     let login = login && who.user.is_none();
     if login && some_user_has(config, who, right, who.tls) {
         return AuthHint::Authenticate;
@@ -100,7 +106,7 @@ pub fn of_users<'a>(
 }
 
 /// Returns true if one of those sections grants the right.
-fn some_user_has(config: &Config, who: &AccessContext<'_>, right: Right, tls: bool) -> bool {
+fn some_user_has(config: &Config, who: &AccessContext<'_>, right: AccessRight, tls: bool) -> bool {
     of_users(config, who, tls).any(|(_, access)| right.granted_by(access))
 }
 
@@ -166,24 +172,27 @@ read = "open.*"
             tls: false,
         };
         let stranger = at("198.51.100.1", None);
-        assert_eq!(auth_hint(&config, &stranger, Right::Read, true, true), AuthHint::Authenticate);
-        assert_eq!(auth_hint(&config, &stranger, Right::Read, false, true), AuthHint::None);
+        assert_eq!(auth_hint(&config, &stranger, AccessRight::Read, true, true), AuthHint::Authenticate);
+        assert_eq!(auth_hint(&config, &stranger, AccessRight::Read, false, true), AuthHint::None);
         assert_eq!(
-            auth_hint(&config, &at("203.0.113.5", None), Right::Post, true, true),
+            auth_hint(&config, &at("203.0.113.5", None), AccessRight::Post, true, true),
             AuthHint::Authenticate
         );
-        assert_eq!(auth_hint(&config, &at("203.0.113.5", None), Right::Post, false, true), AuthHint::None);
         assert_eq!(
-            auth_hint(&config, &at("198.51.100.1", Some(&guest)), Right::Read, true, true),
+            auth_hint(&config, &at("203.0.113.5", None), AccessRight::Post, false, true),
+            AuthHint::None
+        );
+        assert_eq!(
+            auth_hint(&config, &at("198.51.100.1", Some(&guest)), AccessRight::Read, true, true),
             AuthHint::None
         );
         let fred = user("fred", &[]);
         assert_eq!(
-            auth_hint(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, true),
+            auth_hint(&config, &at("198.51.100.1", Some(&fred)), AccessRight::Post, true, true),
             AuthHint::Encrypt
         );
         assert_eq!(
-            auth_hint(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, false),
+            auth_hint(&config, &at("198.51.100.1", Some(&fred)), AccessRight::Post, true, false),
             AuthHint::None
         );
     }

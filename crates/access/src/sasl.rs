@@ -9,17 +9,17 @@ use super::scram;
 use super::users::{ScramKeys, prepared};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use site_config::Mechanism;
+use site_config::AuthMechanism;
 
 /// The mechanisms by their SASL names, in the order of CAPABILITIES.
-pub const NAMES: &[(&str, Mechanism)] = &[
-    ("SCRAM-SHA-256", Mechanism::ScramSha256),
-    ("EXTERNAL", Mechanism::External),
-    ("PLAIN", Mechanism::Plain),
+pub const NAMES: &[(&str, AuthMechanism)] = &[
+    ("SCRAM-SHA-256", AuthMechanism::ScramSha256),
+    ("EXTERNAL", AuthMechanism::External),
+    ("PLAIN", AuthMechanism::Plain),
 ];
 
 /// Returns the mechanism of that name, in any case.
-pub fn mechanism(name: &[u8]) -> Option<Mechanism> {
+pub fn mechanism(name: &[u8]) -> Option<AuthMechanism> {
     NAMES
         .iter()
         .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
@@ -42,7 +42,7 @@ pub fn encode(challenge: &[u8]) -> String {
 
 /// An exchange under way.
 #[derive(Debug)]
-pub enum Exchange {
+pub enum SaslExchange {
     /// Waits for the message of PLAIN.
     Plain,
     /// Waits for the identity of EXTERNAL.
@@ -56,14 +56,14 @@ pub enum Exchange {
 /// SCRAM before the client's proof.
 #[derive(Debug)]
 pub struct ScramFinal {
-    exchange: scram::Exchange,
+    exchange: scram::ScramServerExchange,
     /// The prepared name that the client would be logged in as.
     pub name: String,
 }
 
 /// The action to take after a response.
 #[derive(Debug)]
-pub enum Turn {
+pub enum SaslAction {
     /// Check this password; the name is as received.
     Password { name: Vec<u8>, password: Vec<u8> },
     /// Take the name from the client's certificate. The client asks to be this user, or leaves it to the
@@ -85,41 +85,41 @@ pub enum Turn {
 #[derive(Debug)]
 pub struct ScramFirst(scram::ClientFirst);
 
-impl Exchange {
+impl SaslExchange {
     /// Starts an exchange of `mechanism`; `None` for AUTHINFO USER, which has none.
-    pub fn start(mechanism: Mechanism) -> Option<Self> {
+    pub fn start(mechanism: AuthMechanism) -> Option<Self> {
         match mechanism {
-            Mechanism::User => None,
-            Mechanism::Plain => Some(Self::Plain),
-            Mechanism::External => Some(Self::External),
-            Mechanism::ScramSha256 => Some(Self::ScramFirst),
+            AuthMechanism::User => None,
+            AuthMechanism::Plain => Some(Self::Plain),
+            AuthMechanism::External => Some(Self::External),
+            AuthMechanism::ScramSha256 => Some(Self::ScramFirst),
         }
     }
 
-    /// Continues SCRAM with the keys that [`Turn::Keys`] asked for; returns the challenge too.
+    /// Continues SCRAM with the keys that [`SaslAction::Keys`] asked for; returns the challenge too.
     pub fn with_keys(name: String, first: ScramFirst, keys: ScramKeys, fresh_nonce: &str) -> (Self, String) {
-        let exchange = scram::Exchange::begin(first.0, keys, fresh_nonce);
+        let exchange = scram::ScramServerExchange::begin(first.0, keys, fresh_nonce);
         let challenge = exchange.challenge().to_owned();
         (Self::ScramFinal(Box::new(ScramFinal { exchange, name })), challenge)
     }
 
     /// Processes a decoded response.
-    pub fn respond(self, response: &[u8]) -> Turn {
+    pub fn respond(self, response: &[u8]) -> SaslAction {
         match self {
             Self::Plain => plain(response),
-            Self::External if response.is_empty() => Turn::Certificate { wanted: None },
+            Self::External if response.is_empty() => SaslAction::Certificate { wanted: None },
             Self::External => match prepared(response) {
-                Some(wanted) => Turn::Certificate { wanted: Some(wanted) },
-                None => Turn::Refused,
+                Some(wanted) => SaslAction::Certificate { wanted: Some(wanted) },
+                None => SaslAction::Refused,
             },
             Self::ScramFirst => match scram::ClientFirst::parse(response) {
                 Ok(first) => scram_first(first),
-                Err(_) => Turn::Malformed,
+                Err(_) => SaslAction::Malformed,
             },
             Self::ScramFinal(last) => match last.exchange.finish(response) {
-                Ok(data) => Turn::Proven { name: last.name, data },
-                Err(scram::Failure::WrongProof) => Turn::Wrong { name: last.name },
-                Err(scram::Failure::Malformed) => Turn::Malformed,
+                Ok(data) => SaslAction::Proven { name: last.name, data },
+                Err(scram::ScramFailure::WrongProof) => SaslAction::Wrong { name: last.name },
+                Err(scram::ScramFailure::Malformed) => SaslAction::Malformed,
             },
         }
     }
@@ -127,30 +127,30 @@ impl Exchange {
 
 /// Parses `[authzid] NUL authcid NUL password` (RFC 4616 section 2). Acting for another user is not
 /// supported.
-fn plain(message: &[u8]) -> Turn {
+fn plain(message: &[u8]) -> SaslAction {
     let mut parts = message.split(|&b| b == 0);
     let (Some(authorization), Some(name), Some(password), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Turn::Malformed;
+        return SaslAction::Malformed;
     };
     if name.is_empty() || password.is_empty() {
-        return Turn::Malformed;
+        return SaslAction::Malformed;
     }
     let same = |wanted: Option<String>| wanted.is_some() && wanted == prepared(name);
     if !authorization.is_empty() && authorization != name && !same(prepared(authorization)) {
-        return Turn::Refused;
+        return SaslAction::Refused;
     }
-    Turn::Password { name: name.to_vec(), password: password.to_vec() }
+    SaslAction::Password { name: name.to_vec(), password: password.to_vec() }
 }
 
-fn scram_first(first: scram::ClientFirst) -> Turn {
-    let Some(name) = prepared(first.name.as_bytes()) else { return Turn::Refused };
+fn scram_first(first: scram::ClientFirst) -> SaslAction {
+    let Some(name) = prepared(first.name.as_bytes()) else { return SaslAction::Refused };
     let other = |wanted: &String| prepared(wanted.as_bytes()).as_ref() != Some(&name);
     if first.authorization.as_ref().is_some_and(other) {
-        return Turn::Refused;
+        return SaslAction::Refused;
     }
-    Turn::Keys { name, first: ScramFirst(first) }
+    SaslAction::Keys { name, first: ScramFirst(first) }
 }
 
 #[cfg(test)]
@@ -169,33 +169,36 @@ mod tests {
 
     #[test]
     fn plain_messages() {
-        let turn = |message: &[u8]| Exchange::Plain.respond(message);
+        let turn = |message: &[u8]| SaslExchange::Plain.respond(message);
         for message in [&b"\0test\x001234"[..], b"test\0test\x001234"] {
-            let Turn::Password { name, password } = turn(message) else { panic!("{message:?}") };
+            let SaslAction::Password { name, password } = turn(message) else { panic!("{message:?}") };
             assert_eq!((name, password), (b"test".to_vec(), b"1234".to_vec()));
         }
-        assert!(matches!(turn(b"root\0test\x001234"), Turn::Refused));
+        assert!(matches!(turn(b"root\0test\x001234"), SaslAction::Refused));
         for bad in [&b""[..], b"\0test", b"\0\x001234", b"\0test\0", b"\0a\0b\0c"] {
-            assert!(matches!(turn(bad), Turn::Malformed), "{bad:?}");
+            assert!(matches!(turn(bad), SaslAction::Malformed), "{bad:?}");
         }
     }
 
     #[test]
     fn identities_of_external_and_scram() {
-        assert!(matches!(Exchange::External.respond(b""), Turn::Certificate { wanted: None }));
-        assert!(matches!(Exchange::External.respond(b"fred"), Turn::Certificate { wanted: Some(_) }));
-        assert!(matches!(Exchange::External.respond(b"a b"), Turn::Refused));
-        let scram = |message: &[u8]| Exchange::ScramFirst.respond(message);
-        assert!(matches!(scram(b"n,a=fred,n=fred,r=x"), Turn::Keys { .. }));
-        assert!(matches!(scram(b"n,a=root,n=fred,r=x"), Turn::Refused));
-        assert!(matches!(scram(b"n,,n=a=2Cb,r=x"), Turn::Refused));
-        assert!(matches!(scram(b"p=tls-exporter,,n=fred,r=x"), Turn::Malformed));
+        assert!(matches!(SaslExchange::External.respond(b""), SaslAction::Certificate { wanted: None }));
+        assert!(matches!(
+            SaslExchange::External.respond(b"fred"),
+            SaslAction::Certificate { wanted: Some(_) }
+        ));
+        assert!(matches!(SaslExchange::External.respond(b"a b"), SaslAction::Refused));
+        let scram = |message: &[u8]| SaslExchange::ScramFirst.respond(message);
+        assert!(matches!(scram(b"n,a=fred,n=fred,r=x"), SaslAction::Keys { .. }));
+        assert!(matches!(scram(b"n,a=root,n=fred,r=x"), SaslAction::Refused));
+        assert!(matches!(scram(b"n,,n=a=2Cb,r=x"), SaslAction::Refused));
+        assert!(matches!(scram(b"p=tls-exporter,,n=fred,r=x"), SaslAction::Malformed));
     }
 
     #[test]
     fn names_of_mechanisms() {
-        assert_eq!(mechanism(b"plain"), Some(Mechanism::Plain));
-        assert_eq!(mechanism(b"SCRAM-SHA-256"), Some(Mechanism::ScramSha256));
+        assert_eq!(mechanism(b"plain"), Some(AuthMechanism::Plain));
+        assert_eq!(mechanism(b"SCRAM-SHA-256"), Some(AuthMechanism::ScramSha256));
         assert_eq!(mechanism(b"CRAM-MD5"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The server's side of SCRAM-SHA-256, without I/O.
 //!
-//! [`ClientFirst::parse`], then [`Exchange::begin`] with the user's keys and a fresh nonce, then
-//! [`Exchange::finish`]. Channel binding is not offered: a client that insists on it fails, one that would
+//! [`ClientFirst::parse`], then [`ScramServerExchange::begin`] with the user's keys and a fresh nonce, then
+//! [`ScramServerExchange::finish`]. Channel binding is not offered: a client that insists on it fails, one that would
 //! like it ("y") continues without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
 
 use super::users::{HASH_LEN, ScramKeys, hmac_sha256, sha256};
@@ -28,7 +28,7 @@ pub(super) struct ClientFirst {
 
 /// The reason why an exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum ScramFailure {
     /// The message violates the syntax of RFC 5802.
     Malformed,
     /// The proof is wrong.
@@ -37,7 +37,7 @@ pub(super) enum Failure {
 
 /// An exchange that waits for the client's last message.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct ScramServerExchange {
     keys: ScramKeys,
     first: ClientFirst,
     server_first: String,
@@ -45,24 +45,24 @@ pub(super) struct Exchange {
 }
 
 impl ClientFirst {
-    pub fn parse(message: &[u8]) -> Result<Self, Failure> {
-        let message = str::from_utf8(message).map_err(|_| Failure::Malformed)?;
-        let (flag, rest) = message.split_once(',').ok_or(Failure::Malformed)?;
-        let (authorization, bare) = rest.split_once(',').ok_or(Failure::Malformed)?;
+    pub fn parse(message: &[u8]) -> Result<Self, ScramFailure> {
+        let message = str::from_utf8(message).map_err(|_| ScramFailure::Malformed)?;
+        let (flag, rest) = message.split_once(',').ok_or(ScramFailure::Malformed)?;
+        let (authorization, bare) = rest.split_once(',').ok_or(ScramFailure::Malformed)?;
         if flag != "n" && flag != "y" {
-            return Err(Failure::Malformed);
+            return Err(ScramFailure::Malformed);
         }
         let authorization = match authorization.strip_prefix("a=") {
-            Some(name) => Some(sasl_name(name).ok_or(Failure::Malformed)?),
+            Some(name) => Some(sasl_name(name).ok_or(ScramFailure::Malformed)?),
             None if authorization.is_empty() => None,
-            None => return Err(Failure::Malformed),
+            None => return Err(ScramFailure::Malformed),
         };
         // A mandatory extension ("m=") would come first; none is supported.
         let mut attributes = bare.split(',');
         let name = attributes.next().and_then(|text| text.strip_prefix("n=")).and_then(sasl_name);
         let nonce = attributes.next().and_then(|text| text.strip_prefix("r="));
         let nonce = nonce.filter(|nonce| (1..=NONCE_BYTES_MAX).contains(&nonce.len()) && printable(nonce));
-        let (Some(name), Some(nonce)) = (name, nonce) else { return Err(Failure::Malformed) };
+        let (Some(name), Some(nonce)) = (name, nonce) else { return Err(ScramFailure::Malformed) };
         Ok(Self {
             gs2_header: message.get(..message.len() - bare.len()).unwrap_or_default().to_owned(),
             name,
@@ -73,7 +73,7 @@ impl ClientFirst {
     }
 }
 
-impl Exchange {
+impl ScramServerExchange {
     /// Continues with the keys of the named user; `fresh` is the server's part of the nonce.
     pub fn begin(first: ClientFirst, keys: ScramKeys, fresh: &str) -> Self {
         let nonce = format!("{}{fresh}", first.nonce);
@@ -88,26 +88,28 @@ impl Exchange {
     }
 
     /// Checks the client's last message; returns the proof for the client that the server has the keys.
-    pub fn finish(&self, message: &[u8]) -> Result<String, Failure> {
-        let message = str::from_utf8(message).map_err(|_| Failure::Malformed)?;
-        let (without_proof, proof) = message.rsplit_once(",p=").ok_or(Failure::Malformed)?;
+    pub fn finish(&self, message: &[u8]) -> Result<String, ScramFailure> {
+        let message = str::from_utf8(message).map_err(|_| ScramFailure::Malformed)?;
+        let (without_proof, proof) = message.rsplit_once(",p=").ok_or(ScramFailure::Malformed)?;
         let mut attributes = without_proof.split(',');
-        let binding = attributes.next().and_then(|text| text.strip_prefix("c=")).ok_or(Failure::Malformed)?;
-        let nonce = attributes.next().and_then(|text| text.strip_prefix("r=")).ok_or(Failure::Malformed)?;
+        let binding =
+            attributes.next().and_then(|text| text.strip_prefix("c=")).ok_or(ScramFailure::Malformed)?;
+        let nonce =
+            attributes.next().and_then(|text| text.strip_prefix("r=")).ok_or(ScramFailure::Malformed)?;
         if binding != BASE64_STANDARD.encode(&self.first.gs2_header) || nonce != self.nonce {
-            return Err(Failure::Malformed);
+            return Err(ScramFailure::Malformed);
         }
         let proof: [u8; HASH_LEN] = BASE64_STANDARD
             .decode(proof)
             .ok()
             .and_then(|proof| proof.try_into().ok())
-            .ok_or(Failure::Malformed)?;
+            .ok_or(ScramFailure::Malformed)?;
         let auth_message = format!("{},{},{without_proof}", self.first.bare, self.server_first);
         let signature = hmac_sha256(&self.keys.stored_key, auth_message.as_bytes());
         let mut client_key = proof;
         client_key.iter_mut().zip(signature).for_each(|(octet, other)| *octet ^= other);
         if !same(&sha256(&client_key), &self.keys.stored_key) {
-            return Err(Failure::WrongProof);
+            return Err(ScramFailure::WrongProof);
         }
         let server_signature = hmac_sha256(&self.keys.server_key, auth_message.as_bytes());
         Ok(format!("v={}", BASE64_STANDARD.encode(server_signature)))
@@ -159,10 +161,10 @@ mod tests {
                                 p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
     const SERVER_FINAL: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
 
-    fn exchange(first: &[u8]) -> Exchange {
+    fn exchange(first: &[u8]) -> ScramServerExchange {
         let salt = BASE64_STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let keys = ScramKeys::derived(b"pencil", &salt, 4096);
-        Exchange::begin(ClientFirst::parse(first).unwrap(), keys, SERVER_NONCE)
+        ScramServerExchange::begin(ClientFirst::parse(first).unwrap(), keys, SERVER_NONCE)
     }
 
     #[test]
@@ -176,24 +178,24 @@ mod tests {
     fn every_change_of_the_last_message_is_noticed() {
         let exchange = exchange(CLIENT_FIRST);
         for (from, to, failure) in [
-            ("p=dH", "p=dI", Failure::WrongProof),
-            ("c=biws", "c=eSws", Failure::Malformed),
-            ("r=rO", "r=sO", Failure::Malformed),
-            ("F$k0", "F$k1", Failure::Malformed),
-            (",p=", ",q=", Failure::Malformed),
-            ("dVQ=", "dVQ", Failure::Malformed),
-            ("p=dHzb", "p=", Failure::Malformed),
+            ("p=dH", "p=dI", ScramFailure::WrongProof),
+            ("c=biws", "c=eSws", ScramFailure::Malformed),
+            ("r=rO", "r=sO", ScramFailure::Malformed),
+            ("F$k0", "F$k1", ScramFailure::Malformed),
+            (",p=", ",q=", ScramFailure::Malformed),
+            ("dVQ=", "dVQ", ScramFailure::Malformed),
+            ("p=dHzb", "p=", ScramFailure::Malformed),
         ] {
             let changed = CLIENT_FINAL.replacen(from, to, 1);
             assert_eq!(exchange.finish(changed.as_bytes()), Err(failure), "{changed}");
         }
-        assert_eq!(exchange.finish(b"\xff"), Err(Failure::Malformed));
-        let decoyed = Exchange::begin(
+        assert_eq!(exchange.finish(b"\xff"), Err(ScramFailure::Malformed));
+        let decoyed = ScramServerExchange::begin(
             ClientFirst::parse(CLIENT_FIRST).unwrap(),
             ScramKeys::decoy(b"x", "user"),
             SERVER_NONCE,
         );
-        assert_eq!(decoyed.finish(CLIENT_FINAL.as_bytes()), Err(Failure::WrongProof));
+        assert_eq!(decoyed.finish(CLIENT_FINAL.as_bytes()), Err(ScramFailure::WrongProof));
     }
 
     #[test]
@@ -217,7 +219,7 @@ mod tests {
             b"n,,n=user,r=a b",
             b"n,,n=\xff,r=x",
         ] {
-            assert_eq!(ClientFirst::parse(bad), Err(Failure::Malformed), "{bad:?}");
+            assert_eq!(ClientFirst::parse(bad), Err(ScramFailure::Malformed), "{bad:?}");
         }
     }
 }

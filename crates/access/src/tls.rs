@@ -1,6 +1,6 @@
 //! TLS: our certificates, those we trust, and the results of handshakes.
 //!
-//! `Offer` has the settings for handshakes; it is rebuilt when its files change, so that a new certificate
+//! `TlsOffer` has the settings for handshakes; it is rebuilt when its files change, so that a new certificate
 //! needs no restart. `facts` is what the rest of the server may ask of a secured connection. Called by
 //! `session`, `site` and the command line. Sources: RFC 4642, RFC 8143, RFC 7301.
 
@@ -14,8 +14,8 @@ mod offer;
 mod self_signed;
 mod validity;
 
-pub use dial::Dial;
-pub use facts::TlsFacts;
-pub use offer::Offer;
+pub use dial::RemoteServer;
+pub use facts::TlsInfo;
+pub use offer::TlsOffer;
 pub use self_signed::{SELF_SIGNED_FILES, is_self_signed, make_self_signed, renew_self_signed};
 pub use validity::lifetime;

@@ -21,11 +21,11 @@ static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; STEP_BYTES_MAX as usi
 
 /// End of the written part of one writer's file.
 #[derive(Debug, Default)]
-pub struct Ahead {
+pub struct ZeroFill {
     end: AtomicU64,
 }
 
-impl Ahead {
+impl ZeroFill {
     /// Forgets the position, after a failure or a cut.
     pub fn reset(&self) {
         self.end.store(0, Ordering::Relaxed);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn pages_are_filled_and_busy_writers_fill_steps() {
-        let ahead = Ahead::default();
+        let ahead = ZeroFill::default();
         let spare = |offset, len| ahead.spare(offset, len, 1 << 20, 65_536).len() as u64;
         assert_eq!(spare(8192, 100), 4096 - 100);
         assert_eq!(spare(8292, 3996), 0, "its page is there");

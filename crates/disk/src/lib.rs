@@ -32,20 +32,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-pub use ahead::{Ahead, STEP_BYTES_MAX};
-pub use patience::Patience;
+pub use ahead::{STEP_BYTES_MAX, ZeroFill};
+pub use patience::ReadMode;
 pub use progress::Progress;
 pub use real::RealDisk;
 #[cfg(any(test, feature = "testing"))]
-pub use sim::{CrashKind, Random, SimDisk};
+pub use sim::{CrashKind, SimDisk, SimRandom};
 pub use small::{
-    Access, AppendLog, Checked, Line, NewFile, Replacements, UNFINISHED, checked_lines, copy_aside,
-    duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside, read_small, set_aside,
+    AppendLog, CheckedFile, FileAccess, LogLine, NewFile, Replacements, UNFINISHED, checked_lines,
+    copy_aside, duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside,
+    read_small, set_aside,
 };
 
 /// Mode in which [`Disk::open`] opens a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// Read and write; the file must exist.
     Existing,
     /// Read only; the file must exist.
@@ -62,7 +63,7 @@ pub enum Open {
 
 /// Length and age of a plain file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct About {
+pub struct FileMetadata {
     /// Length in bytes.
     pub bytes: u64,
     /// Time of the last write.
@@ -85,7 +86,7 @@ pub struct FileSystem {
 /// Directory-level operations: names, files and file systems.
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file (or block device) for positioned access.
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay usable.
@@ -116,7 +117,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Returns the names (not paths) of the plain files in a directory, sorted; empty if it does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Returns metadata of a plain file without opening it; `None` if it does not exist.
-    fn about(&self, path: &Path) -> io::Result<Option<About>>;
+    fn about(&self, path: &Path) -> io::Result<Option<FileMetadata>>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Reports whether a directory of this name exists.

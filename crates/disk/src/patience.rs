@@ -2,7 +2,7 @@
 
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum ReadMode {
     /// No: the read fails with `WouldBlock` if the bytes are not in memory.
     CacheOnly,
     /// Yes.

@@ -20,7 +20,7 @@ use super::holes;
 use super::map::{self, SharedMap, set_write_hint, write_hint};
 use super::open_dirs::{self, OpenDirs};
 use super::uncached;
-use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
+use super::{Disk, DiskFile, FileMetadata, FileSystem, Mapping, OpenMode};
 
 /// Slices the kernel accepts in one pwritev (UIO_MAXIOV).
 const SLICES_PER_WRITE_MAX: usize = 1024;
@@ -93,26 +93,26 @@ impl RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(how != Open::ReadOnly).mode(FILE_MODE);
+        options.read(true).write(how != OpenMode::ReadOnly).mode(FILE_MODE);
         // Without it, opening a pipe in place of a file would block.
         let mut flags = OFlags::NONBLOCK;
         match how {
-            Open::Existing | Open::ReadOnly => {}
-            Open::Create => {
+            OpenMode::Existing | OpenMode::ReadOnly => {}
+            OpenMode::Create => {
                 options.create(true).truncate(false);
             }
-            Open::CreatePrivate => {
+            OpenMode::CreatePrivate => {
                 options.create(true).truncate(false).mode(PRIVATE_FILE_MODE);
             }
-            Open::CreatePublic => {
+            OpenMode::CreatePublic => {
                 options.create(true).truncate(false).mode(PUBLIC_FILE_MODE);
             }
-            Open::CreateNew => return self.create_new(path),
+            OpenMode::CreateNew => return self.create_new(path),
         }
         // The kernel opens a device this way only once: no file system is mounted on it, and none can be.
-        if how != Open::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
+        if how != OpenMode::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
             options.create(false);
             flags |= OFlags::EXCL;
         }
@@ -218,10 +218,10 @@ impl Disk for RealDisk {
         }
     }
 
-    fn about(&self, path: &Path) -> io::Result<Option<About>> {
+    fn about(&self, path: &Path) -> io::Result<Option<FileMetadata>> {
         match fs::metadata(path) {
             Ok(found) if found.is_file() => {
-                Ok(Some(About { bytes: found.len(), modified: found.modified()? }))
+                Ok(Some(FileMetadata { bytes: found.len(), modified: found.modified()? }))
             }
             Ok(_) => Ok(None),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -284,15 +284,15 @@ impl Disk for RealDisk {
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Box::new(Locked(Arc::new(file))))
+        Ok(Box::new(FileLock(Arc::new(file))))
     }
 }
 
 /// A lock, released when dropped. Closing the file is not enough: a program that is being started has all
 /// descriptors of this process until it runs, and the lock lasts as long as one of them.
-struct Locked(Arc<File>);
+struct FileLock(Arc<File>);
 
-impl Drop for Locked {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // A lock that cannot be released ends with its last descriptor.
         let _refused = flock(&self.0, FlockOperation::Unlock);
@@ -303,7 +303,7 @@ impl Drop for Locked {
 struct RealFile {
     file: Arc<File>,
     device: bool,
-    lock: OnceLock<Locked>,
+    lock: OnceLock<FileLock>,
 }
 
 impl Debug for RealFile {
@@ -347,7 +347,7 @@ impl DiskFile for RealFile {
 
     fn try_lock(&self) -> io::Result<()> {
         again(|| flock(&self.file, FlockOperation::NonBlockingLockExclusive))?;
-        self.lock.get_or_init(|| Locked(self.file.clone()));
+        self.lock.get_or_init(|| FileLock(self.file.clone()));
         Ok(())
     }
 
@@ -480,7 +480,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::{Access, durable_replace};
+    use crate::{FileAccess, durable_replace};
 
     /// A temporary directory for each test, removed at the end.
     struct Scratch(PathBuf);
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn parts_are_written_in_order_past_the_kernels_slice_limit() {
         let scratch = Scratch::new();
-        let file = RealDisk::new().open(&scratch.path("a"), Open::CreateNew).unwrap();
+        let file = RealDisk::new().open(&scratch.path("a"), OpenMode::CreateNew).unwrap();
         let bytes: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
         let parts: Vec<IoSlice<'_>> = bytes.chunks(2).map(IoSlice::new).collect();
         assert!(parts.len() > SLICES_PER_WRITE_MAX);
@@ -525,7 +525,7 @@ mod tests {
         let (disk, dir) = (RealDisk::new(), scratch.path("a/b/c"));
         disk.create_dir(&dir).unwrap();
         disk.create_dir(&dir).unwrap();
-        disk.open(&dir.join("file"), Open::CreateNew).unwrap();
+        disk.open(&dir.join("file"), OpenMode::CreateNew).unwrap();
         assert!(disk.create_dir(&dir.join("file")).is_err());
         assert!(disk.create_dir(&dir.join("file/d")).is_err());
     }
@@ -537,11 +537,11 @@ mod tests {
         let (disk, pipe) = (RealDisk::new(), scratch.path("pipe"));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .unwrap();
-        for how in [Open::ReadOnly, Open::Existing, Open::Create, Open::CreatePrivate] {
+        for how in [OpenMode::ReadOnly, OpenMode::Existing, OpenMode::Create, OpenMode::CreatePrivate] {
             let refused = disk.open(&pipe, how).unwrap_err().to_string();
             assert!(refused.ends_with("pipe is neither a file nor a block device"), "{how:?}: {refused}");
         }
-        assert!(disk.open(&pipe, Open::CreateNew).is_err());
+        assert!(disk.open(&pipe, OpenMode::CreateNew).is_err());
         assert!(disk.lock(&pipe).is_err());
         assert!(disk.sync_tree(&pipe.join("below")).is_err());
         assert!(!disk.is_marked(&pipe).unwrap_or(false));
@@ -552,9 +552,9 @@ mod tests {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
         let mode = |name: &str| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o4777;
-        disk.open(&scratch.path("secret"), Open::CreatePrivate).unwrap();
-        disk.open(&scratch.path("new"), Open::CreateNew).unwrap();
-        disk.open(&scratch.path("file"), Open::Create).unwrap();
+        disk.open(&scratch.path("secret"), OpenMode::CreatePrivate).unwrap();
+        disk.open(&scratch.path("new"), OpenMode::CreateNew).unwrap();
+        disk.open(&scratch.path("file"), OpenMode::Create).unwrap();
         disk.lock(&scratch.path("lock")).unwrap();
         disk.create_dir(&scratch.path("a/b")).unwrap();
         disk.make_dirs(&scratch.path("c/d"), false).unwrap();
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn cached_reads_see_fresh_writes_and_the_end_of_the_file() {
         let scratch = Scratch::new();
-        let file = RealDisk::new().open(&scratch.path("a"), Open::Create).unwrap();
+        let file = RealDisk::new().open(&scratch.path("a"), OpenMode::Create).unwrap();
         file.write_all_at(&[IoSlice::new(b"hello")], 0).unwrap();
         let mut buf = [0; 8];
         assert_eq!(file.read_at_cached(&mut buf, 0).unwrap(), 5);
@@ -621,7 +621,7 @@ mod tests {
     fn allocate_keeps_bytes_and_extends() {
         let scratch = Scratch::new();
         let path = scratch.path("a");
-        let file = RealDisk::new().open(&path, Open::Create).unwrap();
+        let file = RealDisk::new().open(&path, OpenMode::Create).unwrap();
         file.write_all_at(&[IoSlice::new(b"x")], 0).unwrap();
         file.allocate(100_000).unwrap();
         file.allocate(10).unwrap();
@@ -640,7 +640,7 @@ mod tests {
     #[test]
     fn mappings_and_calls_share_their_bytes() {
         let scratch = Scratch::new();
-        let file = RealDisk::new().open(&scratch.path("a"), Open::Create).unwrap();
+        let file = RealDisk::new().open(&scratch.path("a"), OpenMode::Create).unwrap();
         file.allocate(8192).unwrap();
         let map = file.map_words(4096, 512).unwrap();
         file.write_all_at(&[IoSlice::new(&7_u64.to_le_bytes())], 4096 + 8).unwrap();
@@ -658,7 +658,7 @@ mod tests {
     fn a_page_that_cannot_be_read_is_zeros_until_it_is_restored() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
-        let file = disk.open(&scratch.path("a"), Open::Create).unwrap();
+        let file = disk.open(&scratch.path("a"), OpenMode::Create).unwrap();
         file.write_all_at(&[IoSlice::new(&[7; 5 * 4096])], 0).unwrap();
         let map = file.map_words(4096, 2048).unwrap();
         let (word, before) = (|n: usize| map.words()[n].load(Ordering::Relaxed), disk.lost_pages());
@@ -688,7 +688,7 @@ mod tests {
     fn threads_that_meet_a_lost_page_together_lose_no_store() {
         let scratch = Scratch::new();
         for n in 0..50 {
-            let file = RealDisk::new().open(&scratch.path(&format!("{n}")), Open::Create).unwrap();
+            let file = RealDisk::new().open(&scratch.path(&format!("{n}")), OpenMode::Create).unwrap();
             file.allocate(4096).unwrap();
             let map = file.map_words(0, 512).unwrap();
             file.set_len(0).unwrap();
@@ -711,15 +711,15 @@ mod tests {
         disk.create_dir(&scratch.path("d/e")).unwrap();
         disk.create_dir(&scratch.path("d/e")).unwrap();
         assert_eq!(
-            disk.open(&scratch.path("d/x"), Open::Existing).unwrap_err().kind(),
+            disk.open(&scratch.path("d/x"), OpenMode::Existing).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
-        assert!(disk.open(&scratch.path("d"), Open::ReadOnly).is_err());
-        disk.open(&scratch.path("d/b"), Open::Create).unwrap();
-        disk.open(&scratch.path("d/a"), Open::CreateNew).unwrap();
-        let again = disk.open(&scratch.path("d/a"), Open::CreateNew).unwrap_err();
+        assert!(disk.open(&scratch.path("d"), OpenMode::ReadOnly).is_err());
+        disk.open(&scratch.path("d/b"), OpenMode::Create).unwrap();
+        disk.open(&scratch.path("d/a"), OpenMode::CreateNew).unwrap();
+        let again = disk.open(&scratch.path("d/a"), OpenMode::CreateNew).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        assert!(disk.open(&scratch.path("d/a"), Open::ReadOnly).unwrap().set_len(1).is_err());
+        assert!(disk.open(&scratch.path("d/a"), OpenMode::ReadOnly).unwrap().set_len(1).is_err());
         assert_eq!(disk.list(&scratch.path("d")).unwrap(), ["a", "b"]);
         disk.rename(&scratch.path("d/a"), &scratch.path("d/b")).unwrap();
         disk.sync_dir(&scratch.path("d")).unwrap();
@@ -748,7 +748,7 @@ mod tests {
             assert_eq!(disk.is_marked(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         }
         disk.create_dir(&scratch.path("d")).unwrap();
-        disk.open(&scratch.path("f"), Open::Create).unwrap();
+        disk.open(&scratch.path("f"), OpenMode::Create).unwrap();
         for name in ["d", "f"] {
             let path = scratch.path(name);
             assert!(!disk.is_marked(&path).unwrap());
@@ -765,12 +765,12 @@ mod tests {
         let (path, disk) = (scratch.path("state"), RealDisk::new());
         let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         let replace = |access| durable_replace(&disk, &path, &[b"text"], access).unwrap();
-        replace(Access::Owner);
+        replace(FileAccess::Owner);
         assert_eq!(mode(), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        replace(Access::Group);
+        replace(FileAccess::Group);
         assert_eq!(mode(), 0o644);
-        replace(Access::Owner);
+        replace(FileAccess::Owner);
         assert_eq!(mode(), 0o600, "others must never read it");
         assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
     }

@@ -1,7 +1,7 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
 //! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir`
-//! and `sync_tree`, and each file created with `Open::CreateNew`, is a *step*, counted from 0. A step can be
+//! and `sync_tree`, and each file created with `OpenMode::CreateNew`, is a *step*, counted from 0. A step can be
 //! made to fail, or to be the moment of a crash or power cut; [`SimDisk::image`] is then the disk as the next
 //! start finds it. Files hold one content for calls and mappings. Invariant: stores to a mapping after a
 //! crash never get into the image, which is taken at the crash.
@@ -24,11 +24,11 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
-use memory::{Memory, PAGE_BYTES};
-use names::{Names, NodeId};
-use node::Node;
-pub use random::Random;
+use super::{Disk, DiskFile, FileMetadata, FileSystem, Mapping, OpenMode};
+use memory::{PAGE_BYTES, SimMemory};
+use names::{NodeId, SimNames};
+use node::SimNode;
+pub use random::SimRandom;
 
 /// Default free space of a simulated disk.
 const SIM_FREE_BYTES: u64 = 1 << 30;
@@ -54,20 +54,20 @@ pub enum CrashKind {
 /// A disk in memory. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
-    syncs: Arc<Gate>,
-    removals: Arc<Gate>,
+    state: Arc<Mutex<SimState>>,
+    syncs: Arc<CallGate>,
+    removals: Arc<CallGate>,
 }
 
 /// Gate at which calls wait while it is closed.
 #[derive(Default)]
-struct Gate {
+struct CallGate {
     /// Whether calls are held, and the number of calls that have arrived since.
     held: Mutex<(bool, u64)>,
     changed: Condvar,
 }
 
-impl Gate {
+impl CallGate {
     fn hold(&self, hold: bool) {
         *self.held.lock() = (hold, 0);
         self.changed.notify_all();
@@ -90,18 +90,18 @@ impl Gate {
     }
 }
 
-struct State {
+struct SimState {
     boot: u64,
     steps: u64,
     /// Number of reads, and of bytes read.
     reads: (u64, u64),
-    names: Names,
-    nodes: BTreeMap<NodeId, Node>,
+    names: SimNames,
+    nodes: BTreeMap<NodeId, SimNode>,
     next_id: NodeId,
     locked: BTreeSet<PathBuf>,
     locked_nodes: BTreeSet<NodeId>,
     marked: BTreeSet<PathBuf>,
-    failure: Option<Failure>,
+    failure: Option<InjectedFailure>,
     /// Step from which on no space is left.
     full_from: Option<u64>,
     /// Maximum total of the bytes written or reserved in all files.
@@ -114,7 +114,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Failure {
+struct InjectedFailure {
     step: u64,
     raw_os_error: i32,
     sticky: bool,
@@ -128,7 +128,7 @@ struct Crash {
 }
 
 /// Result of a step.
-enum Fate {
+enum StepResult {
     Done,
     Fails(io::Error),
     Crashes(Crash),
@@ -142,11 +142,11 @@ impl SimDisk {
 
     /// Creates an empty disk.
     pub fn new() -> Self {
-        Self::with(1, Names::default(), BTreeMap::new(), 0)
+        Self::with(1, SimNames::default(), BTreeMap::new(), 0)
     }
 
-    fn with(boot: u64, names: Names, nodes: BTreeMap<NodeId, Node>, next_id: NodeId) -> Self {
-        let state = State {
+    fn with(boot: u64, names: SimNames, nodes: BTreeMap<NodeId, SimNode>, next_id: NodeId) -> Self {
+        let state = SimState {
             boot,
             steps: 0,
             reads: (0, 0),
@@ -180,7 +180,7 @@ impl SimDisk {
     /// Makes step `step` fail with this error, and, if `sticky`, all later ones. A failed write may have
     /// written a part.
     pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
-        self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
+        self.state.lock().failure = Some(InjectedFailure { step, raw_os_error, sticky });
     }
 
     /// Changes the reported free space; nothing else is affected.
@@ -292,13 +292,13 @@ impl SimDisk {
     }
 
     /// Locks the state, for calls that are not steps.
-    fn running(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn running(&self) -> io::Result<MutexGuard<'_, SimState>> {
         let state = self.state.lock();
         if state.image.is_some() { Err(gone()) } else { Ok(state) }
     }
 
     /// Fails, as a step, if the disk is full and the call needs more bytes, or a name (`Some`).
-    fn check_space(&self, needs: impl FnOnce(&mut State) -> io::Result<Option<u64>>) -> io::Result<()> {
+    fn check_space(&self, needs: impl FnOnce(&mut SimState) -> io::Result<Option<u64>>) -> io::Result<()> {
         let mut state = self.running()?;
         if state.full_from.is_none() && state.capacity_bytes.is_none() {
             return Ok(());
@@ -315,20 +315,20 @@ impl SimDisk {
     /// Runs one step. `part` runs in place of `work` if the step fails or the machine ends here.
     fn step<T>(
         &self,
-        work: impl FnOnce(&mut State) -> io::Result<T>,
-        part: impl FnOnce(&mut State, &mut Random) -> io::Result<()>,
+        work: impl FnOnce(&mut SimState) -> io::Result<T>,
+        part: impl FnOnce(&mut SimState, &mut SimRandom) -> io::Result<()>,
     ) -> io::Result<T> {
         let mut state = self.running()?;
         let step = state.steps;
         state.steps += 1;
         match state.fate(step) {
-            Fate::Done => work(&mut state),
-            Fate::Fails(error) => {
-                part(&mut state, &mut Random::new(step))?;
+            StepResult::Done => work(&mut state),
+            StepResult::Fails(error) => {
+                part(&mut state, &mut SimRandom::new(step))?;
                 Err(error)
             }
-            Fate::Crashes(crash) => {
-                part(&mut state, &mut Random::new(crash.seed))?;
+            StepResult::Crashes(crash) => {
+                part(&mut state, &mut SimRandom::new(crash.seed))?;
                 state.image = Some(state.after(crash.kind, crash.seed)?);
                 Err(gone())
             }
@@ -336,25 +336,25 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl SimState {
     /// Returns the total of bytes written or reserved in files that have a name.
     fn used_bytes(&self) -> u64 {
         self.names.live_ids().iter().filter_map(|id| self.nodes.get(id)).map(|node| node.space).sum()
     }
 
-    fn fate(&self, step: u64) -> Fate {
+    fn fate(&self, step: u64) -> StepResult {
         match (self.crash, self.failure) {
-            (Some(crash), _) if step >= crash.step => Fate::Crashes(crash),
+            (Some(crash), _) if step >= crash.step => StepResult::Crashes(crash),
             (_, Some(f)) if step == f.step || (f.sticky && step > f.step) => {
-                Fate::Fails(io::Error::from_raw_os_error(f.raw_os_error))
+                StepResult::Fails(io::Error::from_raw_os_error(f.raw_os_error))
             }
-            _ => Fate::Done,
+            _ => StepResult::Done,
         }
     }
 
     /// Returns the disk after a machine ended like this.
     fn after(&self, kind: CrashKind, seed: u64) -> io::Result<SimDisk> {
-        let mut random = Random::new(seed ^ self.steps.rotate_left(32));
+        let mut random = SimRandom::new(seed ^ self.steps.rotate_left(32));
         let (boot, names) = match kind {
             CrashKind::Kill => (self.boot, self.names.clone()),
             CrashKind::Power => (self.boot + 1, self.names.after_power_cut(&mut random)),
@@ -378,7 +378,7 @@ impl State {
         Ok(disk)
     }
 
-    fn node(&mut self, id: NodeId) -> io::Result<&mut Node> {
+    fn node(&mut self, id: NodeId) -> io::Result<&mut SimNode> {
         self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -391,7 +391,7 @@ impl State {
         let id = self.next_id;
         self.names.create(path, id)?;
         self.next_id += 1;
-        self.nodes.insert(id, Node::new()?);
+        self.nodes.insert(id, SimNode::new()?);
         Ok(id)
     }
 }
@@ -402,7 +402,7 @@ fn gone() -> io::Error {
 }
 
 /// Does nothing: the partial work of a step that is done wholly or not at all.
-fn nothing(_: &mut State, _: &mut Random) -> io::Result<()> {
+fn nothing(_: &mut SimState, _: &mut SimRandom) -> io::Result<()> {
     Ok(())
 }
 
@@ -419,27 +419,30 @@ impl Debug for SimDisk {
 }
 
 impl Disk for SimDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let makes = !matches!(how, Open::Existing | Open::ReadOnly);
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let makes = !matches!(how, OpenMode::Existing | OpenMode::ReadOnly);
         self.check_space(|state| Ok((makes && state.names.get(path).is_none()).then_some(0)))?;
         let mut state = self.running()?;
         let id = match (state.names.get(path), how) {
-            (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(id), _) => id,
-            (None, Open::Create | Open::CreatePrivate | Open::CreatePublic | Open::CreateNew) => {
-                if how == Open::CreateNew {
+            (
+                None,
+                OpenMode::Create | OpenMode::CreatePrivate | OpenMode::CreatePublic | OpenMode::CreateNew,
+            ) => {
+                if how == OpenMode::CreateNew {
                     drop(state);
                     self.step(|_| Ok(()), nothing)?;
                     state = self.running()?;
                 }
                 state.create(path)?
             }
-            (None, Open::Existing | Open::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
+            (None, OpenMode::Existing | OpenMode::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
         };
         Ok(Arc::new(SimFile {
             disk: self.clone(),
             id,
-            read_only: how == Open::ReadOnly,
+            read_only: how == OpenMode::ReadOnly,
             locked: AtomicBool::new(false),
         }))
     }
@@ -450,7 +453,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.removals.pass();
-        let remove = |state: &mut State| {
+        let remove = |state: &mut SimState| {
             state.marked.remove(path);
             state.names.remove(path)
         };
@@ -487,7 +490,7 @@ impl Disk for SimDisk {
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
         self.syncs.pass();
-        let sync = |state: &mut State| {
+        let sync = |state: &mut SimState| {
             for id in state.names.sync_tree(dir) {
                 state.node(id)?.sync();
             }
@@ -517,11 +520,11 @@ impl Disk for SimDisk {
     }
 
     /// The simulated disk has no clock: files are as old as their order says, and all very old.
-    fn about(&self, path: &Path) -> io::Result<Option<About>> {
+    fn about(&self, path: &Path) -> io::Result<Option<FileMetadata>> {
         let state = self.running()?;
         let id = state.names.get(path);
         let node = id.and_then(|id| Some((id, state.nodes.get(&id)?)));
-        Ok(node.map(|(id, node)| About {
+        Ok(node.map(|(id, node)| FileMetadata {
             bytes: node.len,
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(id),
         }))
@@ -593,7 +596,7 @@ impl Drop for SimFile {
 
 impl SimFile {
     /// Runs a step that changes this file wholly or not at all.
-    fn change(&self, change: impl FnOnce(&mut Node) -> io::Result<()>) -> io::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut SimNode) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
         self.disk.step(|state| change(state.node(self.id)?), nothing)
     }
@@ -649,7 +652,7 @@ impl DiskFile for SimFile {
         let bytes = parts.concat();
         let end = offset + bytes.len() as u64;
         self.disk.check_space(|state| state.more_space(self.id, end))?;
-        let prefix = |state: &mut State, random: &mut Random| {
+        let prefix = |state: &mut SimState, random: &mut SimRandom| {
             let (prefix, _) = bytes.split_at(random.up_to(bytes.len()));
             state.node(self.id)?.write(prefix.to_vec(), offset)
         };
@@ -704,7 +707,7 @@ impl DiskFile for SimFile {
 /// A mapped part of a simulated file.
 #[derive(Debug)]
 struct SimMapping {
-    memory: Memory,
+    memory: SimMemory,
     first_word: usize,
     words: usize,
     disk: SimDisk,

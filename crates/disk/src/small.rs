@@ -8,11 +8,11 @@
 mod aside;
 mod lines;
 
-pub use aside::{Checked, is_set_aside, read_or_set_aside, set_aside};
+pub use aside::{CheckedFile, is_set_aside, read_or_set_aside, set_aside};
 pub use aside::{copy_aside, duplicate_aside};
-pub use lines::{AppendLog, Line, checked_lines};
+pub use lines::{AppendLog, LogLine, checked_lines};
 
-use super::{Disk, DiskFile, Open};
+use super::{Disk, DiskFile, OpenMode};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub const UNFINISHED: &str = ".new";
 /// Access rights of a new file. A replaced file keeps its owner and, unless only its owner may read it, its
 /// mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Readable by its owner and the site's group.
     Group,
     /// Readable by its owner alone.
@@ -33,18 +33,18 @@ pub enum Access {
     All,
 }
 
-impl Access {
-    fn open(self) -> Open {
+impl FileAccess {
+    fn open(self) -> OpenMode {
         match self {
-            Self::Group => Open::Create,
-            Self::Owner => Open::CreatePrivate,
-            Self::All => Open::CreatePublic,
+            Self::Group => OpenMode::Create,
+            Self::Owner => OpenMode::CreatePrivate,
+            Self::All => OpenMode::CreatePublic,
         }
     }
 }
 
 /// Replaces the file at `path` with one that has these bytes, one part after the other.
-pub fn durable_replace(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
+pub fn durable_replace(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: FileAccess) -> io::Result<()> {
     let mut new = Replacements::new(disk, parent(path));
     new.add(path, parts, access)?;
     new.sync()?;
@@ -75,7 +75,7 @@ impl<'a> Replacements<'a> {
     }
 
     /// Writes a file with these bytes, one part after the other, that will get the name `path`.
-    pub fn add(&mut self, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
+    pub fn add(&mut self, path: &Path, parts: &[&[u8]], access: FileAccess) -> io::Result<()> {
         // A partly written file is removed as well if an error follows.
         self.paths.push(path.to_owned());
         let file = write(self.disk, path, &unfinished(path), parts, access);
@@ -123,7 +123,7 @@ impl Drop for Replacements<'_> {
 }
 
 /// Creates a file with these bytes. Returns false and changes nothing if the file exists.
-pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<bool> {
+pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: FileAccess) -> io::Result<bool> {
     let new = unfinished(path);
     let written = write(disk, path, &new, parts, access).and_then(|file| file.sync());
     let linked = match written.and_then(|()| disk.link(&new, path)) {
@@ -151,7 +151,7 @@ pub struct NewFile {
 impl NewFile {
     /// Creates the file; an error if `unfinished` exists. It gets the owner of `like`, a file or a directory.
     pub fn begin(disk: Arc<dyn Disk>, unfinished: PathBuf, like: &Path) -> io::Result<Self> {
-        let file = disk.open(&unfinished, Open::CreateNew)?;
+        let file = disk.open(&unfinished, OpenMode::CreateNew)?;
         let new = Self { disk, file, unfinished, end: 0, is_finished: false };
         new.disk.make_like(&new.unfinished, like, false)?;
         Ok(new)
@@ -190,7 +190,7 @@ impl Drop for NewFile {
 
 /// Returns the first `bytes_max` bytes of a file; `None` if it does not exist.
 pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match disk.open(path, Open::ReadOnly) {
+    let file = match disk.open(path, OpenMode::ReadOnly) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -206,7 +206,7 @@ fn write(
     path: &Path,
     new: &Path,
     parts: &[&[u8]],
-    access: Access,
+    access: FileAccess,
 ) -> io::Result<Arc<dyn DiskFile>> {
     // A file left by a crash may be a second name of `path`.
     match disk.remove(new) {
@@ -214,7 +214,7 @@ fn write(
         _ => {}
     }
     let file = disk.open(new, access.open())?;
-    disk.make_like(new, path, access != Access::Owner)?;
+    disk.make_like(new, path, access != FileAccess::Owner)?;
     let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     file.write_all_at(&parts, 0)?;
     Ok(file)
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_crash_leaves_the_old_file_or_the_new_one() {
         let write =
-            |sim: &SimDisk, text: &[u8]| durable_replace(sim, Path::new(PATH), &[text], Access::Owner);
+            |sim: &SimDisk, text: &[u8]| durable_replace(sim, Path::new(PATH), &[text], FileAccess::Owner);
         crashes(
             |sim| write(sim, b"the old one, which is longer"),
             |sim| write(sim, b"the new one"),
@@ -290,7 +290,7 @@ mod tests {
             let replace = |sim: &SimDisk, text: &str| {
                 let mut new = Replacements::new(sim, Path::new("/d"));
                 for n in 0..files {
-                    new.add(&path(n), &[text.as_bytes(), n.to_string().as_bytes()], Access::Group)?;
+                    new.add(&path(n), &[text.as_bytes(), n.to_string().as_bytes()], FileAccess::Group)?;
                 }
                 new.sync()?;
                 new.name()
@@ -315,7 +315,7 @@ mod tests {
             let sim = SimDisk::new();
             sim.create_dir(Path::new("/d")).unwrap();
             let mut new = Replacements::new(&sim, Path::new("/d"));
-            (0..files).for_each(|n| new.add(&path(n), &[b"x"], Access::Group).unwrap());
+            (0..files).for_each(|n| new.add(&path(n), &[b"x"], FileAccess::Group).unwrap());
             drop(new);
             assert_eq!(sim.list(Path::new("/d")).unwrap(), Vec::<String>::new(), "none has got its name");
         }
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_crash_leaves_no_file_or_a_whole_one_and_an_old_one_stays() {
         let create = |sim: &SimDisk, text: &[u8]| {
-            durable_create(sim, Path::new(PATH), &[text, b" in parts"], Access::Group)
+            durable_create(sim, Path::new(PATH), &[text, b" in parts"], FileAccess::Group)
         };
         crashes(
             |_| Ok(()),

@@ -1,11 +1,11 @@
 //! Articles being sent to peers: each is read once for all peers that send it at about the same time
 //! (CNFS-14).
 
-use super::offer::Offer;
-use disk::Patience;
+use super::offer::FeedOffer;
+use disk::ReadMode;
 use nntp_io::WireArticle;
 use site_base::lock::Leaf;
-use spool::{ArticleBuf, Key, KeyBits, Lookup, ReadError, Spool};
+use spool::{ArticleBuf, ArticleKey, KeyBits, Lookup, ReadError, Spool};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const END: &[u8] = b".\r\n";
 
 /// Result of reading an article.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ReadOutcome {
     Whole(Arc<WireArticle>),
     /// The article was cancelled, or has expired.
     Withdrawn,
@@ -29,22 +29,22 @@ pub(super) enum Found {
 }
 
 /// The articles read last.
-pub(super) struct Articles {
+pub(super) struct ArticleWindow {
     spool: Arc<Spool>,
-    window: Leaf<Window>,
+    window: Leaf<ArticleWindowState>,
 }
 
 #[derive(Default)]
-struct Window {
-    articles: HashMap<Key, Arc<WireArticle>, BuildHasherDefault<KeyBits>>,
+struct ArticleWindowState {
+    articles: HashMap<ArticleKey, Arc<WireArticle>, BuildHasherDefault<KeyBits>>,
     /// Keys in reading order, with their positions in the journal.
-    order: VecDeque<(Key, u64)>,
+    order: VecDeque<(ArticleKey, u64)>,
     bytes: usize,
 }
 
-impl Window {
+impl ArticleWindowState {
     /// Adds an article; the returned ones are to be dropped without the lock.
-    fn add(&mut self, offer: &Offer, wire: &Arc<WireArticle>) -> Vec<Arc<WireArticle>> {
+    fn add(&mut self, offer: &FeedOffer, wire: &Arc<WireArticle>) -> Vec<Arc<WireArticle>> {
         let mut gone = Vec::new();
         if self.articles.insert(offer.key, wire.clone()).is_some() {
             return gone;
@@ -62,37 +62,37 @@ impl Window {
     }
 }
 
-impl Articles {
+impl ArticleWindow {
     pub fn new(spool: Arc<Spool>) -> Self {
         Self { spool, window: Leaf::default() }
     }
 
     /// Returns the article of an offer. May wait for the disk, without delaying other tasks.
-    pub fn get(&self, offer: &Offer) -> Found {
+    pub fn get(&self, offer: &FeedOffer) -> ReadOutcome {
         let known = self.window.lock().articles.get(&offer.key).cloned();
         if let Some(wire) = known {
             // A cancelled article must not be sent from memory.
-            return if self.is_there(offer) { Found::Whole(wire) } else { self.why_gone(offer) };
+            return if self.is_there(offer) { ReadOutcome::Whole(wire) } else { self.why_gone(offer) };
         }
         let mut buf = ArticleBuf::default();
         let read =
             |patience, buf: &mut ArticleBuf| self.spool.read(&offer.token, Some(&offer.key), patience, buf);
-        let read = match read(Patience::CacheOnly, &mut buf) {
-            Err(ReadError::WouldBlock) => tokio::task::block_in_place(|| read(Patience::Wait, &mut buf)),
+        let read = match read(ReadMode::CacheOnly, &mut buf) {
+            Err(ReadError::WouldBlock) => tokio::task::block_in_place(|| read(ReadMode::Wait, &mut buf)),
             read => read,
         };
         match read {
             Ok(true) => {
                 let Some(wire) = wire(buf) else {
-                    return Found::Failed("it is not in wire format".to_owned());
+                    return ReadOutcome::Failed("it is not in wire format".to_owned());
                 };
                 let wire = Arc::new(wire);
                 let gone = self.window.lock().add(offer, &wire);
                 drop(gone);
-                Found::Whole(wire)
+                ReadOutcome::Whole(wire)
             }
             Ok(false) => self.why_gone(offer),
-            Err(error) => Found::Failed(error.to_string()),
+            Err(error) => ReadOutcome::Failed(error.to_string()),
         }
     }
 
@@ -108,22 +108,22 @@ impl Articles {
     }
 
     /// Returns the article, if it can be read.
-    pub fn whole(&self, offer: &Offer) -> Option<Arc<WireArticle>> {
+    pub fn whole(&self, offer: &FeedOffer) -> Option<Arc<WireArticle>> {
         match self.get(offer) {
-            Found::Whole(wire) => Some(wire),
+            ReadOutcome::Whole(wire) => Some(wire),
             _ => None,
         }
     }
 
     /// Returns whether the article can be read.
-    pub fn is_there(&self, offer: &Offer) -> bool {
+    pub fn is_there(&self, offer: &FeedOffer) -> bool {
         self.spool.count_living(&[offer.token]) == 1 && self.spool.hidden_article(&offer.key).is_none()
     }
 
-    fn why_gone(&self, offer: &Offer) -> Found {
+    fn why_gone(&self, offer: &FeedOffer) -> ReadOutcome {
         match self.spool.lookup(&offer.key) {
-            Lookup::Gone => Found::Overwritten,
-            _ => Found::Withdrawn,
+            Lookup::Gone => ReadOutcome::Overwritten,
+            _ => ReadOutcome::Withdrawn,
         }
     }
 }

@@ -4,15 +4,15 @@
 //! Articles filed before the peer was known to `routing` are decided here, by the same function, which
 //! means reading them.
 
-use super::offer::Offer;
-use super::peer::{Peer, Source};
+use super::offer::FeedOffer;
+use super::peer::{OfferSource, PeerFeed};
 use super::queue::WINDOW_MAX;
-use super::shared::Shared;
+use super::shared::FeedContext;
 use ingest::kind;
-use ingest::routing::{Decision, Facts, Routes};
+use ingest::routing::{RoutingDecision, RoutingFacts, RoutingTable};
 use netnews::Article;
 use site_base::counters::add;
-use spool::{ArticleKind, ArticleRow, Batch, Cursor, Event, Mark, Start};
+use spool::{ArticleKind, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, TailStart};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use tracing::warn;
 
 /// Result of filling a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filled {
+pub(super) enum FillOutcome {
     /// There may be more to read.
     More,
     /// The window is full; the feed is woken when it has room.
@@ -33,7 +33,7 @@ pub(super) enum Filled {
 }
 
 /// Fills the window with the next offers. May wait for the disk, without delaying other tasks.
-pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared) -> io::Result<Filled> {
+pub(super) fn fill(peer: &Arc<PeerFeed>, shared: &FeedContext) -> io::Result<FillOutcome> {
     match fill_from_recent(peer, shared) {
         Some(filled) => Ok(filled),
         None => block_in_place(|| {
@@ -47,16 +47,16 @@ pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared) -> io::Result<Filled> {
 
 /// Fills the window with offers that the hub still has; returns `None` if they do not reach back far
 /// enough.
-fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
+fn fill_from_recent(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Option<FillOutcome> {
     let decided_from = peer.decided_from()?;
     let since = peer.since.load(Ordering::Relaxed);
     let mut late = Vec::new();
     let mut window = peer.window.lock();
     let mark = match window.source {
-        Source::Hub(_) => return Some(Filled::Joined),
-        Source::Cursor(mark) | Source::Seek(mark) => mark,
+        OfferSource::Hub(_) => return Some(FillOutcome::Joined),
+        OfferSource::Cursor(mark) | OfferSource::Seek(mark) => mark,
     };
-    let Some(room) = window.room(WINDOW_MAX) else { return Some(Filled::Full) };
+    let Some(room) = window.room(WINDOW_MAX) else { return Some(FillOutcome::Full) };
     if mark.sequence.is_none_or(|sequence| sequence < decided_from) {
         return None;
     }
@@ -70,31 +70,31 @@ fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
         }
     }
     // The cursor itself stays where it was.
-    window.source = Source::Seek(end);
+    window.source = OfferSource::Seek(end);
     drop(window);
     late.iter().for_each(|(offer, why)| peer.miss(&offer.message_id, why));
     Some(filled(peer, shared, end, is_empty))
 }
 
 /// Returns the result of filling up to `end`.
-fn filled(peer: &Arc<Peer>, shared: &Shared, end: Mark, is_empty: bool) -> Filled {
+fn filled(peer: &Arc<PeerFeed>, shared: &FeedContext, end: JournalMark, is_empty: bool) -> FillOutcome {
     peer.offers.notify_waiters();
     match peer.decided_from().is_some() && shared.hub.join(peer, end) {
-        true => Filled::Joined,
-        false if is_empty => Filled::Soon,
-        false => Filled::More,
+        true => FillOutcome::Joined,
+        false if is_empty => FillOutcome::Soon,
+        false => FillOutcome::More,
     }
 }
 
 /// Records from which row on articles are decided with this peer, once none decided without it is still
 /// being filed.
-pub(super) fn begin_deciding(peer: &Peer, shared: &Shared) -> io::Result<()> {
+pub(super) fn begin_deciding(peer: &PeerFeed, shared: &FeedContext) -> io::Result<()> {
     note_decided(peer, shared, &mut peer.durable.lock().cursor)
 }
 
-fn note_decided(peer: &Peer, shared: &Shared, cursor: &mut Cursor) -> io::Result<()> {
+fn note_decided(peer: &PeerFeed, shared: &FeedContext, cursor: &mut Cursor) -> io::Result<()> {
     if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
-        let end = shared.spool.journal_mark(Start::Now)?;
+        let end = shared.spool.journal_mark(TailStart::Now)?;
         let decided_from = end.sequence.unwrap_or(u64::MAX - 1);
         cursor.set_decided_from(decided_from);
         peer.decided_from.store(decided_from, Ordering::Relaxed);
@@ -103,16 +103,20 @@ fn note_decided(peer: &Peer, shared: &Shared, cursor: &mut Cursor) -> io::Result
 }
 
 /// Fills the window with the next rows of the journal. Blocks.
-fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
+fn fill_from_journal(
+    peer: &Arc<PeerFeed>,
+    shared: &FeedContext,
+    batch: &mut JournalBatch,
+) -> io::Result<FillOutcome> {
     let mut durable = peer.durable.lock();
     let cursor = &mut durable.cursor;
     let mark = {
         let mut window = peer.window.lock();
         match window.source {
-            Source::Hub(_) => return Ok(Filled::Joined),
-            Source::Cursor(mark) => mark,
-            Source::Seek(mark) => {
-                window.source = Source::Cursor(mark);
+            OfferSource::Hub(_) => return Ok(FillOutcome::Joined),
+            OfferSource::Cursor(mark) => mark,
+            OfferSource::Seek(mark) => {
+                window.source = OfferSource::Cursor(mark);
                 cursor.seek(mark);
                 mark
             }
@@ -120,7 +124,7 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
     };
     let most = peer.own_offers_max();
     if peer.window.lock().room(most).is_none() {
-        return Ok(Filled::Full);
+        return Ok(FillOutcome::Full);
     }
     note_decided(peer, shared, cursor)?;
     let lost = cursor.tail().pin().lost();
@@ -136,24 +140,29 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
     let offers = offers(peer, shared, batch, decided_from);
     {
         let mut window = peer.window.lock();
-        if !matches!(window.source, Source::Cursor(own) if own.position == mark.position) {
+        if !matches!(window.source, OfferSource::Cursor(own) if own.position == mark.position) {
             // An operator has moved the position in the meantime.
-            return Ok(Filled::More);
+            return Ok(FillOutcome::More);
         }
         offers.into_iter().for_each(|offer| window.queue.push(offer));
-        window.source = Source::Cursor(end);
+        window.source = OfferSource::Cursor(end);
     }
     Ok(filled(peer, shared, end, is_empty))
 }
 
 /// Returns the offers of a batch for the peer.
-fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>) -> Vec<Arc<Offer>> {
+fn offers(
+    peer: &PeerFeed,
+    shared: &FeedContext,
+    batch: &JournalBatch,
+    decided_from: Option<u64>,
+) -> Vec<Arc<FeedOffer>> {
     let table = shared.spool.group_table();
     let routes = shared.filer.router.routes(&table);
     let since = peer.since.load(Ordering::Relaxed);
     let mut offers = Vec::new();
     for (position, event) in batch.events() {
-        let Event::Article(row) = event else { continue };
+        let JournalEvent::Article(row) = event else { continue };
         if u64::from(row.arrived) < since {
             continue;
         }
@@ -168,29 +177,29 @@ fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>
             peer.miss(row.message_id, why);
             continue;
         }
-        offers.push(Offer::of(position, &row));
+        offers.push(FeedOffer::of(position, &row));
     }
     offers
 }
 
 /// Decides on an article that was filed before the peer was known.
-fn wants(peer: &Peer, shared: &Shared, routes: &Routes, row: &ArticleRow<'_>) -> bool {
-    let Some(wire) = shared.articles.whole(&Offer::of(0, row)) else { return false };
+fn wants(peer: &PeerFeed, shared: &FeedContext, routes: &RoutingTable, row: &ArticleRow<'_>) -> bool {
+    let Some(wire) = shared.articles.whole(&FeedOffer::of(0, row)) else { return false };
     let origin = row.tagged.origin().and_then(|origin| std::str::from_utf8(origin).ok()).unwrap_or_default();
     decide(peer, routes, wire.bytes(), origin)
 }
 
 /// Returns the offer of an article that a peer has requested, if it may have it by the same decision.
-pub(super) fn is_for(peer: &Peer, shared: &Shared, offer: Offer) -> Option<Offer> {
+pub(super) fn is_for(peer: &PeerFeed, shared: &FeedContext, offer: FeedOffer) -> Option<FeedOffer> {
     let wire = shared.articles.whole(&offer)?;
     let routes = shared.filer.router.routes(&shared.spool.group_table());
     let wire_bytes = wire.bytes().len() as u64;
-    decide(peer, &routes, wire.bytes(), "").then_some(Offer { wire_bytes, ..offer })
+    decide(peer, &routes, wire.bytes(), "").then_some(FeedOffer { wire_bytes, ..offer })
 }
 
-fn decide(peer: &Peer, routes: &Routes, wire: &[u8], origin: &str) -> bool {
+fn decide(peer: &PeerFeed, routes: &RoutingTable, wire: &[u8], origin: &str) -> bool {
     let Ok(article) = Article::parse(wire) else { return false };
-    let mut decision = Decision::default();
-    routes.decide(&Facts::of(&article, kind(&article), origin, wire.len() as u64), &mut decision);
+    let mut decision = RoutingDecision::default();
+    routes.decide(&RoutingFacts::of(&article, kind(&article), origin, wire.len() as u64), &mut decision);
     decision.has(peer.number)
 }

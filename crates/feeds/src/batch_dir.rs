@@ -1,7 +1,7 @@
 //! The directory of a peer's batches (`docs/formats/outgoing.md`): its content, its limits, its file names
 //! and how files are written.
 
-use super::queue::{Queue, Taken, Ticket};
+use super::queue::{OfferQueue, OfferTicket, TakenOffer};
 use super::rank;
 use disk::{Disk, Replacements};
 use lock_order::Ordered;
@@ -9,7 +9,7 @@ use site_base::lock::Leaf;
 use site_base::units::counted;
 use site_base::units::{about_size, grouped};
 use site_config::PeerSend;
-use spool::Key;
+use spool::ArticleKey;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ const UNFINISHED: &str = ".rnews.new";
 
 /// The batches of one peer.
 #[derive(Debug)]
-pub(super) struct Batches {
+pub(super) struct OutgoingBatches {
     pub dir: PathBuf,
     /// Our path identity, so that batches of several sites do not collide in one directory.
     pub identity: String,
@@ -55,12 +55,12 @@ pub(super) struct Batches {
 
 /// A batch that waits to be taken away.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ready {
+pub(super) struct ReadyBatch {
     pub path: PathBuf,
     pub bytes: u64,
 }
 
-impl Batches {
+impl OutgoingBatches {
     pub fn new(dir: &Path, identity: &str) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -80,7 +80,7 @@ impl Batches {
     }
 
     /// Returns when a batch is to be made, in Unix milliseconds. `is_read`: the window has all offers.
-    pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
+    pub fn next_due(&self, queue: &OfferQueue, is_read: bool, send: &PeerSend) -> Option<u64> {
         let may = queue.next_due(send.delay.as_millis() as u64)?;
         if queue.has_deferred() || send.ihave && queue.open() >= IHAVE_IDS_MAX {
             return Some(may);
@@ -94,7 +94,7 @@ impl Batches {
     }
 
     /// Returns the waiting batches, oldest first.
-    pub fn ready(&self) -> io::Result<Vec<Ready>> {
+    pub fn ready(&self) -> io::Result<Vec<ReadyBatch>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 *self.waiting.lock() = (0, 0);
@@ -110,7 +110,7 @@ impl Batches {
                 && let Ok(about) = entry.metadata()
                 && about.is_file()
             {
-                ready.push(Ready { path: entry.path(), bytes: about.len() });
+                ready.push(ReadyBatch { path: entry.path(), bytes: about.len() });
             }
         }
         ready.sort_unstable();
@@ -145,10 +145,10 @@ impl Batches {
     }
 
     /// Returns the room for further batches, or why there is none, in words.
-    pub fn room(&self, send: &PeerSend) -> io::Result<Result<Room, String>> {
+    pub fn room(&self, send: &PeerSend) -> io::Result<Result<BatchRoom, String>> {
         self.ready()?;
         let (files, bytes) = *self.waiting.lock();
-        let room = Room {
+        let room = BatchRoom {
             files: (send.waiting_files_max as u64).saturating_sub(files),
             bytes: send.waiting_bytes_max.saturating_sub(bytes),
         };
@@ -162,11 +162,11 @@ impl Batches {
     }
 
     /// Returns the path of the batch whose first offer is this one.
-    pub fn path_of(&self, first: &Taken) -> PathBuf {
+    pub fn path_of(&self, first: &TakenOffer) -> PathBuf {
         let name = match first.ticket {
-            Ticket::Slot(_) => format!("{:020}", first.offer.mark.position),
+            OfferTicket::Slot(_) => format!("{:020}", first.offer.mark.position),
             // Its row was passed long ago, so it needs a name that no other batch can have.
-            Ticket::Deferred(key) => format!("{:020}-{:032x}", 0, key.0),
+            OfferTicket::Deferred(key) => format!("{:020}-{:032x}", 0, key.0),
         };
         self.dir.join(format!("{name}-{}{EXTENSION}", self.identity))
     }
@@ -187,12 +187,12 @@ impl Batches {
 
 /// Room for further batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct BatchRoom {
     files: u64,
     bytes: u64,
 }
 
-impl Room {
+impl BatchRoom {
     pub fn is_none(self) -> bool {
         self.files == 0 || self.bytes == 0
     }
@@ -205,23 +205,24 @@ impl Room {
 
 /// First article of a batch, according to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum FirstArticle {
     /// Article with its row at this position of the journal.
     At(u64),
     /// A deferred article.
-    Deferred(Key),
+    Deferred(ArticleKey),
     /// None: the batch answers an ihave, or is not ours.
     None,
 }
 
-/// Returns the first article of a batch; see [`Batches::path_of`].
-pub(super) fn first_of(batch: &Path) -> First {
+/// Returns the first article of a batch; see [`OutgoingBatches::path_of`].
+pub(super) fn first_of(batch: &Path) -> FirstArticle {
     let mut parts = batch.file_name().and_then(|name| name.to_str()).unwrap_or_default().split('-');
     let (position, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     match position.parse() {
-        Ok(0) => u128::from_str_radix(second, 16).map_or(First::None, |key| First::Deferred(Key(key))),
-        Ok(position) if !second.starts_with("sendme") => First::At(position),
-        _ => First::None,
+        Ok(0) => u128::from_str_radix(second, 16)
+            .map_or(FirstArticle::None, |key| FirstArticle::Deferred(ArticleKey(key))),
+        Ok(position) if !second.starts_with("sendme") => FirstArticle::At(position),
+        _ => FirstArticle::None,
     }
 }
 
@@ -232,13 +233,16 @@ mod tests {
     #[test]
     fn a_batch_name_identifies_its_first_article() {
         for (name, first) in [
-            ("00000000000000004711-a.example.rnews", First::At(4_711)),
-            ("00000000000000004711-a-b.example.rnews", First::At(4_711)),
-            ("00000000000000004711-sendme0-a.example.rnews", First::None),
-            ("00000000000000000000-000000000000000000000000000000ff-a.rnews", First::Deferred(Key(255))),
-            ("00000000000000000000-x-a.rnews", First::None),
-            ("other.rnews", First::None),
-            ("", First::None),
+            ("00000000000000004711-a.example.rnews", FirstArticle::At(4_711)),
+            ("00000000000000004711-a-b.example.rnews", FirstArticle::At(4_711)),
+            ("00000000000000004711-sendme0-a.example.rnews", FirstArticle::None),
+            (
+                "00000000000000000000-000000000000000000000000000000ff-a.rnews",
+                FirstArticle::Deferred(ArticleKey(255)),
+            ),
+            ("00000000000000000000-x-a.rnews", FirstArticle::None),
+            ("other.rnews", FirstArticle::None),
+            ("", FirstArticle::None),
         ] {
             assert_eq!(first_of(&Path::new("/out").join(name)), first, "{name}");
         }

@@ -7,20 +7,20 @@
 //! the first. Batches in the directory wait to be taken away, by `after_batch` ([`super::hand_over`]) or by
 //! another program; when the directory is full, no more are made, and the cursor waits.
 
-use super::backlog::{Filled, fill};
-use super::batch_dir::{Batches, IHAVE_IDS_MAX};
-use super::bundle::Bundle;
-use super::connection::End;
+use super::backlog::{FillOutcome, fill};
+use super::batch_dir::{IHAVE_IDS_MAX, OutgoingBatches};
+use super::bundle::OfferBundle;
+use super::connection::ConnectionEnd;
 use super::outlet::Outlet;
 use super::pause::now_ms;
-use super::peer::{Peer, Trouble};
-use super::queue::{Taken, Ticket};
-use super::sendme::{self, Verb};
-use super::shared::Shared;
-use disk::{Access, Replacements};
-use ingest::batches::Packer;
+use super::peer::{FeedTrouble, PeerFeed};
+use super::queue::{OfferTicket, TakenOffer};
+use super::sendme::{self, SendmeVerb};
+use super::shared::FeedContext;
+use disk::{FileAccess, Replacements};
+use ingest::batches::BatchPacker;
 use site_base::counters::add;
-use spool::Start;
+use spool::TailStart;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const RUN_BYTES_MAX: u64 = 32 << 20;
 
 /// Counts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct BatchCounts {
     pub batches: u64,
     pub articles: u64,
     /// Articles announced to the peer, which it may request.
@@ -52,7 +52,7 @@ pub struct Made {
     pub bytes: u64,
 }
 
-impl Made {
+impl BatchCounts {
     fn add(&mut self, other: Self) {
         self.batches += other.batches;
         self.articles += other.articles;
@@ -62,23 +62,23 @@ impl Made {
 }
 
 /// Makes the batches that are due.
-pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End {
+pub(super) async fn make_due(peer: &PeerFeed, own: &OutgoingBatches, shared: &FeedContext) -> ConnectionEnd {
     let mut end = peer.end.subscribe();
     let mut progressed = false;
     loop {
         let due = peer.next_due();
         if peer.is_halted() || due.is_none_or(|due| due > now_ms()) {
-            return End { error: None, progressed };
+            return ConnectionEnd { error: None, progressed };
         }
-        let made = block_in_place(|| make_run(peer, own, shared, Which::Due));
+        let made = block_in_place(|| make_run(peer, own, shared, BatchSelection::Due));
         if made.is_ok() {
-            peer.works(Trouble::Room);
+            peer.works(FeedTrouble::Room);
         }
         match made {
             Ok(Some(made)) => progressed |= made.batches > 0,
-            Ok(None) => return End { error: None, progressed },
-            Err(NotMade::Full(why)) => {
-                peer.fail(Trouble::Room, why);
+            Ok(None) => return ConnectionEnd { error: None, progressed },
+            Err(BatchNotMade::Full(why)) => {
+                peer.fail(FeedTrouble::Room, why);
                 peer.attention.notify_one();
                 tokio::select! {
                     () = own.room.notified() => {}
@@ -86,28 +86,28 @@ pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End
                     _ = end.changed() => {}
                 }
             }
-            Err(NotMade::Failed(error)) => return End { error: Some(error), progressed },
+            Err(BatchNotMade::Failed(error)) => return ConnectionEnd { error: Some(error), progressed },
         }
     }
 }
 
 /// Makes batches of everything that is in the journal now. Blocks.
-pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String> {
+pub(super) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<BatchCounts, String> {
     let Outlet::Batches(own) = &peer.outlet else {
         return Err(format!("the feed to {} does not make batches: it has no key `batch`", peer.name));
     };
     if peer.is_halted() {
         return Err(format!("the feed to {} is stopped", peer.name));
     }
-    let end = shared.spool.journal_mark(Start::Now).map_err(|error| error.to_string())?.position;
-    let mut all = Made::default();
+    let end = shared.spool.journal_mark(TailStart::Now).map_err(|error| error.to_string())?.position;
+    let mut all = BatchCounts::default();
     // Restarted when the last batch was made.
     let mut begun = Instant::now();
     loop {
         let filled = fill(peer, shared).map_err(|error| error.to_string())?;
-        let is_all = filled == Filled::Joined && shared.hub.frontier.mark().position >= end;
-        if !is_all && filled != Filled::Full {
-            if filled != Filled::More {
+        let is_all = filled == FillOutcome::Joined && shared.hub.frontier.mark().position >= end;
+        if !is_all && filled != FillOutcome::Full {
+            if filled != FillOutcome::More {
                 std::thread::sleep(CATCH_UP_INTERVAL);
             }
             if begun.elapsed() < CATCH_UP_TIMEOUT {
@@ -115,13 +115,13 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
             }
         }
         loop {
-            match make_run(peer, own, shared, Which::All) {
+            match make_run(peer, own, shared, BatchSelection::All) {
                 Ok(None) => break,
                 Ok(Some(made)) => {
                     all.add(made);
                     begun = Instant::now();
                 }
-                Err(NotMade::Full(why) | NotMade::Failed(why)) => return Err(why),
+                Err(BatchNotMade::Full(why) | BatchNotMade::Failed(why)) => return Err(why),
             }
         }
         if is_all || begun.elapsed() >= CATCH_UP_TIMEOUT {
@@ -131,7 +131,7 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
 }
 
 /// Reason why a batch was not made.
-enum NotMade {
+enum BatchNotMade {
     /// The directory is full.
     Full(String),
     Failed(String),
@@ -139,7 +139,7 @@ enum NotMade {
 
 /// Selection of the batches of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum BatchSelection {
     /// Batches that are due.
     Due,
     /// Batches of all offers.
@@ -147,21 +147,26 @@ enum Which {
 }
 
 /// A batch without its name; if dropped, its offers are returned to the window.
-struct Packed<'a> {
-    bundle: Bundle<'a>,
+struct UnnamedBatch<'a> {
+    bundle: OfferBundle<'a>,
     /// Path of the file; `None` if none of its articles is left.
     path: Option<PathBuf>,
-    made: Made,
+    made: BatchCounts,
     article_bytes: u64,
 }
 
 /// Makes some batches, which share their syncs; returns `None` if there are no articles for one.
-fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result<Option<Made>, NotMade> {
+fn make_run(
+    peer: &PeerFeed,
+    own: &OutgoingBatches,
+    shared: &FeedContext,
+    which: BatchSelection,
+) -> Result<Option<BatchCounts>, BatchNotMade> {
     let _one_at_a_time = own.making.lock();
-    let mut room = own.room(&peer.send).map_err(failed)?.map_err(NotMade::Full)?;
+    let mut room = own.room(&peer.send).map_err(failed)?.map_err(BatchNotMade::Full)?;
     let mut batches = own.begin(&**shared.spool.disk()).map_err(failed)?;
-    let is_due = || which == Which::All || peer.next_due().is_some_and(|due| due <= now_ms());
-    let mut run: Vec<Packed<'_>> = Vec::new();
+    let is_due = || which == BatchSelection::All || peer.next_due().is_some_and(|due| due <= now_ms());
+    let mut run: Vec<UnnamedBatch<'_>> = Vec::new();
     let mut bytes = 0;
     while run.is_empty() || run.len() < RUN_MAX && bytes < RUN_BYTES_MAX && !room.is_none() && is_due() {
         match pack(peer, own, shared, &mut batches) {
@@ -183,11 +188,11 @@ fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result
     if bytes > 0 {
         // Articles whose rows the journal may still lose must not be in a batch: others would get their
         // positions, and the name.
-        shared.spool.sync().map_err(|trouble| NotMade::Failed(trouble.text))?;
+        shared.spool.sync().map_err(|trouble| BatchNotMade::Failed(trouble.text))?;
         own.complete(batches).map_err(failed)?;
     }
-    let mut all = Made::default();
-    for Packed { bundle, path, made, article_bytes } in run {
+    let mut all = BatchCounts::default();
+    for UnnamedBatch { bundle, path, made, article_bytes } in run {
         bundle.settle();
         all.add(made);
         add(&own.made, made.batches as usize);
@@ -207,15 +212,15 @@ fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result
 
 /// Writes a batch of the next articles; returns `None` if there are none.
 fn pack<'a>(
-    peer: &'a Peer,
-    own: &Batches,
-    shared: &Shared,
+    peer: &'a PeerFeed,
+    own: &OutgoingBatches,
+    shared: &FeedContext,
     batches: &mut Replacements<'_>,
-) -> Result<Option<Packed<'a>>, NotMade> {
+) -> Result<Option<UnnamedBatch<'a>>, BatchNotMade> {
     let _one_in_memory = shared.packing.lock();
-    let mut packer = Packer::new(peer.send.batch_compress).map_err(failed)?;
-    let mut bundle = Bundle::new(peer);
-    let mut first: Option<Taken> = None;
+    let mut packer = BatchPacker::new(peer.send.batch_compress).map_err(failed)?;
+    let mut bundle = OfferBundle::new(peer);
+    let mut first: Option<TakenOffer> = None;
     let mut announced = Vec::new();
     while packer.bytes() < peer.send.batch_bytes
         && announced.len() < IHAVE_IDS_MAX
@@ -223,7 +228,7 @@ fn pack<'a>(
     {
         bundle.push(taken.ticket);
         // Requested articles were deferred.
-        if peer.send.ihave && matches!(taken.ticket, Ticket::Slot(_)) {
+        if peer.send.ihave && matches!(taken.ticket, OfferTicket::Slot(_)) {
             let is_there = shared.is_there(peer, &taken.offer);
             announced.extend(is_there.then(|| taken.offer.message_id.clone()));
         } else if let Some(wire) = shared.article(peer, &taken.offer) {
@@ -233,21 +238,21 @@ fn pack<'a>(
     }
     let Some(first) = first else { return Ok(None) };
     let (articles, article_bytes) = (packer.articles(), packer.bytes());
-    let mut made = Made { articles, announced: announced.len() as u64, ..Made::default() };
+    let mut made = BatchCounts { articles, announced: announced.len() as u64, ..BatchCounts::default() };
     if articles + made.announced == 0 {
-        return Ok(Some(Packed { bundle, path: None, made, article_bytes }));
+        return Ok(Some(UnnamedBatch { bundle, path: None, made, article_bytes }));
     }
     if !announced.is_empty() {
         let serial = format!("{}.{}", first.offer.mark.position, first.offer.arrived);
-        let ihave = sendme::message(Verb::Ihave, &own.identity, &peer.name, &serial, &announced);
+        let ihave = sendme::message(SendmeVerb::Ihave, &own.identity, &peer.name, &serial, &announced);
         packer.add(&ihave).map_err(failed)?;
     }
     let (path, batch) = (own.path_of(&first), packer.finish().map_err(failed)?);
-    batches.add(&path, &[&batch], Access::Group).map_err(failed)?;
+    batches.add(&path, &[&batch], FileAccess::Group).map_err(failed)?;
     (made.batches, made.bytes) = (1, batch.len() as u64);
-    Ok(Some(Packed { bundle, path: Some(path), made, article_bytes }))
+    Ok(Some(UnnamedBatch { bundle, path: Some(path), made, article_bytes }))
 }
 
-fn failed(error: io::Error) -> NotMade {
-    NotMade::Failed(format!("cannot make a batch: {error}"))
+fn failed(error: io::Error) -> BatchNotMade {
+    BatchNotMade::Failed(format!("cannot make a batch: {error}"))
 }

@@ -1,20 +1,20 @@
 //! Offers that were taken and are not settled.
 
-use super::peer::Peer;
-use super::queue::Ticket;
+use super::peer::PeerFeed;
+use super::queue::OfferTicket;
 
 /// Offers of one peer that belong together; returned to the window if dropped.
-pub(super) struct Bundle<'a> {
-    peer: &'a Peer,
-    tickets: Vec<Ticket>,
+pub(super) struct OfferBundle<'a> {
+    peer: &'a PeerFeed,
+    tickets: Vec<OfferTicket>,
 }
 
-impl<'a> Bundle<'a> {
-    pub fn new(peer: &'a Peer) -> Self {
+impl<'a> OfferBundle<'a> {
+    pub fn new(peer: &'a PeerFeed) -> Self {
         Self { peer, tickets: Vec::new() }
     }
 
-    pub fn push(&mut self, ticket: Ticket) {
+    pub fn push(&mut self, ticket: OfferTicket) {
         self.tickets.push(ticket);
     }
 
@@ -29,7 +29,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-impl Drop for Bundle<'_> {
+impl Drop for OfferBundle<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         self.tickets.drain(..).for_each(|ticket| window.queue.give_back(ticket));

@@ -5,15 +5,15 @@
 //! ends are written again for the next one. If the server is killed, the program reads the lines left in
 //! the pipe, and the next server writes them once more: at most one pipe of lines is repeated.
 
-use super::connection::End;
+use super::connection::ConnectionEnd;
 use super::lines;
-use super::outlet::Channel;
-use super::peer::{Peer, Trouble};
-use super::queue::Ticket;
-use super::shared::Shared;
+use super::outlet::ProgramChannel;
+use super::peer::{FeedTrouble, PeerFeed};
+use super::queue::OfferTicket;
+use super::shared::FeedContext;
 use rustix::io::ioctl_fionread;
 use site_base::counters::add;
-use site_base::program::{Group, complaint};
+use site_base::program::{ProcessGroup, complaint};
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
@@ -41,19 +41,19 @@ const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
 /// A line not read by the program yet.
 #[derive(Debug)]
-struct Unread {
+struct UnreadLine {
     /// End of the line, in bytes since the program was started.
     end: u64,
-    ticket: Ticket,
+    ticket: OfferTicket,
     article_bytes: u64,
 }
 
 /// A running program.
-struct Running<'a> {
-    peer: &'a Peer,
-    shared: &'a Shared,
+struct RunningProgram<'a> {
+    peer: &'a PeerFeed,
+    shared: &'a FeedContext,
     child: Child,
-    group: Group,
+    group: ProcessGroup,
     complaint: JoinHandle<String>,
     /// Its standard input, from both ends; nothing is read from it here.
     pipe: Option<pipe::Sender>,
@@ -61,11 +61,11 @@ struct Running<'a> {
     /// Bytes of lines so far, and those of them written to the pipe.
     queued: u64,
     written: u64,
-    unread: VecDeque<Unread>,
+    unread: VecDeque<UnreadLine>,
     progressed: bool,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningProgram<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         self.unread.drain(..).for_each(|line| window.queue.give_back(line.ticket));
@@ -73,11 +73,11 @@ impl Drop for Running<'_> {
 }
 
 /// Runs the program until it ends, or the feed does.
-pub(super) async fn run(peer: &Peer, own: &Channel, shared: &Shared) -> End {
-    let Some((name, arguments)) = own.words.split_first() else { return End::default() };
+pub(super) async fn run(peer: &PeerFeed, own: &ProgramChannel, shared: &FeedContext) -> ConnectionEnd {
+    let Some((name, arguments)) = own.words.split_first() else { return ConnectionEnd::default() };
     let mut running = match start(peer, shared, name, arguments) {
         Ok(running) => running,
-        Err(error) => return End { error: Some(format!("{name}: {error}")), progressed: false },
+        Err(error) => return ConnectionEnd { error: Some(format!("{name}: {error}")), progressed: false },
     };
     info!(peer = peer.name, program = name, process = running.child.id(), "program started");
     peer.connections.fetch_add(1, Ordering::Relaxed);
@@ -87,15 +87,15 @@ pub(super) async fn run(peer: &Peer, own: &Channel, shared: &Shared) -> End {
     }
     running.settle_read();
     peer.connections.fetch_sub(1, Ordering::Relaxed);
-    End { error: ended.err().map(|why| format!("{name}: {why}")), progressed: running.progressed }
+    ConnectionEnd { error: ended.err().map(|why| format!("{name}: {why}")), progressed: running.progressed }
 }
 
 fn start<'a>(
-    peer: &'a Peer,
-    shared: &'a Shared,
+    peer: &'a PeerFeed,
+    shared: &'a FeedContext,
     name: &str,
     arguments: &[String],
-) -> io::Result<Running<'a>> {
+) -> io::Result<RunningProgram<'a>> {
     let (input, pipe) = io::pipe()?;
     let pipe = Some(pipe::Sender::from_owned_fd(OwnedFd::from(pipe))?);
     let mut child = Command::new(name)
@@ -106,15 +106,27 @@ fn start<'a>(
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let group = Group::of(child.id());
+    let group = ProcessGroup::of(child.id());
     let complaint = tokio::spawn(complaint(child.stderr.take(), COMPLAINT_BYTES_MAX));
     let (queued, written, unread, progressed) = (0, 0, VecDeque::new(), false);
-    Ok(Running { peer, shared, child, group, complaint, pipe, input, queued, written, unread, progressed })
+    Ok(RunningProgram {
+        peer,
+        shared,
+        child,
+        group,
+        complaint,
+        pipe,
+        input,
+        queued,
+        written,
+        unread,
+        progressed,
+    })
 }
 
-impl Running<'_> {
+impl RunningProgram<'_> {
     /// Writes lines. Returns `Ok` if the program should end, or why it has ended by itself.
-    async fn feed(&mut self, own: &Channel) -> Result<(), String> {
+    async fn feed(&mut self, own: &ProgramChannel) -> Result<(), String> {
         let peer = self.peer;
         let mut end = peer.end.subscribe();
         let (mut text, mut at) = (Vec::new(), 0);
@@ -165,7 +177,7 @@ impl Running<'_> {
             lines::append(&peer.send.lines, &taken.offer, &peer.name, &shared.spool, text);
             let end = self.queued + text.len() as u64;
             let (ticket, article_bytes) = (taken.ticket, taken.offer.wire_bytes);
-            self.unread.push_back(Unread { end, ticket, article_bytes });
+            self.unread.push_back(UnreadLine { end, ticket, article_bytes });
         }
         self.queued += text.len() as u64;
     }
@@ -185,7 +197,7 @@ impl Running<'_> {
         }
         if settled > 0 {
             self.progressed = true;
-            self.peer.works(Trouble::Peer);
+            self.peer.works(FeedTrouble::Peer);
             for count in [&self.peer.counts.offered, &self.peer.counts.accepted] {
                 add(count, settled);
             }

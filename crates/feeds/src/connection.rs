@@ -1,7 +1,7 @@
 //! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
 //!
 //! Requested articles are sent before new offers. Offers that a connection has taken and the peer has not
-//! answered are returned when it ends, in any way ([`Held`]). An answer outside the protocol concerns the
+//! answered are returned when it ends, in any way ([`UnansweredOffers`]). An answer outside the protocol concerns the
 //! article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than expected ends the
 //! connection as well, as none of its answers can be trusted any more. A connection whose login has lapsed
 //! is replaced at once, and counts as trouble only if it had no use before.
@@ -9,11 +9,14 @@
 use super::headers_only;
 use super::ihave;
 use super::pause::now_ms;
-use super::peer::{Peer, Trouble};
-use super::queue::Taken;
-use super::shared::Shared;
+use super::peer::{FeedTrouble, PeerFeed};
+use super::queue::TakenOffer;
+use super::shared::FeedContext;
 use super::target::{self, OFFERS_MAX};
-use nntp_io::{Answer, ArticleRequest, Client, Error, Fault, Judgement, ODD_IN_A_ROW_MAX, WireArticle};
+use nntp_io::{
+    AnswerJudgement, ArticleRequest, Error, NntpAnswer, NntpClient, ODD_IN_A_ROW_MAX, ProtocolFault,
+    WireArticle,
+};
 use site_base::counters::add;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -40,7 +43,7 @@ const TURN_BYTES: usize = 48 << 10;
 
 /// End of a connection.
 #[derive(Debug, Default)]
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     /// Reason, unless all was well.
     pub error: Option<String>,
     /// Whether the peer answered any command.
@@ -49,7 +52,7 @@ pub(super) struct End {
 
 /// Reason why a connection must end.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum ConnectionFault {
     Connection(Error),
     /// The peer closes it.
     Closing(String),
@@ -59,13 +62,13 @@ pub(super) enum Broken {
     Odd(String),
 }
 
-impl From<Error> for Broken {
+impl From<Error> for ConnectionFault {
     fn from(error: Error) -> Self {
         Self::Connection(error)
     }
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for ConnectionFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Connection(error) => write!(f, "{error}"),
@@ -80,24 +83,25 @@ impl std::fmt::Display for Broken {
 
 /// Connects to a peer and sends until there is nothing to send, or the connection ends. With `is_only` it
 /// stays open when there is nothing to send.
-pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
+pub(super) async fn converse(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_only: bool) -> ConnectionEnd {
     let mut end = peer.end.subscribe();
     let connected = tokio::select! {
         connected = connect(&peer) => connected,
-        _ = end.wait_for(|end| *end) => return End::default(),
+        _ = end.wait_for(|end| *end) => return ConnectionEnd::default(),
     };
     let mut client = match connected {
         Ok(client) => client,
-        Err(error) => return End { error: Some(error), progressed: false },
+        Err(error) => return ConnectionEnd { error: Some(error), progressed: false },
     };
     if peer.send.headers_only
         && let Err(error) = headers_only::announce(&mut client).await
     {
-        return End { error: Some(error), progressed: false };
+        return ConnectionEnd { error: Some(error), progressed: false };
     }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
-    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
+    let mut line =
+        FeedConnection { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
     let result = if peer.send.streaming && client.streaming() {
         stream(&mut line, &mut client).await
     } else {
@@ -107,24 +111,24 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
     peer.connections.fetch_sub(1, Ordering::Relaxed);
     peer.note(&shared.hub.frontier);
     match result {
-        Err(Some(Broken::Connection(Error::LoggedOut(text)))) if progressed => {
+        Err(Some(ConnectionFault::Connection(Error::LoggedOut(text)))) if progressed => {
             info!(peer = peer.name, "the login has lapsed, a new connection logs in: 480 {text}");
-            End { error: None, progressed }
+            ConnectionEnd { error: None, progressed }
         }
         Ok(()) => {
             // Answers already received count, even if the goodbye fails.
             let _goodbye = client.quit().await;
-            End { error: None, progressed }
+            ConnectionEnd { error: None, progressed }
         }
-        Err(broken) => End { error: broken.map(|broken| broken.to_string()), progressed },
+        Err(broken) => ConnectionEnd { error: broken.map(|broken| broken.to_string()), progressed },
     }
 }
 
 /// Returns a connection to the first address of the peer that accepts one.
-async fn connect(peer: &Peer) -> Result<Client, String> {
+async fn connect(peer: &PeerFeed) -> Result<NntpClient, String> {
     let mut error = String::from("there is no place to connect to");
     for target in target::all(&peer.send)? {
-        match Client::connect(&target).await {
+        match NntpClient::connect(&target).await {
             Ok(client) => {
                 info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
                 return Ok(client);
@@ -138,9 +142,9 @@ async fn connect(peer: &Peer) -> Result<Client, String> {
 }
 
 /// State shared by the two ways of offering.
-pub(super) struct Line<'a> {
-    pub peer: &'a Arc<Peer>,
-    pub shared: &'a Arc<Shared>,
+pub(super) struct FeedConnection<'a> {
+    pub peer: &'a Arc<PeerFeed>,
+    pub shared: &'a Arc<FeedContext>,
     is_only: bool,
     end: watch::Receiver<bool>,
     pub progressed: bool,
@@ -150,12 +154,12 @@ pub(super) struct Line<'a> {
 
 /// End of a connection: with a reason, or (`None`) since the peer closed it while no command was
 /// unanswered.
-pub(super) type Stop = Option<Broken>;
+pub(super) type ConnectionStop = Option<ConnectionFault>;
 
-impl Line<'_> {
+impl FeedConnection<'_> {
     /// Waits, with no command unanswered, until there may be something to send. Returns false if the
     /// connection is to be closed.
-    pub async fn idle(&mut self, client: &mut Client) -> Result<bool, Stop> {
+    pub async fn idle(&mut self, client: &mut NntpClient) -> Result<bool, ConnectionStop> {
         let mut woken = pin!(self.peer.offers.notified());
         woken.as_mut().enable();
         if self.peer.is_halted() {
@@ -177,7 +181,7 @@ impl Line<'_> {
     }
 
     /// Returns the article of an offer as sent; settles the offer if there is none.
-    pub fn article(&self, taken: &Taken) -> Option<Arc<WireArticle>> {
+    pub fn article(&self, taken: &TakenOffer) -> Option<Arc<WireArticle>> {
         let article = self.shared.article(self.peer, &taken.offer);
         if article.is_none() {
             self.peer.settle(taken.ticket);
@@ -190,31 +194,40 @@ impl Line<'_> {
 
     /// Records how the peer judged an article, which is set aside if the answer, shown as `text`, was an
     /// odd one.
-    pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
+    pub fn judged(
+        &mut self,
+        taken: &TakenOffer,
+        judgement: AnswerJudgement,
+        text: &str,
+    ) -> Result<(), ConnectionStop> {
         match judgement {
-            Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
-            Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
+            AnswerJudgement::Closing => return Err(Some(ConnectionFault::Closing(text.to_owned()))),
+            AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep => {
                 self.odd_in_a_row += 1;
-                self.peer.set_aside(taken, judgement == Judgement::Unentitled, text);
+                self.peer.set_aside(taken, judgement == AnswerJudgement::Unentitled, text);
             }
             _ => {
                 (self.odd_in_a_row, self.progressed) = (0, true);
                 self.peer.answered_properly(taken);
-                self.peer.works(Trouble::Peer);
+                self.peer.works(FeedTrouble::Peer);
             }
         }
-        if judgement == Judgement::OutOfStep {
+        if judgement == AnswerJudgement::OutOfStep {
             let about = String::from_utf8_lossy(&taken.offer.message_id);
-            return Err(Some(Broken::Answer(format!("`{text}` about {about}"))));
+            return Err(Some(ConnectionFault::Answer(format!("`{text}` about {about}"))));
         }
-        if self.odd_in_a_row < ODD_IN_A_ROW_MAX { Ok(()) } else { Err(Some(Broken::Odd(text.to_owned()))) }
+        if self.odd_in_a_row < ODD_IN_A_ROW_MAX {
+            Ok(())
+        } else {
+            Err(Some(ConnectionFault::Odd(text.to_owned())))
+        }
     }
 
     /// Settles the offer of an article.
-    pub fn settle(&self, taken: &Taken, judgement: Judgement) {
+    pub fn settle(&self, taken: &TakenOffer, judgement: AnswerJudgement) {
         match judgement {
-            Judgement::Accepted => add(&self.peer.counts.accepted, 1),
-            Judgement::Rejected => add(&self.peer.counts.rejected, 1),
+            AnswerJudgement::Accepted => add(&self.peer.counts.accepted, 1),
+            AnswerJudgement::Rejected => add(&self.peer.counts.rejected, 1),
             _ => {}
         }
         self.peer.settle(taken.ticket);
@@ -230,25 +243,25 @@ impl Line<'_> {
 }
 
 /// Offers not answered by the peer; returned to the window if dropped.
-struct Held<'a> {
-    peer: &'a Peer,
-    flying: VecDeque<Flying>,
+struct UnansweredOffers<'a> {
+    peer: &'a PeerFeed,
+    flying: VecDeque<UnansweredCommand>,
     /// Number of them offered by CHECK.
     checks: usize,
     /// Requested articles, to be sent.
-    wanted: VecDeque<Taken>,
+    wanted: VecDeque<TakenOffer>,
     /// Whether the login has lapsed, so that no article is to blame for the end.
     is_logged_out: bool,
 }
 
 /// A command that waits for its answer.
-struct Flying {
-    taken: Taken,
-    step: Step,
+struct UnansweredCommand {
+    taken: TakenOffer,
+    step: SentCommand,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SentCommand {
     Check,
     /// TAKETHIS after CHECK.
     Asked,
@@ -256,15 +269,15 @@ enum Step {
     Unasked,
 }
 
-impl Drop for Held<'_> {
+impl Drop for UnansweredOffers<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         let queue = &mut window.queue;
         // The next offer to be answered, or the first article sent, may be the reason why the peer closed
         // the connection.
         let (mut is_next, mut is_first_sent) = (!self.is_logged_out, !self.is_logged_out);
-        for Flying { taken, step } in self.flying.drain(..) {
-            let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
+        for UnansweredCommand { taken, step } in self.flying.drain(..) {
+            let is_sent = step != SentCommand::Check && std::mem::take(&mut is_first_sent);
             if std::mem::take(&mut is_next) || is_sent {
                 queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
             } else {
@@ -276,11 +289,11 @@ impl Drop for Held<'_> {
 }
 
 /// Offers articles by CHECK and TAKETHIS.
-async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
+async fn stream(line: &mut FeedConnection<'_>, client: &mut NntpClient) -> Result<(), ConnectionStop> {
     let peer = line.peer.clone();
     let (flying, wanted) = (VecDeque::new(), VecDeque::new());
-    let mut held = Held { peer: &peer, flying, checks: 0, wanted, is_logged_out: false };
-    let mut pace = Pace::new(Instant::now());
+    let mut held = UnansweredOffers { peer: &peer, flying, checks: 0, wanted, is_logged_out: false };
+    let mut pace = AnswerPace::new(Instant::now());
     let shared = line.shared.clone();
     let mut place = shared.in_step.place();
     loop {
@@ -288,7 +301,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
         let mut submitted = submit(line, client, &mut held, pace.window)?;
-        while submitted == Submitted::Enough {
+        while submitted == SubmitOutcome::Enough {
             // Other peers go first: their articles must not wait long for those of one peer.
             line.shared.rest();
             let position = held.flying.back().map_or(0, |flying| flying.taken.offer.mark.position);
@@ -299,7 +312,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
             submitted = submit(line, client, &mut held, pace.window)?;
         }
         place.waits();
-        let has_room = submitted == Submitted::All;
+        let has_room = submitted == SubmitOutcome::All;
         if held.flying.is_empty() {
             if !line.idle(client).await? {
                 return Ok(());
@@ -330,13 +343,13 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
 /// Limit on unanswered commands: about as many as the peer answers in a second. A higher limit would put
 /// all waiting articles on the first connection of a slow peer.
 #[derive(Debug)]
-struct Pace {
+struct AnswerPace {
     window: usize,
     since: Instant,
     answers: usize,
 }
 
-impl Pace {
+impl AnswerPace {
     fn new(now: Instant) -> Self {
         Self { window: OFFERS_MIN, since: now, answers: 0 }
     }
@@ -360,7 +373,7 @@ impl Pace {
 
 /// Result of queueing commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Submitted {
+enum SubmitOutcome {
     /// There is nothing more to send now.
     All,
     /// The limit of unanswered commands is reached.
@@ -371,18 +384,18 @@ enum Submitted {
 
 /// Queues articles and offers.
 fn submit(
-    line: &Line<'_>,
-    client: &mut Client,
-    held: &mut Held<'_>,
+    line: &FeedConnection<'_>,
+    client: &mut NntpClient,
+    held: &mut UnansweredOffers<'_>,
     window: usize,
-) -> Result<Submitted, Stop> {
+) -> Result<SubmitOutcome, ConnectionStop> {
     let queued_bytes = client.connection().queued_bytes();
     while client.has_room() && held.flying.len() < window {
         if client.connection().queued_bytes() > queued_bytes + TURN_BYTES {
-            return Ok(Submitted::Enough);
+            return Ok(SubmitOutcome::Enough);
         }
         if let Some(taken) = held.wanted.pop_front() {
-            send(line, client, held, taken, Step::Asked)?;
+            send(line, client, held, taken, SentCommand::Asked)?;
             continue;
         }
         let (is_unasked, is_decided) = {
@@ -392,34 +405,34 @@ fn submit(
         // Articles that the peer requests in its next answers arrived before those that could be sent
         // unasked now; and no more CHECKs are sent than are needed to decide whether to send unasked.
         if is_unasked && held.checks > 0 || !is_decided && held.checks >= OFFERS_MIN {
-            return Ok(Submitted::Full);
+            return Ok(SubmitOutcome::Full);
         }
-        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(Submitted::All) };
+        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(SubmitOutcome::All) };
         if is_unasked {
-            send(line, client, held, taken, Step::Unasked)?;
+            send(line, client, held, taken, SentCommand::Unasked)?;
             continue;
         }
         let id = taken.offer.message_id.clone();
-        held.flying.push_back(Flying { taken, step: Step::Check });
+        held.flying.push_back(UnansweredCommand { taken, step: SentCommand::Check });
         held.checks += 1;
-        client.submit_check(&id).map_err(Broken::from)?;
+        client.submit_check(&id).map_err(ConnectionFault::from)?;
     }
-    Ok(Submitted::Full)
+    Ok(SubmitOutcome::Full)
 }
 
 /// Queues an article.
 fn send(
-    line: &Line<'_>,
-    client: &mut Client,
-    held: &mut Held<'_>,
-    taken: Taken,
-    step: Step,
-) -> Result<(), Stop> {
+    line: &FeedConnection<'_>,
+    client: &mut NntpClient,
+    held: &mut UnansweredOffers<'_>,
+    taken: TakenOffer,
+    step: SentCommand,
+) -> Result<(), ConnectionStop> {
     let Some(wire) = line.article(&taken) else { return Ok(()) };
     match client.submit_takethis_of(&taken.offer.message_id, &wire) {
         Ok(()) => {
             add(&line.peer.counts.sent_bytes, wire.bytes().len());
-            held.flying.push_back(Flying { taken, step });
+            held.flying.push_back(UnansweredCommand { taken, step });
             Ok(())
         }
         Err(Error::Request(why)) => {
@@ -428,40 +441,52 @@ fn send(
             Ok(())
         }
         Err(error) => {
-            held.flying.push_back(Flying { taken, step });
+            held.flying.push_back(UnansweredCommand { taken, step });
             Err(Some(error.into()))
         }
     }
 }
 
 /// Handles an answer.
-fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, Error>) -> Result<(), Stop> {
-    let Some(Flying { taken, step }) = held.flying.pop_front() else {
-        let code = answered.map_err(Broken::from)?.code;
-        return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
+fn judge(
+    line: &mut FeedConnection<'_>,
+    held: &mut UnansweredOffers<'_>,
+    answered: Result<NntpAnswer<'_>, Error>,
+) -> Result<(), ConnectionStop> {
+    let Some(UnansweredCommand { taken, step }) = held.flying.pop_front() else {
+        let code = answered.map_err(ConnectionFault::from)?.code;
+        return Err(Some(Error::Protocol(ProtocolFault::UnexpectedCode(code)).into()));
     };
-    held.checks -= usize::from(step == Step::Check);
+    held.checks -= usize::from(step == SentCommand::Check);
     held.is_logged_out = matches!(answered, Err(Error::LoggedOut(_)));
-    let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
+    let request = if step == SentCommand::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
     let judged = judgement_of(answered, request, &taken);
-    if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {
-        held.flying.push_front(Flying { taken: taken.clone(), step });
+    if !matches!(judged, Ok((judgement, _)) if judgement != AnswerJudgement::Closing) {
+        held.flying.push_front(UnansweredCommand { taken: taken.clone(), step });
     }
     let (judgement, text) = judged?;
     line.judged(&taken, judgement, &text)?;
-    if step != Step::Asked
+    if step != SentCommand::Asked
         && matches!(
             judgement,
-            Judgement::Wanted | Judgement::Refused | Judgement::Accepted | Judgement::Rejected
+            AnswerJudgement::Wanted
+                | AnswerJudgement::Refused
+                | AnswerJudgement::Accepted
+                | AnswerJudgement::Rejected
         )
     {
-        line.offered(matches!(judgement, Judgement::Wanted | Judgement::Accepted));
+        line.offered(matches!(judgement, AnswerJudgement::Wanted | AnswerJudgement::Accepted));
     }
     match judgement {
-        Judgement::Wanted => held.wanted.push_back(taken),
-        Judgement::Later => line.peer.defer(taken.ticket),
-        Judgement::Refused | Judgement::Accepted | Judgement::Rejected => line.settle(&taken, judgement),
-        Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep | Judgement::Closing => {}
+        AnswerJudgement::Wanted => held.wanted.push_back(taken),
+        AnswerJudgement::Later => line.peer.defer(taken.ticket),
+        AnswerJudgement::Refused | AnswerJudgement::Accepted | AnswerJudgement::Rejected => {
+            line.settle(&taken, judgement)
+        }
+        AnswerJudgement::Odd
+        | AnswerJudgement::Unentitled
+        | AnswerJudgement::OutOfStep
+        | AnswerJudgement::Closing => {}
     }
     Ok(())
 }
@@ -469,30 +494,30 @@ fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, 
 /// Returns how an answer judges the article, and its text for display. Returns an error if the connection
 /// failed.
 pub(super) fn judgement_of(
-    answered: Result<Answer<'_>, Error>,
+    answered: Result<NntpAnswer<'_>, Error>,
     request: ArticleRequest,
-    taken: &Taken,
-) -> Result<(Judgement, String), Stop> {
+    taken: &TakenOffer,
+) -> Result<(AnswerJudgement, String), ConnectionStop> {
     match answered {
         Ok(answer) => {
             let text = answer.line().get(..200).unwrap_or(answer.line());
             let judgement = answer.judged(request, &taken.offer.message_id);
             Ok((judgement, String::from_utf8_lossy(text).into_owned()))
         }
-        Err(error) if error.is_odd_answer() => Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) if error.is_odd_answer() => Ok((AnswerJudgement::OutOfStep, error.to_string())),
         Err(error) => Err(Some(error.into())),
     }
 }
 
 /// A single offer; returned to the window if dropped before it is settled.
-pub(super) struct HeldOne<'a> {
-    pub peer: &'a Peer,
-    pub taken: Option<Taken>,
+pub(super) struct UnansweredOffer<'a> {
+    pub peer: &'a PeerFeed,
+    pub taken: Option<TakenOffer>,
     /// Whether its answer is awaited.
     pub is_asked: bool,
 }
 
-impl Drop for HeldOne<'_> {
+impl Drop for UnansweredOffer<'_> {
     fn drop(&mut self) {
         let Some(taken) = self.taken.take() else { return };
         let mut window = self.peer.window.lock();
@@ -512,7 +537,7 @@ mod tests {
     #[test]
     fn unanswered_commands_are_limited_to_the_answers_of_a_second() {
         let begun = Instant::now();
-        let mut pace = Pace::new(begun);
+        let mut pace = AnswerPace::new(begun);
         pace.answered(100, begun + PACE_INTERVAL / 2);
         assert_eq!(pace.window, OFFERS_MIN, "too soon to say");
         pace.answered(25, begun + PACE_INTERVAL);

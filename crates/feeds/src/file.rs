@@ -1,11 +1,11 @@
 //! Appends a line for each article to the file of a peer.
 
-use super::bundle::Bundle;
-use super::connection::End;
+use super::bundle::OfferBundle;
+use super::connection::ConnectionEnd;
 use super::line_file::LineFile;
 use super::lines;
-use super::peer::{Peer, Trouble};
-use super::shared::Shared;
+use super::peer::{FeedTrouble, PeerFeed};
+use super::shared::FeedContext;
 use site_base::counters::add;
 use site_base::units::about_size;
 use std::io;
@@ -20,20 +20,20 @@ const WRITE_BYTES_MAX: u64 = 32 << 10;
 const ROOM_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Writes the lines that are due.
-pub(super) async fn write_due(peer: &Peer, own: &LineFile, shared: &Shared) -> End {
+pub(super) async fn write_due(peer: &PeerFeed, own: &LineFile, shared: &FeedContext) -> ConnectionEnd {
     let mut end = peer.end.subscribe();
     let mut progressed = false;
     loop {
         match block_in_place(|| write_some(peer, own, shared)) {
-            Ok(Written::All) => return End { error: None, progressed },
-            Ok(Written::Some) => {
+            Ok(FileOutcome::All) => return ConnectionEnd { error: None, progressed },
+            Ok(FileOutcome::Some) => {
                 progressed = true;
-                peer.works(Trouble::Room);
-                peer.works(Trouble::Peer);
+                peer.works(FeedTrouble::Room);
+                peer.works(FeedTrouble::Peer);
             }
-            Ok(Written::Full) => {
+            Ok(FileOutcome::Full) => {
                 peer.fail(
-                    Trouble::Room,
+                    FeedTrouble::Room,
                     format!(
                         "{} has {}: no more is written",
                         own.path.display(),
@@ -48,13 +48,13 @@ pub(super) async fn write_due(peer: &Peer, own: &LineFile, shared: &Shared) -> E
             }
             Err(error) => {
                 let error = Some(format!("cannot write to {}: {error}", own.path.display()));
-                return End { error, progressed };
+                return ConnectionEnd { error, progressed };
             }
         }
     }
 }
 
-enum Written {
+enum FileOutcome {
     /// There may be more.
     Some,
     All,
@@ -62,8 +62,8 @@ enum Written {
     Full,
 }
 
-fn write_some(peer: &Peer, own: &LineFile, shared: &Shared) -> io::Result<Written> {
-    let mut bundle = Bundle::new(peer);
+fn write_some(peer: &PeerFeed, own: &LineFile, shared: &FeedContext) -> io::Result<FileOutcome> {
+    let mut bundle = OfferBundle::new(peer);
     let (mut text, mut lines, mut bytes) = (Vec::new(), 0, 0);
     let text_max = WRITE_BYTES_MAX.min(peer.send.waiting_bytes_max / 2);
     while (text.len() as u64) < text_max
@@ -77,12 +77,12 @@ fn write_some(peer: &Peer, own: &LineFile, shared: &Shared) -> io::Result<Writte
         }
     }
     if bundle.is_empty() {
-        return Ok(Written::All);
+        return Ok(FileOutcome::All);
     }
     let is_written = text.is_empty() || own.append(&text, peer.send.waiting_bytes_max)?;
     own.is_full.store(!is_written, Ordering::Relaxed);
     if !is_written {
-        return Ok(Written::Full);
+        return Ok(FileOutcome::Full);
     }
     bundle.settle();
     for count in [&peer.counts.offered, &peer.counts.accepted] {
@@ -90,5 +90,5 @@ fn write_some(peer: &Peer, own: &LineFile, shared: &Shared) -> io::Result<Writte
     }
     add(&peer.counts.sent_bytes, bytes);
     peer.note(&shared.hub.frontier);
-    Ok(Written::Some)
+    Ok(FileOutcome::Some)
 }

@@ -2,18 +2,18 @@
 
 use super::rank;
 use lock_order::Ordered;
-use spool::Mark;
+use spool::JournalMark;
 
 /// Position moved by the hub alone, after everything before it is in the windows.
 #[derive(Debug, Default)]
-pub(super) struct Frontier(Ordered<Mark, { rank::FRONTIER }>);
+pub(super) struct Frontier(Ordered<JournalMark, { rank::FRONTIER }>);
 
 impl Frontier {
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> JournalMark {
         *self.0.lock()
     }
 
-    pub fn move_to(&self, mark: Mark) {
+    pub fn move_to(&self, mark: JournalMark) {
         *self.0.lock() = mark;
     }
 }

@@ -20,7 +20,7 @@ const GAIN_PERCENT_MIN: u64 = 4;
 
 /// State of a feed's connections at a check.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct ConnectionLoad {
     /// Connections.
     pub open: usize,
     /// Articles that could be offered and are not.
@@ -31,7 +31,7 @@ pub(super) struct Look {
 
 /// State of adding connections.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct ConnectionGrowth {
     /// Time when another may be added.
     pub after: Instant,
     /// Start of the measurement of `settled`.
@@ -42,7 +42,7 @@ pub(super) struct Growth {
     pause: Duration,
 }
 
-impl Growth {
+impl ConnectionGrowth {
     pub fn new(now: Instant) -> Self {
         Self { after: now, since: now, settled: 0, rate: 0, pause: INTERVAL }
     }
@@ -58,8 +58,8 @@ impl Growth {
     }
 
     /// Returns whether to add one to the open connections. `is_busy` returns whether processors are short.
-    pub fn adds(&mut self, now: Instant, look: Look, is_busy: impl FnOnce() -> bool) -> bool {
-        let Look { open, waiting, settled } = look;
+    pub fn adds(&mut self, now: Instant, look: ConnectionLoad, is_busy: impl FnOnce() -> bool) -> bool {
+        let ConnectionLoad { open, waiting, settled } = look;
         let elapsed_ms =
             u64::try_from(now.saturating_duration_since(self.since).as_millis()).unwrap_or(u64::MAX);
         let rate = settled.saturating_sub(self.settled).saturating_mul(1_000) / elapsed_ms.max(1);
@@ -86,15 +86,15 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn look(open: usize, settled: u64) -> Look {
-        Look { open, waiting: 100_000, settled }
+    fn look(open: usize, settled: u64) -> ConnectionLoad {
+        ConnectionLoad { open, waiting: 100_000, settled }
     }
 
     #[test]
     fn connections_are_added_while_they_help() {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
-        let mut growth = Growth::new(begun);
+        let mut growth = ConnectionGrowth::new(begun);
         growth.begin(begun, 0);
         assert_eq!(growth.after, at(500));
         let mut adds = |ms, open, settled| growth.adds(at(ms), look(open, settled), || false);
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn a_peer_that_keeps_up_gets_no_further_connection() {
         let begun = Instant::now();
-        let mut growth = Growth::new(begun);
+        let mut growth = ConnectionGrowth::new(begun);
         growth.begin(begun, 0);
         let mut adds = |n: u32, waiting, settled| {
-            growth.adds(begun + INTERVAL * n, Look { open: 1, waiting, settled }, || false)
+            growth.adds(begun + INTERVAL * n, ConnectionLoad { open: 1, waiting, settled }, || false)
         };
         assert!(!adds(1, 0, 0), "nothing waits");
         assert!(!adds(2, 100, 100), "what waits is settled within the next interval");
@@ -131,7 +131,7 @@ mod tests {
     fn only_quick_peers_wait_for_processors() {
         let begun = Instant::now();
         for (settled, adds) in [(25, true), (249, true), (250, false)] {
-            let mut growth = Growth::new(begun);
+            let mut growth = ConnectionGrowth::new(begun);
             growth.begin(begun, 0);
             assert_eq!(growth.adds(begun + INTERVAL, look(1, settled), || true), adds, "{settled}");
         }

@@ -5,13 +5,13 @@
 //! first. One that the program has refused several times no longer delays later ones: they have their turn
 //! before it is tried again.
 
-use super::batch_dir::{Batches, First, Ready, first_of};
+use super::batch_dir::{FirstArticle, OutgoingBatches, ReadyBatch, first_of};
 use super::outlet::Outlet;
-use super::peer::{Peer, Trouble};
-use super::shared::Shared;
+use super::peer::{FeedTrouble, PeerFeed};
+use super::shared::FeedContext;
 use site_base::counters::add;
-use site_base::program::{Group, complaint};
-use spool::Start;
+use site_base::program::{ProcessGroup, complaint};
+use spool::TailStart;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -48,20 +48,20 @@ impl From<String> for HandOverFailure {
 
 /// Batches refused by the program.
 #[derive(Debug, Default)]
-struct Refusals(HashMap<PathBuf, Refusal>);
+struct BatchRefusals(HashMap<PathBuf, BatchRefusal>);
 
 #[derive(Debug)]
-struct Refusal {
+struct BatchRefusal {
     times: u32,
     again_at: Instant,
 }
 
-impl Refusals {
+impl BatchRefusals {
     /// Returns the next of the ready batches, which are sorted oldest first.
-    fn choose(&mut self, ready: Vec<Ready>, now: Instant) -> Option<Ready> {
+    fn choose(&mut self, ready: Vec<ReadyBatch>, now: Instant) -> Option<ReadyBatch> {
         self.0.retain(|path, _| ready.iter().any(|batch| batch.path == *path));
-        let is_late = |batch: &Ready| self.0.get(&batch.path).filter(|refusal| refusal.is_late());
-        let mut late: Vec<Ready> = Vec::new();
+        let is_late = |batch: &ReadyBatch| self.0.get(&batch.path).filter(|refusal| refusal.is_late());
+        let mut late: Vec<ReadyBatch> = Vec::new();
         for batch in ready {
             match is_late(&batch) {
                 None => return Some(batch),
@@ -75,7 +75,7 @@ impl Refusals {
     /// Records that the program has refused a batch; `pause` returns the time until it is handed over
     /// again, by the number of its refusals. Returns true if later ones precede it from now on.
     fn add(&mut self, batch: PathBuf, now: Instant, pause: impl FnOnce(u32) -> Duration) -> bool {
-        let refusal = self.0.entry(batch).or_insert(Refusal { times: 0, again_at: now });
+        let refusal = self.0.entry(batch).or_insert(BatchRefusal { times: 0, again_at: now });
         refusal.times = refusal.times.saturating_add(1);
         refusal.again_at = now + pause(refusal.times);
         refusal.is_late()
@@ -92,22 +92,22 @@ impl Refusals {
     }
 }
 
-impl Refusal {
+impl BatchRefusal {
     fn is_late(&self) -> bool {
         self.times >= REFUSALS_IN_ORDER
     }
 }
 
 /// Hands batches over until the feed ends.
-pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
+pub(super) async fn run(peer: Arc<PeerFeed>, shared: Arc<FeedContext>) {
     let Outlet::Batches(own) = &peer.outlet else { return };
     let mut end = peer.end.subscribe();
-    let (mut failures, mut refusals) = (0, Refusals::default());
+    let (mut failures, mut refusals) = (0, BatchRefusals::default());
     while !peer.is_ending() {
         let (mut takes_fresh, mut is_retry) = (true, true);
         let handed_over = next(&peer, own, &shared, &mut refusals).await;
         if handed_over.is_ok() && refusals.0.is_empty() {
-            peer.works(Trouble::HandOver);
+            peer.works(FeedTrouble::HandOver);
         }
         let pause = match handed_over {
             Ok(true) => {
@@ -121,7 +121,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
                 pause.unwrap_or(LOOK_INTERVAL).min(LOOK_INTERVAL)
             }
             Err(HandOverFailure { batch, why }) => {
-                peer.fail(Trouble::HandOver, why);
+                peer.fail(FeedTrouble::HandOver, why);
                 failures += 1;
                 let pause = |times| Duration::from_millis(peer.pause_ms(times));
                 takes_fresh = batch.is_some_and(|batch| refusals.add(batch, Instant::now(), pause));
@@ -145,15 +145,15 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
 /// Hands over the next batch; returns false if there is none, no program for it, or an operator has stopped
 /// the feed.
 async fn next(
-    peer: &Peer,
-    own: &Batches,
-    shared: &Shared,
-    refusals: &mut Refusals,
+    peer: &PeerFeed,
+    own: &OutgoingBatches,
+    shared: &FeedContext,
+    refusals: &mut BatchRefusals,
 ) -> Result<bool, HandOverFailure> {
     let cannot = |error: io::Error| format!("after_batch: cannot read {}: {error}", own.dir.display());
     let ready = block_in_place(|| {
         let mut ready = own.ready()?;
-        let end = shared.spool.journal_mark(Start::Now)?.position;
+        let end = shared.spool.journal_mark(TailStart::Now)?.position;
         ready.retain(|batch| is_passed(peer, batch, end));
         Ok(ready)
     });
@@ -194,17 +194,22 @@ async fn next(
 
 /// Returns whether the cursor has passed a batch; one not passed is made again after a crash. `end` is the
 /// end of the journal: a batch that begins after it belongs to a lost journal.
-fn is_passed(peer: &Peer, batch: &Ready, end: u64) -> bool {
+fn is_passed(peer: &PeerFeed, batch: &ReadyBatch, end: u64) -> bool {
     let durable = peer.durable.lock();
     match first_of(&batch.path) {
-        First::At(position) => position < durable.cursor.saved().position || position >= end,
-        First::Deferred(key) => !durable.deferrals.has(&key),
-        First::None => true,
+        FirstArticle::At(position) => position < durable.cursor.saved().position || position >= end,
+        FirstArticle::Deferred(key) => !durable.deferrals.has(&key),
+        FirstArticle::None => true,
     }
 }
 
 /// Runs the program on a batch and waits for its exit.
-async fn run_program(peer: &Peer, words: &[String], batch: &Ready, file: File) -> Result<(), String> {
+async fn run_program(
+    peer: &PeerFeed,
+    words: &[String],
+    batch: &ReadyBatch,
+    file: File,
+) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let fill = |argument: &String| filled(argument, batch, &peer.name);
     let mut child = Command::new(program)
@@ -216,7 +221,7 @@ async fn run_program(peer: &Peer, words: &[String], batch: &Ready, file: File) -
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("after_batch: {program}: {error}"))?;
-    let group = Group::of(child.id());
+    let group = ProcessGroup::of(child.id());
     let stderr = child.stderr.take();
     let ended = async { tokio::join!(complaint(stderr, COMPLAINT_BYTES_MAX), child.wait()) };
     let Ok((complaint, status)) = timeout(peer.send.after_batch_timeout, ended).await else {
@@ -232,7 +237,7 @@ async fn run_program(peer: &Peer, words: &[String], batch: &Ready, file: File) -
 }
 
 /// Returns an argument with `%f`, `%n`, `%p` and `%%` expanded.
-fn filled(argument: &str, batch: &Ready, peer: &str) -> String {
+fn filled(argument: &str, batch: &ReadyBatch, peer: &str) -> String {
     let path = std::path::absolute(&batch.path).unwrap_or_else(|_| batch.path.clone());
     let mut text = String::new();
     let mut rest = argument;
@@ -260,12 +265,12 @@ mod tests {
 
     #[test]
     fn a_batch_refused_three_times_is_handed_over_after_the_others() {
-        let batches = |names: &[&str]| -> Vec<Ready> {
-            names.iter().map(|name| Ready { path: name.into(), bytes: 1 }).collect()
+        let batches = |names: &[&str]| -> Vec<ReadyBatch> {
+            names.iter().map(|name| ReadyBatch { path: name.into(), bytes: 1 }).collect()
         };
-        let (begun, mut refusals) = (Instant::now(), Refusals::default());
+        let (begun, mut refusals) = (Instant::now(), BatchRefusals::default());
         let at = |secs| begun + Duration::from_secs(secs);
-        let choose = |refusals: &mut Refusals, names: &[&str], secs| {
+        let choose = |refusals: &mut BatchRefusals, names: &[&str], secs| {
             let chosen = refusals.choose(batches(names), at(secs));
             chosen.map(|batch| batch.path.to_string_lossy().into_owned())
         };
@@ -289,7 +294,7 @@ mod tests {
 
     #[test]
     fn placeholders_in_arguments_are_expanded() {
-        let batch = Ready { path: "/out/leaf/01-x.rnews".into(), bytes: 7 };
+        let batch = ReadyBatch { path: "/out/leaf/01-x.rnews".into(), bytes: 7 };
         for (argument, text) in [
             ("%f", "/out/leaf/01-x.rnews"),
             ("host:in/%p-%n", "host:in/leaf-01-x.rnews"),

@@ -5,14 +5,14 @@
 
 use netnews::article::Headers;
 use netnews::{Article, Known};
-use nntp_io::{Client, WireArticle};
+use nntp_io::{NntpClient, WireArticle};
 use std::io::Write;
 
 /// Answer of a peer that takes headers without bodies.
 const TAKES_HEADERS: u16 = 250;
 
 /// Asks a peer to take headers without bodies; returns an error if it does not.
-pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
+pub(super) async fn announce(client: &mut NntpClient) -> Result<(), String> {
     let answer = client.request("MODE HEADFEED").await.map_err(|error| error.to_string())?;
     match answer.code {
         TAKES_HEADERS => Ok(()),

@@ -2,16 +2,16 @@
 //!
 //! Each article goes into the windows of the peers that want it, as recorded in its row; idle peers cost
 //! nothing. A peer whose window is full leaves, fills its window from the offers handed out last
-//! ([`Recent`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and joins
+//! ([`RecentOffers`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and joins
 //! again once it has caught up. The hub's mark is set after everything before it is in the windows.
 
 use super::frontier::Frontier;
-use super::offer::Offer;
-use super::peer::{Peer, Source};
+use super::offer::FeedOffer;
+use super::peer::{OfferSource, PeerFeed};
 use super::rank;
-use super::recent::Recent;
+use super::recent::RecentOffers;
 use lock_order::Ordered;
-use spool::{Batch, Event, Mark, Spool, Start, Tail};
+use spool::{JournalBatch, JournalEvent, JournalMark, Spool, Tail, TailStart};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -32,23 +32,23 @@ const IN_MEMORY_BYTES: u64 = 4 << 20;
 
 /// The feeds that keep up.
 #[derive(Debug, Default)]
-pub(super) struct Hub {
+pub(super) struct FeedHub {
     pub frontier: Frontier,
     /// Whether the hub reads the journal; if not, no peer may wait for it.
     is_reading: AtomicBool,
     /// Peers by their numbers.
-    peers: Ordered<BTreeMap<u32, Arc<Peer>>, { rank::PEERS }>,
-    recent: Ordered<Recent, { rank::RECENT }>,
+    peers: Ordered<BTreeMap<u32, Arc<PeerFeed>>, { rank::PEERS }>,
+    recent: Ordered<RecentOffers, { rank::RECENT }>,
 }
 
-impl Hub {
+impl FeedHub {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Begins at the journal's end: see [`run`].
     pub fn begin(&self, spool: &Spool) -> Option<Tail> {
-        match spool.tail("feeds", Start::Now) {
+        match spool.tail("feeds", TailStart::Now) {
             Ok(tail) => {
                 self.begin_at(tail.mark());
                 Some(tail.kept_open())
@@ -61,7 +61,7 @@ impl Hub {
     }
 
     /// Begins at `mark`: earlier rows have been handed out, later ones will be.
-    pub fn begin_at(&self, mark: Mark) {
+    pub fn begin_at(&self, mark: JournalMark) {
         let _peers = self.peers.lock();
         self.recent.lock().begin_at(mark);
         self.frontier.move_to(mark);
@@ -70,43 +70,48 @@ impl Hub {
 
     /// Hands `peer` the offers after `mark`, up to which it has read by itself. Returns false if the hub is
     /// not there yet, or does not read the journal.
-    pub fn join(&self, peer: &Arc<Peer>, mark: Mark) -> bool {
+    pub fn join(&self, peer: &Arc<PeerFeed>, mark: JournalMark) -> bool {
         let mut peers = self.peers.lock();
         if !self.is_reading.load(Ordering::Relaxed) || mark.position < self.frontier.mark().position {
             return false;
         }
         let mut window = peer.window.lock();
-        if !matches!(window.source, Source::Cursor(own) | Source::Seek(own) if own == mark) {
+        if !matches!(window.source, OfferSource::Cursor(own) | OfferSource::Seek(own) if own == mark) {
             return false;
         }
-        window.source = Source::Hub(mark);
+        window.source = OfferSource::Hub(mark);
         drop(window);
         peers.insert(peer.number, peer.clone());
         true
     }
 
     /// Stops handing offers to `peer`.
-    pub fn leave(&self, peer: &Peer) {
+    pub fn leave(&self, peer: &PeerFeed) {
         self.peers.lock().remove(&peer.number);
     }
 
-    /// See [`Recent::since`].
-    pub fn since(&self, mark: Mark, number: u32, most: usize) -> Option<(Vec<Arc<Offer>>, Mark)> {
+    /// See [`RecentOffers::since`].
+    pub fn since(
+        &self,
+        mark: JournalMark,
+        number: u32,
+        most: usize,
+    ) -> Option<(Vec<Arc<FeedOffer>>, JournalMark)> {
         self.recent.lock().since(mark, number, most)
     }
 
     /// Hands out a batch that ends at `end`.
-    pub(super) fn hand_out(&self, batch: &Batch, end: Mark) {
+    pub(super) fn hand_out(&self, batch: &JournalBatch, end: JournalMark) {
         let mut peers = self.peers.lock();
         let mut woken = Vec::new();
         let mut recent = Vec::new();
         for (position, event) in batch.events() {
-            let Event::Article(row) = event else { continue };
+            let JournalEvent::Article(row) = event else { continue };
             let sites = row.tagged.sites();
             if sites.is_empty() {
                 continue;
             }
-            let offer = Offer::of(position, &row);
+            let offer = FeedOffer::of(position, &row);
             for number in numbers(sites) {
                 let Some(peer) = peers.get(&number) else { continue };
                 if !give(peer, &offer) {
@@ -138,9 +143,9 @@ impl Hub {
         self.is_reading.store(false, Ordering::Relaxed);
         for peer in std::mem::take(&mut *peers).into_values() {
             let mut window = peer.window.lock();
-            if let Source::Hub(from) = window.source {
+            if let OfferSource::Hub(from) = window.source {
                 let mark = self.frontier.mark();
-                window.source = Source::Seek(if mark.position < from.position { from } else { mark });
+                window.source = OfferSource::Seek(if mark.position < from.position { from } else { mark });
             }
             drop(window);
             peer.attention.notify_one();
@@ -149,22 +154,22 @@ impl Hub {
 }
 
 /// Puts an offer into a peer's window; returns false if the peer reads for itself from there on.
-fn give(peer: &Peer, offer: &Arc<Offer>) -> bool {
+fn give(peer: &PeerFeed, offer: &Arc<FeedOffer>) -> bool {
     let mut window = peer.window.lock();
     match window.source {
-        Source::Hub(from) if offer.mark.position < from.position => true,
-        Source::Hub(_) if window.queue.has_room() => {
+        OfferSource::Hub(from) if offer.mark.position < from.position => true,
+        OfferSource::Hub(_) if window.queue.has_room() => {
             window.queue.push(offer.clone());
             true
         }
-        Source::Hub(_) => {
-            window.source = Source::Seek(offer.mark);
+        OfferSource::Hub(_) => {
+            window.source = OfferSource::Seek(offer.mark);
             drop(window);
             peer.attention.notify_one();
             false
         }
         // An operator has moved the position.
-        Source::Cursor(_) | Source::Seek(_) => false,
+        OfferSource::Cursor(_) | OfferSource::Seek(_) => false,
     }
 }
 
@@ -175,9 +180,9 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Reads the journal, beginning with the tail returned by [`Hub::begin`], until the spool is closed. While
+/// Reads the journal, beginning with the tail returned by [`FeedHub::begin`], until the spool is closed. While
 /// reading fails, each feed reads for itself.
-pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<Hub>, spool: Arc<Spool>) {
+pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<FeedHub>, spool: Arc<Spool>) {
     loop {
         if let Some(tail) = tail {
             return follow(&hub, tail).await;
@@ -187,10 +192,10 @@ pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<Hub>, spool: Arc<Spool>
     }
 }
 
-async fn follow(hub: &Hub, mut tail: Tail) {
-    let mut batch = Batch::default();
+async fn follow(hub: &FeedHub, mut tail: Tail) {
+    let mut batch = JournalBatch::default();
     let mut lost = tail.pin().lost();
-    let mut pace = Pace { begun: Instant::now(), reads: 0 };
+    let mut pace = ReadPace { begun: Instant::now(), reads: 0 };
     loop {
         poll_fn(|context| tail.poll_rows(context)).await;
         if tail.is_ended() {
@@ -230,13 +235,13 @@ async fn follow(hub: &Hub, mut tail: Tail) {
 
 /// Limits how often the journal is read. A wake-up costs the thread that commits articles, and takes a
 /// processor from it.
-struct Pace {
+struct ReadPace {
     begun: Instant,
     /// Reads since `begun`.
     reads: u32,
 }
 
-impl Pace {
+impl ReadPace {
     /// Records that a read begins.
     fn begin(&mut self, now: Instant) {
         if now >= self.begun + READ_INTERVAL {
@@ -260,7 +265,7 @@ mod tests {
     fn single_articles_are_read_at_once_and_others_together() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut pace = Pace { begun: start, reads: 0 };
+        let mut pace = ReadPace { begun: start, reads: 0 };
         pace.begin(at(10));
         assert_eq!(pace.end(false), None, "alone");
         pace.begin(at(11));

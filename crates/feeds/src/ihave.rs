@@ -1,15 +1,18 @@
 //! Offers one by one with IHAVE (RFC 3977 section 6.3.2), for peers that do not stream.
 
-use super::connection::{Broken, HeldOne, Line, Stop, judgement_of};
-use nntp_io::{ArticleRequest, Client, Error, Judgement, WireArticle};
+use super::connection::{ConnectionFault, ConnectionStop, FeedConnection, UnansweredOffer, judgement_of};
+use nntp_io::{AnswerJudgement, ArticleRequest, Error, NntpClient, WireArticle};
 use site_base::counters::add;
 
 /// Offers until there is nothing more to send.
-pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
+pub(super) async fn run(
+    line: &mut FeedConnection<'_>,
+    client: &mut NntpClient,
+) -> Result<(), ConnectionStop> {
     let peer = line.peer.clone();
     loop {
         let taken = peer.take(&line.shared.hub.frontier);
-        let mut held = HeldOne { peer: &peer, taken, is_asked: false };
+        let mut held = UnansweredOffer { peer: &peer, taken, is_asked: false };
         let Some(taken) = held.taken.clone() else {
             if !line.idle(client).await? {
                 return Ok(());
@@ -29,24 +32,24 @@ pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), 
 
 /// Offers one article, and sends it if it is wanted.
 async fn offer(
-    line: &mut Line<'_>,
-    client: &mut Client,
-    held: &mut HeldOne<'_>,
+    line: &mut FeedConnection<'_>,
+    client: &mut NntpClient,
+    held: &mut UnansweredOffer<'_>,
     wire: &WireArticle,
-) -> Result<(), Stop> {
+) -> Result<(), ConnectionStop> {
     let Some(taken) = &held.taken else { return Ok(()) };
-    client.submit([b"IHAVE ", &*taken.offer.message_id].concat()).map_err(Broken::from)?;
+    client.submit([b"IHAVE ", &*taken.offer.message_id].concat()).map_err(ConnectionFault::from)?;
     match answer(line, client, held, ArticleRequest::Ihave).await? {
-        Judgement::Wanted => line.offered(true),
+        AnswerJudgement::Wanted => line.offered(true),
         judgement => {
-            if judgement == Judgement::Refused {
+            if judgement == AnswerJudgement::Refused {
                 line.offered(false);
             }
             conclude(line, held, judgement);
             return Ok(());
         }
     }
-    client.submit_article(wire.bytes()).map_err(Broken::from)?;
+    client.submit_article(wire.bytes()).map_err(ConnectionFault::from)?;
     let judgement = answer(line, client, held, ArticleRequest::Transfer).await?;
     add(&line.peer.counts.sent_bytes, wire.bytes().len());
     conclude(line, held, judgement);
@@ -55,18 +58,18 @@ async fn offer(
 
 /// Waits for the peer's answer about the article; after an odd answer, the article has been set aside.
 async fn answer(
-    line: &mut Line<'_>,
-    client: &mut Client,
-    held: &mut HeldOne<'_>,
+    line: &mut FeedConnection<'_>,
+    client: &mut NntpClient,
+    held: &mut UnansweredOffer<'_>,
     request: ArticleRequest,
-) -> Result<Judgement, Stop> {
-    let Some(taken) = held.taken.clone() else { return Ok(Judgement::Odd) };
+) -> Result<AnswerJudgement, ConnectionStop> {
+    let Some(taken) = held.taken.clone() else { return Ok(AnswerJudgement::Odd) };
     held.is_asked = true;
     let answered = client.answer().await;
     // A lapsed login is not the article's fault.
     held.is_asked = !matches!(answered, Err(Error::LoggedOut(_)));
     let (judgement, text) = judgement_of(answered, request, &taken)?;
-    if matches!(judgement, Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep) {
+    if matches!(judgement, AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep) {
         held.taken = None;
     }
     line.judged(&taken, judgement, &text)?;
@@ -74,10 +77,10 @@ async fn answer(
 }
 
 /// Handles the last answer about an article.
-fn conclude(line: &Line<'_>, held: &mut HeldOne<'_>, judgement: Judgement) {
+fn conclude(line: &FeedConnection<'_>, held: &mut UnansweredOffer<'_>, judgement: AnswerJudgement) {
     let Some(taken) = held.taken.take() else { return };
     match judgement {
-        Judgement::Later => line.peer.defer(taken.ticket),
+        AnswerJudgement::Later => line.peer.defer(taken.ticket),
         _ => line.settle(&taken, judgement),
     }
 }

@@ -13,28 +13,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Positions of the connections that have more to send and let others go first.
 #[derive(Debug, Default)]
-pub(super) struct InStep {
+pub(super) struct ReadyPositions {
     /// Positions in the journal, by connection number.
     ready: Leaf<BTreeMap<u64, u64>>,
     next: AtomicU64,
 }
 
-impl InStep {
+impl ReadyPositions {
     /// Registers a connection, until the value is dropped.
-    pub fn place(&self) -> Place<'_> {
-        Place { all: self, number: self.next.fetch_add(1, Ordering::Relaxed), is_ready: false }
+    pub fn place(&self) -> FeedPosition<'_> {
+        FeedPosition { all: self, number: self.next.fetch_add(1, Ordering::Relaxed), is_ready: false }
     }
 }
 
 /// Position of one connection.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    all: &'a InStep,
+pub(super) struct FeedPosition<'a> {
+    all: &'a ReadyPositions,
     number: u64,
     is_ready: bool,
 }
 
-impl Place<'_> {
+impl FeedPosition<'_> {
     /// Records that the connection has more to send than its turn allows, and has reached `position`. Returns
     /// true if others should catch up first: they are in `older`, the older half of the kept articles, and
     /// this one is not.
@@ -53,7 +53,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for FeedPosition<'_> {
     fn drop(&mut self) {
         self.waits();
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_connection_ahead_waits_for_ready_ones_about_to_miss_kept_articles() {
-        let all = InStep::default();
+        let all = ReadyPositions::default();
         let (mut first, mut second) = (all.place(), all.place());
         let older = 100..200;
         assert!(!first.is_ahead(300, older.clone()), "alone");

@@ -47,71 +47,71 @@ mod target;
 mod tests;
 mod threads;
 
-pub use batches::Made;
+pub use batches::BatchCounts;
 use ingest::Filer;
-use ingest::routing::Route;
+use ingest::routing::PeerRoute;
 use lock_order::Ordered;
-pub use order::{Order, Place};
-use peer::{CURSOR_PREFIX, Peer};
+pub use order::{FeedStartPoint, OperatorOrder};
+use peer::{CURSOR_PREFIX, PeerFeed};
 pub use set_aside::SetAsideArticle;
-use shared::Shared;
+use shared::FeedContext;
 use site_config::{Config, PeerSend};
 use spool::Spool;
 use status::FeedStatus;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use threads::Threads;
+use threads::FeedThreads;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 /// A running feed.
-struct Running {
-    peer: Arc<Peer>,
+struct RunningFeed {
+    peer: Arc<PeerFeed>,
     task: JoinHandle<()>,
 }
 
 /// The feeds of all peers.
 pub struct Feeds {
-    shared: Arc<Shared>,
-    running: Ordered<BTreeMap<String, Running>, { rank::RUNNING }>,
+    shared: Arc<FeedContext>,
+    running: Ordered<BTreeMap<String, RunningFeed>, { rank::RUNNING }>,
     hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
     /// Task that answers ihave and sendme, and the channel that ends it.
     answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
-    threads: Threads,
+    threads: FeedThreads,
 }
 
 /// Preparation of a reload: numbers that may have to be written to the journal, and threads if any are
 /// needed.
-pub struct Prepared {
-    routes: Vec<Route>,
+pub struct PreparedFeeds {
+    routes: Vec<PeerRoute>,
     threads: Option<Handle>,
 }
 
 impl Feeds {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         Self {
-            shared: Arc::new(Shared::new(spool, filer)),
+            shared: Arc::new(FeedContext::new(spool, filer)),
             running: Ordered::default(),
             hub: Ordered::default(),
             answering: Ordered::default(),
-            threads: Threads::default(),
+            threads: FeedThreads::default(),
         }
     }
 
     /// Assigns a number to every peer of a configuration to which articles are sent, and starts threads for
     /// the first of them. Writes the journal.
-    pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
-        let routes = Route::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
+    pub fn prepare(&self, config: &Config) -> io::Result<PreparedFeeds> {
+        let routes = PeerRoute::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
         let threads = if routes.is_empty() { None } else { Some(self.threads.handle()?) };
-        Ok(Prepared { routes, threads })
+        Ok(PreparedFeeds { routes, threads })
     }
 
     /// Starts, stops and changes feeds according to the configuration; unchanged ones are not interrupted.
     /// Needs the runtime; blocks while ending feeds finish their transfers.
-    pub fn apply(&self, config: &Config, Prepared { routes, threads }: Prepared) {
+    pub fn apply(&self, config: &Config, PreparedFeeds { routes, threads }: PreparedFeeds) {
         let mut running = self.running.lock();
         let stays = |name: &str, send: &PeerSend| {
             routes.iter().any(|route| route.name == name && route.send == *send)
@@ -121,7 +121,7 @@ impl Feeds {
             .filter(|(name, running)| !stays(name, &running.peer.send))
             .map(|(name, _)| name.clone())
             .collect();
-        let ended: Vec<Running> = ended.iter().filter_map(|name| running.remove(name)).collect();
+        let ended: Vec<RunningFeed> = ended.iter().filter_map(|name| running.remove(name)).collect();
         ended.iter().for_each(|ended| ended.peer.retire());
         for ended in ended {
             wait_for(ended);
@@ -143,7 +143,7 @@ impl Feeds {
             if running.contains_key(&route.name) {
                 continue;
             }
-            match Peer::open(&self.shared.spool, route, &config.site.path_identity) {
+            match PeerFeed::open(&self.shared.spool, route, &config.site.path_identity) {
                 Ok(peer) => new.push(Arc::new(peer)),
                 Err(error) => warn!(peer = route.name, %error, "cannot feed this peer"),
             }
@@ -158,7 +158,7 @@ impl Feeds {
                 warn!(peer = peer.name, %error, "cannot read the journal");
             }
             let task = threads.spawn(run::run(peer.clone(), self.shared.clone()));
-            running.insert(peer.name.clone(), Running { peer, task });
+            running.insert(peer.name.clone(), RunningFeed { peer, task });
         }
         self.shared.share.among(running.len());
         let speakers = running.values().map(|running| &running.peer).filter(|peer| peer.send.ihave);
@@ -167,13 +167,13 @@ impl Feeds {
     }
 
     /// Enables ihave and sendme for these peers, and no others.
-    fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>, threads: Option<&Handle>) {
+    fn speak(&self, speakers: BTreeMap<String, Arc<PeerFeed>>, threads: Option<&Handle>) {
         let is_needed = !speakers.is_empty();
         // The previous map is dropped after the lock: a peer that ends releases its claim on the journal.
         let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
         let mut answering = self.answering.lock();
         if let Some(threads) = threads.filter(|_| is_needed && answering.is_none()) {
-            match self.shared.spool.cursor(sendme::CURSOR, spool::Start::Now) {
+            match self.shared.spool.cursor(sendme::CURSOR, spool::TailStart::Now) {
                 Ok(cursor) => {
                     let (end, ended) = watch::channel(false);
                     let task = threads.spawn(sendme::run(self.shared.clone(), cursor, ended));
@@ -191,7 +191,7 @@ impl Feeds {
     }
 
     /// Removes the cursors of peers to which nothing is sent any more: they hold journal files.
-    fn forget(&self, routes: &[Route]) {
+    fn forget(&self, routes: &[PeerRoute]) {
         for reader in self.shared.spool.journal_readers() {
             let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX).filter(|_| reader.durable) else {
                 continue;
@@ -207,13 +207,13 @@ impl Feeds {
     }
 
     /// Carries out an order; returns `None` if there is no such feed.
-    pub fn order(&self, peer: &str, order: Order) -> Option<io::Result<()>> {
+    pub fn order(&self, peer: &str, order: OperatorOrder) -> Option<io::Result<()>> {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(peer.order(&self.shared.spool, order))
     }
 
     /// Makes batches of all articles for a peer; returns their counts, or why none could be made. Blocks.
-    pub fn batch(&self, peer: &str) -> Result<Made, String> {
+    pub fn batch(&self, peer: &str) -> Result<BatchCounts, String> {
         let running = self.running.lock().get(peer).map(|running| running.peer.clone());
         let peer = running.ok_or_else(|| format!("there is no feed to a peer `{peer}`"))?;
         batches::make_now(&peer, &self.shared)
@@ -257,8 +257,8 @@ fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>)
 /// Begins the feeds of all configured peers that never had one, so that they get articles filed without a
 /// server from now on. Called before a filer is created for that. Writes the journal; blocks.
 pub fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
-    let routes = Route::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
-    routes.iter().try_for_each(|route| Peer::open(spool, route, &config.site.path_identity).map(drop))
+    let routes = PeerRoute::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
+    routes.iter().try_for_each(|route| PeerFeed::open(spool, route, &config.site.path_identity).map(drop))
 }
 
 /// Makes batches for a peer while no server runs: see [`Feeds::batch`].
@@ -267,22 +267,22 @@ pub fn batch_without_server(
     filer: &Arc<Filer>,
     config: &Config,
     peer: &str,
-) -> Result<Made, String> {
-    let routes = Route::all(config, |name| spool.site(name)).map_err(|trouble| trouble.text)?;
+) -> Result<BatchCounts, String> {
+    let routes = PeerRoute::all(config, |name| spool.site(name)).map_err(|trouble| trouble.text)?;
     let Some(route) = routes.iter().find(|route| route.name == peer).cloned() else {
         return Err(format!("there is no peer `{peer}` with [peer.send]"));
     };
-    let shared = Shared::new(spool.clone(), filer.clone());
+    let shared = FeedContext::new(spool.clone(), filer.clone());
     let cannot = |error: io::Error| format!("cannot read the journal: {error}");
-    let opened = Peer::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
+    let opened = PeerFeed::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
     filer.router.replace(&config.site, routes, spool.group_table());
     // Nothing is added in the meantime: a reader that reaches this mark has everything.
-    shared.hub.begin_at(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
+    shared.hub.begin_at(spool.journal_mark(spool::TailStart::Now).map_err(cannot)?);
     batches::make_now(&Arc::new(opened), &shared)
 }
 
 /// Waits for a feed that was asked to end.
-fn wait_for(ended: Running) {
+fn wait_for(ended: RunningFeed) {
     let waiting = async {
         if let Err(error) = ended.task.await {
             warn!(peer = ended.peer.name, %error, "feed failed");

@@ -20,7 +20,7 @@ const TORN_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct LineFile {
     pub path: PathBuf,
-    written: Leaf<Written>,
+    written: Leaf<AppendState>,
     /// Whether the file has reached its limit.
     pub is_full: AtomicBool,
     /// Bytes of lines in it, as of the last check.
@@ -29,7 +29,7 @@ pub(super) struct LineFile {
 
 /// The last file appended to, and how durable it is.
 #[derive(Debug, Default)]
-struct Written {
+struct AppendState {
     inode: u64,
     /// Length after the last line.
     bytes: u64,
@@ -41,7 +41,7 @@ struct Written {
 impl LineFile {
     pub fn new(path: &Path) -> Self {
         let bytes = AtomicU64::new(len(path));
-        let written = Leaf::new(Written { is_synced: true, ..Written::default() });
+        let written = Leaf::new(AppendState { is_synced: true, ..AppendState::default() });
         Self { path: path.to_owned(), written, is_full: AtomicBool::new(false), bytes }
     }
 

@@ -1,12 +1,12 @@
 //! Lines about articles, for other programs.
 
-use super::offer::Offer;
+use super::offer::FeedOffer;
 use site_config::LineItem;
 use spool::Spool;
 use std::io::Write;
 
 /// Appends the line about an article. Items contain no blanks except in paths.
-pub(super) fn append(items: &[LineItem], offer: &Offer, peer: &str, spool: &Spool, out: &mut Vec<u8>) {
+pub(super) fn append(items: &[LineItem], offer: &FeedOffer, peer: &str, spool: &Spool, out: &mut Vec<u8>) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
             out.push(b' ');

@@ -1,22 +1,22 @@
 //! An article offered to peers, as in the journal.
 
-use spool::{ArticleRow, Key, Mark, Token};
+use spool::{ArticleKey, ArticleRow, JournalMark, Token};
 use std::sync::Arc;
 
 /// An article to be offered.
 #[derive(Debug)]
-pub(super) struct Offer {
-    pub key: Key,
+pub(super) struct FeedOffer {
+    pub key: ArticleKey,
     pub token: Token,
     pub message_id: Box<[u8]>,
     pub wire_bytes: u64,
     /// Unix seconds.
     pub arrived: u32,
     /// Position of its row in the journal.
-    pub mark: Mark,
+    pub mark: JournalMark,
 }
 
-impl Offer {
+impl FeedOffer {
     pub fn of(position: u64, row: &ArticleRow<'_>) -> Arc<Self> {
         Arc::new(Self {
             key: row.key,
@@ -24,7 +24,7 @@ impl Offer {
             message_id: row.message_id.into(),
             wire_bytes: row.tagged.wire_bytes().unwrap_or(row.stored_bytes),
             arrived: row.arrived,
-            mark: Mark { position, sequence: Some(row.sequence) },
+            mark: JournalMark { position, sequence: Some(row.sequence) },
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Orders of operators to a feed, and the journal positions they name.
 
-use spool::{Batch, Event, Mark, Spool, Start};
+use spool::{JournalBatch, JournalEvent, JournalMark, Spool, TailStart};
 use std::io;
 
 /// An operator's order to a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum OperatorOrder {
     /// Send.
     Start,
     /// Send nothing until the feed, or the server, is started again.
@@ -13,12 +13,12 @@ pub enum Order {
     /// Retry everything that waits for another attempt now.
     Flush,
     /// Continue at another position.
-    From(Place),
+    From(FeedStartPoint),
 }
 
 /// A position to continue at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FeedStartPoint {
     /// At the end: articles that arrive from now on.
     Now,
     /// At the oldest row of the journal, leaving out articles that arrived before this time (Unix seconds).
@@ -28,12 +28,16 @@ pub enum Place {
 }
 
 /// Returns the journal mark of a position.
-pub(super) fn place_of(spool: &Spool, place: Place) -> io::Result<Mark> {
-    let Place::Position(position) = place else {
-        return spool.journal_mark(if place == Place::Now { Start::Now } else { Start::Oldest });
+pub(super) fn place_of(spool: &Spool, place: FeedStartPoint) -> io::Result<JournalMark> {
+    let FeedStartPoint::Position(position) = place else {
+        return spool.journal_mark(if place == FeedStartPoint::Now {
+            TailStart::Now
+        } else {
+            TailStart::Oldest
+        });
     };
-    let mut tail = spool.tail("feed", Start::Oldest)?;
-    let mut batch = Batch::default();
+    let mut tail = spool.tail("feed", TailStart::Oldest)?;
+    let mut batch = JournalBatch::default();
     loop {
         let mut mark = tail.mark();
         tail.next(&mut batch)?;
@@ -41,8 +45,8 @@ pub(super) fn place_of(spool: &Spool, place: Place) -> io::Result<Mark> {
             return Ok(mark);
         }
         for (at, event) in batch.events() {
-            if let Event::Article(row) = event {
-                mark = Mark { position: at, sequence: Some(row.sequence) };
+            if let JournalEvent::Article(row) = event {
+                mark = JournalMark { position: at, sequence: Some(row.sequence) };
                 if at >= position {
                     return Ok(mark);
                 }

@@ -4,10 +4,10 @@
 //! peer's window and settle them, as connections do; so the cursor, the limits of the backlog and the
 //! orders of operators are the same for all.
 
-use super::batch_dir::Batches;
+use super::batch_dir::OutgoingBatches;
 use super::line_file::LineFile;
-use super::queue::Queue;
-use site_config::{PeerSend, WayOut};
+use super::queue::OfferQueue;
+use site_config::{FeedTransport, PeerSend};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,19 +17,19 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(super) enum Outlet {
     Connections,
-    Batches(Batches),
+    Batches(OutgoingBatches),
     File(LineFile),
-    Program(Channel),
+    Program(ProgramChannel),
 }
 
 impl Outlet {
     /// Returns the configured outlet; `identity` is our path identity.
     pub fn of(send: &PeerSend, identity: &str) -> Self {
         match send.way_out() {
-            WayOut::Connections => Self::Connections,
-            WayOut::Batches(dir) => Self::Batches(Batches::new(dir, identity)),
-            WayOut::File(path) => Self::File(LineFile::new(path)),
-            WayOut::Program(words) => Self::Program(Channel::new(words)),
+            FeedTransport::Connections => Self::Connections,
+            FeedTransport::Batches(dir) => Self::Batches(OutgoingBatches::new(dir, identity)),
+            FeedTransport::File(path) => Self::File(LineFile::new(path)),
+            FeedTransport::Program(words) => Self::Program(ProgramChannel::new(words)),
         }
     }
 
@@ -40,7 +40,7 @@ impl Outlet {
 
     /// Returns when there is something to do, in Unix milliseconds; `None` if nothing waits. `is_read`: the
     /// window has all offers.
-    pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
+    pub fn next_due(&self, queue: &OfferQueue, is_read: bool, send: &PeerSend) -> Option<u64> {
         match self {
             Self::Batches(own) => own.next_due(queue, is_read, send),
             _ => queue.next_due(send.delay.as_millis() as u64),
@@ -85,13 +85,13 @@ impl Outlet {
 
 /// The program of one peer.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct ProgramChannel {
     pub words: Vec<String>,
     /// Notified to start the program again.
     pub restart: Notify,
 }
 
-impl Channel {
+impl ProgramChannel {
     pub fn new(words: &[String]) -> Self {
         Self { words: words.to_vec(), restart: Notify::new() }
     }

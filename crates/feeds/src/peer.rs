@@ -2,20 +2,20 @@
 
 use super::frontier::Frontier;
 use super::no_check::NoCheck;
-use super::order::{Order, Place, place_of};
+use super::order::{FeedStartPoint, OperatorOrder, place_of};
 use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
-use super::queue::{Queue, SetAside, Taken, Ticket, WINDOW_MAX};
+use super::queue::{OddAnswerResult, OfferQueue, OfferTicket, TakenOffer, WINDOW_MAX};
 use super::rank;
 use super::set_aside::{SetAsideArticle, SetAsideLog};
 use super::target::OFFERS_MAX;
-use ingest::routing::Route;
+use ingest::routing::PeerRoute;
 use lock_order::Ordered;
 use site_base::clock::unix_secs;
 use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_config::{FeedOrder, FeedStart, PeerSend};
-use spool::{Cursor, Deferrals, Mark, Spool, Start};
+use spool::{Cursor, Deferrals, JournalMark, Spool, TailStart};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const UNDECIDED: u64 = u64::MAX;
 
 /// Counts since the feed began.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct FeedCounts {
     /// Articles offered, or sent without an offer.
     pub offered: AtomicU64,
     /// Offered articles that the peer wanted.
@@ -57,7 +57,7 @@ pub(super) struct Counts {
     pub sent_bytes: AtomicU64,
 }
 
-impl Counts {
+impl FeedCounts {
     /// Returns the number of articles that were taken, refused or rejected.
     pub fn settled(&self) -> u64 {
         [&self.accepted, &self.refused, &self.rejected].into_iter().map(read).sum()
@@ -66,7 +66,7 @@ impl Counts {
 
 /// Activity of a feed, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum FeedActivity {
     /// Nothing is to be sent.
     Idle,
     Connecting,
@@ -83,7 +83,7 @@ pub(super) enum Doing {
 
 /// Kinds of trouble of a feed, which may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum FeedTrouble {
     /// Reaching the peer, or speaking with it.
     Peer,
     /// Reading the journal.
@@ -98,7 +98,7 @@ pub(super) enum Trouble {
 
 /// Durable state of a feed.
 #[derive(Debug)]
-pub(super) struct Durable {
+pub(super) struct DurableFeedState {
     pub cursor: Cursor,
     pub deferrals: Deferrals,
     pub is_dirty: bool,
@@ -106,25 +106,25 @@ pub(super) struct Durable {
 
 /// Source of new offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum OfferSource {
     /// The hub, which reads for all. Rows before this position are known already.
-    Hub(Mark),
+    Hub(JournalMark),
     /// The peer's own cursor, at this position.
-    Cursor(Mark),
+    Cursor(JournalMark),
     /// The peer's own cursor, which must first be moved to this position.
-    Seek(Mark),
+    Seek(JournalMark),
 }
 
 /// The window and its source.
 #[derive(Debug)]
-pub(super) struct Window {
-    pub queue: Queue,
-    pub source: Source,
+pub(super) struct FeedWindow {
+    pub queue: OfferQueue,
+    pub source: OfferSource,
     /// Number of offers left at which the feed is woken, after the window was full with more to read.
     pub wakes_at: Option<usize>,
 }
 
-impl Window {
+impl FeedWindow {
     /// Returns the room for offers, up to `most` in the window; `None` if it is full, and the feed is woken
     /// when half of it is settled.
     pub fn room(&mut self, most: usize) -> Option<usize> {
@@ -136,21 +136,21 @@ impl Window {
 
 /// The feed of one peer.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct PeerFeed {
     pub name: String,
     /// Number of the peer in journal rows.
     pub number: u32,
     pub send: PeerSend,
     /// Outlet for its articles.
     pub outlet: Outlet,
-    pub window: Ordered<Window, { rank::WINDOW }>,
-    pub durable: Ordered<Durable, { rank::DURABLE }>,
+    pub window: Ordered<FeedWindow, { rank::WINDOW }>,
+    pub durable: Ordered<DurableFeedState, { rank::DURABLE }>,
     pub no_check: Leaf<NoCheck>,
-    pub counts: Counts,
+    pub counts: FeedCounts,
     pub missed: Leaf<VecDeque<Box<[u8]>>>,
     pub set_aside: Leaf<SetAsideLog>,
-    pub doing: Leaf<Doing>,
-    pub last_error: Leaf<Option<(Trouble, String)>>,
+    pub doing: Leaf<FeedActivity>,
+    pub last_error: Leaf<Option<(FeedTrouble, String)>>,
     pub connections: AtomicUsize,
     pub began: Instant,
     /// Time before which arrived articles are left out, in Unix seconds.
@@ -173,24 +173,24 @@ pub(super) struct Peer {
     pub end: watch::Sender<bool>,
 }
 
-impl Peer {
+impl PeerFeed {
     /// Opens the feed of a peer with its durable state; a new one begins where its configuration says.
     /// `identity` is our path identity. Blocks.
-    pub fn open(spool: &Arc<Spool>, route: &Route, identity: &str) -> io::Result<Self> {
+    pub fn open(spool: &Arc<Spool>, route: &PeerRoute, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
-        let start = if route.send.from == FeedStart::Now { Start::Now } else { Start::Oldest };
+        let start = if route.send.from == FeedStart::Now { TailStart::Now } else { TailStart::Oldest };
         let mut cursor = spool.cursor(&name, start)?;
         let mut deferrals = spool.deferrals(&name)?;
         if deferrals.lacks_articles() {
             // Rows of the missing articles lie before the cursor.
-            let oldest = spool.journal_mark(Start::Oldest)?;
+            let oldest = spool.journal_mark(TailStart::Oldest)?;
             cursor.seek(oldest);
             cursor.save_at(oldest)?;
             deferrals.mend()?;
         }
-        let queue = Queue::with(deferrals.all().cloned());
+        let queue = OfferQueue::with(deferrals.all().cloned());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
-        let window = Window { queue, source: Source::Cursor(cursor.mark()), wakes_at: None };
+        let window = FeedWindow { queue, source: OfferSource::Cursor(cursor.mark()), wakes_at: None };
         // Needed only as long as the peer has rows to decide by itself.
         let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };
         let decided_from = cursor.decided_from().unwrap_or(UNDECIDED);
@@ -200,12 +200,12 @@ impl Peer {
             outlet: Outlet::of(&route.send, identity),
             send: route.send.clone(),
             window: Ordered::new(window),
-            durable: Ordered::new(Durable { cursor, deferrals, is_dirty: false }),
+            durable: Ordered::new(DurableFeedState { cursor, deferrals, is_dirty: false }),
             no_check: Leaf::new(NoCheck::new(route.send.no_check_high, route.send.no_check_low)),
-            counts: Counts::default(),
+            counts: FeedCounts::default(),
             missed: Leaf::default(),
             set_aside: Leaf::default(),
-            doing: Leaf::new(Doing::Idle),
+            doing: Leaf::new(FeedActivity::Idle),
             last_error: Leaf::default(),
             connections: AtomicUsize::new(0),
             began: Instant::now(),
@@ -239,25 +239,25 @@ impl Peer {
     }
 
     /// Carries out an operator's order.
-    pub fn order(&self, spool: &Spool, order: Order) -> io::Result<()> {
+    pub fn order(&self, spool: &Spool, order: OperatorOrder) -> io::Result<()> {
         match order {
-            Order::Start => {
+            OperatorOrder::Start => {
                 self.is_stopped.store(false, Ordering::Relaxed);
                 self.is_hurried.store(true, Ordering::Relaxed);
             }
-            Order::Stop => self.is_stopped.store(true, Ordering::Relaxed),
-            Order::Flush => {
+            OperatorOrder::Stop => self.is_stopped.store(true, Ordering::Relaxed),
+            OperatorOrder::Flush => {
                 self.window.lock().queue.hurry();
                 self.is_hurried.store(true, Ordering::Relaxed);
                 self.outlet.flush()?;
             }
-            Order::From(place) => {
+            OperatorOrder::From(place) => {
                 let mark = place_of(spool, place)?;
-                let since = if let Place::Since(since) = place { since } else { 0 };
+                let since = if let FeedStartPoint::Since(since) = place { since } else { 0 };
                 self.since.store(since, Ordering::Relaxed);
                 let mut window = self.window.lock();
                 window.queue.clear();
-                window.source = Source::Seek(mark);
+                window.source = OfferSource::Seek(mark);
             }
         }
         self.offers.notify_waiters();
@@ -266,16 +266,16 @@ impl Peer {
     }
 
     /// Takes the next offer for a connection; offers too far behind are skipped.
-    pub fn take(&self, frontier: &Frontier) -> Option<Taken> {
+    pub fn take(&self, frontier: &Frontier) -> Option<TakenOffer> {
         loop {
             if self.is_halted() {
                 return None;
             }
             let taken = self.window.lock().queue.take(now_ms(), self.delay_ms())?;
             let position = match taken.ticket {
-                Ticket::Slot(_) => Some(taken.offer.mark.position),
+                OfferTicket::Slot(_) => Some(taken.offer.mark.position),
                 // A deferred article is no longer at its position in the journal.
-                Ticket::Deferred(_) => None,
+                OfferTicket::Deferred(_) => None,
             };
             let Some(why) = self.is_too_late(taken.offer.arrived, position, frontier) else {
                 self.works_on();
@@ -328,7 +328,7 @@ impl Peer {
     pub fn next_due(&self) -> Option<u64> {
         let window = self.window.lock();
         // While the journal is being read, more offers follow in a moment.
-        let is_read = matches!(window.source, Source::Hub(_));
+        let is_read = matches!(window.source, OfferSource::Hub(_));
         self.outlet.next_due(&window.queue, is_read, &self.send)
     }
 
@@ -343,14 +343,14 @@ impl Peer {
     }
 
     /// Settles an offer.
-    pub fn settle(&self, ticket: Ticket) {
+    pub fn settle(&self, ticket: OfferTicket) {
         let mut window = self.window.lock();
         window.queue.settle(ticket);
         self.feed(&mut window);
     }
 
     /// Has a window that was full filled again when there is room for many articles.
-    fn feed(&self, window: &mut Window) {
+    fn feed(&self, window: &mut FeedWindow) {
         if window.wakes_at.is_some_and(|few| window.queue.len() <= few) {
             window.wakes_at = None;
             self.attention.notify_one();
@@ -374,13 +374,13 @@ impl Peer {
     }
 
     /// Defers an article that the peer wants later.
-    pub fn defer(&self, ticket: Ticket) {
+    pub fn defer(&self, ticket: OfferTicket) {
         add(&self.counts.deferred, 1);
         self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
     }
 
     /// Records a proper answer of the peer.
-    pub fn answered_properly(&self, taken: &Taken) {
+    pub fn answered_properly(&self, taken: &TakenOffer) {
         add(&self.counts.proper, 1);
         if taken.is_aside {
             self.set_aside.lock().forget(&taken.offer.message_id);
@@ -388,7 +388,7 @@ impl Peer {
     }
 
     /// Sets an article aside after an odd answer, which may be about us (`is_about_us`).
-    pub fn set_aside(&self, taken: &Taken, is_about_us: bool, answer: &str) {
+    pub fn set_aside(&self, taken: &TakenOffer, is_about_us: bool, answer: &str) {
         let proper = read(&self.counts.proper);
         let aside = {
             let mut window = self.window.lock();
@@ -398,7 +398,7 @@ impl Peer {
             aside
         };
         // None: an operator has moved the feed's position.
-        let Some(SetAside { answers, is_given_up }) = aside else { return };
+        let Some(OddAnswerResult { answers, is_given_up }) = aside else { return };
         let message_id = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
         if is_given_up {
             add(&self.counts.given_up, 1);
@@ -432,7 +432,7 @@ impl Peer {
             return self.attention.notify_one();
         };
         if let Err(error) = self.record(&mut durable, frontier, false) {
-            self.fail(Trouble::Record, format!("cannot note what was sent: {error}"));
+            self.fail(FeedTrouble::Record, format!("cannot note what was sent: {error}"));
         }
     }
 
@@ -440,11 +440,11 @@ impl Peer {
     pub fn save(&self, frontier: &Frontier) {
         let mut durable = self.durable.lock();
         if let Err(error) = self.record(&mut durable, frontier, true) {
-            self.fail(Trouble::Record, format!("cannot save what was sent: {error}"));
+            self.fail(FeedTrouble::Record, format!("cannot save what was sent: {error}"));
         }
     }
 
-    fn record(&self, durable: &mut Durable, frontier: &Frontier, sync: bool) -> io::Result<()> {
+    fn record(&self, durable: &mut DurableFeedState, frontier: &Frontier, sync: bool) -> io::Result<()> {
         let changes = self.window.lock().queue.changes();
         // Dirty until saved, and after an error, so that it is tried again.
         durable.is_dirty = true;
@@ -468,25 +468,25 @@ impl Peer {
         } else {
             durable.cursor.note(mark)?;
         }
-        self.works(Trouble::Record);
+        self.works(FeedTrouble::Record);
         Ok(())
     }
 
     /// Returns the mark up to which everything is settled.
-    pub fn mark(&self, window: &Window, frontier: &Frontier) -> Mark {
+    pub fn mark(&self, window: &FeedWindow, frontier: &Frontier) -> JournalMark {
         // The frontier moves after everything before it is in the windows.
         let read_to = match window.source {
-            Source::Hub(from) => {
+            OfferSource::Hub(from) => {
                 let mark = frontier.mark();
                 if mark.position < from.position { from } else { mark }
             }
-            Source::Cursor(mark) | Source::Seek(mark) => mark,
+            OfferSource::Cursor(mark) | OfferSource::Seek(mark) => mark,
         };
         window.queue.mark(read_to)
     }
 
     /// Remembers an error, and logs it if it differs from the last one.
-    pub fn fail(&self, trouble: Trouble, error: String) {
+    pub fn fail(&self, trouble: FeedTrouble, error: String) {
         let mut last = self.last_error.lock();
         if last.as_ref().is_none_or(|(_, last)| *last != error) {
             warn!(peer = self.name, error, "feed");
@@ -495,7 +495,7 @@ impl Peer {
     }
 
     /// Clears an error of this kind.
-    pub fn works(&self, trouble: Trouble) {
+    pub fn works(&self, trouble: FeedTrouble) {
         let mut last = self.last_error.lock();
         if last.as_ref().is_some_and(|(last, _)| *last == trouble) {
             *last = None;

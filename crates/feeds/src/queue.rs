@@ -1,13 +1,13 @@
 //! Offers of one peer: a bounded window of articles in the order of the journal, and deferred articles.
 //!
 //! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to
-//! the first unsettled one ([`Queue::mark`]). A deferred article leaves the window for the list of deferred
-//! articles, once that is on disk ([`Queue::changes`], [`Queue::recorded`]); while the list is full it
+//! the first unsettled one ([`OfferQueue::mark`]). A deferred article leaves the window for the list of deferred
+//! articles, once that is on disk ([`OfferQueue::changes`], [`OfferQueue::recorded`]); while the list is full it
 //! stays in the window, which then fills up, and nothing is lost. Independent of clock, disk and network.
 
-use super::offer::Offer;
+use super::offer::FeedOffer;
 use nntp_io::ODD_ANSWERS_MAX;
-use spool::{Deferred, Key, Mark};
+use spool::{ArticleKey, DeferredArticle, JournalMark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ const DEATHS_MAX: u8 = 3;
 
 /// Identifies an offer taken by a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ticket {
+pub(super) enum OfferTicket {
     /// An offer of the window.
     Slot(u64),
     /// A deferred offer.
-    Deferred(Key),
+    Deferred(ArticleKey),
 }
 
 /// Odd answers to one article.
@@ -46,7 +46,7 @@ impl OddAnswers {
 
 /// Result of an odd answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SetAside {
+pub(super) struct OddAnswerResult {
     /// Odd answers to the article so far.
     pub answers: u8,
     /// Whether the article is not offered again.
@@ -55,15 +55,15 @@ pub(super) struct SetAside {
 
 /// An offer taken by a connection.
 #[derive(Debug, Clone)]
-pub(super) struct Taken {
-    pub ticket: Ticket,
-    pub offer: Arc<Offer>,
+pub(super) struct TakenOffer {
+    pub ticket: OfferTicket,
+    pub offer: Arc<FeedOffer>,
     /// Whether it was set aside before.
     pub is_aside: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum OfferState {
     Open,
     Out,
     /// Deferred, and not on disk yet.
@@ -72,9 +72,9 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Slot {
-    offer: Arc<Offer>,
-    state: State,
+struct OfferSlot {
+    offer: Arc<FeedOffer>,
+    state: OfferState,
     /// Number of times the peer deferred it while the list was full.
     tries: u32,
     /// Connections that ended on it.
@@ -83,8 +83,8 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    offer: Arc<Offer>,
+struct DeferredOffer {
+    offer: Arc<FeedOffer>,
     tries: u32,
     due_ms: u64,
     is_out: bool,
@@ -93,14 +93,14 @@ struct Waiting {
 
 /// Changes to the list of deferred articles that are not on disk yet.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
-    pub add: Vec<Deferred>,
-    pub remove: Vec<Key>,
+pub(super) struct DeferralChanges {
+    pub add: Vec<DeferredArticle>,
+    pub remove: Vec<ArticleKey>,
     /// Slots to be settled once the changes are on disk.
     slots: Vec<u64>,
 }
 
-impl Changes {
+impl DeferralChanges {
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty() && self.slots.is_empty()
     }
@@ -108,18 +108,18 @@ impl Changes {
 
 /// The offers of one peer.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    slots: VecDeque<Slot>,
+pub(super) struct OfferQueue {
+    slots: VecDeque<OfferSlot>,
     /// Number of the first slot.
     first: u64,
     /// Number of the first slot that was never taken.
     fresh: u64,
     /// Open slots before `fresh`, with the time from which they may be taken (Unix milliseconds).
     again: BTreeSet<(u64, u64)>,
-    deferred: BTreeMap<Key, Waiting>,
+    deferred: BTreeMap<ArticleKey, DeferredOffer>,
     /// Deferred articles not out, by the time they are due.
-    due: BTreeSet<(u64, Key)>,
-    changes: Changes,
+    due: BTreeSet<(u64, ArticleKey)>,
+    changes: DeferralChanges,
     out: usize,
     /// Bytes of the open articles in the window.
     bytes: u64,
@@ -127,17 +127,18 @@ pub(super) struct Queue {
     untaken: Option<BTreeSet<u64>>,
 }
 
-impl Queue {
+impl OfferQueue {
     /// Creates a queue with the articles deferred before.
-    pub fn with(deferred: impl Iterator<Item = Deferred>) -> Self {
+    pub fn with(deferred: impl Iterator<Item = DeferredArticle>) -> Self {
         let mut queue = Self::default();
-        for Deferred { key, token, message_id, wire_bytes, arrived, due_ms, tries } in deferred {
-            let mark = Mark::default();
-            let offer = Arc::new(Offer { key, token, message_id, wire_bytes, arrived, mark });
+        for DeferredArticle { key, token, message_id, wire_bytes, arrived, due_ms, tries } in deferred {
+            let mark = JournalMark::default();
+            let offer = Arc::new(FeedOffer { key, token, message_id, wire_bytes, arrived, mark });
             queue.due.insert((due_ms, key));
-            queue
-                .deferred
-                .insert(key, Waiting { offer, tries, due_ms, is_out: false, odd: OddAnswers::default() });
+            queue.deferred.insert(
+                key,
+                DeferredOffer { offer, tries, due_ms, is_out: false, odd: OddAnswers::default() },
+            );
         }
         queue
     }
@@ -213,14 +214,14 @@ impl Queue {
     }
 
     /// Adds the next article of the journal.
-    pub fn push(&mut self, offer: Arc<Offer>) {
+    pub fn push(&mut self, offer: Arc<FeedOffer>) {
         self.bytes += offer.wire_bytes;
         if let Some(untaken) = &mut self.untaken {
             untaken.insert(self.first + self.slots.len() as u64);
         }
-        self.slots.push_back(Slot {
+        self.slots.push_back(OfferSlot {
             offer,
-            state: State::Open,
+            state: OfferState::Open,
             tries: 0,
             deaths: 0,
             odd: OddAnswers::default(),
@@ -229,7 +230,7 @@ impl Queue {
 
     /// Takes the next offer that may be made now; those that wait for another attempt go first. An article
     /// is offered `delay_ms` after its arrival.
-    pub fn take(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
+    pub fn take(&mut self, now_ms: u64, delay_ms: u64) -> Option<TakenOffer> {
         if let Some((_, number)) = self.again.first().copied().filter(|(due, _)| *due <= now_ms) {
             self.again.pop_first();
             return self.take_slot(number);
@@ -240,7 +241,7 @@ impl Queue {
             waiting.is_out = true;
             self.out += 1;
             let (offer, is_aside) = (waiting.offer.clone(), waiting.odd.all() > 0);
-            return Some(Taken { ticket: Ticket::Deferred(key), offer, is_aside });
+            return Some(TakenOffer { ticket: OfferTicket::Deferred(key), offer, is_aside });
         }
         if self.untaken.is_some() {
             return self.take_newest(now_ms, delay_ms);
@@ -252,20 +253,20 @@ impl Queue {
     }
 
     /// Takes the newest article that may be offered now and never was.
-    fn take_newest(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
+    fn take_newest(&mut self, now_ms: u64, delay_ms: u64) -> Option<TakenOffer> {
         let mut latest = self.untaken.iter().flatten().rev().copied();
         let number = latest.find(|number| self.due_of(*number, delay_ms).is_some_and(|due| due <= now_ms))?;
         self.untaken.as_mut()?.remove(&number);
         self.take_slot(number)
     }
 
-    fn take_slot(&mut self, number: u64) -> Option<Taken> {
+    fn take_slot(&mut self, number: u64) -> Option<TakenOffer> {
         let slot = self.slot(number)?;
-        slot.state = State::Out;
+        slot.state = OfferState::Out;
         let (offer, is_aside) = (slot.offer.clone(), slot.odd.all() > 0);
         self.bytes = self.bytes.saturating_sub(offer.wire_bytes);
         self.out += 1;
-        Some(Taken { ticket: Ticket::Slot(number), offer, is_aside })
+        Some(TakenOffer { ticket: OfferTicket::Slot(number), offer, is_aside })
     }
 
     fn fresh_due(&self, delay_ms: u64) -> Option<u64> {
@@ -290,11 +291,11 @@ impl Queue {
     }
 
     /// Settles an offer: the peer has it, does not want it, or it no longer exists.
-    pub fn settle(&mut self, ticket: Ticket) {
+    pub fn settle(&mut self, ticket: OfferTicket) {
         self.out = self.out.saturating_sub(1);
         match ticket {
-            Ticket::Slot(number) => self.set(number, State::Settled),
-            Ticket::Deferred(key) => {
+            OfferTicket::Slot(number) => self.set(number, OfferState::Settled),
+            OfferTicket::Deferred(key) => {
                 if self.deferred.remove(&key).is_some() {
                     self.changes.remove.push(key);
                 }
@@ -304,11 +305,11 @@ impl Queue {
     }
 
     /// Defers an offer; `pause` returns the time to wait, in milliseconds, by the number of deferrals.
-    pub fn defer(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
+    pub fn defer(&mut self, ticket: OfferTicket, now_ms: u64, pause: impl Fn(u32) -> u64) {
         self.out = self.out.saturating_sub(1);
         let has_room = self.deferred.len() < DEFERRED_MAX;
         match ticket {
-            Ticket::Deferred(key) => {
+            OfferTicket::Deferred(key) => {
                 let Some(waiting) = self.deferred.get_mut(&key) else { return };
                 waiting.tries += 1;
                 (waiting.due_ms, waiting.is_out) = (now_ms + pause(waiting.tries), false);
@@ -316,12 +317,12 @@ impl Queue {
                 self.due.insert((due, key));
                 self.changes.add.push(entry);
             }
-            Ticket::Slot(number) => {
+            OfferTicket::Slot(number) => {
                 let Some(slot) = self.slot(number) else { return };
                 slot.tries += 1;
                 let (due_ms, tries, odd) = (now_ms + pause(slot.tries), slot.tries, slot.odd);
                 let offer = slot.offer.clone();
-                slot.state = State::Moving;
+                slot.state = OfferState::Moving;
                 if !has_room {
                     self.open_again(number, due_ms);
                     return;
@@ -329,7 +330,7 @@ impl Queue {
                 let key = offer.key;
                 // The article was on the list before: an operator has had it offered again.
                 self.changes.remove.retain(|own| *own != key);
-                let waiting = Waiting { offer, tries, due_ms, is_out: false, odd };
+                let waiting = DeferredOffer { offer, tries, due_ms, is_out: false, odd };
                 self.changes.add.push(entry(&waiting));
                 self.changes.slots.push(number);
                 self.due.insert((due_ms, key));
@@ -344,15 +345,15 @@ impl Queue {
     /// otherwise the article may not be the reason.
     pub fn set_aside(
         &mut self,
-        ticket: Ticket,
+        ticket: OfferTicket,
         is_about_us: bool,
         proper: u64,
         now_ms: u64,
         pause: impl Fn(u32) -> u64,
-    ) -> Option<SetAside> {
+    ) -> Option<OddAnswerResult> {
         let odd = match ticket {
-            Ticket::Slot(number) => &mut self.slot(number)?.odd,
-            Ticket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,
+            OfferTicket::Slot(number) => &mut self.slot(number)?.odd,
+            OfferTicket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,
         };
         if odd.all() == 0 {
             odd.proper_before = proper;
@@ -366,22 +367,22 @@ impl Queue {
         } else {
             self.defer(ticket, now_ms, pause);
         }
-        Some(SetAside { answers, is_given_up })
+        Some(OddAnswerResult { answers, is_given_up })
     }
 
     /// Returns the number of articles set aside that wait to be offered again.
     pub fn set_aside_count(&self) -> usize {
         let deferred = self.deferred.values().filter(|waiting| waiting.odd.all() > 0).count();
-        let is_aside = |slot: &&Slot| slot.odd.all() > 0 && slot.state == State::Open;
+        let is_aside = |slot: &&OfferSlot| slot.odd.all() > 0 && slot.state == OfferState::Open;
         deferred + self.slots.iter().filter(is_aside).count()
     }
 
     /// Reopens an offer whose connection ended before the peer had answered.
-    pub fn give_back(&mut self, ticket: Ticket) {
+    pub fn give_back(&mut self, ticket: OfferTicket) {
         self.out = self.out.saturating_sub(1);
         match ticket {
-            Ticket::Slot(number) => self.open_again(number, 0),
-            Ticket::Deferred(key) => {
+            OfferTicket::Slot(number) => self.open_again(number, 0),
+            OfferTicket::Deferred(key) => {
                 if let Some(waiting) = self.deferred.get_mut(&key) {
                     waiting.is_out = false;
                     self.due.insert((waiting.due_ms, key));
@@ -390,21 +391,21 @@ impl Queue {
         }
     }
 
-    /// Like [`Queue::give_back`], for the article being sent when the connection ended: after several times
+    /// Like [`OfferQueue::give_back`], for the article being sent when the connection ended: after several times
     /// others go first, since it may be the cause.
-    pub fn give_back_suspect(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
-        let is_first = |slot: &mut Slot| {
+    pub fn give_back_suspect(&mut self, ticket: OfferTicket, now_ms: u64, pause: impl Fn(u32) -> u64) {
+        let is_first = |slot: &mut OfferSlot| {
             slot.deaths = slot.deaths.saturating_add(1);
             slot.deaths < DEATHS_MAX
         };
         match ticket {
-            Ticket::Slot(number) if self.slot(number).is_some_and(is_first) => self.give_back(ticket),
+            OfferTicket::Slot(number) if self.slot(number).is_some_and(is_first) => self.give_back(ticket),
             _ => self.defer(ticket, now_ms, pause),
         }
     }
 
     /// Queues an article requested by the peer, due at once. Returns false if the list is full.
-    pub fn request(&mut self, offer: Arc<Offer>, now_ms: u64) -> bool {
+    pub fn request(&mut self, offer: Arc<FeedOffer>, now_ms: u64) -> bool {
         let key = offer.key;
         if self.deferred.contains_key(&key) {
             return true;
@@ -412,7 +413,8 @@ impl Queue {
         if self.deferred.len() >= DEFERRED_MAX {
             return false;
         }
-        let waiting = Waiting { offer, tries: 0, due_ms: now_ms, is_out: false, odd: OddAnswers::default() };
+        let waiting =
+            DeferredOffer { offer, tries: 0, due_ms: now_ms, is_out: false, odd: OddAnswers::default() };
         self.changes.add.push(entry(&waiting));
         self.due.insert((now_ms, key));
         self.deferred.insert(key, waiting);
@@ -426,25 +428,25 @@ impl Queue {
     }
 
     /// Takes the changes to be written to the list of deferred articles.
-    pub fn changes(&mut self) -> Changes {
+    pub fn changes(&mut self) -> DeferralChanges {
         std::mem::take(&mut self.changes)
     }
 
     /// Records that these changes are on disk.
-    pub fn recorded(&mut self, changes: Changes) {
+    pub fn recorded(&mut self, changes: DeferralChanges) {
         for number in changes.slots {
-            self.set(number, State::Settled);
+            self.set(number, OfferState::Settled);
         }
         self.shrink();
     }
 
     /// Keeps changes that could not be written for the next attempt; the list has its entries in memory.
-    pub fn unrecorded(&mut self, changes: Changes) {
+    pub fn unrecorded(&mut self, changes: DeferralChanges) {
         self.changes.slots.splice(0..0, changes.slots);
     }
 
     /// Returns the mark up to which everything is settled; `read_to` is the end of the window.
-    pub fn mark(&self, read_to: Mark) -> Mark {
+    pub fn mark(&self, read_to: JournalMark) -> JournalMark {
         self.slots.front().map_or(read_to, |slot| slot.offer.mark)
     }
 
@@ -461,36 +463,36 @@ impl Queue {
         self.changes.slots.clear();
     }
 
-    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+    fn slot(&mut self, number: u64) -> Option<&mut OfferSlot> {
         self.slots.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
     /// Reopens an offer that was out, from `due_ms` on.
     fn open_again(&mut self, number: u64, due_ms: u64) {
         let Some(slot) = self.slot(number) else { return };
-        slot.state = State::Open;
+        slot.state = OfferState::Open;
         let bytes = slot.offer.wire_bytes;
         self.bytes += bytes;
         self.again.insert((due_ms, number));
     }
 
-    fn set(&mut self, number: u64, state: State) {
+    fn set(&mut self, number: u64, state: OfferState) {
         if let Some(slot) = self.slot(number) {
             slot.state = state;
         }
     }
 
     fn shrink(&mut self) {
-        while self.slots.pop_front_if(|slot| slot.state == State::Settled).is_some() {
+        while self.slots.pop_front_if(|slot| slot.state == OfferState::Settled).is_some() {
             self.first += 1;
         }
         self.fresh = self.fresh.max(self.first);
     }
 }
 
-fn entry(waiting: &Waiting) -> Deferred {
-    let Offer { key, token, message_id, wire_bytes, arrived, .. } = &*waiting.offer;
-    Deferred {
+fn entry(waiting: &DeferredOffer) -> DeferredArticle {
+    let FeedOffer { key, token, message_id, wire_bytes, arrived, .. } = &*waiting.offer;
+    DeferredArticle {
         key: *key,
         token: *token,
         message_id: message_id.clone(),
@@ -508,10 +510,10 @@ mod tests {
 
     #[test]
     fn open_offers_are_counted_through_all_states() {
-        let open = |queue: &Queue| (queue.open(), queue.open_bytes(), queue.oldest_open());
+        let open = |queue: &OfferQueue| (queue.open(), queue.open_bytes(), queue.oldest_open());
         let mut queue = queue(3);
         assert_eq!(open(&queue), (3, 300, Some(1_000)));
-        let tickets: Vec<Ticket> = (0..3).map(|_| take(&mut queue, 0).unwrap().1).collect();
+        let tickets: Vec<OfferTicket> = (0..3).map(|_| take(&mut queue, 0).unwrap().1).collect();
         assert_eq!((open(&queue), queue.has_deferred()), ((0, 0, None), false));
         queue.give_back(tickets[1]);
         assert_eq!(open(&queue), (1, 100, Some(1_000)));
@@ -528,9 +530,9 @@ mod tests {
         assert_eq!(open(&queue), (0, 0, None));
     }
 
-    fn offer(n: u64) -> Arc<Offer> {
-        Arc::new(Offer {
-            key: Key(u128::from(n)),
+    fn offer(n: u64) -> Arc<FeedOffer> {
+        Arc::new(FeedOffer {
+            key: ArticleKey(u128::from(n)),
             token: Token { method: MethodKind::Cnfs, class: 0, volume: 0, place: n },
             message_id: format!("<{n}@x>").into_bytes().into(),
             wire_bytes: 100,
@@ -539,17 +541,17 @@ mod tests {
         })
     }
 
-    fn at(n: u64) -> Mark {
-        Mark { position: n * 10, sequence: Some(n) }
+    fn at(n: u64) -> JournalMark {
+        JournalMark { position: n * 10, sequence: Some(n) }
     }
 
-    fn queue(offers: u64) -> Queue {
-        let mut queue = Queue::default();
+    fn queue(offers: u64) -> OfferQueue {
+        let mut queue = OfferQueue::default();
         (0..offers).for_each(|n| queue.push(offer(n)));
         queue
     }
 
-    fn take(queue: &mut Queue, now_ms: u64) -> Option<(u64, Ticket)> {
+    fn take(queue: &mut OfferQueue, now_ms: u64) -> Option<(u64, OfferTicket)> {
         let taken = queue.take(now_ms, 0)?;
         Some((taken.offer.key.0 as u64, taken.ticket))
     }
@@ -557,7 +559,7 @@ mod tests {
     #[test]
     fn the_mark_follows_the_first_unsettled_offer() {
         let mut queue = queue(4);
-        let tickets: Vec<Ticket> = (0..4).map(|_| take(&mut queue, 0).unwrap().1).collect();
+        let tickets: Vec<OfferTicket> = (0..4).map(|_| take(&mut queue, 0).unwrap().1).collect();
         assert_eq!((take(&mut queue, 0), queue.out), (None, 4));
         queue.settle(tickets[1]);
         assert_eq!(queue.mark(at(4)), at(0));
@@ -581,13 +583,13 @@ mod tests {
         assert_eq!((queue.mark(at(2)), queue.deferred()), (at(0), 1));
         let changes = queue.changes();
         assert_eq!((changes.add.len(), changes.add[0].due_ms, changes.add[0].tries), (1, 1_100, 1));
-        let restarted = Queue::with(changes.add.iter().cloned());
+        let restarted = OfferQueue::with(changes.add.iter().cloned());
         queue.recorded(changes);
         assert_eq!(queue.mark(at(2)), at(2));
         for mut queue in [queue, restarted] {
             assert_eq!((take(&mut queue, 1_099), queue.next_due(0)), (None, Some(1_100)));
             let (n, ticket) = take(&mut queue, 1_100).unwrap();
-            assert_eq!((n, ticket), (0, Ticket::Deferred(Key(0))));
+            assert_eq!((n, ticket), (0, OfferTicket::Deferred(ArticleKey(0))));
             queue.defer(ticket, 2_000, |tries| u64::from(tries) * 100);
             assert_eq!((take(&mut queue, 2_199), queue.next_due(0)), (None, Some(2_200)));
             queue.hurry();
@@ -596,7 +598,7 @@ mod tests {
             let (_, ticket) = take(&mut queue, 3_000).unwrap();
             queue.settle(ticket);
             let changes = queue.changes();
-            assert_eq!((changes.add.len(), changes.remove), (1, vec![Key(0)]));
+            assert_eq!((changes.add.len(), changes.remove), (1, vec![ArticleKey(0)]));
             assert_eq!((queue.deferred(), take(&mut queue, 9_000)), (0, None));
         }
     }
@@ -621,8 +623,8 @@ mod tests {
 
     #[test]
     fn an_article_offered_and_deferred_again_stays_on_the_list() {
-        let mut queue = Queue::with(std::iter::empty());
-        let defer = |queue: &mut Queue, now_ms| {
+        let mut queue = OfferQueue::with(std::iter::empty());
+        let defer = |queue: &mut OfferQueue, now_ms| {
             queue.push(offer(1));
             let (_, ticket) = take(queue, now_ms).unwrap();
             queue.defer(ticket, now_ms, |_| 50);
@@ -645,7 +647,10 @@ mod tests {
         }
         let changes = queue.changes();
         queue.recorded(changes);
-        assert_eq!((queue.deferred(), queue.mark(Mark::default())), (DEFERRED_MAX, at(DEFERRED_MAX as u64)));
+        assert_eq!(
+            (queue.deferred(), queue.mark(JournalMark::default())),
+            (DEFERRED_MAX, at(DEFERRED_MAX as u64))
+        );
         // The offer that found the list full is tried again, with all others.
         let mut seen: Vec<u64> =
             std::iter::from_fn(|| take(&mut queue, 50)).map(|(number, _)| number).collect();
@@ -671,7 +676,7 @@ mod tests {
     fn an_article_with_odd_answers_is_given_up_once_others_get_proper_ones() {
         let mut queue = queue(2);
         let (_, ticket) = take(&mut queue, 0).unwrap();
-        let aside = |answers, is_given_up| Some(SetAside { answers, is_given_up });
+        let aside = |answers, is_given_up| Some(OddAnswerResult { answers, is_given_up });
         assert_eq!(queue.set_aside(ticket, false, 7, 0, |_| 100), aside(1, false));
         let changes = queue.changes();
         assert_eq!(changes.add.len(), 1, "a crash leaves it on the list");
@@ -704,7 +709,7 @@ mod tests {
 
     #[test]
     fn the_last_article_may_go_first() {
-        let mut queue = Queue::default().newest_first();
+        let mut queue = OfferQueue::default().newest_first();
         (0..3).for_each(|n| queue.push(offer(n)));
         let (n, last) = take(&mut queue, 0).unwrap();
         assert_eq!((n, queue.fresh(), queue.mark(at(4))), (2, 2, at(0)));

@@ -3,8 +3,8 @@
 //! A peer that has fallen a little behind takes them from here: the journal is not read again, its rows are
 //! not decoded again, and all peers share the offers. Bounded; peers further behind read the journal.
 
-use super::offer::Offer;
-use spool::Mark;
+use super::offer::FeedOffer;
+use spool::JournalMark;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ const OFFERS_MAX: usize = 32_768;
 
 /// Offers without a gap, up to the hub's position.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentOffers {
     /// Offers with the bits of the peers that want them.
-    offers: VecDeque<(Arc<Offer>, Box<[u8]>)>,
+    offers: VecDeque<(Arc<FeedOffer>, Box<[u8]>)>,
     /// Position from which on every article wanted by any peer is included.
     begin: u64,
-    end: Mark,
+    end: JournalMark,
 }
 
-impl Recent {
+impl RecentOffers {
     /// Drops all offers, and begins at `mark`.
-    pub fn begin_at(&mut self, mark: Mark) {
+    pub fn begin_at(&mut self, mark: JournalMark) {
         self.offers.clear();
         (self.begin, self.end) = (mark.position, mark);
     }
 
     /// Adds the next article.
-    pub fn push(&mut self, offer: Arc<Offer>, sites: &[u8]) {
+    pub fn push(&mut self, offer: Arc<FeedOffer>, sites: &[u8]) {
         self.offers.push_back((offer, sites.into()));
         if self.offers.len() > OFFERS_MAX {
             self.offers.pop_front();
@@ -38,13 +38,18 @@ impl Recent {
     }
 
     /// Records that everything before `mark` has been added.
-    pub fn end_at(&mut self, mark: Mark) {
+    pub fn end_at(&mut self, mark: JournalMark) {
         self.end = mark;
     }
 
     /// Returns at most `most` of the articles from `mark` on that the peer with this number wants, and the
     /// mark after them; `None` if they are no longer kept.
-    pub fn since(&self, mark: Mark, number: u32, most: usize) -> Option<(Vec<Arc<Offer>>, Mark)> {
+    pub fn since(
+        &self,
+        mark: JournalMark,
+        number: u32,
+        most: usize,
+    ) -> Option<(Vec<Arc<FeedOffer>>, JournalMark)> {
         if mark.position < self.begin || mark.position > self.end.position {
             return None;
         }
@@ -70,26 +75,33 @@ fn is_set(sites: &[u8], number: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{Key, MethodKind, Token};
+    use spool::{ArticleKey, MethodKind, Token};
 
-    fn at(n: u64) -> Mark {
-        Mark { position: n * 10, sequence: Some(n) }
+    fn at(n: u64) -> JournalMark {
+        JournalMark { position: n * 10, sequence: Some(n) }
     }
 
-    fn offer(n: u64) -> Arc<Offer> {
+    fn offer(n: u64) -> Arc<FeedOffer> {
         let token = Token { method: MethodKind::Cnfs, class: 0, volume: 0, place: n };
         let message_id = format!("<{n}@x>").into_bytes().into();
-        Arc::new(Offer { key: Key(n.into()), token, message_id, wire_bytes: 1, arrived: 1, mark: at(n) })
+        Arc::new(FeedOffer {
+            key: ArticleKey(n.into()),
+            token,
+            message_id,
+            wire_bytes: 1,
+            arrived: 1,
+            mark: at(n),
+        })
     }
 
-    fn found(recent: &Recent, from: u64, number: u32, most: usize) -> Option<(Vec<u64>, u64)> {
+    fn found(recent: &RecentOffers, from: u64, number: u32, most: usize) -> Option<(Vec<u64>, u64)> {
         let (offers, end) = recent.since(at(from), number, most)?;
         Some((offers.iter().map(|offer| offer.token.place).collect(), end.position / 10))
     }
 
     #[test]
     fn a_peer_gets_wanted_offers_from_its_position_on() {
-        let mut recent = Recent::default();
+        let mut recent = RecentOffers::default();
         recent.begin_at(at(5));
         for n in 5..15 {
             // Peer 0 wants every article, peer 9 every second one.
@@ -107,7 +119,7 @@ mod tests {
 
     #[test]
     fn dropped_offers_are_not_passed_over() {
-        let mut recent = Recent::default();
+        let mut recent = RecentOffers::default();
         recent.begin_at(at(0));
         let all = OFFERS_MAX as u64 + 10;
         (0..all).for_each(|n| recent.push(offer(n), &[1]));

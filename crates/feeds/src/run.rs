@@ -1,12 +1,12 @@
 //! Manages the feed of one peer: fills its window, opens and closes connections, saves its cursor.
 
-use super::backlog::{Filled, fill};
-use super::connection::{End, converse};
-use super::growth::{Growth, Look};
+use super::backlog::{FillOutcome, fill};
+use super::connection::{ConnectionEnd, converse};
+use super::growth::{ConnectionGrowth, ConnectionLoad};
 use super::outlet::Outlet;
 use super::pause::now_ms;
-use super::peer::{Doing, Peer, Source, Trouble};
-use super::shared::Shared;
+use super::peer::{FeedActivity, FeedTrouble, OfferSource, PeerFeed};
+use super::shared::FeedContext;
 use super::{batches, channel, file, hand_over};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,10 +27,10 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 /// A running feed.
-struct Feed {
-    peer: Arc<Peer>,
-    shared: Arc<Shared>,
-    connections: JoinSet<End>,
+struct FeedTask {
+    peer: Arc<PeerFeed>,
+    shared: Arc<FeedContext>,
+    connections: JoinSet<ConnectionEnd>,
     /// Task that hands over batches.
     handing_over: Option<JoinHandle<()>>,
     /// Consecutive connections that ended without progress.
@@ -38,7 +38,7 @@ struct Feed {
     /// Time before which no connection is opened.
     not_before: Instant,
     /// Decides when a further connection may be opened.
-    growth: Growth,
+    growth: ConnectionGrowth,
     /// Time when the cursor is to be saved.
     save_at: Instant,
     /// Time when to fill the window again.
@@ -46,17 +46,17 @@ struct Feed {
 }
 
 /// Feeds a peer until it is asked to end.
-pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
+pub(super) async fn run(peer: Arc<PeerFeed>, shared: Arc<FeedContext>) {
     info!(peer = peer.name, "feed begins");
     let now = Instant::now();
-    let mut feed = Feed {
+    let mut feed = FeedTask {
         peer,
         shared,
         connections: JoinSet::new(),
         handing_over: None,
         failures: 0,
         not_before: now,
-        growth: Growth::new(now),
+        growth: ConnectionGrowth::new(now),
         save_at: now + SAVE_INTERVAL,
         fill_at: now,
     };
@@ -84,12 +84,12 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     feed.finish().await;
 }
 
-impl Feed {
+impl FeedTask {
     /// Prepares the directory of batches and their handing over.
     fn prepare(&mut self) {
         let Outlet::Batches(own) = &self.peer.outlet else { return };
         if let Err(error) = block_in_place(|| own.clean()) {
-            self.peer.fail(Trouble::Peer, format!("cannot look into {}: {error}", own.dir.display()));
+            self.peer.fail(FeedTrouble::Peer, format!("cannot look into {}: {error}", own.dir.display()));
         }
         self.handing_over = Some(tokio::spawn(hand_over::run(self.peer.clone(), self.shared.clone())));
     }
@@ -102,14 +102,14 @@ impl Feed {
         let peer = &self.peer;
         let filled = fill(peer, &self.shared);
         if filled.is_ok() {
-            peer.works(Trouble::Journal);
+            peer.works(FeedTrouble::Journal);
         }
         let (pause, more) = match filled {
-            Ok(Filled::More) => (Duration::ZERO, true),
-            Ok(Filled::Soon) => (SOON, false),
-            Ok(Filled::Full | Filled::Joined) => (Duration::ZERO, false),
+            Ok(FillOutcome::More) => (Duration::ZERO, true),
+            Ok(FillOutcome::Soon) => (SOON, false),
+            Ok(FillOutcome::Full | FillOutcome::Joined) => (Duration::ZERO, false),
             Err(error) => {
-                peer.fail(Trouble::Journal, format!("cannot read the journal: {error}"));
+                peer.fail(FeedTrouble::Journal, format!("cannot read the journal: {error}"));
                 (ERROR_PAUSE, false)
             }
         };
@@ -135,7 +135,9 @@ impl Feed {
             };
             peer.is_working.store(is_working, Ordering::Relaxed);
             let waiting = if may { waiting } else { 0 };
-            adds = self.growth.adds(now, Look { open, waiting, settled }, || self.shared.load.is_busy(now));
+            adds = self
+                .growth
+                .adds(now, ConnectionLoad { open, waiting, settled }, || self.shared.load.is_busy(now));
         }
         if open == 0 && may {
             self.growth.begin(now, settled);
@@ -164,28 +166,28 @@ impl Feed {
     fn tell(&self, due: bool) {
         let (peer, now) = (&self.peer, Instant::now());
         let doing = match () {
-            () if peer.is_halted() => Doing::Stopped,
-            () if peer.outlet.is_full() => Doing::Full,
-            () if peer.connections.load(Ordering::Relaxed) > 0 => Doing::Sending,
-            () if self.not_before > now => Doing::Waiting(self.not_before),
-            () if let Some(at) = peer.outlet.retry_at() => Doing::Waiting(at),
+            () if peer.is_halted() => FeedActivity::Stopped,
+            () if peer.outlet.is_full() => FeedActivity::Full,
+            () if peer.connections.load(Ordering::Relaxed) > 0 => FeedActivity::Sending,
+            () if self.not_before > now => FeedActivity::Waiting(self.not_before),
+            () if let Some(at) = peer.outlet.retry_at() => FeedActivity::Waiting(at),
             () if !matches!(peer.outlet, Outlet::Connections) => match peer.window.lock().queue.len() {
-                0 => Doing::Idle,
-                _ if due => Doing::Sending,
-                _ => Doing::Collecting,
+                0 => FeedActivity::Idle,
+                _ if due => FeedActivity::Sending,
+                _ => FeedActivity::Collecting,
             },
-            () if due || !self.connections.is_empty() => Doing::Connecting,
-            () => Doing::Idle,
+            () if due || !self.connections.is_empty() => FeedActivity::Connecting,
+            () => FeedActivity::Idle,
         };
         *peer.doing.lock() = doing;
     }
 
     /// Handles the end of a connection.
-    fn ended(&mut self, end: End) {
-        let End { error, progressed } = end;
+    fn ended(&mut self, end: ConnectionEnd) {
+        let ConnectionEnd { error, progressed } = end;
         let Some(error) = error else { return };
         debug!(peer = self.peer.name, error, "connection ended");
-        self.peer.fail(Trouble::Peer, error);
+        self.peer.fail(FeedTrouble::Peer, error);
         self.failures = if progressed { 1 } else { self.failures.saturating_add(1) };
         let pause = Duration::from_millis(self.peer.pause_ms(self.failures));
         if self.connections.is_empty() {
@@ -215,7 +217,7 @@ impl Feed {
         let mut next = if is_dirty { self.save_at } else { now + IDLE_INTERVAL };
         let reads = {
             let window = peer.window.lock();
-            !matches!(window.source, Source::Hub(_)) && window.wakes_at.is_none()
+            !matches!(window.source, OfferSource::Hub(_)) && window.wakes_at.is_none()
         };
         if reads {
             next = next.min(self.fill_at);
@@ -251,7 +253,7 @@ impl Feed {
 }
 
 /// Lets due articles out. `is_only`: there is no other task for this peer.
-async fn let_out(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
+async fn let_out(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_only: bool) -> ConnectionEnd {
     match &peer.outlet {
         Outlet::Connections => converse(peer.clone(), shared, is_only).await,
         Outlet::Batches(own) => batches::make_due(&peer, own, &shared).await,

@@ -9,19 +9,19 @@
 //! same name then, and an article already waiting is not added again.
 
 use super::backlog::is_for;
-use super::batch_dir::{Batches, EXTENSION, IHAVE_IDS_MAX};
-use super::offer::Offer;
+use super::batch_dir::{EXTENSION, IHAVE_IDS_MAX, OutgoingBatches};
+use super::offer::FeedOffer;
 use super::outlet::Outlet;
 use super::pause::now_ms;
-use super::peer::Peer;
-use super::shared::Shared;
-use disk::Access;
-use ingest::batches::Packer;
+use super::peer::PeerFeed;
+use super::shared::FeedContext;
+use disk::FileAccess;
+use ingest::batches::BatchPacker;
 use netnews::{Article, Known, MessageId, control, date};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
 use site_config::BatchCompress;
-use spool::{ArticleKind, Batch, Cursor, Event, Lookup, Mark};
+use spool::{ArticleKind, Cursor, JournalBatch, JournalEvent, JournalMark, Lookup};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -49,12 +49,12 @@ const OF_PEER: &[u8] = b"peer ";
 
 /// Kind of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum SendmeVerb {
     Ihave,
     Sendme,
 }
 
-impl Verb {
+impl SendmeVerb {
     fn word(self) -> &'static str {
         match self {
             Self::Ihave => "ihave",
@@ -65,7 +65,13 @@ impl Verb {
 
 /// Returns a message to a peer about some Message-IDs, in wire format. `serial` determines its own
 /// Message-ID, which is the same each time that the message is made.
-pub(super) fn message(verb: Verb, identity: &str, peer: &str, serial: &str, ids: &[Box<[u8]>]) -> Vec<u8> {
+pub(super) fn message(
+    verb: SendmeVerb,
+    identity: &str,
+    peer: &str,
+    serial: &str,
+    ids: &[Box<[u8]>],
+) -> Vec<u8> {
     let word = verb.word();
     let mut text = format!(
         "Path: {identity}!not-for-mail\r\nFrom: usenet@{identity}\r\nNewsgroups: to.{peer}\r\n\
@@ -84,19 +90,20 @@ pub(super) fn message(verb: Verb, identity: &str, peer: &str, serial: &str, ids:
 
 /// A message from a peer.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked<'a> {
-    verb: Verb,
+struct SendmeMessage<'a> {
+    verb: SendmeVerb,
     /// Name of the peer, as stated in the message.
     site: &'a [u8],
     ids: Vec<&'a [u8]>,
 }
 
 /// Parses a message: `ihave [<id> ...] SITE`, with the Message-IDs there or one on each line of the body.
-fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
+fn read<'a>(article: &Article<'a>) -> Option<SendmeMessage<'a>> {
     let value = article.header(Known::Control)?;
     let verb = control::verb(value);
-    let verb =
-        [Verb::Ihave, Verb::Sendme].into_iter().find(|v| verb.eq_ignore_ascii_case(v.word().as_bytes()))?;
+    let verb = [SendmeVerb::Ihave, SendmeVerb::Sendme]
+        .into_iter()
+        .find(|v| verb.eq_ignore_ascii_case(v.word().as_bytes()))?;
     let words = || value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1);
     let is_id = |word: &&[u8]| MessageId::parse(word).is_some();
     let site = words().filter(|word| !is_id(word)).last()?;
@@ -105,12 +112,12 @@ fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
         let lines = article.body().split(|b| *b == b'\n').map(|line| line.trim_ascii());
         ids.extend(lines.filter(is_id).take(IDS_READ_MAX));
     }
-    Some(Asked { verb, site, ids })
+    Some(SendmeMessage { verb, site, ids })
 }
 
 /// Reads requests of peers until `end` is true.
-pub(super) async fn run(shared: Arc<Shared>, mut cursor: Cursor, mut end: watch::Receiver<bool>) {
-    let mut batch = Batch::default();
+pub(super) async fn run(shared: Arc<FeedContext>, mut cursor: Cursor, mut end: watch::Receiver<bool>) {
+    let mut batch = JournalBatch::default();
     let mut saved = Instant::now();
     let mut unanswered = VecDeque::new();
     loop {
@@ -148,29 +155,34 @@ pub(super) async fn run(shared: Arc<Shared>, mut cursor: Cursor, mut end: watch:
 
 /// A control message that waits to be answered.
 struct UnansweredMessage {
-    offer: Arc<Offer>,
+    offer: Arc<FeedOffer>,
     /// The peer that sent it over a connection.
     sender: Option<Box<[u8]>>,
     /// At or before its row.
-    mark: Mark,
+    mark: JournalMark,
     since: Instant,
 }
 
 /// Up to where all messages are answered.
-fn answered(cursor: &Cursor, unanswered: &VecDeque<UnansweredMessage>) -> Mark {
+fn answered(cursor: &Cursor, unanswered: &VecDeque<UnansweredMessage>) -> JournalMark {
     unanswered.front().map_or_else(|| cursor.mark(), |first| first.mark)
 }
 
 /// Answers the messages among the rows, which are read from `mark` on.
-fn answer_all(shared: &Shared, batch: &Batch, mark: Mark, unanswered: &mut VecDeque<UnansweredMessage>) {
+fn answer_all(
+    shared: &FeedContext,
+    batch: &JournalBatch,
+    mark: JournalMark,
+    unanswered: &mut VecDeque<UnansweredMessage>,
+) {
     for (position, event) in batch.events() {
-        let Event::Article(row) = event else { continue };
+        let JournalEvent::Article(row) = event else { continue };
         if row.tagged.kind().is_none_or(|kind| !kind.has(ArticleKind::CONTROL)) {
             continue;
         }
         let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER)).map(Into::into);
         let message =
-            UnansweredMessage { offer: Offer::of(position, &row), sender, mark, since: Instant::now() };
+            UnansweredMessage { offer: FeedOffer::of(position, &row), sender, mark, since: Instant::now() };
         if let Err(error) = answer(shared, &message) {
             let id = String::from_utf8_lossy(&message.offer.message_id);
             warn!(%id, %error, "cannot answer a control message now; trying again");
@@ -180,7 +192,7 @@ fn answer_all(shared: &Shared, batch: &Batch, mark: Mark, unanswered: &mut VecDe
 }
 
 /// Tries again to answer messages; those that were tried for long enough are given up.
-fn answer_again(shared: &Shared, unanswered: &mut VecDeque<UnansweredMessage>) {
+fn answer_again(shared: &FeedContext, unanswered: &mut VecDeque<UnansweredMessage>) {
     let excess = unanswered.len().saturating_sub(UNANSWERED_MAX);
     for (at, message) in std::mem::take(unanswered).into_iter().enumerate() {
         let Err(error) = answer(shared, &message) else { continue };
@@ -193,11 +205,11 @@ fn answer_again(shared: &Shared, unanswered: &mut VecDeque<UnansweredMessage>) {
     }
 }
 
-fn answer(shared: &Shared, message: &UnansweredMessage) -> io::Result<()> {
+fn answer(shared: &FeedContext, message: &UnansweredMessage) -> io::Result<()> {
     let offer = &message.offer;
     let Some(wire) = shared.articles.whole(offer) else { return Ok(()) };
     let Ok(article) = Article::parse(wire.bytes()) else { return Ok(()) };
-    let Some(Asked { verb, site, ids }) = read(&article) else { return Ok(()) };
+    let Some(SendmeMessage { verb, site, ids }) = read(&article) else { return Ok(()) };
     // A peer that sent it over a connection can speak only for itself.
     let sender = message.sender.as_deref();
     if sender.is_some_and(|sender| !sender.eq_ignore_ascii_case(site)) {
@@ -207,13 +219,19 @@ fn answer(shared: &Shared, message: &UnansweredMessage) -> io::Result<()> {
     let Some(peer) = shared.speakers.lock().get(&site.to_ascii_lowercase()).cloned() else { return Ok(()) };
     let Outlet::Batches(own) = &peer.outlet else { return Ok(()) };
     match verb {
-        Verb::Ihave => ask(shared, &peer, own, offer, &ids),
-        Verb::Sendme => queue(shared, &peer, &ids),
+        SendmeVerb::Ihave => ask(shared, &peer, own, offer, &ids),
+        SendmeVerb::Sendme => queue(shared, &peer, &ids),
     }
 }
 
 /// Requests from a peer those of its articles that are not known here.
-fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]) -> io::Result<()> {
+fn ask(
+    shared: &FeedContext,
+    peer: &PeerFeed,
+    own: &OutgoingBatches,
+    offer: &FeedOffer,
+    ids: &[&[u8]],
+) -> io::Result<()> {
     let spool = &shared.spool;
     let is_new = |id: &&&[u8]| !spool.is_known(&spool.key(id)) && !spool.is_hash_known(id);
     let mut wanted: Vec<Box<[u8]>> = ids.iter().filter(is_new).map(|id| (*id).into()).collect();
@@ -223,11 +241,11 @@ fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]
     for (part, wanted) in wanted.chunks(IHAVE_IDS_MAX).enumerate() {
         let position = offer.mark.position;
         let serial = format!("{position}.{}.{part}", offer.arrived);
-        let mut packer = Packer::new(BatchCompress::None)?;
-        packer.add(&message(Verb::Sendme, &own.identity, &peer.name, &serial, wanted))?;
+        let mut packer = BatchPacker::new(BatchCompress::None)?;
+        packer.add(&message(SendmeVerb::Sendme, &own.identity, &peer.name, &serial, wanted))?;
         let name = format!("{position:020}-sendme{part}-{}{EXTENSION}", own.identity);
         let mut answer = own.begin(&**shared.spool.disk())?;
-        answer.add(&own.dir.join(name), &[&packer.finish()?], Access::Group)?;
+        answer.add(&own.dir.join(name), &[&packer.finish()?], FileAccess::Group)?;
         own.complete(answer)?;
         add(&own.made, 1);
         own.fresh.notify_one();
@@ -236,14 +254,14 @@ fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]
 }
 
 /// Queues the articles that a peer has requested, as far as they are here and it may have them.
-fn queue(shared: &Shared, peer: &Arc<Peer>, ids: &[&[u8]]) -> io::Result<()> {
+fn queue(shared: &FeedContext, peer: &Arc<PeerFeed>, ids: &[&[u8]]) -> io::Result<()> {
     let mut queued = 0;
     for id in ids {
         let key = shared.spool.key(id);
         let Lookup::Present(token) = shared.spool.lookup(&key) else { continue };
-        let mark = Mark::default();
+        let mark = JournalMark::default();
         let arrived = u32::try_from(unix_secs()).unwrap_or(u32::MAX);
-        let offer = Offer { key, token, message_id: (*id).into(), wire_bytes: 0, arrived, mark };
+        let offer = FeedOffer { key, token, message_id: (*id).into(), wire_bytes: 0, arrived, mark };
         let Some(offer) = is_for(peer, shared, offer) else { continue };
         if !peer.window.lock().queue.request(Arc::new(offer), now_ms()) {
             return Err(io::Error::other(format!("{} has asked for more than may wait", peer.name)));
@@ -264,14 +282,14 @@ mod tests {
     #[test]
     fn messages_are_parsed_in_both_forms_and_as_written() {
         let ids: Vec<Box<[u8]>> = vec![(*b"<1@x>").into(), (*b"<2@x>").into()];
-        let made = message(Verb::Sendme, "up.example", "leaf", "7", &ids);
+        let made = message(SendmeVerb::Sendme, "up.example", "leaf", "7", &ids);
         let article = Article::parse(&made).unwrap();
         assert_eq!(article.header(Known::MessageId), Some(&b"<sendme.7.leaf@up.example>"[..]));
         assert_eq!(article.header(Known::Newsgroups), Some(&b"to.leaf"[..]));
         let asked = read(&article).unwrap();
         assert_eq!(
             (asked.verb, asked.site, asked.ids),
-            (Verb::Sendme, &b"up.example"[..], vec![&b"<1@x>"[..], b"<2@x>"])
+            (SendmeVerb::Sendme, &b"up.example"[..], vec![&b"<1@x>"[..], b"<2@x>"])
         );
         let read_head = |control: &str| {
             let text = format!("Control: {control}\r\n\r\n<9@x>\r\nnothing\r\n <8@x> \r\n");

@@ -2,7 +2,7 @@
 //!
 //! A feed is a position in the journal and may fall behind; a peer that feeds us must not be delayed. While
 //! very many articles arrive, and go to many peers, the threads of feeds therefore rest after working, down
-//! to a quarter of their time (decision 49). Tasks that send call [`Share::rest`] between two pieces of
+//! to a quarter of their time (decision 49). Tasks that send call [`CpuShare::rest`] between two pieces of
 //! work.
 
 use rustix::time::{ClockId, clock_gettime};
@@ -31,13 +31,13 @@ thread_local! {
 
 /// Whether feeds are limited to their share.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(super) struct CpuShare {
     is_limited: AtomicBool,
     feeds: AtomicUsize,
     last: Leaf<Option<(Instant, u64)>>,
 }
 
-impl Share {
+impl CpuShare {
     /// Sets the number of feeds.
     pub fn among(&self, feeds: usize) {
         self.feeds.store(feeds, Ordering::Relaxed);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn feeds_are_limited_while_very_many_articles_arrive() {
-        let (share, start) = (Share::default(), Instant::now());
+        let (share, start) = (CpuShare::default(), Instant::now());
         let look = |ms: u64, sequence| {
             share.look(start + Duration::from_millis(ms), || sequence);
             share.is_limited.load(Ordering::Relaxed)
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_thread_rests_three_quarters_of_the_time_if_there_are_many() {
-        let share = Share::default();
+        let share = CpuShare::default();
         share.among(70);
         share.is_limited.store(true, Ordering::Relaxed);
         *share.last.lock() = Some((Instant::now() + Duration::from_secs(3_600), 0));

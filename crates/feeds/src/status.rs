@@ -1,13 +1,13 @@
 //! Status of a feed, for reports.
 
 use super::outlet::Outlet;
-use super::peer::{Doing, Peer, Source};
+use super::peer::{FeedActivity, OfferSource, PeerFeed};
 use super::set_aside::SetAsideArticle;
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_base::counters::read;
-use site_config::WayOut;
-use spool::Mark;
+use site_config::FeedTransport;
+use spool::JournalMark;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -81,34 +81,34 @@ pub struct OutputStatus {
 }
 
 /// Returns the waiting output, as of the last check.
-fn output(peer: &Peer) -> Option<OutputStatus> {
+fn output(peer: &PeerFeed) -> Option<OutputStatus> {
     let mut status = OutputStatus::default();
     match (&peer.outlet, peer.send.way_out()) {
-        (Outlet::Batches(own), WayOut::Batches(dir)) => {
+        (Outlet::Batches(own), FeedTransport::Batches(dir)) => {
             status.to = dir.display().to_string();
             (status.waiting_files, status.waiting_bytes) = *own.waiting.lock();
             status.batches_made = read(&own.made);
             status.batches_handed_over = read(&own.handed_over);
         }
-        (Outlet::File(own), WayOut::File(file)) => {
+        (Outlet::File(own), FeedTransport::File(file)) => {
             status.to = file.display().to_string();
             status.waiting_bytes = read(&own.bytes);
             status.waiting_files = u64::from(status.waiting_bytes > 0);
         }
-        (Outlet::Program(_), WayOut::Program(words)) => status.to = words.join(" "),
+        (Outlet::Program(_), FeedTransport::Program(words)) => status.to = words.join(" "),
         _ => return None,
     }
     Some(status)
 }
 
 /// Returns the status of a feed; `hub` is the position of the hub.
-pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
+pub(super) fn of(peer: &PeerFeed, hub: JournalMark) -> FeedStatus {
     let counts = &peer.counts;
     let (in_window, waiting, set_aside, oldest, mark, read_to) = {
         let window = peer.window.lock();
         let read_to = match window.source {
-            Source::Hub(_) => hub,
-            Source::Cursor(mark) | Source::Seek(mark) => mark,
+            OfferSource::Hub(_) => hub,
+            OfferSource::Cursor(mark) | OfferSource::Seek(mark) => mark,
         };
         let queue = &window.queue;
         let (mark, set_aside) = (queue.mark(read_to), queue.set_aside_count());
@@ -120,13 +120,15 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
     };
     let (state, retry_secs) = match *peer.doing.lock() {
         _ if peer.is_stopped.load(Ordering::Relaxed) => ("stopped", None),
-        Doing::Idle => ("idle", None),
-        Doing::Connecting => ("connecting", None),
-        Doing::Sending => ("sending", None),
-        Doing::Collecting => ("collecting", None),
-        Doing::Full => ("full", None),
-        Doing::Stopped => ("stopped", None),
-        Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
+        FeedActivity::Idle => ("idle", None),
+        FeedActivity::Connecting => ("connecting", None),
+        FeedActivity::Sending => ("sending", None),
+        FeedActivity::Collecting => ("collecting", None),
+        FeedActivity::Full => ("full", None),
+        FeedActivity::Stopped => ("stopped", None),
+        FeedActivity::Waiting(until) => {
+            ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs()))
+        }
     };
     // Locked one after the other: within the struct expression the first lock would be held while the
     // others are taken.

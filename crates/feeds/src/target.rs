@@ -1,7 +1,7 @@
 //! From `[peer.send]` to what `nntp_io::Client` connects to.
 
-use access::tls::Dial;
-use nntp_io::{Limits, Role, Target};
+use access::tls::RemoteServer;
+use nntp_io::{ClientLimits, ConnectOptions, Role};
 use site_config::PeerSend;
 
 /// Most unanswered commands of one connection.
@@ -10,16 +10,17 @@ pub(super) const OFFERS_MAX: usize = 1_024;
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 
 /// Returns the addresses of a peer, in order; an error describes a problem with the files named.
-pub(super) fn all(send: &PeerSend) -> Result<Vec<Target>, String> {
+pub(super) fn all(send: &PeerSend) -> Result<Vec<ConnectOptions>, String> {
     // Whether the peer streams is found out only if we would.
     let role = if send.streaming { Role::Transit } else { Role::Any };
-    let limits = Limits {
+    let limits = ClientLimits {
         answer_timeout: send.answer_timeout,
         idle_timeout: send.answer_timeout,
         outstanding_max: OFFERS_MAX,
         queued_bytes_max: QUEUED_BYTES_MAX,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
-    let target = |to: &String| Dial { to: to.clone(), link: send.link() }.target(role, limits.clone());
+    let target =
+        |to: &String| RemoteServer { to: to.clone(), link: send.link() }.target(role, limits.clone());
     send.to.iter().map(target).collect()
 }

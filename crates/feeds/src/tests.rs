@@ -1,23 +1,23 @@
 //! A feed and the hub, on a spool in memory.
 
-use super::backlog::{Filled, begin_deciding, fill};
-use super::offer::Offer;
-use super::peer::{Peer, Source, Trouble};
+use super::backlog::{FillOutcome, begin_deciding, fill};
+use super::offer::FeedOffer;
+use super::peer::{FeedTrouble, OfferSource, PeerFeed};
 use super::queue::WINDOW_MAX;
-use super::shared::Shared;
+use super::shared::FeedContext;
 use super::status;
 use disk::SimDisk;
 use ingest::Filer;
-use ingest::routing::Route;
+use ingest::routing::PeerRoute;
 use site_base::clock::unix_secs;
 use site_config as config;
-use spool::{Key, Mark, MethodKind, Spool, Start, Token};
+use spool::{ArticleKey, JournalMark, MethodKind, Spool, TailStart, Token};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Returns the shared state, and the feed to one peer with these keys.
-fn feed(keys: &str) -> (Shared, Arc<Peer>) {
+fn feed(keys: &str) -> (FeedContext, Arc<PeerFeed>) {
     let text = format!(
         "[site]\npath_identity = \"site.example\"\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
          [[rule]]\nclass = \"c\"\n[[peer]]\nname = \"down.example\"\n[peer.send]\nto = \"h:119\"\n{keys}\n"
@@ -25,38 +25,38 @@ fn feed(keys: &str) -> (Shared, Arc<Peer>) {
     let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
     let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config.spool_config(), &()).unwrap();
     let spool = Arc::new(spool);
-    let route = Route::all(&config, |name| spool.site(name)).unwrap().remove(0);
-    let peer = Arc::new(Peer::open(&spool, &route, "site.example").unwrap());
+    let route = PeerRoute::all(&config, |name| spool.site(name)).unwrap().remove(0);
+    let peer = Arc::new(PeerFeed::open(&spool, &route, "site.example").unwrap());
     let filer = Arc::new(Filer::new(Arc::new(config), spool.clone()));
-    (Shared::new(spool, filer), peer)
+    (FeedContext::new(spool, filer), peer)
 }
 
-fn offer(n: u64, arrived: u64) -> Arc<Offer> {
-    Arc::new(Offer {
-        key: Key(u128::from(n)),
+fn offer(n: u64, arrived: u64) -> Arc<FeedOffer> {
+    Arc::new(FeedOffer {
+        key: ArticleKey(u128::from(n)),
         token: Token { method: MethodKind::Trash, class: 0, volume: 0, place: n },
         message_id: format!("<{n}@x>").into_bytes().into(),
         wire_bytes: 100,
         arrived: u32::try_from(arrived).unwrap(),
-        mark: Mark { position: n, sequence: Some(n) },
+        mark: JournalMark { position: n, sequence: Some(n) },
     })
 }
 
 #[test]
 fn peers_do_not_wait_for_a_hub_that_does_not_read_the_journal() {
     let (shared, peer) = feed("");
-    let end = shared.spool.journal_mark(Start::Now).unwrap();
+    let end = shared.spool.journal_mark(TailStart::Now).unwrap();
     let filled = || fill(&peer, &shared).unwrap();
     // The peer reads for itself, up to the end, and checks again.
-    while filled() == Filled::More {}
-    assert_eq!(filled(), Filled::Soon);
-    assert!(matches!(peer.window.lock().source, Source::Cursor(_) | Source::Seek(_)));
+    while filled() == FillOutcome::More {}
+    assert_eq!(filled(), FillOutcome::Soon);
+    assert!(matches!(peer.window.lock().source, OfferSource::Cursor(_) | OfferSource::Seek(_)));
     shared.hub.begin_at(end);
-    assert_eq!(filled(), Filled::Joined);
-    assert!(matches!(peer.window.lock().source, Source::Hub(_)));
+    assert_eq!(filled(), FillOutcome::Joined);
+    assert!(matches!(peer.window.lock().source, OfferSource::Hub(_)));
     shared.hub.dismiss();
-    assert!(matches!(peer.window.lock().source, Source::Seek(mark) if mark == end));
-    assert_eq!(filled(), Filled::Soon);
+    assert!(matches!(peer.window.lock().source, OfferSource::Seek(mark) if mark == end));
+    assert_eq!(filled(), FillOutcome::Soon);
 }
 
 #[test]
@@ -66,14 +66,14 @@ fn a_new_feed_does_not_reread_rows_that_arrived_while_it_started() {
     begin_deciding(&peer, &shared).unwrap();
     // Rows that are not for the peer.
     shared.spool.site("another.example").unwrap();
-    let mut batch = spool::Batch::default();
+    let mut batch = spool::JournalBatch::default();
     while tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready() {
         tail.next(&mut batch).unwrap();
         shared.hub.hand_out(&batch, tail.mark());
     }
     assert_ne!(shared.hub.frontier.mark(), peer.durable.lock().cursor.mark(), "the hub is ahead of it");
     let before = peer.durable.lock().cursor.mark();
-    assert_eq!(fill(&peer, &shared).unwrap(), Filled::Joined);
+    assert_eq!(fill(&peer, &shared).unwrap(), FillOutcome::Joined);
     assert_eq!(peer.durable.lock().cursor.mark(), before, "the journal was read for it");
 }
 
@@ -108,7 +108,7 @@ fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
     let most = peer.own_offers_max();
     assert!(most < WINDOW_MAX, "offers that are not shared");
     (0..most as u64).for_each(|n| peer.window.lock().queue.push(offer(n, now)));
-    assert_eq!(fill(&peer, &shared).unwrap(), Filled::Full);
+    assert_eq!(fill(&peer, &shared).unwrap(), FillOutcome::Full);
     let settle = || peer.settle(peer.take(&shared.hub.frontier).unwrap().ticket);
     let woken = || {
         let notified = peer.attention.notified();
@@ -121,7 +121,7 @@ fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
     assert!(!woken(), "not for each article");
     settle();
     assert!(woken());
-    assert_ne!(fill(&peer, &shared).unwrap(), Filled::Full);
+    assert_ne!(fill(&peer, &shared).unwrap(), FillOutcome::Full);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn read_ahead_grows_with_connections_and_for_outlets_that_choose() {
 #[test]
 fn the_status_of_a_feed_takes_its_locks_one_after_another() {
     let (shared, peer) = feed("");
-    peer.fail(Trouble::Peer, "timed out".into());
+    peer.fail(FeedTrouble::Peer, "timed out".into());
     // Debug builds panic if one is taken inside another.
     let status = status::of(&peer, shared.hub.frontier.mark());
     assert_eq!((status.last_error.as_deref(), status.no_check), (Some("timed out"), false));

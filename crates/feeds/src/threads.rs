@@ -18,9 +18,9 @@ const NICE_MAX: i32 = 19;
 const BLOCKED_MAX: usize = 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Threads(Ordered<Option<Runtime>, { rank::THREADS }>);
+pub(super) struct FeedThreads(Ordered<Option<Runtime>, { rank::THREADS }>);
 
-impl Threads {
+impl FeedThreads {
     /// Returns the runtime on which feeds are started.
     pub fn handle(&self) -> io::Result<Handle> {
         let mut runtime = self.0.lock();
@@ -32,7 +32,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for FeedThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.lock().take() {
             // A task may drop this value, and must not wait.
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn all_feed_threads_and_no_others_have_lower_priority() {
-        let (threads, before) = (Threads::default(), nice());
+        let (threads, before) = (FeedThreads::default(), nice());
         let (answer_to, answers) = channel();
         let waiting = answer_to.clone();
         let task = threads.handle().unwrap();

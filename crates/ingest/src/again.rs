@@ -5,10 +5,10 @@
 //! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing.
 
 use super::Filer;
-use super::withdraw::{Obey, Task, kept, target};
-use disk::Patience;
+use super::withdraw::{FollowUpTask, WithdrawalRequest, kept, target};
+use disk::ReadMode;
 use netnews::Article;
-use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Key, Start};
+use spool::{ArticleBuf, ArticleKey, ArticleKind, ArticleRow, JournalBatch, JournalEvent, TailStart};
 use std::io;
 
 /// Name of the cursor.
@@ -21,17 +21,17 @@ impl Filer {
     /// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
     /// during their own withdrawal. Blocks.
     pub fn obey_again(&self) -> io::Result<usize> {
-        let mut cursor = self.spool.cursor(CURSOR, Start::Now)?;
+        let mut cursor = self.spool.cursor(CURSOR, TailStart::Now)?;
         let hold = self.follow_ups.hold_from(cursor.mark());
         let mut looked_at = 0;
-        let mut batch = Batch::default();
+        let mut batch = JournalBatch::default();
         loop {
             cursor.next(&mut batch)?;
             if batch.is_empty() {
                 break;
             }
             for (_, event) in batch.events() {
-                let Event::Article(row) = event else { continue };
+                let JournalEvent::Article(row) = event else { continue };
                 let task = self.task_of(&row);
                 looked_at += task.iter().count();
                 hold.queue(task.into_iter());
@@ -44,12 +44,12 @@ impl Filer {
     }
 
     /// Returns the task of an article and the key it withdraws, if the article is still present.
-    fn task_of(&self, row: &ArticleRow<'_>) -> Option<(Task, Option<Key>)> {
+    fn task_of(&self, row: &ArticleRow<'_>) -> Option<(FollowUpTask, Option<ArticleKey>)> {
         if row.tagged.origin() == Some(IMPORT) {
             return None;
         }
         if self.follow_ups.withdrawals.is_awaited(row.key) {
-            return Some((Task::Late(row.key), None));
+            return Some((FollowUpTask::Late(row.key), None));
         }
         let withdraws =
             |kind: ArticleKind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES);
@@ -59,7 +59,7 @@ impl Filer {
         }
         let mut buf = ArticleBuf::default();
         // An unreadable article has been overwritten or withdrawn itself.
-        let Ok(true) = self.spool.read(&row.token, Some(&row.key), Patience::Wait, &mut buf) else {
+        let Ok(true) = self.spool.read(&row.token, Some(&row.key), ReadMode::Wait, &mut buf) else {
             return None;
         };
         let stored = buf.article();
@@ -68,6 +68,6 @@ impl Filer {
         let target = target(&article)?;
         let target = self.spool.key(target.as_bytes());
         // The poster is no longer known.
-        Some((Task::Obey(Obey::of(kept(&article), None)), Some(target)))
+        Some((FollowUpTask::Obey(WithdrawalRequest::of(kept(&article), None)), Some(target)))
     }
 }

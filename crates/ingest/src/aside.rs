@@ -7,10 +7,10 @@
 //! `withdraw`. Format: `docs/formats/aside.md`.
 
 use super::checks::XREF_BYTES_MIN;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
 use netnews::{Article, newsgroups};
-use spool::{ArticleBuf, Key, Lookup, ReadError, Spool};
+use spool::{ArticleBuf, ArticleKey, Lookup, ReadError, Spool};
 
 /// Header name before our Message-ID.
 const ID_HEADER: &[u8] = b"Message-ID: ";
@@ -28,14 +28,14 @@ const HEAD_BYTES_SPARE: usize = 1536 + XREF_BYTES_MIN;
 
 /// Text inserted into an article that is set aside.
 #[derive(Debug)]
-pub(super) struct Label {
-    pub key: Key,
+pub(super) struct AsideLabel {
+    pub key: ArticleKey,
     pub message_id: String,
     /// Inserted before the Message-ID line of the article.
     pub text: Vec<u8>,
 }
 
-impl Label {
+impl AsideLabel {
     /// Offset of our Message-ID in the text.
     pub const ID_AT: usize = ID_HEADER.len();
 
@@ -44,7 +44,7 @@ impl Label {
         Self::with(own_id(spool, id), groups, origin)
     }
 
-    fn with((message_id, key): (String, Key), groups: &[u8], origin: &str) -> Self {
+    fn with((message_id, key): (String, ArticleKey), groups: &[u8], origin: &str) -> Self {
         let parts = [ID_HEADER, message_id.as_bytes(), b"\r\n", ORIGIN_HEADER, groups, b" "];
         let text = [&parts.concat(), origin.as_bytes(), b"\r\n", NAME_PREFIX].concat();
         Self { key, message_id, text }
@@ -53,7 +53,7 @@ impl Label {
 
 /// Returns the Message-ID under which an article is set aside. It depends on the site's secret, so no other
 /// site can use it first.
-pub(super) fn own_id(spool: &Spool, id: &[u8]) -> (String, Key) {
+pub(super) fn own_id(spool: &Spool, id: &[u8]) -> (String, ArticleKey) {
     let message_id = format!("<{:032x}@aside.invalid>", spool.key(&[b"aside ", id].concat()).0);
     let key = spool.key(message_id.as_bytes());
     (message_id, key)
@@ -92,7 +92,7 @@ pub(super) fn put_in<'s>(pieces: &[&'s [u8]], at: usize, text: &'s [u8]) -> Vec<
 
 /// An article that was set aside.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Aside {
+pub(super) struct AsideOriginal {
     /// Unix seconds.
     pub arrived: u32,
     /// Wire format when it was set aside: without the label, with our Xref.
@@ -110,7 +110,7 @@ pub(super) fn lookup(spool: &Spool, id: &[u8]) -> Lookup {
 
 /// Returns the key that withdraws the article with this Message-ID: the key it is set aside under, if it
 /// is.
-pub(super) fn withdrawn_by(spool: &Spool, id: &[u8]) -> Key {
+pub(super) fn withdrawn_by(spool: &Spool, id: &[u8]) -> ArticleKey {
     let key = spool.key(id);
     if spool.lookup(&key) != Lookup::Remembered {
         return key;
@@ -120,11 +120,11 @@ pub(super) fn withdrawn_by(spool: &Spool, id: &[u8]) -> Key {
 }
 
 /// Returns the article with this Message-ID, if it was set aside and is still present.
-pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<Aside>, ReadError> {
+pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<AsideOriginal>, ReadError> {
     let (own, key) = own_id(spool, id);
     let Lookup::Present(token) = spool.lookup(&key) else { return Ok(None) };
     let mut buf = ArticleBuf::default();
-    if !spool.read(&token, Some(&key), Patience::Wait, &mut buf)? {
+    if !spool.read(&token, Some(&key), ReadMode::Wait, &mut buf)? {
         return Ok(None);
     }
     let arrived = u32::try_from(buf.arrived()).unwrap_or(u32::MAX);
@@ -137,7 +137,7 @@ pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<Aside>, ReadError>
 }
 
 /// Returns the article without its label, with its groups and its origin.
-fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
+fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<AsideOriginal> {
     let label = [ID_HEADER, own, b"\r\n", ORIGIN_HEADER].concat();
     let head = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
     let start = memchr::memmem::find(head, &label)?;
@@ -149,7 +149,7 @@ fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
     let names = || groups.split(|b| *b == b',').map(Box::from).collect();
     let groups = (groups != ALL_GROUPS).then(names);
     let origin = String::from_utf8(origin.trim_ascii().to_vec()).ok()?;
-    Some(Aside { arrived, wire: [wire.get(..start)?, rest].concat(), groups, origin })
+    Some(AsideOriginal { arrived, wire: [wire.get(..start)?, rest].concat(), groups, origin })
 }
 
 /// For the fuzz target: returns the article found under a possible label, and the article restored after
@@ -170,7 +170,7 @@ pub fn label_and_back(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Ve
         if !fits(article.head(), &groups) {
             return None;
         }
-        let label = Label::with((OWN.to_owned(), Key(0)), &groups, "peer some.example");
+        let label = AsideLabel::with((OWN.to_owned(), ArticleKey(0)), &groups, "peer some.example");
         let labelled = put_in(&[wire], at, &label.text).concat();
         assert_eq!(Article::parse(&labelled).ok()?.message_id()?.as_bytes(), OWN.as_bytes());
         let aside = unlabelled(&labelled, OWN.as_bytes(), 7)?;

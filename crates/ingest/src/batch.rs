@@ -3,10 +3,10 @@
 //! Called by the control socket, by the task that files waiting batches, and by `newsreel rnews` on a site
 //! whose server is not running.
 
-use super::{Disposition, Filer, Incoming, Later, Origin, Reject};
+use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject};
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
-use spool::Trouble;
+use spool::SpoolTrouble;
 
 /// Outcome for an article of a batch: the three dispositions, with two kinds of rejection apart, one
 /// frequent and one rare.
@@ -27,7 +27,7 @@ pub enum BatchOutcome {
 
 /// Result for one article of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fate {
+pub struct BatchResult {
     /// Kind of result.
     pub outcome: BatchOutcome,
     /// Message-ID, present if it is to be reported: for rejected articles and those to be tried later.
@@ -44,16 +44,16 @@ pub struct Fate {
 impl Filer {
     /// Files the articles of a batch, in wire format without the final `.` line, in one commit. Blocks.
     /// Returns the result for each, in order.
-    pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<Fate> {
+    pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<BatchResult> {
         let rules = self.rules.load();
         let origin = Origin::batch(&rules.config.site.path_names()).accepting(&rules.config.batches.accept);
         self.file_from(&origin, wires)
     }
 
     /// Like [`Filer::file_batch`], for articles of another origin.
-    pub fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<Fate> {
-        let incoming: Vec<Incoming<'_>> =
-            wires.iter().map(|wire| Incoming { wire, claimed_id: None }).collect();
+    pub fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<BatchResult> {
+        let incoming: Vec<IncomingArticle<'_>> =
+            wires.iter().map(|wire| IncomingArticle { wire, claimed_id: None }).collect();
         let mut dispositions = Vec::with_capacity(wires.len());
         let receipt = self.ingest_now(origin, &incoming, &mut dispositions);
         let fate = |(wire, disposition)| self.fate(wire, Some(disposition), receipt.trouble.as_ref());
@@ -65,8 +65,8 @@ impl Filer {
         &self,
         wire: &[u8],
         disposition: Option<&Disposition>,
-        trouble: Option<&Trouble>,
-    ) -> Fate {
+        trouble: Option<&SpoolTrouble>,
+    ) -> BatchResult {
         let paused = || self.paused().map_or_else(String::new, |paused| paused.to_string());
         let (outcome, reason) = match disposition.unwrap_or(&Disposition::TryLater) {
             Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
@@ -75,18 +75,21 @@ impl Filer {
                 (BatchOutcome::Malformed, reject.to_string())
             }
             Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
-            Disposition::TryLater | Disposition::Deferred(Later::ClassFull) => {
-                (BatchOutcome::TryLater, trouble.map_or_else(String::new, Trouble::to_string))
+            Disposition::TryLater | Disposition::Deferred(DeferralReason::ClassFull) => {
+                (BatchOutcome::TryLater, trouble.map_or_else(String::new, SpoolTrouble::to_string))
             }
-            Disposition::Deferred(Later::Unjudged) => {
+            Disposition::Deferred(DeferralReason::Unjudged) => {
                 (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned())
             }
-            Disposition::Deferred(Later::Paused) => (BatchOutcome::TryLater, paused()),
+            Disposition::Deferred(DeferralReason::Paused) => (BatchOutcome::TryLater, paused()),
         };
         let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
         let message_id = if is_shown { message_id(wire) } else { String::new() };
-        let is_alone = matches!(disposition, Some(Disposition::Deferred(Later::ClassFull | Later::Unjudged)));
-        Fate { outcome, message_id, reason, is_alone }
+        let is_alone = matches!(
+            disposition,
+            Some(Disposition::Deferred(DeferralReason::ClassFull | DeferralReason::Unjudged))
+        );
+        BatchResult { outcome, message_id, reason, is_alone }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{Origin, Reject};
 use memchr::memchr_iter;
 use netnews::article::HEADER_BYTES_MAX;
-use netnews::{Article, Known, Malformed, date, path};
+use netnews::{Article, Known, MalformedArticle, date, path};
 use site_config::{Config, Distributions};
 
 /// Largest distance of a date into the future, in seconds (RFC 5537 section 3.6: 24 hours).
@@ -24,7 +24,7 @@ const XREF_NUMBER_BYTES_MAX: usize = 22;
 
 /// Settings of the configuration for articles.
 #[derive(Debug, Clone)]
-pub(crate) struct Policy {
+pub(crate) struct ArticlePolicy {
     pub path_identity: Box<[u8]>,
     pub article_bytes_max: u64,
     /// `None`: any age.
@@ -32,7 +32,7 @@ pub(crate) struct Policy {
     pub distributions: Distributions,
 }
 
-impl Policy {
+impl ArticlePolicy {
     pub fn of(config: &Config) -> Self {
         Self {
             path_identity: config.site.path_identity.as_bytes().into(),
@@ -46,7 +46,7 @@ impl Policy {
 /// Rejects damage that parsing accepts.
 pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reject> {
     if article.count(Known::Xref) > 1 {
-        return Err(Reject::Malformed(Malformed::Repeated(Known::Xref)));
+        return Err(Reject::Malformed(MalformedArticle::Repeated(Known::Xref)));
     }
     if !origin.brings_headers() && article.bodiless().is_some() {
         return Err(Reject::NoBody);
@@ -54,7 +54,7 @@ pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reje
     if article.body_offset() > HEADER_BYTES_SMALL
         && stored_header_bytes_max(article, origin) > HEADER_BYTES_MAX
     {
-        return Err(Reject::Malformed(Malformed::HeadersTooLarge));
+        return Err(Reject::Malformed(MalformedArticle::HeadersTooLarge));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ pub fn distributed(article: &Article<'_>, accepted: &Distributions) -> bool {
 /// Checks whether the article may be relayed by this site.
 pub(crate) fn relayable(
     article: &Article<'_>,
-    policy: &Policy,
+    policy: &ArticlePolicy,
     origin: &Origin,
     now: i64,
 ) -> Result<(), Reject> {
@@ -110,14 +110,14 @@ pub(crate) fn relayable(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use site_config::{Groups, Peer};
+    use site_config::{NamePattern, Peer};
     use std::sync::Arc;
 
     const NOW: i64 = 1_780_000_000;
 
     fn judged(head: &str, origin: &Origin, age_days_max: Option<u32>, here: &str) -> Result<(), Reject> {
         let wire = format!("{head}\r\n\r\nbody\r\n");
-        let policy = Policy {
+        let policy = ArticlePolicy {
             path_identity: b"me.example"[..].into(),
             article_bytes_max: 200,
             age_days_max,
@@ -161,7 +161,7 @@ mod tests {
             addresses: Vec::new(),
             certificate: Vec::new(),
             tls: site_config::PeerTls::Allow,
-            accept: Groups::parse("*").unwrap(),
+            accept: NamePattern::parse("*").unwrap(),
             distributions: Distributions::parse(distributions).unwrap(),
             max_connections: 1,
             streaming: true,
@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
             for origin in [
                 Origin::batch("me.example"),
-                Origin::injected("192.0.2.1", Some(&Groups::parse("*").unwrap()), Vec::new()),
+                Origin::injected("192.0.2.1", Some(&NamePattern::parse("*").unwrap()), Vec::new()),
             ] {
                 assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");
             }

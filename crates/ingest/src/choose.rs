@@ -8,7 +8,7 @@
 use super::{Origin, Reject};
 use netnews::{Article, Known, control, newsgroups};
 use site_config::UnknownGroups;
-use spool::{Flag, GroupId, GroupTable};
+use spool::{GroupFlag, GroupId, GroupTable};
 
 /// Group for articles without a carried group, if `unknown_groups = "junk"`, and for those of groups with
 /// flag `j`.
@@ -22,7 +22,7 @@ pub(super) const GROUPS_PER_ARTICLE_MAX: usize = 250;
 
 /// Findings of a walk through Newsgroups besides groups to file in.
 #[derive(Default)]
-struct Seen {
+struct GroupWalk {
     not_accepted: bool,
     refused: bool,
     junk: bool,
@@ -38,7 +38,7 @@ pub(super) fn groups(
     out: &mut Vec<GroupId>,
 ) -> Result<(), Reject> {
     let start = out.len();
-    let mut seen = Seen::default();
+    let mut seen = GroupWalk::default();
     for name in newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()) {
         one(table, origin, article, name, start, &mut seen, out)?;
     }
@@ -69,7 +69,7 @@ fn one(
     article: &Article<'_>,
     name: &[u8],
     start: usize,
-    seen: &mut Seen,
+    seen: &mut GroupWalk,
     out: &mut Vec<GroupId>,
 ) -> Result<(), Reject> {
     if !origin.accepts(name) {
@@ -78,19 +78,19 @@ fn one(
     }
     let Some((id, flag)) = carried(table, name) else { return Ok(()) };
     match flag {
-        Flag::Open | Flag::Closed => {}
-        Flag::Moderated if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
-        Flag::Moderated => {}
-        Flag::Junk => {
+        GroupFlag::Open | GroupFlag::Closed => {}
+        GroupFlag::Moderated if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
+        GroupFlag::Moderated => {}
+        GroupFlag::Junk => {
             seen.junk = true;
             return Ok(());
         }
-        Flag::Refused => {
+        GroupFlag::Refused => {
             seen.refused = true;
             return Ok(());
         }
         // An alias of an alias is not followed.
-        Flag::Alias(_) => return Ok(()),
+        GroupFlag::Alias(_) => return Ok(()),
     }
     if out.get(start..).is_some_and(|chosen| chosen.contains(&id)) {
         return Ok(());
@@ -121,10 +121,10 @@ pub(super) fn unnumbered(
 }
 
 /// Returns the group in which articles for `name` are filed, one alias followed, and its flag.
-pub fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)> {
+pub fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, GroupFlag)> {
     let id = table.id(name)?;
     match table.get(id)?.flag() {
-        Flag::Alias(real) => {
+        GroupFlag::Alias(real) => {
             let id = table.id(real.as_bytes())?;
             Some((id, table.get(id)?.flag()))
         }

@@ -2,16 +2,16 @@
 //!
 //! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
 
-use super::drafts::Drafts;
-use super::judging::Judged;
-use super::reviews::{Finding, Review};
-use super::{Disposition, Filer, Incoming, Later, Origin, Receipt, Reject, patiently};
+use super::drafts::BatchDrafts;
+use super::judging::JudgedBatch;
+use super::reviews::{FilterAction, FilterReview};
+use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Receipt, Reject, patiently};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
 use site_base::clock::unix_now;
 use site_base::counters::add;
-use spool::{Entry, Outcome, Ticket, Trouble, TroubleKind};
+use spool::{CommitEntry, CommitOutcome, CommitTicket, SpoolTrouble, TroubleKind};
 use std::sync::atomic::Ordering;
 use tracing::{debug, error, info, warn};
 
@@ -22,7 +22,7 @@ impl Filer {
     /// Commits the drafts and sets the dispositions of the articles.
     pub(super) fn commit(
         &self,
-        drafts: &mut Drafts<'_>,
+        drafts: &mut BatchDrafts<'_>,
         now: i64,
         dispositions: &mut [Disposition],
     ) -> Receipt {
@@ -50,7 +50,7 @@ impl Filer {
                 if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
                     info!("spool accepts articles again");
                 }
-                let full = outcomes.contains(&Outcome::Full);
+                let full = outcomes.contains(&CommitOutcome::Full);
                 if full && !self.class_full.swap(true, Ordering::Relaxed) {
                     warn!("a storage class is full: its articles are turned away; see `newsreel status`");
                 }
@@ -71,14 +71,14 @@ impl Filer {
     /// `ticket`.
     fn remember_aside(
         &self,
-        drafts: &Drafts<'_>,
-        outcomes: &[Outcome],
+        drafts: &BatchDrafts<'_>,
+        outcomes: &[CommitOutcome],
         now: i64,
-        ticket: Ticket,
-    ) -> Result<Ticket, Trouble> {
+        ticket: CommitTicket,
+    ) -> Result<CommitTicket, SpoolTrouble> {
         let arrived = u64::try_from(now).unwrap_or_default();
-        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Duplicate);
-        let entries: Vec<_> = kept.map(|(key, _)| Entry::Remember { key, arrived }).collect();
+        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == CommitOutcome::Duplicate);
+        let entries: Vec<_> = kept.map(|(key, _)| CommitEntry::Remember { key, arrived }).collect();
         if entries.is_empty() {
             return Ok(ticket);
         }
@@ -99,13 +99,18 @@ impl Filer {
         if own.is_none_or(|own| own.as_bytes() != announced) {
             return;
         }
-        let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
+        let mut drafts = BatchDrafts::new(1, self.router.routes(&self.spool.group_table()));
         drafts.remember(self.spool.key(announced));
         self.commit(&mut drafts, unix_now(), &mut []);
     }
 
     /// Keeps the findings of the filters for the articles of a batch, for the operator.
-    pub(super) fn review(&self, batch: &[Incoming<'_>], judged: &Judged<'_>, dispositions: &[Disposition]) {
+    pub(super) fn review(
+        &self,
+        batch: &[IncomingArticle<'_>],
+        judged: &JudgedBatch<'_>,
+        dispositions: &[Disposition],
+    ) {
         if judged.found.is_empty() {
             return;
         }
@@ -114,16 +119,16 @@ impl Filer {
                 Disposition::Accepted(Some(_)) => found.finding.is_filed(),
                 Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
                 // The article was set aside before, and its Message-ID is remembered now.
-                Disposition::Rejected(Reject::Duplicate) => found.finding == Finding::Aside,
+                Disposition::Rejected(Reject::Duplicate) => found.finding == FilterAction::Aside,
                 _ => false,
             };
             let incoming = batch.get(found.at.checked_sub(judged.first)?).filter(|_| happened)?;
-            Some(Review::of(found, &Article::parse(incoming.wire).ok()?, judged.now))
+            Some(FilterReview::of(found, &Article::parse(incoming.wire).ok()?, judged.now))
         }));
     }
 
     /// Counts and logs the outcomes of a batch.
-    pub(super) fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {
+    pub(super) fn count(&self, origin: &Origin, batch: &[IncomingArticle<'_>], dispositions: &[Disposition]) {
         let (mut accepted, mut rejected) = (0, 0);
         for (incoming, disposition) in batch.iter().zip(dispositions) {
             match disposition {
@@ -154,25 +159,25 @@ impl Filer {
     }
 }
 
-fn disposition_of(outcome: &Outcome) -> Disposition {
+fn disposition_of(outcome: &CommitOutcome) -> Disposition {
     match outcome {
-        Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
-        Outcome::Remembered => Disposition::Accepted(None),
-        Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
-        Outcome::Full => Disposition::Deferred(Later::ClassFull),
-        Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
-        Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
+        CommitOutcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+        CommitOutcome::Remembered => Disposition::Accepted(None),
+        CommitOutcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
+        CommitOutcome::Full => Disposition::Deferred(DeferralReason::ClassFull),
+        CommitOutcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+        CommitOutcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
     }
 }
 
 /// Returns why an article must wait although the spool takes others.
-fn class_full() -> Trouble {
+fn class_full() -> SpoolTrouble {
     let text = "its storage class is full until articles there are due or the operator makes room";
-    Trouble::new(TroubleKind::Full, text)
+    SpoolTrouble::new(TroubleKind::Full, text)
 }
 
 /// Returns the Message-ID to be logged, if there is one.
-fn shown_id(incoming: &Incoming<'_>) -> String {
+fn shown_id(incoming: &IncomingArticle<'_>) -> String {
     let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
     let id = incoming.claimed_id.or_else(header).unwrap_or_default();
     String::from_utf8_lossy(id.get(..wire::LINE_BYTES_MAX).unwrap_or(id)).into_owned()

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Control messages filed since the start, except cancels.
 #[derive(Debug, Default)]
-pub struct Controls {
+pub struct ControlCounts {
     begun: AtomicU64,
     done: AtomicU64,
     /// Notified of each message filed.
@@ -17,14 +17,14 @@ pub struct Controls {
 }
 
 /// Guard for control messages being filed.
-pub(super) struct Filing<'a>(&'a Controls, u64);
+pub(super) struct ControlFiling<'a>(&'a ControlCounts, u64);
 
-impl Controls {
+impl ControlCounts {
     /// Counts `count` control messages as being filed until the guard is dropped.
-    pub(super) fn filing(&self, count: u64) -> Option<Filing<'_>> {
+    pub(super) fn filing(&self, count: u64) -> Option<ControlFiling<'_>> {
         (count > 0).then(|| {
             self.begun.fetch_add(count, Ordering::SeqCst);
-            Filing(self, count)
+            ControlFiling(self, count)
         })
     }
 
@@ -39,7 +39,7 @@ impl Controls {
     }
 }
 
-impl Drop for Filing<'_> {
+impl Drop for ControlFiling<'_> {
     fn drop(&mut self) {
         self.0.done.fetch_add(self.1, Ordering::SeqCst);
         self.0.fresh.notify_one();

@@ -4,16 +4,19 @@
 //! Path without copying a byte. Flat vectors serve the whole batch, so nothing is allocated per article.
 //! Called by `ingest` only.
 
-use super::aside::{self, Label};
+use super::aside::{self, AsideLabel};
 use super::filters::{self, Opinion};
 use super::programs;
-use super::withdraw::Withdrawing;
-use super::{Hides, Origin, Reject};
+use super::withdraw::BatchWithdrawal;
+use super::{EarlyHides, Origin, Reject};
 use crate::routing;
-use crate::routing::{Decision, Routes};
-use netnews::overview_row::Fields;
+use crate::routing::{RoutingDecision, RoutingTable};
+use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, GroupTable, Key, Spool, Tagged};
+use spool::{
+    ArticleFiling, ArticleKey, ArticleKind, CommitEntry, Criteria, GroupId, GroupTable, RowFacts, Spool,
+    TaggedFields,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,8 +28,8 @@ const TAGGED_BYTES_USUAL: usize = 80;
 
 /// An article to be filed, or only its Message-ID to be remembered.
 #[derive(Debug)]
-pub(super) struct Draft<'a> {
-    key: Key,
+pub(super) struct EntryDraft<'a> {
+    key: ArticleKey,
     message_id: &'a [u8],
     pieces: [&'a [u8]; PIECES_MAX],
     header_bytes: usize,
@@ -36,7 +39,7 @@ pub(super) struct Draft<'a> {
     groups: Range<usize>,
     /// Whether it is filed, or only its Message-ID remembered.
     is_filed: bool,
-    fields: Fields<'a>,
+    fields: OverviewFields<'a>,
     expires: Option<u64>,
     /// Arrival in Unix seconds, if not now.
     arrived: Option<u64>,
@@ -60,20 +63,20 @@ pub(super) struct Draft<'a> {
 
 /// An article set aside by a filter.
 #[derive(Debug)]
-struct Aside<'a> {
-    draft: Draft<'a>,
-    label: Label,
+struct AsideDraft<'a> {
+    draft: EntryDraft<'a>,
+    label: AsideLabel,
 }
 
 /// Entries of a batch before the commit.
 #[derive(Debug)]
-pub(super) struct Drafts<'a> {
-    articles: Vec<Draft<'a>>,
+pub(super) struct BatchDrafts<'a> {
+    articles: Vec<EntryDraft<'a>>,
     /// Articles set aside by filters; no longer among `articles`.
-    asides: Vec<Aside<'a>>,
+    asides: Vec<AsideDraft<'a>>,
     /// Parsed articles, if filters examine them; else empty.
     parsed: Vec<Article<'a>>,
-    remembered: Vec<Key>,
+    remembered: Vec<ArticleKey>,
     /// Tagged fields of the articles for the journal, encoded and concatenated.
     tagged: Vec<u8>,
     /// Groups of all articles, concatenated.
@@ -82,16 +85,16 @@ pub(super) struct Drafts<'a> {
     /// empty.
     pub numbers: Vec<u64>,
     /// Articles of the batch that withdraw others.
-    pub withdrawing: Vec<Withdrawing<'a>>,
+    pub withdrawing: Vec<BatchWithdrawal<'a>>,
     /// Index of the article being judged.
     pub at: usize,
     /// Routes that decide which peers get the articles; held until they are committed.
-    routes: Arc<Routes>,
-    decision: Decision,
+    routes: Arc<RoutingTable>,
+    decision: RoutingDecision,
 }
 
-impl<'a> Drafts<'a> {
-    pub fn new(articles: usize, routes: Arc<Routes>) -> Self {
+impl<'a> BatchDrafts<'a> {
+    pub fn new(articles: usize, routes: Arc<RoutingTable>) -> Self {
         Self {
             articles: Vec::with_capacity(articles),
             asides: Vec::new(),
@@ -103,16 +106,16 @@ impl<'a> Drafts<'a> {
             withdrawing: Vec::new(),
             at: 0,
             routes,
-            decision: Decision::default(),
+            decision: RoutingDecision::default(),
         }
     }
 
-    pub fn push(&mut self, mut draft: Draft<'a>) {
+    pub fn push(&mut self, mut draft: EntryDraft<'a>) {
         let start = self.tagged.len();
         let facts = draft.facts();
         if draft.hidden.is_none() {
             self.routes.decide(&draft.routing_facts(&facts), &mut self.decision);
-            Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
+            RowFacts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
         } else {
             facts.put(&mut self.tagged);
         }
@@ -127,11 +130,11 @@ impl<'a> Drafts<'a> {
 
     /// Returns the number of control messages and notices that are carried out from the journal.
     pub fn controls(&self) -> u64 {
-        let is_one = |draft: &&Draft<'_>| is_from_journal(draft.kind);
+        let is_one = |draft: &&EntryDraft<'_>| is_from_journal(draft.kind);
         self.articles.iter().filter(is_one).count() as u64
     }
 
-    pub fn remember(&mut self, key: Key) {
+    pub fn remember(&mut self, key: ArticleKey) {
         self.remembered.push(key);
     }
 
@@ -203,7 +206,7 @@ impl<'a> Drafts<'a> {
     }
 
     /// Hides articles listed in a notice before they arrived.
-    pub fn hide_awaited(&mut self, hides: &Hides) {
+    pub fn hide_awaited(&mut self, hides: &EarlyHides) {
         if hides.len() == 0 {
             return;
         }
@@ -218,31 +221,31 @@ impl<'a> Drafts<'a> {
     }
 
     /// Records the current facts of the article, which goes to no peer.
-    fn say_again(&mut self, draft: &mut Draft<'a>) {
+    fn say_again(&mut self, draft: &mut EntryDraft<'a>) {
         let start = self.tagged.len();
         draft.facts().put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
     }
 
     /// Files the article in this group alone, as another one without requests.
-    fn set_aside(&mut self, mut draft: Draft<'a>, group: GroupId, label: Label) {
+    fn set_aside(&mut self, mut draft: EntryDraft<'a>, group: GroupId, label: AsideLabel) {
         draft.hidden = None;
         draft.kind = ArticleKind::LOCAL.with(ArticleKind::HEADERS, draft.kind.has(ArticleKind::HEADERS));
         let start = self.tagged.len();
         let facts = draft.facts();
         let wire_bytes = facts.wire_bytes + label.text.len() as u64;
-        Facts { wire_bytes, stands_for: Some(draft.key), ..facts }.put(&mut self.tagged);
+        RowFacts { wire_bytes, stands_for: Some(draft.key), ..facts }.put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
         self.withdrawing.retain(|withdrawing| withdrawing.at != draft.at);
         let start = self.groups.len();
         self.groups.push(group);
         draft.groups = start..self.groups.len();
         draft.verdict = Some("aside".into());
-        self.asides.push(Aside { draft, label });
+        self.asides.push(AsideDraft { draft, label });
     }
 
     /// Returns the original keys of the articles that are set aside.
-    pub fn asides(&self) -> impl Iterator<Item = Key> {
+    pub fn asides(&self) -> impl Iterator<Item = ArticleKey> {
         self.asides.iter().map(|aside| aside.draft.key)
     }
 
@@ -258,12 +261,12 @@ impl<'a> Drafts<'a> {
     }
 
     /// Returns the index in the batch of each article, with its key.
-    pub fn places(&self) -> impl Iterator<Item = (usize, Key)> {
+    pub fn places(&self) -> impl Iterator<Item = (usize, ArticleKey)> {
         self.articles.iter().map(|draft| (draft.at, draft.key))
     }
 
     /// Returns the key of each article.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
+    pub fn keys(&self) -> impl Iterator<Item = ArticleKey> {
         self.articles.iter().map(|draft| draft.key)
     }
 
@@ -273,23 +276,24 @@ impl<'a> Drafts<'a> {
 
     /// Calls `commit` with the entries: first the articles in the order they were pushed, then those set
     /// aside, then the Message-IDs to be remembered.
-    pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
+    pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[CommitEntry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
         let mut entries = Vec::with_capacity(self.articles.len() + self.asides.len() + self.remembered.len());
-        let labelled: Vec<_> = self.asides.iter().map(Aside::pieces).collect();
+        let labelled: Vec<_> = self.asides.iter().map(AsideDraft::pieces).collect();
         entries.extend(self.articles.iter().map(|draft| match draft.is_filed {
-            true => Entry::Article(self.filing(draft, arrived)),
-            false => Entry::Remember { key: draft.key, arrived },
+            true => CommitEntry::Article(self.filing(draft, arrived)),
+            false => CommitEntry::Remember { key: draft.key, arrived },
         }));
         let asides = self.asides.iter().zip(&labelled);
-        entries
-            .extend(asides.map(|(aside, pieces)| Entry::Article(self.filing_aside(aside, pieces, arrived))));
-        entries.extend(self.remembered.iter().map(|key| Entry::Remember { key: *key, arrived }));
+        entries.extend(
+            asides.map(|(aside, pieces)| CommitEntry::Article(self.filing_aside(aside, pieces, arrived))),
+        );
+        entries.extend(self.remembered.iter().map(|key| CommitEntry::Remember { key: *key, arrived }));
         commit(&entries)
     }
 
-    fn filing<'s>(&'s self, draft: &'s Draft<'a>, arrived: u64) -> Filing<'s> {
-        Filing {
+    fn filing<'s>(&'s self, draft: &'s EntryDraft<'a>, arrived: u64) -> ArticleFiling<'s> {
+        ArticleFiling {
             key: draft.key,
             message_id: draft.message_id,
             pieces: &draft.pieces,
@@ -301,41 +305,46 @@ impl<'a> Drafts<'a> {
             arrived: draft.arrived.unwrap_or(arrived),
             expires: draft.expires,
             criteria: Criteria { verdict: draft.verdict.as_deref(), ..draft.criteria },
-            tagged: self.tagged.get(draft.tagged.clone()).and_then(Tagged::new).unwrap_or_default(),
+            tagged: self.tagged.get(draft.tagged.clone()).and_then(TaggedFields::new).unwrap_or_default(),
         }
     }
 
-    fn filing_aside<'s>(&'s self, aside: &'s Aside<'a>, pieces: &'s [&'s [u8]], arrived: u64) -> Filing<'s> {
-        let Aside { draft, label } = aside;
+    fn filing_aside<'s>(
+        &'s self,
+        aside: &'s AsideDraft<'a>,
+        pieces: &'s [&'s [u8]],
+        arrived: u64,
+    ) -> ArticleFiling<'s> {
+        let AsideDraft { draft, label } = aside;
         let filing = self.filing(draft, arrived);
         let put_in = label.text.len();
         let message_id = label.message_id.as_bytes();
         // A copy without its body has the size of the whole article.
         let more = if draft.kind.has(ArticleKind::HEADERS) { 0 } else { put_in as u64 };
-        Filing {
+        ArticleFiling {
             key: label.key,
             message_id,
             pieces,
             header_bytes: draft.header_bytes + put_in,
-            message_id_at: draft.message_id_line_at + Label::ID_AT,
-            fields: Fields { message_id, bytes: draft.fields.bytes + more, ..draft.fields },
+            message_id_at: draft.message_id_line_at + AsideLabel::ID_AT,
+            fields: OverviewFields { message_id, bytes: draft.fields.bytes + more, ..draft.fields },
             ..filing
         }
     }
 }
 
-impl Aside<'_> {
+impl AsideDraft<'_> {
     fn pieces(&self) -> Vec<&[u8]> {
         aside::put_in(&self.draft.pieces, self.draft.message_id_line_at, &self.label.text)
     }
 }
 
-impl<'a> Draft<'a> {
+impl<'a> EntryDraft<'a> {
     /// Builds the pieces and records the facts the spool needs.
     pub fn of(
         article: &Article<'a>,
         id: MessageId<'a>,
-        key: Key,
+        key: ArticleKey,
         origin: &'a Origin,
         groups: Range<usize>,
     ) -> Self {
@@ -344,7 +353,7 @@ impl<'a> Draft<'a> {
         let prefix = origin.before_path(value(Known::Path));
         let xref = article.header_lines(Known::Xref).unwrap_or(0..0);
         let id_at = value_at(article, Known::MessageId) + leading_blanks(value(Known::MessageId));
-        let (kind, fields) = (kind(article), Fields::of(article, id.as_bytes()));
+        let (kind, fields) = (kind(article), OverviewFields::of(article, id.as_bytes()));
         let put_in = if kind.has(ArticleKind::HEADERS) { 0 } else { prefix.len() as u64 };
         let moved = |at: usize| {
             let put_in = if at >= path_at { prefix.len() } else { 0 };
@@ -360,7 +369,7 @@ impl<'a> Draft<'a> {
             message_id_line_at: moved(article.header_lines(Known::MessageId).unwrap_or(0..0).start),
             groups,
             is_filed: true,
-            fields: Fields { bytes: fields.bytes + put_in - xref.len() as u64, ..fields },
+            fields: OverviewFields { bytes: fields.bytes + put_in - xref.len() as u64, ..fields },
             expires: article
                 .header(Known::Expires)
                 .and_then(date::parse)
@@ -386,8 +395,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the facts of the article for the journal.
-    fn facts(&self) -> Facts<'_> {
-        Facts {
+    fn facts(&self) -> RowFacts<'_> {
+        RowFacts {
             wire_bytes: self.pieces.iter().map(|piece| piece.len() as u64).sum(),
             path: self.criteria.path,
             distribution: self.distribution.trim_ascii(),
@@ -400,8 +409,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the facts that decide which peers it goes to.
-    fn routing_facts<'s>(&'s self, facts: &Facts<'s>) -> routing::Facts<'s> {
-        routing::Facts {
+    fn routing_facts<'s>(&'s self, facts: &RowFacts<'s>) -> routing::RoutingFacts<'s> {
+        routing::RoutingFacts {
             message_id: self.message_id,
             newsgroups: self.criteria.newsgroups,
             path: facts.path,
@@ -433,17 +442,17 @@ impl<'a> Draft<'a> {
 /// Returns the group for an article that is set aside, and its label.
 fn aside_in(
     group: &str,
-    draft: &Draft<'_>,
+    draft: &EntryDraft<'_>,
     article: &Article<'_>,
     (spool, origin, table): (&Spool, &Origin, &GroupTable),
-) -> Result<(GroupId, Label), Reject> {
+) -> Result<(GroupId, AsideLabel), Reject> {
     let no_group = || filters::reject(&format!("no group {group} to set it aside in"));
     let id = table.id(group.as_bytes()).ok_or_else(no_group)?;
     let accepted = aside::accepted(draft.criteria.newsgroups, |name| origin.accepts(name));
     if !aside::fits(article.head(), &accepted) {
         return Err(filters::reject("its headers are too large to set it aside"));
     }
-    Ok((id, Label::of(spool, draft.message_id, &accepted, origin.for_rules())))
+    Ok((id, AsideLabel::of(spool, draft.message_id, &accepted, origin.for_rules())))
 }
 
 /// Returns whether articles of this kind are carried out from the journal.
@@ -497,7 +506,7 @@ mod tests {
         let wire = format!("{head}\r\nbody\r\n");
         let article = Article::parse(wire.as_bytes()).unwrap();
         let origin = Origin::batch("me");
-        let draft = Draft::of(&article, article.message_id().unwrap(), Key(0), &origin, 0..0);
+        let draft = EntryDraft::of(&article, article.message_id().unwrap(), ArticleKey(0), &origin, 0..0);
         let whole = draft.pieces.concat();
         assert_eq!(draft.fields.bytes, whole.len() as u64);
         assert!(whole[draft.message_id_at..].starts_with(b"<a@b>"));

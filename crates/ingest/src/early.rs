@@ -4,11 +4,11 @@
 //! bounded (the oldest entry is dropped) and survives a restart. Called by `withdraw`. Format:
 //! `docs/formats/early-cancels.md`.
 
-use disk::{Disk, Line};
+use disk::{Disk, LogLine};
 use netnews::control::cancel_lock::elements;
-use site_base::durable_table::{DurableTable, Entry};
+use site_base::durable_table::{DurableTable, TableEntry};
 use site_base::lock::Leaf;
-use spool::Key;
+use spool::ArticleKey;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -21,12 +21,12 @@ const KEYS_BYTES_MAX: usize = 2_048;
 const DAY_SECS: i64 = 86_400;
 
 #[derive(Debug)]
-struct Waiting {
+struct EarlyWithdrawal {
     since: i64,
     keys: String,
 }
 
-impl Entry for Waiting {
+impl TableEntry for EarlyWithdrawal {
     type Key = u128;
     const FILE_NAME: &'static str = "early-cancels";
     const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -37,11 +37,11 @@ impl Entry for Waiting {
     }
 }
 
-type Table = DurableTable<Waiting>;
+type Table = DurableTable<EarlyWithdrawal>;
 
 /// The waiting withdrawals.
 #[derive(Debug)]
-pub(super) struct Early {
+pub(super) struct EarlyWithdrawals {
     keep_secs: AtomicI64,
     /// Number of entries: read for every article, mostly 0.
     count: AtomicUsize,
@@ -49,14 +49,14 @@ pub(super) struct Early {
     table: Leaf<Table>,
 }
 
-impl Early {
+impl EarlyWithdrawals {
     /// Opens the table of the site in `data`; entries older than `keep_days` are dropped.
     pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let keep_secs = i64::from(keep_days) * DAY_SECS;
         let table = match load(disk, data, now - keep_secs) {
             Ok(table) => table,
             Err(error) => {
-                warn!(%error, "cannot read withdrawals that came before their articles ({})", Waiting::FILE_NAME);
+                warn!(%error, "cannot read withdrawals that came before their articles ({})", EarlyWithdrawal::FILE_NAME);
                 Table::unread()
             }
         };
@@ -73,7 +73,7 @@ impl Early {
     /// Makes new entries durable; returns false if some would be lost at a restart.
     pub fn sync(&self) -> bool {
         self.table.lock().sync().unwrap_or_else(|error| {
-            warn!(%error, "withdrawals that came before their articles may be forgotten ({})", Waiting::FILE_NAME);
+            warn!(%error, "withdrawals that came before their articles may be forgotten ({})", EarlyWithdrawal::FILE_NAME);
             false
         })
     }
@@ -94,7 +94,7 @@ impl Early {
     }
 
     /// Returns the keys shown by withdrawals of this article.
-    pub fn keys(&self, key: Key) -> Option<Vec<u8>> {
+    pub fn keys(&self, key: ArticleKey) -> Option<Vec<u8>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -102,7 +102,7 @@ impl Early {
     }
 
     /// Keeps the keys shown by a withdrawal; one without keys only if `keyless` ones are of use.
-    pub fn remember(&self, key: Key, keys: &[u8], keyless: bool, now: i64) {
+    pub fn remember(&self, key: ArticleKey, keys: &[u8], keyless: bool, now: i64) {
         let mut shown = String::new();
         for element in elements(keys) {
             let text = String::from_utf8_lossy(element.text);
@@ -119,7 +119,7 @@ impl Early {
             return;
         }
         if let Err(error) = table.append(&text(key.0, now, &shown)) {
-            let file = Waiting::FILE_NAME;
+            let file = EarlyWithdrawal::FILE_NAME;
             warn!(file, %error, "a withdrawal that came before its article will be forgotten at a restart");
         }
         let oldest = now - self.keep_secs.load(Ordering::Relaxed);
@@ -133,14 +133,14 @@ impl Early {
 /// Replaces the file when most of it is obsolete.
 fn tidy_up(table: &mut Table) {
     if let Err(error) = table.tidy_up() {
-        warn!(file = Waiting::FILE_NAME, %error, "cannot replace the file by a shorter one");
+        warn!(file = EarlyWithdrawal::FILE_NAME, %error, "cannot replace the file by a shorter one");
     }
 }
 
 /// Adds keys; returns false if they were known, or there is no room for more keys of this article.
 fn add(table: &mut Table, key: u128, since: i64, keys: &str) -> bool {
     let Some(waiting) = table.get_mut(&key) else {
-        table.insert(key, Waiting { since, keys: keys.to_owned() });
+        table.insert(key, EarlyWithdrawal { since, keys: keys.to_owned() });
         return true;
     };
     let known = keys.split(' ').all(|key| waiting.keys.split(' ').any(|known| known == key));
@@ -157,15 +157,15 @@ fn text(key: u128, since: i64, keys: &str) -> String {
 }
 
 /// Parses a line of the file, which may have no checksum, as written by earlier versions.
-fn entry(line: Line<'_>) -> Option<(u128, i64, &str)> {
+fn entry(line: LogLine<'_>) -> Option<(u128, i64, &str)> {
     match line {
-        Line::Whole(text) => parsed(text),
-        Line::Other(bytes) => std::str::from_utf8(bytes).ok().and_then(parsed),
+        LogLine::Whole(text) => parsed(text),
+        LogLine::Other(bytes) => std::str::from_utf8(bytes).ok().and_then(parsed),
     }
 }
 
 /// Returns whether a line of the file is complete.
-pub fn is_whole(line: Line<'_>) -> bool {
+pub fn is_whole(line: LogLine<'_>) -> bool {
     entry(line).is_some()
 }
 
@@ -190,16 +190,16 @@ fn parsed(line: &str) -> Option<(u128, i64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Access, CrashKind, SimDisk};
+    use disk::{CrashKind, FileAccess, SimDisk};
 
     const NOW: i64 = 1_780_000_000;
 
-    fn shown(early: &Early, key: u128) -> Option<String> {
-        early.keys(Key(key)).map(|keys| String::from_utf8(keys).unwrap())
+    fn shown(early: &EarlyWithdrawals, key: u128) -> Option<String> {
+        early.keys(ArticleKey(key)).map(|keys| String::from_utf8(keys).unwrap())
     }
 
-    fn open(sim: &SimDisk, now: i64) -> Early {
-        Early::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
+    fn open(sim: &SimDisk, now: i64) -> EarlyWithdrawals {
+        EarlyWithdrawals::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
     }
 
     fn disk() -> SimDisk {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn content(sim: &SimDisk) -> Vec<u8> {
-        disk::read_small(sim, &Path::new("/d").join(Waiting::FILE_NAME), u64::MAX)
+        disk::read_small(sim, &Path::new("/d").join(EarlyWithdrawal::FILE_NAME), u64::MAX)
             .unwrap()
             .unwrap_or_default()
     }
@@ -219,22 +219,27 @@ mod tests {
         let sim = disk();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1), None);
-        early.remember(Key(1), b"sha256:a (comment)\r\n SHA1:b", false, NOW);
-        early.remember(Key(1), b"sha256:a", false, NOW);
-        early.remember(Key(1), b"sha256:c", false, NOW + 1);
-        early.remember(Key(2), b"md5:x", false, NOW);
-        early.remember(Key(3), b"", true, NOW + DAY_SECS);
+        early.remember(ArticleKey(1), b"sha256:a (comment)\r\n SHA1:b", false, NOW);
+        early.remember(ArticleKey(1), b"sha256:a", false, NOW);
+        early.remember(ArticleKey(1), b"sha256:c", false, NOW + 1);
+        early.remember(ArticleKey(2), b"md5:x", false, NOW);
+        early.remember(ArticleKey(3), b"", true, NOW + DAY_SECS);
         drop(early);
         let mut text = content(&sim);
         assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 3);
         text.extend_from_slice(b"garbage\n\xff\xff 1 x\n00000000000000000000000000000004 17800");
-        disk::durable_replace(&sim, &Path::new("/d").join(Waiting::FILE_NAME), &[&text], Access::Group)
-            .unwrap();
+        disk::durable_replace(
+            &sim,
+            &Path::new("/d").join(EarlyWithdrawal::FILE_NAME),
+            &[&text],
+            FileAccess::Group,
+        )
+        .unwrap();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1).unwrap(), "sha256:a sha1:b sha256:c");
         assert_eq!((shown(&early, 2), shown(&early, 4)), (None, None));
         assert_eq!(shown(&early, 3).unwrap(), "");
-        early.remember(Key(5), b"sha256:e", false, NOW);
+        early.remember(ArticleKey(5), b"sha256:e", false, NOW);
         drop(early);
         let early = open(&sim, NOW + 10 * DAY_SECS + 2);
         assert_eq!((shown(&early, 1), shown(&early, 5)), (None, None));
@@ -247,9 +252,9 @@ mod tests {
         let text = format!("{:032x} {NOW} sha256:a\n{:032x} {NOW} sha1:b\n", 7, 8);
         disk::durable_replace(
             &sim,
-            &Path::new("/d").join(Waiting::FILE_NAME),
+            &Path::new("/d").join(EarlyWithdrawal::FILE_NAME),
             &[text.as_bytes()],
-            Access::Group,
+            FileAccess::Group,
         )
         .unwrap();
         let early = open(&sim, NOW);
@@ -268,7 +273,7 @@ mod tests {
                 let early = open(&sim, NOW);
                 let mut synced = 0;
                 for n in 1..=3 {
-                    early.remember(Key(n), b"sha256:a", false, NOW);
+                    early.remember(ArticleKey(n), b"sha256:a", false, NOW);
                     if n == 2 {
                         tidy_up(&mut early.table.lock());
                         early.table.lock().replace_file().unwrap_or_default();
@@ -283,7 +288,7 @@ mod tests {
                 for n in 1..=synced {
                     assert!(shown(&after, n).is_some(), "{kind:?} at step {step}: {n} of {synced}");
                 }
-                after.remember(Key(9), b"sha256:z", false, NOW);
+                after.remember(ArticleKey(9), b"sha256:z", false, NOW);
                 assert!(shown(&open(&image, NOW), 9).is_some(), "{kind:?} at step {step}");
                 if !sim.crashed() {
                     assert!(step > 6, "nothing was tried");
@@ -297,13 +302,13 @@ mod tests {
     fn table_and_file_are_bounded() {
         let sim = disk();
         let early = open(&sim, NOW);
-        for n in 0..Waiting::ENTRIES_MAX as u128 + 10 {
-            early.remember(Key(n), b"sha256:a", false, NOW);
+        for n in 0..EarlyWithdrawal::ENTRIES_MAX as u128 + 10 {
+            early.remember(ArticleKey(n), b"sha256:a", false, NOW);
         }
-        assert_eq!(early.table.lock().len(), Waiting::ENTRIES_MAX);
+        assert_eq!(early.table.lock().len(), EarlyWithdrawal::ENTRIES_MAX);
         assert_eq!((shown(&early, 9), shown(&early, 10)), (None, Some("sha256:a".into())));
         for n in 0..10_000 {
-            early.remember(Key(77), format!("sha256:{n:0900}").as_bytes(), false, NOW);
+            early.remember(ArticleKey(77), format!("sha256:{n:0900}").as_bytes(), false, NOW);
         }
         assert!(shown(&early, 77).unwrap().len() <= KEYS_BYTES_MAX);
         drop(early);

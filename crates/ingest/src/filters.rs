@@ -5,14 +5,14 @@
 //! were no filter, unless the program's section says to defer them: accepting does not wait for opinions.
 //! Such periods are logged when they begin and when they end. Called by `ingest`.
 
-use super::drafts::Drafts;
-use super::programs::{self, Program, Programs, Request, Verdict};
-use super::reviews::{Finding, Found, Reviews};
-use super::spam::{Spam, SpamCounts};
+use super::drafts::BatchDrafts;
+use super::programs::{self, FilterPrograms, FilterRequest, ProgramVerdict, RunningFilter};
+use super::reviews::{FilterAction, FilterFinding, FilterReviews};
+use super::spam::{SpamCounts, SpamFilter};
 use super::{Origin, Reject};
 use netnews::{Article, Known, newsgroups};
-use site_config::{Config, Judges};
-use spool::{GroupTable, Key, Spool};
+use site_config::{Config, FilterStage};
+use spool::{ArticleKey, GroupTable, Spool};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,18 +73,18 @@ pub(super) struct Filters {
 impl Filters {
     /// Returns the filters of the configuration, with its programs. Examining bodies is expensive, so it is
     /// only done if a storage rule asks for a verdict.
-    pub fn of(config: &Config, programs: &Programs, spam_counts: Option<&Arc<SpamCounts>>) -> Self {
+    pub fn of(config: &Config, programs: &FilterPrograms, spam_counts: Option<&Arc<SpamCounts>>) -> Self {
         let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
         let mut filters: Vec<Box<dyn Filter>> = Vec::new();
         if asks_verdict {
-            filters.push(Box::new(Encodings));
+            filters.push(Box::new(EncodingFilter));
         }
         if let Some(counts) = spam_counts {
-            filters.push(Box::new(Spam::new(config.spam.clone(), counts.clone())));
+            filters.push(Box::new(SpamFilter::new(config.spam.clone(), counts.clone())));
         }
-        for program in programs.judging(Judges::Feed) {
+        for program in programs.judging(FilterStage::Feed) {
             let aside = program.section.aside.as_str().into();
-            filters.push(Box::new(External { program: program.clone(), aside }));
+            filters.push(Box::new(ProgramFilter { program: program.clone(), aside }));
         }
         Self::new(filters, BATCH_TIME_MAX)
     }
@@ -105,10 +105,10 @@ impl Filters {
         &self,
         origin: &Origin,
         (spool, table): (&Spool, &GroupTable),
-        reviews: &Reviews,
-        drafts: &mut Drafts<'_>,
+        reviews: &FilterReviews,
+        drafts: &mut BatchDrafts<'_>,
         mut refuse: impl FnMut(usize, Option<Reject>),
-    ) -> Vec<Found> {
+    ) -> Vec<FilterFinding> {
         let mut found = Vec::new();
         let until = Instant::now() + self.time_max;
         let mut late = None;
@@ -152,24 +152,29 @@ impl Filters {
 /// operator pass.
 fn note(
     filter: &str,
-    articles: impl Iterator<Item = (usize, Key)>,
+    articles: impl Iterator<Item = (usize, ArticleKey)>,
     opinions: &mut [Opinion],
-    reviews: &Reviews,
-    found: &mut Vec<Found>,
+    reviews: &FilterReviews,
+    found: &mut Vec<FilterFinding>,
 ) {
     for ((at, key), opinion) in articles.zip(opinions) {
         let (finding, reason) = match opinion {
-            Opinion::Refuse(reason) => (Finding::Refused, reason.clone()),
-            Opinion::Hide(reason) => (Finding::Hidden, reason.clone()),
-            Opinion::Aside(group) => (Finding::Aside, format!("in {group}")),
-            Opinion::Shadow(reason, _) => (Finding::Shadow, reason.clone()),
+            Opinion::Refuse(reason) => (FilterAction::Refused, reason.clone()),
+            Opinion::Hide(reason) => (FilterAction::Hidden, reason.clone()),
+            Opinion::Aside(group) => (FilterAction::Aside, format!("in {group}")),
+            Opinion::Shadow(reason, _) => (FilterAction::Shadow, reason.clone()),
             Opinion::Pass | Opinion::Verdict(_) | Opinion::Keep | Opinion::Defer => continue,
         };
-        if finding != Finding::Shadow && reviews.is_released(key, filter) {
+        if finding != FilterAction::Shadow && reviews.is_released(key, filter) {
             *opinion = Opinion::Pass;
             continue;
         }
-        found.push(Found { at, filter: filter.to_owned(), finding, reason: programs::shortened(&reason) });
+        found.push(FilterFinding {
+            at,
+            filter: filter.to_owned(),
+            finding,
+            reason: programs::shortened(&reason),
+        });
     }
 }
 
@@ -180,9 +185,9 @@ pub fn reject(reason: &str) -> Reject {
 
 /// Recognizes articles that carry binaries.
 #[derive(Debug)]
-struct Encodings;
+struct EncodingFilter;
 
-impl Filter for Encodings {
+impl Filter for EncodingFilter {
     fn name(&self) -> &str {
         "encodings"
     }
@@ -202,13 +207,13 @@ impl Filter for Encodings {
 
 /// Consults a program.
 #[derive(Debug)]
-struct External {
-    program: Arc<Program>,
+struct ProgramFilter {
+    program: Arc<RunningFilter>,
     /// Group in which it sets articles aside.
     aside: Arc<str>,
 }
 
-impl Filter for External {
+impl Filter for ProgramFilter {
     fn name(&self) -> &str {
         &self.program.section.name
     }
@@ -218,10 +223,10 @@ impl Filter for External {
         opinions.resize(begun + articles.len(), Opinion::Pass);
         let own = opinions.get_mut(begun..).unwrap_or_default();
         let mut shown = Vec::new();
-        let mut request = Request::new("feed");
+        let mut request = FilterRequest::new("feed");
         for (article, opinion) in articles.iter().zip(own).filter(|(article, _)| self.is_shown(article)) {
             if !shown.is_empty() && request.bytes() + article.wire().len() > REQUEST_BYTES_MAX {
-                self.ask(std::mem::replace(&mut request, Request::new("feed")), shown.drain(..));
+                self.ask(std::mem::replace(&mut request, FilterRequest::new("feed")), shown.drain(..));
             }
             request.push(format_args!("{}", origin.for_rules()), article.wire());
             shown.push(opinion);
@@ -232,7 +237,7 @@ impl Filter for External {
     }
 }
 
-impl External {
+impl ProgramFilter {
     /// Returns whether the article is in a group whose articles are judged.
     fn is_shown(&self, article: &Article<'_>) -> bool {
         let groups = &self.program.section.groups;
@@ -241,18 +246,18 @@ impl External {
     }
 
     /// Sets the opinion on each article of a request.
-    fn ask<'o>(&self, request: Request, opinions: impl Iterator<Item = &'o mut Opinion>) {
+    fn ask<'o>(&self, request: FilterRequest, opinions: impl Iterator<Item = &'o mut Opinion>) {
         let unjudged = || if self.program.defers() { Opinion::Defer } else { Opinion::Pass };
         let mut answers = self.program.ask(request).into_iter();
         for opinion in opinions {
             *opinion = match answers.next().map(|answer| answer.verdict) {
-                Some(Verdict::Pass) => Opinion::Pass,
-                Some(Verdict::Reject(reason)) => Opinion::Refuse(reason),
-                Some(Verdict::Drop) => Opinion::Refuse("dropped by a filter".into()),
-                Some(Verdict::Class(class)) => Opinion::Verdict(class.into()),
-                Some(Verdict::Keep) => Opinion::Keep,
-                Some(Verdict::Aside) => Opinion::Aside(self.aside.clone()),
-                Some(Verdict::Fail(_)) | None => unjudged(),
+                Some(ProgramVerdict::Pass) => Opinion::Pass,
+                Some(ProgramVerdict::Reject(reason)) => Opinion::Refuse(reason),
+                Some(ProgramVerdict::Drop) => Opinion::Refuse("dropped by a filter".into()),
+                Some(ProgramVerdict::Class(class)) => Opinion::Verdict(class.into()),
+                Some(ProgramVerdict::Keep) => Opinion::Keep,
+                Some(ProgramVerdict::Aside) => Opinion::Aside(self.aside.clone()),
+                Some(ProgramVerdict::Fail(_)) | None => unjudged(),
             };
         }
     }

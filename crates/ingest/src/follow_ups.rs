@@ -1,7 +1,7 @@
 //! Follow-ups of a commit: articles that withdraw others are obeyed outside the path on which they arrived.
 //!
 //! All batches share one bounded queue, which is carried out from its beginning, up to 1,024 tasks at a
-//! time: one sync of the journal serves many. A thread does this ([`Worker`]). While a feed runs, it rests
+//! time: one sync of the journal serves many. A thread does this ([`FollowUpThread`]). While a feed runs, it rests
 //! after each round, so that it takes a twentieth of the time at most, unless the queue is nearly full.
 //! Callers that need an effect before they continue carry it out themselves: a post, which promises it, and
 //! an article whose withdrawal waits, only those tasks; a batch that finds the queue full, the oldest ones.
@@ -13,12 +13,12 @@
 //! begins there at the next start. States: `docs/states.md`.
 
 use super::patiently;
-use super::withdraw::{NotWithdrawn, Outcome, Task, Withdrawals};
+use super::withdraw::{FollowUpTask, WithdrawalOutcome, WithdrawalRefusal, Withdrawals};
 use hashbrown::HashMap;
 use lock_order::{Ordered, OrderedGuard};
 use parking_lot::Condvar;
 use site_base::lock::rank;
-use spool::{Cursor, Key, Mark, Spool};
+use spool::{ArticleKey, Cursor, JournalMark, Spool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::RangeInclusive;
@@ -30,14 +30,14 @@ use tracing::warn;
 
 /// Limits of the queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct FollowUpLimits {
     /// Most tasks in the queue.
     pub tasks: usize,
     /// Bytes of articles kept by tasks; a larger task waits alone.
     pub bytes: usize,
 }
 
-const LIMITS: Limits = Limits { tasks: 131_072, bytes: 48 << 20 };
+const LIMITS: FollowUpLimits = FollowUpLimits { tasks: 131_072, bytes: 48 << 20 };
 /// Tasks carried out in one round.
 const TOGETHER_MAX: usize = 1_024;
 /// Rest of the thread while batches are filed, as a multiple of its work, and the longest rest. The thread
@@ -53,7 +53,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) struct FollowUps {
     spool: Arc<Spool>,
     pub withdrawals: Withdrawals,
-    state: Ordered<State, { rank::FOLLOW_UPS }>,
+    state: Ordered<FollowUpQueue, { rank::FOLLOW_UPS }>,
     /// Tasks not done, readable without the lock.
     undone: AtomicUsize,
     /// Number of batches begun.
@@ -62,55 +62,55 @@ pub(super) struct FollowUps {
     wake: Condvar,
     /// Notified when tasks are done.
     done: Condvar,
-    position: Ordered<Option<Position>, { rank::FOLLOW_UPS_POSITION }>,
+    position: Ordered<Option<FollowUpPosition>, { rank::FOLLOW_UPS_POSITION }>,
 }
 
-struct State {
-    limits: Limits,
+struct FollowUpQueue {
+    limits: FollowUpLimits,
     /// Waiting tasks in the order of their tickets, without a gap; `None`: taken ahead of its turn.
-    waiting: VecDeque<Option<Queued>>,
+    waiting: VecDeque<Option<QueuedFollowUp>>,
     waiting_bytes: usize,
     /// Ticket of the first of them, or of the next task.
     first: u64,
     /// Tickets of tasks being carried out, by the thread or by callers waiting for them.
     working: BTreeSet<u64>,
     /// Last task that withdraws each article.
-    targets: HashMap<Key, u64>,
+    targets: HashMap<ArticleKey, u64>,
     /// Held positions of the journal and their counts; `None`: no position is kept.
-    holds: Option<BTreeMap<u64, (Mark, usize)>>,
+    holds: Option<BTreeMap<u64, (JournalMark, usize)>>,
     /// Whether the thread should end.
     is_ending: bool,
 }
 
-struct Queued {
+struct QueuedFollowUp {
     ticket: u64,
-    task: Task,
+    task: FollowUpTask,
     /// Key of the article to be withdrawn.
-    target: Option<Key>,
+    target: Option<ArticleKey>,
     /// Position held for the task.
-    held: Option<Mark>,
+    held: Option<JournalMark>,
 }
 
 /// Position up to which everything is carried out.
-struct Position {
+struct FollowUpPosition {
     cursor: Cursor,
     /// Number of articles entered into history when it was last saved.
     refused: u64,
 }
 
 /// Hold on the position for a batch being committed.
-pub(super) struct Hold<'a> {
+pub(super) struct PositionHold<'a> {
     follow_ups: &'a FollowUps,
-    mark: Option<Mark>,
+    mark: Option<JournalMark>,
 }
 
 /// Tasks of a batch, for callers that wait for them.
 #[derive(Debug, Clone)]
-pub struct Pending {
+pub struct PendingWithdrawals {
     /// Range of tickets; other batches may own some of them.
     tickets: RangeInclusive<u64>,
     /// Why the first of its articles that withdrew nothing did not.
-    answer: Arc<OnceLock<NotWithdrawn>>,
+    answer: Arc<OnceLock<WithdrawalRefusal>>,
 }
 
 impl FollowUps {
@@ -118,7 +118,7 @@ impl FollowUps {
         Self {
             spool,
             withdrawals,
-            state: Ordered::new(State::new(LIMITS)),
+            state: Ordered::new(FollowUpQueue::new(LIMITS)),
             undone: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             wake: Condvar::new(),
@@ -128,20 +128,20 @@ impl FollowUps {
     }
 
     /// Starts holding positions; the first is where carrying out again begins.
-    pub fn hold_from(&self, mark: Mark) -> Hold<'_> {
+    pub fn hold_from(&self, mark: JournalMark) -> PositionHold<'_> {
         self.state.lock().holds = Some(BTreeMap::from([(mark.position, (mark, 1))]));
-        Hold { follow_ups: self, mark: Some(mark) }
+        PositionHold { follow_ups: self, mark: Some(mark) }
     }
 
     /// Starts saving the position up to which everything is carried out, with this cursor.
     pub fn keep_position(&self, cursor: Cursor) {
         // Entries made in history so far may not be durable.
-        *self.position.lock() = Some(Position { cursor, refused: 0 });
+        *self.position.lock() = Some(FollowUpPosition { cursor, refused: 0 });
     }
 
     /// Holds the position for a batch about to be committed: it stays before the batch's rows until the
     /// hold is dropped and all tasks queued with it are carried out.
-    pub fn hold(&self) -> Hold<'_> {
+    pub fn hold(&self) -> PositionHold<'_> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let mark = state.holds.as_mut().map(|holds| {
@@ -149,7 +149,7 @@ impl FollowUps {
             holds.entry(mark.position).or_insert((mark, 0)).1 += 1;
             mark
         });
-        Hold { follow_ups: self, mark }
+        PositionHold { follow_ups: self, mark }
     }
 
     /// Returns whether all tasks are done.
@@ -165,12 +165,12 @@ impl FollowUps {
 
     /// Sets other limits.
     #[cfg(test)]
-    pub fn limit(&self, limits: Limits) {
+    pub fn limit(&self, limits: FollowUpLimits) {
         self.state.lock().limits = limits;
     }
 
     /// Returns the last unfinished task that withdraws this article.
-    pub fn withdrawing(&self, target: &Key) -> Option<u64> {
+    pub fn withdrawing(&self, target: &ArticleKey) -> Option<u64> {
         if self.is_idle() {
             return None;
         }
@@ -185,22 +185,22 @@ impl FollowUps {
     }
 
     /// Carries out tasks that were taken from the queue.
-    fn carry_out_all(&self, tasks: &[Queued]) {
+    fn carry_out_all(&self, tasks: &[QueuedFollowUp]) {
         let outcomes = self.withdrawals.carry_out(&self.spool, tasks.iter().map(|queued| &queued.task));
         let mut state = self.state.lock();
         for (queued, outcome) in tasks.iter().zip(outcomes) {
             let why = match outcome {
-                Outcome::Withdrawn => None,
-                Outcome::Nothing(why) => Some(why),
-                Outcome::Undone => Some(NotWithdrawn::Trouble),
+                WithdrawalOutcome::Withdrawn => None,
+                WithdrawalOutcome::Nothing(why) => Some(why),
+                WithdrawalOutcome::Undone => Some(WithdrawalRefusal::Trouble),
             };
-            if let (Task::Obey(asking), Some(why)) = (&queued.task, why)
+            if let (FollowUpTask::Obey(asking), Some(why)) = (&queued.task, why)
                 && let Some(answer) = &asking.answer
             {
                 let _first_counts = answer.set(why);
             }
             // A failed task holds the position until the next start.
-            if outcome != Outcome::Undone {
+            if outcome != WithdrawalOutcome::Undone {
                 state.release(queued.held);
             }
         }
@@ -231,7 +231,11 @@ impl FollowUps {
 
     /// Carries out tasks returned by `take` until there are none and other threads have done those they
     /// took.
-    fn settle_by(&self, tickets: RangeInclusive<u64>, take: impl Fn(&mut State) -> Vec<Queued>) {
+    fn settle_by(
+        &self,
+        tickets: RangeInclusive<u64>,
+        take: impl Fn(&mut FollowUpQueue) -> Vec<QueuedFollowUp>,
+    ) {
         let mut state = self.state.lock();
         loop {
             let tasks = take(&mut state);
@@ -259,7 +263,7 @@ impl FollowUps {
         }
     }
 
-    fn save_at(&self, position: &mut Position, mark: Mark) -> io::Result<()> {
+    fn save_at(&self, position: &mut FollowUpPosition, mark: JournalMark) -> io::Result<()> {
         let refused = self.withdrawals.refused();
         if refused != position.refused {
             self.spool.sync().map_err(|trouble| io::Error::other(trouble.to_string()))?;
@@ -272,7 +276,7 @@ impl FollowUps {
     }
 
     /// Waits until `until`, or until no feed runs, or until the queue is nearly full.
-    fn rest(&self, state: &mut OrderedGuard<'_, State, { rank::FOLLOW_UPS }>, until: Instant) {
+    fn rest(&self, state: &mut OrderedGuard<'_, FollowUpQueue, { rank::FOLLOW_UPS }>, until: Instant) {
         let mut batches = None;
         while state.may_rest() && batches.replace(self.batches.load(Ordering::Relaxed)) != batches {
             let left = until.saturating_duration_since(Instant::now());
@@ -305,15 +309,15 @@ impl FollowUps {
     }
 }
 
-impl State {
-    fn new(limits: Limits) -> Self {
+impl FollowUpQueue {
+    fn new(limits: FollowUpLimits) -> Self {
         let (waiting, targets) = Default::default();
         let (working, holds) = (BTreeSet::new(), None);
         Self { limits, waiting, waiting_bytes: 0, first: 1, working, targets, holds, is_ending: false }
     }
 
     /// Takes the oldest tasks.
-    fn take_oldest(&mut self) -> Vec<Queued> {
+    fn take_oldest(&mut self) -> Vec<QueuedFollowUp> {
         let mut taken = Vec::new();
         while taken.len() < TOGETHER_MAX
             && let Some(queued) = self.waiting.pop_front()
@@ -325,7 +329,7 @@ impl State {
     }
 
     /// Takes the tasks with these tickets that still wait; a large range is not taken all at once.
-    fn take_these(&mut self, tickets: RangeInclusive<u64>) -> Vec<Queued> {
+    fn take_these(&mut self, tickets: RangeInclusive<u64>) -> Vec<QueuedFollowUp> {
         let at = |ticket: u64| usize::try_from(ticket.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let begin = at(*tickets.start()).min(self.waiting.len());
         let end = at(tickets.end().saturating_add(1)).clamp(begin, self.waiting.len());
@@ -337,8 +341,8 @@ impl State {
         self.taken(taken)
     }
 
-    fn taken(&mut self, taken: Vec<Queued>) -> Vec<Queued> {
-        self.waiting_bytes -= taken.iter().map(Queued::bytes).sum::<usize>();
+    fn taken(&mut self, taken: Vec<QueuedFollowUp>) -> Vec<QueuedFollowUp> {
+        self.waiting_bytes -= taken.iter().map(QueuedFollowUp::bytes).sum::<usize>();
         self.working.extend(taken.iter().map(|queued| queued.ticket));
         taken
     }
@@ -348,14 +352,14 @@ impl State {
         self.first + self.waiting.len() as u64
     }
 
-    fn has_room_for(&self, queued: &Queued) -> bool {
+    fn has_room_for(&self, queued: &QueuedFollowUp) -> bool {
         let bytes = self.waiting_bytes.saturating_add(queued.bytes());
         self.waiting.is_empty() || (self.waiting.len() < self.limits.tasks && bytes <= self.limits.bytes)
     }
 
     fn may_rest(&self) -> bool {
         let much = |limit: usize| limit - limit / 8;
-        let Limits { tasks, bytes } = self.limits;
+        let FollowUpLimits { tasks, bytes } = self.limits;
         !self.is_ending && self.waiting.len() <= much(tasks) && self.waiting_bytes <= much(bytes)
     }
 
@@ -363,13 +367,13 @@ impl State {
         !self.is_ending && self.waiting.is_empty()
     }
 
-    fn retain(&mut self, held: Option<Mark>) {
+    fn retain(&mut self, held: Option<JournalMark>) {
         if let (Some(mark), Some(holds)) = (held, &mut self.holds) {
             holds.entry(mark.position).or_insert((mark, 0)).1 += 1;
         }
     }
 
-    fn release(&mut self, held: Option<Mark>) {
+    fn release(&mut self, held: Option<JournalMark>) {
         let (Some(mark), Some(holds)) = (held, &mut self.holds) else { return };
         if let Some((_, count)) = holds.get_mut(&mark.position) {
             *count -= 1;
@@ -380,33 +384,36 @@ impl State {
     }
 }
 
-impl Queued {
+impl QueuedFollowUp {
     fn bytes(&self) -> usize {
         match &self.task {
-            Task::Obey(asking) => asking.bytes(),
-            Task::Late(_) => 0,
+            FollowUpTask::Obey(asking) => asking.bytes(),
+            FollowUpTask::Late(_) => 0,
         }
     }
 }
 
-impl Hold<'_> {
+impl PositionHold<'_> {
     /// Queues the tasks of the batch, each with the article it withdraws. Waits for the disk if the queue
     /// is full.
-    pub fn queue(&self, tasks: impl Iterator<Item = (Task, Option<Key>)>) -> Option<Pending> {
-        let mut pending: Option<Pending> = None;
+    pub fn queue(
+        &self,
+        tasks: impl Iterator<Item = (FollowUpTask, Option<ArticleKey>)>,
+    ) -> Option<PendingWithdrawals> {
+        let mut pending: Option<PendingWithdrawals> = None;
         for (mut task, target) in tasks {
             let answer = pending.as_ref().map(|pending| pending.answer.clone()).unwrap_or_default();
-            if let Task::Obey(asking) = &mut task {
+            if let FollowUpTask::Obey(asking) = &mut task {
                 asking.answer = Some(answer.clone());
             }
-            let last = self.queue_one(Queued { ticket: 0, task, target, held: self.mark });
+            let last = self.queue_one(QueuedFollowUp { ticket: 0, task, target, held: self.mark });
             let first = pending.map_or(last, |pending| *pending.tickets.start());
-            pending = Some(Pending { tickets: first..=last, answer });
+            pending = Some(PendingWithdrawals { tickets: first..=last, answer });
         }
         pending
     }
 
-    fn queue_one(&self, mut queued: Queued) -> u64 {
+    fn queue_one(&self, mut queued: QueuedFollowUp) -> u64 {
         let follow_ups = self.follow_ups;
         loop {
             let mut state = follow_ups.state.lock();
@@ -432,7 +439,7 @@ impl Hold<'_> {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for PositionHold<'_> {
     fn drop(&mut self) {
         if self.mark.is_some() {
             self.follow_ups.state.lock().release(self.mark);
@@ -440,25 +447,25 @@ impl Drop for Hold<'_> {
     }
 }
 
-impl Pending {
+impl PendingWithdrawals {
     pub fn tickets(&self) -> RangeInclusive<u64> {
         self.tickets.clone()
     }
 
     /// Returns why the first article of the batch that should have withdrawn another did not; known once
     /// all tasks are carried out.
-    pub fn answer(&self) -> Option<NotWithdrawn> {
+    pub fn answer(&self) -> Option<WithdrawalRefusal> {
         self.answer.get().copied()
     }
 }
 
 /// Thread that carries out waiting tasks; when dropped, it finishes them and ends.
-pub struct Worker {
+pub struct FollowUpThread {
     follow_ups: Arc<FollowUps>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Worker {
+impl FollowUpThread {
     pub(super) fn start(follow_ups: &Arc<FollowUps>) -> io::Result<Self> {
         let running = follow_ups.clone();
         let thread = std::thread::Builder::new().name("follow-ups".into()).spawn(move || running.run())?;
@@ -466,7 +473,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for FollowUpThread {
     fn drop(&mut self) {
         self.follow_ups.state.lock().is_ending = true;
         self.follow_ups.wake.notify_all();

@@ -1,17 +1,17 @@
 //! Articles that a NoCeM notice hides before they arrive.
 //!
-//! Every article being filed is looked up here, under a gate ([`Hides::filing`]), as late as possible:
-//! either it is found here, or the thread that adds it under the closed gate ([`Hides::closed`]) finds the
+//! Every article being filed is looked up here, under a gate ([`EarlyHides::filing`]), as late as possible:
+//! either it is found here, or the thread that adds it under the closed gate ([`EarlyHides::closed`]) finds the
 //! article in the spool. The table is bounded (the oldest entry is dropped) and survives a restart. Called
 //! by `committing` and by `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
-use disk::{Disk, Line};
+use disk::{Disk, LogLine};
 use lock_order::{OrderedRead, OrderedRw, OrderedWrite};
 use netnews::newsgroups;
-use site_base::durable_table::{DurableTable, Entry};
+use site_base::durable_table::{DurableTable, TableEntry};
 use site_base::lock::{Leaf, rank};
-use site_config::Groups;
-use spool::Key;
+use site_config::NamePattern;
+use spool::ArticleKey;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Hider {
     pub by: String,
     pub reason: String,
     /// Groups all of which an article's groups must match.
-    pub groups: Groups,
+    pub groups: NamePattern,
 }
 
 impl Hider {
@@ -44,9 +44,9 @@ impl Hider {
 
 /// Hiders of an article that has not arrived, each with its time in Unix seconds.
 #[derive(Debug)]
-struct Waiting(Vec<(i64, Arc<Hider>)>);
+struct AwaitedHide(Vec<(i64, Arc<Hider>)>);
 
-impl Entry for Waiting {
+impl TableEntry for AwaitedHide {
     type Key = u128;
     const FILE_NAME: &'static str = "early-hides";
     const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -57,11 +57,11 @@ impl Entry for Waiting {
     }
 }
 
-type Table = DurableTable<Waiting>;
+type Table = DurableTable<AwaitedHide>;
 
 /// The articles to be hidden on arrival.
 #[derive(Debug)]
-pub struct Hides {
+pub struct EarlyHides {
     keep_secs: AtomicI64,
     /// Number of entries: read for every batch, mostly 0.
     count: AtomicUsize,
@@ -69,12 +69,12 @@ pub struct Hides {
     table: Leaf<Table>,
 }
 
-impl Hides {
+impl EarlyHides {
     /// Opens the table of the site in `data`; entries older than `keep_days` are dropped.
     pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let keep_secs = i64::from(keep_days) * DAY_SECS;
         let table = load(disk, data, now - keep_secs).unwrap_or_else(|error| {
-            let file = Waiting::FILE_NAME;
+            let file = AwaitedHide::FILE_NAME;
             warn!(file, %error, "cannot read which articles are hidden when they come");
             Table::unread()
         });
@@ -107,7 +107,7 @@ impl Hides {
     }
 
     /// Returns who hides the article with this key, in the groups of this Newsgroups header.
-    pub fn hider(&self, key: Key, names: &[u8]) -> Option<Arc<Hider>> {
+    pub fn hider(&self, key: ArticleKey, names: &[u8]) -> Option<Arc<Hider>> {
         if self.len() == 0 {
             return None;
         }
@@ -115,8 +115,8 @@ impl Hides {
         table.get(&key.0)?.0.iter().map(|(_, hider)| hider).find(|hider| hider.hides(names)).cloned()
     }
 
-    /// Adds articles to be hidden on arrival; durable with the next [`Hides::sync`].
-    pub fn add(&self, keys: &[Key], hider: &Arc<Hider>, now: i64) -> io::Result<()> {
+    /// Adds articles to be hidden on arrival; durable with the next [`EarlyHides::sync`].
+    pub fn add(&self, keys: &[ArticleKey], hider: &Arc<Hider>, now: i64) -> io::Result<()> {
         if hider.groups.as_str().len() > GROUPS_BYTES_MAX {
             return Err(io::Error::other("the groups of a [[control]] section are too long to be kept"));
         }
@@ -137,7 +137,7 @@ impl Hides {
     }
 
     /// Removes articles that `by` no longer hides; returns how many it would have hidden.
-    pub fn remove(&self, keys: &[Key], by: &str) -> io::Result<usize> {
+    pub fn remove(&self, keys: &[ArticleKey], by: &str) -> io::Result<usize> {
         let mut table = self.table.lock();
         let mut removed = 0;
         for key in keys {
@@ -158,8 +158,8 @@ impl Hides {
 
 /// Adds a hider; returns false if it was known, or there is no room for more issuers of this article.
 fn add(table: &mut Table, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
-    let Some(Waiting(hiders)) = table.get_mut(&key) else {
-        table.insert(key, Waiting(vec![(since, hider.clone())]));
+    let Some(AwaitedHide(hiders)) = table.get_mut(&key) else {
+        table.insert(key, AwaitedHide(vec![(since, hider.clone())]));
         return true;
     };
     let is_new = !hiders.iter().any(|(_, other)| other.by == hider.by) && hiders.len() < ISSUERS_MAX;
@@ -171,7 +171,7 @@ fn add(table: &mut Table, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
 
 /// Removes a hider; returns whether it was present.
 fn remove(table: &mut Table, key: u128, by: &str) -> bool {
-    let Some(Waiting(hiders)) = table.get_mut(&key) else { return false };
+    let Some(AwaitedHide(hiders)) = table.get_mut(&key) else { return false };
     let before = hiders.len();
     hiders.retain(|(_, hider)| hider.by != by);
     let is_less = hiders.len() < before;
@@ -192,20 +192,20 @@ enum HideLine<'a> {
     Back(u128, &'a str),
 }
 
-fn entry(line: Line<'_>) -> Option<HideLine<'_>> {
-    let Line::Whole(line) = line else { return None };
+fn entry(line: LogLine<'_>) -> Option<HideLine<'_>> {
+    let LogLine::Whole(line) = line else { return None };
     let mut fields = line.splitn(5, '\t');
     let (key, by) = (u128::from_str_radix(fields.next()?, 16).ok()?, fields.next()?);
     let (Some(since), Some(groups), Some(reason)) = (fields.next(), fields.next(), fields.next()) else {
         return Some(HideLine::Back(key, by));
     };
-    let groups = Groups::parse(groups).ok()?;
+    let groups = NamePattern::parse(groups).ok()?;
     let hider = Hider { by: by.to_owned(), reason: reason.to_owned(), groups };
     Some(HideLine::Waits(key, since.parse().ok()?, hider))
 }
 
 /// Returns whether a line of the file is complete.
-pub fn is_whole(line: Line<'_>) -> bool {
+pub fn is_whole(line: LogLine<'_>) -> bool {
     entry(line).is_some()
 }
 
@@ -236,8 +236,8 @@ mod tests {
 
     const NOW: i64 = 1_780_000_000;
 
-    fn open(sim: &SimDisk, now: i64) -> Hides {
-        Hides::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
+    fn open(sim: &SimDisk, now: i64) -> EarlyHides {
+        EarlyHides::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
     }
 
     fn disk() -> SimDisk {
@@ -247,11 +247,15 @@ mod tests {
     }
 
     fn hider(by: &str, groups: &str) -> Arc<Hider> {
-        Arc::new(Hider { by: by.into(), reason: "spam, 7".into(), groups: Groups::parse(groups).unwrap() })
+        Arc::new(Hider {
+            by: by.into(),
+            reason: "spam, 7".into(),
+            groups: NamePattern::parse(groups).unwrap(),
+        })
     }
 
-    fn by(hides: &Hides, key: u128, names: &str) -> Option<String> {
-        hides.hider(Key(key), names.as_bytes()).map(|hider| hider.by.clone())
+    fn by(hides: &EarlyHides, key: u128, names: &str) -> Option<String> {
+        hides.hider(ArticleKey(key), names.as_bytes()).map(|hider| hider.by.clone())
     }
 
     #[test]
@@ -259,9 +263,9 @@ mod tests {
         let sim = disk();
         let hides = open(&sim, NOW);
         assert_eq!(by(&hides, 1, "comp.a"), None);
-        hides.add(&[Key(1), Key(2)], &hider("nocem:a b", "comp.*,!comp.x"), NOW).unwrap();
-        hides.add(&[Key(1)], &hider("nocem:c", "de.*"), NOW + 5).unwrap();
-        hides.add(&[Key(3)], &hider("nocem:c", "*"), NOW + DAY_SECS).unwrap();
+        hides.add(&[ArticleKey(1), ArticleKey(2)], &hider("nocem:a b", "comp.*,!comp.x"), NOW).unwrap();
+        hides.add(&[ArticleKey(1)], &hider("nocem:c", "de.*"), NOW + 5).unwrap();
+        hides.add(&[ArticleKey(3)], &hider("nocem:c", "*"), NOW + DAY_SECS).unwrap();
         for hides in [hides, open(&sim, NOW)] {
             assert_eq!(by(&hides, 1, "comp.a,comp.b").unwrap(), "nocem:a b");
             assert_eq!(by(&hides, 1, "de.a").unwrap(), "nocem:c");
@@ -271,7 +275,7 @@ mod tests {
             assert_eq!((hides.len(), by(&hides, 9, "comp.a")), (3, None));
         }
         let hides = open(&sim, NOW);
-        assert_eq!(hides.remove(&[Key(1), Key(2), Key(9)], "nocem:a b").unwrap(), 2);
+        assert_eq!(hides.remove(&[ArticleKey(1), ArticleKey(2), ArticleKey(9)], "nocem:a b").unwrap(), 2);
         for hides in [hides, open(&sim, NOW)] {
             assert_eq!((by(&hides, 1, "comp.a"), by(&hides, 2, "comp.a"), hides.len()), (None, None, 2));
         }
@@ -288,7 +292,7 @@ mod tests {
                 let hides = open(&sim, NOW);
                 let mut synced = 0;
                 for n in 1..=3 {
-                    let _failed = hides.add(&[Key(n)], &hider("nocem:a", "*"), NOW);
+                    let _failed = hides.add(&[ArticleKey(n)], &hider("nocem:a", "*"), NOW);
                     if n == 2 {
                         let _failed = hides.table.lock().replace_file();
                     }
@@ -299,7 +303,7 @@ mod tests {
                 let image = sim.image().unwrap();
                 let after = open(&image, NOW);
                 assert!((1..=synced).all(|n| by(&after, n, "x").is_some()), "{kind:?} at step {step}");
-                after.add(&[Key(9)], &hider("nocem:a", "*"), NOW).unwrap();
+                after.add(&[ArticleKey(9)], &hider("nocem:a", "*"), NOW).unwrap();
                 assert!(by(&open(&image, NOW), 9, "x").is_some(), "{kind:?} at step {step}");
                 if !sim.crashed() {
                     assert!(step > 5, "nothing was tried");
@@ -312,16 +316,16 @@ mod tests {
     #[test]
     fn table_and_file_are_bounded() {
         let hides = open(&disk(), NOW);
-        let keys: Vec<Key> = (0..Waiting::ENTRIES_MAX as u128 + 10).map(Key).collect();
+        let keys: Vec<ArticleKey> = (0..AwaitedHide::ENTRIES_MAX as u128 + 10).map(ArticleKey).collect();
         hides.add(&keys, &hider("nocem:a", "*"), NOW).unwrap();
-        assert_eq!((hides.len(), by(&hides, 9, "x")), (Waiting::ENTRIES_MAX, None));
+        assert_eq!((hides.len(), by(&hides, 9, "x")), (AwaitedHide::ENTRIES_MAX, None));
         for n in 0..20 {
-            hides.add(&[Key(77)], &hider(&format!("nocem:{n}"), "*"), NOW).unwrap();
+            hides.add(&[ArticleKey(77)], &hider(&format!("nocem:{n}"), "*"), NOW).unwrap();
         }
         assert_eq!(hides.table.lock().get(&77).unwrap().0.len(), ISSUERS_MAX);
-        assert!(hides.add(&[Key(1)], &hider("nocem:a", &("x,".repeat(1_000) + "y")), NOW).is_err());
-        assert_eq!(hides.remove(&keys, "nocem:a").unwrap(), Waiting::ENTRIES_MAX);
-        hides.add(&[Key(1)], &hider("nocem:a", "*"), NOW + 11 * DAY_SECS).unwrap();
+        assert!(hides.add(&[ArticleKey(1)], &hider("nocem:a", &("x,".repeat(1_000) + "y")), NOW).is_err());
+        assert_eq!(hides.remove(&keys, "nocem:a").unwrap(), AwaitedHide::ENTRIES_MAX);
+        hides.add(&[ArticleKey(1)], &hider("nocem:a", "*"), NOW + 11 * DAY_SECS).unwrap();
         assert_eq!(hides.len(), 1);
     }
 }

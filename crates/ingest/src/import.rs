@@ -7,9 +7,9 @@
 //! (`Filing::numbers`).
 
 use super::checks;
-use super::drafts::{Draft, Drafts};
-use super::judging::Rules;
-use super::{Disposition, Filer, Incoming, Later, Origin, Reject, carried, choose};
+use super::drafts::{BatchDrafts, EntryDraft};
+use super::judging::FilingRules;
+use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject, carried, choose};
 use netnews::Article;
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_now;
@@ -17,7 +17,7 @@ use spool::{GroupId, GroupTable};
 
 /// An article of another server.
 #[derive(Debug, Clone, Copy)]
-pub struct Imported<'a> {
+pub struct ImportedArticle<'a> {
     /// Wire format without the final `.` line.
     pub wire: &'a [u8],
     /// Unix seconds of its arrival at that server; 0: now.
@@ -69,7 +69,7 @@ pub enum ImportOutcome {
 
 impl Filer {
     /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
-    pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
+    pub fn import(&self, batch: &[ImportedArticle<'_>]) -> Vec<ImportResult> {
         if let Some(paused) = self.paused() {
             let (outcome, reason) = (ImportOutcome::TryLater, paused.to_string());
             return vec![ImportResult { outcome, token: None, reason, is_alone: false }; batch.len()];
@@ -77,7 +77,7 @@ impl Filer {
         let now = unix_now();
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
-        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
+        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&table));
         // Arrivals ascend in the journal: history is expired from its front.
         let mut not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());
@@ -88,8 +88,8 @@ impl Filer {
             dispositions.push(adopted.map_or_else(Disposition::Rejected, |_| Disposition::TryLater));
         }
         let receipt = self.commit(&mut drafts, now, &mut dispositions);
-        let incoming: Vec<Incoming<'_>> =
-            batch.iter().map(|i| Incoming { wire: i.wire, claimed_id: None }).collect();
+        let incoming: Vec<IncomingArticle<'_>> =
+            batch.iter().map(|i| IncomingArticle { wire: i.wire, claimed_id: None }).collect();
         self.count(&origin, &incoming, &dispositions);
         let trouble = receipt.trouble.map(|trouble| trouble.to_string()).unwrap_or_default();
         dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
@@ -98,12 +98,12 @@ impl Filer {
     /// Makes a draft of an article; returns when it counts as arrived.
     fn adopt<'a>(
         &self,
-        rules: &Rules,
+        rules: &FilingRules,
         origin: &'a Origin,
-        imported: &Imported<'a>,
+        imported: &ImportedArticle<'a>,
         table: &GroupTable,
         (not_before, now): (u64, i64),
-        drafts: &mut Drafts<'a>,
+        drafts: &mut BatchDrafts<'a>,
     ) -> Result<u64, Reject> {
         let article = Article::parse(imported.wire)?;
         article.required()?;
@@ -130,13 +130,15 @@ impl Filer {
         let now = u64::try_from(now).unwrap_or_default();
         let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
         let arrived = arrived.max(not_before).min(now.max(not_before));
-        drafts.push(Draft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)));
+        drafts.push(
+            EntryDraft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)),
+        );
         Ok(arrived)
     }
 }
 
 /// Appends the groups of `places` that are carried here, each once, with their numbers.
-fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'_>) {
+fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut BatchDrafts<'_>) {
     for word in places.split(|byte| *byte == b' ').take(choose::GROUPS_PER_ARTICLE_MAX) {
         let Some(colon) = memchr::memrchr(b':', word) else { continue };
         let (name, number) = word.split_at(colon);
@@ -165,6 +167,6 @@ fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
         Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
         Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
     };
-    let is_alone = *disposition == Disposition::Deferred(Later::ClassFull);
+    let is_alone = *disposition == Disposition::Deferred(DeferralReason::ClassFull);
     ImportResult { outcome, token, reason, is_alone }
 }

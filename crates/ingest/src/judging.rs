@@ -3,24 +3,24 @@
 //!
 //! Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536 section 3.1.
 
-use super::checks::{self, Policy};
-use super::drafts::{Draft, Drafts};
+use super::checks::{self, ArticlePolicy};
+use super::drafts::{BatchDrafts, EntryDraft};
 use super::filters::{Filters, Opinion};
-use super::programs::Programs;
-use super::reviews::Found;
-use super::spam::{Spam, SpamCounts};
+use super::programs::FilterPrograms;
+use super::reviews::FilterFinding;
+use super::spam::{SpamCounts, SpamFilter};
 use super::withdraw::withdrawing;
-use super::{Disposition, Filer, Incoming, Later, Origin, Reject, choose, patiently};
+use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject, choose, patiently};
 use netnews::openpgp::may_be_cleartext;
 use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
-use site_config::{Config, Control, ControlType, Groups};
-use spool::{GroupTable, Key, Spool};
+use site_config::{Config, Control, ControlType, NamePattern};
+use spool::{ArticleKey, GroupTable, Spool};
 use std::sync::Arc;
 
 /// A judged batch, ready to be committed.
-pub(super) struct Judged<'a> {
-    pub drafts: Drafts<'a>,
+pub(super) struct JudgedBatch<'a> {
+    pub drafts: BatchDrafts<'a>,
     /// Unix seconds.
     pub now: i64,
     /// Index of its first disposition.
@@ -28,34 +28,35 @@ pub(super) struct Judged<'a> {
     /// Epoch of the withdrawals when it was judged.
     pub epoch: u64,
     /// Findings of the filters.
-    pub found: Vec<Found>,
+    pub found: Vec<FilterFinding>,
 }
 
 /// Settings of the configuration for filing, as of one moment.
-pub(super) struct Rules {
+pub(super) struct FilingRules {
     pub config: Arc<Config>,
-    pub policy: Policy,
+    pub policy: ArticlePolicy,
     pub filters: Filters,
-    pub programs: Programs,
+    pub programs: FilterPrograms,
     /// Groups in which notices are read, by section.
-    pub notice_groups: Vec<Groups>,
+    pub notice_groups: Vec<NamePattern>,
     /// Counts of the built-in filters, if one of them is on.
     pub spam_counts: Option<Arc<SpamCounts>>,
 }
 
-impl Rules {
+impl FilingRules {
     /// Returns the rules of a configuration; programs of `before` that are still configured keep running,
     /// and its counts are kept.
     pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
-        let none = Programs::default();
-        let programs = Programs::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
+        let none = FilterPrograms::default();
+        let programs =
+            FilterPrograms::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
         let counts = before.and_then(|rules| rules.spam_counts.clone());
-        let spam_counts = Spam::is_on(&config.spam).then(|| counts.unwrap_or_default());
+        let spam_counts = SpamFilter::is_on(&config.spam).then(|| counts.unwrap_or_default());
         let filters = Filters::of(&config, &programs, spam_counts.as_ref());
         let of_notices = |section: &&Control| section.is_about(ControlType::Nocem);
         let notice_groups =
             config.controls.iter().filter(of_notices).map(|section| section.notice_groups.clone()).collect();
-        Self { policy: Policy::of(&config), filters, programs, notice_groups, spam_counts, config }
+        Self { policy: ArticlePolicy::of(&config), filters, programs, notice_groups, spam_counts, config }
     }
 
     /// Returns whether an article may be a notice to be read.
@@ -76,7 +77,7 @@ impl Rules {
         article: &Article<'_>,
         table: &GroupTable,
         now: i64,
-        drafts: &mut Drafts<'_>,
+        drafts: &mut BatchDrafts<'_>,
     ) -> Result<bool, Reject> {
         checks::relayable(article, &self.policy, origin, now)?;
         let site = &self.config.site;
@@ -96,20 +97,20 @@ impl Filer {
     pub(super) fn judge<'a>(
         &self,
         origin: &'a Origin,
-        batch: &[Incoming<'a>],
+        batch: &[IncomingArticle<'a>],
         dispositions: &mut Vec<Disposition>,
-    ) -> Judged<'a> {
+    ) -> JudgedBatch<'a> {
         let now = unix_now();
         let first = dispositions.len();
         let table = self.spool.group_table();
-        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
+        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&table));
         let epoch = self.follow_ups.withdrawals.epoch();
         if self.pause.lasts() {
-            dispositions.extend(batch.iter().map(|_| Disposition::Deferred(Later::Paused)));
-            return Judged { drafts, now, first, epoch, found: Vec::new() };
+            dispositions.extend(batch.iter().map(|_| Disposition::Deferred(DeferralReason::Paused)));
+            return JudgedBatch { drafts, now, first, epoch, found: Vec::new() };
         }
         let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
-        let keys: Vec<Key> = ids.iter().map(|id| self.spool.key(id)).collect();
+        let keys: Vec<ArticleKey> = ids.iter().map(|id| self.spool.key(id)).collect();
         let known = self.spool.are_known(&keys, &ids);
         let rules = self.rules.load();
         for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
@@ -127,24 +128,24 @@ impl Filer {
                 &mut drafts,
                 |at, reject| {
                     if let Some(disposition) = dispositions.get_mut(at) {
-                        *disposition =
-                            reject.map_or(Disposition::Deferred(Later::Unjudged), Disposition::Rejected);
+                        *disposition = reject
+                            .map_or(Disposition::Deferred(DeferralReason::Unjudged), Disposition::Rejected);
                     }
                 },
             );
         }
-        Judged { drafts, now, first, epoch, found }
+        JudgedBatch { drafts, now, first, epoch, found }
     }
 
     /// Identifies and judges one article; entries to be committed are added to `drafts`.
     fn consider<'a>(
         &self,
-        rules: &Rules,
+        rules: &FilingRules,
         origin: &'a Origin,
-        incoming: &Incoming<'a>,
-        claimed: (Key, bool),
+        incoming: &IncomingArticle<'a>,
+        claimed: (ArticleKey, bool),
         (table, now): (&GroupTable, i64),
-        drafts: &mut Drafts<'a>,
+        drafts: &mut BatchDrafts<'a>,
     ) -> Result<(), Reject> {
         let claimed = self.claimed(incoming, claimed)?;
         let article = Article::parse(incoming.wire)?;
@@ -173,7 +174,8 @@ impl Filer {
             Ok(is_filed) => {
                 let groups = groups_start..drafts.groups.len();
                 let is_notice = is_filed && rules.may_be_notice(&article);
-                let draft = Draft::of(&article, id, key, origin, groups).filed(is_filed).noticed(is_notice);
+                let draft =
+                    EntryDraft::of(&article, id, key, origin, groups).filed(is_filed).noticed(is_notice);
                 drafts.withdrawing.extend(withdrawing(&article, drafts.at, is_filed));
                 drafts.push(draft);
                 if !rules.filters.is_empty() || *origin.opinion() != Opinion::Pass {
@@ -195,9 +197,9 @@ impl Filer {
     /// article is examined.
     fn claimed<'a>(
         &self,
-        incoming: &Incoming<'a>,
-        (key, known): (Key, bool),
-    ) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+        incoming: &IncomingArticle<'a>,
+        (key, known): (ArticleKey, bool),
+    ) -> Result<Option<(MessageId<'a>, ArticleKey)>, Reject> {
         let Some(text) = incoming.claimed_id else { return Ok(None) };
         let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
         if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
@@ -207,8 +209,8 @@ impl Filer {
     pub(super) fn identify<'a>(
         &self,
         article: &Article<'a>,
-        claimed: Option<(MessageId<'a>, Key)>,
-    ) -> Result<(MessageId<'a>, Key), Reject> {
+        claimed: Option<(MessageId<'a>, ArticleKey)>,
+    ) -> Result<(MessageId<'a>, ArticleKey), Reject> {
         let id = article.message_id().ok_or(Reject::BadMessageId)?;
         match claimed {
             Some((claimed, _)) if claimed != id => Err(Reject::OtherMessageId),

@@ -38,45 +38,45 @@ mod withdraw;
 
 #[cfg(feature = "testing")]
 pub use aside::label_and_back;
-pub use batch::{BatchOutcome, Fate};
+pub use batch::{BatchOutcome, BatchResult};
 pub use choose::carried;
 pub use control::{is_key_file, is_key_whole};
-pub(crate) use controls::Controls;
+pub(crate) use controls::ControlCounts;
 pub use drafts::{is_from_journal, kind};
 pub use early::is_whole as is_early_cancel_whole;
 pub use filters::{Opinion, reject as filtered};
-pub use follow_ups::{Pending, Worker};
-pub use hides::{Hider, Hides, is_whole as is_early_hide_whole};
-pub use import::{ImportOutcome, ImportResult, Imported};
+pub use follow_ups::{FollowUpThread, PendingWithdrawals};
+pub use hides::{EarlyHides, Hider, is_whole as is_early_hide_whole};
+pub use import::{ImportOutcome, ImportResult, ImportedArticle};
 pub use origin::Origin;
 pub use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub use reject::Reject;
 pub use reviews::{is_release_whole, is_whole as is_review_whole};
-pub use turned_away::TurnedAway;
-pub use withdraw::NotWithdrawn;
+pub use turned_away::ClassFullIds;
+pub use withdraw::WithdrawalRefusal;
 
 use arc_swap::ArcSwap;
-use follow_ups::{FollowUps, Hold};
-use judging::{Judged, Rules};
+use follow_ups::{FollowUps, PositionHold};
+use judging::{FilingRules, JudgedBatch};
 use pause::Pause;
-use programs::Programs;
-use reviews::Reviews;
-use routing::{Route, Router};
+use programs::FilterPrograms;
+use reviews::FilterReviews;
+use routing::{PeerRoute, Router};
 use site_base::clock::unix_now;
-use site_base::counters::Counters;
+use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
-use spool::{Key, MethodKind, Spool, Ticket, Token, Trouble};
+use spool::{ArticleKey, CommitTicket, MethodKind, Spool, SpoolTrouble, Token};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use turn::Turn;
-use withdraw::{Obey, Task, Withdrawals, Withdrawing};
+use turn::CommitTurn;
+use withdraw::{BatchWithdrawal, FollowUpTask, WithdrawalRequest, Withdrawals};
 
 /// An article as received: wire format without the final `.` line.
 #[derive(Debug, Clone, Copy)]
-pub struct Incoming<'a> {
+pub struct IncomingArticle<'a> {
     pub wire: &'a [u8],
     /// Message-ID it was announced with; the article must have the same one.
     pub claimed_id: Option<&'a [u8]>,
@@ -92,12 +92,12 @@ pub enum Disposition {
     /// Not taken because of local trouble; see [`Receipt::trouble`].
     TryLater,
     /// To be sent again later.
-    Deferred(Later),
+    Deferred(DeferralReason),
 }
 
 /// Reason why an article is deferred although the spool takes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Later {
+pub enum DeferralReason {
     /// A filter cannot judge the article now.
     Unjudged,
     /// The server is paused.
@@ -110,33 +110,33 @@ pub enum Later {
 #[derive(Debug, Default)]
 pub struct Receipt {
     /// Ticket whose durability allows answers to be sent.
-    pub ticket: Option<Ticket>,
+    pub ticket: Option<CommitTicket>,
     /// Reason for dispositions that are `TryLater`, or `Deferred` because a class is full.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<SpoolTrouble>,
     /// Whether other sessions were committing when this batch arrived.
     pub waited: bool,
     /// Work that the batch still has to have carried out.
-    pub pending: Option<Pending>,
+    pub pending: Option<PendingWithdrawals>,
 }
 
 /// Files articles in the spool.
 pub struct Filer {
     spool: Arc<Spool>,
-    rules: ArcSwap<Rules>,
+    rules: ArcSwap<FilingRules>,
     follow_ups: Arc<FollowUps>,
     /// Decides which article goes to which peer.
     pub router: Router,
     /// Articles to be hidden when they arrive.
-    pub hides: Hides,
+    pub hides: EarlyHides,
     /// Findings of the filters.
-    reviews: Arc<Reviews>,
+    reviews: Arc<FilterReviews>,
     /// Control messages and notices filed since the start.
-    pub controls: Controls,
+    pub controls: ControlCounts,
     /// Whether articles are currently taken.
     pause: Pause,
     /// Queue for the next commit.
-    turn: Turn,
-    counters: Arc<Counters>,
+    turn: CommitTurn,
+    counters: Arc<ServerCounters>,
     /// Whether the last commit failed, so that trouble is logged when it begins and ends, not for every
     /// article.
     in_trouble: AtomicBool,
@@ -147,19 +147,19 @@ pub struct Filer {
 impl Filer {
     /// Creates a filer for `spool` with the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
-        let reviews = Arc::new(Reviews::of(spool.disk().clone(), &config.site.data));
+        let reviews = Arc::new(FilterReviews::of(spool.disk().clone(), &config.site.data));
         let synced = Arc::downgrade(&reviews);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
         let router = Router::new(spool.group_table());
         // Articles filed without a server leave with the next one. New peers begin there.
         router.replace(
             &config.site,
-            Route::known(&config, |name| spool.known_site(name)),
+            PeerRoute::known(&config, |name| spool.known_site(name)),
             spool.group_table(),
         );
         Self {
             follow_ups: Arc::new(FollowUps::new(spool.clone(), Withdrawals::new(&config, &spool))),
-            hides: Hides::open(
+            hides: EarlyHides::open(
                 spool.disk().clone(),
                 &config.site.data,
                 config.site.remember_days,
@@ -167,12 +167,12 @@ impl Filer {
             ),
             reviews,
             router,
-            controls: Controls::default(),
+            controls: ControlCounts::default(),
             pause: Pause::default(),
-            turn: Turn::default(),
-            rules: ArcSwap::from_pointee(Rules::of(config, None, &spool)),
+            turn: CommitTurn::default(),
+            rules: ArcSwap::from_pointee(FilingRules::of(config, None, &spool)),
             spool,
-            counters: Arc::new(Counters::default()),
+            counters: Arc::new(ServerCounters::default()),
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
         }
@@ -182,7 +182,7 @@ impl Filer {
     pub fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
         self.hides.keep_for(config.site.remember_days);
-        let rules = Rules::of(config.clone(), Some(&self.rules.load()), &self.spool);
+        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.spool);
         rules.programs.begin();
         self.rules.store(Arc::new(rules));
     }
@@ -219,17 +219,17 @@ impl Filer {
     }
 
     /// Runs `work` with the programs that judge articles, posts and logins.
-    pub fn with_filters<T>(&self, work: impl FnOnce(&Programs) -> T) -> T {
+    pub fn with_filters<T>(&self, work: impl FnOnce(&FilterPrograms) -> T) -> T {
         work(&self.rules.load_full().programs)
     }
 
     /// Returns the findings of the filters.
-    pub fn reviews(&self) -> &Reviews {
+    pub fn reviews(&self) -> &FilterReviews {
         &self.reviews
     }
 
     /// Returns this filer, counting into `counters`.
-    pub fn counted_by(self, counters: Arc<Counters>) -> Self {
+    pub fn counted_by(self, counters: Arc<ServerCounters>) -> Self {
         Self { counters, ..self }
     }
 
@@ -248,7 +248,7 @@ impl Filer {
     pub async fn ingest(
         &self,
         origin: &Origin,
-        batch: &[Incoming<'_>],
+        batch: &[IncomingArticle<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
         let begun = Instant::now();
@@ -270,7 +270,7 @@ impl Filer {
     fn ingest_now(
         &self,
         origin: &Origin,
-        batch: &[Incoming<'_>],
+        batch: &[IncomingArticle<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
         let begun = Instant::now();
@@ -281,8 +281,8 @@ impl Filer {
     /// Files the judged articles and carries out their requests. Blocks.
     fn file_judged<'a>(
         &self,
-        (origin, batch): (&'a Origin, &[Incoming<'a>]),
-        mut judged: Judged<'a>,
+        (origin, batch): (&'a Origin, &[IncomingArticle<'a>]),
+        mut judged: JudgedBatch<'a>,
         dispositions: &mut [Disposition],
         begun: Instant,
     ) -> Receipt {
@@ -302,10 +302,10 @@ impl Filer {
     fn obey_unfiled(
         &self,
         origin: &Origin,
-        hold: &Hold<'_>,
-        judged: &Judged<'_>,
+        hold: &PositionHold<'_>,
+        judged: &JudgedBatch<'_>,
         dispositions: &[Disposition],
-    ) -> Option<Pending> {
+    ) -> Option<PendingWithdrawals> {
         let unfiled = judged.drafts.withdrawing.iter().filter(|withdrawing| {
             !withdrawing.is_filed && dispositions.get(withdrawing.at) == Some(&Disposition::TryLater)
         });
@@ -319,17 +319,17 @@ impl Filer {
     fn follow_up(
         &self,
         origin: &Origin,
-        hold: &Hold<'_>,
-        judged: &Judged<'_>,
+        hold: &PositionHold<'_>,
+        judged: &JudgedBatch<'_>,
         dispositions: &[Disposition],
-    ) -> Option<Pending> {
+    ) -> Option<PendingWithdrawals> {
         let drafts = &judged.drafts;
         let mut late = None;
         if self.follow_ups.withdrawals.epoch() != judged.epoch {
-            let is_late = |key: &Key| self.follow_ups.withdrawals.is_awaited(*key);
-            late = hold.queue(drafts.keys().filter(is_late).map(|key| (Task::Late(key), None)));
+            let is_late = |key: &ArticleKey| self.follow_ups.withdrawals.is_awaited(*key);
+            late = hold.queue(drafts.keys().filter(is_late).map(|key| (FollowUpTask::Late(key), None)));
         }
-        let accepted = |withdrawing: &Withdrawing<'_>| match dispositions.get(withdrawing.at) {
+        let accepted = |withdrawing: &BatchWithdrawal<'_>| match dispositions.get(withdrawing.at) {
             Some(Disposition::Accepted(token)) if withdrawing.is_filed => Some(*token),
             _ => None,
         };
@@ -345,14 +345,18 @@ impl Filer {
         Some(pending)
     }
 
-    fn obeying(&self, origin: &Origin, withdrawing: &Withdrawing<'_>) -> (Task, Option<Key>) {
-        let obey = Obey::of(withdrawing.kept.clone(), origin.reads().cloned());
-        (Task::Obey(obey), Some(self.spool.key(withdrawing.target.as_bytes())))
+    fn obeying(
+        &self,
+        origin: &Origin,
+        withdrawing: &BatchWithdrawal<'_>,
+    ) -> (FollowUpTask, Option<ArticleKey>) {
+        let obey = WithdrawalRequest::of(withdrawing.kept.clone(), origin.reads().cloned());
+        (FollowUpTask::Obey(obey), Some(self.spool.key(withdrawing.target.as_bytes())))
     }
 
     /// Waits until all withdrawals of a batch are done; returns why the first of its articles that withdrew
     /// nothing did not.
-    pub fn settle(&self, pending: &Pending) -> Option<NotWithdrawn> {
+    pub fn settle(&self, pending: &PendingWithdrawals) -> Option<WithdrawalRefusal> {
         if !self.follow_ups.is_idle() {
             patiently(|| self.follow_ups.settle(pending.tickets()));
         }
@@ -360,15 +364,15 @@ impl Filer {
     }
 
     /// Waits until all withdrawals of a batch, and of those before it, are done.
-    pub fn settle_up_to(&self, pending: &Pending) {
+    pub fn settle_up_to(&self, pending: &PendingWithdrawals) {
         if !self.follow_ups.is_idle() {
             patiently(|| self.follow_ups.settle_up_to(*pending.tickets().end()));
         }
     }
 
     /// Starts the thread that carries out follow-ups of commits.
-    pub fn start_follow_ups(&self) -> io::Result<Worker> {
-        Worker::start(&self.follow_ups)
+    pub fn start_follow_ups(&self) -> io::Result<FollowUpThread> {
+        FollowUpThread::start(&self.follow_ups)
     }
 }
 

@@ -5,9 +5,9 @@
 
 use super::filters::Opinion;
 use netnews::article::xref_places;
-use netnews::path::{self, Diagnostic};
+use netnews::path::{self, PathDiagnostic};
 use site_base::counters::PeerCounters;
-use site_config::{Distributions, Groups, Peer};
+use site_config::{Distributions, NamePattern, Peer};
 use std::sync::Arc;
 
 /// Origin of articles.
@@ -16,9 +16,9 @@ pub struct Origin {
     name: Box<str>,
     /// Counters of the peer.
     counters: Option<Arc<PeerCounters>>,
-    accepts: Accepts,
+    accepts: AcceptedGroups,
     /// Groups that a poster may read; `None`: all.
-    reads: Option<Groups>,
+    reads: Option<NamePattern>,
     /// `None`: all that the site accepts.
     distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
@@ -36,9 +36,9 @@ pub struct Origin {
 
 /// Groups in which articles may be filed.
 #[derive(Debug)]
-enum Accepts {
+enum AcceptedGroups {
     All,
-    Matching(Groups),
+    Matching(NamePattern),
     /// Groups by the names used in the article.
     These(Vec<Box<[u8]>>),
 }
@@ -61,9 +61,12 @@ impl PathPrefix {
     fn of_peer(identity: &str, name: &str, identities: &[String], address: &str) -> Self {
         let (mut matched, mut other) = (Vec::new(), Vec::new());
         let address = address.as_bytes();
-        let differs =
-            if identities.is_empty() { Diagnostic::Seen(address) } else { Diagnostic::Mismatch(address) };
-        path::prefix(identity.as_bytes(), Diagnostic::Match, &mut matched);
+        let differs = if identities.is_empty() {
+            PathDiagnostic::Seen(address)
+        } else {
+            PathDiagnostic::Mismatch(address)
+        };
+        path::prefix(identity.as_bytes(), PathDiagnostic::Match, &mut matched);
         path::prefix(identity.as_bytes(), differs, &mut other);
         let expected = identities.iter().map(String::as_str).chain([name]);
         Self { expected: expected.map(|name| name.as_bytes().into()).collect(), matched, other }
@@ -72,7 +75,7 @@ impl PathPrefix {
     /// Returns the prefix for articles whose last hop is not known.
     fn plain(identity: &str) -> Self {
         let mut other = Vec::new();
-        path::prefix(identity.as_bytes(), Diagnostic::None, &mut other);
+        path::prefix(identity.as_bytes(), PathDiagnostic::None, &mut other);
         Self { expected: Vec::new(), matched: other.clone(), other }
     }
 
@@ -84,8 +87,8 @@ impl PathPrefix {
     }
 }
 
-impl Accepts {
-    fn only(groups: &Groups) -> Self {
+impl AcceptedGroups {
+    fn only(groups: &NamePattern) -> Self {
         if groups.as_str() == "*" { Self::All } else { Self::Matching(groups.clone()) }
     }
 }
@@ -96,7 +99,7 @@ impl Origin {
     pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
             counters: Some(counters),
-            accepts: Accepts::only(&peer.accept),
+            accepts: AcceptedGroups::only(&peer.accept),
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, &peer.path_identities, address)),
             for_rules: format!("peer {}", peer.name).into(),
@@ -112,14 +115,14 @@ impl Origin {
     }
 
     /// Returns the origin, restricted to articles of these groups.
-    pub fn accepting(self, groups: &Groups) -> Self {
-        Self { accepts: Accepts::only(groups), ..self }
+    pub fn accepting(self, groups: &NamePattern) -> Self {
+        Self { accepts: AcceptedGroups::only(groups), ..self }
     }
 
     /// Returns the origin for a server called `name` at `host`, from which articles of some groups are
     /// fetched.
-    pub fn pulled(identity: &str, name: &str, host: &str, groups: &Groups) -> Self {
-        let accepts = Accepts::only(groups);
+    pub fn pulled(identity: &str, name: &str, host: &str, groups: &NamePattern) -> Self {
+        let accepts = AcceptedGroups::only(groups);
         let prefix = Some(PathPrefix::of_peer(identity, host, &[], host));
         let for_rules = format!("pull {name}").into();
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
@@ -127,8 +130,8 @@ impl Origin {
 
     /// Returns the origin for a reader who posts and may read these groups (`None`: all of them); the
     /// injecting agent has completed the article, including its Path, and allows it in `groups`.
-    pub fn injected(address: &str, reads: Option<&Groups>, groups: Vec<Box<[u8]>>) -> Self {
-        let accepts = Accepts::These(groups);
+    pub fn injected(address: &str, reads: Option<&NamePattern>, groups: Vec<Box<[u8]>>) -> Self {
+        let accepts = AcceptedGroups::These(groups);
         Self { accepts, reads: reads.cloned(), for_rules: "injected".into(), ..Self::unlimited(address) }
     }
 
@@ -143,7 +146,7 @@ impl Origin {
     /// in all that they name).
     pub fn released(for_rules: &str, groups: Option<Vec<Box<[u8]>>>) -> Self {
         Self {
-            accepts: groups.map_or(Accepts::All, Accepts::These),
+            accepts: groups.map_or(AcceptedGroups::All, AcceptedGroups::These),
             for_rules: for_rules.into(),
             headers: true,
             released: true,
@@ -155,7 +158,7 @@ impl Origin {
         Self {
             name: name.into(),
             counters: None,
-            accepts: Accepts::All,
+            accepts: AcceptedGroups::All,
             reads: None,
             distributions: None,
             prefix: None,
@@ -215,14 +218,14 @@ impl Origin {
     /// Returns whether the sender may send to the group of this name.
     pub fn accepts(&self, group: &[u8]) -> bool {
         match &self.accepts {
-            Accepts::All => true,
-            Accepts::Matching(groups) => groups.matches(group),
-            Accepts::These(names) => names.iter().any(|name| **name == *group),
+            AcceptedGroups::All => true,
+            AcceptedGroups::Matching(groups) => groups.matches(group),
+            AcceptedGroups::These(names) => names.iter().any(|name| **name == *group),
         }
     }
 
     /// Returns the groups that the sender may read; `None`: all.
-    pub fn reads(&self) -> Option<&Groups> {
+    pub fn reads(&self) -> Option<&NamePattern> {
         self.reads.as_ref()
     }
 
@@ -244,7 +247,7 @@ impl Origin {
 
 /// Returns whether a reader of these groups may know of an article with these header lines, which begin
 /// with its Xref.
-pub(super) fn may_read(reads: Option<&Groups>, head: &[u8]) -> bool {
+pub(super) fn may_read(reads: Option<&NamePattern>, head: &[u8]) -> bool {
     reads.is_none_or(|reads| xref_places(head).any(|(group, _)| reads.matches(group)))
 }
 
@@ -261,7 +264,7 @@ mod tests {
             addresses: Vec::new(),
             certificate: Vec::new(),
             tls: site_config::PeerTls::Allow,
-            accept: Groups::parse("*").unwrap(),
+            accept: NamePattern::parse("*").unwrap(),
             distributions: Distributions::parse("*").unwrap(),
             max_connections: 1,
             streaming: true,
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(two.before_path(b"x!tail"), b"me.example!cluster.example!.SEEN.192.0.2.1!");
         assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
         assert_eq!(
-            Origin::injected("192.0.2.1", Some(&Groups::parse("*").unwrap()), Vec::new())
+            Origin::injected("192.0.2.1", Some(&NamePattern::parse("*").unwrap()), Vec::new())
                 .before_path(b"x!tail"),
             b""
         );

@@ -4,7 +4,7 @@
 //! copy of the article is; damage in transit, and faults of only this sender or this copy, are not, since
 //! another peer may bring a good copy. Called by `ingest` and `checks`.
 
-use netnews::Malformed;
+use netnews::MalformedArticle;
 use site_base::units::counted;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reject {
     /// Not an article.
-    Malformed(Malformed),
+    Malformed(MalformedArticle),
     /// The Message-ID, or the announced one, is invalid.
     BadMessageId,
     /// The Message-ID is not the announced one.
@@ -126,8 +126,8 @@ impl fmt::Display for Reject {
     }
 }
 
-impl From<Malformed> for Reject {
-    fn from(malformed: Malformed) -> Self {
+impl From<MalformedArticle> for Reject {
+    fn from(malformed: MalformedArticle) -> Self {
         Self::Malformed(malformed)
     }
 }

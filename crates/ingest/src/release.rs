@@ -2,11 +2,11 @@
 //!
 //! Called by `operations::filter`. States after a crash: `docs/formats/aside.md`.
 
-use super::aside::{self, Aside};
-use super::reviews::{Finding, Review};
-use super::{BatchOutcome, Disposition, Fate, Filer, Incoming, Origin};
+use super::aside::{self, AsideOriginal};
+use super::reviews::{FilterAction, FilterReview};
+use super::{BatchOutcome, BatchResult, Disposition, Filer, IncomingArticle, Origin};
 use netnews::MessageId;
-use spool::{Key, Lookup, ReadError, Trouble};
+use spool::{ArticleKey, Lookup, ReadError, SpoolTrouble};
 use std::fmt;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ const NOW: &str = "now";
 const WHEN_IT_COMES: &str = "when it comes";
 
 /// Reason why an article is not released.
-pub enum NotReleased {
+pub enum ReleaseError {
     /// No action of a filter on it is known.
     Unknown,
     /// The filter only ran in shadow mode and let it in.
@@ -30,10 +30,10 @@ pub enum NotReleased {
     Gone,
     Unreadable(ReadError),
     Io(std::io::Error),
-    Trouble(Trouble),
+    Trouble(SpoolTrouble),
 }
 
-impl fmt::Display for NotReleased {
+impl fmt::Display for ReleaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("no filter is known to have refused or hidden it"),
@@ -50,101 +50,117 @@ impl fmt::Display for NotReleased {
 }
 
 /// Returns how an article can be released; empty if it cannot.
-pub fn way(filer: &Filer, review: &Review) -> &'static str {
+pub fn way(filer: &Filer, review: &FilterReview) -> &'static str {
     let spool = &filer.spool;
     let key = spool.key(review.message_id.as_bytes());
     let is_remembered = || spool.lookup(&key) == Lookup::Remembered;
     match review.finding {
-        Finding::Hidden if spool.hidden_article(&key).is_some_and(|hidden| hidden.by == review.filter) => NOW,
-        Finding::Aside if is_remembered() => match aside::lookup(spool, review.message_id.as_bytes()) {
+        FilterAction::Hidden
+            if spool.hidden_article(&key).is_some_and(|hidden| hidden.by == review.filter) =>
+        {
+            NOW
+        }
+        FilterAction::Aside if is_remembered() => match aside::lookup(spool, review.message_id.as_bytes()) {
             Lookup::Present(_) => NOW,
             Lookup::Remembered => "",
             _ => WHEN_IT_COMES,
         },
-        Finding::Refused if is_remembered() => WHEN_IT_COMES,
+        FilterAction::Refused if is_remembered() => WHEN_IT_COMES,
         _ => "",
     }
 }
 
 /// Context of releases.
-pub struct Releasing<'a> {
+pub struct ReleaseContext<'a> {
     pub filer: &'a Filer,
     /// All findings of filters.
-    pub all: Vec<Review>,
+    pub all: Vec<FilterReview>,
 }
 
 /// Result of a release, or why it failed.
-pub(crate) type Released = Result<&'static str, NotReleased>;
+pub(crate) type ReleaseResult = Result<&'static str, ReleaseError>;
 
-impl Releasing<'_> {
+impl ReleaseContext<'_> {
     /// Releases an article according to its last finding.
-    pub fn release(&self, id: MessageId<'_>) -> Released {
+    pub fn release(&self, id: MessageId<'_>) -> ReleaseResult {
         let key = self.filer.spool.key(id.as_bytes());
-        let is_own = |review: &&Review| review.message_id.as_bytes() == id.as_bytes();
-        let last = self.all.iter().rev().filter(is_own).find(|review| review.finding != Finding::Shadow);
-        if let Some(aside) = aside::find(&self.filer.spool, id.as_bytes()).map_err(NotReleased::Unreadable)? {
+        let is_own = |review: &&FilterReview| review.message_id.as_bytes() == id.as_bytes();
+        let last = self.all.iter().rev().filter(is_own).find(|review| review.finding != FilterAction::Shadow);
+        if let Some(aside) =
+            aside::find(&self.filer.spool, id.as_bytes()).map_err(ReleaseError::Unreadable)?
+        {
             return self.aside(&aside, (id, &key), last);
         }
         let shadow = || self.all.iter().find(is_own).map(|review| review.filter.clone());
-        let review = last.ok_or_else(|| shadow().map_or(NotReleased::Unknown, NotReleased::Shadow))?;
+        let review = last.ok_or_else(|| shadow().map_or(ReleaseError::Unknown, ReleaseError::Shadow))?;
         match review.finding {
-            Finding::Refused | Finding::Aside => self.refused(&key, review),
-            Finding::Hidden | Finding::Shadow => self.hidden(&key, &review.filter),
+            FilterAction::Refused | FilterAction::Aside => self.refused(&key, review),
+            FilterAction::Hidden | FilterAction::Shadow => self.hidden(&key, &review.filter),
         }
     }
 
     /// Lets an article in when it arrives again.
-    fn refused(&self, key: &Key, review: &Review) -> Released {
+    fn refused(&self, key: &ArticleKey, review: &FilterReview) -> ReleaseResult {
         match self.filer.spool.lookup(key) {
             Lookup::Remembered => {}
             Lookup::Unknown => return Ok("is let in when it comes"),
             Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => return Ok("has come meanwhile"),
         }
-        let was_set_aside = review.finding == Finding::Aside;
+        let was_set_aside = review.finding == FilterAction::Aside;
         if was_set_aside
             && aside::lookup(&self.filer.spool, review.message_id.as_bytes()) == Lookup::Remembered
         {
-            return Err(NotReleased::Withdrawn);
+            return Err(ReleaseError::Withdrawn);
         }
         // The release is recorded before the article can arrive.
-        self.filer.reviews.release(*key, &review.filter).map_err(NotReleased::Io)?;
+        self.filer.reviews.release(*key, &review.filter).map_err(ReleaseError::Io)?;
         match self.forget(key, arrived(review))? {
             true if was_set_aside => Ok("is not here any more, and is let in when it comes again"),
             true => Ok("is let in when it comes again"),
-            false => Err(NotReleased::Gone),
+            false => Err(ReleaseError::Gone),
         }
     }
 
-    fn forget(&self, key: &Key, arrived: u32) -> Result<bool, NotReleased> {
-        self.filer.spool.forget(key, arrived).map_err(NotReleased::Trouble)
+    fn forget(&self, key: &ArticleKey, arrived: u32) -> Result<bool, ReleaseError> {
+        self.filer.spool.forget(key, arrived).map_err(ReleaseError::Trouble)
     }
 
     /// Files an article that was set aside. The copy set aside is removed only once the article is durable
     /// in its groups, so a crash leaves it in at least one of both places, and releasing it again finishes
     /// the removal.
-    fn aside(&self, aside: &Aside, (id, key): (MessageId<'_>, &Key), last: Option<&Review>) -> Released {
+    fn aside(
+        &self,
+        aside: &AsideOriginal,
+        (id, key): (MessageId<'_>, &ArticleKey),
+        last: Option<&FilterReview>,
+    ) -> ReleaseResult {
         let text = match self.filer.spool.lookup(key) {
             Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => "has come meanwhile",
             Lookup::Unknown | Lookup::Remembered => {
                 if let Some(review) = last {
-                    self.filer.reviews.release(*key, &review.filter).map_err(NotReleased::Io)?;
+                    self.filer.reviews.release(*key, &review.filter).map_err(ReleaseError::Io)?;
                 }
                 let fate = self.filer.file_released(aside, || self.forget_aside(aside, id, key))?;
                 match fate.outcome {
                     BatchOutcome::Accepted => "is filed",
                     BatchOutcome::Duplicate => "has come meanwhile",
-                    _ => return Err(NotReleased::NotFiled(fate.reason)),
+                    _ => return Err(ReleaseError::NotFiled(fate.reason)),
                 }
             }
         };
-        self.filer.spool.sync().map_err(NotReleased::Trouble)?;
-        self.filer.end_aside(id.as_bytes()).map_err(NotReleased::Trouble)?;
+        self.filer.spool.sync().map_err(ReleaseError::Trouble)?;
+        self.filer.end_aside(id.as_bytes()).map_err(ReleaseError::Trouble)?;
         Ok(text)
     }
 
     /// Removes from history an article that was remembered when it was set aside, then or on a later
     /// arrival; not one that was withdrawn, whose record may still be in a buffer.
-    fn forget_aside(&self, aside: &Aside, id: MessageId<'_>, key: &Key) -> Result<(), NotReleased> {
+    fn forget_aside(
+        &self,
+        aside: &AsideOriginal,
+        id: MessageId<'_>,
+        key: &ArticleKey,
+    ) -> Result<(), ReleaseError> {
         if self.filer.spool.lookup(key) != Lookup::Remembered {
             return Ok(());
         }
@@ -156,36 +172,40 @@ impl Releasing<'_> {
         }
         // Another command may have been faster.
         match self.filer.spool.lookup(key) {
-            Lookup::Remembered => Err(NotReleased::Withdrawn),
+            Lookup::Remembered => Err(ReleaseError::Withdrawn),
             _ => Ok(()),
         }
     }
 
     /// Shows a hidden article again.
-    fn hidden(&self, key: &Key, filter: &str) -> Released {
+    fn hidden(&self, key: &ArticleKey, filter: &str) -> ReleaseResult {
         match self.filer.spool.hidden_article(key) {
             Some(hidden) if hidden.by == filter => {}
-            Some(hidden) => return Err(NotReleased::HiddenBy(hidden.by.clone())),
+            Some(hidden) => return Err(ReleaseError::HiddenBy(hidden.by.clone())),
             None if matches!(self.filer.spool.lookup(key), Lookup::Present(_)) => return Ok("is not hidden"),
-            None => return Err(NotReleased::Gone),
+            None => return Err(ReleaseError::Gone),
         }
-        self.filer.reviews.release(*key, filter).map_err(NotReleased::Io)?;
-        self.filer.spool.unhide_all(&[*key]).map_err(NotReleased::Trouble)?;
+        self.filer.reviews.release(*key, filter).map_err(ReleaseError::Io)?;
+        self.filer.spool.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
         Ok("is shown")
     }
 }
 
-fn arrived(review: &Review) -> u32 {
+fn arrived(review: &FilterReview) -> u32 {
     u32::try_from(review.at).unwrap_or_default()
 }
 
 impl Filer {
     /// Files an article that was set aside in its own groups, whatever filters decide. All other checks
     /// apply; then `forget` removes its Message-ID from history, or returns why not. Blocks.
-    fn file_released<E>(&self, aside: &Aside, forget: impl FnOnce() -> Result<(), E>) -> Result<Fate, E> {
+    fn file_released<E>(
+        &self,
+        aside: &AsideOriginal,
+        forget: impl FnOnce() -> Result<(), E>,
+    ) -> Result<BatchResult, E> {
         let begun = Instant::now();
         let origin = Origin::released(&aside.origin, aside.groups.clone());
-        let batch = [Incoming { wire: &aside.wire, claimed_id: None }];
+        let batch = [IncomingArticle { wire: &aside.wire, claimed_id: None }];
         let mut dispositions = Vec::new();
         let judged = self.judge(&origin, &batch, &mut dispositions);
         if dispositions.first() != Some(&Disposition::TryLater) {
@@ -197,7 +217,7 @@ impl Filer {
     }
 
     /// Cancels the copy that was set aside, once the original is dealt with otherwise.
-    fn end_aside(&self, id: &[u8]) -> Result<(), Trouble> {
+    fn end_aside(&self, id: &[u8]) -> Result<(), SpoolTrouble> {
         self.spool.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
     }
 }

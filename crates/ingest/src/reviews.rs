@@ -5,12 +5,12 @@
 //! commands write as well, so it is read again whenever a filter finds something. Called by `filters`,
 //! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
 
-use disk::{Access, AppendLog, Disk, Line, Open};
+use disk::{AppendLog, Disk, FileAccess, LogLine, OpenMode};
 use hashbrown::HashMap;
 use netnews::{Article, Known};
 use site_base::lock::Leaf;
 use site_base::printable;
-use spool::Key;
+use spool::ArticleKey;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const VALUE_BYTES_MAX: usize = 300;
 
 /// Action of a filter on an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
+pub enum FilterAction {
     Refused,
     Hidden,
     Aside,
@@ -39,7 +39,7 @@ pub enum Finding {
     Shadow,
 }
 
-impl Finding {
+impl FilterAction {
     const ALL: [Self; 4] = [Self::Refused, Self::Hidden, Self::Aside, Self::Shadow];
 
     /// Returns the word for it in the file.
@@ -60,30 +60,30 @@ impl Finding {
 
 /// Finding of a filter for an article of a batch.
 #[derive(Debug)]
-pub struct Found {
+pub struct FilterFinding {
     /// Index of the article in the batch.
     pub at: usize,
     pub filter: String,
-    pub finding: Finding,
+    pub finding: FilterAction,
     pub reason: String,
 }
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Review {
+pub struct FilterReview {
     /// Unix seconds.
     pub at: i64,
     pub filter: String,
-    pub finding: Finding,
+    pub finding: FilterAction,
     pub message_id: String,
     pub groups: String,
     pub subject: String,
     pub reason: String,
 }
 
-impl Review {
+impl FilterReview {
     /// Returns the review for a finding in this article.
-    pub fn of(found: &Found, article: &Article<'_>, at: i64) -> Self {
+    pub fn of(found: &FilterFinding, article: &Article<'_>, at: i64) -> Self {
         let value = |known| {
             let value = String::from_utf8_lossy(article.header(known).unwrap_or_default());
             let words: Vec<&str> = value.split_whitespace().collect();
@@ -112,7 +112,7 @@ impl Review {
         let mut fields = line.splitn(7, '\t');
         let at = fields.next()?.parse().ok()?;
         let word = fields.next()?;
-        let finding = Finding::ALL.into_iter().find(|finding| finding.word() == word)?;
+        let finding = FilterAction::ALL.into_iter().find(|finding| finding.word() == word)?;
         let mut field = || fields.next().map(str::to_owned);
         let (filter, message_id, groups) = (field()?, field()?, field()?);
         let (reason, subject) = (field()?, field()?);
@@ -121,13 +121,13 @@ impl Review {
 }
 
 /// Returns whether a line of the findings is complete.
-pub fn is_whole(line: Line<'_>) -> bool {
-    matches!(line, Line::Whole(text) if Review::parsed(text).is_some())
+pub fn is_whole(line: LogLine<'_>) -> bool {
+    matches!(line, LogLine::Whole(text) if FilterReview::parsed(text).is_some())
 }
 
 /// Returns whether a line of the releases is complete.
-pub fn is_release_whole(line: Line<'_>) -> bool {
-    matches!(line, Line::Whole(text) if released(text).is_some())
+pub fn is_release_whole(line: LogLine<'_>) -> bool {
+    matches!(line, LogLine::Whole(text) if released(text).is_some())
 }
 
 /// Returns the key and the filter in a line of the releases.
@@ -138,25 +138,25 @@ fn released(line: &str) -> Option<(u128, String)> {
 
 /// Released keys, each with the filter that no longer judges it, as of a length of the file.
 #[derive(Debug, Default)]
-struct Released {
+struct ReleasedKeys {
     bytes: u64,
     filters: HashMap<u128, String>,
 }
 
 /// The findings of a site.
 #[derive(Debug)]
-pub struct Reviews {
+pub struct FilterReviews {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     log: Leaf<Option<AppendLog>>,
-    released: Leaf<Released>,
+    released: Leaf<ReleasedKeys>,
     /// Held while a release is written, as several commands may run at once.
     releasing: Leaf<()>,
     /// Whether the last finding could not be written; logged once.
     is_failing: AtomicBool,
 }
 
-impl Reviews {
+impl FilterReviews {
     /// Returns the findings of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         Self {
@@ -169,9 +169,9 @@ impl Reviews {
         }
     }
 
-    /// Adds findings; durable with the next [`Reviews::sync`]. Failed writes are logged, and delay no
+    /// Adds findings; durable with the next [`FilterReviews::sync`]. Failed writes are logged, and delay no
     /// article.
-    pub fn add(&self, reviews: impl Iterator<Item = Review>) {
+    pub fn add(&self, reviews: impl Iterator<Item = FilterReview>) {
         let mut log = self.log.lock();
         for review in reviews {
             let written = self.append(&mut log, &review.text());
@@ -213,11 +213,11 @@ impl Reviews {
     }
 
     /// Returns all findings kept, oldest first.
-    pub fn all(&self) -> io::Result<Vec<Review>> {
+    pub fn all(&self) -> io::Result<Vec<FilterReview>> {
         let mut all = Vec::new();
         for name in [OLD_NAME, FILE_NAME] {
             self.open(name, &mut |line| {
-                let review = Review::parsed(line);
+                let review = FilterReview::parsed(line);
                 let is_one = review.is_some();
                 all.extend(review);
                 is_one
@@ -228,15 +228,15 @@ impl Reviews {
 
     fn open(&self, name: &str, each: &mut dyn FnMut(&str) -> bool) -> io::Result<AppendLog> {
         let bytes_max = if name == RELEASED_NAME { RELEASED_BYTES_MAX } else { FILE_BYTES_MAX };
-        AppendLog::open(self.disk.clone(), self.dir.join(name), Access::Group, bytes_max, |line| {
-            let Line::Whole(text) = line else { return false };
+        AppendLog::open(self.disk.clone(), self.dir.join(name), FileAccess::Group, bytes_max, |line| {
+            let LogLine::Whole(text) = line else { return false };
             each(text)
         })
     }
 
     /// Returns whether the filter no longer judges the article with this key.
-    pub fn is_released(&self, key: Key, filter: &str) -> bool {
-        let bytes = match self.disk.open(&self.dir.join(RELEASED_NAME), Open::ReadOnly) {
+    pub fn is_released(&self, key: ArticleKey, filter: &str) -> bool {
+        let bytes = match self.disk.open(&self.dir.join(RELEASED_NAME), OpenMode::ReadOnly) {
             Ok(file) => file.len().unwrap_or_default(),
             Err(_) => return false,
         };
@@ -263,7 +263,7 @@ impl Reviews {
     }
 
     /// Exempts the article with this key from the filter; durable on return.
-    pub fn release(&self, key: Key, filter: &str) -> io::Result<()> {
+    pub fn release(&self, key: ArticleKey, filter: &str) -> io::Result<()> {
         let _releasing = self.releasing.lock();
         let (mut log, mut all) = self.read_released()?;
         if all.iter().any(|(known, of)| *known == key.0 && of == filter) {
@@ -288,8 +288,8 @@ mod tests {
     use super::*;
     use disk::{CrashKind, SimDisk};
 
-    fn open(sim: &SimDisk) -> Reviews {
-        Reviews::of(Arc::new(sim.clone()), Path::new("/d"))
+    fn open(sim: &SimDisk) -> FilterReviews {
+        FilterReviews::of(Arc::new(sim.clone()), Path::new("/d"))
     }
 
     fn disk() -> SimDisk {
@@ -298,11 +298,15 @@ mod tests {
         sim
     }
 
-    fn review(n: i64) -> Review {
-        let found =
-            Found { at: 0, filter: "spam".into(), finding: Finding::Hidden, reason: "too\tmuch".into() };
+    fn review(n: i64) -> FilterReview {
+        let found = FilterFinding {
+            at: 0,
+            filter: "spam".into(),
+            finding: FilterAction::Hidden,
+            reason: "too\tmuch".into(),
+        };
         let wire = format!("Message-ID: <{n}@x>\r\nSubject: a\tb\r\n c\r\nNewsgroups: a.b,c.d\r\n\r\nb\r\n");
-        Review::of(&found, &Article::parse(wire.as_bytes()).unwrap(), n)
+        FilterReview::of(&found, &Article::parse(wire.as_bytes()).unwrap(), n)
     }
 
     #[test]
@@ -321,9 +325,9 @@ mod tests {
     fn the_newest_findings_are_kept() {
         let sim = disk();
         let reviews = open(&sim);
-        let long = Review { reason: "x".repeat(50_000), ..review(0) };
+        let long = FilterReview { reason: "x".repeat(50_000), ..review(0) };
         for n in 0..500 {
-            reviews.add(std::iter::once(Review { at: n, ..long.clone() }));
+            reviews.add(std::iter::once(FilterReview { at: n, ..long.clone() }));
         }
         let all = reviews.all().unwrap();
         assert_eq!(all.last().unwrap().at, 499);
@@ -334,18 +338,20 @@ mod tests {
     fn releases_take_effect_at_once_and_are_bounded() {
         let sim = disk();
         let (server, command) = (open(&sim), open(&sim));
-        assert!(!server.is_released(Key(1), "spam"));
-        command.release(Key(1), "spam").unwrap();
-        command.release(Key(1), "spam").unwrap();
-        assert!(server.is_released(Key(1), "spam") && !server.is_released(Key(1), "other"));
-        assert!(!server.is_released(Key(2), "spam"));
+        assert!(!server.is_released(ArticleKey(1), "spam"));
+        command.release(ArticleKey(1), "spam").unwrap();
+        command.release(ArticleKey(1), "spam").unwrap();
+        assert!(server.is_released(ArticleKey(1), "spam") && !server.is_released(ArticleKey(1), "other"));
+        assert!(!server.is_released(ArticleKey(2), "spam"));
         let name = "f".repeat(2_000);
         let (mut log, _) = command.read_released().unwrap();
         let last = (10..).find(|n| log.append(&format!("{n:032x} {name}")).is_err()).unwrap();
         drop(log);
-        command.release(Key(last), &name).unwrap();
-        assert!(server.is_released(Key(last), &name) && server.is_released(Key(last - 1), &name));
-        assert!(!server.is_released(Key(1), "spam") && !server.is_released(Key(10), &name));
+        command.release(ArticleKey(last), &name).unwrap();
+        assert!(
+            server.is_released(ArticleKey(last), &name) && server.is_released(ArticleKey(last - 1), &name)
+        );
+        assert!(!server.is_released(ArticleKey(1), "spam") && !server.is_released(ArticleKey(10), &name));
     }
 
     #[test]
@@ -354,7 +360,7 @@ mod tests {
             for step in 0.. {
                 let sim = disk();
                 // A full log, so that the next finding begins another file.
-                let full = Review { reason: "x".repeat(FILE_BYTES_MAX as usize - 150), ..review(0) };
+                let full = FilterReview { reason: "x".repeat(FILE_BYTES_MAX as usize - 150), ..review(0) };
                 open(&sim).add([full.clone(), review(1)].into_iter());
                 let reviews = open(&sim);
                 reviews.add(std::iter::once(review(1)));
@@ -364,7 +370,7 @@ mod tests {
                 for n in 2..4 {
                     reviews.add(std::iter::once(review(n)));
                     reviews.sync();
-                    let released = reviews.release(Key(n as u128), "spam").is_ok();
+                    let released = reviews.release(ArticleKey(n as u128), "spam").is_ok();
                     if released && !sim.crashed() {
                         synced = n;
                     }
@@ -374,7 +380,7 @@ mod tests {
                 let all = image.all().unwrap();
                 for n in 1..=synced {
                     assert!(all.contains(&review(n)), "{what}: {n}");
-                    assert!(n == 1 || image.is_released(Key(n as u128), "spam"), "{what}: {n}");
+                    assert!(n == 1 || image.is_released(ArticleKey(n as u128), "spam"), "{what}: {n}");
                 }
                 image.add(std::iter::once(review(9)));
                 assert!(image.all().unwrap().contains(&review(9)), "{what}");

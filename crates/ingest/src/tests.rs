@@ -5,9 +5,9 @@ mod filters;
 mod follow_ups;
 
 use super::*;
-use disk::{Patience, SimDisk};
+use disk::{ReadMode, SimDisk};
 use site_config as config;
-use spool::{ArticleBuf, Flag, Lookup, NewGroup};
+use spool::{ArticleBuf, GroupFlag, Lookup, NewGroup};
 use std::path::Path;
 
 const CONFIG: &str = r#"
@@ -35,16 +35,16 @@ class = "text"
 fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
     let filer = opened(disk, &CONFIG.replace("UNKNOWN", unknown_groups));
     let group = |name: &str, flag| NewGroup { name: name.into(), flag, ..NewGroup::default() };
-    let alias = Flag::Alias("misc.test".into());
+    let alias = GroupFlag::Alias("misc.test".into());
     let groups = [
-        group("misc.test", Flag::Open),
+        group("misc.test", GroupFlag::Open),
         group("old.test", alias),
-        group("to.moderated", Flag::Alias("local.moderated".into())),
-        group("to.alias", Flag::Alias("old.test".into())),
-        group("local.moderated", Flag::Moderated),
-        group("local.junked", Flag::Junk),
-        group("junk", Flag::Closed),
-        group("control.cancel", Flag::Closed),
+        group("to.moderated", GroupFlag::Alias("local.moderated".into())),
+        group("to.alias", GroupFlag::Alias("old.test".into())),
+        group("local.moderated", GroupFlag::Moderated),
+        group("local.junked", GroupFlag::Junk),
+        group("junk", GroupFlag::Closed),
+        group("control.cancel", GroupFlag::Closed),
     ];
     filer.spool.add_groups(&groups).unwrap();
     filer
@@ -67,7 +67,10 @@ fn wire(id: &str, groups: &str, more: &str) -> String {
 fn ingest(filer: &Filer, wires: &[(String, &str)]) -> Vec<Disposition> {
     let batch: Vec<_> = wires
         .iter()
-        .map(|(wire, claimed)| Incoming { wire: wire.as_bytes(), claimed_id: Some(claimed.as_bytes()) })
+        .map(|(wire, claimed)| IncomingArticle {
+            wire: wire.as_bytes(),
+            claimed_id: Some(claimed.as_bytes()),
+        })
         .collect();
     let mut dispositions = Vec::new();
     filer.ingest_now(&Origin::batch("site.example"), &batch, &mut dispositions);
@@ -78,7 +81,7 @@ fn stored(filer: &Filer, id: &str) -> String {
     let key = filer.spool.key(id.as_bytes());
     let Lookup::Present(token) = filer.spool.lookup(&key) else { return String::new() };
     let mut article = ArticleBuf::default();
-    assert!(filer.spool.read(&token, Some(&key), Patience::Wait, &mut article).unwrap());
+    assert!(filer.spool.read(&token, Some(&key), ReadMode::Wait, &mut article).unwrap());
     String::from_utf8(article.article().to_vec()).unwrap()
 }
 
@@ -224,7 +227,11 @@ fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
     let classes: Vec<String> = config.classes.iter().map(|class| class.name.clone()).collect();
     let filer = Filer::new(Arc::new(config), Arc::new(spool));
     let mut dispositions = Vec::new();
-    filer.ingest_now(origin, &[Incoming { wire: wire.as_bytes(), claimed_id: None }], &mut dispositions);
+    filer.ingest_now(
+        origin,
+        &[IncomingArticle { wire: wire.as_bytes(), claimed_id: None }],
+        &mut dispositions,
+    );
     let [Disposition::Accepted(Some(token))] = dispositions[..] else { panic!("{dispositions:?}") };
     classes[usize::from(token.class)].clone()
 }
@@ -252,7 +259,7 @@ fn rules_see_verdict_origin_path_headers_and_every_group() {
     let rule = "[[rule]]\nclass = \"ram\"\norigin = \"injected\"\n";
     let injected = Origin::injected(
         "192.0.2.1",
-        Some(&config::Groups::parse("*").unwrap()),
+        Some(&config::NamePattern::parse("*").unwrap()),
         vec![b"misc.test"[..].into()],
     );
     assert_eq!(class_under(rule, &injected, &plain), "ram");

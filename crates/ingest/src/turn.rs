@@ -12,21 +12,21 @@ const PASSED_OVER_MAX: usize = 16;
 
 /// The turn.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct CommitTurn {
     taken: AtomicBool,
     free: Notify,
 }
 
 /// Guard held for the duration of a turn.
 #[derive(Debug)]
-pub(super) struct Held<'a>(&'a Turn);
+pub(super) struct TurnGuard<'a>(&'a CommitTurn);
 
-impl Turn {
+impl CommitTurn {
     /// Waits for the turn; returns `None` if it took too long, and whether others had it.
-    pub async fn take(&self) -> (Option<Held<'_>>, bool) {
+    pub async fn take(&self) -> (Option<TurnGuard<'_>>, bool) {
         for passed_over in 0..PASSED_OVER_MAX {
             if !self.taken.swap(true, Ordering::Acquire) {
-                return (Some(Held(self)), passed_over > 0);
+                return (Some(TurnGuard(self)), passed_over > 0);
             }
             // A release since the check above is remembered, so this does not wait.
             self.free.notified().await;
@@ -35,7 +35,7 @@ impl Turn {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         self.0.taken.store(false, Ordering::Release);
         self.0.free.notify_one();
@@ -51,7 +51,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn one_session_at_a_time_has_the_turn_and_none_waits_forever() {
         let (turn, holders, turns) =
-            (Arc::new(Turn::default()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            (Arc::new(CommitTurn::default()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let sessions: Vec<_> = (0..8)
             .map(|_| {
                 let (turn, holders, turns) = (turn.clone(), holders.clone(), turns.clone());

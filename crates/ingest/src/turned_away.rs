@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
-use spool::Key;
+use spool::ArticleKey;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,22 +17,22 @@ const IDS_MAX: usize = 10_000;
 
 /// The articles recently turned away.
 #[derive(Debug, Default)]
-pub struct TurnedAway {
+pub struct ClassFullIds {
     /// Whether there are any, which is rare.
     is_used: AtomicBool,
-    ids: Leaf<TurnedAwayIds>,
+    ids: Leaf<ClassFullQueue>,
 }
 
 #[derive(Debug, Default)]
-struct TurnedAwayIds {
-    until: HashMap<Key, Instant>,
+struct ClassFullQueue {
+    until: HashMap<ArticleKey, Instant>,
     /// Keys by age; one that was turned away again is listed again.
-    order: VecDeque<(Instant, Key)>,
+    order: VecDeque<(Instant, ArticleKey)>,
 }
 
-impl TurnedAway {
+impl ClassFullIds {
     /// Records that the class of this article was full.
-    pub fn add(&self, key: Key, now: Instant) {
+    pub fn add(&self, key: ArticleKey, now: Instant) {
         let mut ids = self.ids.lock();
         ids.forget(now);
         while ids.order.len() >= IDS_MAX {
@@ -45,7 +45,7 @@ impl TurnedAway {
     }
 
     /// Returns whether this article is not to be requested.
-    pub fn has(&self, key: &Key, now: Instant) -> bool {
+    pub fn has(&self, key: &ArticleKey, now: Instant) -> bool {
         if !self.is_used.load(Ordering::Relaxed) {
             return false;
         }
@@ -58,7 +58,7 @@ impl TurnedAway {
     }
 }
 
-impl TurnedAwayIds {
+impl ClassFullQueue {
     /// Drops the keys whose pause is over.
     fn forget(&mut self, now: Instant) {
         while self.order.front().is_some_and(|(until, _)| *until <= now) {
@@ -81,23 +81,23 @@ mod tests {
 
     #[test]
     fn an_article_is_not_requested_during_the_pause_after_the_last_attempt() {
-        let (turned_away, begun) = (TurnedAway::default(), Instant::now());
+        let (turned_away, begun) = (ClassFullIds::default(), Instant::now());
         let second = Duration::from_secs(1);
-        assert!(!turned_away.has(&Key(1), begun));
-        turned_away.add(Key(1), begun);
-        turned_away.add(Key(2), begun);
-        turned_away.add(Key(1), begun + second * 30);
-        assert!(turned_away.has(&Key(1), begun + second * 89));
-        assert!(!turned_away.has(&Key(2), begun + second * 60));
-        assert!(!turned_away.has(&Key(1), begun + second * 90));
+        assert!(!turned_away.has(&ArticleKey(1), begun));
+        turned_away.add(ArticleKey(1), begun);
+        turned_away.add(ArticleKey(2), begun);
+        turned_away.add(ArticleKey(1), begun + second * 30);
+        assert!(turned_away.has(&ArticleKey(1), begun + second * 89));
+        assert!(!turned_away.has(&ArticleKey(2), begun + second * 60));
+        assert!(!turned_away.has(&ArticleKey(1), begun + second * 90));
         assert!(!turned_away.is_used.load(Ordering::Relaxed));
     }
 
     #[test]
     fn the_oldest_ids_are_dropped_for_new_ones() {
-        let (turned_away, now) = (TurnedAway::default(), Instant::now());
-        (0..=IDS_MAX as u128).for_each(|n| turned_away.add(Key(n), now));
-        assert!(!turned_away.has(&Key(0), now));
-        assert!(turned_away.has(&Key(1), now) && turned_away.has(&Key(IDS_MAX as u128), now));
+        let (turned_away, now) = (ClassFullIds::default(), Instant::now());
+        (0..=IDS_MAX as u128).for_each(|n| turned_away.add(ArticleKey(n), now));
+        assert!(!turned_away.has(&ArticleKey(0), now));
+        assert!(turned_away.has(&ArticleKey(1), now) && turned_away.has(&ArticleKey(IDS_MAX as u128), now));
     }
 }

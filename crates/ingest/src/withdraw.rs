@@ -5,18 +5,18 @@
 //! (`early`). Called by `follow_ups`, with many at once. Sources: RFC 5537 sections 5.3 and 5.4, RFC 8315
 //! section 3.5, INN's `docancels`.
 
-use super::control::{Asked, Keyring, Permit, Policy, Proof};
-use super::early::Early;
+use super::control::{ControlPolicy, ControlRequest, Keyring, SignatureProof, WithdrawalProof};
+use super::early::EarlyWithdrawals;
 use super::{Reject, aside, origin};
 use access::cancel_lock;
 use arc_swap::ArcSwap;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::article::Headers;
 use netnews::control;
 use netnews::{Article, Known, MessageId};
 use site_base::clock::unix_now;
-use site_config::{Config, Groups, Word};
-use spool::{ArticleBuf, Entry, Key, Lookup, Spool};
+use site_config::{Config, ConfigWord, NamePattern};
+use spool::{ArticleBuf, ArticleKey, CommitEntry, Lookup, Spool};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use tracing::{debug, info, warn};
 
 /// Reason why an article withdraws nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotWithdrawn {
+pub enum WithdrawalRefusal {
     /// Not honored according to `[[control]]` or `[cancel]`.
     NotHonored,
     /// The target is not here, or the sender may not know of it.
@@ -38,7 +38,7 @@ pub enum NotWithdrawn {
 }
 
 /// Text reported to the poster.
-impl fmt::Display for NotWithdrawn {
+impl fmt::Display for WithdrawalRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotHonored => "cancels are not honored here",
@@ -52,7 +52,7 @@ impl fmt::Display for NotWithdrawn {
 
 /// An article of a batch that withdraws another one.
 #[derive(Debug)]
-pub(super) struct Withdrawing<'a> {
+pub(super) struct BatchWithdrawal<'a> {
     /// Index in the batch.
     pub at: usize,
     pub target: MessageId<'a>,
@@ -71,37 +71,41 @@ pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
 }
 
 /// Returns the withdrawal of an article in a batch, if any; `is_filed` states whether a group takes it.
-pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize, is_filed: bool) -> Option<Withdrawing<'a>> {
-    Some(Withdrawing { at, target: target(article)?, kept: kept(article), is_filed })
+pub(super) fn withdrawing<'a>(
+    article: &Article<'a>,
+    at: usize,
+    is_filed: bool,
+) -> Option<BatchWithdrawal<'a>> {
+    Some(BatchWithdrawal { at, target: target(article)?, kept: kept(article), is_filed })
 }
 
 /// A task to carry out once a batch is committed.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum FollowUpTask {
     /// An article withdraws another one.
-    Obey(Obey),
+    Obey(WithdrawalRequest),
     /// The withdrawal of this article arrived while it was being filed.
-    Late(Key),
+    Late(ArticleKey),
 }
 
 /// An article that withdraws another one.
 #[derive(Debug)]
-pub(super) struct Obey {
+pub(super) struct WithdrawalRequest {
     /// Header lines that decide, as an article without a body; a signed article as a whole.
     wire: Box<[u8]>,
     /// Groups that its poster may read; `None`: all.
-    reads: Option<Groups>,
+    reads: Option<NamePattern>,
     /// Records that it withdrew nothing, for its sender.
-    pub answer: Option<Arc<OnceLock<NotWithdrawn>>>,
+    pub answer: Option<Arc<OnceLock<WithdrawalRefusal>>>,
 }
 
 /// Headers examined by [`Withdrawals`] in an article without a signature.
 const DECIDING: [Known; 6] =
     [Known::Control, Known::Supersedes, Known::CancelKey, Known::Sender, Known::From, Known::Newsgroups];
 
-impl Obey {
+impl WithdrawalRequest {
     /// Creates the request; for `kept`, see [`kept`].
-    pub fn of(kept: Box<[u8]>, reads: Option<Groups>) -> Self {
+    pub fn of(kept: Box<[u8]>, reads: Option<NamePattern>) -> Self {
         Self { wire: kept, reads, answer: None }
     }
 
@@ -115,7 +119,7 @@ impl Obey {
 /// withdraw, and no body. Repeated Control or Supersedes headers withdraw nothing; of all others the first
 /// counts. An article that may be signed is kept whole.
 pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
-    if Proof::may_be(article) {
+    if SignatureProof::may_be(article) {
         return article.wire().into();
     }
     let mut lines = Vec::new();
@@ -133,29 +137,29 @@ pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
 
 /// Outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum WithdrawalOutcome {
     Withdrawn,
-    Nothing(NotWithdrawn),
+    Nothing(WithdrawalRefusal),
     /// The spool is in trouble: to be tried again after the next start.
     Undone,
 }
 
 /// Decision on a task.
 #[derive(Debug, Clone, Copy)]
-enum Verdict {
+enum WithdrawalVerdict {
     /// The article is here, and is withdrawn.
-    Withdraw(Key),
+    Withdraw(ArticleKey),
     /// The article is not here, and is refused on arrival.
-    Refuse(Key),
-    Nothing(NotWithdrawn),
+    Refuse(ArticleKey),
+    Nothing(WithdrawalRefusal),
 }
 
 /// Carries out withdrawals.
 #[derive(Debug)]
 pub(super) struct Withdrawals {
-    policy: ArcSwap<Policy>,
+    policy: ArcSwap<ControlPolicy>,
     keyring: Keyring,
-    early: Arc<Early>,
+    early: Arc<EarlyWithdrawals>,
     /// Articles entered into history because they are to be refused.
     refused: AtomicU64,
 }
@@ -163,20 +167,21 @@ pub(super) struct Withdrawals {
 impl Withdrawals {
     pub fn new(config: &Arc<Config>, spool: &Spool) -> Self {
         let disk = spool.disk().clone();
-        let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
+        let early =
+            Arc::new(EarlyWithdrawals::open(disk, &config.site.data, config.site.remember_days, unix_now()));
         let synced = Arc::downgrade(&early);
         spool.on_durable(Box::new(move || {
             // `sync` logs its own errors.
             let _is_whole = synced.upgrade().map(|early| early.sync());
         }));
         let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
-        let policy = ArcSwap::from_pointee(Policy::of(config.clone()));
+        let policy = ArcSwap::from_pointee(ControlPolicy::of(config.clone()));
         Self { early, keyring, policy, refused: AtomicU64::new(0) }
     }
 
     /// Applies another configuration.
     pub fn apply(&self, config: &Arc<Config>) {
-        self.policy.store(Arc::new(Policy::of(config.clone())));
+        self.policy.store(Arc::new(ControlPolicy::of(config.clone())));
         self.early.keep_for(config.site.remember_days);
     }
 
@@ -191,7 +196,7 @@ impl Withdrawals {
     }
 
     /// Rejects an article that is refused by policy, or was withdrawn before it arrived.
-    pub fn check(&self, article: &Article<'_>, key: Key) -> Result<(), Reject> {
+    pub fn check(&self, article: &Article<'_>, key: ArticleKey) -> Result<(), Reject> {
         if self.policy.load().refuses(article) {
             return Err(Reject::ControlRefused);
         }
@@ -206,24 +211,25 @@ impl Withdrawals {
     pub fn carry_out<'t>(
         &self,
         spool: &Spool,
-        tasks: impl Iterator<Item = &'t Task> + Clone,
-    ) -> Vec<Outcome> {
-        let mut verdicts: Vec<Verdict> = tasks.clone().map(|task| self.judge(spool, task)).collect();
+        tasks: impl Iterator<Item = &'t FollowUpTask> + Clone,
+    ) -> Vec<WithdrawalOutcome> {
+        let mut verdicts: Vec<WithdrawalVerdict> =
+            tasks.clone().map(|task| self.judge(spool, task)).collect();
         let refused = self.refuse_from_now_on(spool, tasks, &mut verdicts);
-        let keys: Vec<Key> = verdicts.iter().filter_map(Verdict::withdrawn).collect();
+        let keys: Vec<ArticleKey> = verdicts.iter().filter_map(WithdrawalVerdict::withdrawn).collect();
         let cancelled = spool.cancel_all(&keys);
         if let Err(trouble) = &cancelled {
             warn!(%trouble, articles = keys.len(), "cannot withdraw");
         }
         let mut cancelled = cancelled.map(Vec::into_iter);
-        let mut outcome = |verdict: &Verdict| match verdict {
-            Verdict::Nothing(why) => Outcome::Nothing(*why),
-            Verdict::Refuse(_) if refused => Outcome::Nothing(NotWithdrawn::NotHere),
-            Verdict::Refuse(_) => Outcome::Undone,
-            Verdict::Withdraw(_) => match cancelled.as_mut().map(Iterator::next) {
-                Ok(Some(true)) => Outcome::Withdrawn,
-                Ok(_) => Outcome::Nothing(NotWithdrawn::NotHere),
-                Err(_) => Outcome::Undone,
+        let mut outcome = |verdict: &WithdrawalVerdict| match verdict {
+            WithdrawalVerdict::Nothing(why) => WithdrawalOutcome::Nothing(*why),
+            WithdrawalVerdict::Refuse(_) if refused => WithdrawalOutcome::Nothing(WithdrawalRefusal::NotHere),
+            WithdrawalVerdict::Refuse(_) => WithdrawalOutcome::Undone,
+            WithdrawalVerdict::Withdraw(_) => match cancelled.as_mut().map(Iterator::next) {
+                Ok(Some(true)) => WithdrawalOutcome::Withdrawn,
+                Ok(_) => WithdrawalOutcome::Nothing(WithdrawalRefusal::NotHere),
+                Err(_) => WithdrawalOutcome::Undone,
             },
         };
         verdicts.iter().map(&mut outcome).collect()
@@ -234,24 +240,26 @@ impl Withdrawals {
     fn refuse_from_now_on<'t>(
         &self,
         spool: &Spool,
-        tasks: impl Iterator<Item = &'t Task>,
-        verdicts: &mut [Verdict],
+        tasks: impl Iterator<Item = &'t FollowUpTask>,
+        verdicts: &mut [WithdrawalVerdict],
     ) -> bool {
         let arrived = u64::try_from(unix_now()).unwrap_or_default();
-        let mut refused: Vec<_> =
-            tasks.zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Refuse(_))).collect();
-        let entry = |(_, verdict): &(&Task, &mut Verdict)| match verdict {
-            Verdict::Refuse(key) => Some(Entry::Remember { key: *key, arrived }),
+        let mut refused: Vec<_> = tasks
+            .zip(verdicts)
+            .filter(|(_, verdict)| matches!(verdict, WithdrawalVerdict::Refuse(_)))
+            .collect();
+        let entry = |(_, verdict): &(&FollowUpTask, &mut WithdrawalVerdict)| match verdict {
+            WithdrawalVerdict::Refuse(key) => Some(CommitEntry::Remember { key: *key, arrived }),
             _ => None,
         };
-        let entries: Vec<Entry<'_>> = refused.iter().filter_map(entry).collect();
+        let entries: Vec<CommitEntry<'_>> = refused.iter().filter_map(entry).collect();
         if entries.is_empty() {
             return true;
         }
         let mut outcomes = Vec::new();
         let committed = spool.commit(&entries, &mut outcomes);
         for ((task, verdict), outcome) in refused.iter_mut().zip(&outcomes) {
-            if *outcome == spool::Outcome::Duplicate {
+            if *outcome == spool::CommitOutcome::Duplicate {
                 **verdict = self.judge(spool, task);
             }
         }
@@ -263,32 +271,38 @@ impl Withdrawals {
     }
 
     /// Decides on a task. Remembers the keys shown for an article that is not here. May wait for the disk.
-    fn judge(&self, spool: &Spool, task: &Task) -> Verdict {
+    fn judge(&self, spool: &Spool, task: &FollowUpTask) -> WithdrawalVerdict {
         let judged = match task {
-            Task::Obey(asking) => self.judge_withdrawal(spool, asking),
-            Task::Late(key) => self.judge_late(spool, *key),
+            FollowUpTask::Obey(asking) => self.judge_withdrawal(spool, asking),
+            FollowUpTask::Late(key) => self.judge_late(spool, *key),
         };
-        judged.unwrap_or_else(Verdict::Nothing)
+        judged.unwrap_or_else(WithdrawalVerdict::Nothing)
     }
 
-    fn judge_withdrawal(&self, spool: &Spool, asking: &Obey) -> Result<Verdict, NotWithdrawn> {
+    fn judge_withdrawal(
+        &self,
+        spool: &Spool,
+        asking: &WithdrawalRequest,
+    ) -> Result<WithdrawalVerdict, WithdrawalRefusal> {
         let policy = self.policy.load_full();
-        let article = Article::parse(&asking.wire).map_err(|_| NotWithdrawn::Trouble)?;
-        let id = target(&article).ok_or(NotWithdrawn::Trouble)?;
-        let asked = Asked::of(&article).ok_or(NotWithdrawn::Trouble)?;
+        let article = Article::parse(&asking.wire).map_err(|_| WithdrawalRefusal::Trouble)?;
+        let id = target(&article).ok_or(WithdrawalRefusal::Trouble)?;
+        let asked = ControlRequest::of(&article).ok_or(WithdrawalRefusal::Trouble)?;
         let shown = article.header(Known::CancelKey).unwrap_or_default();
-        let proof = Proof::of(&article, &self.keyring);
+        let proof = SignatureProof::of(&article, &self.keyring);
         let signed = |names: &[String]| proof.is_by(names);
         let key = aside::withdrawn_by(spool, id.as_bytes());
         if spool.lookup(&key) == Lookup::Unknown {
             match policy.withdrawal(&asked, &signed) {
-                (Permit::NotHonored, _) => {}
+                (WithdrawalProof::NotHonored, _) => {}
                 // The groups of the article are not known; a sender who may withdraw in only some groups
                 // has to wait.
-                (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
-                    return Ok(Verdict::Refuse(key));
+                (WithdrawalProof::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
+                    return Ok(WithdrawalVerdict::Refuse(key));
                 }
-                (permit, _) => self.early.remember(key, shown, permit == Permit::KeyIfLocked, unix_now()),
+                (permit, _) => {
+                    self.early.remember(key, shown, permit == WithdrawalProof::KeyIfLocked, unix_now())
+                }
             }
         }
         // Judged even if it was not here: it may have arrived since, on another connection.
@@ -296,21 +310,21 @@ impl Withdrawals {
             // Without the key, a reader can neither withdraw nor discover an article in groups closed to
             // them.
             if !is_open && !origin::may_read(asking.reads.as_ref(), head) {
-                return Err(NotWithdrawn::NotHere);
+                return Err(WithdrawalRefusal::NotHere);
             }
             let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
-            if permit == Permit::NotHonored {
+            if permit == WithdrawalProof::NotHonored {
                 if let Some(section) = section {
                     let (what, action) = (asked.what.word(), section.action.word());
                     info!(%id, what, from = asked.sender, action, "not withdrawn: a [[control]] section says so");
                 }
-                return Err(NotWithdrawn::NotHonored);
+                return Err(WithdrawalRefusal::NotHonored);
             }
             match (permit, lock) {
                 _ if is_open => Ok(()),
-                (Permit::Nothing, _) | (Permit::KeyIfLocked, None) => Ok(()),
-                (_, None) => Err(NotWithdrawn::NoLock),
-                (_, Some(_)) => Err(NotWithdrawn::NoKey),
+                (WithdrawalProof::Nothing, _) | (WithdrawalProof::KeyIfLocked, None) => Ok(()),
+                (_, None) => Err(WithdrawalRefusal::NoLock),
+                (_, Some(_)) => Err(WithdrawalRefusal::NoKey),
             }
         });
         match judged {
@@ -318,8 +332,10 @@ impl Withdrawals {
                 debug!(%id, "withdrawn");
                 Ok(verdict)
             }
-            Err(NotWithdrawn::NotHere) if policy.withdrawal(&asked, &signed).0 == Permit::NotHonored => {
-                Err(NotWithdrawn::NotHonored)
+            Err(WithdrawalRefusal::NotHere)
+                if policy.withdrawal(&asked, &signed).0 == WithdrawalProof::NotHonored =>
+            {
+                Err(WithdrawalRefusal::NotHonored)
             }
             Err(why) => {
                 debug!(%id, %why, "not withdrawn");
@@ -328,16 +344,16 @@ impl Withdrawals {
         }
     }
 
-    fn judge_late(&self, spool: &Spool, key: Key) -> Result<Verdict, NotWithdrawn> {
-        let keys = self.early.keys(key).ok_or(NotWithdrawn::NotHere)?;
+    fn judge_late(&self, spool: &Spool, key: ArticleKey) -> Result<WithdrawalVerdict, WithdrawalRefusal> {
+        let keys = self.early.keys(key).ok_or(WithdrawalRefusal::NotHere)?;
         let permit = self.policy.load().late();
         judge_article(spool, key, &keys, |_, lock, _| {
-            opens_late(permit, lock, &keys).then_some(()).ok_or(NotWithdrawn::NoKey)
+            opens_late(permit, lock, &keys).then_some(()).ok_or(WithdrawalRefusal::NoKey)
         })
     }
 
     /// Returns whether a withdrawal waits for this article.
-    pub fn is_awaited(&self, key: Key) -> bool {
+    pub fn is_awaited(&self, key: ArticleKey) -> bool {
         self.early.keys(key).is_some()
     }
 
@@ -352,8 +368,8 @@ impl Withdrawals {
     }
 }
 
-impl Verdict {
-    fn withdrawn(&self) -> Option<Key> {
+impl WithdrawalVerdict {
+    fn withdrawn(&self) -> Option<ArticleKey> {
         match self {
             Self::Withdraw(key) => Some(*key),
             _ => None,
@@ -362,10 +378,10 @@ impl Verdict {
 }
 
 /// Returns whether the keys shown before the article arrived withdraw it.
-fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
+fn opens_late(permit: WithdrawalProof, lock: Option<&[u8]>, keys: &[u8]) -> bool {
     match (permit, lock) {
-        (Permit::Nothing, _) | (Permit::KeyIfLocked, None) => true,
-        (Permit::NotHonored, _) | (_, None) => false,
+        (WithdrawalProof::Nothing, _) | (WithdrawalProof::KeyIfLocked, None) => true,
+        (WithdrawalProof::NotHonored, _) | (_, None) => false,
         (_, Some(lock)) => cancel_lock::opens(lock, keys),
     }
 }
@@ -374,25 +390,25 @@ fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
 /// lines, its lock, and whether a key opens the lock.
 fn judge_article(
     spool: &Spool,
-    key: Key,
+    key: ArticleKey,
     keys: &[u8],
-    permits: impl FnOnce(&[u8], Option<&[u8]>, bool) -> Result<(), NotWithdrawn>,
-) -> Result<Verdict, NotWithdrawn> {
+    permits: impl FnOnce(&[u8], Option<&[u8]>, bool) -> Result<(), WithdrawalRefusal>,
+) -> Result<WithdrawalVerdict, WithdrawalRefusal> {
     let mut article = ArticleBuf::default();
     // A hidden article can be withdrawn as well.
     let (Lookup::Present(token) | Lookup::Hidden(token)) = spool.lookup(&key) else {
-        return Err(NotWithdrawn::NotHere);
+        return Err(WithdrawalRefusal::NotHere);
     };
-    match spool.read_stored(&token, Some(&key), Patience::Wait, &mut article) {
+    match spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut article) {
         Ok(true) => {}
-        Ok(false) => return Err(NotWithdrawn::NotHere),
+        Ok(false) => return Err(WithdrawalRefusal::NotHere),
         Err(error) => {
             warn!(%token, %error, "cannot read what is to be withdrawn");
-            return Err(NotWithdrawn::Trouble);
+            return Err(WithdrawalRefusal::Trouble);
         }
     }
     let mut headers = Headers::of(article.head());
     let lock = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Cancel-Lock")).map(|(_, value)| value);
     let is_open = lock.is_some_and(|lock| cancel_lock::opens(lock, keys));
-    permits(article.head(), lock, is_open).map(|()| Verdict::Withdraw(key))
+    permits(article.head(), lock, is_open).map(|()| WithdrawalVerdict::Withdraw(key))
 }

@@ -2,7 +2,7 @@
 //! that name them.
 
 use memchr::memmem;
-use nntp_io::{Error, Limits, Target, block_on};
+use nntp_io::{ClientLimits, ConnectOptions, Error, block_on};
 use std::io;
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const BLOCK_BYTES_MAX: usize = 1 << 30;
 
 /// A connection.
-pub struct Client(nntp_io::Client);
+pub struct Client(nntp_io::NntpClient);
 
 /// The server at `HOST:PORT`, with the tools' limits.
-pub fn target(address: &str) -> io::Result<Target> {
+pub fn target(address: &str) -> io::Result<ConnectOptions> {
     let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let (host, port) = parts.ok_or_else(|| io::Error::other(format!("{address} is not HOST:PORT")))?;
-    let limits = Limits {
+    let limits = ClientLimits {
         greeting_timeout: SILENCE_MAX,
         answer_timeout: SILENCE_MAX,
         idle_timeout: SILENCE_MAX,
         outstanding_max: 1 << 20,
         queued_bytes_max: 64 << 20,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
-    Ok(Target { limits, ..Target::new(host.trim_matches(['[', ']']), port) })
+    Ok(ConnectOptions { limits, ..ConnectOptions::new(host.trim_matches(['[', ']']), port) })
 }
 
 impl Client {
     /// Connects and reads the greeting.
     pub fn connect(address: &str) -> io::Result<Self> {
-        Ok(Self(block_on(nntp_io::Client::connect(&target(address)?))?))
+        Ok(Self(block_on(nntp_io::NntpClient::connect(&target(address)?))?))
     }
 
     /// Frees what an idle connection does not need.
@@ -84,7 +84,7 @@ impl Client {
         self.answer()
     }
 
-    /// As [`Client::command`]; an answer that does not start with `code` is an error.
+    /// As [`NntpClient::command`]; an answer that does not start with `code` is an error.
     pub fn expect(&mut self, command: &str, code: &str) -> io::Result<String> {
         let answer = self.command(command)?;
         if answer.starts_with(code) { Ok(answer) } else { Err(unexpected(command, &answer)) }

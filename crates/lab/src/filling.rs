@@ -6,9 +6,9 @@
 use crate::articles::{Generator, unix_now};
 use crate::site::{IDENTITY, Site};
 use disk::RealDisk;
-use netnews::overview_row::Fields;
+use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
-use spool::{Durability, Entry, Filing, GroupId, Outcome, Spool};
+use spool::{ArticleFiling, CommitEntry, CommitOutcome, Durability, GroupId, Spool};
 use std::error::Error;
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn commit(
     spool: &Spool,
     generator: &Generator,
     indexes: Range<u64>,
-    outcomes: &mut Vec<Outcome>,
+    outcomes: &mut Vec<CommitOutcome>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut wires = Vec::new();
     let mut ranges = Vec::new();
@@ -78,13 +78,13 @@ fn commit(
         drafts.push((article, groups.ok_or("a group is missing")?, pieces));
     }
     let arrived = unix_now() as u64;
-    let entries: Option<Vec<Entry<'_>>> = drafts
+    let entries: Option<Vec<CommitEntry<'_>>> = drafts
         .iter()
         .map(|(article, groups, pieces)| {
             let value = |known| article.header(known).unwrap_or_default();
             let id = article.message_id()?.as_bytes();
             let id_at = article.header_lines(Known::MessageId)?.end - 2 - id.len();
-            Some(Entry::Article(Filing {
+            Some(CommitEntry::Article(ArticleFiling {
                 key: spool.key(id),
                 message_id: id,
                 pieces,
@@ -92,17 +92,20 @@ fn commit(
                 message_id_at: id_at + name.len(),
                 groups,
                 numbers: &[],
-                fields: Fields { bytes: article.bytes() + name.len() as u64, ..Fields::of(article, id) },
+                fields: OverviewFields {
+                    bytes: article.bytes() + name.len() as u64,
+                    ..OverviewFields::of(article, id)
+                },
                 arrived,
                 expires: None,
                 criteria: spool::Criteria { from: value(Known::From), ..Default::default() },
-                tagged: spool::Tagged::default(),
+                tagged: spool::TaggedFields::default(),
             }))
         })
         .collect();
     outcomes.clear();
     spool.commit(&entries.ok_or("an article without Message-ID")?, outcomes)?;
-    match outcomes.iter().find(|outcome| !matches!(outcome, Outcome::Filed(_))) {
+    match outcomes.iter().find(|outcome| !matches!(outcome, CommitOutcome::Filed(_))) {
         None => Ok(()),
         Some(outcome) => Err(format!("an article was not filed: {outcome:?}").into()),
     }
@@ -111,12 +114,14 @@ fn commit(
 fn remember(
     spool: &Spool,
     ids: Range<u64>,
-    outcomes: &mut Vec<Outcome>,
+    outcomes: &mut Vec<CommitOutcome>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let arrived = unix_now() as u64;
-    let entry =
-        |n| Entry::Remember { key: spool.key(format!("<{n}@rejected.lab.example>").as_bytes()), arrived };
-    let entries: Vec<Entry<'_>> = ids.map(entry).collect();
+    let entry = |n| CommitEntry::Remember {
+        key: spool.key(format!("<{n}@rejected.lab.example>").as_bytes()),
+        arrived,
+    };
+    let entries: Vec<CommitEntry<'_>> = ids.map(entry).collect();
     outcomes.clear();
     spool.commit(&entries, outcomes)?;
     Ok(())

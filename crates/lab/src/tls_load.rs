@@ -8,7 +8,7 @@ use crate::Verdict;
 use crate::client::target;
 use crate::rng::Rng;
 use clap::{Args, ValueEnum};
-use nntp_io::{Client, Compression, Error, Role, Security, Target, Tls, tls};
+use nntp_io::{CompressionPolicy, ConnectOptions, Error, NntpClient, Role, Security, TlsOptions, tls};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -98,14 +98,18 @@ pub fn run(options: &Options) -> Verdict {
 
 async fn load(options: &Options) -> Verdict {
     let target = Arc::new(server(options)?);
-    let groups: Arc<[Group]> = groups(&mut Client::connect(&target).await?).await?.into();
+    let groups: Arc<[Group]> = groups(&mut NntpClient::connect(&target).await?).await?.into();
     if groups.is_empty() {
         return Err("the server has no articles".into());
     }
     // Connecting is not in the time.
     let mut clients = Vec::new();
     for _ in 0..options.conns {
-        clients.push(if options.op == Op::Connect { None } else { Some(Client::connect(&target).await?) });
+        clients.push(if options.op == Op::Connect {
+            None
+        } else {
+            Some(NntpClient::connect(&target).await?)
+        });
     }
     let begun = Instant::now();
     let until = begun + Duration::from_secs_f64(options.seconds);
@@ -142,7 +146,7 @@ async fn load(options: &Options) -> Verdict {
 }
 
 /// The server, and how to connect to it.
-fn server(options: &Options) -> Result<Target, Box<dyn std::error::Error + Send + Sync>> {
+fn server(options: &Options) -> Result<ConnectOptions, Box<dyn std::error::Error + Send + Sync>> {
     let security = match options.layers {
         Layers::Plain | Layers::Compress => Security::None,
         Layers::Tls | Layers::TlsCompress => {
@@ -150,21 +154,21 @@ fn server(options: &Options) -> Result<Target, Box<dyn std::error::Error + Send 
             let file = file.ok_or("TLS needs --certificate: the one that the server shows, in PEM")?;
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_file(file)?)?;
-            Security::Implicit(Tls {
+            Security::Implicit(TlsOptions {
                 config: tls::client_config(roots, Vec::new(), None)?,
                 name: "localhost".try_into()?,
             })
         }
     };
     let compression = match options.layers {
-        Layers::Plain | Layers::Tls => Compression::Never,
-        Layers::Compress | Layers::TlsCompress => Compression::Required,
+        Layers::Plain | Layers::Tls => CompressionPolicy::Never,
+        Layers::Compress | Layers::TlsCompress => CompressionPolicy::Required,
     };
-    Ok(Target { security, compression, role: Role::Reader, ..target(&options.addr)? })
+    Ok(ConnectOptions { security, compression, role: Role::Reader, ..target(&options.addr)? })
 }
 
 /// The groups that have articles.
-async fn groups(client: &mut Client) -> Result<Vec<Group>, Error> {
+async fn groups(client: &mut NntpClient) -> Result<Vec<Group>, Error> {
     let mut groups = Vec::new();
     client.request("LIST ACTIVE").await?;
     while let Some(line) = client.block_line().await? {
@@ -181,10 +185,10 @@ async fn groups(client: &mut Client) -> Result<Vec<Group>, Error> {
 }
 
 /// Connects again and again.
-async fn connect(target: &Target, until: Instant) -> io::Result<Count> {
+async fn connect(target: &ConnectOptions, until: Instant) -> io::Result<Count> {
     let mut count = Count::default();
     while Instant::now() < until {
-        Client::connect(target).await?.quit().await?;
+        NntpClient::connect(target).await?.quit().await?;
         count.ops += 1;
     }
     Ok(count)
@@ -193,7 +197,7 @@ async fn connect(target: &Target, until: Instant) -> io::Result<Count> {
 /// One connection's reading.
 async fn read(
     options: &Options,
-    mut client: Client,
+    mut client: NntpClient,
     groups: &[Group],
     number: u64,
     until: Instant,

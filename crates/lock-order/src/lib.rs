@@ -35,7 +35,7 @@ impl<T, const RANK: u8> Ordered<T, RANK> {
 
     /// Acquires the lock, waiting if necessary. All locks that this thread holds must have a lower rank.
     pub fn lock(&self) -> OrderedGuard<'_, T, RANK> {
-        let held = Held::take();
+        let held = HeldRank::take();
         OrderedGuard { guard: self.0.lock(), held }
     }
 
@@ -47,7 +47,7 @@ impl<T, const RANK: u8> Ordered<T, RANK> {
     /// Acquires the lock if it is free, otherwise returns `None`. Allowed in any order, since it never waits.
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T, RANK>> {
         let guard = self.0.try_lock()?;
-        Some(OrderedGuard { guard, held: Held::note() })
+        Some(OrderedGuard { guard, held: HeldRank::note() })
     }
 }
 
@@ -55,7 +55,7 @@ impl<T, const RANK: u8> Ordered<T, RANK> {
 #[derive(Debug)]
 pub struct OrderedGuard<'a, T, const RANK: u8> {
     guard: MutexGuard<'a, T>,
-    held: Held<RANK>,
+    held: HeldRank<RANK>,
 }
 
 impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
@@ -123,13 +123,13 @@ impl<T, const RANK: u8> OrderedRw<T, RANK> {
 
     /// Waits until no thread writes. All locks that this thread holds must have a lower rank.
     pub fn read(&self) -> OrderedRead<'_, T, RANK> {
-        let held = Held::take();
+        let held = HeldRank::take();
         OrderedRead { guard: self.0.read(), _held: held }
     }
 
     /// Waits until no thread holds the lock. All locks that this thread holds must have a lower rank.
     pub fn write(&self) -> OrderedWrite<'_, T, RANK> {
-        let held = Held::take();
+        let held = HeldRank::take();
         OrderedWrite { guard: self.0.write(), _held: held }
     }
 }
@@ -138,14 +138,14 @@ impl<T, const RANK: u8> OrderedRw<T, RANK> {
 #[derive(Debug)]
 pub struct OrderedRead<'a, T, const RANK: u8> {
     guard: RwLockReadGuard<'a, T>,
-    _held: Held<RANK>,
+    _held: HeldRank<RANK>,
 }
 
 /// Exclusive access to the value guarded by a read-write lock, until dropped.
 #[derive(Debug)]
 pub struct OrderedWrite<'a, T, const RANK: u8> {
     guard: RwLockWriteGuard<'a, T>,
-    _held: Held<RANK>,
+    _held: HeldRank<RANK>,
 }
 
 impl<T, const RANK: u8> Deref for OrderedRead<'_, T, RANK> {
@@ -172,7 +172,7 @@ impl<T, const RANK: u8> DerefMut for OrderedWrite<'_, T, RANK> {
 
 /// Record that this thread holds a lock of this rank.
 #[derive(Debug)]
-struct Held<const RANK: u8> {
+struct HeldRank<const RANK: u8> {
     /// True if it held none of this rank before.
     #[cfg(debug_assertions)]
     is_first: bool,
@@ -185,7 +185,7 @@ std::thread_local! {
 }
 
 #[cfg(debug_assertions)]
-impl<const RANK: u8> Held<RANK> {
+impl<const RANK: u8> HeldRank<RANK> {
     const BIT: u64 = 1 << RANK;
 
     fn take() -> Self {
@@ -204,16 +204,16 @@ impl<const RANK: u8> Held<RANK> {
     }
 
     /// Marks the lock as released until the result is dropped.
-    fn release(&self) -> Released<RANK> {
+    fn release(&self) -> ReleasedRank<RANK> {
         if self.is_first {
             HELD.set(HELD.get() & !Self::BIT);
         }
-        Released { is_first: self.is_first }
+        ReleasedRank { is_first: self.is_first }
     }
 }
 
 #[cfg(debug_assertions)]
-impl<const RANK: u8> Drop for Held<RANK> {
+impl<const RANK: u8> Drop for HeldRank<RANK> {
     fn drop(&mut self) {
         if self.is_first {
             HELD.set(HELD.get() & !Self::BIT);
@@ -223,22 +223,22 @@ impl<const RANK: u8> Drop for Held<RANK> {
 
 /// Record that a lock of this rank is temporarily released.
 #[derive(Debug)]
-struct Released<const RANK: u8> {
+struct ReleasedRank<const RANK: u8> {
     #[cfg(debug_assertions)]
     is_first: bool,
 }
 
 #[cfg(debug_assertions)]
-impl<const RANK: u8> Drop for Released<RANK> {
+impl<const RANK: u8> Drop for ReleasedRank<RANK> {
     fn drop(&mut self) {
         if self.is_first {
-            HELD.set(HELD.get() | Held::<RANK>::BIT);
+            HELD.set(HELD.get() | HeldRank::<RANK>::BIT);
         }
     }
 }
 
 #[cfg(not(debug_assertions))]
-impl<const RANK: u8> Held<RANK> {
+impl<const RANK: u8> HeldRank<RANK> {
     const fn take() -> Self {
         Self {}
     }
@@ -247,8 +247,8 @@ impl<const RANK: u8> Held<RANK> {
         Self {}
     }
 
-    const fn release(&self) -> Released<RANK> {
-        Released {}
+    const fn release(&self) -> ReleasedRank<RANK> {
+        ReleasedRank {}
     }
 }
 

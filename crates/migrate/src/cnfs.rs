@@ -19,7 +19,7 @@ const DETECT_BLOCKS_MAX: usize = 256;
 
 /// Header of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BufferHeader {
+pub struct CycbuffHeader {
     /// Name of the buffer, such as `B1`.
     pub name: String,
     /// Length of the buffer in bytes.
@@ -57,7 +57,7 @@ impl fmt::Display for HeaderError {
     }
 }
 
-impl BufferHeader {
+impl CycbuffHeader {
     /// Parses the first [`HEADER_BYTES`] of a buffer.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
         let field = |at: usize, len: usize| bytes.get(at..at + len).unwrap_or_default();
@@ -113,7 +113,7 @@ impl BufferHeader {
 
 /// Word layout of a bitmap: INN sets the highest bit of a `long` first, in its machine's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum BitmapLayout {
     /// 8 bytes, lowest byte first.
     Little64,
     /// 4 bytes, lowest byte first.
@@ -122,7 +122,7 @@ pub enum Words {
     Big,
 }
 
-impl Words {
+impl BitmapLayout {
     /// Returns whether a block's bit is set.
     pub fn is_set(self, bitmap: &[u8], block: u64) -> bool {
         let (byte, bit) = ((block / 8) as usize, block % 8);
@@ -136,7 +136,7 @@ impl Words {
 
     /// Detects the layout: the one whose set bits most often match the beginning of an article.
     pub fn detect(
-        (header, file_bytes): (&BufferHeader, u64),
+        (header, file_bytes): (&CycbuffHeader, u64),
         bitmap: &[u8],
         mut begins: impl FnMut(u64) -> std::io::Result<bool>,
     ) -> std::io::Result<Self> {
@@ -219,16 +219,16 @@ mod tests {
     fn a_header_of_inn_is_parsed() {
         let bytes =
             header("CBuf4", "0000000000800000", "0000000000004000", "0000000000000002", "0000000000001000");
-        let read = BufferHeader::parse(&bytes).unwrap();
+        let read = CycbuffHeader::parse(&bytes).unwrap();
         assert_eq!(
             read,
-            BufferHeader { name: "B1".into(), len: 8 << 20, free: 0x4000, cycle: 2, block: 4096 }
+            CycbuffHeader { name: "B1".into(), len: 8 << 20, free: 0x4000, cycle: 2, block: 4096 }
         );
         assert_eq!((read.area(), read.bitmap_bytes()), (0x4000, 256));
         let mut blocks = read.blocks(8 << 20);
         assert_eq!((blocks.next(), blocks.last()), (Some(4), Some(2047)));
         let bytes = header("CBuf3", "0000000000800000", "0000000000010000", "0000000000000002", "");
-        let read = BufferHeader::parse(&bytes).unwrap();
+        let read = CycbuffHeader::parse(&bytes).unwrap();
         assert_eq!((read.block, read.area()), (512, 0x4000));
         let blocks: Vec<u64> = read.blocks(8 << 20).collect();
         assert_eq!((blocks[0], blocks.len()), (128, 16_384 - 32));
@@ -253,7 +253,7 @@ mod tests {
             (b"CBuf4".to_vec(), HeaderError::NoMagic),
             (Vec::new(), HeaderError::NoMagic),
         ] {
-            assert_eq!(BufferHeader::parse(&bytes).unwrap_err(), error);
+            assert_eq!(CycbuffHeader::parse(&bytes).unwrap_err(), error);
             assert!(!error.to_string().is_empty());
         }
     }
@@ -261,12 +261,12 @@ mod tests {
     #[test]
     fn bitmaps_are_read_in_the_word_layout_of_their_machine() {
         let bits = [0x01, 0, 0, 0, 0, 0, 0, 0x80];
-        assert!(Words::Little64.is_set(&bits, 0) && Words::Little64.is_set(&bits, 63));
-        assert!(Words::Little32.is_set(&bits, 31) && Words::Little32.is_set(&bits, 32));
-        assert!(Words::Big.is_set(&bits, 7) && Words::Big.is_set(&bits, 56));
-        assert!(!Words::Big.is_set(&bits, 64));
-        let header = BufferHeader { name: String::new(), len: 1 << 20, free: 0x4000, cycle: 1, block: 512 };
-        for words in [Words::Little64, Words::Little32, Words::Big] {
+        assert!(BitmapLayout::Little64.is_set(&bits, 0) && BitmapLayout::Little64.is_set(&bits, 63));
+        assert!(BitmapLayout::Little32.is_set(&bits, 31) && BitmapLayout::Little32.is_set(&bits, 32));
+        assert!(BitmapLayout::Big.is_set(&bits, 7) && BitmapLayout::Big.is_set(&bits, 56));
+        assert!(!BitmapLayout::Big.is_set(&bits, 64));
+        let header = CycbuffHeader { name: String::new(), len: 1 << 20, free: 0x4000, cycle: 1, block: 512 };
+        for words in [BitmapLayout::Little64, BitmapLayout::Little32, BitmapLayout::Big] {
             let articles: Vec<u64> = (32..2048).filter(|b| b % 7 == 0).collect();
             let mut bitmap = vec![0u8; header.bitmap_bytes()];
             for block in &articles {
@@ -278,7 +278,8 @@ mod tests {
                 bitmap[at.unwrap() / 8] |= 1 << (at.unwrap() % 8);
             }
             let found =
-                Words::detect((&header, 1 << 20), &bitmap, |block| Ok(articles.contains(&block))).unwrap();
+                BitmapLayout::detect((&header, 1 << 20), &bitmap, |block| Ok(articles.contains(&block)))
+                    .unwrap();
             assert_eq!(found, words);
         }
     }

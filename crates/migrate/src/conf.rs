@@ -142,7 +142,7 @@ pub fn times(text: &str, groups: &mut BTreeMap<String, OtherGroup>) {
 
 /// Contents of a history file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
+pub struct HistoryArrivals {
     /// Arrivals in Unix seconds, by INN's hash of the Message-ID.
     pub by_hash: HashMap<[u8; 16], u32>,
     /// Number of lines without a token: Message-IDs that are only remembered.
@@ -151,7 +151,7 @@ pub struct Arrivals {
 
 /// Reads a line of history into `arrivals`: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and the
 /// token if there is an article.
-pub fn history_line(line: &[u8], arrivals: &mut Arrivals) {
+pub fn history_line(line: &[u8], arrivals: &mut HistoryArrivals) {
     let mut fields = line.split(|byte| *byte == b'\t');
     let (Some(hash), Some(times)) = (fields.next(), fields.next()) else { return };
     if fields.next().is_none_or(|token| !token.starts_with(b"@")) {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn history_has_arrivals_and_counts_remembered_ids() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = HistoryArrivals::default();
         for line in [
             &b"[C906AEE64C1417F1BBD1FC079EDA7985]\t1795237138~-~1795204377\t@030042310000000000000000000400000001@"[..],
             b"[251ACF74571EFF4BECF2F5EBCD3991AF]\t1795237138~-~1795195789",

@@ -10,7 +10,7 @@ const END: &[u8] = b"\r\n.\r\n";
 
 /// Reason why stored bytes are not an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Damage {
+pub enum StoredDamage {
     /// Wire format without its end.
     NoEnd,
     /// No bytes.
@@ -24,13 +24,13 @@ fn is_wire(stored: &[u8]) -> bool {
 
 /// Writes an article to `out` in wire format without the final `.` line, converting articles stored with
 /// LF.
-pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
+pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), StoredDamage> {
     out.clear();
     if stored.is_empty() {
-        return Err(Damage::Empty);
+        return Err(StoredDamage::Empty);
     }
     if is_wire(stored) {
-        let body = stored.strip_suffix(END).ok_or(Damage::NoEnd)?;
+        let body = stored.strip_suffix(END).ok_or(StoredDamage::NoEnd)?;
         out.extend_from_slice(body);
         out.extend_from_slice(b"\r\n");
     } else {
@@ -41,7 +41,7 @@ pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
 
 /// Data from the head of an article.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct ArticleHead<'a> {
     pub message_id: &'a [u8],
     /// Groups and numbers, in the order of Xref.
     pub places: Vec<(&'a [u8], u64)>,
@@ -70,8 +70,8 @@ pub fn is_whole(begun: &[u8]) -> bool {
 }
 
 /// Parses the head of an article, in wire format or with LF.
-pub fn read<'a>(begun: &'a [u8]) -> Head<'a> {
-    let mut head = Head::default();
+pub fn read<'a>(begun: &'a [u8]) -> ArticleHead<'a> {
+    let mut head = ArticleHead::default();
     let end = [&b"\n\n"[..], b"\n\r\n"].iter().filter_map(|blank| memchr::memmem::find(begun, blank)).min();
     let lines = end.and_then(|end| begun.get(..=end)).unwrap_or(begun);
     head.lines = lines;
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(out, b"Path: a\r\n\r\n..x\r\n");
         to_wire(b"Path: a\n\n.x\n", &mut out).unwrap();
         assert_eq!(out, b"Path: a\r\n\r\n..x\r\n");
-        assert_eq!(to_wire(b"Path: a\r\n\r\nx\r\n", &mut out), Err(Damage::NoEnd));
-        assert_eq!(to_wire(b"", &mut out), Err(Damage::Empty));
+        assert_eq!(to_wire(b"Path: a\r\n\r\nx\r\n", &mut out), Err(StoredDamage::NoEnd));
+        assert_eq!(to_wire(b"", &mut out), Err(StoredDamage::Empty));
     }
 
     #[test]

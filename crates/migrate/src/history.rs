@@ -6,42 +6,42 @@
 //! of day in place of the times. One parser therefore serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
-use spool::{MovedId, inn_hash};
+use spool::{ImportedId, inn_hash};
 
 use netnews::{MessageId, date};
 
 /// A parsed line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct HistoryLine<'a> {
     /// Message-ID or its hash.
-    pub id: MovedId<'a>,
+    pub id: ImportedId<'a>,
     /// Unix seconds; `None`: the line has no time.
     pub arrived: Option<u64>,
 }
 
 /// Parses a line; returns `None` if it is invalid.
-pub fn parse(line: &[u8]) -> Option<Line<'_>> {
+pub fn parse(line: &[u8]) -> Option<HistoryLine<'_>> {
     let line = line.trim_ascii_end();
     let end = line.iter().position(|byte| matches!(byte, b'\t' | b' ')).unwrap_or(line.len());
     let (name, rest) = line.split_at_checked(end)?;
     let id = match name.first()? {
-        b'[' => MovedId::Hash(unhex(name)?),
-        b'<' => MovedId::Id(MessageId::parse(name)?.as_bytes()),
+        b'[' => ImportedId::Hash(unhex(name)?),
+        b'<' => ImportedId::Id(MessageId::parse(name)?.as_bytes()),
         _ => return None,
     };
     let times = rest.trim_ascii_start();
     // A token may follow directly, as in the output of grephistory.
     if times.is_empty() || times.starts_with(b"@") {
-        return Some(Line { id, arrived: None });
+        return Some(HistoryLine { id, arrived: None });
     }
     if let Some(arrived) = b_news_time(times) {
-        return Some(Line { id, arrived: Some(arrived) });
+        return Some(HistoryLine { id, arrived: Some(arrived) });
     }
     let end = times.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(times.len());
     let (digits, after) = times.split_at_checked(end)?;
     let ends = after.first().is_none_or(|byte| matches!(byte, b'~' | b'\t' | b' '));
     let arrived = std::str::from_utf8(digits).ok()?.parse().ok().filter(|_| ends)?;
-    Some(Line { id, arrived: Some(arrived) })
+    Some(HistoryLine { id, arrived: Some(arrived) })
 }
 
 /// Parses the time of a line of B News, `04/16/93 12:34` before a tab.
@@ -59,7 +59,7 @@ fn unhex(name: &[u8]) -> Option<[u8; 16]> {
 
 /// A line to be written for a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen<'a> {
+pub struct HistoryEntry<'a> {
     /// The Message-ID.
     pub message_id: &'a [u8],
     /// Unix seconds.
@@ -74,7 +74,7 @@ pub struct Seen<'a> {
     pub places: &'a [u8],
 }
 
-impl Seen<'_> {
+impl HistoryEntry<'_> {
     /// Appends the line in INN's format, without a token: another server's tokens have no meaning for INN.
     pub fn append_inn(&self, out: &mut String) {
         let hash = u128::from_be_bytes(inn_hash(self.message_id));
@@ -108,14 +108,14 @@ fn time(secs: i64) -> String {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> MovedId<'_> {
-        MovedId::Id(text.as_bytes())
+    fn id(text: &str) -> ImportedId<'_> {
+        ImportedId::Id(text.as_bytes())
     }
 
     #[test]
     fn lines_of_inn_and_c_news_are_parsed() {
-        let hash = MovedId::Hash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
-        let line = |id, arrived| Some(Line { id, arrived });
+        let hash = ImportedId::Hash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
+        let line = |id, arrived| Some(HistoryLine { id, arrived });
         for (text, expected) in [
             // INN 2, with and without an article.
             (
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn written_lines_are_read_back() {
-        let seen = Seen {
+        let seen = HistoryEntry {
             message_id: b"<1@X.Y>",
             arrived: 1_795_237_138,
             expires: 0,
@@ -162,11 +162,11 @@ mod tests {
         seen.append_cnews(&mut cnews);
         assert_eq!(cnews, "<1@X.Y>\t1795237138~-~2345\tcomp.lang.c/7 a.b/8\n");
         assert!(inn.ends_with("]\t1795237138~-~1795000000\n"), "{inn}");
-        let hash = MovedId::Hash(inn_hash(b"<1@x.y>"));
-        assert_eq!(parse(inn.as_bytes()), Some(Line { id: hash, arrived: Some(1_795_237_138) }));
-        let line = Line { id: MovedId::Id(b"<1@X.Y>"), arrived: Some(1_795_237_138) };
+        let hash = ImportedId::Hash(inn_hash(b"<1@x.y>"));
+        assert_eq!(parse(inn.as_bytes()), Some(HistoryLine { id: hash, arrived: Some(1_795_237_138) }));
+        let line = HistoryLine { id: ImportedId::Id(b"<1@X.Y>"), arrived: Some(1_795_237_138) };
         assert_eq!(parse(cnews.as_bytes()), Some(line));
-        let gone = Seen { places: b"", expires: 5, posted: None, bytes: None, ..seen };
+        let gone = HistoryEntry { places: b"", expires: 5, posted: None, bytes: None, ..seen };
         cnews.clear();
         gone.append_cnews(&mut cnews);
         assert_eq!(cnews, "<1@X.Y>\t1795237138~5\n");

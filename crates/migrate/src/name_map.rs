@@ -15,7 +15,7 @@ pub const GONE: &str = "-";
 
 /// The head of a map: its first three lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct NameMapHead {
     /// Byte offset of the first line that counts; pruning moves it up (CNFS-34).
     pub body_start: u64,
     /// Article number of the first line after the head.
@@ -24,7 +24,7 @@ pub struct Head {
     pub rewritten: u64,
 }
 
-impl Head {
+impl NameMapHead {
     /// Returns the three lines, without newlines.
     pub fn lines(&self) -> Option<[String; 3]> {
         Some([
@@ -66,30 +66,30 @@ mod tests {
 
     #[test]
     fn lines_of_the_papers_example_are_found_by_arithmetic() {
-        let head = Head { body_start: BODY_START, low: 817_053, rewritten: 873_194_497 };
+        let head = NameMapHead { body_start: BODY_START, low: 817_053, rewritten: 873_194_497 };
         let tokens = ["SD1:10a2a000:2a", GONE, "SD1:11527400:2a"];
         let lines = head.lines().unwrap().into_iter().chain(tokens.iter().map(|token| line(token).unwrap()));
         let map: String = lines.map(|line| line + "\n").collect();
         assert_eq!((map.len(), BODY_START), (6 * 34, 102));
         assert!(map.starts_with("BodyStart 102 "));
         let map = map.as_bytes();
-        assert_eq!(Head::parse(map), Some(head));
+        assert_eq!(NameMapHead::parse(map), Some(head));
         let found: Vec<_> = (817_052..817_057).map(|number| head.token(map, number)).collect();
         assert_eq!(found, [None, Some("SD1:10a2a000:2a"), None, Some("SD1:11527400:2a"), None]);
         // Pruned from the front.
-        let pruned = Head { body_start: 136, ..head };
+        let pruned = NameMapHead { body_start: 136, ..head };
         assert_eq!((pruned.token(map, 817_053), pruned.token(map, 817_055)), (None, Some("SD1:11527400:2a")));
     }
 
     #[test]
     fn invalid_maps_are_rejected() {
         for text in ["", "BodyStart 102\nLowArt 1\n", "Path: x\n"] {
-            assert_eq!(Head::parse(text.as_bytes()), None);
+            assert_eq!(NameMapHead::parse(text.as_bytes()), None);
         }
-        let head = Head { body_start: BODY_START, low: u64::MAX, rewritten: 0 };
+        let head = NameMapHead { body_start: BODY_START, low: u64::MAX, rewritten: 0 };
         assert_eq!(head.token(&[b'x'; 400], u64::MAX), None);
-        let bad = Head { body_start: 103, ..head }.lines().unwrap().map(|line| line + "\n").concat();
-        assert_eq!(Head::parse(bad.as_bytes()), None);
+        let bad = NameMapHead { body_start: 103, ..head }.lines().unwrap().map(|line| line + "\n").concat();
+        assert_eq!(NameMapHead::parse(bad.as_bytes()), None);
         assert_eq!(line("a-name-of-a-buffer:of-33-bytes:xx").unwrap().len(), 33);
         assert_eq!(line("a-name-of-a-buffer:of-34-bytes:xxx"), None);
     }

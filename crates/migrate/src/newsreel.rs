@@ -6,7 +6,7 @@
 //! server may be running. Called by `cli::import`.
 
 use disk::{Disk, RealDisk};
-use spool::{BufferApart, GroupApart, Key, MethodKind, SpoolApart};
+use spool::{ArticleKey, BufferApart, GroupApart, MethodKind, SpoolApart};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ const MAGIC: &[u8] = b"newsreel cycbuff ";
 
 /// Files found.
 #[derive(Debug, Default)]
-struct Files {
+struct FoundFiles {
     buffers: BTreeSet<PathBuf>,
     spools: BTreeSet<PathBuf>,
     /// Directories that cannot be searched.
@@ -35,7 +35,7 @@ impl OtherSite {
     /// Finds all data of a newsreel in the given directories and files.
     pub fn newsreel(paths: &[PathBuf]) -> io::Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-        let mut files = Files::default();
+        let mut files = FoundFiles::default();
         for path in paths {
             let about = fs::metadata(path).map_err(|e| named(path, e))?;
             match about.is_dir() {
@@ -74,7 +74,7 @@ impl OtherSite {
         disk: &Arc<dyn Disk>,
         paths: &BTreeSet<PathBuf>,
         dictionaries: Option<&Path>,
-        hidden: &HashSet<Key>,
+        hidden: &HashSet<ArticleKey>,
     ) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for path in paths {
@@ -115,7 +115,7 @@ impl OtherSite {
     }
 }
 
-impl Files {
+impl FoundFiles {
     fn search(&mut self, disk: &dyn Disk, dir: &Path, depth: u32) -> io::Result<()> {
         if SpoolApart::is_one(disk, dir) {
             self.spools.insert(fs::canonicalize(dir)?);

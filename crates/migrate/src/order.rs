@@ -8,19 +8,19 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Location of an article: its group, by any numbering of groups, and its number there.
-pub(crate) type Pair = (u32, u64);
+pub(crate) type GroupNumber = (u32, u64);
 
 /// Articles to be put in order.
 #[derive(Debug, Default)]
-pub struct Numbered {
+pub struct NumberedArticles {
     /// Arrivals of the articles, in Unix seconds.
     pub arrived: Vec<u32>,
     /// End of the pairs of each article; they begin at the end of those before.
     pub ends: Vec<u32>,
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<GroupNumber>,
 }
 
-impl Numbered {
+impl NumberedArticles {
     /// Adds an article, located by the pairs pushed since the last one.
     pub fn push(&mut self, arrived: u32) {
         self.arrived.push(arrived);
@@ -28,7 +28,7 @@ impl Numbered {
     }
 
     /// Returns the locations of an article.
-    pub fn of(&self, article: u32) -> &[Pair] {
+    pub fn of(&self, article: u32) -> &[GroupNumber] {
         self.pairs.get(self.range(article)).unwrap_or_default()
     }
 
@@ -120,8 +120,8 @@ fn release(
 mod tests {
     use super::*;
 
-    fn numbered(articles: &[(u32, &[Pair])]) -> Numbered {
-        let mut numbered = Numbered::default();
+    fn numbered(articles: &[(u32, &[GroupNumber])]) -> NumberedArticles {
+        let mut numbered = NumberedArticles::default();
         for (arrived, pairs) in articles {
             numbered.pairs.extend_from_slice(pairs);
             numbered.push(*arrived);
@@ -161,7 +161,7 @@ mod tests {
             (seed >> 33) % n
         };
         let mut numbers = [0_u64; 20];
-        let mut made: Vec<(u32, Vec<Pair>)> = Vec::new();
+        let mut made: Vec<(u32, Vec<GroupNumber>)> = Vec::new();
         for n in 0..3000_u32 {
             let mut groups: Vec<u32> = (0..=random(3)).map(|_| random(20) as u32).collect();
             groups.sort_unstable();

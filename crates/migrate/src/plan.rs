@@ -7,21 +7,21 @@ use std::io;
 
 use disk::Progress;
 use netnews::date;
-use spool::{Candidate, Criteria, Estimator, inn_hash};
+use spool::{Criteria, Estimator, ProspectiveArticle, inn_hash};
 
 use super::head;
-use super::order::Numbered;
+use super::order::NumberedArticles;
 use super::site::OtherSite;
-use super::source::Item;
-use site_config::Groups;
+use super::source::ArticleLocation;
+use site_config::NamePattern;
 
 /// Articles of an import. An article's number is its index in `Found::items`.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct ImportPlan {
     /// Names of the groups in which articles have numbers, by their index in `numbered`.
     pub groups: Vec<String>,
-    pub numbered: Numbered,
-    /// Groups in which the file of an article without Xref has no number, in the form of [`Plan::places`].
+    pub numbered: NumberedArticles,
+    /// Groups in which the file of an article without Xref has no number, in the form of [`ImportPlan::places`].
     unplaced: HashMap<u32, String>,
     /// Wanted articles with numbers, in the order in which they were numbered.
     pub order: Vec<u32>,
@@ -33,11 +33,11 @@ pub struct Plan {
     weights: Vec<Option<(u8, u32)>>,
 }
 
-impl Plan {
+impl ImportPlan {
     /// Examines all articles of `other`; those in no group of `wanted` are left out.
     pub fn make(
         other: &OtherSite,
-        wanted: Option<&Groups>,
+        wanted: Option<&NamePattern>,
         estimator: &Estimator,
         progress: &dyn Progress,
     ) -> io::Result<Self> {
@@ -90,7 +90,7 @@ impl Plan {
     fn group(
         &mut self,
         name: &[u8],
-        wanted: Option<&Groups>,
+        wanted: Option<&NamePattern>,
         ids: &mut HashMap<Vec<u8>, Option<u32>>,
     ) -> Option<u32> {
         if let Some(id) = ids.get(name) {
@@ -130,10 +130,10 @@ impl Plan {
 /// Adds locations from the names of the article's file to those of Xref, for groups in its Newsgroups
 /// header or in the active file. Returns the remaining groups of an article without Xref.
 fn complete<'a>(
-    head: &mut head::Head<'a>,
+    head: &mut head::ArticleHead<'a>,
     named: &'a [(String, u64)],
     other: &OtherSite,
-    wanted: Option<&Groups>,
+    wanted: Option<&NamePattern>,
 ) -> Option<String> {
     let has_xref = !head.places.is_empty();
     let newsgroups = head.newsgroups;
@@ -160,8 +160,8 @@ fn complete<'a>(
 /// Returns the class that the rules choose for an article, and its size there.
 fn weigh(
     estimator: &Estimator,
-    head: &head::Head<'_>,
-    wanted: Option<&Groups>,
+    head: &head::ArticleHead<'_>,
+    wanted: Option<&NamePattern>,
     wire_bytes: u64,
     arrived: u32,
 ) -> Option<(u8, u32)> {
@@ -172,7 +172,7 @@ fn weigh(
     let carried = named.into_iter().filter(|name| wanted.is_none_or(|wanted| wanted.matches(name)));
     let groups: Vec<&str> = carried.filter_map(|name| std::str::from_utf8(name).ok()).collect();
     let expires = date::parse(head.expires).map(|expires| expires.saturating_sub(i64::from(arrived)));
-    let candidate = Candidate {
+    let candidate = ProspectiveArticle {
         groups: &groups,
         wire_bytes,
         criteria: Criteria {
@@ -190,7 +190,7 @@ fn weigh(
 }
 
 /// Returns when an article arrived: by history if that was read, otherwise by its own file.
-fn arrival(other: &OtherSite, item: &Item, message_id: &[u8]) -> u32 {
+fn arrival(other: &OtherSite, item: &ArticleLocation, message_id: &[u8]) -> u32 {
     if other.arrivals.by_hash.is_empty() {
         return item.arrived;
     }

@@ -12,9 +12,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::conf::{self, Arrivals, OtherGroup};
-use super::source::Found;
-use super::walk::Tree;
+use super::conf::{self, HistoryArrivals, OtherGroup};
+use super::source::FoundArticles;
+use super::walk::SpoolTree;
 use site_base::units::counted;
 
 /// Longest configuration or group file read, in bytes.
@@ -30,9 +30,9 @@ pub struct OtherSite {
     pub groups: BTreeMap<String, OtherGroup>,
     /// Whether articles may be in groups missing from the list, as in leafnode's local ones.
     pub has_other_groups: bool,
-    pub found: Found,
+    pub found: FoundArticles,
     /// History, if arrivals are not in the spool itself.
-    pub arrivals: Arrivals,
+    pub arrivals: HistoryArrivals,
     /// Report of the data found, for display.
     pub told: Vec<String>,
 }
@@ -140,7 +140,7 @@ impl OtherSite {
 
     fn tree(&mut self, root: &Path, db: &Path) -> io::Result<()> {
         let root = &fs::canonicalize(root)?;
-        let tree = Tree::walk(root)?;
+        let tree = SpoolTree::walk(root)?;
         for (count, what) in [
             (tree.trad.len(), "tradspool articles"),
             (tree.hashed.len(), "timehash articles"),
@@ -165,7 +165,7 @@ impl OtherSite {
     fn history(&mut self, path: &Path, arrivals: bool) -> io::Result<()> {
         let mut lines = BufReader::with_capacity(1 << 20, File::open(path)?);
         let mut line = Vec::new();
-        let mut all = Arrivals::default();
+        let mut all = HistoryArrivals::default();
         while lines.by_ref().take(1 << 16).read_until(b'\n', &mut line)? > 0 {
             conf::history_line(line.trim_ascii_end(), &mut all);
             if !arrivals {

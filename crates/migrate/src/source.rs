@@ -3,7 +3,7 @@
 //! Reads other servers' files and writes nothing. Damaged articles are counted and skipped. Called by
 //! `import::site` (listing) and `import::feed` (reading).
 
-use spool::{BufferApart, Fetched, Key, RecordApart, SpoolError};
+use spool::{ArticleKey, BufferApart, FetchedRecord, RecordApart, SpoolError};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -11,9 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::caf::{self, CafEntry, CafHeader};
-use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BufferHeader, HEADER_BYTES, Words};
+use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BitmapLayout, CycbuffHeader, HEADER_BYTES};
 use super::head;
-use super::names::{self, Named};
+use super::names::{self, SpoolFileKind};
 
 /// Bytes of an article read at first for its head.
 const HEAD_BYTES: usize = 4096;
@@ -22,18 +22,18 @@ pub const ARTICLE_BYTES_MAX: u32 = 256 << 20;
 
 /// A source of articles.
 #[derive(Debug)]
-pub enum Source {
+pub enum ImportSource {
     /// A file with many articles.
     Packed(PathBuf, File),
     /// Files with one article each.
-    Files(Files),
+    Files(ArticleFileSet),
     /// Records in a buffer of another newsreel, by their positions.
     Records(PathBuf, Box<BufferApart>, Vec<RecordApart>),
 }
 
 /// Files with one article each.
 #[derive(Debug)]
-pub struct Files {
+pub struct ArticleFileSet {
     /// Directory that they are below.
     root: PathBuf,
     paths: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Files {
 
 /// Location of one article.
 #[derive(Debug, Clone, Copy)]
-pub struct Item {
+pub struct ArticleLocation {
     /// Index of its source.
     pub source: u16,
     /// Arrival in Unix seconds; 0 if unknown.
@@ -56,9 +56,9 @@ pub struct Item {
 
 /// Everything that was found.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub sources: Vec<Source>,
-    pub items: Vec<Item>,
+pub struct FoundArticles {
+    pub sources: Vec<ImportSource>,
+    pub items: Vec<ArticleLocation>,
     /// Articles given up while listing.
     pub damaged: u64,
     /// Articles left out because they are hidden on the other server.
@@ -67,8 +67,8 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-impl Found {
-    fn add_source(&mut self, source: Source) -> io::Result<u16> {
+impl FoundArticles {
+    fn add_source(&mut self, source: ImportSource) -> io::Result<u16> {
         let number = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
         self.sources.push(source);
         Ok(number)
@@ -80,7 +80,7 @@ impl Found {
         let mut begun = vec![0; HEADER_BYTES];
         let read = read_at_most(&file, 0, &mut begun)?;
         begun.truncate(read);
-        let header = match BufferHeader::parse(&begun) {
+        let header = match CycbuffHeader::parse(&begun) {
             Ok(header) => header,
             Err(error) => {
                 self.notes.push(format!("{} was passed over: {error}", path.display()));
@@ -98,8 +98,8 @@ impl Found {
             ));
         }
         let items = buffer_items(&file, &header, &bitmap, &mut self.damaged)?;
-        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
-        self.items.extend(items.into_iter().map(|item| Item { source, ..item }));
+        let source = self.add_source(ImportSource::Packed(path.to_owned(), file))?;
+        self.items.extend(items.into_iter().map(|item| ArticleLocation { source, ..item }));
         Ok(())
     }
 
@@ -118,11 +118,11 @@ impl Found {
         let mut contents = vec![0; header.entries as usize * caf::ENTRY_BYTES];
         let read = read_at_most(&file, header.contents_at, &mut contents)?;
         let end = file_bytes(&file)?;
-        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
+        let source = self.add_source(ImportSource::Packed(path.to_owned(), file))?;
         for entry in contents.get(..read).unwrap_or_default().chunks_exact(caf::ENTRY_BYTES) {
             let Some(CafEntry { at, bytes, arrived }) = CafEntry::parse(entry) else { continue };
             if bytes <= ARTICLE_BYTES_MAX && at.checked_add(u64::from(bytes)).is_some_and(|to| to <= end) {
-                self.items.push(Item { source, arrived, at, bytes });
+                self.items.push(ArticleLocation { source, arrived, at, bytes });
             } else {
                 self.damaged += 1;
             }
@@ -139,14 +139,14 @@ impl Found {
     ) -> io::Result<()> {
         let source = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
         let items = files.iter().enumerate();
-        self.items.extend(items.map(|(at, (_, arrived))| Item {
+        self.items.extend(items.map(|(at, (_, arrived))| ArticleLocation {
             source,
             arrived: *arrived,
             at: at as u64,
             bytes: 0,
         }));
         let paths = files.into_iter().map(|(path, _)| path).collect();
-        self.add_source(Source::Files(Files { root: root.to_owned(), paths, links }))?;
+        self.add_source(ImportSource::Files(ArticleFileSet { root: root.to_owned(), paths, links }))?;
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Found {
         &mut self,
         path: &Path,
         buffer: BufferApart,
-        hidden: &HashSet<Key>,
+        hidden: &HashSet<ArticleKey>,
     ) -> Result<(), SpoolError> {
         let (mut records, left_out, damaged) = buffer.list(hidden)?;
         let all = records.len();
@@ -164,61 +164,63 @@ impl Found {
         self.hidden += left_out;
         let source = u16::try_from(self.sources.len())
             .map_err(|_| SpoolError::Unfit("there are too many buffers".into()))?;
-        self.items.extend(records.iter().map(|record| Item {
+        self.items.extend(records.iter().map(|record| ArticleLocation {
             source,
             arrived: record.arrived,
             at: record.place,
             bytes: if record.is_packed { 0 } else { record.data_bytes },
         }));
-        self.sources.push(Source::Records(path.to_owned(), Box::new(buffer), records));
+        self.sources.push(ImportSource::Records(path.to_owned(), Box::new(buffer), records));
         Ok(())
     }
 
     /// Reads an article as it is stored; shorter than it should be if its file is. Returns false if it no
     /// longer exists.
-    pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn read(&self, item: &ArticleLocation, out: &mut Vec<u8>) -> io::Result<bool> {
         out.clear();
         match self.sources.get(usize::from(item.source)) {
-            Some(Source::Packed(_, file)) => {
+            Some(ImportSource::Packed(_, file)) => {
                 out.resize(item.bytes as usize, 0);
                 let read = read_at_most(file, item.at, out)?;
                 out.truncate(read);
             }
-            Some(Source::Files(files)) => {
+            Some(ImportSource::Files(files)) => {
                 let path = files.paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
                 io::Read::read_to_end(
                     &mut io::Read::take(File::open(path)?, u64::from(ARTICLE_BYTES_MAX)),
                     out,
                 )?;
             }
-            Some(Source::Records(_, buffer, records)) => return read_record(buffer, records, item.at, out),
+            Some(ImportSource::Records(_, buffer, records)) => {
+                return read_record(buffer, records, item.at, out);
+            }
             None => {}
         }
         Ok(true)
     }
 
-    /// Reads the beginning of an article that has its head; otherwise like [`Found::read`].
-    pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
-        let is_record = matches!(self.sources.get(usize::from(item.source)), Some(Source::Records(..)));
+    /// Reads the beginning of an article that has its head; otherwise like [`FoundArticles::read`].
+    pub fn read_head(&self, item: &ArticleLocation, out: &mut Vec<u8>) -> io::Result<bool> {
+        let is_record = matches!(self.sources.get(usize::from(item.source)), Some(ImportSource::Records(..)));
         if item.bytes == 0 || is_record {
             return self.read(item, out);
         }
-        let begun = Item { bytes: item.bytes.min(HEAD_BYTES as u32), ..*item };
+        let begun = ArticleLocation { bytes: item.bytes.min(HEAD_BYTES as u32), ..*item };
         self.read(&begun, out)?;
         if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(true) }
     }
 
     /// Returns the file of an article.
-    pub fn path(&self, item: &Item) -> Option<&Path> {
+    pub fn path(&self, item: &ArticleLocation) -> Option<&Path> {
         match self.sources.get(usize::from(item.source))? {
-            Source::Packed(path, _) | Source::Records(path, ..) => Some(path),
-            Source::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
+            ImportSource::Packed(path, _) | ImportSource::Records(path, ..) => Some(path),
+            ImportSource::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
         }
     }
 
     /// Returns the groups and numbers in the names of an article's file; empty if it is not of tradspool.
-    pub fn places(&self, item: &Item) -> Vec<(String, u64)> {
-        let (Some(Source::Files(files)), Some(path)) =
+    pub fn places(&self, item: &ArticleLocation) -> Vec<(String, u64)> {
+        let (Some(ImportSource::Files(files)), Some(path)) =
             (self.sources.get(usize::from(item.source)), self.path(item))
         else {
             return Vec::new();
@@ -227,7 +229,7 @@ impl Found {
         let place = |path: &Path| {
             let parts = path.strip_prefix(&files.root).ok()?.iter().map(|part| part.to_str());
             match names::named(&parts.collect::<Option<Vec<_>>>()?) {
-                Named::Trad { group, number } => Some((group, number)),
+                SpoolFileKind::Trad { group, number } => Some((group, number)),
                 _ => None,
             }
         };
@@ -245,26 +247,26 @@ fn read_record(
     let at = records.binary_search_by_key(&place, |record| record.place);
     let record = at.ok().and_then(|at| records.get(at)).ok_or(io::ErrorKind::NotFound)?;
     match buffer.read(record, out)? {
-        Fetched::Whole => Ok(true),
-        Fetched::Gone => Ok(false),
-        Fetched::Damaged(what) => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
+        FetchedRecord::Whole => Ok(true),
+        FetchedRecord::Gone => Ok(false),
+        FetchedRecord::Damaged(what) => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
     }
 }
 
 /// Returns the articles whose bits are set. One that reaches into the next is damaged.
 fn buffer_items(
     file: &File,
-    header: &BufferHeader,
+    header: &CycbuffHeader,
     bitmap: &[u8],
     damaged: &mut u64,
-) -> io::Result<Vec<Item>> {
+) -> io::Result<Vec<ArticleLocation>> {
     let end = header.len.min(file_bytes(file)?);
     let mut begun = [0; ARTICLE_HEADER_BYTES_MAX + 1];
-    let words = Words::detect((header, end), bitmap, |block| {
+    let words = BitmapLayout::detect((header, end), bitmap, |block| {
         let read = read_at_most(file, block * header.block, &mut begun)?;
         Ok(ArticleHeader::begins(begun.get(..read).unwrap_or_default()))
     })?;
-    let mut items: Vec<Item> = Vec::new();
+    let mut items: Vec<ArticleLocation> = Vec::new();
     for block in header.blocks(end).filter(|block| words.is_set(bitmap, *block)) {
         let start = block * header.block;
         let read = read_at_most(file, start, &mut begun)?;
@@ -283,7 +285,7 @@ fn buffer_items(
             *damaged += 1;
             continue;
         }
-        items.push(Item { source: 0, arrived: article.arrived, at, bytes: article.bytes });
+        items.push(ArticleLocation { source: 0, arrived: article.arrived, at, bytes: article.bytes });
     }
     Ok(items)
 }

@@ -9,14 +9,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::names::{Named, named};
+use super::names::{SpoolFileKind, named};
 
 /// Deepest tree walked.
 const DEPTH_MAX: usize = 64;
 
 /// Contents of a tree.
 #[derive(Debug, Default)]
-pub(crate) struct Tree {
+pub(crate) struct SpoolTree {
     /// Articles of tradspool: file and modification time.
     pub trad: Vec<(PathBuf, u32)>,
     /// Articles of timehash: file and arrival.
@@ -29,7 +29,7 @@ pub(crate) struct Tree {
     linked: HashMap<(u64, u64), PathBuf>,
 }
 
-impl Tree {
+impl SpoolTree {
     /// Walks the tree below `root`, which is an absolute path without symbolic links.
     pub fn walk(root: &Path) -> io::Result<Self> {
         let mut tree = Self::default();
@@ -59,9 +59,9 @@ impl Tree {
     fn file(&mut self, entry: &fs::DirEntry, parts: &[String]) -> io::Result<()> {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match named(&parts) {
-            Named::TimeHash { arrived } => self.hashed.push((entry.path(), arrived)),
-            Named::TimeCaf => self.cafs.push(entry.path()),
-            Named::Trad { .. } => {
+            SpoolFileKind::TimeHash { arrived } => self.hashed.push((entry.path(), arrived)),
+            SpoolFileKind::TimeCaf => self.cafs.push(entry.path()),
+            SpoolFileKind::Trad { .. } => {
                 let about = entry.metadata()?;
                 if about.nlink() > 1 {
                     let first = self.linked.entry((about.dev(), about.ino())).or_insert_with(|| entry.path());
@@ -72,7 +72,7 @@ impl Tree {
                 }
                 self.trad.push((entry.path(), u32::try_from(about.mtime()).unwrap_or(0)));
             }
-            Named::Other => {}
+            SpoolFileKind::Other => {}
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ fn main() {
         let article = Article::parse(wire).unwrap();
         let id = article.header(Known::MessageId).unwrap_or_default();
         out.clear();
-        overview_row::append_fields(&overview_row::Fields::of(&article, id), &mut out);
+        overview_row::append_fields(&overview_row::OverviewFields::of(&article, id), &mut out);
     });
     let dates: Vec<Vec<u8>> =
         articles.iter().map(|a| Article::parse(a).unwrap().header(Known::Date).unwrap().to_vec()).collect();

@@ -20,7 +20,7 @@ const LOOK_AHEAD_BYTES: usize = LINE_BYTES_MAX + 2;
 /// Piece of a batch that contains no article that can be trusted: up to the next `#! rnews` line, or to the
 /// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage<'a> {
+pub struct BatchDamage<'a> {
     /// Offset in the batch.
     pub at: usize,
     /// The piece, including the `#! rnews` line at its beginning, if there is one.
@@ -90,14 +90,14 @@ impl fmt::Display for BatchFault {
 
 /// The articles of a batch, and the damaged pieces between them.
 #[derive(Clone, Debug)]
-pub struct Articles<'a> {
+pub struct BatchArticles<'a> {
     rest: &'a [u8],
-    splitter: Splitter,
+    splitter: BatchSplitter,
 }
 
 /// Returns the articles of `batch`: one, if it begins with a header; none, if it is empty.
-pub fn rnews(batch: &[u8]) -> Articles<'_> {
-    Articles { rest: batch, splitter: Splitter::new(BATCHED_ARTICLE_BYTES_MAX) }
+pub fn rnews(batch: &[u8]) -> BatchArticles<'_> {
+    BatchArticles { rest: batch, splitter: BatchSplitter::new(BATCHED_ARTICLE_BYTES_MAX) }
 }
 
 /// Appends the line that precedes an article of `article_bytes` bytes.
@@ -107,15 +107,15 @@ pub fn append_rnews_line(article_bytes: u64, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-impl<'a> Iterator for Articles<'a> {
-    type Item = Result<&'a [u8], Damage<'a>>;
+impl<'a> Iterator for BatchArticles<'a> {
+    type Item = Result<&'a [u8], BatchDamage<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let (bytes, part) = match self.splitter.step(self.rest, true) {
-                Step::Skip(bytes) => (bytes, None),
-                Step::Part(bytes, part) => (bytes, Some(part)),
-                Step::More | Step::End => return None,
+                BatchStep::Skip(bytes) => (bytes, None),
+                BatchStep::Part(bytes, part) => (bytes, Some(part)),
+                BatchStep::More | BatchStep::End => return None,
             };
             self.rest = self.rest.get(bytes..).unwrap_or_default();
             if part.is_some() {
@@ -126,9 +126,9 @@ impl<'a> Iterator for Articles<'a> {
 }
 
 /// Splitter of a batch that is read in pieces. The caller keeps a window of the batch: the bytes that were
-/// read and are not consumed yet, at most [`Splitter::window_bytes_max`].
+/// read and are not consumed yet, at most [`BatchSplitter::window_bytes_max`].
 #[derive(Clone, Debug)]
-pub struct Splitter {
+pub struct BatchSplitter {
     /// Offset of the window in the batch.
     at: usize,
     article_bytes_max: u64,
@@ -153,38 +153,38 @@ enum WindowStart {
 
 /// Meaning of the beginning of a window.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum BatchStep<'a> {
     /// Unknown before more is read.
     More,
     /// This many bytes of the window are to be skipped.
     Skip(usize),
     /// This many bytes of the window are an article, or a damaged piece.
-    Part(usize, Result<&'a [u8], Damage<'a>>),
+    Part(usize, Result<&'a [u8], BatchDamage<'a>>),
     /// The batch ends here.
     End,
 }
 
-impl Splitter {
+impl BatchSplitter {
     /// Creates a splitter for a batch from its beginning. Larger articles are damage, and are not kept in the
     /// window.
     pub fn new(article_bytes_max: u64) -> Self {
         Self { at: 0, article_bytes_max, state: WindowStart::Start }
     }
 
-    /// Returns the window size with which the answer is never [`Step::More`].
+    /// Returns the window size with which the answer is never [`BatchStep::More`].
     pub fn window_bytes_max(&self) -> usize {
         usize::try_from(self.article_bytes_max).unwrap_or(usize::MAX).saturating_add(2 * LOOK_AHEAD_BYTES)
     }
 
     /// Examines the window; `is_end`: the batch ends with it. The bytes that the answer counts are consumed.
-    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> BatchStep<'a> {
         let step = match self.state {
             WindowStart::TooLarge { .. } => self.skip_article(window, is_end),
             _ if window.is_empty() => {
                 if is_end {
-                    Step::End
+                    BatchStep::End
                 } else {
-                    Step::More
+                    BatchStep::More
                 }
             }
             WindowStart::Start => self.start(window, is_end),
@@ -198,44 +198,44 @@ impl Splitter {
                 self.damage(window, (bytes, is_found), |bytes| BatchFault::Unending { bytes })
             }
         };
-        if let Step::Skip(bytes) | Step::Part(bytes, _) = step {
+        if let BatchStep::Skip(bytes) | BatchStep::Part(bytes, _) = step {
             self.at += bytes;
         }
         step
     }
 
-    fn start<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    fn start<'a>(&mut self, window: &'a [u8], is_end: bool) -> BatchStep<'a> {
         let is_small = window.len() as u64 <= self.article_bytes_max;
         let (is_whole, is_full) = (is_end && is_small, window.len() >= self.window_bytes_max());
         match is_bare_article(window) {
-            true if is_whole => return Step::Part(window.len(), Ok(window)),
-            true if !is_end && !is_full => return Step::More,
-            _ if !is_end && window.len() < LOOK_AHEAD_BYTES => return Step::More,
+            true if is_whole => return BatchStep::Part(window.len(), Ok(window)),
+            true if !is_end && !is_full => return BatchStep::More,
+            _ if !is_end && window.len() < LOOK_AHEAD_BYTES => return BatchStep::More,
             _ => self.state = WindowStart::BetweenArticles,
         }
         self.article(window, is_end)
     }
 
-    fn article<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    fn article<'a>(&mut self, window: &'a [u8], is_end: bool) -> BatchStep<'a> {
         let Some((announced, line_bytes)) = rnews_line(window) else {
             if !is_end && window.len() < LOOK_AHEAD_BYTES {
-                return Step::More;
+                return BatchStep::More;
             }
             return self.damage(window, damage_end(window, true, is_end), |_| BatchFault::NotRnews);
         };
         if announced > self.article_bytes_max {
             let (start, present) = (self.at, 0);
             self.state = WindowStart::TooLarge { start, announced, present, at_line_start: true };
-            return Step::Skip(line_bytes);
+            return BatchStep::Skip(line_bytes);
         }
         let rest = window.get(line_bytes..).unwrap_or_default();
         let parts = usize::try_from(announced).ok().and_then(|n| rest.split_at_checked(n));
         if !is_end && parts.is_none_or(|(_, after)| after.len() < LOOK_AHEAD_BYTES) {
-            return Step::More;
+            return BatchStep::More;
         }
         if let Some((article, _)) = parts.filter(|(article, after)| can_end(article, after)) {
             self.state = WindowStart::BetweenArticles;
-            return Step::Part(line_bytes + article.len(), Ok(article));
+            return BatchStep::Part(line_bytes + article.len(), Ok(article));
         }
         let (bytes, is_found) = damage_end(rest, true, is_end);
         let is_cut_off = is_end && bytes == rest.len() && (bytes as u64) < announced;
@@ -254,37 +254,37 @@ impl Splitter {
         window: &'a [u8],
         (bytes, is_found): (usize, bool),
         fault: impl FnOnce(u64) -> BatchFault,
-    ) -> Step<'a> {
+    ) -> BatchStep<'a> {
         let piece = window.get(..bytes).unwrap_or_default();
-        let damage = |fault| Damage { at: self.at, piece, fault };
+        let damage = |fault| BatchDamage { at: self.at, piece, fault };
         if is_found {
             let part = Err(damage(fault(bytes as u64)));
             self.state = WindowStart::BetweenArticles;
-            return Step::Part(bytes, part);
+            return BatchStep::Part(bytes, part);
         }
         if window.len() < self.window_bytes_max() {
-            return Step::More;
+            return BatchStep::More;
         }
         let part = Err(damage(BatchFault::Unending { bytes: bytes as u64 }));
         self.state = WindowStart::Damaged(piece.ends_with(b"\n"));
-        Step::Part(bytes, part)
+        BatchStep::Part(bytes, part)
     }
 
-    fn skip_article<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    fn skip_article<'a>(&mut self, window: &'a [u8], is_end: bool) -> BatchStep<'a> {
         let WindowStart::TooLarge { start, announced, present, at_line_start } = &mut self.state else {
-            return Step::More;
+            return BatchStep::More;
         };
         let (bytes, is_found) = damage_end(window, *at_line_start, is_end);
         *present += bytes as u64;
         if is_found {
             let fault = BatchFault::TooLarge { announced: *announced, present: *present };
-            let part = Err(Damage { at: *start, piece: &[], fault });
+            let part = Err(BatchDamage { at: *start, piece: &[], fault });
             self.state = WindowStart::BetweenArticles;
-            return Step::Part(bytes, part);
+            return BatchStep::Part(bytes, part);
         }
-        let Some(last) = window.get(..bytes).and_then(<[u8]>::last) else { return Step::More };
+        let Some(last) = window.get(..bytes).and_then(<[u8]>::last) else { return BatchStep::More };
         *at_line_start = *last == b'\n';
-        Step::Skip(bytes)
+        BatchStep::Skip(bytes)
     }
 }
 
@@ -426,28 +426,32 @@ mod tests {
 
     type Owned = (usize, Vec<u8>, BatchFault);
 
-    fn owned(damage: Damage<'_>) -> Owned {
+    fn owned(damage: BatchDamage<'_>) -> Owned {
         (damage.at, damage.piece.to_vec(), damage.fault)
     }
 
     /// Returns the parts of a batch that is read in pieces of these lengths, repeated.
-    fn in_pieces(splitter: &mut Splitter, batch: &[u8], lengths: &[usize]) -> Vec<Result<Vec<u8>, Owned>> {
+    fn in_pieces(
+        splitter: &mut BatchSplitter,
+        batch: &[u8],
+        lengths: &[usize],
+    ) -> Vec<Result<Vec<u8>, Owned>> {
         let (mut parts, mut from, mut to) = (Vec::new(), 0, 0);
         let mut lengths = lengths.iter().cycle();
         loop {
             let bytes = match splitter.step(&batch[from..to], to == batch.len()) {
-                Step::More => {
+                BatchStep::More => {
                     assert!(to - from < splitter.window_bytes_max() && to < batch.len());
                     let next = to + lengths.next().unwrap();
                     to = next.min(from + splitter.window_bytes_max()).min(batch.len());
                     0
                 }
-                Step::Skip(bytes) => bytes,
-                Step::Part(bytes, part) => {
+                BatchStep::Skip(bytes) => bytes,
+                BatchStep::Part(bytes, part) => {
                     parts.push(part.map(<[u8]>::to_vec).map_err(owned));
                     bytes
                 }
-                Step::End => return parts,
+                BatchStep::End => return parts,
             };
             from += bytes;
         }
@@ -480,7 +484,7 @@ mod tests {
             lengths in prop::collection::vec(1..700_usize, 1..6),
         ) {
             let batch = parts.concat();
-            let mut splitter = Splitter::new(BATCHED_ARTICLE_BYTES_MAX);
+            let mut splitter = BatchSplitter::new(BATCHED_ARTICLE_BYTES_MAX);
             let read = in_pieces(&mut splitter, &batch, &lengths);
             let whole: Vec<_> = rnews(&batch).map(|part| part.map(<[u8]>::to_vec).map_err(owned)).collect();
             prop_assert_eq!(read, whole);
@@ -499,7 +503,7 @@ mod tests {
                 batch.extend_from_slice(&text(*bytes));
             }
             batch.extend_from_slice(&b"?".repeat(garbage));
-            let mut splitter = Splitter::new(1_000);
+            let mut splitter = BatchSplitter::new(1_000);
             let read = in_pieces(&mut splitter, &batch, &lengths);
             let articles: Vec<usize> = read.iter().flatten().map(Vec::len).collect();
             let small: Vec<usize> = sizes.iter().copied().filter(|bytes| *bytes <= 1_000).collect();

@@ -16,7 +16,7 @@ const DIGITS: usize = 4;
 
 /// Digits of a name that form its bucket. Each scheme is named after the bucket of 123456.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scheme {
+pub enum BucketScheme {
     /// `345`: digits 2 to 4 from the right. Ten neighbours share a bucket; the paper's choice.
     #[default]
     Tens,
@@ -28,7 +28,7 @@ pub enum Scheme {
     Last,
 }
 
-impl Scheme {
+impl BucketScheme {
     /// All schemes.
     pub const ALL: [Self; 4] = [Self::Tens, Self::Pairs, Self::SwappedPairs, Self::Last];
 
@@ -43,9 +43,9 @@ impl Scheme {
     }
 
     /// Returns the bucket of an article's name, or [`OTHERS`].
-    pub fn bucket(self, name: &[u8]) -> Bucket {
+    pub fn bucket(self, name: &[u8]) -> BucketPath {
         if !is_article(name) {
-            return Bucket::new(OTHERS.as_bytes());
+            return BucketPath::new(OTHERS.as_bytes());
         }
         let mut digits = [b'0'; DIGITS];
         for (digit, byte) in digits.iter_mut().rev().zip(name.iter().rev()) {
@@ -55,7 +55,7 @@ impl Scheme {
     }
 
     /// Returns the bucket of an article number.
-    pub fn bucket_of_number(self, number: u64) -> Bucket {
+    pub fn bucket_of_number(self, number: u64) -> BucketPath {
         let mut digits = [b'0'; DIGITS];
         let mut rest = number;
         for digit in digits.iter_mut().rev() {
@@ -65,12 +65,12 @@ impl Scheme {
         self.of_digits(digits)
     }
 
-    fn of_digits(self, [thousands, hundreds, tens, ones]: [u8; DIGITS]) -> Bucket {
+    fn of_digits(self, [thousands, hundreds, tens, ones]: [u8; DIGITS]) -> BucketPath {
         match self {
-            Self::Tens => Bucket::new(&[thousands, hundreds, tens]),
-            Self::Pairs => Bucket::new(&[thousands, hundreds, b'/', tens, ones]),
-            Self::SwappedPairs => Bucket::new(&[tens, ones, b'/', thousands, hundreds]),
-            Self::Last => Bucket::new(&[hundreds, tens, ones]),
+            Self::Tens => BucketPath::new(&[thousands, hundreds, tens]),
+            Self::Pairs => BucketPath::new(&[thousands, hundreds, b'/', tens, ones]),
+            Self::SwappedPairs => BucketPath::new(&[tens, ones, b'/', thousands, hundreds]),
+            Self::Last => BucketPath::new(&[hundreds, tens, ones]),
         }
     }
 
@@ -90,7 +90,7 @@ impl Scheme {
     }
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for BucketScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -108,7 +108,7 @@ impl fmt::Display for UnknownScheme {
 
 impl std::error::Error for UnknownScheme {}
 
-impl FromStr for Scheme {
+impl FromStr for BucketScheme {
     type Err = UnknownScheme;
 
     fn from_str(text: &str) -> Result<Self, UnknownScheme> {
@@ -118,12 +118,12 @@ impl FromStr for Scheme {
 
 /// The path of a bucket, below the managed directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bucket {
+pub struct BucketPath {
     bytes: [u8; 5],
     len: u8,
 }
 
-impl Bucket {
+impl BucketPath {
     fn new(path: &[u8]) -> Self {
         let mut bytes = [0; 5];
         for (to, from) in bytes.iter_mut().zip(path) {
@@ -139,7 +139,7 @@ impl Bucket {
     }
 }
 
-impl fmt::Display for Bucket {
+impl fmt::Display for BucketPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -154,13 +154,13 @@ pub fn is_article(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn bucket(scheme: Scheme, name: &str) -> String {
+    fn bucket(scheme: BucketScheme, name: &str) -> String {
         scheme.bucket(name.as_bytes()).to_string()
     }
 
     #[test]
     fn the_papers_examples() {
-        let tens = |name: &str| bucket(Scheme::Tens, name);
+        let tens = |name: &str| bucket(BucketScheme::Tens, name);
         // UFS-02, UFS-03.
         assert_eq!(["123456", "987", "0987", "5"].map(tens), ["345", "098", "098", "000"]);
         assert_eq!(tens("1234567890123456789012345"), "234", "25 digits");
@@ -169,14 +169,14 @@ mod tests {
         let others = ["foo", "", "12a", "-5", "12.", ".overview", "aaa", "\u{663}\u{664}\u{665}\u{666}"];
         assert_eq!(others.map(tens), ["aaa"; 8]);
         // UFS-11.
-        let schemes = Scheme::ALL.map(|scheme| bucket(scheme, "123456"));
+        let schemes = BucketScheme::ALL.map(|scheme| bucket(scheme, "123456"));
         assert_eq!(schemes, ["345", "34/56", "56/34", "456"]);
-        assert_eq!(Scheme::ALL.map(|scheme| bucket(scheme, "7")), ["000", "00/07", "07/00", "007"]);
+        assert_eq!(BucketScheme::ALL.map(|scheme| bucket(scheme, "7")), ["000", "00/07", "07/00", "007"]);
     }
 
     #[test]
     fn a_number_and_its_name_have_the_same_bucket() {
-        for scheme in Scheme::ALL {
+        for scheme in BucketScheme::ALL {
             for n in (0..20_000).chain([99_999, 100_000, 987_654_321, u64::MAX]) {
                 assert_eq!(scheme.bucket_of_number(n), scheme.bucket(n.to_string().as_bytes()), "{n}");
             }
@@ -185,8 +185,8 @@ mod tests {
             assert!(scheme.is_first_level(first.split('/').next().unwrap().as_bytes()));
             assert_eq!(first.split('/').count(), scheme.levels());
         }
-        assert_eq!("543".parse::<Scheme>(), Err(UnknownScheme));
-        assert!(Scheme::Tens.is_first_level(b"aaa") && !Scheme::Tens.is_first_level(b"0987"));
-        assert!(!Scheme::Tens.is_first_level(b"12") && Scheme::Pairs.is_first_level(b"12"));
+        assert_eq!("543".parse::<BucketScheme>(), Err(UnknownScheme));
+        assert!(BucketScheme::Tens.is_first_level(b"aaa") && !BucketScheme::Tens.is_first_level(b"0987"));
+        assert!(!BucketScheme::Tens.is_first_level(b"12") && BucketScheme::Pairs.is_first_level(b"12"));
     }
 }

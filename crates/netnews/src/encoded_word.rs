@@ -33,14 +33,14 @@ pub struct EncodedWord<'a> {
 /// Returns the encoded words of a header, in order.
 pub fn encoded_words(field: &str) -> impl Iterator<Item = EncodedWord<'_>> {
     pieces(field).into_iter().filter_map(|piece| match piece {
-        Piece::Word(word) => Some(word),
-        Piece::Text(_) => None,
+        HeaderPiece::Word(word) => Some(word),
+        HeaderPiece::Text(_) => None,
     })
 }
 
 /// Piece of a header, as a newsreader shows it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum HeaderPiece<'a> {
     /// Text that stands for itself.
     Text(&'a str),
     /// An encoded word.
@@ -49,20 +49,20 @@ pub enum Piece<'a> {
 
 /// Splits a header into pieces, in order. White space between two encoded words is dropped (RFC 2047 section
 /// 6.2). The cost is linear: no byte is examined for more than one word that begins before it.
-pub fn pieces(field: &str) -> Vec<Piece<'_>> {
+pub fn pieces(field: &str) -> Vec<HeaderPiece<'_>> {
     let (mut pieces, mut start, mut from, mut ends) = (Vec::new(), 0, 0, WordEnds { field, next: None });
     while let Some(at) = field.get(from..).and_then(|rest| rest.find("=?")).map(|at| from + at) {
         from = at + 2;
         let Some((word, end)) = ends.word_at(from) else { continue };
         let text = field.get(start..at).unwrap_or_default();
-        let is_between = matches!(pieces.last(), Some(Piece::Word(_))) && text.trim_ascii().is_empty();
+        let is_between = matches!(pieces.last(), Some(HeaderPiece::Word(_))) && text.trim_ascii().is_empty();
         if !text.is_empty() && !is_between {
-            pieces.push(Piece::Text(text));
+            pieces.push(HeaderPiece::Text(text));
         }
-        pieces.push(Piece::Word(word));
+        pieces.push(HeaderPiece::Word(word));
         (start, from) = (end, end);
     }
-    pieces.extend(field.get(start..).filter(|text| !text.is_empty()).map(Piece::Text));
+    pieces.extend(field.get(start..).filter(|text| !text.is_empty()).map(HeaderPiece::Text));
     pieces
 }
 
@@ -179,19 +179,20 @@ mod tests {
 
     #[test]
     fn text_and_words_come_in_order() {
-        let word = |octets: &[u8]| Piece::Word(EncodedWord { charset: "utf-8", octets: octets.to_vec() });
+        let word =
+            |octets: &[u8]| HeaderPiece::Word(EncodedWord { charset: "utf-8", octets: octets.to_vec() });
         assert_eq!(
             pieces("Re: =?utf-8?Q?a=20?=\r\n =?utf-8?B?Yg==?= c =?utf-8?Q?d?= =?x"),
             [
-                Piece::Text("Re: "),
+                HeaderPiece::Text("Re: "),
                 word(b"a "),
                 word(b"b"),
-                Piece::Text(" c "),
+                HeaderPiece::Text(" c "),
                 word(b"d"),
-                Piece::Text(" =?x")
+                HeaderPiece::Text(" =?x")
             ]
         );
-        assert_eq!(pieces("=?=?utf-8?Q?d?="), [Piece::Text("=?"), word(b"d")]);
+        assert_eq!(pieces("=?=?utf-8?Q?d?="), [HeaderPiece::Text("=?"), word(b"d")]);
         assert_eq!(pieces(""), []);
     }
 

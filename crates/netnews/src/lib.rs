@@ -25,6 +25,6 @@ pub mod path;
 pub mod transfer;
 pub mod wildmat;
 
-pub use article::{Article, Known, Malformed};
+pub use article::{Article, Known, MalformedArticle};
 pub use message_id::MessageId;
 pub use wildmat::Wildmat;

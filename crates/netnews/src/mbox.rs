@@ -44,14 +44,14 @@ const TOO_LARGE: &str = "the mail is too large";
 
 /// A mail as stored in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mail<'a> {
+pub struct MboxMail<'a> {
     /// Time in its `From ` line, in Unix seconds.
     pub arrived: Option<i64>,
     /// Text after that line, still quoted, without the empty line that ends the mail.
     pub quoted: &'a [u8],
 }
 
-impl Mail<'_> {
+impl MboxMail<'_> {
     /// Appends the text of the mail, with one `>` removed from quoted lines.
     pub fn append_text(&self, out: &mut Vec<u8>) {
         let mut start = 0;
@@ -112,7 +112,7 @@ fn asctime(secs: i64) -> String {
 /// Splitter of a file that is read in pieces. The caller keeps a window of the file: the bytes that were read
 /// and are not consumed yet.
 #[derive(Clone, Debug)]
-pub struct Splitter {
+pub struct MboxSplitter {
     mail_bytes_max: usize,
     /// Length of the window's beginning that is known to contain no beginning of a mail except the first.
     searched: usize,
@@ -122,11 +122,11 @@ pub struct Splitter {
 
 /// Meaning of the beginning of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum MboxStep<'a> {
     /// Unknown before more is read.
     More,
     /// This many bytes are a mail.
-    Mail(usize, Mail<'a>),
+    Mail(usize, MboxMail<'a>),
     /// This many bytes are empty lines, or the rest of damage.
     Skip(usize),
     /// This many bytes are not a mail, for this reason; the bytes up to the next mail are skipped.
@@ -135,21 +135,21 @@ pub enum Step<'a> {
     End,
 }
 
-impl Splitter {
+impl MboxSplitter {
     /// Creates a splitter for a file from its beginning. Larger mails are damage.
     pub fn new(mail_bytes_max: usize) -> Self {
         Self { mail_bytes_max, searched: 0, passing: false }
     }
 
-    /// Returns the window size with which the answer is never [`Step::More`].
+    /// Returns the window size with which the answer is never [`MboxStep::More`].
     pub fn window_bytes_max(&self) -> usize {
         self.mail_bytes_max.saturating_add((LEFT_LINES_MAX + 4) * FROM_LINE_BYTES_MAX)
     }
 
     /// Examines the window; `is_end`: the file ends with it. The bytes that the answer counts are consumed.
-    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> MboxStep<'a> {
         if window.is_empty() {
-            return if is_end { Step::End } else { Step::More };
+            return if is_end { MboxStep::End } else { MboxStep::More };
         }
         if self.passing {
             return self.pass(window, is_end);
@@ -157,13 +157,13 @@ impl Splitter {
         let blank = window.iter().take_while(|b| matches!(b, b'\n' | b'\r')).count();
         if blank > 0 {
             self.searched = 0;
-            return Step::Skip(blank);
+            return MboxStep::Skip(blank);
         }
         let first = match mail_start(window, is_end, true) {
-            FromLine::More => return Step::More,
+            FromLine::More => return MboxStep::More,
             FromLine::Not => {
                 self.passing = true;
-                return Step::Damaged(
+                return MboxStep::Damaged(
                     0,
                     "no line \"From SENDER DATE\" with headers after it where a mail must begin",
                 );
@@ -175,16 +175,16 @@ impl Splitter {
                 self.searched = 0;
                 let quoted = window.get(first.0..end).unwrap_or_default();
                 if quoted.len() > self.mail_bytes_max {
-                    return Step::Damaged(end, TOO_LARGE);
+                    return MboxStep::Damaged(end, TOO_LARGE);
                 }
-                Step::Mail(end, Mail { arrived: first.1, quoted: without_blank_line(quoted) })
+                MboxStep::Mail(end, MboxMail { arrived: first.1, quoted: without_blank_line(quoted) })
             }
             None if window.len() > self.mail_bytes_max => {
                 self.passing = true;
                 self.searched = 0;
-                Step::Damaged(first.0, TOO_LARGE)
+                MboxStep::Damaged(first.0, TOO_LARGE)
             }
-            None => Step::More,
+            None => MboxStep::More,
         }
     }
 
@@ -210,24 +210,24 @@ impl Splitter {
     }
 
     /// Skips damage, up to the next mail.
-    fn pass<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+    fn pass<'a>(&mut self, window: &'a [u8], is_end: bool) -> MboxStep<'a> {
         let mut from = 0;
         while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
             let start = from + at + 1;
             match mail_start(window.get(start..).unwrap_or_default(), is_end, true) {
                 FromLine::Is { .. } => {
                     self.passing = false;
-                    return Step::Skip(start);
+                    return MboxStep::Skip(start);
                 }
-                FromLine::More if from + at > 0 => return Step::Skip(from + at),
-                FromLine::More => return Step::More,
+                FromLine::More if from + at > 0 => return MboxStep::Skip(from + at),
+                FromLine::More => return MboxStep::More,
                 FromLine::Not => from = start,
             }
         }
         let kept = if is_end { 0 } else { FROM.len() + 1 };
         match window.len().saturating_sub(kept) {
-            0 => Step::More,
-            bytes => Step::Skip(bytes),
+            0 => MboxStep::More,
+            bytes => MboxStep::Skip(bytes),
         }
     }
 }
@@ -275,12 +275,12 @@ fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
             continue;
         }
         return match header_name(rest, is_end) {
-            Header::More => FromLine::More,
-            Header::Name(name) if arrived.is_some() || is_usual(name) => {
+            FirstHeader::More => FromLine::More,
+            FirstHeader::Name(name) if arrived.is_some() || is_usual(name) => {
                 FromLine::Is { bytes, arrived, head: at }
             }
-            Header::ANews if arrived.is_some() => FromLine::Is { bytes, arrived, head: at },
-            Header::Name(_) | Header::ANews | Header::Not => FromLine::Not,
+            FirstHeader::ANews if arrived.is_some() => FromLine::Is { bytes, arrived, head: at },
+            FirstHeader::Name(_) | FirstHeader::ANews | FirstHeader::Not => FromLine::Not,
         };
     }
     FromLine::Not
@@ -304,7 +304,7 @@ fn whole_line(text: &[u8], is_end: bool) -> Option<Option<(&[u8], usize)>> {
 }
 
 /// Beginning of a text, examined for a header.
-enum Header<'a> {
+enum FirstHeader<'a> {
     Name(&'a [u8]),
     /// The first line of A News, which has no header lines: `A` and an identifier.
     ANews,
@@ -312,18 +312,18 @@ enum Header<'a> {
     More,
 }
 
-fn header_name(text: &[u8], is_end: bool) -> Header<'_> {
+fn header_name(text: &[u8], is_end: bool) -> FirstHeader<'_> {
     let is_name = |b: &u8| b.is_ascii_graphic() && *b != b':';
     let begun = text.get(..text.len().min(NAME_BYTES_MAX)).unwrap_or_default();
     let end = begun.iter().position(|b| !is_name(b)).unwrap_or(begun.len());
     let (name, after) = begun.split_at(end);
     let is_id = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(b));
     match after.first() {
-        Some(b':') if !name.is_empty() => Header::Name(name),
-        Some(b'\n' | b'\r') if name.starts_with(b"A") && is_id && name.contains(&b'.') => Header::ANews,
-        Some(_) => Header::Not,
-        None if !is_end && text.len() < NAME_BYTES_MAX => Header::More,
-        None => Header::Not,
+        Some(b':') if !name.is_empty() => FirstHeader::Name(name),
+        Some(b'\n' | b'\r') if name.starts_with(b"A") && is_id && name.contains(&b'.') => FirstHeader::ANews,
+        Some(_) => FirstHeader::Not,
+        None if !is_end && text.len() < NAME_BYTES_MAX => FirstHeader::More,
+        None => FirstHeader::Not,
     }
 }
 
@@ -363,27 +363,27 @@ mod tests {
 
     /// Returns all mails of a file that arrives in pieces of `piece` bytes, and the number of damaged pieces.
     fn read(file: &[u8], piece: usize, mail_bytes_max: usize) -> (Mails, usize) {
-        let mut splitter = Splitter::new(mail_bytes_max);
+        let mut splitter = MboxSplitter::new(mail_bytes_max);
         let (mut start, mut end, mut mails, mut damaged) = (0, 0, Vec::new(), 0);
         loop {
             let is_end = end == file.len();
             match splitter.step(&file[start..end], is_end) {
-                Step::More => {
+                MboxStep::More => {
                     assert!(!is_end && end - start < splitter.window_bytes_max());
                     end = (end + piece).min(file.len());
                 }
-                Step::Mail(bytes, mail) => {
+                MboxStep::Mail(bytes, mail) => {
                     let mut text = Vec::new();
                     mail.append_text(&mut text);
                     mails.push((mail.arrived, text));
                     start += bytes;
                 }
-                Step::Skip(bytes) => start += bytes,
-                Step::Damaged(bytes, _) => {
+                MboxStep::Skip(bytes) => start += bytes,
+                MboxStep::Damaged(bytes, _) => {
                     damaged += 1;
                     start += bytes;
                 }
-                Step::End => return (mails, damaged),
+                MboxStep::End => return (mails, damaged),
             }
         }
     }

@@ -9,7 +9,7 @@ mod further;
 
 pub use further::{append_headers, append_headers_of_row, arrange, further, is_further};
 
-use crate::article::{Article, Bodiless, Known};
+use crate::article::{Article, BodilessArticle, Known};
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
@@ -43,7 +43,7 @@ pub mod index {
 /// Content of an overview row: header contents as they are in the article (they may be folded) and two
 /// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fields<'a> {
+pub struct OverviewFields<'a> {
     /// Subject.
     pub subject: &'a [u8],
     /// From.
@@ -60,13 +60,13 @@ pub struct Fields<'a> {
     pub lines: u64,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> OverviewFields<'a> {
     /// Returns the fields of an article with this Message-ID; for an article without its body, those of the
     /// whole one.
     pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
         let content = |known| article.content(known).unwrap_or_default();
         let (bytes, lines) = match article.bodiless() {
-            Some(Bodiless { bytes, lines, .. }) => (bytes, lines),
+            Some(BodilessArticle { bytes, lines, .. }) => (bytes, lines),
             None => (article.bytes(), article.lines()),
         };
         Self {
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Appends `subject TAB from TAB date TAB message-id TAB references TAB bytes TAB lines`.
-pub fn append_fields(fields: &Fields<'_>, out: &mut Vec<u8>) {
+pub fn append_fields(fields: &OverviewFields<'_>, out: &mut Vec<u8>) {
     for value in [fields.subject, fields.from, fields.date, fields.message_id, fields.references] {
         append_value(value, out);
         out.push(b'\t');
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(fields: &Fields<'_>, xref: &[u8]) -> Vec<u8> {
+    fn row(fields: &OverviewFields<'_>, xref: &[u8]) -> Vec<u8> {
         let (mut text, mut out) = (Vec::new(), Vec::new());
         append_fields(fields, &mut text);
         append_row(3000234, &text, xref, &mut out);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_row_of_the_rfc() {
-        let fields = Fields {
+        let fields = OverviewFields {
             subject: b"I am just a test article",
             from: b"\"Demo User\" <nobody@example.com>",
             date: b"6 Oct 1998 04:38:40 -0500",
@@ -180,7 +180,7 @@ misc.test:3000363\r\n";
 
     #[test]
     fn without_xref_there_is_no_ninth_field() {
-        let row = row(&Fields::default(), b"");
+        let row = row(&OverviewFields::default(), b"");
         assert_eq!(row, b"3000234\t\t\t\t\t\t0\t0\r\n");
         assert_eq!(field(&row, index::LINES), Some(&b"0"[..]));
         assert_eq!(field(&row, index::XREF), None);
@@ -195,7 +195,7 @@ misc.test:3000363\r\n";
             bytes: u64, lines: u64,
         ) {
             let [subject, from, date, message_id, references] = &values;
-            let row = row(&Fields { subject, from, date, message_id, references, bytes, lines }, b"h g:1");
+            let row = row(&OverviewFields { subject, from, date, message_id, references, bytes, lines }, b"h g:1");
             prop_assert_eq!(memchr_iter(b'\t', &row).count(), 8);
             prop_assert_eq!(memchr_iter(b'\n', &row).count(), 1);
             prop_assert_eq!(memchr_iter(b'\r', &row).count(), 1);

@@ -47,7 +47,7 @@ fn entries(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Statement of a relaying agent about where it got the article from (RFC 5537 section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Diagnostic<'a> {
+pub enum PathDiagnostic<'a> {
     /// Nothing: `identity!`
     None,
     /// The sender is named by the leftmost path identity: `identity!!`
@@ -61,18 +61,18 @@ pub enum Diagnostic<'a> {
 }
 
 /// Appends the text that precedes the old Path value: our identity, `!`, and the diagnostic.
-pub fn prefix(identity: &[u8], diagnostic: Diagnostic<'_>, out: &mut Vec<u8>) {
+pub fn prefix(identity: &[u8], diagnostic: PathDiagnostic<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(identity);
     out.push(b'!');
     let (keyword, address): (&[u8], &[u8]) = match diagnostic {
-        Diagnostic::None => return,
-        Diagnostic::Match => {
+        PathDiagnostic::None => return,
+        PathDiagnostic::Match => {
             out.push(b'!');
             return;
         }
-        Diagnostic::Seen(address) => (b".SEEN", address),
-        Diagnostic::Mismatch(address) => (b".MISMATCH", address),
-        Diagnostic::Posted(address) => (b".POSTED", address),
+        PathDiagnostic::Seen(address) => (b".SEEN", address),
+        PathDiagnostic::Mismatch(address) => (b".MISMATCH", address),
+        PathDiagnostic::Posted(address) => (b".POSTED", address),
     };
     out.extend_from_slice(keyword);
     if !address.is_empty() {
@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn prefixes() {
         for (diagnostic, expected) in [
-            (Diagnostic::None, &b"me!"[..]),
-            (Diagnostic::Match, b"me!!"),
-            (Diagnostic::Seen(b"192.0.2.1"), b"me!.SEEN.192.0.2.1!"),
-            (Diagnostic::Mismatch(b"peer.example"), b"me!.MISMATCH.peer.example!"),
-            (Diagnostic::Posted(b"h.example"), b"me!.POSTED.h.example!"),
-            (Diagnostic::Posted(b""), b"me!.POSTED!"),
+            (PathDiagnostic::None, &b"me!"[..]),
+            (PathDiagnostic::Match, b"me!!"),
+            (PathDiagnostic::Seen(b"192.0.2.1"), b"me!.SEEN.192.0.2.1!"),
+            (PathDiagnostic::Mismatch(b"peer.example"), b"me!.MISMATCH.peer.example!"),
+            (PathDiagnostic::Posted(b"h.example"), b"me!.POSTED.h.example!"),
+            (PathDiagnostic::Posted(b""), b"me!.POSTED!"),
         ] {
             let mut out = Vec::new();
             prefix(b"me", diagnostic, &mut out);

@@ -3,8 +3,8 @@
 //! whole, with their dates.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use netnews::nntp::wire::{End, dot_stuff, find_end, unstuff};
-use netnews::{Article, Known, Malformed, date, newsgroups, overview_row};
+use netnews::nntp::wire::{BlockEnd, dot_stuff, find_end, unstuff};
+use netnews::{Article, Known, MalformedArticle, date, newsgroups, overview_row};
 use std::path::{Path, PathBuf};
 
 fn data(name: &str) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn check(text: &[u8]) -> Result<(), String> {
         assert!(wire[article.header_lines(known).unwrap()].ends_with(&[value, b"\r\n"].concat()));
     }
     let framed = [&wire[..], b".\r\n"].concat();
-    assert_eq!(find_end(&framed, 0), End::Found { article_len: wire.len(), next: framed.len() });
+    assert_eq!(find_end(&framed, 0), BlockEnd::Found { article_len: wire.len(), next: framed.len() });
     Ok(())
 }
 
@@ -127,5 +127,5 @@ fn dots_are_stuffed_and_a_lone_dot_is_not_an_article() {
     assert!(article.body().ends_with(b"....regards\r\n..\r\n"));
     assert_eq!(article.bytes(), wire.len() as u64 - 2);
     let unstuffed = [wire.strip_suffix(b"..\r\n").unwrap(), b".\r\n"].concat();
-    assert_eq!(Article::parse(&unstuffed).err(), Some(Malformed::LoneDot));
+    assert_eq!(Article::parse(&unstuffed).err(), Some(MalformedArticle::LoneDot));
 }

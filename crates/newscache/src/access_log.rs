@@ -8,9 +8,9 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, OpenMode};
 
-use crate::stats::{Access, RequestKind};
+use crate::stats::{CacheAccess, RequestKind};
 
 /// Size of the buffer for lines, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -31,13 +31,13 @@ pub(crate) struct AccessLog {
 
 impl AccessLog {
     pub fn open(disk: Arc<dyn Disk>, path: &Path, bytes_max: u64) -> io::Result<Self> {
-        let file = disk.open(path, Open::Create)?;
+        let file = disk.open(path, OpenMode::Create)?;
         let end = file.len()?;
         let lines = String::with_capacity(BUFFER_BYTES + LINE_BYTES_MAX);
         Ok(Self { disk, path: path.to_owned(), file, end, bytes_max, lines, failed: None })
     }
 
-    pub fn add(&mut self, access: &Access<'_>) {
+    pub fn add(&mut self, access: &CacheAccess<'_>) {
         put_line(access, &mut self.lines);
         if self.lines.len() >= BUFFER_BYTES
             && let Err(error) = self.write()
@@ -58,7 +58,7 @@ impl AccessLog {
             let mut old = self.path.clone().into_os_string();
             old.push(".1");
             self.disk.rename(&self.path, Path::new(&old))?;
-            self.file = self.disk.open(&self.path, Open::Create)?;
+            self.file = self.disk.open(&self.path, OpenMode::Create)?;
             self.end = 0;
         }
         self.file.write_all_at(&[IoSlice::new(lines.as_bytes())], self.end)?;
@@ -95,7 +95,7 @@ fn put_word(word: &[u8], line: &mut String) {
 }
 
 /// Appends the line of a request.
-pub(crate) fn put_line(access: &Access<'_>, line: &mut String) {
+pub(crate) fn put_line(access: &CacheAccess<'_>, line: &mut String) {
     _ = write!(line, "{}", access.at);
     put_word(access.client.as_bytes(), line);
     put_word(access.kind.name().as_bytes(), line);
@@ -109,7 +109,7 @@ pub(crate) fn put_line(access: &Access<'_>, line: &mut String) {
 
 /// A line that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub(crate) struct AccessLine<'a> {
     pub at: u64,
     pub client: &'a str,
     pub kind: RequestKind,
@@ -122,7 +122,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// Parses a line; `None` if it is invalid.
-pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
+pub(crate) fn parse_line(line: &str) -> Option<AccessLine<'_>> {
     if line.len() > LINE_BYTES_MAX {
         return None;
     }
@@ -142,7 +142,7 @@ pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
         "miss" => false,
         _ => return None,
     };
-    words.next().is_none().then_some(Line { at, client, kind, group, number, id, bytes, is_hit })
+    words.next().is_none().then_some(AccessLine { at, client, kind, group, number, id, bytes, is_hit })
 }
 
 #[cfg(test)]
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use disk::{SimDisk, read_small};
 
-    fn access(number: u64) -> Access<'static> {
-        Access {
+    fn access(number: u64) -> CacheAccess<'static> {
+        CacheAccess {
             at: 1_700_000_000,
             client: "192.0.2.1",
             kind: RequestKind::Article,

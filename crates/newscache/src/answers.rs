@@ -11,9 +11,9 @@ const WAYS: usize = 8;
 
 /// Table of 65,536 answers.
 #[derive(Debug)]
-pub(crate) struct Answers(Innermost<Vec<[(u64, u64); WAYS]>>);
+pub(crate) struct AnswerTable(Innermost<Vec<[(u64, u64); WAYS]>>);
 
-impl Answers {
+impl AnswerTable {
     pub fn new() -> Self {
         Self(Innermost::new(vec![[(0, 0); WAYS]; BUCKETS]))
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn answers_expire_belong_to_an_owner_and_are_bounded() {
-        let answers = Answers::new();
+        let answers = AnswerTable::new();
         answers.add("one", b"<a@b>", 10);
         assert!(answers.has("one", b"<a@b>", 9));
         assert!(!answers.has("one", b"<a@b>", 10) && !answers.has("two", b"<a@b>", 9));

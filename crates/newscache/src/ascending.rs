@@ -11,18 +11,18 @@ const CHUNK_ENTRIES: usize = 256;
 
 /// Table of values by number.
 #[derive(Debug, Clone)]
-pub(crate) struct Ascending<V> {
+pub(crate) struct AscendingMap<V> {
     chunks: Vec<Vec<(u64, V)>>,
     len: usize,
 }
 
-impl<V> Default for Ascending<V> {
+impl<V> Default for AscendingMap<V> {
     fn default() -> Self {
         Self { chunks: Vec::new(), len: 0 }
     }
 }
 
-impl<V: Copy> Ascending<V> {
+impl<V: Copy> AscendingMap<V> {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -172,7 +172,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Compares all results for a number.
-    fn compare(table: &Ascending<u32>, model: &BTreeMap<u64, u32>, number: u64) {
+    fn compare(table: &AscendingMap<u32>, model: &BTreeMap<u64, u32>, number: u64) {
         let own = |entry: Option<(&u64, &u32)>| entry.map(|(number, value)| (*number, *value));
         assert_eq!(table.get(number), model.get(&number).copied());
         assert_eq!(table.contains(number), model.contains_key(&number));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn table_behaves_like_a_btree_map() {
-        let (mut table, mut model) = (Ascending::default(), BTreeMap::new());
+        let (mut table, mut model) = (AscendingMap::default(), BTreeMap::new());
         let mut seed = 7_u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn one_entry_is_small_and_ascending_numbers_fill_chunks() {
         let entry = size_of::<(u64, [u32; 4])>();
-        let mut table = Ascending::default();
+        let mut table = AscendingMap::default();
         table.insert(9, [0_u32; 4]);
         assert!(table.bytes() <= entry + 24, "{}", table.bytes());
         (10..50_009).for_each(|number| _ = table.insert(number, [0; 4]));

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-pub(crate) use crate::packed::File;
-use crate::packed::{BLOCK_BYTES, NONE, Packed, blocks, seconds};
+pub(crate) use crate::packed::CacheFile;
+use crate::packed::{BLOCK_BYTES, NONE, PackedUnit, blocks, seconds};
 use crate::record::hash64;
-use crate::settings::Shape;
-use crate::strategy::{Item, Strategy, StrategyKind, Victim};
+use crate::settings::CacheSizes;
+use crate::strategy::{Strategy, StrategyKind, UnitInfo, Victim};
 
 /// Maximum number of known groups, unless readers have more of them selected.
 const GROUPS_MAX: usize = 1 << 17;
@@ -25,7 +25,7 @@ const USES_MAX: u8 = 15;
 
 /// Water marks and number of articles, from upstream's answer to GROUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks {
+pub struct UpstreamMarks {
     /// Lowest number of an article.
     pub low: u64,
     /// Highest number.
@@ -36,7 +36,7 @@ pub struct Marks {
 
 /// An answer of upstream, and the time of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked<T> {
+pub struct DatedAnswer<T> {
     /// The answer.
     pub value: T,
     /// Time of the question, in Unix seconds.
@@ -45,8 +45,8 @@ pub struct Asked<T> {
 
 /// A file in the books.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unit {
-    pub file: File,
+pub(crate) struct CacheUnit {
+    pub file: CacheFile,
     pub slot: u32,
     /// Highest number in it, if known.
     pub last: u64,
@@ -59,14 +59,14 @@ pub(crate) struct Unit {
 
 /// A group in the books.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot {
+pub(crate) struct GroupSlot {
     pub key: u64,
     /// Upstream, shared with its other groups.
     pub origin: Arc<str>,
     pub name: Box<[u8]>,
     /// Current generation; files of other generations are invalid.
     pub generation: u64,
-    marks: Marks,
+    marks: UpstreamMarks,
     /// Time at which upstream was asked for the water marks, in seconds.
     marks_at: u32,
     pub next_seq: u32,
@@ -79,16 +79,16 @@ pub(crate) struct Slot {
     pub is_written: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 96, "what a group costs beside its name");
+const _: () = assert!(size_of::<GroupSlot>() == 96, "what a group costs beside its name");
 
-impl Slot {
+impl GroupSlot {
     pub fn new(origin: &str, name: &[u8], generation: u64, now: u64) -> Self {
         Self {
             key: key_of(origin, name),
             origin: origin.into(),
             name: name.into(),
             generation,
-            marks: Marks::default(),
+            marks: UpstreamMarks::default(),
             marks_at: 0,
             next_seq: 0,
             removals: 0,
@@ -100,13 +100,13 @@ impl Slot {
     }
 
     /// Returns the water marks from the last answer of upstream.
-    pub fn marks(&self) -> Option<Asked<Marks>> {
-        self.has_marks.then_some(Asked { value: self.marks, at: self.marks_at.into() })
+    pub fn marks(&self) -> Option<DatedAnswer<UpstreamMarks>> {
+        self.has_marks.then_some(DatedAnswer { value: self.marks, at: self.marks_at.into() })
     }
 
-    pub fn set_marks(&mut self, marks: Option<Asked<Marks>>) {
+    pub fn set_marks(&mut self, marks: Option<DatedAnswer<UpstreamMarks>>) {
         self.has_marks = marks.is_some();
-        let asked = marks.unwrap_or(Asked { value: Marks::default(), at: 0 });
+        let asked = marks.unwrap_or(DatedAnswer { value: UpstreamMarks::default(), at: 0 });
         (self.marks, self.marks_at) = (asked.value, seconds(asked.at));
     }
 
@@ -137,17 +137,17 @@ fn spread(key: u64) -> u64 {
 }
 
 /// Bookkeeping of the cache.
-pub(crate) struct Books {
+pub(crate) struct Bookkeeping {
     /// Count of changes that indexes in memory must follow: files removed, water marks, generations.
     pub changes: Arc<AtomicU64>,
-    pub shape: Shape,
+    pub shape: CacheSizes,
     kind: StrategyKind,
     strategy: Box<dyn Strategy>,
     used: u64,
     pending: u64,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<GroupSlot>,
     by_key: HashTable<u32>,
-    units: Vec<Packed>,
+    units: Vec<PackedUnit>,
     free: Vec<u32>,
     count: u64,
     by_large: HashTable<u32>,
@@ -157,8 +157,8 @@ pub(crate) struct Books {
     origin: Arc<str>,
 }
 
-impl Books {
-    pub fn new(kind: StrategyKind, shape: Shape) -> Self {
+impl Bookkeeping {
+    pub fn new(kind: StrategyKind, shape: CacheSizes) -> Self {
         Self {
             changes: Arc::default(),
             shape,
@@ -228,7 +228,7 @@ impl Books {
             found.used = seconds(now);
             return (slot, false);
         }
-        let mut new = Slot::new(origin, name, self.new_generation(now), now);
+        let mut new = GroupSlot::new(origin, name, self.new_generation(now), now);
         self.share_origin(&mut new);
         let slot = match self.idle_slot(is_idle) {
             Some(slot) => {
@@ -269,7 +269,7 @@ impl Books {
     }
 
     /// Lets a group share its upstream's name with the previous one, which mostly has the same.
-    fn share_origin(&mut self, slot: &mut Slot) {
+    fn share_origin(&mut self, slot: &mut GroupSlot) {
         if slot.origin == self.origin {
             slot.origin = self.origin.clone();
         } else {
@@ -278,11 +278,11 @@ impl Books {
     }
 
     /// Puts a group that was read from disk into its slot, which must be free.
-    pub fn restore_slot(&mut self, at: u32, mut slot: Slot) {
+    pub fn restore_slot(&mut self, at: u32, mut slot: GroupSlot) {
         self.share_origin(&mut slot);
         while self.slots.len() <= at as usize {
             // An empty slot is not found by any key until a group is put there.
-            let mut empty = Slot::new("", b"", 0, 0);
+            let mut empty = GroupSlot::new("", b"", 0, 0);
             empty.key = 0;
             self.slots.push(empty);
         }
@@ -293,10 +293,10 @@ impl Books {
     }
 
     /// Enters a file, whose room has been made already.
-    pub fn enter(&mut self, slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> u32 {
+    pub fn enter(&mut self, slot: u32, file: CacheFile, bytes: u64, expires: u64, now: u64) -> u32 {
         debug_assert!(self.owns(slot, file), "{file:?} is no file of its group");
         let id = self.free.pop().unwrap_or(self.units.len() as u32);
-        let unit = Packed::new(slot, file, bytes, expires, now);
+        let unit = PackedUnit::new(slot, file, bytes, expires, now);
         match self.units.get_mut(id as usize) {
             Some(place) => *place = unit,
             None => self.units.push(unit),
@@ -306,7 +306,7 @@ impl Books {
     }
 
     /// Enters the initial files of a cache, in this order.
-    pub fn enter_all(&mut self, units: Vec<Packed>) {
+    pub fn enter_all(&mut self, units: Vec<PackedUnit>) {
         debug_assert!(self.units.is_empty());
         self.strategy.reserve(units.len(), self.slots.len());
         let large = units.iter().filter(|unit| unit.large().is_some()).count();
@@ -337,7 +337,7 @@ impl Books {
         if let Some(hash) = unit.large() {
             let units = &self.units;
             let low =
-                |id: &u32| units.get(*id as usize).and_then(Packed::large).map_or(0, |hash| hash as u64);
+                |id: &u32| units.get(*id as usize).and_then(PackedUnit::large).map_or(0, |hash| hash as u64);
             match self.by_large.find_mut(spread(hash as u64), |known| low(known) == hash as u64) {
                 Some(known) => *known = id,
                 None => _ = self.by_large.insert_unique(spread(hash as u64), id, |id| spread(low(id))),
@@ -348,34 +348,34 @@ impl Books {
     }
 
     /// Returns whether a file of this name would belong to this group.
-    fn owns(&self, slot: u32, file: File) -> bool {
+    fn owns(&self, slot: u32, file: CacheFile) -> bool {
         let Some(slot) = self.slots.get(slot as usize) else { return false };
         match file {
-            File::Segment { key, generation, .. } | File::Numbers { key, generation } => {
+            CacheFile::Segment { key, generation, .. } | CacheFile::Numbers { key, generation } => {
                 (key, generation) == (slot.key, slot.generation)
             }
-            File::Large(_) => true,
+            CacheFile::Large(_) => true,
         }
     }
 
-    fn link(&mut self, unit: u32, change: impl FnOnce(&mut Packed)) {
+    fn link(&mut self, unit: u32, change: impl FnOnce(&mut PackedUnit)) {
         if let Some(unit) = self.units.get_mut(unit as usize).filter(|unit| unit.is_there()) {
             change(unit);
         }
     }
 
-    fn packed(&self, id: u32) -> Option<&Packed> {
+    fn packed(&self, id: u32) -> Option<&PackedUnit> {
         self.units.get(id as usize).filter(|unit| unit.is_there())
     }
 
-    fn file_of(&self, unit: &Packed) -> File {
+    fn file_of(&self, unit: &PackedUnit) -> CacheFile {
         let (key, generation) =
             self.slots.get(unit.slot as usize).map_or((0, 0), |slot| (slot.key, slot.generation));
         unit.file(key, generation)
     }
 
-    fn unpacked(&self, unit: &Packed) -> Unit {
-        Unit {
+    fn unpacked(&self, unit: &PackedUnit) -> CacheUnit {
+        CacheUnit {
             file: self.file_of(unit),
             slot: unit.slot,
             last: unit.last(),
@@ -385,27 +385,27 @@ impl Books {
         }
     }
 
-    fn item(&self, unit: &Packed) -> Item {
+    fn item(&self, unit: &PackedUnit) -> UnitInfo {
         let key = match self.file_of(unit) {
-            File::Segment { key, seq, .. } => key ^ u64::from(seq),
-            File::Numbers { key, .. } => !key,
-            File::Large(hash) => hash as u64,
+            CacheFile::Segment { key, seq, .. } => key ^ u64::from(seq),
+            CacheFile::Numbers { key, .. } => !key,
+            CacheFile::Large(hash) => hash as u64,
         };
-        Item { key, group: unit.slot, bytes: unit.bytes(), expires: unit.expires.into() }
+        UnitInfo { key, group: unit.slot, bytes: unit.bytes(), expires: unit.expires.into() }
     }
 
-    pub fn unit(&self, id: u32) -> Option<Unit> {
+    pub fn unit(&self, id: u32) -> Option<CacheUnit> {
         self.packed(id).map(|unit| self.unpacked(unit))
     }
 
     /// Returns the unit of a large article.
     pub fn large(&self, hash: u128) -> Option<u32> {
-        let is_it = |id: &u32| self.units.get(*id as usize).and_then(Packed::large) == Some(hash);
+        let is_it = |id: &u32| self.units.get(*id as usize).and_then(PackedUnit::large) == Some(hash);
         self.by_large.find(spread(hash as u64), is_it).copied()
     }
 
     /// Returns the units of a group.
-    pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, Unit)> {
+    pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, CacheUnit)> {
         let mut next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.first);
         std::iter::from_fn(move || {
             let (id, unit) = (next, self.packed(next)?);
@@ -415,23 +415,23 @@ impl Books {
     }
 
     /// Returns all units.
-    pub fn units(&self) -> impl Iterator<Item = Unit> {
+    pub fn units(&self) -> impl Iterator<Item = CacheUnit> {
         self.units.iter().filter(|unit| unit.is_there()).map(|unit| self.unpacked(unit))
     }
 
     /// Returns all files with their units.
-    pub fn numbered_files(&self) -> Vec<(u32, File)> {
+    pub fn numbered_files(&self) -> Vec<(u32, CacheFile)> {
         let units = (0..).zip(&self.units).filter(|(_, unit)| unit.is_there());
         units.map(|(id, unit)| (id, self.file_of(unit))).collect()
     }
 
     /// Returns whether a unit is still this file.
-    pub fn is_file(&self, id: u32, file: File) -> bool {
+    pub fn is_file(&self, id: u32, file: CacheFile) -> bool {
         self.packed(id).is_some_and(|unit| self.file_of(unit) == file)
     }
 
     /// Records a hit in a file.
-    pub fn hit(&mut self, id: u32, file: File, now: u64) {
+    pub fn hit(&mut self, id: u32, file: CacheFile, now: u64) {
         if !self.is_file(id, file) {
             return;
         }
@@ -447,19 +447,19 @@ impl Books {
     }
 
     /// Records that a file was read and is undamaged.
-    pub fn set_checked(&mut self, id: u32, file: File) {
+    pub fn set_checked(&mut self, id: u32, file: CacheFile) {
         if self.is_file(id, file) {
             self.link(id, |unit| unit.is_checked = true);
         }
     }
 
     /// Returns whether a file is known to be undamaged.
-    pub fn is_checked(&self, id: u32, file: File) -> bool {
+    pub fn is_checked(&self, id: u32, file: CacheFile) -> bool {
         self.is_file(id, file) && self.packed(id).is_some_and(|unit| unit.is_checked)
     }
 
     /// Records the new size of a file. Returns false if it was removed.
-    pub fn grow(&mut self, id: u32, file: File, bytes: u64, last: u64, expires: u64, now: u64) -> bool {
+    pub fn grow(&mut self, id: u32, file: CacheFile, bytes: u64, last: u64, expires: u64, now: u64) -> bool {
         if !self.is_file(id, file) {
             return false;
         }
@@ -476,14 +476,14 @@ impl Books {
     }
 
     /// Records the highest number in a file, as found when it was read.
-    pub fn set_last(&mut self, id: u32, file: File, last: u64) {
+    pub fn set_last(&mut self, id: u32, file: CacheFile, last: u64) {
         if self.is_file(id, file) {
             self.link(id, |unit| unit.set_last(last));
         }
     }
 
     /// Takes a file out of the books.
-    pub fn remove(&mut self, id: u32) -> Option<File> {
+    pub fn remove(&mut self, id: u32) -> Option<CacheFile> {
         let unit = *self.packed(id)?;
         let file = self.file_of(&unit);
         self.strategy.remove(id);
@@ -496,7 +496,7 @@ impl Books {
                 slot.first = unit.after;
             }
         }
-        if let File::Large(hash) = file
+        if let CacheFile::Large(hash) = file
             && let Ok(known) = self.by_large.find_entry(spread(hash as u64), |known| *known == id)
         {
             known.remove();
@@ -509,7 +509,7 @@ impl Books {
     }
 
     /// Takes all files of a group out of the books.
-    pub fn remove_all(&mut self, slot: u32, gone: &mut Vec<(u32, File)>) {
+    pub fn remove_all(&mut self, slot: u32, gone: &mut Vec<(u32, CacheFile)>) {
         while let Some(id) = self.slots.get(slot as usize).map(|slot| slot.first).filter(|id| *id != NONE) {
             let Some(file) = self.remove(id) else { break };
             gone.push((id, file));
@@ -517,7 +517,7 @@ impl Books {
     }
 
     /// Reserves room, for which files may be removed. Returns false, and reserves nothing, if there is none.
-    pub fn reserve(&mut self, bytes: u64, gone: &mut Vec<(u32, File)>) -> bool {
+    pub fn reserve(&mut self, bytes: u64, gone: &mut Vec<(u32, CacheFile)>) -> bool {
         let limit = self.shape.limit_bytes;
         if bytes > limit {
             return false;
@@ -530,7 +530,7 @@ impl Books {
     }
 
     /// Removes files until no more than this is used. Returns false if other reservations are in the way.
-    pub fn shrink(&mut self, limit: u64, gone: &mut Vec<(u32, File)>) -> bool {
+    pub fn shrink(&mut self, limit: u64, gone: &mut Vec<(u32, CacheFile)>) -> bool {
         while self.used() > limit {
             match self.strategy.victim() {
                 Some(Victim::Unit(id)) => match self.remove(id) {
@@ -579,26 +579,26 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use crate::settings::CacheSettings;
     use std::path::Path;
 
-    fn books(kind: StrategyKind) -> Books {
-        Books::new(kind, Settings { size_bytes: 1 << 20, ..Settings::default() }.shape())
+    fn books(kind: StrategyKind) -> Bookkeeping {
+        Bookkeeping::new(kind, CacheSettings { size_bytes: 1 << 20, ..CacheSettings::default() }.shape())
     }
 
     #[test]
     fn names_of_files_are_read_back() {
         let files = [
-            File::Segment { key: u64::MAX, generation: 1_700_000_000, seq: 77 },
-            File::Numbers { key: 5, generation: 1 },
-            File::Large(u128::MAX - 5),
+            CacheFile::Segment { key: u64::MAX, generation: 1_700_000_000, seq: 77 },
+            CacheFile::Numbers { key: 5, generation: 1 },
+            CacheFile::Large(u128::MAX - 5),
         ];
         for file in files {
             let path = file.path(Path::new("/c"));
-            assert_eq!(File::of_name(path.file_name().unwrap().to_str().unwrap()), Some(file));
+            assert_eq!(CacheFile::of_name(path.file_name().unwrap().to_str().unwrap()), Some(file));
         }
         for name in ["", "x", "1-2.seg", "1-2-3-4.seg", "zz.art", "1-2-3.new", "1-2-fffffffff.seg"] {
-            assert_eq!(File::of_name(name), None, "{name}");
+            assert_eq!(CacheFile::of_name(name), None, "{name}");
         }
     }
 
@@ -617,11 +617,11 @@ mod tests {
                 assert!(books.used() <= limit, "{kind}");
                 books.release(on_disk(bytes));
                 let generation = books.slots[slot as usize].generation;
-                let file = File::Segment { key: books.slots[slot as usize].key, generation, seq: n };
+                let file = CacheFile::Segment { key: books.slots[slot as usize].key, generation, seq: n };
                 let id = books.enter(slot, file, bytes, 0, 5);
                 books.hit(id, file, 6);
                 let there = books.units.iter().filter(|unit| unit.is_there());
-                let sum: u64 = there.map(Packed::bytes).sum();
+                let sum: u64 = there.map(PackedUnit::bytes).sum();
                 assert_eq!((sum, books.units().count() as u64), (books.used(), books.files()), "{kind}");
                 let of_groups: usize = (0..books.slots.len()).map(|g| books.units_of(g as u32).count()).sum();
                 assert_eq!(of_groups as u64, books.files(), "{kind}");
@@ -644,17 +644,18 @@ mod tests {
     #[test]
     #[ignore = "it must be alone in its process"]
     fn the_books_of_a_full_cache_of_50_gib_and_55_000_groups_are_small() {
-        let settings = Settings { size_bytes: 50 << 30, strategy: StrategyKind::Gain, ..Settings::default() };
+        let settings =
+            CacheSettings { size_bytes: 50 << 30, strategy: StrategyKind::Gain, ..CacheSettings::default() };
         let shape = settings.shape();
         let before = resident_bytes();
-        let mut books = Books::new(StrategyKind::Gain, shape);
+        let mut books = Bookkeeping::new(StrategyKind::Gain, shape);
         let mut gone = Vec::new();
         let mut files = 0_u64;
         for n in 0..400_000_u64 {
             let name = format!("comp.some.hierarchy.of.groups.{}", n % 55_000);
             let slot = books.slot("upstream", name.as_bytes(), n, |_| true).0;
             let bytes = if n < 55_000 { 5000 } else { shape.large_above + n % 1000 };
-            let file = File::Large((u128::from(n) << 64) | u128::from(n));
+            let file = CacheFile::Large((u128::from(n) << 64) | u128::from(n));
             assert!(books.reserve(on_disk(bytes), &mut gone));
             books.release(on_disk(bytes));
             books.enter(slot, file, bytes, n, n);

@@ -1,6 +1,6 @@
 //! The cache: one handle for all of it, shared by all readers.
 //!
-//! Locks, outer first: a group's index (`Cell`); the table of cells; the books; counters and the log are
+//! Locks, outer first: a group's index (`GroupCell`); the table of cells; the books; counters and the log are
 //! innermost. No thread holds the indexes of two groups. Files are removed after the books have dropped them,
 //! without a lock. Called by the crate's users, and by `group` and `large`.
 
@@ -9,46 +9,46 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use disk::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
+use disk::{Disk, DiskFile, FileAccess, OpenMode, ReadMode, durable_replace};
 use lock_order::{Innermost, Ordered};
 
 use crate::access_log::AccessLog;
-use crate::answers::Answers;
-use crate::bookkeeping::{Asked, Books, File, Marks, Slot, key_of};
-use crate::cells::{Cell, Cells};
-use crate::ids::Ids;
-use crate::lanes::{Lanes, Use};
+use crate::answers::AnswerTable;
+use crate::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, UpstreamMarks, key_of};
+use crate::cells::{GroupCell, GroupCells};
+use crate::ids::IdTable;
+use crate::lanes::{FileUse, ThreadLanes};
 use crate::open_files::OpenFiles;
-use crate::opening::{self, Opened};
+use crate::opening::{self, OpeningReport};
 use crate::rank;
-use crate::recent::{Links, Recent};
-use crate::settings::{Settings, Shape};
-use crate::slots::{At, NAMES_BYTES_MAX, SlotsFile};
-use crate::stats::{Access, Counters, ReadGroup, Stats};
-use crate::wanted::{Want, Wanted};
+use crate::recent::{RecentLinks, RecentLocations};
+use crate::settings::{CacheSettings, CacheSizes};
+use crate::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
+use crate::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
+use crate::wanted::{MissedArticle, MissedList};
 
 /// State shared by all handles.
-pub(crate) struct Inner {
+pub(crate) struct CacheInner {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
-    pub books: Ordered<Books, { rank::BOOKS }>,
-    /// Shared with [`Books::changes`].
+    pub books: Ordered<Bookkeeping, { rank::BOOKS }>,
+    /// Shared with [`Bookkeeping::changes`].
     pub changes: Arc<AtomicU64>,
-    pub ids: Ids,
-    pub recent: Recent,
-    pub links: Links,
+    pub ids: IdTable,
+    pub recent: RecentLocations,
+    pub links: RecentLinks,
     slots_file: SlotsFile,
-    pub cells: Cells,
+    pub cells: GroupCells,
     pub files: OpenFiles,
-    missing: Answers,
-    present: Answers,
-    pub counters: Innermost<Counters>,
-    pub lanes: Lanes,
-    wanted: Innermost<Wanted>,
+    missing: AnswerTable,
+    present: AnswerTable,
+    pub counters: Innermost<CacheCounters>,
+    pub lanes: ThreadLanes,
+    wanted: Innermost<MissedList>,
     log: Innermost<Option<AccessLog>>,
     /// True if there is a log.
     is_logging: AtomicBool,
-    settings: Innermost<Settings>,
+    settings: Innermost<CacheSettings>,
     overview_headers: Innermost<Arc<[String]>>,
     /// Number of the next file that is being written.
     pub unfinished: AtomicU64,
@@ -57,7 +57,7 @@ pub(crate) struct Inner {
 
 /// A cache of other servers' articles. Clones are handles of the same cache.
 #[derive(Clone)]
-pub struct Cache(pub(crate) Arc<Inner>);
+pub struct Cache(pub(crate) Arc<CacheInner>);
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,33 +66,33 @@ impl std::fmt::Debug for Cache {
 }
 
 /// Reserved room; released when dropped.
-pub(crate) struct Room<'a> {
-    inner: &'a Inner,
+pub(crate) struct CacheRoom<'a> {
+    inner: &'a CacheInner,
     bytes: u64,
 }
 
-impl Room<'_> {
+impl CacheRoom<'_> {
     /// Converts the reservation to an entry in the books.
-    pub fn settle<T>(mut self, enter: impl FnOnce(&mut Books) -> T) -> T {
+    pub fn settle<T>(mut self, enter: impl FnOnce(&mut Bookkeeping) -> T) -> T {
         let mut books = self.inner.books.lock();
         books.release(std::mem::take(&mut self.bytes));
         enter(&mut books)
     }
 
-    /// Keeps the reservation, for a later [`Room::of`].
+    /// Keeps the reservation, for a later [`CacheRoom::of`].
     pub fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
 }
 
-impl<'a> Room<'a> {
+impl<'a> CacheRoom<'a> {
     /// Restores a reservation that was kept.
-    pub fn of(inner: &'a Inner, bytes: u64) -> Self {
+    pub fn of(inner: &'a CacheInner, bytes: u64) -> Self {
         Self { inner, bytes }
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for CacheRoom<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.inner.books.lock().release(self.bytes);
@@ -105,43 +105,48 @@ impl Cache {
     ///
     /// # Errors
     /// If another process has it open, or the directory cannot be used.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: u64) -> io::Result<(Self, Opened)> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        settings: CacheSettings,
+        now: u64,
+    ) -> io::Result<(Self, OpeningReport)> {
         disk.create_dir(dir)?;
         let lock = disk.lock(&dir.join("lock"))?;
         for part in ["groups", "large", "lists"] {
             disk.create_dir(&dir.join(part))?;
         }
-        let mut books = Books::new(settings.strategy, settings.shape());
-        let mut opened = Opened::default();
+        let mut books = Bookkeeping::new(settings.strategy, settings.shape());
+        let mut opened = OpeningReport::default();
         let slots_file = SlotsFile::open(&*disk, &dir.join("groups.table"), |found| match found {
-            At::Places(places) => books.reserve_slots(places),
-            At::Slot(at, slot) => books.restore_slot(at, slot),
+            SlotsItem::Places(places) => books.reserve_slots(places),
+            SlotsItem::Slot(at, slot) => books.restore_slot(at, slot),
         })?;
         opening::enter_files(&*disk, dir, &mut books, &mut opened, now)?;
         let mut gone = Vec::new();
         let limit = books.shape.limit_bytes;
         books.shrink(limit, &mut gone);
-        let ids = Ids::open(&*disk, &dir.join("ids"), settings.size_bytes)?;
+        let ids = IdTable::open(&*disk, &dir.join("ids"), settings.size_bytes)?;
         let counters = opening::read_text(&*disk, &dir.join("stats"))?;
         let wanted = opening::read_text(&*disk, &dir.join("wanted"))?;
         opened.groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
         (opened.files, opened.bytes) = (books.files(), books.used());
-        let inner = Inner {
+        let inner = CacheInner {
             disk,
             dir: dir.to_owned(),
             changes: books.changes.clone(),
             books: Ordered::new(books),
             ids,
-            recent: Recent::default(),
-            links: Links::default(),
+            recent: RecentLocations::default(),
+            links: RecentLinks::default(),
             slots_file,
-            cells: Cells::default(),
+            cells: GroupCells::default(),
             files: OpenFiles::default(),
-            missing: Answers::new(),
-            present: Answers::new(),
-            counters: Innermost::new(Counters::take(&counters)),
-            lanes: Lanes::default(),
-            wanted: Innermost::new(Wanted::take(wanted.as_bytes())),
+            missing: AnswerTable::new(),
+            present: AnswerTable::new(),
+            counters: Innermost::new(CacheCounters::take(&counters)),
+            lanes: ThreadLanes::default(),
+            wanted: Innermost::new(MissedList::take(wanted.as_bytes())),
             log: Innermost::new(None),
             is_logging: AtomicBool::new(false),
             settings: Innermost::new(settings),
@@ -154,7 +159,7 @@ impl Cache {
     }
 
     /// Returns the current settings.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> CacheSettings {
         *self.0.settings.lock()
     }
 
@@ -173,7 +178,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of removing files; the cache stays usable.
-    pub fn set(&self, settings: Settings) -> io::Result<()> {
+    pub fn set(&self, settings: CacheSettings) -> io::Result<()> {
         *self.0.settings.lock() = settings;
         self.0.settle_uses();
         let mut gone = Vec::new();
@@ -244,7 +249,7 @@ impl Cache {
     }
 
     /// Returns the groups of an upstream with known water marks, in the order of their names.
-    pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, Marks)> {
+    pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, UpstreamMarks)> {
         let books = self.0.books.lock();
         let of_origin = books.slots.iter().filter(|slot| *slot.origin == *origin);
         let known = of_origin.filter_map(|slot| Some((slot.name.clone(), slot.marks()?.value)));
@@ -255,7 +260,7 @@ impl Cache {
     }
 
     /// Returns the last known water marks of a group. Unlike [`Cache::group`] it does not create the group.
-    pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<Asked<Marks>> {
+    pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<DatedAnswer<UpstreamMarks>> {
         let books = self.0.books.lock();
         let slot = books.slots.get(books.slot_of_key(key_of(origin, name))? as usize)?;
         slot.marks().filter(|_| *slot.origin == *origin && *slot.name == *name)
@@ -266,7 +271,7 @@ impl Cache {
         let mut books = self.0.books.lock();
         let Some(at) = books.slot_of_key(key_of(origin, name)) else { return };
         if let Some(slot) = books.slots.get_mut(at as usize) {
-            slot.set_marks(slot.marks().map(|marks| Asked { at: 0, ..marks }));
+            slot.set_marks(slot.marks().map(|marks| DatedAnswer { at: 0, ..marks }));
         }
     }
 
@@ -277,22 +282,22 @@ impl Cache {
     }
 
     /// Remembers that a reader wanted an article that is not available now.
-    pub fn want(&self, want: Want) {
+    pub fn want(&self, want: MissedArticle) {
         self.0.wanted.lock().add(want);
     }
 
     /// Forgets an article that has arrived, or is not wanted any more.
-    pub fn not_wanted(&self, want: &Want) {
+    pub fn not_wanted(&self, want: &MissedArticle) {
         self.0.wanted.lock().remove(want);
     }
 
     /// Returns the remembered articles, the oldest first.
-    pub fn wanted(&self) -> Vec<Want> {
+    pub fn wanted(&self) -> Vec<MissedArticle> {
         self.0.wanted.lock().all()
     }
 
     /// Counts a request of a reader, and logs it if the log is enabled.
-    pub fn record(&self, access: &Access<'_>) {
+    pub fn record(&self, access: &CacheAccess<'_>) {
         if access.group.is_empty() && access.upstream.is_empty() {
             self.0.lanes.count(access);
         } else {
@@ -302,12 +307,12 @@ impl Cache {
     }
 
     /// Returns the counters, and the fill level of the cache.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> CacheStats {
         self.0.gather_all();
         let stats = self.0.counters.lock().stats();
         let books = self.0.books.lock();
         let size_bytes = self.0.settings.lock().size_bytes;
-        Stats { used_bytes: books.used(), size_bytes, files: books.files(), ..stats }
+        CacheStats { used_bytes: books.used(), size_bytes, files: books.files(), ..stats }
     }
 
     /// Writes a line for each request to a file from now on, or to none. At `bytes_max` it is renamed to
@@ -335,9 +340,9 @@ impl Cache {
     }
 }
 
-impl Inner {
+impl CacheInner {
     /// Returns the cell of a group.
-    pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<Cell> {
+    pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<GroupCell> {
         let mut cells = self.cells.by_slot.lock();
         let (slot, origin) = {
             let is_idle = |slot: u32| !cells.contains_key(&slot);
@@ -348,18 +353,18 @@ impl Inner {
         if let Some(cell) = cells.get(&slot) {
             return cell.clone();
         }
-        if Cells::is_to_shrink(cells.len()) {
+        if GroupCells::is_to_shrink(cells.len()) {
             self.gather(cells.values());
-            cells.retain(|_, cell| Cell::is_in_use(cell));
+            cells.retain(|_, cell| GroupCell::is_in_use(cell));
         }
         let is_kept = origin.len() + name.len() <= NAMES_BYTES_MAX;
-        let cell = Arc::new(Cell::new(slot, key_of(&origin, name), (origin, name), is_kept));
+        let cell = Arc::new(GroupCell::new(slot, key_of(&origin, name), (origin, name), is_kept));
         cells.insert(slot, cell.clone());
         cell
     }
 
     /// Returns the cell of the group with this key; `None` if nothing of it is cached.
-    pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<Cell>> {
+    pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<GroupCell>> {
         let recent = self.cells.recent(key)?;
         if let Some(cell) = &*recent.load()
             && cell.key == key
@@ -368,7 +373,7 @@ impl Inner {
         }
         let (origin, name) = {
             let books = self.books.lock();
-            let slot: &Slot = books.slots.get(books.slot_of_key(key)? as usize)?;
+            let slot: &GroupSlot = books.slots.get(books.slot_of_key(key)? as usize)?;
             if !slot.has_files() {
                 return None;
             }
@@ -387,7 +392,7 @@ impl Inner {
         }
     }
 
-    fn gather<'c>(&self, cells: impl Iterator<Item = &'c Arc<Cell>>) {
+    fn gather<'c>(&self, cells: impl Iterator<Item = &'c Arc<GroupCell>>) {
         for cell in cells {
             let counted = std::mem::take(&mut *cell.counted.lock());
             if !counted.is_empty() {
@@ -397,8 +402,8 @@ impl Inner {
     }
 
     /// Records the use of a file.
-    pub fn hit(&self, unit: u32, file: File, now: u64) {
-        if let Some(uses) = self.lanes.note(Use { unit, file, now }) {
+    pub fn hit(&self, unit: u32, file: CacheFile, now: u64) {
+        if let Some(uses) = self.lanes.note(FileUse { unit, file, now }) {
             self.enter_uses(uses);
         }
     }
@@ -408,15 +413,15 @@ impl Inner {
         self.lanes.take_uses().for_each(|uses| self.enter_uses(uses));
     }
 
-    fn enter_uses(&self, uses: Vec<Use>) {
+    fn enter_uses(&self, uses: Vec<FileUse>) {
         let mut books = self.books.lock();
-        for Use { unit, file, now } in uses {
+        for FileUse { unit, file, now } in uses {
             books.hit(unit, file, now);
         }
     }
 
     /// Logs a request if the log is enabled.
-    pub fn log(&self, access: &Access<'_>) {
+    pub fn log(&self, access: &CacheAccess<'_>) {
         if self.is_logging.load(Ordering::Relaxed)
             && let Some(log) = self.log.lock().as_mut()
         {
@@ -424,21 +429,21 @@ impl Inner {
         }
     }
 
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> CacheSizes {
         self.books.lock().shape
     }
 
     /// Reserves room; returns `None` if there is none.
-    pub fn reserve(&self, bytes: u64) -> Option<Room<'_>> {
+    pub fn reserve(&self, bytes: u64) -> Option<CacheRoom<'_>> {
         self.settle_uses();
         let mut gone = Vec::new();
         let is_reserved = self.books.lock().reserve(bytes, &mut gone);
         self.discard(&gone);
-        is_reserved.then_some(Room { inner: self, bytes })
+        is_reserved.then_some(CacheRoom { inner: self, bytes })
     }
 
     /// Removes files that the books have dropped.
-    pub fn discard(&self, gone: &[(u32, File)]) {
+    pub fn discard(&self, gone: &[(u32, CacheFile)]) {
         if gone.is_empty() {
             return;
         }
@@ -460,7 +465,7 @@ impl Inner {
     }
 
     /// Removes a damaged file.
-    pub fn drop_damaged(&self, unit: u32, file: File) {
+    pub fn drop_damaged(&self, unit: u32, file: CacheFile) {
         let gone = {
             let mut books = self.books.lock();
             if books.is_file(unit, file) { books.remove(unit) } else { None }
@@ -472,14 +477,14 @@ impl Inner {
     }
 
     /// Opens a file. Without patience `WouldBlock` if it is not open already.
-    pub fn open_file(&self, unit: u32, file: File, patience: Patience) -> io::Result<Arc<dyn DiskFile>> {
+    pub fn open_file(&self, unit: u32, file: CacheFile, patience: ReadMode) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(open) = self.files.with(unit, file, Arc::clone) {
             return Ok(open);
         }
-        if patience == Patience::CacheOnly {
+        if patience == ReadMode::CacheOnly {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let open = self.disk.open(&file.path(&self.dir), Open::Existing)?;
+        let open = self.disk.open(&file.path(&self.dir), OpenMode::Existing)?;
         self.files.put(unit, file, open.clone());
         Ok(open)
     }

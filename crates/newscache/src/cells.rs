@@ -10,9 +10,9 @@ use arc_swap::ArcSwapOption;
 use hashbrown::HashMap;
 use lock_order::{Innermost, Ordered};
 
-use crate::loaded::Loaded;
+use crate::loaded::GroupIndex;
 use crate::rank;
-use crate::stats::OfGroup;
+use crate::stats::GroupCounts;
 
 /// Maximum size of the indexes in memory, over all groups.
 pub(crate) const INDEX_BYTES_MAX: usize = 4 << 20;
@@ -26,23 +26,23 @@ const RECENT: usize = 512;
 
 /// A group's index, while it is in use.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct GroupCell {
     pub slot: u32,
     pub key: u64,
     pub origin: Arc<str>,
     pub name: Box<[u8]>,
     /// True if the group can be cached: its name is not too long.
     pub is_kept: bool,
-    pub index: Ordered<Option<Box<Loaded>>, { rank::INDEX }>,
+    pub index: Ordered<Option<Box<GroupIndex>>, { rank::INDEX }>,
     /// Memory in bytes.
     weight: AtomicUsize,
-    /// Value of [`Cells::tick`] at the last use.
+    /// Value of [`GroupCells::tick`] at the last use.
     used: AtomicU64,
     /// Requests of readers that are not added to the counters yet.
-    pub counted: Innermost<OfGroup>,
+    pub counted: Innermost<GroupCounts>,
 }
 
-impl Cell {
+impl GroupCell {
     pub fn new(slot: u32, key: u64, (origin, name): (Arc<str>, &[u8]), is_kept: bool) -> Self {
         Self {
             slot,
@@ -65,16 +65,16 @@ impl Cell {
 
 /// All cells.
 #[derive(Debug)]
-pub(crate) struct Cells {
-    pub by_slot: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
-    recent: Box<[ArcSwapOption<Cell>]>,
+pub(crate) struct GroupCells {
+    pub by_slot: Ordered<HashMap<u32, Arc<GroupCell>>, { rank::CELLS }>,
+    recent: Box<[ArcSwapOption<GroupCell>]>,
     /// Size of all indexes in bytes.
     weight: AtomicUsize,
     /// Count of changes in size of indexes: their order of use only matters then.
     tick: AtomicU64,
 }
 
-impl Default for Cells {
+impl Default for GroupCells {
     fn default() -> Self {
         Self {
             by_slot: Ordered::default(),
@@ -85,20 +85,20 @@ impl Default for Cells {
     }
 }
 
-impl Cells {
+impl GroupCells {
     /// Returns whether idle cells are to be dropped before one is added to this many.
     pub fn is_to_shrink(cells: usize) -> bool {
         cells > SPARE && cells.is_power_of_two()
     }
 
     /// Returns the place for recently found cells with this key; another cell may be there.
-    pub fn recent(&self, key: u64) -> Option<&ArcSwapOption<Cell>> {
+    pub fn recent(&self, key: u64) -> Option<&ArcSwapOption<GroupCell>> {
         self.recent.get(key as usize % RECENT)
     }
 
     /// Records the size of a group's index. If the total is too large, the indexes that were not used for
     /// longest are dropped.
-    pub fn weigh(&self, cell: &Cell, bytes: usize) {
+    pub fn weigh(&self, cell: &GroupCell, bytes: usize) {
         let weight = bytes + CELL_BYTES;
         if cell.weight.load(Ordering::Relaxed) == weight {
             let tick = self.tick.load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Cells {
         if total <= INDEX_BYTES_MAX {
             return;
         }
-        let mut others: Vec<Arc<Cell>> = self.by_slot.lock().values().cloned().collect();
+        let mut others: Vec<Arc<GroupCell>> = self.by_slot.lock().values().cloned().collect();
         others.retain(|other| other.weight.load(Ordering::Relaxed) > 0 && other.slot != cell.slot);
         others.sort_unstable_by_key(|other| other.used.load(Ordering::Relaxed));
         for other in others {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::simulate::Point;
+use crate::simulate::SimulationPoint;
 use crate::strategy::StrategyKind;
 
 const WIDTH: f64 = 720.0;
@@ -17,7 +17,7 @@ const STEPS: u32 = 5;
 
 /// Subject of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum PaperFigure {
     /// Figure 3: bytes from upstream, as a share of those requested.
     Bandwidth,
     /// Figure 4: hits as a share of the requests.
@@ -50,10 +50,12 @@ fn short(bytes: u64) -> String {
 }
 
 /// Returns the whole file; the points of a strategy are connected in the order of their sizes.
-pub fn figure(points: &[Point], what: Figure) -> String {
-    let (title, value): (&str, fn(&Point) -> f64) = match what {
-        Figure::Bandwidth => ("Bytes from upstream, % of bytes asked for", Point::upstream_part),
-        Figure::HitRate => ("Hits, % of requests", Point::hit_rate),
+pub fn figure(points: &[SimulationPoint], what: PaperFigure) -> String {
+    let (title, value): (&str, fn(&SimulationPoint) -> f64) = match what {
+        PaperFigure::Bandwidth => {
+            ("Bytes from upstream, % of bytes asked for", SimulationPoint::upstream_part)
+        }
+        PaperFigure::HitRate => ("Hits, % of requests", SimulationPoint::hit_rate),
     };
     let low = points.iter().map(|point| point.size_bytes).min().unwrap_or(1).max(1);
     let high = points.iter().map(|point| point.size_bytes).max().unwrap_or(2).max(low + 1);
@@ -88,7 +90,7 @@ pub fn figure(points: &[Point], what: Figure) -> String {
     }
     let mut drawn = 0.0;
     for kind in StrategyKind::ALL {
-        let mut of: Vec<&Point> = points.iter().filter(|point| point.strategy == kind).collect();
+        let mut of: Vec<&SimulationPoint> = points.iter().filter(|point| point.strategy == kind).collect();
         of.sort_by_key(|point| point.size_bytes);
         if of.is_empty() {
             continue;
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn each_strategy_has_a_line() {
-        let point = |strategy, size_bytes, hits| Point {
+        let point = |strategy, size_bytes, hits| SimulationPoint {
             strategy,
             size_bytes,
             requests: 100,
@@ -129,9 +131,9 @@ mod tests {
             point(StrategyKind::Lrua, 1 << 30, 50),
             point(StrategyKind::Gain, 1 << 20, 20),
         ];
-        let drawn = figure(&points, Figure::HitRate);
+        let drawn = figure(&points, PaperFigure::HitRate);
         assert_eq!(drawn.matches("<polyline").count(), 2);
         assert!(drawn.contains("60.0,296.0 580.0,40.0") && drawn.contains(">1.0 GiB<"), "{drawn}");
-        assert!(figure(&[], Figure::Bandwidth).ends_with("</svg>\n"));
+        assert!(figure(&[], PaperFigure::Bandwidth).ends_with("</svg>\n"));
     }
 }

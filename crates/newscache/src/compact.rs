@@ -7,30 +7,30 @@ use std::io;
 
 use disk::read_small;
 
-use crate::bookkeeping::File;
-use crate::cache::Inner;
-use crate::cells::Cell;
-use crate::loaded::{Loaded, lines};
-use crate::record::{self, Kind, Record};
+use crate::bookkeeping::CacheFile;
+use crate::cache::CacheInner;
+use crate::cells::GroupCell;
+use crate::loaded::{GroupIndex, lines};
+use crate::record::{self, CacheRecord, RecordKind};
 
 /// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-impl Inner {
+impl CacheInner {
     /// Compacts the group's wasteful files.
-    pub fn compact(&self, cell: &Cell, loaded: &mut Loaded) -> io::Result<()> {
+    pub fn compact(&self, cell: &GroupCell, loaded: &mut GroupIndex) -> io::Result<()> {
         while let Some(seq) = loaded.wasteful.pop() {
             self.rewrite(cell, loaded, seq)?;
         }
         Ok(())
     }
 
-    fn rewrite(&self, cell: &Cell, loaded: &mut Loaded, seq: u32) -> io::Result<()> {
+    fn rewrite(&self, cell: &GroupCell, loaded: &mut GroupIndex, seq: u32) -> io::Result<()> {
         let Some(segment) = loaded.segment_mut(seq) else { return Ok(()) };
         // The copies go to another file.
         segment.is_sealed = true;
         let unit = segment.unit;
-        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq };
         let Some(known) = self.books.lock().unit(unit).filter(|known| known.file == file) else {
             return Ok(());
         };
@@ -41,7 +41,7 @@ impl Inner {
         record::scan(&bytes, |record, at| records.push((record, at)));
         for (record, at) in records {
             for (number, last, payload) in living(loaded, &record, seq, at) {
-                let copy = Record { number, last, payload: &payload, ..record };
+                let copy = CacheRecord { number, last, payload: &payload, ..record };
                 if !self.append(cell, loaded, &copy, known.expires, known.used)? {
                     return Ok(());
                 }
@@ -58,14 +58,14 @@ impl Inner {
 }
 
 /// Returns the live parts of a record: numbers and payload of each.
-fn living(loaded: &Loaded, record: &Record<'_>, seq: u32, at: usize) -> Vec<(u64, u64, Vec<u8>)> {
-    let is_here = |place: crate::loaded::Place| place.seq == seq && place.at as usize == at;
+fn living(loaded: &GroupIndex, record: &CacheRecord<'_>, seq: u32, at: usize) -> Vec<(u64, u64, Vec<u8>)> {
+    let is_here = |place: crate::loaded::RecordPosition| place.seq == seq && place.at as usize == at;
     match record.kind {
-        Kind::Article | Kind::Link => {
+        RecordKind::Article | RecordKind::Link => {
             let entry = loaded.articles.get(record.number).filter(|entry| is_here(entry.place()));
             entry.map(|_| (record.number, record.last, record.payload.to_vec())).into_iter().collect()
         }
-        Kind::Rows => {
+        RecordKind::Rows => {
             let pieces = loaded.blocks(record.number..=record.last).filter(|(_, block)| is_here(block.place));
             let text = |first: u64, last: u64| {
                 let inside = lines(record.payload).filter(|line| (first..=last).contains(&line.number));
@@ -73,7 +73,9 @@ fn living(loaded: &Loaded, record: &Record<'_>, seq: u32, at: usize) -> Vec<(u64
             };
             pieces.map(|(first, block)| (first, block.last, text(first, block.last))).collect()
         }
-        Kind::Gone if loaded.is_forgotten(record.number) => vec![(record.number, record.last, Vec::new())],
+        RecordKind::Gone if loaded.is_forgotten(record.number) => {
+            vec![(record.number, record.last, Vec::new())]
+        }
         _ => Vec::new(),
     }
 }

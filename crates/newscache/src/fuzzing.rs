@@ -1,15 +1,15 @@
 //! Entry points for the targets in `fuzz/`: functions that read octets from a file and are otherwise private.
 //! They have no other callers.
 
-use crate::loaded::{Loaded, Segment};
-use crate::record::{Kind, Record, scan};
-use crate::wanted::Wanted;
+use crate::loaded::{GroupIndex, GroupSegment};
+use crate::record::{CacheRecord, RecordKind, scan};
+use crate::wanted::MissedList;
 use crate::{index_io, opening, slots};
 
 /// Reads a group's file; returns the number of articles found, and the end of its last whole record.
 pub fn group_file(file: &[u8]) -> (usize, usize) {
-    let mut loaded = Loaded::default();
-    loaded.add_segment(0, Segment { first: 1, ..Segment::default() });
+    let mut loaded = GroupIndex::default();
+    loaded.add_segment(0, GroupSegment { first: 1, ..GroupSegment::default() });
     let (end, _) = scan(file, |record, at| loaded.apply(&record, 0, at));
     (loaded.articles.len(), end)
 }
@@ -17,7 +17,7 @@ pub fn group_file(file: &[u8]) -> (usize, usize) {
 /// Returns an article's record.
 pub fn record(article: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Record { kind: Kind::Article, number: 7, last: 0, id: b"", payload: article }.put(&mut bytes);
+    CacheRecord { kind: RecordKind::Article, number: 7, last: 0, id: b"", payload: article }.put(&mut bytes);
     bytes
 }
 
@@ -33,11 +33,11 @@ pub fn numbers_file(file: &[u8]) -> bool {
 
 /// Returns whether a list of wanted articles is read back as it is written.
 pub fn wanted_file(file: &[u8]) -> bool {
-    let wanted = Wanted::take(file);
-    Wanted::take(&wanted.put()).all() == wanted.all()
+    let wanted = MissedList::take(file);
+    MissedList::take(&wanted.put()).all() == wanted.all()
 }
 
 /// Returns the number of uses in a file of them.
 pub fn uses_file(file: &[u8]) -> usize {
-    opening::Uses::take(file.to_vec()).map_or(0, |uses| uses.count())
+    opening::SavedUses::take(file.to_vec()).map_or(0, |uses| uses.count())
 }

@@ -8,17 +8,19 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use disk::Patience;
+use disk::ReadMode;
 
-use crate::bookkeeping::{Asked, File, Marks};
-use crate::cache::{Cache, Inner};
-use crate::cells::Cell;
-use crate::index_io::Located;
-use crate::loaded::{Block, Entry, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
+use crate::bookkeeping::{CacheFile, DatedAnswer, UpstreamMarks};
+use crate::cache::{Cache, CacheInner};
+use crate::cells::GroupCell;
+use crate::index_io::LocatedRecord;
+use crate::loaded::{
+    ArticleEntry, GroupIndex, RowBlock, WITHOUT_ROW, append_row, expires, lines, rows, short_hash,
+};
 use crate::pieces::LargeReader;
-use crate::record::{self, HEADER_BYTES, Kind, Record};
-use crate::runs::Runs;
-use crate::stats::Access;
+use crate::record::{self, CacheRecord, HEADER_BYTES, RecordKind};
+use crate::runs::NumberRuns;
+use crate::stats::CacheAccess;
 
 /// Maximum size of the rows in one record, in bytes.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -26,7 +28,7 @@ const BLOCK_BYTES: usize = 32 << 10;
 /// Effect of a call on the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Change {
+pub enum GroupOutcome {
     /// The group continues as it was.
     None,
     /// The group was reset: its numbers have changed.
@@ -35,7 +37,7 @@ pub enum Change {
 
 /// Extent of the rows that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rows {
+pub enum RowCoverage {
     /// All rows were found.
     Done,
     /// The limit is reached.
@@ -52,7 +54,7 @@ pub enum Rows {
 
 /// An article that was found, and its position in the buffer that it was read into.
 #[derive(Debug)]
-pub struct Found {
+pub struct CacheHit {
     /// Range of its Message-ID.
     pub id: Range<usize>,
     /// Start of the article, which extends to the end.
@@ -61,9 +63,9 @@ pub struct Found {
     pub large: Option<LargeReader>,
 }
 
-impl Found {
+impl CacheHit {
     /// Creates the result for an article whose record is in the buffer.
-    fn in_record(record: &Record<'_>) -> Self {
+    fn in_record(record: &CacheRecord<'_>) -> Self {
         let from = HEADER_BYTES + record.id.len();
         Self { id: HEADER_BYTES..from, from, large: None }
     }
@@ -76,34 +78,34 @@ impl Found {
 
 /// A group. Clones are handles of the same group.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct CacheGroup {
     cache: Cache,
-    cell: Arc<Cell>,
+    cell: Arc<GroupCell>,
 }
 
-impl PartialEq for Group {
+impl PartialEq for CacheGroup {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.cell, &other.cell)
     }
 }
 
 /// Location of an article without its bytes.
-pub(crate) enum At {
-    Article(Located),
+pub(crate) enum NumberLookup {
+    Article(LocatedRecord),
     /// In another group, or in a file of its own; with the record of the link.
-    Elsewhere(Vec<u8>, Option<Located>),
+    Elsewhere(Vec<u8>, Option<LocatedRecord>),
     Nowhere,
 }
 
 impl Cache {
     /// Returns the group of this name at the upstream that numbers it. Does not access the disk.
-    pub fn group(&self, origin: &str, name: &[u8], now: u64) -> Group {
-        Group { cache: self.clone(), cell: self.0.cell(origin, name, now) }
+    pub fn group(&self, origin: &str, name: &[u8], now: u64) -> CacheGroup {
+        CacheGroup { cache: self.clone(), cell: self.0.cell(origin, name, now) }
     }
 }
 
-impl Group {
-    pub(crate) fn of_cell(cache: &Cache, cell: Arc<Cell>) -> Self {
+impl CacheGroup {
+    pub(crate) fn of_cell(cache: &Cache, cell: Arc<GroupCell>) -> Self {
         Self { cache: cache.clone(), cell }
     }
 
@@ -111,11 +113,11 @@ impl Group {
         &self.cache
     }
 
-    pub(crate) fn cell(&self) -> &Arc<Cell> {
+    pub(crate) fn cell(&self) -> &Arc<GroupCell> {
         &self.cell
     }
 
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &CacheInner {
         &self.cache.0
     }
 
@@ -142,27 +144,27 @@ impl Group {
     }
 
     /// Calls `work` with the group's index, which is loaded if it is not in memory.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Loaded) -> io::Result<T>) -> io::Result<T> {
-        self.with_patience(Patience::Wait, work)
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut GroupIndex) -> io::Result<T>) -> io::Result<T> {
+        self.with_patience(ReadMode::Wait, work)
     }
 
     /// Like [`with`](Self::with); without patience `WouldBlock` if that would wait.
     fn with_patience<T>(
         &self,
-        patience: Patience,
-        work: impl FnOnce(&mut Loaded) -> io::Result<T>,
+        patience: ReadMode,
+        work: impl FnOnce(&mut GroupIndex) -> io::Result<T>,
     ) -> io::Result<T> {
         self.inner().with_index(&self.cell, patience, work)
     }
 
     /// Counts a request of a reader for this group, and logs it if the log is enabled.
-    pub fn record(&self, access: &Access<'_>) {
+    pub fn record(&self, access: &CacheAccess<'_>) {
         self.cell.counted.lock().add(access);
         self.inner().log(access);
     }
 
     /// Returns the water marks from the last answer of upstream.
-    pub fn marks(&self) -> Option<Asked<Marks>> {
+    pub fn marks(&self) -> Option<DatedAnswer<UpstreamMarks>> {
         self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks()
     }
 
@@ -171,7 +173,7 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn set_marks(&self, marks: Marks, at: u64) -> io::Result<Change> {
+    pub fn set_marks(&self, marks: UpstreamMarks, at: u64) -> io::Result<GroupOutcome> {
         let before = self.marks().map(|asked| asked.value);
         let is_anew = before.is_some_and(|before| marks.high < before.high);
         if is_anew {
@@ -181,13 +183,14 @@ impl Group {
         {
             let mut books = self.inner().books.lock();
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
-                slot.set_marks(Some(Asked { value: marks, at }));
+                slot.set_marks(Some(DatedAnswer { value: marks, at }));
             }
             if before != Some(marks) {
                 books.changed();
             }
             if before.is_some_and(|before| marks.low > before.low) {
-                let is_expired = |file: &File, last| matches!(file, File::Segment { .. }) && last < marks.low;
+                let is_expired =
+                    |file: &CacheFile, last| matches!(file, CacheFile::Segment { .. }) && last < marks.low;
                 let units = books.units_of(self.cell.slot);
                 let expired = units.filter(|(_, unit)| is_expired(&unit.file, unit.last)).map(|(id, _)| id);
                 for id in expired.collect::<Vec<_>>() {
@@ -202,7 +205,7 @@ impl Group {
         if self.cell.is_kept {
             self.inner().write_slot(self.cell.slot, true)?;
         }
-        Ok(if is_anew { Change::Anew } else { Change::None })
+        Ok(if is_anew { GroupOutcome::Anew } else { GroupOutcome::None })
     }
 
     /// Resets the group: drops everything cached of it. Its old files are no longer valid, even if a crash
@@ -238,23 +241,23 @@ impl Group {
     ///
     /// # Errors
     /// `InvalidData` if these are not such rows, and nothing is stored; those of the disk.
-    pub fn put_rows(&self, range: RangeInclusive<u64>, text: &[u8], now: u64) -> io::Result<Change> {
+    pub fn put_rows(&self, range: RangeInclusive<u64>, text: &[u8], now: u64) -> io::Result<GroupOutcome> {
         for row in rows(text) {
             if row.is_none_or(|row| !range.contains(&row.number) || row.id().is_empty()) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "these are no rows of this range"));
             }
         }
         if range.is_empty() {
-            return Ok(Change::None);
+            return Ok(GroupOutcome::None);
         }
         let change = if self.with(|loaded| self.contradicts(loaded, text))? {
             self.begin_anew(now)?;
-            Change::Anew
+            GroupOutcome::Anew
         } else {
-            Change::None
+            GroupOutcome::None
         };
         self.with(|loaded| {
-            let with_row = Runs::of(&rows(text).flatten().map(|row| row.number).collect::<Vec<_>>());
+            let with_row = NumberRuns::of(&rows(text).flatten().map(|row| row.number).collect::<Vec<_>>());
             if loaded.not_listed(&range, &with_row) {
                 self.inner().save_numbers(&self.cell, loaded, now)?;
             }
@@ -278,9 +281,9 @@ impl Group {
     }
 
     /// Returns whether rows name other articles than those known under their numbers.
-    fn contradicts(&self, loaded: &Loaded, text: &[u8]) -> io::Result<bool> {
+    fn contradicts(&self, loaded: &GroupIndex, text: &[u8]) -> io::Result<bool> {
         // The block read last: its first number, and its numbers with their hashes.
-        let mut block: Option<(u64, Block)> = None;
+        let mut block: Option<(u64, RowBlock)> = None;
         let mut ids: Vec<(u64, u32)> = Vec::new();
         for row in rows(text).flatten() {
             let hash = short_hash(row.id());
@@ -307,7 +310,7 @@ impl Group {
     /// Stores the rows of a part of a range, in blocks that cover it.
     fn put_part(
         &self,
-        loaded: &mut Loaded,
+        loaded: &mut GroupIndex,
         part: &RangeInclusive<u64>,
         text: &[u8],
         now: u64,
@@ -315,7 +318,7 @@ impl Group {
         let mut first = *part.start();
         let mut payload = Vec::new();
         for row in rows(text).flatten().filter(|row| part.contains(&row.number)) {
-            if loaded.articles.get(row.number).is_some_and(Entry::has_row) {
+            if loaded.articles.get(row.number).is_some_and(ArticleEntry::has_row) {
                 // The number alone: its row is made of the article.
                 payload.extend_from_slice(format!("{}\r\n", row.number).as_bytes());
             } else {
@@ -335,24 +338,24 @@ impl Group {
 
     fn put_block(
         &self,
-        loaded: &mut Loaded,
+        loaded: &mut GroupIndex,
         number: u64,
         last: u64,
         payload: &[u8],
         now: u64,
     ) -> io::Result<()> {
-        let record = Record { kind: Kind::Rows, number, last, id: b"", payload };
+        let record = CacheRecord { kind: RecordKind::Rows, number, last, id: b"", payload };
         self.inner().append(&self.cell, loaded, &record, now, now).map(|_| ())
     }
 
     /// Returns the text of a block; empty if it no longer exists.
-    fn rows_of(&self, loaded: &Loaded, block: Block) -> io::Result<Vec<u8>> {
+    fn rows_of(&self, loaded: &GroupIndex, block: RowBlock) -> io::Result<Vec<u8>> {
         let Some(at) = self.inner().located(&self.cell, loaded, block.place) else { return Ok(Vec::new()) };
-        let Some(read) = self.inner().read(at, Patience::Wait)? else { return Ok(Vec::new()) };
-        Ok(read.record().filter(|r| r.kind == Kind::Rows).map_or_else(Vec::new, |r| r.payload.to_vec()))
+        let Some(read) = self.inner().read(at, ReadMode::Wait)? else { return Ok(Vec::new()) };
+        Ok(read.record().filter(|r| r.kind == RecordKind::Rows).map_or_else(Vec::new, |r| r.payload.to_vec()))
     }
 
-    fn row_in_block(&self, loaded: &Loaded, number: u64) -> io::Result<Option<Vec<u8>>> {
+    fn row_in_block(&self, loaded: &GroupIndex, number: u64) -> io::Result<Option<Vec<u8>>> {
         let Some((_, block)) = loaded.block(number) else { return Ok(None) };
         let text = self.rows_of(loaded, block)?;
         let row = rows(&text).flatten().find(|row| row.number == number);
@@ -369,22 +372,22 @@ impl Group {
         limit_bytes: usize,
         into: &mut Vec<u8>,
         now: u64,
-    ) -> io::Result<Rows> {
+    ) -> io::Result<RowCoverage> {
         let low = self.marks().map_or(0, |asked| asked.value.low);
         self.with(|loaded| {
             let (mut at, end, start) = ((*range.start()).max(low), *range.end(), into.len());
             while at <= end {
                 if into.len() - start >= limit_bytes {
-                    return Ok(Rows::Limit { next: at });
+                    return Ok(RowCoverage::Limit { next: at });
                 }
                 let next = match self.rows_at(loaded, at, end, into, now)? {
                     Ok(next) => next,
-                    Err(missing) => return Ok(Rows::Missing { range: missing }),
+                    Err(missing) => return Ok(RowCoverage::Missing { range: missing }),
                 };
                 let Some(next) = next else { break };
                 at = next;
             }
-            Ok(Rows::Done)
+            Ok(RowCoverage::Done)
         })
     }
 
@@ -392,7 +395,7 @@ impl Group {
     /// range.
     fn rows_at(
         &self,
-        loaded: &mut Loaded,
+        loaded: &mut GroupIndex,
         at: u64,
         end: u64,
         into: &mut Vec<u8>,
@@ -407,7 +410,7 @@ impl Group {
         }
         if let Some((_, block)) = loaded.block(at) {
             let located = self.inner().located(&self.cell, loaded, block.place);
-            let read = located.map_or(Ok(None), |located| self.inner().read(located, Patience::Wait))?;
+            let read = located.map_or(Ok(None), |located| self.inner().read(located, ReadMode::Wait))?;
             let Some(read) = read else {
                 // The block was damaged: its file was removed, and its rows are to be fetched again.
                 loaded.remove_segment(block.place.seq);
@@ -434,7 +437,7 @@ impl Group {
     /// range that is still missing.
     fn merge(
         &self,
-        loaded: &Loaded,
+        loaded: &GroupIndex,
         text: &[u8],
         range: RangeInclusive<u64>,
         into: &mut Vec<u8>,
@@ -470,12 +473,12 @@ impl Group {
     }
 
     /// Appends the row of a cached article; returns false if there is none, or no row can be made of it.
-    fn made_row(&self, loaded: &Loaded, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
+    fn made_row(&self, loaded: &GroupIndex, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
         let Some(entry) = loaded.articles.get(number).filter(|entry| entry.has_row()) else {
             return Ok(false);
         };
         let Some(located) = self.inner().located(&self.cell, loaded, entry.place()) else { return Ok(false) };
-        let Some(read) = self.inner().read(located, Patience::Wait)? else { return Ok(false) };
+        let Some(read) = self.inner().read(located, ReadMode::Wait)? else { return Ok(false) };
         let Some(record) = read.record().filter(|record| record.number == number) else { return Ok(false) };
         let headers = self.cache.overview_headers();
         Ok(append_row(number, record.id, record.payload, &headers, into))
@@ -486,13 +489,13 @@ impl Group {
     /// # Errors
     /// Those of the disk.
     pub fn id_of(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
-        Ok(match self.locate(number, Patience::Wait)? {
-            At::Article(located) => {
-                let read = self.inner().read(located, Patience::Wait)?;
+        Ok(match self.locate(number, ReadMode::Wait)? {
+            NumberLookup::Article(located) => {
+                let read = self.inner().read(located, ReadMode::Wait)?;
                 read.and_then(|read| read.record().map(|record| record.id.to_vec()))
             }
-            At::Elsewhere(id, _) => Some(id),
-            At::Nowhere => None,
+            NumberLookup::Elsewhere(id, _) => Some(id),
+            NumberLookup::Nowhere => None,
         })
     }
 
@@ -501,38 +504,38 @@ impl Group {
     /// # Errors
     /// Those of the disk.
     pub fn has(&self, number: u64, now: u64) -> io::Result<bool> {
-        match self.locate(number, Patience::Wait)? {
-            At::Article(_) => Ok(true),
-            At::Elsewhere(id, _) => self.cache.has_id(&id, now),
-            At::Nowhere => Ok(false),
+        match self.locate(number, ReadMode::Wait)? {
+            NumberLookup::Article(_) => Ok(true),
+            NumberLookup::Elsewhere(id, _) => self.cache.has_id(&id, now),
+            NumberLookup::Nowhere => Ok(false),
         }
     }
 
-    pub(crate) fn locate(&self, number: u64, patience: Patience) -> io::Result<At> {
+    pub(crate) fn locate(&self, number: u64, patience: ReadMode) -> io::Result<NumberLookup> {
         self.with_patience(patience, |loaded| {
             if number < loaded.low || loaded.is_gone(number) {
-                return Ok(At::Nowhere);
+                return Ok(NumberLookup::Nowhere);
             }
             if let Some(entry) = loaded.articles.get(number)
                 && let Some(located) = self.inner().located(&self.cell, loaded, entry.place())
             {
                 if !entry.is_link() {
-                    return Ok(At::Article(located));
+                    return Ok(NumberLookup::Article(located));
                 }
                 let id = self.id_of_link(located, patience)?;
-                return Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, Some(located))));
+                return Ok(id.map_or(NumberLookup::Nowhere, |id| NumberLookup::Elsewhere(id, Some(located))));
             }
-            if patience == Patience::CacheOnly {
+            if patience == ReadMode::CacheOnly {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             let row = self.row_in_block(loaded, number)?;
             let id = row.and_then(|row| rows(&row).flatten().next().map(|row| row.id().to_vec()));
-            Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, None)))
+            Ok(id.map_or(NumberLookup::Nowhere, |id| NumberLookup::Elsewhere(id, None)))
         })
     }
 
     /// Returns the Message-ID in a link.
-    fn id_of_link(&self, located: Located, patience: Patience) -> io::Result<Option<Vec<u8>>> {
+    fn id_of_link(&self, located: LocatedRecord, patience: ReadMode) -> io::Result<Option<Vec<u8>>> {
         let (file, at) = (located.file, located.place.at);
         if let Some(id) = self.inner().links.get(file, at) {
             return Ok(Some(id.into()));
@@ -551,7 +554,7 @@ impl Group {
     /// Those of the disk.
     pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        let found = self.find(number, Patience::Wait, &mut bytes, now)?;
+        let found = self.find(number, ReadMode::Wait, &mut bytes, now)?;
         found.map_or(Ok(None), |found| found.whole(&bytes, into))
     }
 
@@ -562,20 +565,22 @@ impl Group {
     pub fn find(
         &self,
         number: u64,
-        patience: Patience,
+        patience: ReadMode,
         into: &mut Vec<u8>,
         now: u64,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<CacheHit>> {
         match self.locate(number, patience)? {
-            At::Article(located) => self.inner().read_article(located, number, (patience, into), now),
-            At::Elsewhere(id, by) => {
+            NumberLookup::Article(located) => {
+                self.inner().read_article(located, number, (patience, into), now)
+            }
+            NumberLookup::Elsewhere(id, by) => {
                 let found = self.cache.find(&id, patience, into, now)?;
                 if let Some(by) = by.filter(|_| found.is_some()) {
                     self.inner().hit(by.unit, by.file, now);
                 }
                 Ok(found)
             }
-            At::Nowhere => Ok(None),
+            NumberLookup::Nowhere => Ok(None),
         }
     }
 
@@ -584,7 +589,7 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn put_article(&self, number: u64, id: &[u8], bytes: &[u8], now: u64) -> io::Result<Change> {
+    pub fn put_article(&self, number: u64, id: &[u8], bytes: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let change = self.check_id(number, id, now)?;
         let shape = self.inner().shape();
         if bytes.len() as u64 > shape.large_above {
@@ -598,7 +603,7 @@ impl Group {
         }
         let mut row = Vec::new();
         let last = if append_row(number, id, bytes, &[], &mut row) { 0 } else { WITHOUT_ROW };
-        let record = Record { kind: Kind::Article, number, last, id, payload: bytes };
+        let record = CacheRecord { kind: RecordKind::Article, number, last, id, payload: bytes };
         let expires = expires(bytes, now);
         let is_stored = self.with(|loaded| {
             let known = loaded.articles.get(number);
@@ -615,7 +620,7 @@ impl Group {
     }
 
     /// Resets the group if a number belonged to another article.
-    pub(crate) fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
+    pub(crate) fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let is_other = self.with(|loaded| {
             if let Some(entry) = loaded.articles.get(number) {
                 return Ok(entry.id != short_hash(id));
@@ -624,15 +629,15 @@ impl Group {
             Ok(row.is_some_and(|row| rows(&row).flatten().any(|row| row.id() != id)))
         })?;
         if !is_other {
-            return Ok(Change::None);
+            return Ok(GroupOutcome::None);
         }
         self.begin_anew(now)?;
-        Ok(Change::Anew)
+        Ok(GroupOutcome::Anew)
     }
 
     /// Records that the article of a number is stored elsewhere.
     pub(crate) fn put_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<()> {
-        let record = Record { kind: Kind::Link, number, last: 0, id, payload: b"" };
+        let record = CacheRecord { kind: RecordKind::Link, number, last: 0, id, payload: b"" };
         self.with(|loaded| {
             let known = loaded.articles.get(number);
             if known.is_some_and(|entry| entry.is_link() && entry.id == short_hash(id)) {
@@ -645,7 +650,7 @@ impl Group {
 
     /// Resets the group if a number belonged to another article, then records that the article is stored
     /// elsewhere.
-    pub(crate) fn put_checked_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
+    pub(crate) fn put_checked_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let change = self.check_id(number, id, now)?;
         self.put_link(number, id, now)?;
         Ok(change)
@@ -659,7 +664,7 @@ impl Group {
         self.with(|loaded| {
             let is_known = loaded.articles.contains(number) || loaded.block(number).is_some();
             if is_known && !loaded.is_gone(number) {
-                let record = Record { kind: Kind::Gone, number, last: 0, id: b"", payload: b"" };
+                let record = CacheRecord { kind: RecordKind::Gone, number, last: 0, id: b"", payload: b"" };
                 self.inner().append(&self.cell, loaded, &record, now, now)?;
             }
             if let Some(known) = &mut loaded.numbers
@@ -673,15 +678,15 @@ impl Group {
     }
 }
 
-impl Inner {
+impl CacheInner {
     /// Returns the location of a number's article in a group's files, if its Message-ID has this short hash.
     pub fn stored(
         &self,
-        cell: &Cell,
+        cell: &GroupCell,
         number: u64,
         id: u32,
-        patience: Patience,
-    ) -> io::Result<Option<Located>> {
+        patience: ReadMode,
+    ) -> io::Result<Option<LocatedRecord>> {
         self.with_index(cell, patience, |loaded| {
             let entry = loaded.articles.get(number);
             let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
@@ -692,20 +697,20 @@ impl Inner {
     /// Reads a small article into a buffer, replacing its content.
     pub fn read_article(
         &self,
-        located: Located,
+        located: LocatedRecord,
         number: u64,
-        (patience, into): (Patience, &mut Vec<u8>),
+        (patience, into): (ReadMode, &mut Vec<u8>),
         now: u64,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<CacheHit>> {
         if !self.read_into(located, patience, into)? {
             return Ok(None);
         }
         let record = record::parse_checked(into).map(|(record, _)| record);
-        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
+        let Some(record) = record.filter(|r| r.kind == RecordKind::Article && r.number == number) else {
             return Ok(None);
         };
         self.hit(located.unit, located.file, now);
-        let (found, len) = (Found::in_record(&record), record.payload.len());
+        let (found, len) = (CacheHit::in_record(&record), record.payload.len());
         into.truncate(found.from + len);
         Ok(Some(found))
     }
@@ -713,7 +718,7 @@ impl Inner {
 
 /// Returns the range from `at` up to but without `next`, if upstream listed some of its numbers: they have no
 /// row here.
-fn listed(loaded: &Loaded, at: u64, next: u64) -> Option<RangeInclusive<u64>> {
+fn listed(loaded: &GroupIndex, at: u64, next: u64) -> Option<RangeInclusive<u64>> {
     let known = loaded.numbers.as_ref()?;
     let first = known.runs.next(at).filter(|first| *first < next && !loaded.is_gone(*first))?;
     Some(first..=first)

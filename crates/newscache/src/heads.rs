@@ -5,10 +5,10 @@
 
 use std::io;
 
-use disk::Patience;
+use disk::ReadMode;
 
 use crate::cache::Cache;
-use crate::group::{At, Change, Group};
+use crate::group::{CacheGroup, GroupOutcome, NumberLookup};
 
 /// Returns the name under which an article's header lines are stored: unlike a Message-ID it does not begin
 /// with `<`.
@@ -21,7 +21,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
-    pub fn head(&self, id: &[u8], patience: Patience, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
+    pub fn head(&self, id: &[u8], patience: ReadMode, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
         let mut bytes = Vec::new();
         let found = self.find(&name_of_head(id), patience, &mut bytes, now)?;
         Ok(found.map_or(Ok(None), |found| found.whole(&bytes, into))?.is_some())
@@ -45,7 +45,7 @@ impl Cache {
     }
 }
 
-impl Group {
+impl CacheGroup {
     /// Appends the header lines of an article that were stored alone; returns its Message-ID.
     ///
     /// # Errors
@@ -53,11 +53,11 @@ impl Group {
     pub fn head(
         &self,
         number: u64,
-        patience: Patience,
+        patience: ReadMode,
         into: &mut Vec<u8>,
         now: u64,
     ) -> io::Result<Option<Vec<u8>>> {
-        let At::Elsewhere(id, _) = self.locate(number, patience)? else { return Ok(None) };
+        let NumberLookup::Elsewhere(id, _) = self.locate(number, patience)? else { return Ok(None) };
         Ok(self.cache().head(&id, patience, into, now)?.then_some(id))
     }
 
@@ -66,7 +66,7 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8], now: u64) -> io::Result<Change> {
+    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let change = self.check_id(number, id, now)?;
         if self.id_of(number)?.is_none() {
             self.put_link(number, id, now)?;

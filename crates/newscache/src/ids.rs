@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use disk::{Disk, DiskFile, Open, Patience};
+use disk::{Disk, DiskFile, OpenMode, ReadMode};
 use lock_order::Innermost;
 
 use crate::record::{crc32c, hash, read_patiently, readable};
@@ -23,14 +23,14 @@ pub(crate) const PART: u64 = 64;
 const LOCKS: usize = 64;
 
 /// A page in memory.
-pub(crate) type Page = [u8; PAGE_BYTES];
+pub(crate) type IdPage = [u8; PAGE_BYTES];
 
 /// A page without entries.
-pub(crate) const EMPTY: Page = [0; PAGE_BYTES];
+pub(crate) const EMPTY: IdPage = [0; PAGE_BYTES];
 
 /// Possible location of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pointer {
+pub(crate) struct ArticlePointer {
     /// Key of the group.
     pub key: u64,
     pub number: u64,
@@ -38,17 +38,17 @@ pub(crate) struct Pointer {
 
 /// Table of pointers by Message-ID.
 #[derive(Debug)]
-pub(crate) struct Ids {
+pub(crate) struct IdTable {
     file: Arc<dyn DiskFile>,
     pages: u64,
     locks: Vec<Innermost<()>>,
 }
 
-impl Ids {
+impl IdTable {
     /// Opens the table, which is emptied if the cache has another size. It takes room as it fills.
     pub fn open(disk: &dyn Disk, path: &Path, size_bytes: u64) -> io::Result<Self> {
         let pages = (size_bytes / PART / PAGE_BYTES as u64).max(1);
-        let file = disk.open(path, Open::Create)?;
+        let file = disk.open(path, OpenMode::Create)?;
         if file.len()? != pages * PAGE_BYTES as u64 {
             file.set_len(0)?;
             file.set_len(pages * PAGE_BYTES as u64)?;
@@ -65,7 +65,7 @@ impl Ids {
         &self.locks[page as usize % LOCKS]
     }
 
-    fn read(&self, page: u64, patience: Patience, into: &mut Page) -> io::Result<()> {
+    fn read(&self, page: u64, patience: ReadMode, into: &mut IdPage) -> io::Result<()> {
         let read = read_patiently(&*self.file, into, page * PAGE_BYTES as u64, patience);
         let read = readable(read)?.unwrap_or_default();
         let crc = into.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
@@ -80,9 +80,9 @@ impl Ids {
     pub fn find<'p>(
         &self,
         hash: u128,
-        patience: Patience,
-        page: &'p mut Page,
-    ) -> io::Result<impl Iterator<Item = Pointer> + use<'p>> {
+        patience: ReadMode,
+        page: &'p mut IdPage,
+    ) -> io::Result<impl Iterator<Item = ArticlePointer> + use<'p>> {
         let (at, fingerprint) = self.place(hash);
         {
             let _locked = self.lock(at).lock();
@@ -94,11 +94,11 @@ impl Ids {
     }
 
     /// Adds a pointer, unless it exists.
-    pub fn add(&self, id: &[u8], to: Pointer) -> io::Result<()> {
+    pub fn add(&self, id: &[u8], to: ArticlePointer) -> io::Result<()> {
         let (page, fingerprint) = self.place(hash(&[id]));
         let _locked = self.lock(page).lock();
         let mut bytes = EMPTY;
-        self.read(page, Patience::Wait, &mut bytes)?;
+        self.read(page, ReadMode::Wait, &mut bytes)?;
         if (0..ENTRIES).any(|at| pointer(&bytes, at, fingerprint) == Some(to)) {
             return Ok(());
         }
@@ -126,12 +126,12 @@ fn next_of(page: &[u8]) -> usize {
 }
 
 /// Returns the entry at an index, if it has this fingerprint.
-fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<Pointer> {
+fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<ArticlePointer> {
     let word = |n: usize| {
         let start = PAGE_HEAD_BYTES + at * ENTRY_BYTES + n * 8;
         Some(u64::from_le_bytes(page.get(start..start + 8)?.try_into().ok()?))
     };
-    (word(0)? == fingerprint.max(1)).then_some(Pointer { key: word(1)?, number: word(2)? })
+    (word(0)? == fingerprint.max(1)).then_some(ArticlePointer { key: word(1)?, number: word(2)? })
 }
 
 #[cfg(test)]
@@ -143,10 +143,10 @@ mod tests {
     fn newest_pointers_come_first_and_replace_the_oldest() {
         let disk = SimDisk::new();
         let path = Path::new("/ids");
-        let ids = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
-        let at = |number| Pointer { key: 1, number };
-        let find = |ids: &Ids, id: &[u8]| -> Vec<Pointer> {
-            ids.find(hash(&[id]), Patience::CacheOnly, &mut { EMPTY }).unwrap().collect()
+        let ids = IdTable::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
+        let at = |number| ArticlePointer { key: 1, number };
+        let find = |ids: &IdTable, id: &[u8]| -> Vec<ArticlePointer> {
+            ids.find(hash(&[id]), ReadMode::CacheOnly, &mut { EMPTY }).unwrap().collect()
         };
         ids.add(b"<a@b>", at(1)).unwrap();
         ids.add(b"<a@b>", at(2)).unwrap();
@@ -156,12 +156,12 @@ mod tests {
             ids.add(format!("<{n}@x>").as_bytes(), at(n)).unwrap();
         }
         assert_eq!(find(&ids, b"<a@b>"), [at(2)]);
-        let again = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
+        let again = IdTable::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
         assert_eq!(find(&again, b"<7@x>"), [at(7)]);
-        let file = disk.open(path, Open::Existing).unwrap();
+        let file = disk.open(path, OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(b"?")], 100).unwrap();
         assert_eq!(find(&again, b"<7@x>"), []);
-        let larger = Ids::open(&disk, path, 2 * PART * PAGE_BYTES as u64).unwrap();
+        let larger = IdTable::open(&disk, path, 2 * PART * PAGE_BYTES as u64).unwrap();
         assert_eq!(find(&larger, b"<7@x>"), []);
     }
 }

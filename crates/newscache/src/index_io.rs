@@ -6,15 +6,15 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use disk::{DiskFile, Open, Patience, read_small};
+use disk::{DiskFile, OpenMode, ReadMode, read_small};
 
-use crate::bookkeeping::{File, on_disk};
-use crate::cache::Inner;
-use crate::cells::Cell;
-use crate::ids::Pointer;
-use crate::loaded::{Loaded, Numbers, Place, Segment};
-use crate::record::{self, Ending, Kind, Record};
-use crate::runs::Runs;
+use crate::bookkeeping::{CacheFile, on_disk};
+use crate::cache::CacheInner;
+use crate::cells::GroupCell;
+use crate::ids::ArticlePointer;
+use crate::loaded::{GroupIndex, GroupSegment, KnownNumbers, RecordPosition};
+use crate::record::{self, CacheRecord, RecordKind, RecordsEnd};
+use crate::runs::NumberRuns;
 
 /// Maximum number of entries of one group's index; beyond it the oldest file is removed.
 const GROUP_ENTRIES_MAX: usize = 200_000;
@@ -22,37 +22,37 @@ const GROUP_ENTRIES_MAX: usize = 200_000;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A record that was read, with its bytes and a correct checksum.
-pub(crate) struct Read {
+pub(crate) struct ReadRecord {
     bytes: Vec<u8>,
 }
 
-impl Read {
+impl ReadRecord {
     /// Returns the record.
-    pub fn record(&self) -> Option<Record<'_>> {
+    pub fn record(&self) -> Option<CacheRecord<'_>> {
         record::parse_checked(&self.bytes).map(|(record, _)| record)
     }
 }
 
 /// Location of a record, for reading it without the index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located {
+pub(crate) struct LocatedRecord {
     pub unit: u32,
-    pub file: File,
-    pub place: Place,
+    pub file: CacheFile,
+    pub place: RecordPosition,
 }
 
-impl Inner {
+impl CacheInner {
     /// Calls `work` with a group's index, which is loaded if it is not in memory; without patience
     /// `WouldBlock` if that would wait.
     pub fn with_index<T>(
         &self,
-        cell: &Cell,
-        patience: Patience,
-        work: impl FnOnce(&mut Loaded) -> io::Result<T>,
+        cell: &GroupCell,
+        patience: ReadMode,
+        work: impl FnOnce(&mut GroupIndex) -> io::Result<T>,
     ) -> io::Result<T> {
         let index = match patience {
-            Patience::Wait => Some(cell.index.lock()),
-            Patience::CacheOnly => cell.index.try_lock(),
+            ReadMode::Wait => Some(cell.index.lock()),
+            ReadMode::CacheOnly => cell.index.try_lock(),
         };
         let Some(mut index) = index else { return Err(io::ErrorKind::WouldBlock.into()) };
         self.refresh(cell, &mut index, patience)?;
@@ -74,9 +74,9 @@ impl Inner {
     /// Updates an index: files that were removed meanwhile are dropped from it.
     pub fn refresh(
         &self,
-        cell: &Cell,
-        index: &mut Option<Box<Loaded>>,
-        patience: Patience,
+        cell: &GroupCell,
+        index: &mut Option<Box<GroupIndex>>,
+        patience: ReadMode,
     ) -> io::Result<()> {
         // Read first, so that changes during the update are applied the next time.
         let changes = self.changes.load(Ordering::Acquire);
@@ -94,9 +94,9 @@ impl Inner {
                 let mut has_numbers = false;
                 for (_, unit) in books.units_of(cell.slot) {
                     match unit.file {
-                        File::Segment { seq, .. } => living.push(seq),
-                        File::Numbers { .. } => has_numbers = true,
-                        File::Large(_) => {}
+                        CacheFile::Segment { seq, .. } => living.push(seq),
+                        CacheFile::Numbers { .. } => has_numbers = true,
+                        CacheFile::Large(_) => {}
                     }
                 }
                 living.sort_unstable();
@@ -112,8 +112,8 @@ impl Inner {
             }
         }
         match patience {
-            Patience::CacheOnly if index.is_none() => return Err(io::ErrorKind::WouldBlock.into()),
-            Patience::Wait if index.is_none() => {
+            ReadMode::CacheOnly if index.is_none() => return Err(io::ErrorKind::WouldBlock.into()),
+            ReadMode::Wait if index.is_none() => {
                 let mut loaded = Box::new(self.load(cell)?);
                 loaded.changes = changes;
                 *index = Some(loaded);
@@ -123,9 +123,9 @@ impl Inner {
         Ok(())
     }
 
-    fn load(&self, cell: &Cell) -> io::Result<Loaded> {
-        let mut loaded = Loaded::default();
-        let mut files: Vec<(u32, File)> = Vec::new();
+    fn load(&self, cell: &GroupCell) -> io::Result<GroupIndex> {
+        let mut loaded = GroupIndex::default();
+        let mut files: Vec<(u32, CacheFile)> = Vec::new();
         {
             let books = self.books.lock();
             if let Some(slot) = books.slots.get(cell.slot as usize) {
@@ -135,14 +135,14 @@ impl Inner {
             files.extend(books.units_of(cell.slot).map(|(id, unit)| (id, unit.file)));
         }
         files.sort_unstable_by_key(|(_, file)| match file {
-            File::Segment { seq, .. } => *seq,
+            CacheFile::Segment { seq, .. } => *seq,
             _ => u32::MAX,
         });
         for (unit, file) in files {
             match file {
-                File::Segment { seq, .. } => self.load_segment(cell, &mut loaded, unit, file, seq)?,
-                File::Numbers { .. } => self.load_numbers(cell, &mut loaded, unit, file)?,
-                File::Large(_) => {}
+                CacheFile::Segment { seq, .. } => self.load_segment(cell, &mut loaded, unit, file, seq)?,
+                CacheFile::Numbers { .. } => self.load_numbers(cell, &mut loaded, unit, file)?,
+                CacheFile::Large(_) => {}
             }
         }
         loaded.expire(loaded.low);
@@ -151,10 +151,10 @@ impl Inner {
 
     fn load_segment(
         &self,
-        cell: &Cell,
-        loaded: &mut Loaded,
+        cell: &GroupCell,
+        loaded: &mut GroupIndex,
         unit: u32,
-        file: File,
+        file: CacheFile,
         seq: u32,
     ) -> io::Result<()> {
         let path = file.path(&self.dir);
@@ -162,18 +162,19 @@ impl Inner {
             self.drop_damaged(unit, file);
             return Ok(());
         };
-        let is_head = |record: &Record<'_>| record.kind == Kind::Head && record.payload == head(cell);
+        let is_head =
+            |record: &CacheRecord<'_>| record.kind == RecordKind::Head && record.payload == head(cell);
         let is_ours = record::parse(&bytes).is_some_and(|(record, _)| is_head(&record));
-        let segment = Segment { unit, first: 1, ..Segment::default() };
+        let segment = GroupSegment { unit, first: 1, ..GroupSegment::default() };
         loaded.add_segment(seq, segment);
         let (end, ending) = record::scan(&bytes, |record, at| loaded.apply(&record, seq, at));
-        if !is_ours || ending == Ending::Damaged {
+        if !is_ours || ending == RecordsEnd::Damaged {
             loaded.remove_segment(seq);
             self.drop_damaged(unit, file);
             return Ok(());
         }
-        let is_cut = ending == Ending::Clean
-            || self.disk.open(&path, Open::Existing).and_then(|file| file.set_len(end as u64)).is_ok();
+        let is_cut = ending == RecordsEnd::Clean
+            || self.disk.open(&path, OpenMode::Existing).and_then(|file| file.set_len(end as u64)).is_ok();
         if let Some(segment) = loaded.segment_mut(seq) {
             (segment.end, segment.is_sealed) = (end as u64, !is_cut);
             if segment.first <= segment.last {
@@ -183,7 +184,13 @@ impl Inner {
         Ok(())
     }
 
-    fn load_numbers(&self, cell: &Cell, loaded: &mut Loaded, unit: u32, file: File) -> io::Result<()> {
+    fn load_numbers(
+        &self,
+        cell: &GroupCell,
+        loaded: &mut GroupIndex,
+        unit: u32,
+        file: CacheFile,
+    ) -> io::Result<()> {
         let bytes = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX);
         let bytes = record::readable(bytes)?.flatten().unwrap_or_default();
         loaded.numbers = take_numbers(&bytes, &head(cell));
@@ -195,9 +202,9 @@ impl Inner {
     }
 
     /// Saves the known numbers, in a file that is replaced as a whole.
-    pub fn save_numbers(&self, cell: &Cell, loaded: &mut Loaded, now: u64) -> io::Result<()> {
+    pub fn save_numbers(&self, cell: &GroupCell, loaded: &mut GroupIndex, now: u64) -> io::Result<()> {
         let Some(numbers) = &loaded.numbers else { return Ok(()) };
-        let file = File::Numbers { key: cell.key, generation: loaded.generation };
+        let file = CacheFile::Numbers { key: cell.key, generation: loaded.generation };
         let bytes = put_numbers(numbers, &head(cell));
         let Some(room) = self.reserve(on_disk(bytes.len() as u64)) else { return Ok(()) };
         self.write_slot(cell.slot, false)?;
@@ -205,7 +212,7 @@ impl Inner {
         let new = path.with_extension("new");
         let parent = path.parent().unwrap_or(&self.dir);
         self.disk.make_dirs(parent, false)?;
-        let written = self.disk.open(&new, Open::Create).and_then(|made| {
+        let written = self.disk.open(&new, OpenMode::Create).and_then(|made| {
             made.set_len(0)?;
             made.write_all_at(&[IoSlice::new(&bytes)], 0)?;
             self.disk.rename(&new, &path)
@@ -225,9 +232,9 @@ impl Inner {
     /// it.
     pub fn append(
         &self,
-        cell: &Cell,
-        loaded: &mut Loaded,
-        record: &Record<'_>,
+        cell: &GroupCell,
+        loaded: &mut GroupIndex,
+        record: &CacheRecord<'_>,
         expires: u64,
         now: u64,
     ) -> io::Result<bool> {
@@ -243,8 +250,9 @@ impl Inner {
         }
         let segment_bytes = self.shape().segment_bytes;
         let newest = loaded.newest();
-        let fits =
-            |segment: &Segment| !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes;
+        let fits = |segment: &GroupSegment| {
+            !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes
+        };
         if let Some((seq, segment)) = newest.filter(|(_, segment)| fits(segment))
             && let Some(is_there) = self.extend(cell, loaded, (seq, segment), record, expires, now)?
         {
@@ -256,14 +264,14 @@ impl Inner {
     /// Appends to a file; returns `None` if it was removed meanwhile.
     fn extend(
         &self,
-        cell: &Cell,
-        loaded: &mut Loaded,
-        (seq, segment): (u32, Segment),
-        record: &Record<'_>,
+        cell: &GroupCell,
+        loaded: &mut GroupIndex,
+        (seq, segment): (u32, GroupSegment),
+        record: &CacheRecord<'_>,
         expires: u64,
         now: u64,
     ) -> io::Result<Option<bool>> {
-        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq };
         let mut bytes = Vec::with_capacity(record.bytes());
         record.put(&mut bytes);
         let end = segment.end + bytes.len() as u64;
@@ -272,7 +280,7 @@ impl Inner {
             return Ok(None);
         }
         let written = self
-            .open_file(segment.unit, file, Patience::Wait)
+            .open_file(segment.unit, file, ReadMode::Wait)
             .and_then(|open| open.write_all_at(&[IoSlice::new(&bytes)], segment.end));
         let last = record.last.max(record.number);
         let is_there = room.settle(|books| {
@@ -300,15 +308,16 @@ impl Inner {
     /// Creates a file with a record.
     fn begin(
         &self,
-        cell: &Cell,
-        loaded: &mut Loaded,
-        record: &Record<'_>,
+        cell: &GroupCell,
+        loaded: &mut GroupIndex,
+        record: &CacheRecord<'_>,
         expires: u64,
         now: u64,
     ) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(record.bytes() + 256);
         let payload = head(cell);
-        let head = Record { kind: Kind::Head, number: cell.key, last: now, id: b"", payload: &payload };
+        let head =
+            CacheRecord { kind: RecordKind::Head, number: cell.key, last: now, id: b"", payload: &payload };
         head.put(&mut bytes);
         let at = bytes.len();
         record.put(&mut bytes);
@@ -320,12 +329,12 @@ impl Inner {
             slot.next_seq += 1;
             slot.next_seq - 1
         };
-        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq };
         let path = file.path(&self.dir);
         self.disk.make_dirs(path.parent().unwrap_or(&self.dir), false)?;
         let written = self
             .disk
-            .open(&path, Open::CreateNew)
+            .open(&path, OpenMode::CreateNew)
             .and_then(|made| made.write_all_at(&[IoSlice::new(&bytes)], 0));
         if let Err(error) = written {
             // The file may not have been created.
@@ -338,27 +347,32 @@ impl Inner {
             books.set_last(unit, file, record.last.max(record.number));
             unit
         });
-        loaded.add_segment(seq, Segment { unit, end, first: 1, ..Segment::default() });
+        loaded.add_segment(seq, GroupSegment { unit, end, first: 1, ..GroupSegment::default() });
         loaded.apply(record, seq, at);
         Ok(true)
     }
 
     /// Returns the location of a record.
-    pub fn located(&self, cell: &Cell, loaded: &Loaded, place: Place) -> Option<Located> {
+    pub fn located(
+        &self,
+        cell: &GroupCell,
+        loaded: &GroupIndex,
+        place: RecordPosition,
+    ) -> Option<LocatedRecord> {
         let unit = loaded.segment(place.seq)?.unit;
-        let file = File::Segment { key: cell.key, generation: loaded.generation, seq: place.seq };
-        Some(Located { unit, file, place })
+        let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq: place.seq };
+        Some(LocatedRecord { unit, file, place })
     }
 
     /// Reads a record; returns `None` if it no longer exists, or is damaged, in which case its file is
     /// removed. Without patience `WouldBlock` if the disk must be waited for.
-    pub fn read(&self, at: Located, patience: Patience) -> io::Result<Option<Read>> {
+    pub fn read(&self, at: LocatedRecord, patience: ReadMode) -> io::Result<Option<ReadRecord>> {
         let mut bytes = Vec::new();
-        Ok(self.read_into(at, patience, &mut bytes)?.then_some(Read { bytes }))
+        Ok(self.read_into(at, patience, &mut bytes)?.then_some(ReadRecord { bytes }))
     }
 
     /// Like [`read`](Self::read), into a buffer, replacing its content; returns false if there is no record.
-    pub fn read_into(&self, at: Located, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn read_into(&self, at: LocatedRecord, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<bool> {
         // The old content is not cleared first: all of it is overwritten.
         into.resize(at.place.bytes as usize, 0);
         let mut read = |open: &Arc<dyn DiskFile>| {
@@ -377,35 +391,35 @@ impl Inner {
     }
 
     /// Records the location of the article with a Message-ID.
-    pub fn point(&self, cell: &Arc<Cell>, id: &[u8], number: u64) -> io::Result<()> {
-        self.ids.add(id, Pointer { key: cell.key, number })
+    pub fn point(&self, cell: &Arc<GroupCell>, id: &[u8], number: u64) -> io::Result<()> {
+        self.ids.add(id, ArticlePointer { key: cell.key, number })
     }
 }
 
 /// Returns the payload of the first record of each file of a group.
-pub(crate) fn head(cell: &Cell) -> Vec<u8> {
+pub(crate) fn head(cell: &GroupCell) -> Vec<u8> {
     [cell.origin.as_bytes(), b"\0", &cell.name].concat()
 }
 
-fn put_numbers(numbers: &Numbers, head: &[u8]) -> Vec<u8> {
+fn put_numbers(numbers: &KnownNumbers, head: &[u8]) -> Vec<u8> {
     let mut payload = (head.len() as u16).to_le_bytes().to_vec();
     payload.extend_from_slice(head);
     payload.extend_from_slice(&numbers.at.to_le_bytes());
     numbers.runs.put(&mut payload);
     let mut bytes = Vec::new();
     let (number, last) = (numbers.first, numbers.last);
-    Record { kind: Kind::Numbers, number, last, id: b"", payload: &payload }.put(&mut bytes);
+    CacheRecord { kind: RecordKind::Numbers, number, last, id: b"", payload: &payload }.put(&mut bytes);
     bytes
 }
 
 /// Parses the numbers of the group with this head.
-pub(crate) fn take_numbers(bytes: &[u8], head: &[u8]) -> Option<Numbers> {
+pub(crate) fn take_numbers(bytes: &[u8], head: &[u8]) -> Option<KnownNumbers> {
     let (record, _) = record::parse(bytes)?;
     let (len, rest) = record.payload.split_first_chunk::<2>()?;
     let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
     let (at, mut rest) = rest.split_first_chunk::<8>()?;
-    let runs = Runs::take(&mut rest)?;
-    let is_ours = record.kind == Kind::Numbers && name == head && record.number <= record.last;
+    let runs = NumberRuns::take(&mut rest)?;
+    let is_ours = record.kind == RecordKind::Numbers && name == head && record.number <= record.last;
     let (first, last, at) = (record.number, record.last, u64::from_le_bytes(*at));
-    is_ours.then_some(Numbers { first, last, at, runs })
+    is_ours.then_some(KnownNumbers { first, last, at, runs })
 }

@@ -7,8 +7,8 @@
 use lock_order::Innermost;
 use lock_order::thread_number;
 
-use crate::packed::File;
-use crate::stats::{Access, ByKind};
+use crate::packed::CacheFile;
+use crate::stats::{CacheAccess, CountsByKind};
 
 /// Number of lanes, shared if there are more threads.
 const LANES: usize = 16;
@@ -17,55 +17,55 @@ const USES: usize = 64;
 
 /// Use of a file, at a time in Unix seconds.
 #[derive(Debug)]
-pub(crate) struct Use {
+pub(crate) struct FileUse {
     pub unit: u32,
-    pub file: File,
+    pub file: CacheFile,
     pub now: u64,
 }
 
 /// Records of one thread.
 #[derive(Debug, Default)]
-struct Lane {
-    uses: Vec<Use>,
-    requests: ByKind,
+struct ThreadLane {
+    uses: Vec<FileUse>,
+    requests: CountsByKind,
 }
 
 /// A lane in a processor cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart(Innermost<Lane>);
+struct CacheAligned(Innermost<ThreadLane>);
 
 /// All lanes.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes([Apart; LANES]);
+pub(crate) struct ThreadLanes([CacheAligned; LANES]);
 
-impl Lanes {
-    fn of_thread(&self) -> &Innermost<Lane> {
+impl ThreadLanes {
+    fn of_thread(&self) -> &Innermost<ThreadLane> {
         &self.0[thread_number() % LANES].0
     }
 
     /// Records a use; returns those that are to be passed to the books now.
-    pub fn note(&self, used: Use) -> Option<Vec<Use>> {
+    pub fn note(&self, used: FileUse) -> Option<Vec<FileUse>> {
         let mut lane = self.of_thread().lock();
         lane.uses.push(used);
         (lane.uses.len() >= USES).then(|| std::mem::replace(&mut lane.uses, Vec::with_capacity(USES)))
     }
 
     /// Takes the uses that were not passed to the books.
-    pub fn take_uses(&self) -> impl Iterator<Item = Vec<Use>> {
+    pub fn take_uses(&self) -> impl Iterator<Item = Vec<FileUse>> {
         let uses = self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().uses));
         uses.filter(|uses| !uses.is_empty())
     }
 
     /// Counts a request without a group.
-    pub fn count(&self, access: &Access<'_>) {
+    pub fn count(&self, access: &CacheAccess<'_>) {
         if let Some(counts) = self.of_thread().lock().requests.get_mut(access.kind as usize) {
             counts.add(access);
         }
     }
 
     /// Takes the requests that were counted since the last call.
-    pub fn take_requests(&self) -> impl Iterator<Item = ByKind> {
+    pub fn take_requests(&self) -> impl Iterator<Item = CountsByKind> {
         self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().requests))
     }
 }
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn nothing_that_threads_record_is_lost() {
-        let lanes = Lanes::default();
-        let access = Access {
+        let lanes = ThreadLanes::default();
+        let access = CacheAccess {
             at: 1,
             client: "192.0.2.1",
             kind: RequestKind::Article,
@@ -91,13 +91,13 @@ mod tests {
             is_hit: true,
         };
         let (threads, each) = (2 * LANES as u32, 1000_u64);
-        let told: Vec<Use> = std::thread::scope(|scope| {
+        let told: Vec<FileUse> = std::thread::scope(|scope| {
             let of_thread = |unit| {
                 let (lanes, access) = (&lanes, &access);
                 scope.spawn(move || {
                     let note = |now| {
                         lanes.count(access);
-                        lanes.note(Use { unit, file: File::Large(0), now })
+                        lanes.note(FileUse { unit, file: CacheFile::Large(0), now })
                     };
                     (0..each).filter_map(note).flatten().collect::<Vec<_>>()
                 })
@@ -105,26 +105,26 @@ mod tests {
             let running: Vec<_> = (0..threads).map(of_thread).collect();
             running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
-        let rest: Vec<Use> = lanes.take_uses().flatten().collect();
+        let rest: Vec<FileUse> = lanes.take_uses().flatten().collect();
         assert!(rest.len() < LANES * USES && !rest.is_empty(), "{}", rest.len());
         assert_eq!(told.len() + rest.len(), threads as usize * each as usize);
         assert_eq!(lanes.take_uses().count(), 0);
-        let counted: Vec<ByKind> = lanes.take_requests().collect();
+        let counted: Vec<CountsByKind> = lanes.take_requests().collect();
         let articles = counted.iter().map(|kinds| kinds[RequestKind::Article as usize]);
         let (requests, bytes) = articles.fold((0, 0), |(n, b), of| (n + of.requests, b + of.cache_bytes));
         assert_eq!((requests, bytes), (u64::from(threads) * each, 10 * u64::from(threads) * each));
-        assert!(lanes.take_requests().all(|kinds| kinds == ByKind::default()));
+        assert!(lanes.take_requests().all(|kinds| kinds == CountsByKind::default()));
     }
 
     #[test]
     fn one_thread_uses_one_lane_in_order() {
-        let lanes = Lanes::default();
-        let note = |now| lanes.note(Use { unit: 1, file: File::Large(0), now });
-        let told: Vec<Vec<Use>> = (0..200).filter_map(note).collect();
-        let times = |uses: &[Use]| uses.iter().map(|used| used.now).collect::<Vec<_>>();
+        let lanes = ThreadLanes::default();
+        let note = |now| lanes.note(FileUse { unit: 1, file: CacheFile::Large(0), now });
+        let told: Vec<Vec<FileUse>> = (0..200).filter_map(note).collect();
+        let times = |uses: &[FileUse]| uses.iter().map(|used| used.now).collect::<Vec<_>>();
         assert_eq!(told.iter().map(Vec::len).collect::<Vec<_>>(), [USES; 3]);
         assert_eq!(times(&told[2]), (128..192).collect::<Vec<_>>());
-        let rest: Vec<Vec<Use>> = lanes.take_uses().collect();
+        let rest: Vec<Vec<FileUse>> = lanes.take_uses().collect();
         assert_eq!(rest.iter().map(|uses| times(uses)).collect::<Vec<_>>(), [(192..200).collect::<Vec<_>>()]);
     }
 }

@@ -8,26 +8,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use disk::{DiskFile, Open, Patience};
+use disk::{DiskFile, OpenMode, ReadMode};
 
-use crate::bookkeeping::{File, on_disk};
-use crate::cache::{Cache, Inner, Room};
-use crate::cells::Cell;
-use crate::group::{Change, Found, Group};
-use crate::ids::{EMPTY, Pointer};
+use crate::bookkeeping::{CacheFile, on_disk};
+use crate::cache::{Cache, CacheInner, CacheRoom};
+use crate::cells::GroupCell;
+use crate::group::{CacheGroup, CacheHit, GroupOutcome};
+use crate::ids::{ArticlePointer, EMPTY};
 use crate::index_io::head;
 use crate::loaded::{expires, short};
 use crate::pieces::PIECE_BYTES;
-use crate::record::{Kind, Record, hash};
+use crate::record::{CacheRecord, RecordKind, hash};
 
 /// Amount of room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Destination of an article that arrives.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum ArticleDestination<'a> {
     /// Number in a group.
-    Group(&'a Group, u64),
+    Group(&'a CacheGroup, u64),
     /// No number: the article was requested by its Message-ID from this upstream.
     Upstream(&'a str),
 }
@@ -46,7 +46,7 @@ impl Cache {
     /// Those of the disk.
     pub fn by_id(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
         let mut bytes = Vec::new();
-        let found = self.find(id, Patience::Wait, &mut bytes, now)?;
+        let found = self.find(id, ReadMode::Wait, &mut bytes, now)?;
         Ok(found.map_or(Ok(None), |found| found.whole(&bytes, into))?.is_some())
     }
 
@@ -58,10 +58,10 @@ impl Cache {
     pub fn find(
         &self,
         id: &[u8],
-        patience: Patience,
+        patience: ReadMode,
         into: &mut Vec<u8>,
         now: u64,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<CacheHit>> {
         let hash = hash(&[id]);
         // Only small ones are in this table.
         if let Some(pointer) = self.0.recent.get(hash)
@@ -72,7 +72,7 @@ impl Cache {
         if let Some(large) = self.open_large(id, hash, patience, now)? {
             into.clear();
             into.extend_from_slice(id);
-            return Ok(Some(Found { id: 0..id.len(), from: id.len(), large: Some(large) }));
+            return Ok(Some(CacheHit { id: 0..id.len(), from: id.len(), large: Some(large) }));
         }
         for pointer in self.0.ids.find(hash, patience, &mut { EMPTY })? {
             if let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)? {
@@ -86,11 +86,11 @@ impl Cache {
     /// Reads the article with a Message-ID, of this hash, if it is where a pointer says.
     fn pointed(
         &self,
-        pointer: Pointer,
+        pointer: ArticlePointer,
         (id, hash): (&[u8], u128),
-        (patience, into): (Patience, &mut Vec<u8>),
+        (patience, into): (ReadMode, &mut Vec<u8>),
         now: u64,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<CacheHit>> {
         let Some(cell) = self.0.cell_of_key(pointer.key, now) else { return Ok(None) };
         let stored = self.0.stored(&cell, pointer.number, short(hash), patience)?;
         let Some(located) = stored else { return Ok(None) };
@@ -112,12 +112,12 @@ impl Cache {
         if self.0.books.lock().large(hash).is_some() {
             return Ok(true);
         }
-        for pointer in self.0.ids.find(hash, Patience::Wait, &mut { EMPTY })? {
+        for pointer in self.0.ids.find(hash, ReadMode::Wait, &mut { EMPTY })? {
             if but == Some((pointer.key, pointer.number)) {
                 continue;
             }
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            if self.0.stored(&cell, pointer.number, short(hash), Patience::Wait)?.is_some() {
+            if self.0.stored(&cell, pointer.number, short(hash), ReadMode::Wait)?.is_some() {
                 return Ok(true);
             }
         }
@@ -138,7 +138,7 @@ impl Cache {
         if bytes.len() as u64 > self.0.shape().large_above {
             return self.put_large(group.cell(), id, bytes, now);
         }
-        let record = Record { kind: Kind::Article, number, last: 0, id, payload: bytes };
+        let record = CacheRecord { kind: RecordKind::Article, number, last: 0, id, payload: bytes };
         let expires = expires(bytes, now);
         let is_stored = group.with(|loaded| self.0.append(group.cell(), loaded, &record, expires, now))?;
         if is_stored { self.0.point(group.cell(), id, number) } else { Ok(()) }
@@ -149,12 +149,12 @@ impl Cache {
     ///
     /// # Errors
     /// None before something is written.
-    pub fn writer(&self, place: Place<'_>, id: &[u8], now: u64) -> io::Result<Writer> {
+    pub fn writer(&self, place: ArticleDestination<'_>, id: &[u8], now: u64) -> io::Result<ArticleWriter> {
         let (group, number) = match place {
-            Place::Group(group, number) => (group.clone(), Some(number)),
-            Place::Upstream(origin) => (self.group(origin, &unnumbered(id).0, now), None),
+            ArticleDestination::Group(group, number) => (group.clone(), Some(number)),
+            ArticleDestination::Upstream(origin) => (self.group(origin, &unnumbered(id).0, now), None),
         };
-        Ok(Writer {
+        Ok(ArticleWriter {
             cache: self.clone(),
             group,
             number,
@@ -167,13 +167,19 @@ impl Cache {
     }
 
     /// Stores an article as a file of its own.
-    pub(crate) fn put_large(&self, cell: &Arc<Cell>, id: &[u8], bytes: &[u8], now: u64) -> io::Result<()> {
+    pub(crate) fn put_large(
+        &self,
+        cell: &Arc<GroupCell>,
+        id: &[u8],
+        bytes: &[u8],
+        now: u64,
+    ) -> io::Result<()> {
         if bytes.len() as u64 > self.0.shape().article_bytes_max || !cell.is_kept {
             return Ok(());
         }
-        let Some(mut unfinished) = Unfinished::begin(&self.0, cell, id)? else { return Ok(()) };
+        let Some(mut unfinished) = UnfinishedFile::begin(&self.0, cell, id)? else { return Ok(()) };
         for piece in bytes.chunks(PIECE_BYTES) {
-            if !unfinished.append(&self.0, Kind::Piece, piece)? {
+            if !unfinished.append(&self.0, RecordKind::Piece, piece)? {
                 return Ok(());
             }
         }
@@ -181,7 +187,7 @@ impl Cache {
     }
 }
 
-impl Found {
+impl CacheHit {
     /// Appends the whole article, from the buffer that it was read into; returns its Message-ID, or `None` if
     /// it turns out to be damaged.
     pub(crate) fn whole(self, buffer: &[u8], into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
@@ -192,7 +198,7 @@ impl Found {
             return Ok(Some(id));
         };
         loop {
-            match large.next(Patience::Wait, into) {
+            match large.next(ReadMode::Wait, into) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Some(id)),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -206,8 +212,8 @@ impl Found {
 }
 
 /// A large article that is not complete yet.
-struct Unfinished {
-    inner: Arc<Inner>,
+struct UnfinishedFile {
+    inner: Arc<CacheInner>,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     end: u64,
@@ -217,16 +223,16 @@ struct Unfinished {
     is_finished: bool,
 }
 
-impl Unfinished {
+impl UnfinishedFile {
     /// Creates a file; returns `None` if there is no room.
-    fn begin(inner: &Arc<Inner>, cell: &Cell, id: &[u8]) -> io::Result<Option<Self>> {
+    fn begin(inner: &Arc<CacheInner>, cell: &GroupCell, id: &[u8]) -> io::Result<Option<Self>> {
         let Some(room) = inner.reserve(on_disk(1)) else { return Ok(None) };
         inner.write_slot(cell.slot, false)?;
         let n = inner.unfinished.fetch_add(1, Ordering::Relaxed);
         let dir = inner.dir.join("large/new");
         inner.disk.make_dirs(&dir, false)?;
         let path = dir.join(format!("unfinished-{n}"));
-        let file = inner.disk.open(&path, Open::Create)?;
+        let file = inner.disk.open(&path, OpenMode::Create)?;
         file.set_len(0)?;
         let mut made = Self {
             inner: inner.clone(),
@@ -238,12 +244,12 @@ impl Unfinished {
             is_finished: false,
         };
         let payload = head(cell);
-        let head = Record { kind: Kind::Head, number: cell.key, last: 0, id, payload: &payload };
+        let head = CacheRecord { kind: RecordKind::Head, number: cell.key, last: 0, id, payload: &payload };
         Ok(made.write(inner, &head)?.then_some(made))
     }
 
     /// Appends a record; returns false if there is no room.
-    fn write(&mut self, inner: &Inner, record: &Record<'_>) -> io::Result<bool> {
+    fn write(&mut self, inner: &CacheInner, record: &CacheRecord<'_>) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(record.bytes());
         record.put(&mut bytes);
         let end = self.end + bytes.len() as u64;
@@ -257,19 +263,26 @@ impl Unfinished {
         Ok(true)
     }
 
-    fn append(&mut self, inner: &Inner, kind: Kind, payload: &[u8]) -> io::Result<bool> {
-        let record = Record { kind, number: self.pieces, last: 0, id: b"", payload };
+    fn append(&mut self, inner: &CacheInner, kind: RecordKind, payload: &[u8]) -> io::Result<bool> {
+        let record = CacheRecord { kind, number: self.pieces, last: 0, id: b"", payload };
         self.pieces += 1;
         self.write(inner, &record)
     }
 
     /// Renames the file to its final name, and enters it in the books.
-    fn finish(mut self, inner: &Inner, cell: &Cell, id: &[u8], expires: u64, now: u64) -> io::Result<()> {
-        if !self.append(inner, Kind::End, b"")? {
+    fn finish(
+        mut self,
+        inner: &CacheInner,
+        cell: &GroupCell,
+        id: &[u8],
+        expires: u64,
+        now: u64,
+    ) -> io::Result<()> {
+        if !self.append(inner, RecordKind::End, b"")? {
             return Ok(());
         }
         let hash = hash(&[id]);
-        let file = File::Large(hash);
+        let file = CacheFile::Large(hash);
         let path = file.path(&inner.dir);
         inner.disk.make_dirs(path.parent().unwrap_or(&inner.dir), false)?;
         let same = {
@@ -284,15 +297,15 @@ impl Unfinished {
             inner.close_file(unit);
         }
         self.is_finished = true;
-        let room = Room::of(inner, std::mem::take(&mut self.reserved));
+        let room = CacheRoom::of(inner, std::mem::take(&mut self.reserved));
         room.settle(|books| books.enter(cell.slot, file, self.end, expires, now));
         Ok(())
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
-        drop(Room::of(&self.inner, self.reserved));
+        drop(CacheRoom::of(&self.inner, self.reserved));
         if !self.is_finished {
             // The next opening removes a file that cannot be removed now.
             let _left = self.inner.disk.remove(&self.path);
@@ -301,25 +314,25 @@ impl Drop for Unfinished {
 }
 
 /// Writer of an article that arrives in pieces.
-pub struct Writer {
+pub struct ArticleWriter {
     cache: Cache,
-    group: Group,
+    group: CacheGroup,
     number: Option<u64>,
     id: Vec<u8>,
     buffer: Vec<u8>,
     total: u64,
-    large: Option<(Unfinished, u64)>,
+    large: Option<(UnfinishedFile, u64)>,
     /// True if the article is too large, or there is no room: the rest is ignored.
     is_given_up: bool,
 }
 
-impl std::fmt::Debug for Writer {
+impl std::fmt::Debug for ArticleWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Writer({} bytes)", self.total)
     }
 }
 
-impl Writer {
+impl ArticleWriter {
     /// Adds a piece. An article that is too large to be cached is ignored.
     ///
     /// # Errors
@@ -355,7 +368,7 @@ impl Writer {
     fn flush(&mut self, now: u64, least: usize) -> io::Result<()> {
         let inner = self.cache.0.clone();
         if self.large.is_none() {
-            match Unfinished::begin(&inner, self.group.cell(), &self.id)? {
+            match UnfinishedFile::begin(&inner, self.group.cell(), &self.id)? {
                 Some(unfinished) => self.large = Some((unfinished, expires(&self.buffer, now))),
                 None => self.give_up(),
             }
@@ -368,7 +381,7 @@ impl Writer {
             }
             let piece = rest.get(..PIECE_BYTES).unwrap_or(rest);
             from += piece.len();
-            if !unfinished.append(&inner, Kind::Piece, piece)? {
+            if !unfinished.append(&inner, RecordKind::Piece, piece)? {
                 self.give_up();
             }
         }
@@ -380,24 +393,24 @@ impl Writer {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn finish(mut self, now: u64) -> io::Result<Change> {
+    pub fn finish(mut self, now: u64) -> io::Result<GroupOutcome> {
         if self.is_given_up {
-            return Ok(Change::None);
+            return Ok(GroupOutcome::None);
         }
         if self.large.is_none() {
             return match self.number {
                 Some(number) => self.group.put_article(number, &self.id, &self.buffer, now),
                 None => {
                     let origin = self.group.origin();
-                    self.cache.put_by_id(origin, &self.id, &self.buffer, now).map(|()| Change::None)
+                    self.cache.put_by_id(origin, &self.id, &self.buffer, now).map(|()| GroupOutcome::None)
                 }
             };
         }
         self.flush(now, 1)?;
-        let Some((unfinished, expires)) = self.large.take() else { return Ok(Change::None) };
+        let Some((unfinished, expires)) = self.large.take() else { return Ok(GroupOutcome::None) };
         let change = match self.number {
             Some(number) => self.group.put_checked_link(number, &self.id, now)?,
-            None => Change::None,
+            None => GroupOutcome::None,
         };
         unfinished.finish(&self.cache.0, self.group.cell(), &self.id, expires, now)?;
         Ok(change)

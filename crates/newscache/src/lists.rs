@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use disk::{DiskFile, NewFile, Open};
+use disk::{DiskFile, NewFile, OpenMode};
 
-use crate::cache::{Cache, Inner};
-use crate::record::{self, Kind, Record, hash64};
+use crate::cache::{Cache, CacheInner};
+use crate::record::{self, CacheRecord, RecordKind, hash64};
 
 /// Maximum size of the lines in one record, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ impl ListKind {
     }
 }
 
-fn path(inner: &Inner, origin: &str, kind: ListKind) -> PathBuf {
+fn path(inner: &CacheInner, origin: &str, kind: ListKind) -> PathBuf {
     inner.dir.join(format!("lists/{:016x}-{}", hash64(&[origin.as_bytes()]), kind.word()))
 }
 
@@ -86,14 +86,14 @@ impl Cache {
     /// # Errors
     /// Those of the disk. A damaged list is treated as absent.
     pub fn list(&self, origin: &str, kind: ListKind) -> io::Result<Option<ListReader>> {
-        let file = match self.0.disk.open(&path(&self.0, origin, kind), Open::ReadOnly) {
+        let file = match self.0.disk.open(&path(&self.0, origin, kind), OpenMode::ReadOnly) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         let mut reader = ListReader { file, asked_at: 0, offset: 0, pieces: 0, buffer: Vec::new(), start: 0 };
         // The end is the last record, so a list that was truncated by a crash is recognized at once.
         let head = reader.record(|record| match record.kind {
-            Kind::Head if record.payload == name(origin, kind) => Some(record.last),
+            RecordKind::Head if record.payload == name(origin, kind) => Some(record.last),
             _ => None,
         });
         let Ok(Some(at)) = head else { return Ok(None) };
@@ -114,7 +114,7 @@ impl Cache {
         let new = NewFile::begin(self.0.disk.clone(), unfinished, &self.0.dir)?;
         let mut writer = ListWriter { new, path, line: Vec::new(), pieces: 0 };
         let payload = name(origin, kind);
-        let record = Record { kind: Kind::Head, number: 0, last: at, id: b"", payload: &payload };
+        let record = CacheRecord { kind: RecordKind::Head, number: 0, last: at, id: b"", payload: &payload };
         writer.put(&record)?;
         Ok(writer)
     }
@@ -128,15 +128,15 @@ impl ListReader {
 
     /// Returns whether the file's last record ends it.
     fn has_end(&self) -> io::Result<bool> {
-        let end = Record { kind: Kind::End, number: 0, last: 0, id: b"", payload: b"" };
+        let end = CacheRecord { kind: RecordKind::End, number: 0, last: 0, id: b"", payload: b"" };
         let mut bytes = vec![0; end.bytes()];
         let Some(at) = self.file.len()?.checked_sub(bytes.len() as u64) else { return Ok(false) };
         self.file.read_exact_at(&mut bytes, at)?;
-        Ok(record::parse(&bytes).is_some_and(|(record, _)| record.kind == Kind::End))
+        Ok(record::parse(&bytes).is_some_and(|(record, _)| record.kind == RecordKind::End))
     }
 
     /// Reads the next record.
-    fn record<T>(&mut self, take: impl FnOnce(Record<'_>) -> T) -> io::Result<T> {
+    fn record<T>(&mut self, take: impl FnOnce(CacheRecord<'_>) -> T) -> io::Result<T> {
         if record::parse(self.buffer.get(self.start..).unwrap_or_default()).is_none() {
             self.offset += self.start as u64;
             self.buffer.resize(READ_BYTES, 0);
@@ -158,11 +158,11 @@ impl ListReader {
         let expected = self.pieces;
         self.pieces += 1;
         let taken = self.record(|record| match record.kind {
-            Kind::Piece if record.number == expected => {
+            RecordKind::Piece if record.number == expected => {
                 into.extend_from_slice(record.payload);
                 Some(true)
             }
-            Kind::End if record.number == expected => Some(false),
+            RecordKind::End if record.number == expected => Some(false),
             _ => None,
         })?;
         taken.ok_or_else(damaged)
@@ -170,7 +170,7 @@ impl ListReader {
 }
 
 impl ListWriter {
-    fn put(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn put(&mut self, record: &CacheRecord<'_>) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(record.bytes());
         record.put(&mut bytes);
         self.new.append(&bytes)
@@ -181,7 +181,7 @@ impl ListWriter {
         let payload = std::mem::replace(&mut self.line, rest);
         let number = self.pieces;
         self.pieces += 1;
-        self.put(&Record { kind: Kind::Piece, number, last: 0, id: b"", payload: &payload })
+        self.put(&CacheRecord { kind: RecordKind::Piece, number, last: 0, id: b"", payload: &payload })
     }
 
     /// Adds lines, or parts of lines, as they arrive.
@@ -216,7 +216,13 @@ impl ListWriter {
         if !self.line.is_empty() {
             self.put_lines(self.line.len())?;
         }
-        self.put(&Record { kind: Kind::End, number: self.pieces, last: 0, id: b"", payload: b"" })?;
+        self.put(&CacheRecord {
+            kind: RecordKind::End,
+            number: self.pieces,
+            last: 0,
+            id: b"",
+            payload: b"",
+        })?;
         self.new.finish(&self.path)
     }
 }

@@ -6,12 +6,12 @@
 use std::ops::RangeInclusive;
 
 use memchr::memmem;
-use netnews::overview_row::{self, Fields};
+use netnews::overview_row::{self, OverviewFields};
 use netnews::{Article, Known, date};
 
-use crate::ascending::Ascending;
-use crate::record::{Kind, Record, hash};
-use crate::runs::Runs;
+use crate::ascending::AscendingMap;
+use crate::record::{CacheRecord, RecordKind, hash};
+use crate::runs::NumberRuns;
 
 /// Value of `last` in an article's record of which no row can be made.
 pub(crate) const WITHOUT_ROW: u64 = 1;
@@ -22,7 +22,7 @@ const ROW_FIELDS_MIN: usize = 8;
 
 /// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub seq: u32,
     pub at: u32,
     pub bytes: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
 
 /// Index entry of a number's article, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ArticleEntry {
     seq: u32,
     at: u32,
     /// Length of the record, a multiple of eight, with flags in the low bits.
@@ -42,14 +42,14 @@ pub(crate) struct Entry {
 const IS_LINK: u32 = 1;
 const HAS_ROW: u32 = 2;
 
-impl Entry {
-    fn new(place: Place, id: u32, is_link: bool, has_row: bool) -> Self {
+impl ArticleEntry {
+    fn new(place: RecordPosition, id: u32, is_link: bool, has_row: bool) -> Self {
         let flags = if is_link { IS_LINK } else { 0 } | if has_row { HAS_ROW } else { 0 };
         Self { seq: place.seq, at: place.at, bytes: place.bytes | flags, id }
     }
 
-    pub fn place(self) -> Place {
-        Place { seq: self.seq, at: self.at, bytes: self.bytes & !(IS_LINK | HAS_ROW) }
+    pub fn place(self) -> RecordPosition {
+        RecordPosition { seq: self.seq, at: self.at, bytes: self.bytes & !(IS_LINK | HAS_ROW) }
     }
 
     /// Returns whether the article is stored elsewhere.
@@ -65,14 +65,14 @@ impl Entry {
 
 /// Rows of consecutive numbers: from its key in the table to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct RowBlock {
     pub last: u64,
-    pub place: Place,
+    pub place: RecordPosition,
 }
 
 /// A file of the group.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Segment {
+pub(crate) struct GroupSegment {
     /// Unit of the file in the books.
     pub unit: u32,
     /// Position of the next record.
@@ -87,21 +87,21 @@ pub(crate) struct Segment {
 
 /// Existing numbers, as far as upstream was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(crate) struct KnownNumbers {
     pub first: u64,
     pub last: u64,
     pub at: u64,
-    pub runs: Runs,
+    pub runs: NumberRuns,
 }
 
 /// Index of a group.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    segments: Ascending<Segment>,
-    pub articles: Ascending<Entry>,
-    blocks: Ascending<Block>,
-    gone: Runs,
-    pub numbers: Option<Numbers>,
+pub(crate) struct GroupIndex {
+    segments: AscendingMap<GroupSegment>,
+    pub articles: AscendingMap<ArticleEntry>,
+    blocks: AscendingMap<RowBlock>,
+    gone: NumberRuns,
+    pub numbers: Option<KnownNumbers>,
     pub numbers_unit: u32,
     /// Files of which more than half is dead.
     pub wasteful: Vec<u32>,
@@ -125,7 +125,7 @@ pub(crate) fn short(hash: u128) -> u32 {
     hash as u32
 }
 
-impl Loaded {
+impl GroupIndex {
     /// Returns the share of the limit for indexes, in entries.
     pub fn weight(&self) -> usize {
         let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
@@ -143,50 +143,50 @@ impl Loaded {
     }
 
     /// Adds a file.
-    pub fn add_segment(&mut self, seq: u32, segment: Segment) {
+    pub fn add_segment(&mut self, seq: u32, segment: GroupSegment) {
         self.segments.insert(seq.into(), segment);
     }
 
     /// Returns a file of the group.
-    pub fn segment(&self, seq: u32) -> Option<Segment> {
+    pub fn segment(&self, seq: u32) -> Option<GroupSegment> {
         self.segments.get(seq.into())
     }
 
-    pub fn segment_mut(&mut self, seq: u32) -> Option<&mut Segment> {
+    pub fn segment_mut(&mut self, seq: u32) -> Option<&mut GroupSegment> {
         self.segments.get_mut(seq.into())
     }
 
     /// Returns the files, the oldest first.
-    pub fn segments(&self) -> impl Iterator<Item = (u32, Segment)> {
+    pub fn segments(&self) -> impl Iterator<Item = (u32, GroupSegment)> {
         self.segments.iter().map(|(seq, segment)| (seq as u32, segment))
     }
 
     /// Returns the newest file.
-    pub fn newest(&self) -> Option<(u32, Segment)> {
+    pub fn newest(&self) -> Option<(u32, GroupSegment)> {
         self.segments.last().map(|(seq, segment)| (seq as u32, segment))
     }
 
     /// Applies a record to the index.
-    pub fn apply(&mut self, record: &Record<'_>, seq: u32, at: usize) {
-        let place = Place { seq, at: at as u32, bytes: record.bytes() as u32 };
+    pub fn apply(&mut self, record: &CacheRecord<'_>, seq: u32, at: usize) {
+        let place = RecordPosition { seq, at: at as u32, bytes: record.bytes() as u32 };
         let (first, mut last) = (record.number, record.number);
         match record.kind {
-            Kind::Article | Kind::Link => {
-                let is_link = record.kind == Kind::Link;
+            RecordKind::Article | RecordKind::Link => {
+                let is_link = record.kind == RecordKind::Link;
                 let has_row = !is_link && record.last != WITHOUT_ROW;
-                let entry = Entry::new(place, short_hash(record.id), is_link, has_row);
+                let entry = ArticleEntry::new(place, short_hash(record.id), is_link, has_row);
                 if let Some(old) = self.articles.insert(first, entry) {
                     self.bury(old.place());
                 }
                 self.gone.remove(&(first..=first));
             }
-            Kind::Rows if record.number <= record.last => {
+            RecordKind::Rows if record.number <= record.last => {
                 last = record.last;
                 self.gone.remove(&(first..=last));
                 self.uncover(&(first..=last));
-                self.blocks.insert(first, Block { last, place });
+                self.blocks.insert(first, RowBlock { last, place });
             }
-            Kind::Gone => {
+            RecordKind::Gone => {
                 if let Some(old) = self.articles.remove(first) {
                     self.bury(old.place());
                 }
@@ -201,7 +201,7 @@ impl Loaded {
         }
     }
 
-    fn bury(&mut self, place: Place) {
+    fn bury(&mut self, place: RecordPosition) {
         let Some(segment) = self.segments.get_mut(place.seq.into()) else { return };
         let half = (segment.end / 2).max(WASTE_BYTES_MIN);
         let was_less = segment.dead <= half;
@@ -217,7 +217,7 @@ impl Loaded {
     }
 
     /// Returns the blocks that begin in a range.
-    pub fn blocks(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, Block)> {
+    pub fn blocks(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, RowBlock)> {
         self.blocks.range(range)
     }
 
@@ -226,11 +226,11 @@ impl Loaded {
         let (start, end) = (*range.start(), *range.end());
         let before = start.checked_sub(1).and_then(|before| self.blocks.up_to(before));
         let from = before.filter(|(_, block)| block.last >= start).map_or(start, |(first, _)| first);
-        let touched: Vec<(u64, Block)> = self.blocks.range(from..=end).collect();
+        let touched: Vec<(u64, RowBlock)> = self.blocks.range(from..=end).collect();
         for (first, block) in touched {
             self.blocks.remove(first);
             if first < start {
-                self.blocks.insert(first, Block { last: start - 1, ..block });
+                self.blocks.insert(first, RowBlock { last: start - 1, ..block });
             }
             if block.last > end {
                 self.blocks.insert(end + 1, block);
@@ -242,7 +242,7 @@ impl Loaded {
     }
 
     /// Returns the block that covers a number.
-    pub fn block(&self, number: u64) -> Option<(u64, Block)> {
+    pub fn block(&self, number: u64) -> Option<(u64, RowBlock)> {
         self.blocks.up_to(number).filter(|(_, block)| block.last >= number)
     }
 
@@ -316,7 +316,7 @@ impl Loaded {
 
     /// Records the answer to LISTGROUP for a range, joined with the known range if the two touch. Returns the
     /// numbers that no longer exist, and how many exist that did not.
-    pub fn set_numbers(&mut self, range: &RangeInclusive<u64>, runs: Runs, at: u64) -> (Vec<u64>, u64) {
+    pub fn set_numbers(&mut self, range: &RangeInclusive<u64>, runs: NumberRuns, at: u64) -> (Vec<u64>, u64) {
         let (first, last) = (*range.start(), *range.end());
         let mut cancelled: Vec<u64> =
             self.articles.range(range.clone()).map(|(n, _)| n).filter(|n| !runs.contains(*n)).collect();
@@ -334,7 +334,7 @@ impl Loaded {
                 (known.first, known.last) = (known.first.min(first), known.last.max(last));
                 known.at = at;
             }
-            _ => self.numbers = Some(Numbers { first, last, at, runs: runs.clone() }),
+            _ => self.numbers = Some(KnownNumbers { first, last, at, runs: runs.clone() }),
         }
         for (from, to) in runs.pieces(range).collect::<Vec<_>>() {
             self.gone.remove(&(from..=to));
@@ -350,7 +350,7 @@ impl Loaded {
     }
 
     /// Records that upstream has no row for listed numbers of a range: they were cancelled meanwhile.
-    pub fn not_listed(&mut self, range: &RangeInclusive<u64>, with_row: &Runs) -> bool {
+    pub fn not_listed(&mut self, range: &RangeInclusive<u64>, with_row: &NumberRuns) -> bool {
         let Some(numbers) = &mut self.numbers else { return false };
         let known = numbers.first.max(*range.start())..=numbers.last.min(*range.end());
         if known.is_empty() {
@@ -364,13 +364,13 @@ impl Loaded {
 
 /// A row as upstream sent it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct UpstreamRow<'a> {
     pub number: u64,
     /// Text with its CRLF.
     pub line: &'a [u8],
 }
 
-impl<'a> Row<'a> {
+impl<'a> UpstreamRow<'a> {
     /// Returns the Message-ID.
     pub fn id(&self) -> &'a [u8] {
         overview_row::field(self.line, overview_row::index::MESSAGE_ID).unwrap_or_default()
@@ -378,7 +378,7 @@ impl<'a> Row<'a> {
 }
 
 /// Returns the rows of an answer or a block; an item is `None` where a line is not a row, or is out of order.
-pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
+pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<UpstreamRow<'_>>> {
     let mut before = None;
     text.split_inclusive(|b| *b == b'\n').map(move |line| {
         let digits = overview_row::field(line, overview_row::index::NUMBER)?;
@@ -386,13 +386,13 @@ pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
         let fields = memchr::memchr_iter(b'\t', line).count() + 1;
         let is_row = fields >= ROW_FIELDS_MIN && line.ends_with(b"\r\n") && before < Some(number);
         before = Some(number);
-        is_row.then_some(Row { number, line })
+        is_row.then_some(UpstreamRow { number, line })
     })
 }
 
 /// A line of a block: a row, or a number alone, whose row is made of its article.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'a> {
+pub(crate) struct RowLine<'a> {
     pub number: u64,
     /// Text with its CRLF.
     pub text: &'a [u8],
@@ -400,11 +400,11 @@ pub(crate) struct Line<'a> {
 }
 
 /// Returns the lines of a block.
-pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = RowLine<'_>> {
     text.split_inclusive(|b| *b == b'\n').filter_map(|text| {
         let digits = overview_row::field(text, overview_row::index::NUMBER)?;
         let number = netnews::decimal::parse_decimal(digits)?;
-        Some(Line { number, text, is_row: memchr::memchr(b'\t', text).is_some() })
+        Some(RowLine { number, text, is_row: memchr::memchr(b'\t', text).is_some() })
     })
 }
 
@@ -419,7 +419,7 @@ pub(crate) fn append_row(
 ) -> bool {
     let Ok(article) = Article::parse(article) else { return false };
     let mut text = Vec::with_capacity(512);
-    overview_row::append_fields(&Fields::of(&article, id), &mut text);
+    overview_row::append_fields(&OverviewFields::of(&article, id), &mut text);
     overview_row::append_headers(article.head(), headers, &mut text);
     overview_row::append_row(number, &text, article.content(Known::Xref).unwrap_or_default(), into);
     true
@@ -444,22 +444,22 @@ pub(crate) fn expires(article: &[u8], now: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn record(kind: Kind, number: u64, last: u64) -> Record<'static> {
-        Record { kind, number, last, id: b"<a@b>", payload: b"" }
+    fn record(kind: RecordKind, number: u64, last: u64) -> CacheRecord<'static> {
+        CacheRecord { kind, number, last, id: b"<a@b>", payload: b"" }
     }
 
-    fn loaded() -> Loaded {
-        let mut loaded = Loaded::default();
-        loaded.add_segment(0, Segment { first: 1, ..Segment::default() });
-        loaded.add_segment(1, Segment { first: 1, ..Segment::default() });
+    fn loaded() -> GroupIndex {
+        let mut loaded = GroupIndex::default();
+        loaded.add_segment(0, GroupSegment { first: 1, ..GroupSegment::default() });
+        loaded.add_segment(1, GroupSegment { first: 1, ..GroupSegment::default() });
         loaded
     }
 
     #[test]
     fn later_rows_replace_older_ones_and_the_rest_stays() {
         let mut loaded = loaded();
-        loaded.apply(&record(Kind::Rows, 10, 20), 0, 0);
-        loaded.apply(&record(Kind::Rows, 13, 15), 1, 100);
+        loaded.apply(&record(RecordKind::Rows, 10, 20), 0, 0);
+        loaded.apply(&record(RecordKind::Rows, 13, 15), 1, 100);
         let seq = |n| loaded.block(n).map(|(first, block)| (first, block.last, block.place.seq));
         assert_eq!(seq(12), Some((10, 12, 0)));
         assert_eq!(seq(15), Some((13, 15, 1)));
@@ -474,20 +474,20 @@ mod tests {
 
     #[test]
     fn index_of_one_article_is_small_and_grows_by_24_bytes_each() {
-        let mut one = Loaded::default();
-        one.add_segment(0, Segment { first: 1, ..Segment::default() });
-        one.apply(&record(Kind::Article, 7, 0), 0, 0);
+        let mut one = GroupIndex::default();
+        one.add_segment(0, GroupSegment { first: 1, ..GroupSegment::default() });
+        one.apply(&record(RecordKind::Article, 7, 0), 0, 0);
         assert!(one.bytes() < 400, "{}", one.bytes());
         let mut many = loaded();
-        (1..=100_000).for_each(|number| many.apply(&record(Kind::Article, number, 0), 1, 48));
+        (1..=100_000).for_each(|number| many.apply(&record(RecordKind::Article, number, 0), 1, 48));
         assert!(many.bytes() < 100_000 * 25, "{}", many.bytes());
         let entry = many.articles.get(100_000).unwrap();
-        assert_eq!(entry.place(), Place { seq: 1, at: 48, bytes: 48 });
+        assert_eq!(entry.place(), RecordPosition { seq: 1, at: 48, bytes: 48 });
         assert!(entry.has_row() && !entry.is_link() && entry.id == short_hash(b"<a@b>"));
-        many.apply(&record(Kind::Link, 5, 0), 1, 96);
+        many.apply(&record(RecordKind::Link, 5, 0), 1, 96);
         let entry = many.articles.get(5).unwrap();
         assert_eq!((entry.place().bytes, entry.is_link(), entry.has_row()), (48, true, false));
-        many.apply(&record(Kind::Article, 5, WITHOUT_ROW), 1, 96);
+        many.apply(&record(RecordKind::Article, 5, WITHOUT_ROW), 1, 96);
         let entry = many.articles.get(5).unwrap();
         assert!(!entry.is_link() && !entry.has_row());
     }
@@ -495,17 +495,18 @@ mod tests {
     #[test]
     fn cancelled_numbers_leave_and_reinstated_ones_are_counted() {
         let mut loaded = loaded();
-        loaded.apply(&record(Kind::Article, 3, 0), 0, 0);
-        let known =
-            |loaded: &mut Loaded, range, numbers: &[u64]| loaded.set_numbers(&range, Runs::of(numbers), 9);
+        loaded.apply(&record(RecordKind::Article, 3, 0), 0, 0);
+        let known = |loaded: &mut GroupIndex, range, numbers: &[u64]| {
+            loaded.set_numbers(&range, NumberRuns::of(numbers), 9)
+        };
         assert_eq!(known(&mut loaded, 1..=5, &[1, 2, 4, 5]), (vec![3], 0));
         assert!(loaded.articles.is_empty() && loaded.is_gone(3) && !loaded.is_gone(6));
         assert_eq!(known(&mut loaded, 6..=8, &[6]), (vec![], 0));
         assert_eq!(known(&mut loaded, 2..=7, &[3, 4, 5, 6, 7]), (vec![2], 2));
         let numbers = loaded.numbers.as_ref().unwrap();
         assert_eq!((numbers.first, numbers.last), (1, 8));
-        assert_eq!(numbers.runs, Runs::of(&[1, 3, 4, 5, 6, 7]));
-        assert!(loaded.not_listed(&(3..=4), &Runs::of(&[4])));
+        assert_eq!(numbers.runs, NumberRuns::of(&[1, 3, 4, 5, 6, 7]));
+        assert!(loaded.not_listed(&(3..=4), &NumberRuns::of(&[4])));
         assert!(loaded.is_gone(3));
     }
 

@@ -3,17 +3,17 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use crate::bookkeeping::Asked;
-use crate::group::Group;
-use crate::loaded::Numbers;
-use crate::runs::Runs;
+use crate::bookkeeping::DatedAnswer;
+use crate::group::CacheGroup;
+use crate::loaded::KnownNumbers;
+use crate::runs::NumberRuns;
 
 /// Maximum number of runs of numbers that are kept of a group.
 const RUNS_MAX: usize = 1 << 18;
 
 /// Changes found by LISTGROUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Coherence {
+pub struct NumberChanges {
     /// Count of numbers that existed and no longer do.
     pub cancelled: u64,
     /// Count of numbers that were known not to exist, and do.
@@ -24,7 +24,7 @@ pub struct Coherence {
 
 /// Side of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum NeighbourDirection {
     /// The number before.
     Previous,
     /// The number after.
@@ -42,15 +42,20 @@ pub enum Neighbour {
     Unknown,
 }
 
-impl Group {
+impl CacheGroup {
     /// Records the numbers from LISTGROUP, ascending: all that exist in a range.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn set_numbers(&self, range: RangeInclusive<u64>, numbers: &[u64], at: u64) -> io::Result<Coherence> {
-        let runs = Runs::of(numbers);
+    pub fn set_numbers(
+        &self,
+        range: RangeInclusive<u64>,
+        numbers: &[u64],
+        at: u64,
+    ) -> io::Result<NumberChanges> {
+        let runs = NumberRuns::of(numbers);
         if range.is_empty() {
-            return Ok(Coherence::default());
+            return Ok(NumberChanges::default());
         }
         self.with(|loaded| {
             let is_new = loaded.numbers.as_ref().is_none_or(|known| {
@@ -64,7 +69,7 @@ impl Group {
             } else if is_new {
                 self.inner().save_numbers(self.cell(), loaded, at)?;
             }
-            Ok(Coherence { cancelled: cancelled.len() as u64, reinstated, is_kept })
+            Ok(NumberChanges { cancelled: cancelled.len() as u64, reinstated, is_kept })
         })
     }
 
@@ -72,10 +77,10 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn known_numbers(&self) -> io::Result<Option<Asked<RangeInclusive<u64>>>> {
+    pub fn known_numbers(&self) -> io::Result<Option<DatedAnswer<RangeInclusive<u64>>>> {
         self.with(|loaded| {
             let known = loaded.numbers.as_ref();
-            Ok(known.map(|known| Asked { value: known.first..=known.last, at: known.at }))
+            Ok(known.map(|known| DatedAnswer { value: known.first..=known.last, at: known.at }))
         })
     }
 
@@ -117,7 +122,7 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn neighbour(&self, number: u64, side: Side) -> io::Result<Neighbour> {
+    pub fn neighbour(&self, number: u64, side: NeighbourDirection) -> io::Result<Neighbour> {
         let marks = self.marks().map(|asked| asked.value);
         self.with(|loaded| {
             let Some(known) = &loaded.numbers else { return Ok(Neighbour::Unknown) };
@@ -126,12 +131,14 @@ impl Group {
                 return Ok(Neighbour::Unknown);
             }
             let found = match side {
-                Side::Next => known.runs.next(number.saturating_add(1)),
-                Side::Previous => number.checked_sub(1).and_then(|before| known.runs.previous(before)),
+                NeighbourDirection::Next => known.runs.next(number.saturating_add(1)),
+                NeighbourDirection::Previous => {
+                    number.checked_sub(1).and_then(|before| known.runs.previous(before))
+                }
             };
             let reaches = marks.is_some_and(|marks| match side {
-                Side::Next => last >= marks.high,
-                Side::Previous => first <= marks.low,
+                NeighbourDirection::Next => last >= marks.high,
+                NeighbourDirection::Previous => first <= marks.low,
             });
             Ok(match found {
                 Some(number) => Neighbour::Number(number),
@@ -142,6 +149,6 @@ impl Group {
     }
 }
 
-fn covers(known: &Numbers, range: &RangeInclusive<u64>) -> bool {
+fn covers(known: &KnownNumbers, range: &RangeInclusive<u64>) -> bool {
     range.is_empty() || (known.first <= *range.start() && *range.end() <= known.last)
 }

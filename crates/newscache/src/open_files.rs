@@ -8,22 +8,22 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use disk::DiskFile;
 
-use crate::packed::File;
+use crate::packed::CacheFile;
 
 /// Maximum number of open files.
 const PLACES: usize = 2048;
 
 /// An open file.
 #[derive(Debug)]
-struct OpenFile {
+struct OpenUnit {
     unit: u32,
-    file: File,
+    file: CacheFile,
     open: Arc<dyn DiskFile>,
 }
 
 /// Table of open files.
 #[derive(Debug)]
-pub(crate) struct OpenFiles(Box<[ArcSwapOption<OpenFile>]>);
+pub(crate) struct OpenFiles(Box<[ArcSwapOption<OpenUnit>]>);
 
 impl Default for OpenFiles {
     fn default() -> Self {
@@ -32,26 +32,31 @@ impl Default for OpenFiles {
 }
 
 impl OpenFiles {
-    fn place(&self, unit: u32) -> Option<&ArcSwapOption<OpenFile>> {
+    fn place(&self, unit: u32) -> Option<&ArcSwapOption<OpenUnit>> {
         self.0.get(unit as usize % PLACES)
     }
 
     /// Returns the result of `work` for the file of a unit, if it is open.
-    pub fn with<T>(&self, unit: u32, file: File, work: impl FnOnce(&Arc<dyn DiskFile>) -> T) -> Option<T> {
+    pub fn with<T>(
+        &self,
+        unit: u32,
+        file: CacheFile,
+        work: impl FnOnce(&Arc<dyn DiskFile>) -> T,
+    ) -> Option<T> {
         let known = self.place(unit)?.load();
         let known = known.as_ref().filter(|known| known.unit == unit && known.file == file);
         known.map(|known| work(&known.open))
     }
 
     /// Adds an open file.
-    pub fn put(&self, unit: u32, file: File, open: Arc<dyn DiskFile>) {
+    pub fn put(&self, unit: u32, file: CacheFile, open: Arc<dyn DiskFile>) {
         if let Some(place) = self.place(unit) {
-            place.store(Some(Arc::new(OpenFile { unit, file, open })));
+            place.store(Some(Arc::new(OpenUnit { unit, file, open })));
         }
     }
 
     /// Closes the file of a unit; with `file`, only if it is that one.
-    pub fn close(&self, unit: u32, file: Option<File>) {
+    pub fn close(&self, unit: u32, file: Option<CacheFile>) {
         let Some(place) = self.place(unit) else { return };
         let known = place.load();
         let is_it = known
@@ -66,15 +71,15 @@ impl OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Disk, Open, SimDisk};
+    use disk::{Disk, OpenMode, SimDisk};
     use std::path::Path;
 
     #[test]
     fn file_is_found_until_it_is_closed_or_replaced() {
         let disk = SimDisk::new();
-        let open = disk.open(Path::new("/a"), Open::Create).unwrap();
+        let open = disk.open(Path::new("/a"), OpenMode::Create).unwrap();
         let files = OpenFiles::default();
-        let file = |hash| File::Large(hash);
+        let file = |hash| CacheFile::Large(hash);
         let has = |unit, hash| files.with(unit, file(hash), |_| ()).is_some();
         files.put(7, file(1), open.clone());
         assert_eq!((has(7, 1), has(7, 2), has(8, 1)), (true, false, false));

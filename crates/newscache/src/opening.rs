@@ -7,11 +7,11 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use disk::{Disk, Open, read_small};
+use disk::{Disk, OpenMode, read_small};
 
-use crate::bookkeeping::{Books, File};
-use crate::packed::Packed;
-use crate::record::{self, Kind, crc32c};
+use crate::bookkeeping::{Bookkeeping, CacheFile};
+use crate::packed::PackedUnit;
+use crate::record::{self, RecordKind, crc32c};
 
 /// Length of a line in the file of uses.
 const USE_BYTES: usize = 32;
@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 2048;
 
 /// Result of opening a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpeningReport {
     /// Number of groups with cached data.
     pub groups: u64,
     /// Number of files.
@@ -36,7 +36,7 @@ pub struct Opened {
 
 /// Time of the last use of a file, and number of uses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Use {
+pub(crate) struct SavedUse {
     used: u64,
     uses: u16,
     slot_key: u64,
@@ -46,12 +46,12 @@ pub(crate) struct Use {
 pub(crate) fn enter_files(
     disk: &dyn Disk,
     dir: &Path,
-    books: &mut Books,
-    opened: &mut Opened,
+    books: &mut Bookkeeping,
+    opened: &mut OpeningReport,
     now: u64,
 ) -> io::Result<()> {
     let uses = read_uses(disk, &dir.join("uses"))?;
-    let mut found: Vec<Packed> = Vec::with_capacity(uses.count());
+    let mut found: Vec<PackedUnit> = Vec::with_capacity(uses.count());
     for part in ["groups", "large"] {
         for below in disk.list_dirs(&dir.join(part))? {
             let parent = dir.join(part).join(below);
@@ -79,19 +79,19 @@ fn look(
     disk: &dyn Disk,
     dir: &Path,
     (path, name): (&Path, &str),
-    (uses, books): (&Uses, &mut Books),
+    (uses, books): (&SavedUses, &mut Bookkeeping),
     now: u64,
-) -> io::Result<Option<Packed>> {
-    let Some(file) = File::of_name(name).filter(|file| file.path(dir) == path) else { return Ok(None) };
+) -> io::Result<Option<PackedUnit>> {
+    let Some(file) = CacheFile::of_name(name).filter(|file| file.path(dir) == path) else { return Ok(None) };
     let Some(about) = disk.about(path)? else { return Ok(None) };
     let modified = about.modified.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let saved = uses.get(name_of(&file));
     let slot = match file {
-        File::Segment { key, generation, .. } | File::Numbers { key, generation } => {
+        CacheFile::Segment { key, generation, .. } | CacheFile::Numbers { key, generation } => {
             let slot = books.slot_of_key(key);
             slot.filter(|slot| books.slots.get(*slot as usize).is_some_and(|s| s.generation == generation))
         }
-        File::Large(_) => {
+        CacheFile::Large(_) => {
             let key = match saved {
                 Some(saved) => Some(saved.slot_key),
                 None => group_of_large(disk, path)?,
@@ -100,11 +100,11 @@ fn look(
         }
     };
     let Some(slot) = slot else { return Ok(None) };
-    if let (File::Segment { seq, .. }, Some(slot)) = (file, books.slots.get_mut(slot as usize)) {
+    if let (CacheFile::Segment { seq, .. }, Some(slot)) = (file, books.slots.get_mut(slot as usize)) {
         slot.next_seq = slot.next_seq.max(seq + 1);
     }
-    let known = saved.unwrap_or(Use { used: modified, uses: 1, slot_key: 0 });
-    let mut unit = Packed::new(slot, file, about.bytes, known.used, known.used.min(now));
+    let known = saved.unwrap_or(SavedUse { used: modified, uses: 1, slot_key: 0 });
+    let mut unit = PackedUnit::new(slot, file, about.bytes, known.used, known.used.min(now));
     unit.uses = u8::try_from(known.uses).unwrap_or(u8::MAX);
     Ok(Some(unit))
 }
@@ -112,24 +112,24 @@ fn look(
 /// Returns the group that a large article belongs to.
 fn group_of_large(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
     let mut head = vec![0; HEAD_BYTES];
-    let read = disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut head, 0));
+    let read = disk.open(path, OpenMode::ReadOnly).and_then(|file| file.read_at(&mut head, 0));
     let head = head.get(..record::readable(read)?.unwrap_or_default()).and_then(record::parse);
-    Ok(head.filter(|(record, _)| record.kind == Kind::Head).map(|(record, _)| record.number))
+    Ok(head.filter(|(record, _)| record.kind == RecordKind::Head).map(|(record, _)| record.number))
 }
 
 /// Returns the name of a file in the file of uses.
-fn name_of(file: &File) -> u128 {
+fn name_of(file: &CacheFile) -> u128 {
     match file {
-        File::Segment { key, generation, seq } => {
+        CacheFile::Segment { key, generation, seq } => {
             (u128::from(*key) << 64) | (u128::from(*generation) << 32) ^ u128::from(*seq)
         }
-        File::Numbers { key, generation } => !((u128::from(*key) << 64) | u128::from(*generation)),
-        File::Large(hash) => *hash,
+        CacheFile::Numbers { key, generation } => !((u128::from(*key) << 64) | u128::from(*generation)),
+        CacheFile::Large(hash) => *hash,
     }
 }
 
 /// Returns the content of the file of uses.
-pub(crate) fn uses(books: &Books) -> Vec<u8> {
+pub(crate) fn uses(books: &Bookkeeping) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     for unit in books.units() {
         let key = books.slots.get(unit.slot as usize).map_or(0, |slot| slot.key);
@@ -143,16 +143,16 @@ pub(crate) fn uses(books: &Books) -> Vec<u8> {
     bytes
 }
 
-fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<Uses> {
+fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<SavedUses> {
     let bytes = record::readable(read_small(disk, path, SMALL_BYTES_MAX))?.flatten().unwrap_or_default();
-    Ok(Uses::take(bytes).unwrap_or_default())
+    Ok(SavedUses::take(bytes).unwrap_or_default())
 }
 
 /// File of uses, in memory: its lines in the order of the names.
 #[derive(Debug, Default)]
-pub(crate) struct Uses(Vec<u8>);
+pub(crate) struct SavedUses(Vec<u8>);
 
-impl Uses {
+impl SavedUses {
     /// Parses the file's octets; returns `None` if it is damaged.
     pub fn take(mut bytes: Vec<u8>) -> Option<Self> {
         let (covered, crc) = bytes.split_last_chunk::<4>()?;
@@ -176,13 +176,13 @@ impl Uses {
         self.lines().len()
     }
 
-    fn get(&self, name: u128) -> Option<Use> {
+    fn get(&self, name: u128) -> Option<SavedUse> {
         let lines = self.lines();
         let line = lines.get(lines.binary_search_by_key(&name, name_in).ok()?)?;
         let (_, rest) = line.split_first_chunk::<16>()?;
         let (key, rest) = rest.split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(rest.try_into().ok()?);
-        Some(Use { used: word >> 16, uses: word as u16, slot_key: u64::from_le_bytes(*key) })
+        Some(SavedUse { used: word >> 16, uses: word as u16, slot_key: u64::from_le_bytes(*key) })
     }
 }
 

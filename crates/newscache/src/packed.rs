@@ -12,7 +12,7 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum File {
+pub(crate) enum CacheFile {
     /// Articles and rows of a group.
     Segment { key: u64, generation: u64, seq: u32 },
     /// The numbers of a group.
@@ -21,7 +21,7 @@ pub(crate) enum File {
     Large(u128),
 }
 
-impl File {
+impl CacheFile {
     /// Returns its path below the cache's directory.
     pub fn path(&self, dir: &Path) -> PathBuf {
         match self {
@@ -52,7 +52,7 @@ impl File {
 
 /// Kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CacheFileKind {
     Segment,
     Numbers,
     Large,
@@ -60,7 +60,7 @@ enum Kind {
 
 /// A file in the books.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Packed {
+pub(crate) struct PackedUnit {
     /// Hash of a large article, or sequence number and highest number of a segment.
     name: [u32; 4],
     /// Slot of its group; [`NONE`] if the file does not exist.
@@ -71,12 +71,12 @@ pub(crate) struct Packed {
     pub before: u32,
     pub after: u32,
     pub uses: u8,
-    kind: Kind,
+    kind: CacheFileKind,
     /// True if all of it was read and found undamaged since the start, or written.
     pub is_checked: bool,
 }
 
-const _: () = assert!(size_of::<Packed>() == 44, "what a file costs");
+const _: () = assert!(size_of::<PackedUnit>() == 44, "what a file costs");
 
 /// Converts seconds to 32 bits, which reach to the year 2106; later times are clamped.
 pub(crate) fn seconds(seconds: u64) -> u32 {
@@ -92,16 +92,16 @@ fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-impl Packed {
+impl PackedUnit {
     /// Creates a file of a group that has just been used.
-    pub fn new(slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> Self {
+    pub fn new(slot: u32, file: CacheFile, bytes: u64, expires: u64, now: u64) -> Self {
         let [unknown, _] = halves(u64::MAX);
         let (kind, name) = match file {
-            File::Segment { seq, .. } => (Kind::Segment, [seq, unknown, unknown, 0]),
-            File::Numbers { .. } => (Kind::Numbers, [0; 4]),
-            File::Large(hash) => {
+            CacheFile::Segment { seq, .. } => (CacheFileKind::Segment, [seq, unknown, unknown, 0]),
+            CacheFile::Numbers { .. } => (CacheFileKind::Numbers, [0; 4]),
+            CacheFile::Large(hash) => {
                 let ([one, two], [three, four]) = (halves(hash as u64), halves((hash >> 64) as u64));
-                (Kind::Large, [one, two, three, four])
+                (CacheFileKind::Large, [one, two, three, four])
             }
         };
         Self {
@@ -126,18 +126,19 @@ impl Packed {
     /// Returns the hash that names a large article; `None` for others, or if the file does not exist.
     pub fn large(&self) -> Option<u128> {
         let [one, two, three, four] = self.name.map(u128::from);
-        (self.kind == Kind::Large && self.is_there()).then_some(one | two << 32 | three << 64 | four << 96)
+        (self.kind == CacheFileKind::Large && self.is_there())
+            .then_some(one | two << 32 | three << 64 | four << 96)
     }
 
     /// Returns the identity of the file, in a group with this key and generation.
-    pub fn file(&self, key: u64, generation: u64) -> File {
+    pub fn file(&self, key: u64, generation: u64) -> CacheFile {
         let [one, two, three, four] = self.name;
         match self.kind {
-            Kind::Segment => File::Segment { key, generation, seq: one },
-            Kind::Numbers => File::Numbers { key, generation },
-            Kind::Large => {
+            CacheFileKind::Segment => CacheFile::Segment { key, generation, seq: one },
+            CacheFileKind::Numbers => CacheFile::Numbers { key, generation },
+            CacheFileKind::Large => {
                 let [one, two, three, four] = [one, two, three, four].map(u128::from);
-                File::Large(one | two << 32 | three << 64 | four << 96)
+                CacheFile::Large(one | two << 32 | three << 64 | four << 96)
             }
         }
     }
@@ -150,12 +151,12 @@ impl Packed {
     /// Returns the highest number in it; the maximum if it is not known.
     pub fn last(&self) -> u64 {
         let [_, low, high, _] = self.name.map(u64::from);
-        if self.kind == Kind::Segment { low | high << 32 } else { u64::MAX }
+        if self.kind == CacheFileKind::Segment { low | high << 32 } else { u64::MAX }
     }
 
     /// Records the highest number, in files with numbers.
     pub fn set_last(&mut self, last: u64) {
-        if self.kind == Kind::Segment {
+        if self.kind == CacheFileKind::Segment {
             let ([low, high], [seq, _, _, rest]) = (halves(last), self.name);
             self.name = [seq, low, high, rest];
         }
@@ -169,19 +170,19 @@ mod tests {
     #[test]
     fn packed_file_is_unpacked_unchanged() {
         let files = [
-            File::Segment { key: 3, generation: 4, seq: u32::MAX },
-            File::Numbers { key: 3, generation: 4 },
-            File::Large(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
+            CacheFile::Segment { key: 3, generation: 4, seq: u32::MAX },
+            CacheFile::Numbers { key: 3, generation: 4 },
+            CacheFile::Large(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
         ];
         for file in files {
-            let mut packed = Packed::new(7, file, 4097, u64::MAX, 9);
+            let mut packed = PackedUnit::new(7, file, 4097, u64::MAX, 9);
             assert_eq!((packed.file(3, 4), packed.bytes(), packed.last()), (file, 8192, u64::MAX));
             assert_eq!((packed.expires, packed.used, packed.is_there()), (u32::MAX, 9, true));
             packed.set_last(1 << 40);
-            let is_segment = matches!(file, File::Segment { .. });
+            let is_segment = matches!(file, CacheFile::Segment { .. });
             assert_eq!(packed.last(), if is_segment { 1 << 40 } else { u64::MAX });
             assert_eq!(packed.file(3, 4), file);
-            let hash = if let File::Large(hash) = file { Some(hash) } else { None };
+            let hash = if let CacheFile::Large(hash) = file { Some(hash) } else { None };
             assert_eq!(packed.large(), hash);
             packed.slot = NONE;
             assert_eq!((packed.is_there(), packed.large()), (false, None));

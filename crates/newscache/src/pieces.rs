@@ -7,11 +7,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use disk::{DiskFile, Patience};
+use disk::{DiskFile, ReadMode};
 
-use crate::bookkeeping::File;
+use crate::bookkeeping::CacheFile;
 use crate::cache::Cache;
-use crate::record::{self, HEADER_BYTES, Kind};
+use crate::record::{self, HEADER_BYTES, RecordKind};
 
 /// Maximum size of the piece in one record, in bytes.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -24,16 +24,16 @@ impl Cache {
         &self,
         id: &[u8],
         hash: u128,
-        patience: Patience,
+        patience: ReadMode,
         now: u64,
     ) -> io::Result<Option<LargeReader>> {
-        let file = File::Large(hash);
+        let file = CacheFile::Large(hash);
         let (unit, is_checked) = {
             let books = self.0.books.lock();
             let Some(unit) = books.large(hash) else { return Ok(None) };
             (unit, books.is_checked(unit, file))
         };
-        if !is_checked && patience == Patience::CacheOnly {
+        if !is_checked && patience == ReadMode::CacheOnly {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let opened = self.0.open_file(unit, file, patience).and_then(|open| {
@@ -60,10 +60,10 @@ impl Cache {
 pub struct LargeReader {
     cache: Cache,
     unit: u32,
-    name: File,
+    name: CacheFile,
     id: Vec<u8>,
     open: Arc<dyn DiskFile>,
-    pieces: Pieces,
+    pieces: PieceReader,
     buffer: Vec<u8>,
     /// Ranges of the last pieces read, in the buffer.
     found: [Range<usize>; PIECES_PER_STEP],
@@ -88,14 +88,14 @@ impl LargeReader {
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if the disk must be waited for; `InvalidData` if the
     /// rest is damaged.
-    pub fn read(&mut self, patience: Patience) -> io::Result<bool> {
+    pub fn read(&mut self, patience: ReadMode) -> io::Result<bool> {
         let step = self.pieces.step(&*self.open, &self.id, patience, &mut self.buffer);
-        let Some(step) = record::readable(step)?.filter(|step| step.end != End::Damaged) else {
+        let Some(step) = record::readable(step)?.filter(|step| step.end != PieceEnd::Damaged) else {
             self.cache.0.drop_damaged(self.unit, self.name);
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an article in the cache is damaged"));
         };
         self.found = step.pieces;
-        Ok(step.end == End::NotYet)
+        Ok(step.end == PieceEnd::NotYet)
     }
 
     /// Returns the last pieces read.
@@ -107,7 +107,7 @@ impl LargeReader {
     ///
     /// # Errors
     /// Those of [`LargeReader::read`].
-    pub fn next(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn next(&mut self, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<bool> {
         let has_more = self.read(patience)?;
         self.parts().iter().for_each(|part| into.extend_from_slice(part));
         Ok(has_more)
@@ -117,7 +117,7 @@ impl LargeReader {
     ///
     /// # Errors
     /// Those of [`LargeReader::read`].
-    pub fn read_head(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn read_head(&mut self, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<bool> {
         let start = into.len();
         while self.next(patience, into)? {
             if memchr::memmem::find(into.get(start..).unwrap_or_default(), b"\r\n\r\n").is_some() {
@@ -140,7 +140,7 @@ impl LargeReader {
 
 /// Progress of reading the pieces of a file.
 #[derive(Debug, Default)]
-struct Pieces {
+struct PieceReader {
     at: u64,
     count: u64,
     has_head: bool,
@@ -153,54 +153,54 @@ const STEP_BUFFER_BYTES: usize = PIECES_PER_STEP * (PIECE_BYTES + HEADER_BYTES) 
 
 /// Result of a step through the pieces of a file.
 #[derive(Debug, Default)]
-struct Step {
+struct PieceStep {
     /// Ranges of the pieces in the buffer.
     pieces: [Range<usize>; PIECES_PER_STEP],
-    end: End,
+    end: PieceEnd,
 }
 
 /// State after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum End {
+enum PieceEnd {
     #[default]
     NotYet,
     Whole,
     Damaged,
 }
 
-impl Pieces {
+impl PieceReader {
     /// Reads on into a buffer, which is kept between steps; returns the ranges of whole pieces in it.
     fn step(
         &mut self,
         file: &dyn DiskFile,
         id: &[u8],
-        patience: Patience,
+        patience: ReadMode,
         buffer: &mut Vec<u8>,
-    ) -> io::Result<Step> {
+    ) -> io::Result<PieceStep> {
         buffer.resize(STEP_BUFFER_BYTES, 0);
         let read = record::read_patiently(file, buffer, self.at, patience)?;
         Ok(self.take(buffer.get(..read).unwrap_or_default(), id))
     }
 
-    fn take(&mut self, bytes: &[u8], id: &[u8]) -> Step {
-        let mut step = Step::default();
+    fn take(&mut self, bytes: &[u8], id: &[u8]) -> PieceStep {
+        let mut step = PieceStep::default();
         let (mut at, mut found) = (0, 0);
         while let Some((record, taken)) = bytes.get(at..).and_then(record::parse) {
             match record.kind {
-                Kind::Head if self.at == 0 && at == 0 && record.id == id => self.has_head = true,
-                Kind::Piece if self.has_head && record.number == self.count => {
+                RecordKind::Head if self.at == 0 && at == 0 && record.id == id => self.has_head = true,
+                RecordKind::Piece if self.has_head && record.number == self.count => {
                     // The rest is read again by the next step.
                     let Some(place) = step.pieces.get_mut(found) else { break };
                     let from = at + HEADER_BYTES + record.id.len();
                     *place = from..from + record.payload.len();
                     (found, self.count) = (found + 1, self.count + 1);
                 }
-                Kind::End if self.has_head && record.number == self.count => {
-                    step.end = End::Whole;
+                RecordKind::End if self.has_head && record.number == self.count => {
+                    step.end = PieceEnd::Whole;
                     return step;
                 }
                 _ => {
-                    step.end = End::Damaged;
+                    step.end = PieceEnd::Damaged;
                     return step;
                 }
             }
@@ -208,7 +208,7 @@ impl Pieces {
         }
         self.at += at as u64;
         if at == 0 {
-            step.end = End::Damaged;
+            step.end = PieceEnd::Damaged;
         }
         step
     }
@@ -216,12 +216,12 @@ impl Pieces {
 
 /// Passes on the pieces of a file; returns false if it is damaged, or another article's.
 pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<bool> {
-    let (mut pieces, mut buffer) = (Pieces::default(), Vec::new());
+    let (mut pieces, mut buffer) = (PieceReader::default(), Vec::new());
     loop {
-        let step = pieces.step(file, id, Patience::Wait, &mut buffer)?;
+        let step = pieces.step(file, id, ReadMode::Wait, &mut buffer)?;
         step.pieces.into_iter().for_each(|piece| each(buffer.get(piece).unwrap_or_default()));
-        if step.end != End::NotYet {
-            return Ok(step.end == End::Whole);
+        if step.end != PieceEnd::NotYet {
+            return Ok(step.end == PieceEnd::Whole);
         }
     }
 }

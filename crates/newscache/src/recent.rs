@@ -8,8 +8,8 @@ use std::num::NonZeroU64;
 
 use lock_order::Innermost;
 
-use crate::ids::Pointer;
-use crate::packed::File;
+use crate::ids::ArticlePointer;
+use crate::packed::CacheFile;
 use crate::record::hash64;
 
 const SHARDS: usize = 64;
@@ -17,16 +17,16 @@ const SHARDS: usize = 64;
 const WAYS: usize = 8;
 
 /// Some sets, one after the other.
-type Shard<K, V> = Innermost<Vec<Option<(K, V)>>>;
+type SetShard<K, V> = Innermost<Vec<Option<(K, V)>>>;
 
 /// Set-associative table of values by `K`.
 #[derive(Debug)]
-struct Sets<K, V> {
-    shards: Vec<Shard<K, V>>,
+struct AssociativeTable<K, V> {
+    shards: Vec<SetShard<K, V>>,
     sets_per_shard: usize,
 }
 
-impl<K: PartialEq, V: Clone> Sets<K, V> {
+impl<K: PartialEq, V: Clone> AssociativeTable<K, V> {
     fn new(places: usize) -> Self {
         // A shard allocates memory when something is put into it.
         let shards = (0..SHARDS).map(|_| Innermost::default()).collect();
@@ -74,26 +74,26 @@ const ARTICLES: usize = 32_768;
 /// Locations of articles, by the hash of their Message-ID. Like the table on disk these are only hints: the
 /// record found there has its own Message-ID.
 #[derive(Debug)]
-pub(crate) struct Recent(Sets<NonZeroU64, Pointer>);
+pub(crate) struct RecentLocations(AssociativeTable<NonZeroU64, ArticlePointer>);
 
-impl Default for Recent {
+impl Default for RecentLocations {
     fn default() -> Self {
-        Self(Sets::new(ARTICLES))
+        Self(AssociativeTable::new(ARTICLES))
     }
 }
 
-impl Recent {
+impl RecentLocations {
     fn fingerprint(hash: u128) -> NonZeroU64 {
         NonZeroU64::new(hash as u64).unwrap_or(NonZeroU64::MIN)
     }
 
     /// Returns the last location of the article with this hash.
-    pub fn get(&self, hash: u128) -> Option<Pointer> {
+    pub fn get(&self, hash: u128) -> Option<ArticlePointer> {
         self.0.get((hash >> 64) as u64, &Self::fingerprint(hash))
     }
 
     /// Records the location of an article; replaces another one.
-    pub fn put(&self, hash: u128, pointer: Pointer) {
+    pub fn put(&self, hash: u128, pointer: ArticlePointer) {
         self.0.put((hash >> 64) as u64, Self::fingerprint(hash), pointer);
     }
 }
@@ -106,33 +106,33 @@ const ID_BYTES_MAX: usize = 250;
 /// Message-IDs of links. The content of a file at a position never changes, and no file gets the name of an
 /// earlier one as long as the cache is open.
 #[derive(Debug)]
-pub(crate) struct Links(Sets<(File, u32), Box<[u8]>>);
+pub(crate) struct RecentLinks(AssociativeTable<(CacheFile, u32), Box<[u8]>>);
 
-impl Default for Links {
+impl Default for RecentLinks {
     fn default() -> Self {
-        Self(Sets::new(LINKS))
+        Self(AssociativeTable::new(LINKS))
     }
 }
 
-impl Links {
-    fn hash(file: &File, at: u32) -> u64 {
+impl RecentLinks {
+    fn hash(file: &CacheFile, at: u32) -> u64 {
         match file {
-            File::Segment { key, generation, seq } => {
+            CacheFile::Segment { key, generation, seq } => {
                 let place = u64::from(*seq) << 32 | u64::from(at);
                 hash64(&[&key.to_le_bytes(), &generation.to_le_bytes(), &place.to_le_bytes()])
             }
             // These files have no links.
-            File::Numbers { .. } | File::Large(_) => 0,
+            CacheFile::Numbers { .. } | CacheFile::Large(_) => 0,
         }
     }
 
     /// Returns the Message-ID of the link at this position of a file.
-    pub fn get(&self, file: File, at: u32) -> Option<Box<[u8]>> {
+    pub fn get(&self, file: CacheFile, at: u32) -> Option<Box<[u8]>> {
         self.0.get(Self::hash(&file, at), &(file, at))
     }
 
     /// Records the Message-ID that was read there.
-    pub fn put(&self, file: File, at: u32, id: &[u8]) {
+    pub fn put(&self, file: CacheFile, at: u32, id: &[u8]) {
         if id.len() <= ID_BYTES_MAX {
             self.0.put(Self::hash(&file, at), (file, at), id.into());
         }
@@ -146,31 +146,31 @@ mod tests {
 
     #[test]
     fn last_put_entries_are_found_and_the_table_is_bounded() {
-        let recent = Recent::default();
+        let recent = RecentLocations::default();
         let id = |n: u64| hash(&[&n.to_le_bytes()]);
         assert_eq!(recent.get(id(1)), None);
         for n in 0..200_000 {
-            recent.put(id(n), Pointer { key: n, number: 1 });
+            recent.put(id(n), ArticlePointer { key: n, number: 1 });
             assert_eq!(recent.get(id(n)).map(|pointer| pointer.key), Some(n));
         }
         let known = (0..200_000).filter(|n| recent.get(id(*n)).is_some()).count();
         assert!((30_000..=ARTICLES).contains(&known), "{known}");
         let places: usize = recent.0.shards.iter().map(|shard| shard.lock().capacity()).sum();
-        assert_eq!((places, size_of::<Option<(NonZeroU64, Pointer)>>()), (ARTICLES, 24));
+        assert_eq!((places, size_of::<Option<(NonZeroU64, ArticlePointer)>>()), (ARTICLES, 24));
     }
 
     #[test]
     fn nearly_all_entries_of_a_half_full_table_are_found() {
-        let recent = Recent::default();
+        let recent = RecentLocations::default();
         let id = |n: u64| hash(&[&n.to_le_bytes()]);
-        (0..16_384).for_each(|n| recent.put(id(n), Pointer { key: n, number: 1 }));
+        (0..16_384).for_each(|n| recent.put(id(n), ArticlePointer { key: n, number: 1 }));
         let known = (0..16_384).filter(|n| recent.get(id(*n)).is_some()).count();
         assert!(known > 15_500, "{known}");
     }
 
     #[test]
     fn least_recently_used_entry_of_a_set_is_replaced() {
-        let sets: Sets<u64, u64> = Sets::new(SHARDS * WAYS);
+        let sets: AssociativeTable<u64, u64> = AssociativeTable::new(SHARDS * WAYS);
         let at = |n: u64| n * SHARDS as u64;
         (0..WAYS as u64).for_each(|n| sets.put(at(n), n, n));
         sets.put(at(1), 1, 100);
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn links_are_distinguished_by_file_and_position() {
-        let links = Links::default();
-        let file = |generation, seq| File::Segment { key: 1, generation, seq };
+        let links = RecentLinks::default();
+        let file = |generation, seq| CacheFile::Segment { key: 1, generation, seq };
         links.put(file(1, 2), 40, b"<a@b>");
         assert_eq!(links.get(file(1, 2), 40).as_deref(), Some(&b"<a@b>"[..]));
         for (other, at) in [(file(1, 2), 48), (file(1, 3), 40), (file(2, 2), 40)] {

@@ -6,7 +6,7 @@
 use std::hash::Hasher;
 use std::io;
 
-use disk::{DiskFile, Patience};
+use disk::{DiskFile, ReadMode};
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
@@ -21,7 +21,7 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 
 /// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// First record of a file, with its owner. Payload: the origin, a NUL, the group's name.
     Head = 0,
     /// An article: its number, Message-ID and bytes.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     End = 7,
 }
 
-impl Kind {
+impl RecordKind {
     fn of(octet: u8) -> Option<Self> {
         Some(match octet {
             0 => Self::Head,
@@ -58,8 +58,8 @@ impl Kind {
 
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
-    pub kind: Kind,
+pub(crate) struct CacheRecord<'a> {
+    pub kind: RecordKind,
     pub number: u64,
     /// Last number of a range; for other kinds as their descriptions say.
     pub last: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Record<'a> {
     pub payload: &'a [u8],
 }
 
-impl Record<'_> {
+impl CacheRecord<'_> {
     /// Returns its size in a file.
     pub fn bytes(&self) -> usize {
         padded(HEADER_BYTES + self.id.len() + self.payload.len())
@@ -97,14 +97,14 @@ impl Record<'_> {
 
 /// Parses the record at the beginning of these bytes; returns it with its size, or `None` if there is no
 /// whole one.
-pub(crate) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<(CacheRecord<'_>, usize)> {
     let (record, taken) = parse_checked(bytes)?;
     let covered = bytes.get(8..HEADER_BYTES + record.id.len() + record.payload.len())?;
     (crc32c(covered) == u32::from_le_bytes(array(bytes, 4)?)).then_some((record, taken))
 }
 
 /// Like [`parse`], for bytes whose checksum was verified right before.
-pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
+pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(CacheRecord<'_>, usize)> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (_, covered) = rest.split_first_chunk::<4>()?;
     let payload_bytes = u32::from_le_bytes(array(covered, 0)?) as usize;
@@ -114,8 +114,8 @@ pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     }
     let end = HEADER_BYTES - 8 + id_bytes + payload_bytes;
     let body = covered.get(HEADER_BYTES - 8..end)?;
-    let record = Record {
-        kind: Kind::of(*covered.get(6)?)?,
+    let record = CacheRecord {
+        kind: RecordKind::of(*covered.get(6)?)?,
         number: u64::from_le_bytes(array(covered, 8)?),
         last: u64::from_le_bytes(array(covered, 16)?),
         id: body.get(..id_bytes)?,
@@ -127,7 +127,7 @@ pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
 
 /// End of the records in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum RecordsEnd {
     /// Nothing follows the last one.
     Clean,
     /// The rest is not a record, as after a crash.
@@ -137,7 +137,7 @@ pub(crate) enum Ending {
 }
 
 /// Passes on each record of a file with its position; returns the end of the last one, and what follows it.
-pub(crate) fn scan<'a>(bytes: &'a [u8], mut each: impl FnMut(Record<'a>, usize)) -> (usize, Ending) {
+pub(crate) fn scan<'a>(bytes: &'a [u8], mut each: impl FnMut(CacheRecord<'a>, usize)) -> (usize, RecordsEnd) {
     let mut at = 0;
     while let Some((record, taken)) = bytes.get(at..).and_then(parse) {
         each(record, at);
@@ -145,11 +145,11 @@ pub(crate) fn scan<'a>(bytes: &'a [u8], mut each: impl FnMut(Record<'a>, usize))
     }
     let rest = bytes.get(at..).unwrap_or_default();
     if rest.is_empty() {
-        return (at, Ending::Clean);
+        return (at, RecordsEnd::Clean);
     }
     let mut candidates = memmem::find_iter(rest, MAGIC).take(CANDIDATES_MAX);
     let is_damaged = candidates.any(|found| rest.get(found..).and_then(parse).is_some());
-    (at, if is_damaged { Ending::Damaged } else { Ending::Torn })
+    (at, if is_damaged { RecordsEnd::Damaged } else { RecordsEnd::Torn })
 }
 
 /// Maximum number of positions that are searched for a whole record after a damaged one, to bound the cost of
@@ -226,11 +226,11 @@ pub(crate) fn read_patiently(
     file: &dyn DiskFile,
     buffer: &mut [u8],
     offset: u64,
-    patience: Patience,
+    patience: ReadMode,
 ) -> io::Result<usize> {
     match patience {
-        Patience::Wait => file.read_at(buffer, offset),
-        Patience::CacheOnly => file.read_at_cached(buffer, offset),
+        ReadMode::Wait => file.read_at(buffer, offset),
+        ReadMode::CacheOnly => file.read_at_cached(buffer, offset),
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
 
     fn sample(payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Record { kind: Kind::Article, number: 7, last: 9, id: b"<a@b>", payload }.put(&mut out);
+        CacheRecord { kind: RecordKind::Article, number: 7, last: 9, id: b"<a@b>", payload }.put(&mut out);
         out
     }
 
@@ -269,12 +269,12 @@ mod tests {
             let (at, ending) = scan(bytes, |_, _| count += 1);
             (at, ending, count)
         };
-        assert_eq!(end(&all), (all.len(), Ending::Clean, 3));
+        assert_eq!(end(&all), (all.len(), RecordsEnd::Clean, 3));
         let one = sample(b"one").len();
-        assert_eq!(end(&all[..all.len() - 5]), (2 * one, Ending::Torn, 2));
+        assert_eq!(end(&all[..all.len() - 5]), (2 * one, RecordsEnd::Torn, 2));
         let mut damaged = all.clone();
         damaged[one + 20] ^= 1;
-        assert_eq!(end(&damaged), (one, Ending::Damaged, 1));
+        assert_eq!(end(&damaged), (one, RecordsEnd::Damaged, 1));
     }
 
     #[test]

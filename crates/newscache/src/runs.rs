@@ -8,9 +8,9 @@ use crate::record::{put_varint, take_varint};
 
 /// Set of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Runs(Vec<(u64, u64)>);
+pub(crate) struct NumberRuns(Vec<(u64, u64)>);
 
-impl Runs {
+impl NumberRuns {
     /// Creates the set from an ascending list; numbers out of order are skipped.
     pub fn of(numbers: &[u64]) -> Self {
         let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -114,7 +114,7 @@ impl Runs {
         }
     }
 
-    /// Decodes the output of [`Runs::put`].
+    /// Decodes the output of [`NumberRuns::put`].
     pub fn take(bytes: &mut &[u8]) -> Option<Self> {
         let count = usize::try_from(take_varint(bytes)?).ok().filter(|count| *count <= bytes.len() / 2)?;
         let mut runs: Vec<(u64, u64)> = Vec::with_capacity(count);
@@ -145,7 +145,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
-        let (mut runs, mut set) = (Runs::default(), BTreeSet::new());
+        let (mut runs, mut set) = (NumberRuns::default(), BTreeSet::new());
         for step in 0..3000 {
             let first = random(100);
             let range = first..=first + random(12);
@@ -160,13 +160,13 @@ mod tests {
                 }
                 _ => {
                     let some: Vec<u64> = range.clone().filter(|_| random(2) == 0).collect();
-                    runs.replace(&range, &Runs::of(&some));
+                    runs.replace(&range, &NumberRuns::of(&some));
                     set.retain(|n| !range.contains(n));
                     set.extend(some);
                 }
             }
             let all: Vec<u64> = set.iter().copied().collect();
-            assert_eq!(runs, Runs::of(&all), "step {step}");
+            assert_eq!(runs, NumberRuns::of(&all), "step {step}");
             let n = random(115);
             assert_eq!(runs.contains(n), set.contains(&n));
             assert_eq!(runs.next(n), set.range(n..).next().copied());
@@ -174,16 +174,16 @@ mod tests {
             assert_eq!(runs.count(&range), set.range(range.clone()).count() as u64);
             let mut bytes = Vec::new();
             runs.put(&mut bytes);
-            assert_eq!(Runs::take(&mut bytes.as_slice()), Some(runs.clone()));
+            assert_eq!(NumberRuns::take(&mut bytes.as_slice()), Some(runs.clone()));
         }
     }
 
     #[test]
     fn runs_that_touch_or_overflow_are_rejected() {
         for bytes in [&[2_u8, 1, 0, 1, 0][..], &[9, 1], &[1, 255], &[]] {
-            assert_eq!(Runs::take(&mut &*bytes), None, "{bytes:?}");
+            assert_eq!(NumberRuns::take(&mut &*bytes), None, "{bytes:?}");
         }
-        let end = Runs::of(&[u64::MAX - 1, u64::MAX]);
+        let end = NumberRuns::of(&[u64::MAX - 1, u64::MAX]);
         assert_eq!(end.next(u64::MAX), Some(u64::MAX));
     }
 }

@@ -4,7 +4,7 @@ use crate::strategy::StrategyKind;
 
 /// Settings of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct CacheSettings {
     /// Maximum size of all files of the cache together; never exceeded by more than a twentieth.
     pub size_bytes: u64,
     /// Size above which articles are files of their own.
@@ -15,7 +15,7 @@ pub struct Settings {
     pub negative_age: u64,
 }
 
-impl Default for Settings {
+impl Default for CacheSettings {
     fn default() -> Self {
         Self {
             size_bytes: 1 << 30,
@@ -41,7 +41,7 @@ pub(crate) const SIZE_BYTES_MIN: u64 = 1 << 20;
 
 /// Sizes that follow from the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct CacheSizes {
     /// Size at which a group's next file is begun.
     pub segment_bytes: u64,
     /// Size above which articles are files of their own.
@@ -52,13 +52,13 @@ pub struct Shape {
     pub limit_bytes: u64,
 }
 
-impl Settings {
+impl CacheSettings {
     /// Returns the sizes for these settings.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> CacheSizes {
         let size = self.size_bytes.max(SIZE_BYTES_MIN);
         let large_above = self.small_max.max(size / LARGE_MAX).min(SEGMENT_BYTES_MAX);
         let segment_bytes = (size / SEGMENTS).max(SEGMENT_BYTES_MIN.min(size / FILES_MIN));
-        Shape {
+        CacheSizes {
             segment_bytes: segment_bytes.next_power_of_two().min(SEGMENT_BYTES_MAX),
             large_above,
             article_bytes_max: size / 8,
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn sizes_follow_from_the_cache_s_size() {
-        let shape = |size_bytes| Settings { size_bytes, ..Settings::default() }.shape();
+        let shape = |size_bytes| CacheSettings { size_bytes, ..CacheSettings::default() }.shape();
         assert_eq!((shape(1 << 30).segment_bytes, shape(1 << 30).large_above), (64 << 10, 16 << 10));
         let large = shape(50 << 30);
         assert_eq!((large.segment_bytes, large.large_above), (1 << 20, 400 << 10));

@@ -7,9 +7,9 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, OpenMode};
 
-use crate::bookkeeping::{Asked, Marks, Slot};
+use crate::bookkeeping::{DatedAnswer, GroupSlot, UpstreamMarks};
 use crate::record::{crc32c, readable};
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
@@ -22,11 +22,11 @@ pub(crate) const NAMES_BYTES_MAX: usize = PLACE_BYTES - HEAD_BYTES;
 const READ_BYTES: usize = 1 << 20;
 
 /// Item of the file.
-pub(crate) enum At {
+pub(crate) enum SlotsItem {
     /// Number of places, before any of them.
     Places(usize),
     /// A group, at this place.
-    Slot(u32, Slot),
+    Slot(u32, GroupSlot),
 }
 
 /// The file of groups.
@@ -35,8 +35,8 @@ pub(crate) struct SlotsFile(Arc<dyn DiskFile>);
 
 impl SlotsFile {
     /// Opens the file; one of another format is emptied. Passes on the number of places, then the groups.
-    pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(At)) -> io::Result<Self> {
-        let file = disk.open(path, Open::Create)?;
+    pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(SlotsItem)) -> io::Result<Self> {
+        let file = disk.open(path, OpenMode::Create)?;
         let mut head = vec![0; PLACE_BYTES];
         let read = readable(file.read_at(&mut head, 0))?.unwrap_or_default();
         if read < PLACE_BYTES || !head.starts_with(MAGIC) {
@@ -49,7 +49,7 @@ impl SlotsFile {
             return Ok(Self(file));
         }
         let places = file.len()? / PLACE_BYTES as u64;
-        each(At::Places(usize::try_from(places).unwrap_or(usize::MAX)));
+        each(SlotsItem::Places(usize::try_from(places).unwrap_or(usize::MAX)));
         let mut buffer = vec![0; READ_BYTES];
         let mut at = 0_u32;
         loop {
@@ -60,7 +60,7 @@ impl SlotsFile {
             };
             for place in buffer.get(..read).unwrap_or_default().chunks_exact(PLACE_BYTES) {
                 if let Some(slot) = take(place) {
-                    each(At::Slot(at, slot));
+                    each(SlotsItem::Slot(at, slot));
                 }
                 at += 1;
             }
@@ -71,7 +71,7 @@ impl SlotsFile {
     }
 
     /// Writes a group's place; returns true if there is room for its names.
-    pub fn write(&self, at: u32, slot: &Slot) -> io::Result<bool> {
+    pub fn write(&self, at: u32, slot: &GroupSlot) -> io::Result<bool> {
         let Some(place) = put(slot) else { return Ok(false) };
         self.0.write_all_at(&[IoSlice::new(&place)], (u64::from(at) + 1) * PLACE_BYTES as u64)?;
         Ok(true)
@@ -97,7 +97,7 @@ fn read_places(file: &dyn DiskFile, from: u64, into: &mut [u8]) -> io::Result<us
     Ok(done)
 }
 
-fn put(slot: &Slot) -> Option<Vec<u8>> {
+fn put(slot: &GroupSlot) -> Option<Vec<u8>> {
     if slot.origin.len() + slot.name.len() > NAMES_BYTES_MAX {
         return None;
     }
@@ -105,7 +105,8 @@ fn put(slot: &Slot) -> Option<Vec<u8>> {
     place.extend_from_slice(&(slot.origin.len() as u16).to_le_bytes());
     place.extend_from_slice(&(slot.name.len() as u16).to_le_bytes());
     place.extend_from_slice(&u64::from(slot.marks().is_some()).to_le_bytes());
-    let Asked { value: marks, at } = slot.marks().unwrap_or(Asked { value: Marks::default(), at: 0 });
+    let DatedAnswer { value: marks, at } =
+        slot.marks().unwrap_or(DatedAnswer { value: UpstreamMarks::default(), at: 0 });
     let words = [slot.generation, slot.used(), marks.low, marks.high, marks.count, at, 0];
     place.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     place.extend_from_slice(slot.origin.as_bytes());
@@ -117,7 +118,7 @@ fn put(slot: &Slot) -> Option<Vec<u8>> {
 }
 
 /// Parses a group's place.
-pub(crate) fn take(place: &[u8]) -> Option<Slot> {
+pub(crate) fn take(place: &[u8]) -> Option<GroupSlot> {
     let (crc, rest) = place.split_first_chunk::<4>()?;
     if place.len() != PLACE_BYTES || u32::from_le_bytes(*crc) != crc32c(rest) {
         return None;
@@ -128,9 +129,9 @@ pub(crate) fn take(place: &[u8]) -> Option<Slot> {
     let (origin, names) = names.split_at_checked(short(4)?)?;
     let name = names.get(..short(6)?)?;
     let origin = std::str::from_utf8(origin).ok()?;
-    let marks = Marks { low: word(3)?, high: word(4)?, count: word(5)? };
-    let mut slot = Slot::new(origin, name, word(1)?, word(2)?);
-    slot.set_marks((word(0)? == 1).then_some(Asked { value: marks, at: word(6)? }));
+    let marks = UpstreamMarks { low: word(3)?, high: word(4)?, count: word(5)? };
+    let mut slot = GroupSlot::new(origin, name, word(1)?, word(2)?);
+    slot.set_marks((word(0)? == 1).then_some(DatedAnswer { value: marks, at: word(6)? }));
     slot.is_written = true;
     Some(slot)
 }
@@ -147,7 +148,7 @@ mod tests {
         let all = || {
             let mut found = Vec::new();
             let file = SlotsFile::open(&disk, path, |found_at| {
-                if let At::Slot(at, slot) = found_at {
+                if let SlotsItem::Slot(at, slot) = found_at {
                     found.push((at, slot.name.to_vec(), slot.generation, slot.marks()));
                 }
             });
@@ -155,13 +156,13 @@ mod tests {
         };
         let (file, found) = all();
         assert!(found.is_empty());
-        let mut slot = Slot::new("isp", b"comp.lang.c", 77, 5);
-        slot.set_marks(Some(Asked { value: Marks { low: 1, high: 9, count: 8 }, at: 3 }));
-        assert!(file.write(0, &slot).unwrap() && file.write(3, &Slot::new("isp", b"x", 78, 5)).unwrap());
-        assert!(!file.write(1, &Slot::new("isp", &[b'a'; 500], 1, 1)).unwrap());
+        let mut slot = GroupSlot::new("isp", b"comp.lang.c", 77, 5);
+        slot.set_marks(Some(DatedAnswer { value: UpstreamMarks { low: 1, high: 9, count: 8 }, at: 3 }));
+        assert!(file.write(0, &slot).unwrap() && file.write(3, &GroupSlot::new("isp", b"x", 78, 5)).unwrap());
+        assert!(!file.write(1, &GroupSlot::new("isp", &[b'a'; 500], 1, 1)).unwrap());
         let expected = [(0, b"comp.lang.c".to_vec(), 77, slot.marks()), (3, b"x".to_vec(), 78, None)];
         assert_eq!(all().1, expected);
-        let raw = disk.open(path, Open::Existing).unwrap();
+        let raw = disk.open(path, OpenMode::Existing).unwrap();
         raw.write_all_at(&[IoSlice::new(b"?")], PLACE_BYTES as u64 + 80).unwrap();
         assert_eq!(all().1, expected[1..]);
         raw.write_all_at(&[IoSlice::new(b"?")], 0).unwrap();

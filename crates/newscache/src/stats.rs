@@ -41,7 +41,7 @@ impl RequestKind {
 
 /// A request of a reader.
 #[derive(Debug, Clone, Copy)]
-pub struct Access<'a> {
+pub struct CacheAccess<'a> {
     /// Time in Unix seconds.
     pub at: u64,
     /// Client that made the request.
@@ -66,7 +66,7 @@ pub struct Access<'a> {
 
 /// Counts of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RequestCounts {
     /// All requests.
     pub requests: u64,
     /// Requests answered from the cache alone.
@@ -77,8 +77,8 @@ pub struct Counts {
     pub upstream_bytes: u64,
 }
 
-impl Counts {
-    pub(crate) fn add(&mut self, access: &Access<'_>) {
+impl RequestCounts {
+    pub(crate) fn add(&mut self, access: &CacheAccess<'_>) {
         self.requests += 1;
         self.hits += u64::from(access.is_hit);
         self.cache_bytes += access.cache_bytes;
@@ -87,7 +87,7 @@ impl Counts {
 }
 
 /// Counts of the four kinds of requests.
-pub type ByKind = [Counts; 4];
+pub type CountsByKind = [RequestCounts; 4];
 
 /// A group that readers read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,13 +104,13 @@ pub struct ReadGroup {
 
 /// Statistics of a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct CacheStats {
     /// Counts by kind, in the order of [`RequestKind::ALL`].
-    pub kinds: ByKind,
+    pub kinds: CountsByKind,
     /// Counts by upstream.
-    pub upstreams: Vec<(String, ByKind)>,
+    pub upstreams: Vec<(String, CountsByKind)>,
     /// Counts by group, the most requested first.
-    pub groups: Vec<(Vec<u8>, ByKind)>,
+    pub groups: Vec<(Vec<u8>, CountsByKind)>,
     /// Size of the cache on disk.
     pub used_bytes: u64,
     /// Maximum size of the cache.
@@ -121,23 +121,23 @@ pub struct Stats {
 
 /// The counters.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    kinds: ByKind,
-    upstreams: HashMap<Box<str>, ByKind>,
-    groups: HashMap<Box<[u8]>, OfGroup>,
+pub(crate) struct CacheCounters {
+    kinds: CountsByKind,
+    upstreams: HashMap<Box<str>, CountsByKind>,
+    groups: HashMap<Box<[u8]>, GroupCounts>,
 }
 
 /// Counts of a group.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct OfGroup {
-    kinds: ByKind,
+pub(crate) struct GroupCounts {
+    kinds: CountsByKind,
     /// Time of the last read.
     read_at: Option<u64>,
 }
 
-impl OfGroup {
+impl GroupCounts {
     /// Counts a request.
-    pub fn add(&mut self, access: &Access<'_>) {
+    pub fn add(&mut self, access: &CacheAccess<'_>) {
         if let Some(counts) = self.kinds.get_mut(access.kind as usize) {
             counts.add(access);
         }
@@ -153,7 +153,7 @@ impl OfGroup {
 }
 
 /// Adds separate counts.
-fn add_all(counts: &mut ByKind, more: &ByKind) {
+fn add_all(counts: &mut CountsByKind, more: &CountsByKind) {
     for (counts, more) in counts.iter_mut().zip(more) {
         counts.requests += more.requests;
         counts.hits += more.hits;
@@ -163,20 +163,20 @@ fn add_all(counts: &mut ByKind, more: &ByKind) {
 }
 
 /// Returns the number of requests of all kinds.
-fn requests(counts: &ByKind) -> u64 {
+fn requests(counts: &CountsByKind) -> u64 {
     counts.iter().map(|counts| counts.requests).sum()
 }
 
-impl Counters {
+impl CacheCounters {
     /// Counts a request.
-    pub fn record(&mut self, access: &Access<'_>) {
-        let mut counted = OfGroup::default();
+    pub fn record(&mut self, access: &CacheAccess<'_>) {
+        let mut counted = GroupCounts::default();
         counted.add(access);
         self.add(access.upstream, access.group, &counted);
     }
 
     /// Adds separate counts of a group of an upstream; without a name, of no group.
-    pub fn add(&mut self, upstream: &str, group: &[u8], counted: &OfGroup) {
+    pub fn add(&mut self, upstream: &str, group: &[u8], counted: &GroupCounts) {
         self.add_requests(upstream, &counted.kinds);
         if group.is_empty() {
             return;
@@ -190,7 +190,7 @@ impl Counters {
     }
 
     /// Adds separate counts of an upstream.
-    pub fn add_requests(&mut self, upstream: &str, counted: &ByKind) {
+    pub fn add_requests(&mut self, upstream: &str, counted: &CountsByKind) {
         if requests(counted) == 0 {
             return;
         }
@@ -204,7 +204,7 @@ impl Counters {
     pub fn read_groups(&self) -> Vec<ReadGroup> {
         let read = self.groups.iter().filter_map(|(name, of_group)| {
             let read = of_group.kinds.get(RequestKind::Overview as usize..).unwrap_or_default();
-            let sum = |field: fn(&Counts) -> u64| read.iter().map(field).sum();
+            let sum = |field: fn(&RequestCounts) -> u64| read.iter().map(field).sum();
             let bytes = sum(|counts| counts.cache_bytes + counts.upstream_bytes);
             let (name, requests) = (name.to_vec(), sum(|counts| counts.requests));
             Some(ReadGroup { name, read_at: of_group.read_at?, requests, bytes })
@@ -219,27 +219,27 @@ impl Counters {
         if self.groups.len() < GROUPS_MAX {
             return;
         }
-        let mut all: Vec<(Box<[u8]>, OfGroup)> = self.groups.drain().collect();
+        let mut all: Vec<(Box<[u8]>, GroupCounts)> = self.groups.drain().collect();
         all.sort_unstable_by_key(|(_, of_group)| std::cmp::Reverse(requests(&of_group.kinds)));
         self.groups.extend(all.into_iter().take(GROUPS_KEPT));
     }
 
-    pub fn stats(&self) -> Stats {
-        let mut upstreams: Vec<(String, ByKind)> =
+    pub fn stats(&self) -> CacheStats {
+        let mut upstreams: Vec<(String, CountsByKind)> =
             self.upstreams.iter().map(|(name, counts)| (name.to_string(), *counts)).collect();
         upstreams.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let counted = self.groups.iter().filter(|(_, of_group)| requests(&of_group.kinds) > 0);
-        let mut groups: Vec<(Vec<u8>, ByKind)> =
+        let mut groups: Vec<(Vec<u8>, CountsByKind)> =
             counted.map(|(name, of_group)| (name.to_vec(), of_group.kinds)).collect();
         groups.sort_unstable_by(|a, b| (requests(&b.1), &a.0).cmp(&(requests(&a.1), &b.0)));
         groups.truncate(GROUPS_KEPT);
-        Stats { kinds: self.kinds, upstreams, groups, ..Stats::default() }
+        CacheStats { kinds: self.kinds, upstreams, groups, ..CacheStats::default() }
     }
 
-    /// Returns lines that [`Counters::take`] reads.
+    /// Returns lines that [`CacheCounters::take`] reads.
     pub fn put(&self) -> String {
         let stats = self.stats();
-        let line = |word: &str, name: &str, counts: &ByKind| {
+        let line = |word: &str, name: &str, counts: &CountsByKind| {
             let numbers = counts.iter().flat_map(|c| [c.requests, c.hits, c.cache_bytes, c.upstream_bytes]);
             let numbers: Vec<String> = numbers.map(|n| n.to_string()).collect();
             format!("{word} {} {name}\n", numbers.join(" "))
@@ -266,7 +266,7 @@ impl Counters {
             }
             let mut words = line.splitn(18, ' ');
             let Some(word) = words.next() else { continue };
-            let mut by_kind = ByKind::default();
+            let mut by_kind = CountsByKind::default();
             for counts in &mut by_kind {
                 let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
                 counts.requests = number();
@@ -290,8 +290,8 @@ impl Counters {
 mod tests {
     use super::*;
 
-    fn access(group: &[u8], kind: RequestKind, is_hit: bool) -> Access<'_> {
-        Access {
+    fn access(group: &[u8], kind: RequestKind, is_hit: bool) -> CacheAccess<'_> {
+        CacheAccess {
             at: 1,
             client: "192.0.2.1",
             kind,
@@ -307,18 +307,18 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_kind_group_and_upstream() {
-        let mut counters = Counters::default();
+        let mut counters = CacheCounters::default();
         counters.record(&access(b"a.b", RequestKind::Article, true));
         counters.record(&access(b"a.b", RequestKind::Article, false));
         counters.record(&access(b"c.d", RequestKind::Overview, true));
         counters.record(&access(b"", RequestKind::Active, true));
         let stats = counters.stats();
-        let articles = Counts { requests: 2, hits: 1, cache_bytes: 100, upstream_bytes: 100 };
+        let articles = RequestCounts { requests: 2, hits: 1, cache_bytes: 100, upstream_bytes: 100 };
         assert_eq!(stats.kinds[RequestKind::Article as usize], articles);
         assert_eq!(stats.kinds.map(|counts| counts.requests), [1, 0, 1, 2]);
         assert_eq!(stats.upstreams.len(), 1);
         assert_eq!(stats.groups[0].0, b"a.b");
-        counters.record(&Access { at: 9, ..access(b"e.f", RequestKind::Group, true) });
+        counters.record(&CacheAccess { at: 9, ..access(b"e.f", RequestKind::Group, true) });
         let stats = counters.stats();
         let read = |name: &[u8], requests| ReadGroup {
             name: name.into(),
@@ -327,13 +327,13 @@ mod tests {
             bytes: 100 * requests,
         };
         assert_eq!(counters.read_groups(), [read(b"a.b", 2), read(b"c.d", 1)]);
-        assert_eq!(Counters::take(&counters.put()).read_groups(), counters.read_groups());
-        assert_eq!(Counters::take(&counters.put()).stats(), stats);
+        assert_eq!(CacheCounters::take(&counters.put()).read_groups(), counters.read_groups());
+        assert_eq!(CacheCounters::take(&counters.put()).stats(), stats);
     }
 
     #[test]
     fn most_requested_groups_are_kept() {
-        let mut counters = Counters::default();
+        let mut counters = CacheCounters::default();
         for n in 0..50_000_u32 {
             counters.record(&access(b"always", RequestKind::Article, true));
             counters.record(&access(format!("g{n}").as_bytes(), RequestKind::Article, true));

@@ -2,21 +2,21 @@
 
 use std::io;
 
-use disk::{Open, Progress};
+use disk::{OpenMode, Progress};
 
-use crate::bookkeeping::File;
+use crate::bookkeeping::CacheFile;
 use crate::cache::Cache;
-use crate::group::Group;
+use crate::group::CacheGroup;
 use crate::loaded::rows;
 use crate::pieces::read_pieces;
-use crate::record::{self, Kind, hash};
+use crate::record::{self, RecordKind, hash};
 
 /// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VerifyReport {
+pub struct CacheVerifyReport {
     /// Number of groups with cached data.
     pub groups: u64,
     /// Number of small articles.
@@ -36,18 +36,18 @@ impl Cache {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn verify(&self, progress: &dyn Progress) -> io::Result<VerifyReport> {
-        let (files, groups): (Vec<(u32, File)>, u64) = {
+    pub fn verify(&self, progress: &dyn Progress) -> io::Result<CacheVerifyReport> {
+        let (files, groups): (Vec<(u32, CacheFile)>, u64) = {
             let books = self.0.books.lock();
             let groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
             (books.numbered_files(), groups)
         };
-        let mut report = VerifyReport { groups, ..VerifyReport::default() };
+        let mut report = CacheVerifyReport { groups, ..CacheVerifyReport::default() };
         progress.start("reading the cache", files.len() as u64);
         for (at, (unit, file)) in files.into_iter().enumerate() {
             progress.step(at as u64);
             let is_whole = match file {
-                File::Large(key) => self.verify_large(key, &mut report),
+                CacheFile::Large(key) => self.verify_large(key, &mut report),
                 _ => self.verify_records(file, &mut report),
             };
             let is_whole = record::readable(is_whole)?.unwrap_or(false);
@@ -61,9 +61,9 @@ impl Cache {
         Ok(report)
     }
 
-    fn verify_large(&self, key: u128, report: &mut VerifyReport) -> io::Result<bool> {
-        let path = File::Large(key).path(&self.0.dir);
-        let file = self.0.disk.open(&path, Open::ReadOnly)?;
+    fn verify_large(&self, key: u128, report: &mut CacheVerifyReport) -> io::Result<bool> {
+        let path = CacheFile::Large(key).path(&self.0.dir);
+        let file = self.0.disk.open(&path, OpenMode::ReadOnly)?;
         let mut head = vec![0; 4096];
         let read = file.read_at(&mut head, 0)?;
         let Some((record, _)) = head.get(..read).and_then(record::parse) else { return Ok(false) };
@@ -75,21 +75,21 @@ impl Cache {
         Ok(is_whole)
     }
 
-    fn verify_records(&self, file: File, report: &mut VerifyReport) -> io::Result<bool> {
+    fn verify_records(&self, file: CacheFile, report: &mut CacheVerifyReport) -> io::Result<bool> {
         // A record that is being appended is not damage: its group's index is locked.
-        let (File::Segment { key, .. } | File::Numbers { key, .. }) = file else { return Ok(true) };
-        let cell = self.0.cell_of_key(key, 0).map(|cell| Group::of_cell(self, cell));
+        let (CacheFile::Segment { key, .. } | CacheFile::Numbers { key, .. }) = file else { return Ok(true) };
+        let cell = self.0.cell_of_key(key, 0).map(|cell| CacheGroup::of_cell(self, cell));
         let Some(group) = cell else { return Ok(true) };
         group.with(|_| {
             let bytes = disk::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
             let Some(bytes) = bytes else { return Ok(false) };
             report.bytes += bytes.len() as u64;
             let (_, ending) = record::scan(&bytes, |record, _| match record.kind {
-                Kind::Article if record.id.starts_with(b"<") => report.articles += 1,
-                Kind::Rows => report.rows += rows(record.payload).flatten().count() as u64,
+                RecordKind::Article if record.id.starts_with(b"<") => report.articles += 1,
+                RecordKind::Rows => report.rows += rows(record.payload).flatten().count() as u64,
                 _ => {}
             });
-            Ok(ending == record::Ending::Clean)
+            Ok(ending == record::RecordsEnd::Clean)
         })
     }
 }

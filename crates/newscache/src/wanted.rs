@@ -11,7 +11,7 @@ const NAME_BYTES_MAX: usize = 1024;
 
 /// An article that a reader wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct MissedArticle {
     /// Group; empty if the article was requested by its Message-ID.
     pub group: Vec<u8>,
     /// Number in the group.
@@ -22,10 +22,10 @@ pub struct Want {
 
 /// All wanted articles, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted(VecDeque<Want>);
+pub(crate) struct MissedList(VecDeque<MissedArticle>);
 
-impl Wanted {
-    pub fn add(&mut self, want: Want) {
+impl MissedList {
+    pub fn add(&mut self, want: MissedArticle) {
         let is_plain = |text: &[u8]| {
             let is_text = std::str::from_utf8(text).is_ok();
             is_text && text.len() <= NAME_BYTES_MAX && !text.iter().any(|b| b"\t\r\n".contains(b))
@@ -39,17 +39,18 @@ impl Wanted {
         self.0.push_back(want);
     }
 
-    pub fn remove(&mut self, want: &Want) {
+    pub fn remove(&mut self, want: &MissedArticle) {
         self.0.retain(|known| known != want);
     }
 
-    pub fn all(&self) -> Vec<Want> {
+    pub fn all(&self) -> Vec<MissedArticle> {
         self.0.iter().cloned().collect()
     }
 
-    /// Returns lines that [`Wanted::take`] reads.
+    /// Returns lines that [`MissedList::take`] reads.
     pub fn put(&self) -> Vec<u8> {
-        let line = |want: &Want| [&want.group, want.number.to_string().as_bytes(), &want.id].join(&b'\t');
+        let line =
+            |want: &MissedArticle| [&want.group, want.number.to_string().as_bytes(), &want.id].join(&b'\t');
         self.0.iter().flat_map(|want| [line(want), b"\n".to_vec()].concat()).collect()
     }
 
@@ -63,7 +64,7 @@ impl Wanted {
                 && let Some(number) = netnews::decimal::parse_decimal(number)
                 && group.is_empty() != id.is_empty()
             {
-                wanted.add(Want { group: group.into(), number, id: id.into() });
+                wanted.add(MissedArticle { group: group.into(), number, id: id.into() });
             }
         }
         wanted
@@ -76,17 +77,17 @@ mod tests {
 
     #[test]
     fn wants_are_kept_in_order_once_and_bounded() {
-        let by_number = |number| Want { group: b"a.b".into(), number, id: Vec::new() };
-        let mut wanted = Wanted::default();
+        let by_number = |number| MissedArticle { group: b"a.b".into(), number, id: Vec::new() };
+        let mut wanted = MissedList::default();
         (0..=WANTS_MAX as u64).for_each(|n| wanted.add(by_number(n)));
         wanted.add(by_number(5));
         assert_eq!(wanted.all().len(), WANTS_MAX);
         assert_eq!(wanted.all()[0], by_number(1));
-        let by_id = Want { group: Vec::new(), number: 0, id: b"<1@x>".into() };
+        let by_id = MissedArticle { group: Vec::new(), number: 0, id: b"<1@x>".into() };
         wanted.add(by_id.clone());
         wanted.remove(&by_number(3));
-        assert_eq!(Wanted::take(&wanted.put()).all(), wanted.all());
+        assert_eq!(MissedList::take(&wanted.put()).all(), wanted.all());
         assert_eq!(wanted.all().last(), Some(&by_id));
-        assert_eq!(Wanted::take(b"a\tb\tc\n\t1\t\na\t1\t<x@y>\nx\n\n").all(), []);
+        assert_eq!(MissedList::take(b"a\tb\tc\n\t1\t\na\t1\t<x@y>\nx\n\n").all(), []);
     }
 }

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId, date};
 
-use crate::flowed::{self, Line};
-use crate::mime::{self, Leaf};
+use crate::flowed::{self, QuotedLine};
+use crate::mime::{self, MimeLeaf};
 use crate::{charset, embedded, header, html, names, work};
 
 /// Maximum size of a body that is examined, in bytes; the rest is available as raw source.
@@ -29,13 +29,13 @@ pub const QUOTED_LINES_OPEN: usize = 12;
 
 /// An article as it can be shown.
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct ArticleContent {
     /// Headers that are relevant to a reader.
-    pub head: Head,
+    pub head: ShownHeaders,
     /// The text, in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<TextBlock>,
     /// The files, in order.
-    pub files: Vec<File>,
+    pub files: Vec<AttachedFile>,
     /// True if there is more text than was requested.
     pub is_cut: bool,
     /// True if part of the article exceeds the limits and was not examined.
@@ -44,7 +44,7 @@ pub struct Content {
 
 /// Headers as text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct ShownHeaders {
     /// Subject.
     pub subject: String,
     /// From.
@@ -67,14 +67,14 @@ pub struct Head {
 
 /// A piece of the text.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum TextBlock {
     /// Lines of the author.
     Text(Vec<String>),
     /// Quoted lines, with the depth of quotation.
-    Quote(Vec<Line>),
+    Quote(Vec<QuotedLine>),
     /// Lines after `-- `.
     Signature(Vec<String>),
-    /// Position of a file: its index in [`Content::files`].
+    /// Position of a file: its index in [`ArticleContent::files`].
     File(usize),
     /// Beginning of a message within the message: From, Subject and Date.
     Message([String; 3]),
@@ -84,7 +84,7 @@ pub enum Block {
 
 /// A file in an article.
 #[derive(Debug, PartialEq, Eq)]
-pub struct File {
+pub struct AttachedFile {
     /// A safe name.
     pub name: String,
     /// Type as declared, or encoding of a file in the text.
@@ -96,19 +96,22 @@ pub struct File {
 }
 
 /// Position of a file.
-enum Place<'a> {
-    Leaf(&'a Leaf<'a>),
-    Text(Vec<u8>, embedded::Encoding),
+enum FilePosition<'a> {
+    Leaf(&'a MimeLeaf<'a>),
+    Text(Vec<u8>, embedded::EmbeddedEncoding),
 }
 
-impl Content {
+impl ArticleContent {
     /// Extracts the content of an article (wire format, without the final `.` line); at most about
     /// `shown_bytes_max` of its text.
     pub fn of(article: &[u8], shown_bytes_max: usize) -> Self {
         let (head, body, is_whole) = divided(article);
         let leaves = mime::leaves(head, &body);
-        let mut content =
-            Self { head: Head::of(head), is_incomplete: leaves.is_cut || !is_whole, ..Self::default() };
+        let mut content = Self {
+            head: ShownHeaders::of(head),
+            is_incomplete: leaves.is_cut || !is_whole,
+            ..Self::default()
+        };
         let mut left = shown_bytes_max;
         for leaf in &leaves.all {
             content.leaf(leaf, &mut left);
@@ -117,7 +120,7 @@ impl Content {
     }
 
     /// Returns the name and the octets of a file, with a flag for damage; `number` counts from 1.
-    pub fn file(article: &[u8], number: usize) -> Option<(String, embedded::Decoded)> {
+    pub fn file(article: &[u8], number: usize) -> Option<(String, embedded::DecodedFile)> {
         let (head, body, _) = divided(article);
         let leaves = mime::leaves(head, &body);
         let mut content = Self::default();
@@ -135,13 +138,13 @@ impl Content {
     }
 
     /// Adds the files of a leaf; returns their positions.
-    fn files_of<'a>(&mut self, leaf: &'a Leaf<'a>) -> Vec<Place<'a>> {
+    fn files_of<'a>(&mut self, leaf: &'a MimeLeaf<'a>) -> Vec<FilePosition<'a>> {
         if leaf.media_type == "message/rfc822" && leaf.is_shown {
             return Vec::new();
         }
         if !leaf.is_shown {
             self.files.push(self.attached(leaf));
-            return vec![Place::Leaf(leaf)];
+            return vec![FilePosition::Leaf(leaf)];
         }
         if leaf.media_type == "text/html" {
             return Vec::new();
@@ -151,23 +154,25 @@ impl Content {
         for file in embedded::find(&octets) {
             let text = octets.get(file.range.clone()).unwrap_or_default().to_vec();
             self.files.push(self.within_text(&file, text.len()));
-            places.push(Place::Text(text, file.encoding));
+            places.push(FilePosition::Text(text, file.encoding));
         }
         places
     }
 
-    fn attached(&self, leaf: &Leaf<'_>) -> File {
+    fn attached(&self, leaf: &MimeLeaf<'_>) -> AttachedFile {
         let fallback = format!("file-{}{}", self.files.len() + 1, suffix(&leaf.media_type));
         let factor = match leaf.transfer {
-            mime::Transfer::Base64 | mime::Transfer::Embedded => 3,
-            mime::Transfer::Plain | mime::Transfer::QuotedPrintable => 4,
+            mime::TransferEncoding::Base64 | mime::TransferEncoding::Embedded => 3,
+            mime::TransferEncoding::Plain | mime::TransferEncoding::QuotedPrintable => 4,
         };
         let inner_name = || match leaf.transfer {
-            mime::Transfer::Embedded => embedded::find(leaf.body).into_iter().next().map(|file| file.name),
+            mime::TransferEncoding::Embedded => {
+                embedded::find(leaf.body).into_iter().next().map(|file| file.name)
+            }
             _ => None,
         };
         let name = leaf.name.clone().or_else(inner_name);
-        File {
+        AttachedFile {
             name: names::safe(name.as_deref().unwrap_or_default(), &fallback),
             kind: leaf.media_type.clone(),
             bytes: leaf.body.len() / 4 * factor,
@@ -175,29 +180,34 @@ impl Content {
         }
     }
 
-    fn within_text(&self, file: &embedded::Embedded, text_bytes: usize) -> File {
+    fn within_text(&self, file: &embedded::EmbeddedFile, text_bytes: usize) -> AttachedFile {
         let fallback = format!("file-{}.bin", self.files.len() + 1);
         let (kind, bytes) = match file.encoding {
-            embedded::Encoding::Yenc => ("yEnc", text_bytes),
-            embedded::Encoding::Uuencode => ("uuencode", text_bytes / 4 * 3),
+            embedded::EmbeddedEncoding::Yenc => ("yEnc", text_bytes),
+            embedded::EmbeddedEncoding::Uuencode => ("uuencode", text_bytes / 4 * 3),
         };
-        File { name: names::safe(&file.name, &fallback), kind: kind.to_owned(), bytes, part: file.part }
+        AttachedFile {
+            name: names::safe(&file.name, &fallback),
+            kind: kind.to_owned(),
+            bytes,
+            part: file.part,
+        }
     }
 
-    fn leaf(&mut self, leaf: &Leaf<'_>, left: &mut usize) {
+    fn leaf(&mut self, leaf: &MimeLeaf<'_>, left: &mut usize) {
         if leaf.media_type == "message/rfc822" && leaf.is_shown {
             let get = |name: &[u8]| mime::inner_header(leaf, name).unwrap_or_default();
-            self.blocks.push(Block::Message([get(b"From"), get(b"Subject"), get(b"Date")]));
+            self.blocks.push(TextBlock::Message([get(b"From"), get(b"Subject"), get(b"Date")]));
             return;
         }
         if !leaf.is_shown {
-            self.blocks.push(Block::File(self.files.len()));
+            self.blocks.push(TextBlock::File(self.files.len()));
             self.files.push(self.attached(leaf));
             return;
         }
         let octets = leaf.octets(BODY_BYTES_MAX);
         if leaf.media_type == "text/html" {
-            self.blocks.push(Block::FromHtml);
+            self.blocks.push(TextBlock::FromHtml);
             let octets = octets.get(..octets.len().min(SHOWN_BYTES_MAX)).unwrap_or_default();
             let text = html::to_text(&charset::decode(leaf.charset.as_deref(), octets));
             self.lines(flowed::fixed(&text), left, true);
@@ -206,14 +216,14 @@ impl Content {
         let mut start = 0;
         for file in embedded::find(&octets) {
             self.text(leaf, octets.get(start..file.range.start).unwrap_or_default(), left, false);
-            self.blocks.push(Block::File(self.files.len()));
+            self.blocks.push(TextBlock::File(self.files.len()));
             self.files.push(self.within_text(&file, file.range.len()));
             start = file.range.end;
         }
         self.text(leaf, octets.get(start..).unwrap_or_default(), left, true);
     }
 
-    fn text(&mut self, leaf: &Leaf<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
+    fn text(&mut self, leaf: &MimeLeaf<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
         let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
         self.is_cut |= shown.len() < octets.len();
         let text = charset::decode(leaf.charset.as_deref(), shown);
@@ -224,7 +234,7 @@ impl Content {
     }
 
     /// Adds lines in blocks: quotations, the author's own, the signature.
-    fn lines(&mut self, lines: impl Iterator<Item = Line>, left: &mut usize, may_be_signed: bool) {
+    fn lines(&mut self, lines: impl Iterator<Item = QuotedLine>, left: &mut usize, may_be_signed: bool) {
         let mut kept = Vec::new();
         for line in lines {
             let bytes = (line.text.len() + 1).max(LINE_BYTES_MIN);
@@ -240,33 +250,32 @@ impl Content {
         let mut fresh = Vec::new();
         for (at, line) in kept.into_iter().enumerate() {
             match (fresh.last_mut(), mark) {
-                (_, Some(mark)) if at == mark => fresh.push(Block::Signature(Vec::new())),
-                (Some(Block::Signature(lines)), _) => lines.push(line.text),
-                (Some(Block::Quote(lines)), _) if line.depth > 0 => lines.push(line),
-                (_, _) if line.depth > 0 => fresh.push(Block::Quote(vec![line])),
-                (Some(Block::Text(lines)), _) => lines.push(line.text),
-                _ => fresh.push(Block::Text(vec![line.text])),
+                (_, Some(mark)) if at == mark => fresh.push(TextBlock::Signature(Vec::new())),
+                (Some(TextBlock::Signature(lines)), _) => lines.push(line.text),
+                (Some(TextBlock::Quote(lines)), _) if line.depth > 0 => lines.push(line),
+                (_, _) if line.depth > 0 => fresh.push(TextBlock::Quote(vec![line])),
+                (Some(TextBlock::Text(lines)), _) => lines.push(line.text),
+                _ => fresh.push(TextBlock::Text(vec![line.text])),
             }
         }
-        let is_empty =
-            |block: &Block| matches!(block, Block::Text(lines) if lines.iter().all(|l| l.trim().is_empty()));
+        let is_empty = |block: &TextBlock| matches!(block, TextBlock::Text(lines) if lines.iter().all(|l| l.trim().is_empty()));
         self.blocks.extend(fresh.into_iter().filter(|block| !is_empty(block)));
     }
 }
 
-impl Place<'_> {
-    fn decoded(&self) -> embedded::Decoded {
+impl FilePosition<'_> {
+    fn decoded(&self) -> embedded::DecodedFile {
         match self {
             Self::Leaf(leaf) => {
                 let (octets, is_whole) = leaf.decoded(BODY_BYTES_MAX);
-                embedded::Decoded { octets: octets.into_owned(), is_whole }
+                embedded::DecodedFile { octets: octets.into_owned(), is_whole }
             }
             Self::Text(text, encoding) => embedded::decode(text, *encoding, BODY_BYTES_MAX),
         }
     }
 }
 
-impl Head {
+impl ShownHeaders {
     fn of(head: &[u8]) -> Self {
         let get = |name: &[u8]| mime::content(head, name);
         let text = |name: &[u8]| get(name).map(header::text).unwrap_or_default();
@@ -299,7 +308,7 @@ impl Head {
 }
 
 /// Returns the beginning of a follow-up: attribution and quotation, without the signature.
-pub fn quoted(content: &Content) -> String {
+pub fn quoted(content: &ArticleContent) -> String {
     let head = &content.head;
     let when = head.date.map_or_else(|| head.date_text.clone(), crate::feed::rfc3339);
     let mut out = format!("On {when}, {} wrote:\n", header::author(&head.from));
@@ -317,8 +326,8 @@ pub fn quoted(content: &Content) -> String {
     };
     for block in &content.blocks {
         match block {
-            Block::Text(lines) => lines.iter().for_each(|line| quote(0, line)),
-            Block::Quote(lines) => lines.iter().for_each(|line| quote(line.depth, &line.text)),
+            TextBlock::Text(lines) => lines.iter().for_each(|line| quote(0, line)),
+            TextBlock::Quote(lines) => lines.iter().for_each(|line| quote(line.depth, &line.text)),
             _ => {}
         }
     }
@@ -397,8 +406,8 @@ fn suffix(media_type: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn content(text: &str) -> Content {
-        Content::of(text.replace('\n', "\r\n").as_bytes(), SHOWN_BYTES)
+    fn content(text: &str) -> ArticleContent {
+        ArticleContent::of(text.replace('\n', "\r\n").as_bytes(), SHOWN_BYTES)
     }
 
     #[test]
@@ -412,14 +421,14 @@ mod tests {
         assert_eq!(header::author(&content.head.from), "J\u{fc}rgen");
         assert_eq!(content.head.references, ["<0@x>", "<00@x>"]);
         assert_eq!((content.head.groups.len(), content.head.date), (2, Some(9)));
-        let line = |depth, text: &str| Line { depth, text: text.to_owned() };
+        let line = |depth, text: &str| QuotedLine { depth, text: text.to_owned() };
         assert_eq!(
             content.blocks,
             [
-                Block::Text(vec!["On Friday she wrote:".into()]),
-                Block::Quote(vec![line(1, "one"), line(2, "two")]),
-                Block::Text(vec![String::new(), ".dots".into()]),
-                Block::Signature(vec!["J.".into()]),
+                TextBlock::Text(vec!["On Friday she wrote:".into()]),
+                TextBlock::Quote(vec![line(1, "one"), line(2, "two")]),
+                TextBlock::Text(vec![String::new(), ".dots".into()]),
+                TextBlock::Signature(vec!["J.".into()]),
             ]
         );
     }
@@ -441,7 +450,7 @@ mod tests {
     fn name_of_uuencoded_part_is_that_in_its_begin_line() {
         let text = "Content-Type: image/gif\nContent-Transfer-Encoding: x-uuencode\n\nbegin 644 a.gif\n#9F]U\n`\nend\n";
         assert_eq!(content(text).files[0].name, "a.gif");
-        let (name, file) = Content::file(text.replace('\n', "\r\n").as_bytes(), 1).unwrap();
+        let (name, file) = ArticleContent::file(text.replace('\n', "\r\n").as_bytes(), 1).unwrap();
         assert_eq!((name.as_str(), file.octets.as_slice(), file.is_whole), ("a.gif", &b"fou"[..], true));
     }
 
@@ -450,7 +459,7 @@ mod tests {
         let content = content(
             "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n\n--b\nContent-Type: text/html\n\n<p>Hello</p>\n--b--\n",
         );
-        assert_eq!(content.blocks[1..], [Block::FromHtml, Block::Text(vec!["Hello".into()])]);
+        assert_eq!(content.blocks[1..], [TextBlock::FromHtml, TextBlock::Text(vec!["Hello".into()])]);
     }
 
     #[test]
@@ -467,28 +476,31 @@ mod tests {
         let shown = content(text);
         let names: Vec<&str> = shown.files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["x.gif", "b.exe"]);
-        assert!(shown.blocks.contains(&Block::File(0)) && shown.blocks.contains(&Block::File(1)));
+        assert!(shown.blocks.contains(&TextBlock::File(0)) && shown.blocks.contains(&TextBlock::File(1)));
         let wire = text.replace('\n', "\r\n");
-        let (name, file) = Content::file(wire.as_bytes(), 1).unwrap();
+        let (name, file) = ArticleContent::file(wire.as_bytes(), 1).unwrap();
         assert_eq!((name.as_str(), file.octets.as_slice(), file.is_whole), ("x.gif", &b"fou"[..], true));
-        let (name, file) = Content::file(wire.as_bytes(), 2).unwrap();
+        let (name, file) = ArticleContent::file(wire.as_bytes(), 2).unwrap();
         assert_eq!((name.as_str(), file.octets.as_slice()), ("b.exe", &b"hallo"[..]));
-        assert!(Content::file(wire.as_bytes(), 0).is_none() && Content::file(wire.as_bytes(), 3).is_none());
+        assert!(
+            ArticleContent::file(wire.as_bytes(), 0).is_none()
+                && ArticleContent::file(wire.as_bytes(), 3).is_none()
+        );
     }
 
     #[test]
     fn shown_text_is_limited() {
         let text = format!("Subject: x\r\n\r\n{}", "0123456789\r\n".repeat(1_000));
-        let part = Content::of(text.as_bytes(), 1_000);
-        let [Block::Text(lines)] = part.blocks.as_slice() else { panic!("{:?}", part.blocks) };
+        let part = ArticleContent::of(text.as_bytes(), 1_000);
+        let [TextBlock::Text(lines)] = part.blocks.as_slice() else { panic!("{:?}", part.blocks) };
         assert!(part.is_cut && lines.len() <= 100);
-        assert!(!Content::of(text.as_bytes(), 100_000).is_cut);
+        assert!(!ArticleContent::of(text.as_bytes(), 100_000).is_cut);
     }
 
     #[test]
     fn html_is_shown_as_text() {
         let content =
             content("Subject: x\nContent-Type: text/html\n\n<b>bold</b><script>alert(1)</script>&lt;i&gt;\n");
-        assert_eq!(content.blocks, [Block::FromHtml, Block::Text(vec!["bold<i>".into()])]);
+        assert_eq!(content.blocks, [TextBlock::FromHtml, TextBlock::Text(vec!["bold<i>".into()])]);
     }
 }

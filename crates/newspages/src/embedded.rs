@@ -3,7 +3,7 @@
 //! Works on octets, before any charset. Called by `content`. Sources: the yEnc draft 1.3, POSIX uuencode.
 
 use memchr::memchr;
-pub use netnews::article::Encoding;
+pub use netnews::article::EmbeddedEncoding;
 use netnews::article::encoded::{self, continues_uuencode, is_uu_end, is_yenc_end, uu_line, yenc_number};
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ pub const PADDED_BYTES_MAX: usize = 1 << 20;
 
 /// A file within text.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Embedded {
+pub struct EmbeddedFile {
     /// Position, from its first line to the end of its last.
     pub range: Range<usize>,
     /// Encoding of the file.
-    pub encoding: Encoding,
+    pub encoding: EmbeddedEncoding,
     /// Name as written in the text.
     pub name: String,
     /// Part number of a split file, and number of parts (0: unknown); `None` for a whole file.
@@ -29,7 +29,7 @@ pub struct Embedded {
 
 /// A decoded file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedFile {
     /// Octets of the file.
     pub octets: Vec<u8>,
     /// True if size, and for yEnc checksum, are as declared, as far as they are.
@@ -37,7 +37,7 @@ pub struct Decoded {
 }
 
 /// Returns the files within a text, in order.
-pub fn find(text: &[u8]) -> Vec<Embedded> {
+pub fn find(text: &[u8]) -> Vec<EmbeddedFile> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty() && found.len() < FILES_MAX) {
@@ -49,7 +49,7 @@ pub fn find(text: &[u8]) -> Vec<Embedded> {
         match begun {
             Some((encoding, name, part)) => {
                 let end = at + end_of(rest, encoding);
-                found.push(Embedded { range: at..end, encoding, name, part });
+                found.push(EmbeddedFile { range: at..end, encoding, name, part });
                 at = end;
             }
             None => at += line.len(),
@@ -63,15 +63,15 @@ fn line(text: &[u8]) -> &[u8] {
     memchr(b'\n', text).and_then(|lf| text.get(..=lf)).unwrap_or(text)
 }
 
-type Begun = (Encoding, String, Option<(u32, u32)>);
+type BegunFile = (EmbeddedEncoding, String, Option<(u32, u32)>);
 
-fn yenc_begin(line: &[u8]) -> Option<Begun> {
+fn yenc_begin(line: &[u8]) -> Option<BegunFile> {
     let begin = encoded::yenc_begin(line)?;
-    Some((Encoding::Yenc, name_of(begin.name), begin.part.filter(|part| *part != (1, 1))))
+    Some((EmbeddedEncoding::Yenc, name_of(begin.name), begin.part.filter(|part| *part != (1, 1))))
 }
 
-fn uu_begin(text: &[u8]) -> Option<Begun> {
-    Some((Encoding::Uuencode, name_of(encoded::uu_begin(text)?), None))
+fn uu_begin(text: &[u8]) -> Option<BegunFile> {
+    Some((EmbeddedEncoding::Uuencode, name_of(encoded::uu_begin(text)?), None))
 }
 
 fn name_of(name: &[u8]) -> String {
@@ -79,7 +79,7 @@ fn name_of(name: &[u8]) -> String {
 }
 
 /// Returns the length of a file up to the end of its last line, or of the text.
-fn end_of(text: &[u8], encoding: Encoding) -> usize {
+fn end_of(text: &[u8], encoding: EmbeddedEncoding) -> usize {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let line = line(rest);
@@ -89,13 +89,13 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
         let is_first = at == 0;
         at += line.len();
         let is_last = match encoding {
-            Encoding::Yenc => is_yenc_end(line),
-            Encoding::Uuencode => is_uu_end(line),
+            EmbeddedEncoding::Yenc => is_yenc_end(line),
+            EmbeddedEncoding::Uuencode => is_uu_end(line),
         };
         if is_last {
             return at;
         }
-        if encoding == Encoding::Uuencode && !is_first && !continues_uuencode(rest) {
+        if encoding == EmbeddedEncoding::Uuencode && !is_first && !continues_uuencode(rest) {
             return at - line.len();
         }
     }
@@ -104,18 +104,18 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
 
 /// Decodes a file, given the text of its range; at most `bytes_max` octets, and not many more than the text
 /// has.
-pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
+pub fn decode(text: &[u8], encoding: EmbeddedEncoding, bytes_max: usize) -> DecodedFile {
     work::take(text.len());
     let bytes_max = bytes_max.min(text.len() + PADDED_BYTES_MAX);
     match encoding {
-        Encoding::Yenc => yenc(text, bytes_max),
-        Encoding::Uuencode => uuencode(text, bytes_max),
+        EmbeddedEncoding::Yenc => yenc(text, bytes_max),
+        EmbeddedEncoding::Uuencode => uuencode(text, bytes_max),
     }
 }
 
 /// Returns the first file within a text, with its name.
-pub fn first(text: &[u8], bytes_max: usize) -> Option<(String, Decoded)> {
-    let Embedded { range, encoding, name, .. } = find(text).into_iter().next()?;
+pub fn first(text: &[u8], bytes_max: usize) -> Option<(String, DecodedFile)> {
+    let EmbeddedFile { range, encoding, name, .. } = find(text).into_iter().next()?;
     Some((name, decode(text.get(range)?, encoding, bytes_max)))
 }
 
@@ -126,7 +126,7 @@ fn crc32(octets: &[u8]) -> u32 {
     crc.sum()
 }
 
-fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
+fn yenc(text: &[u8], bytes_max: usize) -> DecodedFile {
     let mut octets = Vec::with_capacity(text.len().min(bytes_max));
     let mut told: Option<(u64, Option<u32>)> = None;
     for line in text.split(|b| *b == b'\n').skip(1) {
@@ -156,7 +156,7 @@ fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
         let sum = || crc32(&octets);
         size == octets.len() as u64 && crc.is_none_or(|crc| crc == sum())
     });
-    Decoded { octets, is_whole }
+    DecodedFile { octets, is_whole }
 }
 
 fn hexadecimal(line: &[u8], word: &[u8]) -> Option<u32> {
@@ -164,7 +164,7 @@ fn hexadecimal(line: &[u8], word: &[u8]) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits.trim_ascii()).ok()?, 16).ok()
 }
 
-fn uuencode(text: &[u8], bytes_max: usize) -> Decoded {
+fn uuencode(text: &[u8], bytes_max: usize) -> DecodedFile {
     let mut octets = Vec::with_capacity((text.len() / 4 * 3).min(bytes_max));
     let mut is_whole = false;
     for line in text.split_inclusive(|b| *b == b'\n').skip(1) {
@@ -186,7 +186,7 @@ fn uuencode(text: &[u8], bytes_max: usize) -> Decoded {
     }
     is_whole &= octets.len() <= bytes_max;
     octets.truncate(bytes_max);
-    Decoded { octets, is_whole }
+    DecodedFile { octets, is_whole }
 }
 
 #[cfg(test)]
@@ -234,10 +234,10 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["a b.bin", "../x.gif"]);
         assert_eq!(&text[found[1].range.end..], b"bye\n");
-        let octets: Vec<Decoded> =
+        let octets: Vec<DecodedFile> =
             found.iter().map(|file| decode(&text[file.range.clone()], file.encoding, 1000)).collect();
-        assert_eq!(octets[0], Decoded { octets: b"one two three".to_vec(), is_whole: true });
-        assert_eq!(octets[1], Decoded { octets: b"four".to_vec(), is_whole: true });
+        assert_eq!(octets[0], DecodedFile { octets: b"one two three".to_vec(), is_whole: true });
+        assert_eq!(octets[1], DecodedFile { octets: b"four".to_vec(), is_whole: true });
     }
 
     /// Encodes like `uuencoded` with blanks for zeros, and strips all blanks at the ends of lines.
@@ -253,8 +253,8 @@ mod tests {
             let text = [&b"see\r\n"[..], &stripped(octets, "x.gif"), b"bye\r\n"].concat();
             let found = find(&text);
             assert_eq!((found.len(), &text[found[0].range.end..]), (1, &b"bye\r\n"[..]));
-            let decoded = decode(&text[found[0].range.clone()], Encoding::Uuencode, 1000);
-            assert_eq!(decoded, Decoded { octets: octets.to_vec(), is_whole: true });
+            let decoded = decode(&text[found[0].range.clone()], EmbeddedEncoding::Uuencode, 1000);
+            assert_eq!(decoded, DecodedFile { octets: octets.to_vec(), is_whole: true });
         }
         // A signature after a truncated file is not part of it.
         let cut = b"begin 644 x\n#9F]U\n-- \nJ.\n";
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn restored_blanks_are_bounded() {
         let text = format!("begin 644 x\n{}end\n", "M\n".repeat(100_000));
-        let decoded = decode(text.as_bytes(), Encoding::Uuencode, usize::MAX);
+        let decoded = decode(text.as_bytes(), EmbeddedEncoding::Uuencode, usize::MAX);
         assert_eq!((decoded.octets.len(), decoded.is_whole), (text.len() + PADDED_BYTES_MAX, false));
     }
 
@@ -273,7 +273,10 @@ mod tests {
         let text = b"=ybegin part=1 total=2 line=128 size=256 name=comb.bin=ypart begin=1 end=256\r\n\x8b\r\n=yend size=1\r\n";
         let found = find(text);
         assert_eq!((found[0].name.as_str(), found[0].part), ("comb.bin", Some((1, 2))));
-        assert_eq!(decode(text, Encoding::Yenc, 99), Decoded { octets: b"a".to_vec(), is_whole: true });
+        assert_eq!(
+            decode(text, EmbeddedEncoding::Yenc, 99),
+            DecodedFile { octets: b"a".to_vec(), is_whole: true }
+        );
     }
 
     #[test]
@@ -281,7 +284,10 @@ mod tests {
         let part = b"=ybegin part=2 total=9 line=128 size=500 name=x\r\n=ypart begin=11 end=13\r\n\x8b\x8c\r\n=yend size=2 part=2 pcrc32=00000000\r\n";
         let found = find(part);
         assert_eq!(found[0].part, Some((2, 9)));
-        assert_eq!(decode(part, Encoding::Yenc, 99), Decoded { octets: b"ab".to_vec(), is_whole: false });
+        assert_eq!(
+            decode(part, EmbeddedEncoding::Yenc, 99),
+            DecodedFile { octets: b"ab".to_vec(), is_whole: false }
+        );
         for talk in [
             "begin 644 x\nis how it begins, is it not?\n",
             "begin 9 x\n",
@@ -290,16 +296,17 @@ mod tests {
         ] {
             assert_eq!(find(talk.as_bytes()), [], "{talk}");
         }
-        assert!(!decode(&uuencoded(b"four", "x")[..12], Encoding::Uuencode, 99).is_whole);
+        assert!(!decode(&uuencoded(b"four", "x")[..12], EmbeddedEncoding::Uuencode, 99).is_whole);
     }
 
     #[test]
     fn decoded_size_is_limited() {
-        for (text, encoding) in
-            [(yencoded(&[7; 5000], "x"), Encoding::Yenc), (uuencoded(&[7; 5000], "x"), Encoding::Uuencode)]
-        {
+        for (text, encoding) in [
+            (yencoded(&[7; 5000], "x"), EmbeddedEncoding::Yenc),
+            (uuencoded(&[7; 5000], "x"), EmbeddedEncoding::Uuencode),
+        ] {
             let decoded = decode(&text, encoding, 100);
-            assert_eq!(decoded, Decoded { octets: vec![7; 100], is_whole: false });
+            assert_eq!(decoded, DecodedFile { octets: vec![7; 100], is_whole: false });
         }
     }
 

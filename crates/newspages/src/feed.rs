@@ -4,7 +4,7 @@
 
 use netnews::date;
 
-use crate::threads::Row;
+use crate::threads::ThreadRow;
 use crate::{header, urls};
 
 /// Maximum length of an article's text in its entry, in bytes.
@@ -12,16 +12,16 @@ pub const SUMMARY_BYTES: usize = 2_000;
 
 /// An article in a feed.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct FeedEntry<'a> {
     /// Overview row of the article.
-    pub row: &'a Row,
+    pub row: &'a ThreadRow,
     /// Beginning of the article's text; empty if there is none.
     pub summary: &'a str,
 }
 
 /// Parameters of a feed.
 #[derive(Debug)]
-pub struct Feed<'a> {
+pub struct AtomFeed<'a> {
     /// Title of the feed.
     pub title: &'a str,
     /// Address of the site, such as `https://news.example.org`, without a slash at the end.
@@ -33,7 +33,7 @@ pub struct Feed<'a> {
 }
 
 /// Returns an Atom feed of these articles.
-pub fn atom(feed: &Feed<'_>, entries: &[Entry<'_>]) -> String {
+pub fn atom(feed: &AtomFeed<'_>, entries: &[FeedEntry<'_>]) -> String {
     let newest = entries.iter().map(|entry| entry.row.date).max().unwrap_or(0);
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n",
@@ -44,7 +44,7 @@ pub fn atom(feed: &Feed<'_>, entries: &[Entry<'_>]) -> String {
     element("updated", &rfc3339(newest), &mut out);
     link("self", &format!("{site}{}", feed.path), &mut out);
     link("alternate", &format!("{site}{}", feed.page), &mut out);
-    for Entry { row, summary } in entries {
+    for FeedEntry { row, summary } in entries {
         let place = format!("{site}{}", urls::article(&row.message_id));
         out.push_str("<entry>\n");
         element("title", if row.subject.is_empty() { "(no subject)" } else { &row.subject }, &mut out);
@@ -111,16 +111,20 @@ mod tests {
 
     #[test]
     fn feed_is_valid_xml_for_any_articles() {
-        let row = Row {
+        let row = ThreadRow {
             subject: "</title><script>&\u{1}".into(),
             from: "\"<b>\" <a@b>".into(),
             message_id: "<a\"b@c>".into(),
             date: 1,
-            ..Row::default()
+            ..ThreadRow::default()
         };
-        let feed =
-            Feed { title: "a.b", site: "https://x.example", page: "/groups/a.b", path: "/groups/a.b/atom" };
-        let xml = atom(&feed, &[Entry { row: &row, summary: "]]><x/>" }]);
+        let feed = AtomFeed {
+            title: "a.b",
+            site: "https://x.example",
+            page: "/groups/a.b",
+            path: "/groups/a.b/atom",
+        };
+        let xml = atom(&feed, &[FeedEntry { row: &row, summary: "]]><x/>" }]);
         assert!(xml.contains("<title>&lt;/title&gt;&lt;script&gt;&amp;\u{fffd}</title>"));
         assert!(xml.contains("<id>https://x.example/article/a%22b%40c</id>"));
         assert!(xml.contains("<updated>1970-01-01T00:00:01Z</updated>"));

@@ -9,7 +9,7 @@ const DEPTH_MAX: usize = 20;
 
 /// A line for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct QuotedLine {
     /// Depth of quotation.
     pub depth: usize,
     /// Text without quotation marks.
@@ -17,7 +17,7 @@ pub struct Line {
 }
 
 /// Returns the lines of text that is not `format=flowed`.
-pub fn fixed(text: &str) -> impl Iterator<Item = Line> {
+pub fn fixed(text: &str) -> impl Iterator<Item = QuotedLine> {
     taken(text).map(|line| quoted(line, true))
 }
 
@@ -28,7 +28,7 @@ fn taken(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the lines of `format=flowed`, with each paragraph in one line; `delsp` removes the blank before a
 /// soft line end.
-pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = Line> {
+pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = QuotedLine> {
     let mut rest = taken(text).map(move |raw| FlowedLine::of(raw, delsp)).peekable();
     std::iter::from_fn(move || {
         let FlowedLine { mut line, mut is_soft, .. } = rest.next()?;
@@ -43,7 +43,7 @@ pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = Line> {
 
 /// A line of `format=flowed`.
 struct FlowedLine {
-    line: Line,
+    line: QuotedLine,
     /// True if the next line belongs to its paragraph.
     is_soft: bool,
     is_signature: bool,
@@ -51,17 +51,17 @@ struct FlowedLine {
 
 impl FlowedLine {
     fn of(raw: &str, delsp: bool) -> Self {
-        let Line { depth, text } = quoted(raw, false);
+        let QuotedLine { depth, text } = quoted(raw, false);
         let text = text.strip_prefix(' ').unwrap_or(&text);
         let is_signature = text == "-- ";
         let is_soft = text.ends_with(' ') && !is_signature;
         let kept = if is_soft && delsp { text.get(..text.len() - 1).unwrap_or_default() } else { text };
-        Self { line: Line { depth, text: kept.to_owned() }, is_soft, is_signature }
+        Self { line: QuotedLine { depth, text: kept.to_owned() }, is_soft, is_signature }
     }
 }
 
 /// Removes quotation marks; with `spaced`, marks may have blanks between them and one after them.
-fn quoted(line: &str, spaced: bool) -> Line {
+fn quoted(line: &str, spaced: bool) -> QuotedLine {
     let (mut rest, mut depth) = (line, 0);
     while depth < DEPTH_MAX {
         let next = if spaced && depth > 0 { rest.strip_prefix(' ').unwrap_or(rest) } else { rest };
@@ -69,7 +69,7 @@ fn quoted(line: &str, spaced: bool) -> Line {
         (rest, depth) = (after, depth + 1);
     }
     let rest = if spaced && depth > 0 { rest.strip_prefix(' ').unwrap_or(rest) } else { rest };
-    Line { depth, text: rest.to_owned() }
+    QuotedLine { depth, text: rest.to_owned() }
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rows(lines: impl Iterator<Item = Line>) -> Vec<(usize, String)> {
+    fn rows(lines: impl Iterator<Item = QuotedLine>) -> Vec<(usize, String)> {
         lines.map(|line| (line.depth, line.text)).collect()
     }
 
@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn nothing_is_lost(text in "[a >\n-]{0,80}") {
             let letters = |text: &str| text.chars().filter(|c| *c == 'a').count();
-            let all: [Vec<Line>; 3] =
+            let all: [Vec<QuotedLine>; 3] =
                 [fixed(&text).collect(), flowed(&text, false).collect(), flowed(&text, true).collect()];
             for lines in all {
                 prop_assert_eq!(lines.iter().map(|line| letters(&line.text)).sum::<usize>(), letters(&text));

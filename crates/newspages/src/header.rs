@@ -2,7 +2,7 @@
 //!
 //! Called by `mime`, `content` and `threads`. Sources: RFC 2045 section 5.1, RFC 2047, RFC 2231.
 
-use netnews::encoded_word::{EncodedWord, Piece, pieces};
+use netnews::encoded_word::{EncodedWord, HeaderPiece, pieces};
 
 use crate::{charset, work};
 
@@ -24,11 +24,11 @@ pub fn text(value: &[u8]) -> String {
     for piece in pieces(&plain) {
         match (piece, &mut words) {
             // A character may be split between two words.
-            (Piece::Word(next), Some(word)) if next.charset.eq_ignore_ascii_case(word.charset) => {
+            (HeaderPiece::Word(next), Some(word)) if next.charset.eq_ignore_ascii_case(word.charset) => {
                 word.octets.extend_from_slice(&next.octets);
             }
-            (Piece::Word(next), words) => flush(words.replace(next), &mut out),
-            (Piece::Text(text), words) => {
+            (HeaderPiece::Word(next), words) => flush(words.replace(next), &mut out),
+            (HeaderPiece::Text(text), words) => {
                 flush(words.take(), &mut out);
                 out.push_str(text);
             }
@@ -70,14 +70,14 @@ pub fn author(from: &str) -> &str {
 
 /// A field of MIME: its first word and its parameters.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Field {
+pub struct MimeField {
     /// First word, in lower case: `text/plain`, `attachment`.
     pub value: String,
     /// Names in lower case, and decoded values.
     parameters: Vec<(String, String)>,
 }
 
-impl Field {
+impl MimeField {
     /// Reads the value of Content-Type or Content-Disposition.
     pub fn parse(value: &[u8]) -> Self {
         let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
@@ -86,10 +86,10 @@ impl Field {
         let mut parts = split(&text).into_iter();
         let first = parts.next().unwrap_or_default();
         let value = first.split_ascii_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-        let mut raw: Vec<Raw> = Vec::new();
+        let mut raw: Vec<RawParameter> = Vec::new();
         for part in parts.take(PARAMETERS_MAX) {
             let Some((name, value)) = part.split_once('=') else { continue };
-            raw.push(Raw::of(name.trim(), value.trim()));
+            raw.push(RawParameter::of(name.trim(), value.trim()));
         }
         Self { value, parameters: joined(raw) }
     }
@@ -119,7 +119,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// A parameter as written, perhaps one of several sections (RFC 2231 section 3).
-struct Raw {
+struct RawParameter {
     name: String,
     section: u32,
     /// True if it is percent-encoded.
@@ -127,7 +127,7 @@ struct Raw {
     value: String,
 }
 
-impl Raw {
+impl RawParameter {
     fn of(name: &str, value: &str) -> Self {
         let (name, extended) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
         let (name, section) = match name.rsplit_once('*') {
@@ -158,7 +158,7 @@ fn unquoted(value: &str) -> String {
 }
 
 /// Joins sections and decodes them.
-fn joined(mut raw: Vec<Raw>) -> Vec<(String, String)> {
+fn joined(mut raw: Vec<RawParameter>) -> Vec<(String, String)> {
     raw.sort_by(|a, b| a.name.cmp(&b.name).then(a.section.cmp(&b.section)));
     let mut out: Vec<(String, String)> = Vec::new();
     let mut rest = raw.as_slice();
@@ -169,7 +169,7 @@ fn joined(mut raw: Vec<Raw>) -> Vec<(String, String)> {
         // `name*` is meant for programs that support it, `name` beside it for others.
         let has_extended = sections.iter().any(|part| part.extended);
         let is_split = sections.iter().any(|part| part.section > 0);
-        let wanted = |part: &&Raw| is_split || part.extended == has_extended;
+        let wanted = |part: &&RawParameter| is_split || part.extended == has_extended;
         let mut declared = None;
         let mut octets = Vec::new();
         for (at, part) in sections.iter().filter(wanted).enumerate() {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn parameters_of_every_form_are_read() {
-        let field = Field::parse(
+        let field = MimeField::parse(
             b"Text/PLAIN (x); charset=\"utf-8\" ; format = flowed; name=\"a;\\\"b\\\".txt\"; delsp=yes (y)",
         );
         assert_eq!(field.value, "text/plain");
@@ -253,7 +253,7 @@ mod tests {
             (b"x; filename=\"=?utf-8?Q?=C3=BC?=\"", "\u{fc}"),
             (b"x; filename=caf\xe9", "caf\u{e9}"),
         ] {
-            let got = Field::parse(value).get("filename").map(str::to_owned);
+            let got = MimeField::parse(value).get("filename").map(str::to_owned);
             // Text that is not valid UTF-8 is read as windows-1252 as a whole.
             let expected = expected.replace("Gr\u{fc}\u{fffd}e", "Gr\u{c3}\u{bc}\u{df}e");
             assert_eq!(got.as_deref(), Some(expected.as_str()), "{value:?}");
@@ -265,7 +265,7 @@ mod tests {
         fn any_value_is_read_without_panic(value in prop::collection::vec(any::<u8>(), 0..300)) {
             let text = text(&value);
             prop_assert!(text.chars().all(|c| !c.is_control()));
-            let field = Field::parse(&value);
+            let field = MimeField::parse(&value);
             prop_assert!(field.parameters.iter().all(|(_, value)| !value.contains(['\r', '\0'])));
         }
     }

@@ -21,7 +21,7 @@ const SCHEMES: &[&str] = &["http://", "https://", "ftp://"];
 
 /// A piece of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Span<'a> {
+pub enum LinkSpan<'a> {
     /// Text without a link.
     Text(&'a str),
     /// A link to another host.
@@ -31,7 +31,7 @@ pub enum Span<'a> {
 }
 
 /// Splits a line into pieces that cover all of it.
-pub fn spans(line: &str) -> Vec<Span<'_>> {
+pub fn spans(line: &str) -> Vec<LinkSpan<'_>> {
     let (mut spans, mut start, mut from, mut links) = (Vec::new(), 0, 0, 0);
     while links < LINKS_MAX
         && let Some(at) = line.get(from..).and_then(|rest| rest.find([':', '<'])).map(|at| from + at)
@@ -44,7 +44,7 @@ pub fn spans(line: &str) -> Vec<Span<'_>> {
         match found {
             Ok((range, span)) => {
                 if range.start > start {
-                    spans.extend(line.get(start..range.start).map(Span::Text));
+                    spans.extend(line.get(start..range.start).map(LinkSpan::Text));
                 }
                 (start, from, links) = (range.end, range.end, links + 1);
                 spans.push(span);
@@ -53,15 +53,15 @@ pub fn spans(line: &str) -> Vec<Span<'_>> {
         }
     }
     work::take(line.len() - from);
-    spans.extend(line.get(start..).filter(|rest| !rest.is_empty()).map(Span::Text));
+    spans.extend(line.get(start..).filter(|rest| !rest.is_empty()).map(LinkSpan::Text));
     spans
 }
 
 /// A link and its position, or the position from which to search for the next one: no byte is examined twice.
-type Found<'a> = Result<(Range<usize>, Span<'a>), usize>;
+type FoundLink<'a> = Result<(Range<usize>, LinkSpan<'a>), usize>;
 
 /// Finds a Message-ID in angle brackets, as in "In article <...>".
-fn message_id(line: &str, at: usize) -> Found<'_> {
+fn message_id(line: &str, at: usize) -> FoundLink<'_> {
     let link = || {
         let rest = line.as_bytes().get(at + 1..)?;
         let rest = rest.get(..rest.len().min(MESSAGE_ID_BYTES_MAX)).unwrap_or_default();
@@ -74,14 +74,14 @@ fn message_id(line: &str, at: usize) -> Found<'_> {
         let inner = text.get(1..=bytes)?;
         let (left, _) = inner.split_once('@')?;
         let is_id = left.bytes().any(|b| b.is_ascii_digit()) && !inner.contains([':', ',', '/']);
-        is_id.then(|| (at..at + text.len(), Span::Inside(text, urls::article(id.as_str()))))
+        is_id.then(|| (at..at + text.len(), LinkSpan::Inside(text, urls::article(id.as_str()))))
     };
     link().ok_or(at + 1)
 }
 
 /// Finds a URL whose scheme ends with the colon at `colon` and begins at `start` or later. Text that begins
 /// like a URL and is none contains no other URLs.
-fn url(line: &str, colon: usize, start: usize) -> Found<'_> {
+fn url(line: &str, colon: usize, start: usize) -> FoundLink<'_> {
     let Some(begin) = scheme_before(line, colon).filter(|begin| *begin >= start) else {
         return Err(colon + 1);
     };
@@ -92,14 +92,14 @@ fn url(line: &str, colon: usize, start: usize) -> Found<'_> {
         let text = trimmed(line.get(begin..begin + bytes).filter(|text| text.len() <= URL_BYTES_MAX)?);
         let range = begin..begin + text.len();
         if let Some(place) = urls::of_news(text) {
-            return Some((range, Span::Inside(text, place)));
+            return Some((range, LinkSpan::Inside(text, place)));
         }
         let scheme = SCHEMES.iter().find(|scheme| {
             text.get(..scheme.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(scheme))
         })?;
         let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
         // `http://user@host` shows one host and leads to another.
-        (!host.is_empty() && !host.contains('@')).then_some((range, Span::Outside(text)))
+        (!host.is_empty() && !host.contains('@')).then_some((range, LinkSpan::Outside(text)))
     };
     link().ok_or((begin + bytes).max(colon + 1))
 }
@@ -139,9 +139,9 @@ mod tests {
 
     fn links(line: &str) -> Vec<String> {
         let link = |span| match span {
-            Span::Text(_) => None,
-            Span::Outside(url) => Some(url.to_owned()),
-            Span::Inside(text, place) => Some(format!("{text} -> {place}")),
+            LinkSpan::Text(_) => None,
+            LinkSpan::Outside(url) => Some(url.to_owned()),
+            LinkSpan::Inside(text, place) => Some(format!("{text} -> {place}")),
         };
         spans(line).into_iter().filter_map(link).collect()
     }
@@ -199,9 +199,9 @@ mod tests {
         fn the_pieces_are_the_line(line in "(http://|news:|<|>|@|1|[ -~]|\\PC){0,60}") {
             let mut whole = String::new();
             for span in spans(&line) {
-                let (Span::Text(text) | Span::Outside(text) | Span::Inside(text, _)) = span;
+                let (LinkSpan::Text(text) | LinkSpan::Outside(text) | LinkSpan::Inside(text, _)) = span;
                 whole.push_str(text);
-                if let Span::Outside(url) = span {
+                if let LinkSpan::Outside(url) = span {
                     prop_assert!(url.bytes().all(|b| b.is_ascii_graphic() && !b"\"'<>".contains(&b)));
                 }
             }

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use memchr::memchr;
-use netnews::article::Encoding;
+use netnews::article::EmbeddedEncoding;
 use netnews::transfer::{base64, quoted_printable};
 
-use crate::header::{self, Field};
+use crate::header::{self, MimeField};
 use crate::{charset, embedded, work};
 
 /// Maximum depth of nested multiparts and messages.
@@ -27,7 +27,7 @@ const GLANCE_BYTES: usize = 1 << 10;
 
 /// Transfer encoding of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transfer {
+pub enum TransferEncoding {
     /// No encoding: 7bit, 8bit, binary, or something unknown.
     Plain,
     /// Quoted-printable.
@@ -40,7 +40,7 @@ pub enum Transfer {
 
 /// A part without parts of its own.
 #[derive(Debug)]
-pub struct Leaf<'a> {
+pub struct MimeLeaf<'a> {
     /// Media type, in lower case: `text/plain`. A message within the message, whose parts follow, has
     /// `message/rfc822`.
     pub media_type: String,
@@ -55,14 +55,14 @@ pub struct Leaf<'a> {
     /// True for text other than HTML that has nothing but white space.
     pub is_blank: bool,
     /// Transfer encoding.
-    pub transfer: Transfer,
+    pub transfer: TransferEncoding,
     /// Header lines.
     pub head: &'a [u8],
     /// Body, still encoded.
     pub body: &'a [u8],
 }
 
-impl<'a> Leaf<'a> {
+impl<'a> MimeLeaf<'a> {
     /// Returns the octets, of which no more than about `bytes_max` are decoded.
     pub fn octets(&self, bytes_max: usize) -> Cow<'a, [u8]> {
         self.decoded(bytes_max).0
@@ -71,20 +71,20 @@ impl<'a> Leaf<'a> {
     /// Like [`octets`](Self::octets), and returns whether that is all, as far as the encoding shows.
     pub fn decoded(&self, bytes_max: usize) -> (Cow<'a, [u8]>, bool) {
         let bytes_each = match self.transfer {
-            Transfer::Plain | Transfer::Embedded => 1,
-            Transfer::QuotedPrintable => 3,
-            Transfer::Base64 => 2,
+            TransferEncoding::Plain | TransferEncoding::Embedded => 1,
+            TransferEncoding::QuotedPrintable => 3,
+            TransferEncoding::Base64 => 2,
         };
         let bytes = self.body.len().min(bytes_max.saturating_mul(bytes_each));
         let cut = self.body.get(..bytes).unwrap_or_default();
         work::take(cut.len());
         let octets = match self.transfer {
-            Transfer::Plain => Cow::Borrowed(cut),
-            Transfer::QuotedPrintable => Cow::Owned(quoted_printable(cut)),
-            Transfer::Base64 => Cow::Owned(base64(cut)),
+            TransferEncoding::Plain => Cow::Borrowed(cut),
+            TransferEncoding::QuotedPrintable => Cow::Owned(quoted_printable(cut)),
+            TransferEncoding::Base64 => Cow::Owned(base64(cut)),
             // A file in text that is shown is offered at its position in the text.
-            Transfer::Embedded if self.is_text_with_files() => Cow::Borrowed(cut),
-            Transfer::Embedded => match embedded::first(self.body, bytes_max) {
+            TransferEncoding::Embedded if self.is_text_with_files() => Cow::Borrowed(cut),
+            TransferEncoding::Embedded => match embedded::first(self.body, bytes_max) {
                 Some((_, file)) => return (Cow::Owned(file.octets), file.is_whole),
                 None => Cow::Borrowed(cut),
             },
@@ -106,31 +106,31 @@ impl<'a> Leaf<'a> {
 
 /// Leaves of a message.
 #[derive(Debug, Default)]
-pub struct Leaves<'a> {
+pub struct MimeLeaves<'a> {
     /// Leaves in order.
-    pub all: Vec<Leaf<'a>>,
+    pub all: Vec<MimeLeaf<'a>>,
     /// True if a limit was reached: the rest is in the last leaf, or in none.
     pub is_cut: bool,
 }
 
 /// Divides a message: its header lines, and its body with CRLF or LF lines, without dot-stuffing.
-pub fn leaves<'a>(head: &'a [u8], body: &'a [u8]) -> Leaves<'a> {
-    let mut leaves = Leaves::default();
+pub fn leaves<'a>(head: &'a [u8], body: &'a [u8]) -> MimeLeaves<'a> {
+    let mut leaves = MimeLeaves::default();
     leaves.part((head, body), "text/plain", 0);
     leaves
 }
 
-impl<'a> Leaves<'a> {
+impl<'a> MimeLeaves<'a> {
     fn part(&mut self, (head, body): (&'a [u8], &'a [u8]), default: &str, depth: usize) {
         if self.all.len() >= LEAVES_MAX {
             self.is_cut = true;
             return;
         }
         let get = |name: &[u8]| content(head, name);
-        let field = get(b"Content-Type").map(Field::parse).unwrap_or_default();
+        let field = get(b"Content-Type").map(MimeField::parse).unwrap_or_default();
         // An invalid type means text, as in articles before MIME.
         let media_type = if field.value.contains('/') { field.value.clone() } else { default.to_owned() };
-        let transfer = get(b"Content-Transfer-Encoding").map_or(Transfer::Plain, transfer);
+        let transfer = get(b"Content-Transfer-Encoding").map_or(TransferEncoding::Plain, transfer);
         if depth < DEPTH_MAX && media_type.starts_with("multipart/") {
             let parts = field.get("boundary").map(|boundary| split(body, boundary)).unwrap_or_default();
             if !parts.is_empty() {
@@ -139,8 +139,9 @@ impl<'a> Leaves<'a> {
             }
         }
         self.is_cut |= depth >= DEPTH_MAX && media_type.starts_with("multipart/");
-        let is_message = media_type == "message/rfc822" && transfer == Transfer::Plain && depth < DEPTH_MAX;
-        let disposition = get(b"Content-Disposition").map(Field::parse).unwrap_or_default();
+        let is_message =
+            media_type == "message/rfc822" && transfer == TransferEncoding::Plain && depth < DEPTH_MAX;
+        let disposition = get(b"Content-Disposition").map(MimeField::parse).unwrap_or_default();
         let name = disposition.get("filename").or(field.get("name")).map(str::to_owned);
         let is_text = media_type.starts_with("text/") || media_type.starts_with("multipart/");
         let is_attached =
@@ -148,7 +149,7 @@ impl<'a> Leaves<'a> {
         let is_flowed = field.get("format").is_some_and(|format| format.eq_ignore_ascii_case("flowed"));
         let flowed = (is_flowed && media_type == "text/plain")
             .then(|| field.get("delsp").is_some_and(|delsp| delsp.eq_ignore_ascii_case("yes")));
-        let mut leaf = Leaf {
+        let mut leaf = MimeLeaf {
             charset: field.get("charset").map(str::to_owned),
             flowed,
             name,
@@ -227,13 +228,13 @@ fn field_bytes(head: &[u8]) -> usize {
     }
 }
 
-fn transfer(value: &[u8]) -> Transfer {
+fn transfer(value: &[u8]) -> TransferEncoding {
     match value.split(|b| b";( \t\r\n".contains(b)).next().unwrap_or_default().to_ascii_lowercase().as_slice()
     {
-        b"quoted-printable" => Transfer::QuotedPrintable,
-        b"base64" => Transfer::Base64,
-        name if Encoding::named(name).is_some() => Transfer::Embedded,
-        _ => Transfer::Plain,
+        b"quoted-printable" => TransferEncoding::QuotedPrintable,
+        b"base64" => TransferEncoding::Base64,
+        name if EmbeddedEncoding::named(name).is_some() => TransferEncoding::Embedded,
+        _ => TransferEncoding::Plain,
     }
 }
 
@@ -295,7 +296,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
 }
 
 /// Returns the value of a header of a leaf that is a message, as text.
-pub fn inner_header(leaf: &Leaf<'_>, name: &[u8]) -> Option<String> {
+pub fn inner_header(leaf: &MimeLeaf<'_>, name: &[u8]) -> Option<String> {
     content(divide(leaf.body).0, name).map(header::text)
 }
 
@@ -306,7 +307,7 @@ mod tests {
 
     fn shown(head: &str, body: &str) -> Vec<(String, String, bool)> {
         let leaves = leaves(head.as_bytes(), body.as_bytes());
-        let row = |leaf: &Leaf<'_>| {
+        let row = |leaf: &MimeLeaf<'_>| {
             let text = String::from_utf8_lossy(&leaf.octets(1000)).into_owned();
             (leaf.media_type.clone(), text, leaf.is_shown)
         };

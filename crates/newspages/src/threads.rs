@@ -17,7 +17,7 @@ pub const REFERENCES_MAX: usize = 50;
 
 /// An article's overview row, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct ThreadRow {
     /// Article number.
     pub number: u64,
     /// Subject.
@@ -37,12 +37,12 @@ pub struct Row {
 }
 
 /// Returns the size of these rows as text, in bytes.
-pub fn bytes_of(rows: &[Row]) -> usize {
-    let ids = |row: &Row| row.references.iter().map(|id| id.len() + 1).sum::<usize>();
+pub fn bytes_of(rows: &[ThreadRow]) -> usize {
+    let ids = |row: &ThreadRow| row.references.iter().map(|id| id.len() + 1).sum::<usize>();
     rows.iter().map(|row| row.subject.len() + row.from.len() + row.message_id.len() + ids(row) + 1).sum()
 }
 
-impl Row {
+impl ThreadRow {
     /// Reads an overview row: `number TAB subject TAB from ...`.
     pub fn parse(row: &[u8]) -> Option<Self> {
         let field = |at| overview_row::field(row, at);
@@ -65,7 +65,7 @@ impl Row {
 
 /// An article in its thread, or the place of a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
+pub struct ThreadNode {
     /// Index of its row; `None` for a missing article that others refer to.
     pub row: Option<usize>,
     /// Number of articles above it.
@@ -76,19 +76,19 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// Articles from the root on, each before its answers.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ThreadNode>,
     /// Date of its newest article, in Unix seconds.
     pub latest: i64,
 }
 
 impl Thread {
     /// Returns the row that names the thread: the first one that is present.
-    pub fn first<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+    pub fn first<'a>(&self, rows: &'a [ThreadRow]) -> Option<&'a ThreadRow> {
         self.rows().find_map(|at| rows.get(at))
     }
 
     /// Returns the title, that of the first article.
-    pub fn title<'a>(&self, rows: &'a [Row]) -> &'a str {
+    pub fn title<'a>(&self, rows: &'a [ThreadRow]) -> &'a str {
         self.first(rows).map_or("", |row| row.subject.as_str())
     }
 
@@ -153,8 +153,8 @@ pub fn base_subject(subject: &str) -> (&str, bool) {
 }
 
 /// Containers, by number; the first ones are those of the rows.
-struct Forest<'a> {
-    rows: &'a [Row],
+struct ThreadForest<'a> {
+    rows: &'a [ThreadRow],
     parent: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
     /// Tree of each container (union-find): following the links from each leads to the tree's representative.
@@ -164,8 +164,8 @@ struct Forest<'a> {
 }
 
 /// Returns the threads of these rows, the one with the newest article first.
-pub fn threads(rows: &[Row]) -> Vec<Thread> {
-    let mut forest = Forest::linked(rows);
+pub fn threads(rows: &[ThreadRow]) -> Vec<Thread> {
+    let mut forest = ThreadForest::linked(rows);
     let roots = forest.pruned();
     let roots = forest.joined_by_subject(roots);
     let mut threads: Vec<Thread> = roots.into_iter().map(|root| forest.thread(root)).collect();
@@ -174,9 +174,9 @@ pub fn threads(rows: &[Row]) -> Vec<Thread> {
     threads
 }
 
-impl<'a> Forest<'a> {
+impl<'a> ThreadForest<'a> {
     /// Steps 1 and 2: creates a container for each Message-ID, linked by References.
-    fn linked(rows: &'a [Row]) -> Self {
+    fn linked(rows: &'a [ThreadRow]) -> Self {
         let mut ids: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
         // An article that occurs twice is in the thread twice; answers belong to the first one.
         rows.iter().enumerate().for_each(|(at, row)| {
@@ -331,7 +331,7 @@ impl<'a> Forest<'a> {
         let mut stack = vec![(root, 0)];
         while let Some((at, depth)) = stack.pop() {
             let row = (at < self.rows.len()).then_some(at);
-            thread.nodes.push(Node { row, depth });
+            thread.nodes.push(ThreadNode { row, depth });
             let date = self.rows.get(at).map_or(i64::MIN, |row| row.date);
             thread.latest = thread.latest.max(date);
             let mut children = self.children_of(at).to_vec();
@@ -358,20 +358,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(number: u64, id: &str, references: &str, subject: &str) -> Row {
-        Row {
+    fn row(number: u64, id: &str, references: &str, subject: &str) -> ThreadRow {
+        ThreadRow {
             number,
             subject: subject.to_owned(),
             date: number as i64,
             message_id: format!("<{id}@x>"),
             references: references.split_whitespace().map(|id| format!("<{id}@x>")).collect(),
-            ..Row::default()
+            ..ThreadRow::default()
         }
     }
 
     /// Draws each thread as `depth:number` words; `-` where an article is missing.
-    fn drawn(rows: &[Row]) -> Vec<String> {
-        let node = |node: &Node| {
+    fn drawn(rows: &[ThreadRow]) -> Vec<String> {
+        let node = |node: &ThreadNode| {
             let number = node.row.map_or("-".to_owned(), |at| rows[at].number.to_string());
             format!("{}:{number}", node.depth)
         };
@@ -459,13 +459,13 @@ mod tests {
 
     #[test]
     fn a_row_is_read() {
-        let row = Row::parse(
+        let row = ThreadRow::parse(
             b"7\t=?utf-8?Q?=C3=BC?=\tJ <j@x>\tThu, 1 Jan 1970 00:00:09 +0000\t<b@x>\t<a@x>\t99\t3\r\n",
         )
         .unwrap();
         assert_eq!((row.number, row.subject.as_str(), row.date, row.lines), (7, "\u{fc}", 9, 3));
         assert_eq!(row.references, ["<a@x>"]);
-        assert_eq!(Row::parse(b"x\ty"), None);
+        assert_eq!(ThreadRow::parse(b"x\ty"), None);
     }
 
     proptest! {
@@ -473,7 +473,7 @@ mod tests {
         fn every_article_is_in_one_thread_once(
             spec in prop::collection::vec((0..12_u8, prop::collection::vec(0..12_u8, 0..5), 0..4_u8), 0..40)
         ) {
-            let rows: Vec<Row> = spec.iter().enumerate().map(|(n, (id, references, subject))| {
+            let rows: Vec<ThreadRow> = spec.iter().enumerate().map(|(n, (id, references, subject))| {
                 let references: Vec<String> = references.iter().map(u8::to_string).collect();
                 row(n as u64, &id.to_string(), &references.join(" "), ["x", "Re: x", "y", "Re: y"][usize::from(*subject)])
             }).collect();

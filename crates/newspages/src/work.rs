@@ -24,15 +24,15 @@ pub fn allowance(input_bytes: usize) -> u64 {
 
 /// Error for a rendering that needed more steps than allowed, or was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkSpent;
+pub struct WorkLimitExceeded;
 
-impl fmt::Display for WorkSpent {
+impl fmt::Display for WorkLimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("rendering was stopped: it took too long")
     }
 }
 
-impl std::error::Error for WorkSpent {}
+impl std::error::Error for WorkLimitExceeded {}
 
 /// Flag that a caller sets when it no longer waits for the result.
 pub type StopFlag = Arc<AtomicBool>;
@@ -44,15 +44,19 @@ thread_local! {
 }
 
 /// Renders within a number of steps, as long as `stop` is not set.
-pub fn limited<T>(steps_max: u64, stop: &StopFlag, render: impl FnOnce() -> T) -> Result<T, WorkSpent> {
-    let _bounds = Bounds::set(steps_max, Some(stop.clone()));
+pub fn limited<T>(
+    steps_max: u64,
+    stop: &StopFlag,
+    render: impl FnOnce() -> T,
+) -> Result<T, WorkLimitExceeded> {
+    let _bounds = WorkBounds::set(steps_max, Some(stop.clone()));
     let result = render();
-    if take(0) { Ok(result) } else { Err(WorkSpent) }
+    if take(0) { Ok(result) } else { Err(WorkLimitExceeded) }
 }
 
 /// Renders without a bound; returns the number of steps too.
 pub fn counted<T>(render: impl FnOnce() -> T) -> (T, u64) {
-    let _bounds = Bounds::set(u64::MAX, None);
+    let _bounds = WorkBounds::set(u64::MAX, None);
     let result = render();
     (result, TAKEN.get())
 }
@@ -73,17 +77,17 @@ pub(crate) fn take(steps: usize) -> bool {
 }
 
 /// Bounds of a rendering on this thread; dropping them restores the previous ones.
-struct Bounds {
+struct WorkBounds {
     before: (u64, u64, Option<StopFlag>),
 }
 
-impl Bounds {
+impl WorkBounds {
     fn set(steps_max: u64, stop: Option<StopFlag>) -> Self {
         Self { before: (TAKEN.replace(0), STEPS_MAX.replace(steps_max), STOP.replace(stop)) }
     }
 }
 
-impl Drop for Bounds {
+impl Drop for WorkBounds {
     fn drop(&mut self) {
         TAKEN.set(self.before.0);
         STEPS_MAX.set(self.before.1);
@@ -100,10 +104,10 @@ mod tests {
         let stop = StopFlag::default();
         let steps = |count: usize| (0..count).take_while(|_| take(1)).count();
         assert_eq!(limited(10, &stop, || steps(10)), Ok(10));
-        assert_eq!(limited(10, &stop, || steps(1_000)), Err(WorkSpent));
+        assert_eq!(limited(10, &stop, || steps(1_000)), Err(WorkLimitExceeded));
         assert_eq!(counted(|| steps(1_000)), (1_000, 1_000));
         let nested = limited(10, &stop, || (limited(5, &stop, || steps(9)), steps(10)));
-        assert_eq!(nested, Ok((Err(WorkSpent), 10)), "each rendering has bounds of its own");
+        assert_eq!(nested, Ok((Err(WorkLimitExceeded), 10)), "each rendering has bounds of its own");
     }
 
     #[test]
@@ -117,6 +121,6 @@ mod tests {
             }
             steps
         };
-        assert_eq!(limited(u64::MAX, &stop, endless), Err(WorkSpent));
+        assert_eq!(limited(u64::MAX, &stop, endless), Err(WorkLimitExceeded));
     }
 }

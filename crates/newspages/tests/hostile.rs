@@ -3,19 +3,19 @@
 
 mod safe;
 
-use newspages::content::{Content, SHOWN_BYTES, SHOWN_BYTES_MAX};
-use newspages::threads::{Row, threads};
+use newspages::content::{ArticleContent, SHOWN_BYTES, SHOWN_BYTES_MAX};
+use newspages::threads::{ThreadRow, threads};
 use newspages::view;
 use safe::assert_safe;
 
 /// The text of an article's page.
 fn shown(article: &str) -> String {
     let wire = article.replace('\n', "\r\n");
-    let content = Content::of(wire.as_bytes(), SHOWN_BYTES);
+    let content = ArticleContent::of(wire.as_bytes(), SHOWN_BYTES);
     let page =
         view::article(&content, &view::ArticlePage { group: Some("a.b"), ..view::ArticlePage::default() });
     for number in 1..=content.files.len() {
-        let (name, _) = Content::file(wire.as_bytes(), number).unwrap();
+        let (name, _) = ArticleContent::file(wire.as_bytes(), number).unwrap();
         assert_eq!(name, content.files[number - 1].name);
     }
     assert_safe(&page.into_string())
@@ -131,7 +131,7 @@ fn mime_is_bounded() {
         let began = std::time::Instant::now();
         shown(&format!("{HEAD}Subject: x\n{head}\n{body}"));
         let wire = format!("{head}\n{body}").replace('\n', "\r\n");
-        let content = Content::of(wire.as_bytes(), SHOWN_BYTES_MAX);
+        let content = ArticleContent::of(wire.as_bytes(), SHOWN_BYTES_MAX);
         assert!(content.files.len() <= 100 && content.blocks.len() <= 500_000);
         // It is linear: far from a second, even without optimisation; a square would take minutes.
         let start: String = body.chars().take(40).collect();
@@ -160,7 +160,7 @@ fn the_corpus_parses_into_pages() {
     for path in &paths {
         let (text, mut wire) = (std::fs::read(path).unwrap(), Vec::new());
         netnews::nntp::wire::dot_stuff(&text, &mut wire);
-        let content = Content::of(&wire, SHOWN_BYTES);
+        let content = ArticleContent::of(&wire, SHOWN_BYTES);
         let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
         let page = page.into_string();
         let shown = assert_safe(&page);
@@ -201,7 +201,7 @@ fn what_is_no_article_is_shown_too() {
     for octets in
         [&b""[..], b"\r\n", b"no header", b"\xff\xfe\x00<script>", b": \r\n\r\n<script>", b"A: b\r\n c"]
     {
-        let content = Content::of(octets, SHOWN_BYTES);
+        let content = ArticleContent::of(octets, SHOWN_BYTES);
         assert_safe(&view::article(&content, &view::ArticlePage::default()).into_string());
     }
 }
@@ -210,7 +210,7 @@ fn what_is_no_article_is_shown_too() {
 fn lists_show_what_rows_say_as_text() {
     let row = |n: u64, id: &str| {
         let row = format!("{n}\t</title><script>\t<script> <a@b>\t1 Jan 1970\t{id}\t<a@b> <1@x>\t1\t1\r\n");
-        Row::parse(row.as_bytes()).unwrap()
+        ThreadRow::parse(row.as_bytes()).unwrap()
     };
     let rows = [row(1, "<\"onclick=1@x>"), row(2, "<script>"), row(3, "<1@x>")];
     let threads = threads(&rows);
@@ -226,7 +226,7 @@ fn lists_show_what_rows_say_as_text() {
         assert!(assert_safe(&page.into_string()).contains("</title><script>"));
     }
     let turning =
-        view::Turning { newer: Some("/groups/a.b".into()), older: Some("/groups/a.b?before=1".into()) };
+        view::PageLinks { newer: Some("/groups/a.b".into()), older: Some("/groups/a.b?before=1".into()) };
     let page = view::GroupPage {
         name: "a.b",
         description: "<script>",
@@ -236,7 +236,7 @@ fn lists_show_what_rows_say_as_text() {
         write: Some("/groups/a.b/write"),
     };
     assert!(assert_safe(&view::group(&page).into_string()).contains("<script>"));
-    let line = view::GroupLine { name: "a.b".into(), description: "<b>".into(), articles: 3 };
+    let line = view::GroupListEntry { name: "a.b".into(), description: "<b>".into(), articles: 3 };
     let page = view::groups(&[line], "\"><script>", &turning);
     assert!(assert_safe(&page.into_string()).contains("<b>"));
 }

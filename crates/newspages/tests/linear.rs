@@ -2,9 +2,9 @@
 //! than any other input.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use newspages::content::{Content, SHOWN_BYTES_MAX};
-use newspages::feed::{self, Entry, Feed};
-use newspages::threads::{self, Row, threads};
+use newspages::content::{ArticleContent, SHOWN_BYTES_MAX};
+use newspages::feed::{self, AtomFeed, FeedEntry};
+use newspages::threads::{self, ThreadRow, threads};
 use newspages::work::{self, StopFlag};
 use newspages::{content, flowed, header, links, view};
 use std::time::Instant;
@@ -31,13 +31,13 @@ fn assert_linear<T>(what: &str, bytes: usize, render: impl FnOnce() -> T) -> T {
 /// The page of an article and each of its files.
 fn assert_page_is_linear(what: &str, wire: &[u8]) {
     let content = assert_linear(what, wire.len(), || {
-        let content = Content::of(wire, SHOWN_BYTES_MAX);
+        let content = ArticleContent::of(wire, SHOWN_BYTES_MAX);
         view::article(&content, &view::ArticlePage { group: Some("a.b"), ..view::ArticlePage::default() });
         content
     });
     assert_linear(what, wire.len(), || content::quoted(&content));
     for number in [1, content.files.len()] {
-        assert_linear(what, wire.len(), || Content::file(wire, number));
+        assert_linear(what, wire.len(), || ArticleContent::file(wire, number));
     }
 }
 
@@ -330,12 +330,12 @@ fn headers_of_one_repeated_token_take_linear_work() {
         let head: String = NAMES.iter().map(|name| format!("{name}: {part}\r\n")).collect();
         assert_page_is_linear(token, format!("{head}\r\nbody\r\n").as_bytes());
         assert_linear(token, value.len(), || header::text(value.as_bytes()));
-        assert_linear(token, value.len(), || header::Field::parse(format!("a/b; {value}").as_bytes()));
+        assert_linear(token, value.len(), || header::MimeField::parse(format!("a/b; {value}").as_bytes()));
         assert_linear(token, value.len(), || content::references(value.as_bytes()).len());
         assert_linear(token, value.len(), || threads::base_subject(&value).1);
         let row =
             format!("1\t{value}\t{value}\t{value}\t<a@b>\t{value}\t1\t1\r\n").replace(['\r', '\n'], " ");
-        assert_linear(token, row.len(), || Row::parse(row.as_bytes()));
+        assert_linear(token, row.len(), || ThreadRow::parse(row.as_bytes()));
     }
     for head in [
         "a: b\r\n",
@@ -351,12 +351,18 @@ fn headers_of_one_repeated_token_take_linear_work() {
     }
 }
 
-fn row(number: u64, references: Vec<String>) -> Row {
-    Row { number, message_id: format!("<m{number}@x>"), references, date: number as i64, ..Row::default() }
+fn row(number: u64, references: Vec<String>) -> ThreadRow {
+    ThreadRow {
+        number,
+        message_id: format!("<m{number}@x>"),
+        references,
+        date: number as i64,
+        ..ThreadRow::default()
+    }
 }
 
 /// Rows of `count` articles, whose References are these.
-fn rows(count: u64, references: impl Fn(u64) -> Vec<String>) -> Vec<Row> {
+fn rows(count: u64, references: impl Fn(u64) -> Vec<String>) -> Vec<ThreadRow> {
     (0..count).map(|number| row(number, references(number))).collect()
 }
 
@@ -388,7 +394,7 @@ fn threads_of_any_structure_take_linear_work() {
             "one subject",
             rows(count, |_| Vec::new())
                 .into_iter()
-                .map(|row| Row { subject: "Re: x".into(), ..row })
+                .map(|row| ThreadRow { subject: "Re: x".into(), ..row })
                 .collect(),
         ),
     ] {
@@ -410,8 +416,8 @@ fn threads_of_any_structure_take_linear_work() {
                 })
             });
         }
-        let entries: Vec<Entry<'_>> = rows.iter().map(|row| Entry { row, summary: "<&>" }).collect();
-        let feed = Feed { title: "x", site: "https://x.example", page: "/", path: "/atom" };
+        let entries: Vec<FeedEntry<'_>> = rows.iter().map(|row| FeedEntry { row, summary: "<&>" }).collect();
+        let feed = AtomFeed { title: "x", site: "https://x.example", page: "/", path: "/atom" };
         assert_linear(what, bytes, || feed::atom(&feed, &entries));
     }
 }

@@ -5,13 +5,13 @@
 
 use access::sasl;
 use access::tls::names;
-use access::users::{ScramKeys, Table};
+use access::users::{ScramKeys, UserTable};
 use disk::SimDisk;
-use ingest::control::{Keyring, Proof, signer_of};
+use ingest::control::{Keyring, SignatureProof, signer_of};
 use migrate::head;
 use migrate::settings;
-use migrate::settings::{CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
-use migrate::source::Found;
+use migrate::settings::{CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, OldConfiguration};
+use migrate::source::FoundArticles;
 use netnews::openpgp::Cleartext;
 use site_base::clock::unix_now;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn proxy_header(input: &[u8]) -> Option<(usize, Option<std::net::SocketAddr>
 /// Returns the course of a SASL exchange in which a client sends `responses`, each in base64 or not, to the
 /// mechanism `name`, with `password` as the right one.
 pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&'static str> {
-    let mut exchange = sasl::mechanism(name).and_then(sasl::Exchange::start);
+    let mut exchange = sasl::mechanism(name).and_then(sasl::SaslExchange::start);
     let mut told = Vec::new();
     for response in responses {
         let Some(under_way) = exchange.take() else { break };
@@ -41,20 +41,20 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
             break;
         };
         told.push(match under_way.respond(&response) {
-            sasl::Turn::Password { password: sent, .. } if sent == password => "password",
-            sasl::Turn::Password { .. } => "another password",
-            sasl::Turn::Certificate { .. } => "certificate",
-            sasl::Turn::Keys { name, first } => {
+            sasl::SaslAction::Password { password: sent, .. } if sent == password => "password",
+            sasl::SaslAction::Password { .. } => "another password",
+            sasl::SaslAction::Certificate { .. } => "certificate",
+            sasl::SaslAction::Keys { name, first } => {
                 let keys = ScramKeys::derived(password, name.as_bytes(), 1);
-                let (next, challenge) = sasl::Exchange::with_keys(name, first, keys, "fresh");
+                let (next, challenge) = sasl::SaslExchange::with_keys(name, first, keys, "fresh");
                 assert!(challenge.starts_with("r=") && challenge.ends_with(",i=1"));
                 exchange = Some(next);
                 "keys"
             }
-            sasl::Turn::Proven { .. } => "proven",
-            sasl::Turn::Wrong { .. } => "wrong",
-            sasl::Turn::Refused => "refused",
-            sasl::Turn::Malformed => "malformed",
+            sasl::SaslAction::Proven { .. } => "proven",
+            sasl::SaslAction::Wrong { .. } => "wrong",
+            sasl::SaslAction::Refused => "refused",
+            sasl::SaslAction::Malformed => "malformed",
         });
     }
     told
@@ -91,7 +91,7 @@ pub fn control_request(line: &[u8]) -> Option<Vec<u8>> {
 
 /// Parses a users file and writes it again; `None` if it is invalid.
 pub fn users_file(text: &str) -> Option<String> {
-    Some(Table::parse(text).ok()?.text())
+    Some(UserTable::parse(text).ok()?.text())
 }
 
 /// An article's bytes as stored, and in wire format.
@@ -101,7 +101,7 @@ pub type Imported = (Vec<u8>, Option<Vec<u8>>);
 /// article's bytes as stored, and in wire format if they are an article. `path` is overwritten with the file.
 pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<Imported>> {
     std::fs::write(path, file)?;
-    let mut found = Found::default();
+    let mut found = FoundArticles::default();
     if is_caf {
         found.add_caf(path)?
     } else {
@@ -128,7 +128,7 @@ pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<I
 /// Converts files of INN, C News, leafnode and Diablo, and returns each configuration with the errors of its
 /// parser: `text` has several files, each after a line `== NAME`. No host has an address.
 pub fn imported_settings(text: &str) -> [(String, Option<String>); 4] {
-    let mut old = Old::default();
+    let mut old = OldConfiguration::default();
     let names = [&INN_FILES[..], &CNEWS_FILES[..], &LEAFNODE_FILES[..], &DIABLO_FILES[..]].concat();
     for part in text.split("== ") {
         let (name, text) = part.split_once('\n').unwrap_or((part, ""));
@@ -161,7 +161,7 @@ impl Keys {
 
     /// Returns true if one of these keys has signed an article in wire format.
     pub fn have_signed(&self, wire: &[u8], names: &[String]) -> bool {
-        netnews::Article::parse(wire).is_ok_and(|article| Proof::of(&article, &self.0).is_by(names))
+        netnews::Article::parse(wire).is_ok_and(|article| SignatureProof::of(&article, &self.0).is_by(names))
     }
 
     /// Returns the text in a body that one of the keys has cleartext-signed.

@@ -4,29 +4,29 @@
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
 mod admitting;
-use access::tls::Offer;
+use access::tls::TlsOffer;
 use admitting::admitting;
 use feeds::Feeds;
 use operators::archive::{Archives, keep_archiving};
 use operators::control_socket;
 use operators::days;
 use operators::days::DayKeeper;
-use operators::overview::Packing;
+use operators::overview::OverviewPacker;
 use operators::reload::reload;
 use operators::report;
-use operators::report::Measuring;
+use operators::report::MeasureRequests;
 use operators::running::Server;
 use operators::{ControlMessages, keep_expiring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use site::Site;
 use site::inject::Injector;
-use site::listening::{Listeners, Listening};
-use site::moderation::Moderation;
+use site::listening::{Listeners, ListeningSockets};
+use site::moderation::ModerationQueue;
 use site::serve::numbers;
-use site::session::{Budget, SessionContext};
+use site::session::{ReceiveBudget, SessionContext};
 #[cfg(feature = "web")]
 use site_base::memory::give_back_after_start;
-use site_config::{Config, Live};
+use site_config::{Config, LiveConfig};
 use spool::Spool;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -35,7 +35,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 use tracing::{info, warn};
-use upstreams::{Beside, NewsSource, Upstreams};
+use upstreams::{NewsSource, SideBySide, Upstreams};
 
 /// Time within which sessions must end after the stop signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
-    let source = Beside::of_site(&spool, &upstreams);
+    let source = SideBySide::of_site(&spool, &upstreams);
     run_from(config, spool, (source, upstreams), listeners, shutdown).await
 }
 
@@ -86,14 +86,14 @@ async fn run_from<S: NewsSource>(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let mut tasks = JoinSet::new();
-    let listeners = Listening::given(listeners.into(), &config);
-    let offer = Offer::read(&config).map_err(io::Error::other)?;
-    let config = Live::new(config);
-    let moderation = Moderation::open(&config, spool.disk())?;
+    let listeners = ListeningSockets::given(listeners.into(), &config);
+    let offer = TlsOffer::read(&config).map_err(io::Error::other)?;
+    let config = LiveConfig::new(config);
+    let moderation = ModerationQueue::open(&config, spool.disk())?;
     let injector = Injector::open(&config, moderation.clone(), upstreams.clone());
-    let context = Arc::new(SessionContext { injector, budget: Budget::default() });
+    let context = Arc::new(SessionContext { injector, budget: ReceiveBudget::default() });
     let site = Site::new(config, spool, offer);
-    let control = control_socket::Listener::bind(&site)?;
+    let control = control_socket::ControlListener::bind(&site)?;
     let server = assemble(site, context, source, upstreams);
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
@@ -156,11 +156,11 @@ fn assemble<S: NewsSource>(
     source: S,
     upstreams: Upstreams,
 ) -> Arc<Server> {
-    let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
+    let (measuring, pulls, archives) = (MeasureRequests::new(), Arc::default(), Archives::of_site(&site));
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
     Arc::new_cyclic(|server: &Weak<Server>| {
         let admit = admitting(&site, &context, source.under(&site.config), server);
-        let listening = Listening::new(&site, admit);
+        let listening = ListeningSockets::new(&site, admit);
         Server {
             #[cfg(feature = "search")]
             search: Arc::default(),
@@ -179,7 +179,7 @@ fn assemble<S: NewsSource>(
 
 /// The threads that maintain indexes while a server runs.
 struct IndexThreads {
-    packing: Packing,
+    packing: OverviewPacker,
     days: DayKeeper,
     #[cfg(feature = "search")]
     indexing: operators::search::Indexer,
@@ -190,7 +190,7 @@ impl IndexThreads {
         let reporting = Arc::downgrade(server);
         let report = move || reporting.upgrade().map(|server| server.report());
         Ok(Self {
-            packing: Packing::start(&server.site.spool)?,
+            packing: OverviewPacker::start(&server.site.spool)?,
             days: days::start(&server.site, &server.days, report)?,
             #[cfg(feature = "search")]
             indexing: operators::search::start(&server.site, &server.search)?,

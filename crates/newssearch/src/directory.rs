@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::{Access, Disk, DiskFile, Open, durable_replace};
+use disk::{Disk, DiskFile, FileAccess, OpenMode, durable_replace};
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
@@ -57,7 +57,7 @@ impl IndexDirectory {
     }
 
     fn existing(&self, path: &Path) -> Result<Arc<dyn DiskFile>, OpenReadError> {
-        self.disk.open(&self.dir.join(path), Open::ReadOnly).map_err(|error| match error.kind() {
+        self.disk.open(&self.dir.join(path), OpenMode::ReadOnly).map_err(|error| match error.kind() {
             ErrorKind::NotFound => OpenReadError::FileDoesNotExist(path.to_owned()),
             _ => OpenReadError::wrap_io_error(error, path.to_owned()),
         })
@@ -68,7 +68,7 @@ impl tantivy::Directory for IndexDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         let file = self.existing(path)?;
         let len = file.len().map_err(|error| OpenReadError::wrap_io_error(error, path.to_owned()))?;
-        Ok(Arc::new(Readable { file, len: usize::try_from(len).unwrap_or(usize::MAX) }))
+        Ok(Arc::new(IndexFile { file, len: usize::try_from(len).unwrap_or(usize::MAX) }))
     }
 
     fn delete(&self, path: &Path) -> Result<(), DeleteError> {
@@ -85,12 +85,12 @@ impl tantivy::Directory for IndexDirectory {
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
         // Remains of a file that a crash left outside the index are overwritten.
-        let file = self.disk.open(&self.dir.join(path), Open::Create).and_then(|file| {
+        let file = self.disk.open(&self.dir.join(path), OpenMode::Create).and_then(|file| {
             file.set_len(0)?;
             Ok(file)
         });
         let file = file.map_err(|error| OpenWriteError::wrap_io_error(error, path.to_owned()))?;
-        Ok(BufWriter::with_capacity(1 << 16, Box::new(Writable { file, at: 0 })))
+        Ok(BufWriter::with_capacity(1 << 16, Box::new(IndexFileWriter { file, at: 0 })))
     }
 
     fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
@@ -104,7 +104,7 @@ impl tantivy::Directory for IndexDirectory {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        durable_replace(&*self.disk, &self.dir.join(path), &[data], Access::Group)?;
+        durable_replace(&*self.disk, &self.dir.join(path), &[data], FileAccess::Group)?;
         if path == Path::new(META) {
             // There is no need to wait for the readers.
             drop(self.watchers.broadcast());
@@ -127,18 +127,18 @@ impl tantivy::Directory for IndexDirectory {
 
 /// A file that is complete.
 #[derive(Debug)]
-struct Readable {
+struct IndexFile {
     file: Arc<dyn DiskFile>,
     len: usize,
 }
 
-impl HasLen for Readable {
+impl HasLen for IndexFile {
     fn len(&self) -> usize {
         self.len
     }
 }
 
-impl FileHandle for Readable {
+impl FileHandle for IndexFile {
     fn read_bytes(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
         let mut bytes = vec![0; range.len()];
         self.file.read_exact_at(&mut bytes, range.start as u64)?;
@@ -147,12 +147,12 @@ impl FileHandle for Readable {
 }
 
 /// A file that is being written.
-struct Writable {
+struct IndexFileWriter {
     file: Arc<dyn DiskFile>,
     at: u64,
 }
 
-impl Write for Writable {
+impl Write for IndexFileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_all_at(&[IoSlice::new(bytes)], self.at)?;
         self.at += bytes.len() as u64;
@@ -164,7 +164,7 @@ impl Write for Writable {
     }
 }
 
-impl TerminatingWrite for Writable {
+impl TerminatingWrite for IndexFileWriter {
     fn terminate_ref(&mut self, _token: AntiCallToken) -> io::Result<()> {
         self.file.sync()
     }

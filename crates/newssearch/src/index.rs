@@ -1,6 +1,6 @@
 //! The index of words in articles.
 //!
-//! One writer adds and removes articles; its changes can be found after [`Writer::commit`], which is atomic
+//! One writer adds and removes articles; its changes can be found after [`SearchWriter::commit`], which is atomic
 //! and durable, and records the caller's progress. Readers on any thread call [`Searcher::search`]. Results
 //! are ordered by date, the newest first. The index may contain articles that were removed from the spool,
 //! and lacks those that arrived since the last commit; the caller handles both. Called by `newsreel`.
@@ -32,8 +32,8 @@ use tantivy::{
 };
 
 use crate::directory::IndexDirectory;
-use crate::query::{Phrase, Place, Query};
-use workers::Workers;
+use crate::query::{Phrase, Query, SearchField};
+use workers::IndexWorkers;
 
 /// Name of tantivy's tokenizer for fields whose text is one term: words are split here.
 const WHOLE: &str = "raw";
@@ -82,7 +82,7 @@ impl From<io::Error> for IndexError {
 
 /// An article to be indexed.
 #[derive(Debug, Clone, Copy)]
-pub struct Indexed<'a> {
+pub struct IndexedArticle<'a> {
     /// Identifier: part of the hash of its Message-ID.
     pub key: u64,
     /// Message-ID.
@@ -105,7 +105,7 @@ pub struct Indexed<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Fields {
+struct IndexFields {
     key: Field,
     message_id: Field,
     date: Field,
@@ -121,7 +121,7 @@ struct Fields {
 /// Name of the field by which results are ordered.
 const DATE: &str = "date";
 
-fn schema() -> (Schema, Fields) {
+fn schema() -> (Schema, IndexFields) {
     let mut schema = Schema::builder();
     // Norms are only needed for ranking.
     let indexing = TextFieldIndexing::default().set_tokenizer(WHOLE).set_fieldnorms(false);
@@ -129,7 +129,7 @@ fn schema() -> (Schema, Fields) {
         |record| TextOptions::default().set_indexing_options(indexing.clone().set_index_option(record));
     let words = term(IndexRecordOption::WithFreqsAndPositions);
     let number = NumericOptions::default().set_indexed();
-    let fields = Fields {
+    let fields = IndexFields {
         key: schema.add_u64_field("key", number.clone()),
         message_id: schema.add_text_field("message_id", STORED),
         date: schema.add_i64_field(DATE, FAST),
@@ -146,14 +146,14 @@ fn schema() -> (Schema, Fields) {
 
 /// Purpose of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum WriterMode {
     /// Many articles in a row: several threads, and less merging.
     Building,
     /// Few articles now and then.
     Following,
 }
 
-impl Work {
+impl WriterMode {
     /// Returns the number of indexing threads, each with its share of the memory.
     fn threads(self, memory_bytes: usize) -> usize {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
@@ -179,8 +179,8 @@ pub fn open(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     memory_bytes: usize,
-    work: Work,
-) -> Result<(Writer, Searcher), IndexError> {
+    work: WriterMode,
+) -> Result<(SearchWriter, Searcher), IndexError> {
     let (schema, fields) = schema();
     let found = match Index::open(IndexDirectory::open(disk, dir)?) {
         Ok(index) if index.schema() == schema => Some(index),
@@ -206,8 +206,8 @@ pub fn open(
     let writer: IndexWriter = index.writer_with_options(options)?;
     writer.set_merge_policy(Box::new(work.merging()));
     let progress = index.load_metas()?.payload;
-    let workers = Workers::start(threads, memory_bytes.max(MEMORY_BYTES_MIN), &index, fields)?;
-    let writer = Writer {
+    let workers = IndexWorkers::start(threads, memory_bytes.max(MEMORY_BYTES_MIN), &index, fields)?;
+    let writer = SearchWriter {
         writer,
         workers,
         fields,
@@ -225,10 +225,10 @@ pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 }
 
 /// Writer of the index.
-pub struct Writer {
+pub struct SearchWriter {
     writer: IndexWriter,
-    workers: Workers,
-    fields: Fields,
+    workers: IndexWorkers,
+    fields: IndexFields,
     progress: Option<String>,
     reader: IndexReader,
     /// Keys of articles to be removed from parts that tantivy knows.
@@ -237,20 +237,20 @@ pub struct Writer {
     overwritten: Vec<(u16, u64)>,
 }
 
-impl fmt::Debug for Writer {
+impl fmt::Debug for SearchWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("progress", &self.progress).finish()
     }
 }
 
-impl Writer {
+impl SearchWriter {
     /// Returns the progress recorded with the last commit; `None` if nothing was committed yet.
     pub fn progress(&self) -> Option<&str> {
         self.progress.as_deref()
     }
 
     /// Adds an article; `again` means that it may be present already, and is replaced.
-    pub fn add(&mut self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
+    pub fn add(&mut self, article: &IndexedArticle<'_>, again: bool) -> Result<(), IndexError> {
         if again {
             self.remove(article.key)?;
         }
@@ -317,7 +317,7 @@ impl Writer {
 #[derive(Clone)]
 pub struct Searcher {
     reader: IndexReader,
-    fields: Fields,
+    fields: IndexFields,
 }
 
 impl fmt::Debug for Searcher {
@@ -397,9 +397,9 @@ impl Searcher {
 
     fn phrase(&self, phrase: &Phrase) -> Box<dyn tantivy::query::Query> {
         let field = match phrase.place {
-            Place::Anywhere => self.fields.text,
-            Place::Subject => self.fields.subject,
-            Place::From => self.fields.from,
+            SearchField::Anywhere => self.fields.text,
+            SearchField::Subject => self.fields.subject,
+            SearchField::From => self.fields.from,
         };
         let mut terms: Vec<Term> =
             phrase.words.iter().map(|word| Term::from_field_text(field, word)).collect();

@@ -39,14 +39,14 @@ pub struct Query {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
     /// Part of the article that must have them.
-    pub place: Place,
+    pub place: SearchField,
     /// Words in lower case; at least one.
     pub words: Vec<String>,
 }
 
 /// Part of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SearchField {
     /// Anywhere in the article.
     Anywhere,
     /// Subject.
@@ -107,7 +107,7 @@ impl Query {
         let mut query = Self::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
-            let (item, after) = Item::next(rest);
+            let (item, after) = QueryItem::next(rest);
             query.add(&item)?;
             rest = after.trim_start();
         }
@@ -130,10 +130,10 @@ impl Query {
         Ok(query)
     }
 
-    fn add(&mut self, item: &Item<'_>) -> Result<(), QueryError> {
+    fn add(&mut self, item: &QueryItem<'_>) -> Result<(), QueryError> {
         let (place, text) = match (item.field, item.is_negated) {
-            ("subject", _) => (Place::Subject, item.text),
-            ("from", _) => (Place::From, item.text),
+            ("subject", _) => (SearchField::Subject, item.text),
+            ("from", _) => (SearchField::From, item.text),
             ("group", false) => {
                 Wildmat::parse(item.text.as_bytes())
                     .map_err(|_| QueryError::BadGroup(item.text.to_owned()))?;
@@ -155,7 +155,7 @@ impl Query {
                 self.thread = Some(id.ok_or_else(|| QueryError::BadThread(item.text.to_owned()))?);
                 return Ok(());
             }
-            _ => (Place::Anywhere, item.whole),
+            _ => (SearchField::Anywhere, item.whole),
         };
         let words = words(text);
         if !words.is_empty() {
@@ -173,7 +173,7 @@ impl Query {
 }
 
 /// A piece of a query: `-field:"text"`, of which all but the text may be absent.
-struct Item<'a> {
+struct QueryItem<'a> {
     is_negated: bool,
     /// One of [`FIELDS`]; empty if none.
     field: &'a str,
@@ -185,7 +185,7 @@ struct Item<'a> {
 
 const FIELDS: [&str; 6] = ["subject", "from", "group", "after", "before", "thread"];
 
-impl<'a> Item<'a> {
+impl<'a> QueryItem<'a> {
     /// Returns the first item, and the rest of the text.
     fn next(text: &'a str) -> (Self, &'a str) {
         let positive = text.strip_prefix('-').filter(|rest| !rest.starts_with(char::is_whitespace));
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn phrase(place: Place, words: &[&str]) -> Phrase {
+    fn phrase(place: SearchField, words: &[&str]) -> Phrase {
         Phrase { place, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
@@ -236,15 +236,18 @@ mod tests {
         assert_eq!(
             query.with,
             [
-                phrase(Place::Anywhere, &["cat"]),
-                phrase(Place::Anywhere, &["black", "cat"]),
-                phrase(Place::Subject, &["re", "hello"]),
-                phrase(Place::From, &["jane"]),
-                phrase(Place::Anywhere, &["foo", "bar"]),
-                phrase(Place::Anywhere, &["x", "y"]),
+                phrase(SearchField::Anywhere, &["cat"]),
+                phrase(SearchField::Anywhere, &["black", "cat"]),
+                phrase(SearchField::Subject, &["re", "hello"]),
+                phrase(SearchField::From, &["jane"]),
+                phrase(SearchField::Anywhere, &["foo", "bar"]),
+                phrase(SearchField::Anywhere, &["x", "y"]),
             ]
         );
-        assert_eq!(query.without, [phrase(Place::Anywhere, &["dog"]), phrase(Place::Subject, &["spam"])]);
+        assert_eq!(
+            query.without,
+            [phrase(SearchField::Anywhere, &["dog"]), phrase(SearchField::Subject, &["spam"])]
+        );
         assert!(query.is_for_group(b"comp.lang.c") && !query.is_for_group(b"alt.test"));
     }
 

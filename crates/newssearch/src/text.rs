@@ -5,7 +5,7 @@
 //! signatures, and the names of files but not their contents. Called by `newsreel` for indexing.
 
 use netnews::article::{Headers, encoded};
-use newspages::content::{Block, Content};
+use newspages::content::{ArticleContent, TextBlock};
 use newspages::header;
 
 /// Header fields that are not indexed: every word of them is in thousands of articles, or in one.
@@ -13,7 +13,7 @@ const LEFT_OUT: [&[u8]; 2] = [b"Path", b"Xref"];
 
 /// Text of an article.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct IndexedText {
     /// Subject.
     pub subject: String,
     /// From.
@@ -26,11 +26,11 @@ pub struct Text {
     pub is_cut: bool,
 }
 
-impl Text {
+impl IndexedText {
     /// Extracts the text of an article (wire format, without the final `.` line); at most about `bytes_max`
     /// of its body.
     pub fn of(article: &[u8], bytes_max: usize) -> Self {
-        let content = Content::of(article, bytes_max);
+        let content = ArticleContent::of(article, bytes_max);
         let mut all = String::with_capacity(article.len().min(bytes_max));
         let head = netnews::Article::parse(article).map(|parsed| parsed.head()).unwrap_or_default();
         for (name, value) in Headers::of(head) {
@@ -40,22 +40,22 @@ impl Text {
         }
         for block in &content.blocks {
             match block {
-                Block::Text(lines) | Block::Signature(lines) => {
+                TextBlock::Text(lines) | TextBlock::Signature(lines) => {
                     let mut data = DataLines::default();
                     lines.iter().filter(|text| !data.has(text)).for_each(|text| line(text, &mut all));
                 }
-                Block::Quote(lines) => {
+                TextBlock::Quote(lines) => {
                     let mut data = DataLines::default();
                     let texts = lines.iter().map(|quoted| &quoted.text);
                     texts.filter(|text| !data.has(text)).for_each(|text| line(text, &mut all));
                 }
-                Block::Message(fields) => fields.iter().for_each(|text| line(text, &mut all)),
-                Block::File(at) => {
+                TextBlock::Message(fields) => fields.iter().for_each(|text| line(text, &mut all)),
+                TextBlock::File(at) => {
                     if let Some(file) = content.files.get(*at) {
                         line(&file.name, &mut all);
                     }
                 }
-                Block::FromHtml => {}
+                TextBlock::FromHtml => {}
             }
         }
         let is_cut = content.is_cut || content.is_incomplete;
@@ -97,7 +97,7 @@ mod tests {
         let article = "Path: a!b\nFrom: =?utf-8?Q?J=C3=BCrgen?= <j@x.de>\nSubject: one\nOrganization: The\n \
             Works\nDate: Thu, 1 Jan 1970 00:00:09 +0000\nContent-Type: text/plain; charset=iso-8859-1\n\
             Content-Transfer-Encoding: quoted-printable\n\nB=FCcher\n> quoted\n-- \nsigned\n";
-        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
+        let text = IndexedText::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
         let words = crate::words::words(&text.all);
         for word in ["j\u{fc}rgen", "works", "b\u{fc}cher", "quoted", "signed", "iso", "one"] {
             assert!(words.iter().any(|own| own == word), "{word}");
@@ -109,16 +109,16 @@ mod tests {
     #[test]
     fn files_are_known_by_name_and_long_texts_are_cut() {
         let article = "Subject: x\n\nbegin 644 holiday.gif\n#9F]U\n`\nend\nafter\n";
-        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
+        let text = IndexedText::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
         assert!(text.all.contains("holiday.gif") && text.all.contains("after") && !text.all.contains("9F"));
         let data = format!("M{}\n", "#8V%T".repeat(12)).repeat(4) + "M#8V%T\n";
         let article =
             format!("Subject: x\n\nbefore\n{data}after\n=ypart begin=9 end=20\nxyzzy\n=yend size=11\nlast\n");
-        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 10_000);
+        let text = IndexedText::of(article.replace('\n', "\r\n").as_bytes(), 10_000);
         assert!(["before", "after", "last"].iter().all(|word| text.all.contains(word)), "{}", text.all);
         assert!(!text.all.contains("8V") && !text.all.contains("xyzzy"), "{}", text.all);
         let long = format!("Subject: x\r\n\r\n{}", "words of text\r\n".repeat(100));
-        let text = Text::of(long.as_bytes(), 100);
+        let text = IndexedText::of(long.as_bytes(), 100);
         assert!(text.is_cut && text.all.len() < 200);
     }
 }

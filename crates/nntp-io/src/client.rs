@@ -1,9 +1,9 @@
 //! The client's side of NNTP: pipelined commands, answers in order, blocks in pieces as they arrive.
 //!
-//! [`Client::submit`] queues commands, [`Client::answer`] returns the first line of the next answer; while it
+//! [`NntpClient::submit`] queues commands, [`NntpClient::answer`] returns the first line of the next answer; while it
 //! waits it also sends, so that the two sides never wait for each other, however much is on its way in both
-//! directions. An answer's block is read in pieces as it arrives ([`Client::chunk`]), line by line
-//! ([`Client::block_line`]) or whole ([`Client::read_block`]); the next call of `answer` skips what is left
+//! directions. An answer's block is read in pieces as it arrives ([`NntpClient::chunk`]), line by line
+//! ([`NntpClient::block_line`]) or whole ([`NntpClient::read_block`]); the next call of `answer` skips what is left
 //! of it. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its future is
 //! dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of no more
 //! use. Sources: RFC 3977 section 3, RFC 4644.
@@ -15,16 +15,16 @@ mod login;
 mod scram;
 
 pub use capabilities::Capabilities;
-pub use connect::{Compression, Role, Security, Target, Tls};
-pub use judgement::{ArticleRequest, JUDGEMENTS, Judgement, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX};
-pub use login::{Credentials, Login, Mechanism};
+pub use connect::{CompressionPolicy, ConnectOptions, Role, Security, TlsOptions};
+pub use judgement::{AnswerJudgement, ArticleRequest, JUDGEMENTS, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX};
+pub use login::{ClientCredentials, ClientMechanism, LoginOptions};
 
-use crate::connection::{Connection, Progress};
-use crate::error::{Error, Fault, Wait, printable};
+use crate::connection::{Connection, WaitOutcome};
+use crate::error::{Error, ProtocolFault, WaitEvent, printable};
 use crate::limits::BLOCK_BYTES_PER_SEC_MIN;
-use crate::reply::{Block, Chunk, FirstLine, Line, first_line, has_block};
+use crate::reply::{BlockChunk, BlockCursor, BlockLine, FirstLine, first_line, has_block};
 use netnews::nntp::response::code;
-use netnews::nntp::wire::{End, find_end};
+use netnews::nntp::wire::{BlockEnd, find_end};
 use rustls::CommonState;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -35,8 +35,8 @@ use tokio::time::timeout;
 /// Maximum length of a sent line, in bytes: that of AUTHINFO SASL (RFC 4643 section 2.4.1).
 const COMMAND_BYTES_MAX: usize = 12_288;
 
-/// A connection to a server, set up by [`Client::connect`].
-pub struct Client {
+/// A connection to a server, set up by [`NntpClient::connect`].
+pub struct NntpClient {
     connection: Connection,
     greeting: Box<str>,
     posting_allowed: bool,
@@ -54,7 +54,7 @@ pub struct Client {
 /// A block that is not consumed to its end.
 #[derive(Default)]
 struct OpenBlock {
-    framing: Block,
+    framing: BlockCursor,
     bytes: u64,
     /// Time spent waiting for more of it.
     waited: Duration,
@@ -62,7 +62,7 @@ struct OpenBlock {
 
 /// The first line of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer<'a> {
+pub struct NntpAnswer<'a> {
     /// The response code.
     pub code: u16,
     /// True if a block follows.
@@ -70,7 +70,7 @@ pub struct Answer<'a> {
     line: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> NntpAnswer<'a> {
     /// Returns the line, with its code.
     pub fn line(&self) -> &'a [u8] {
         self.line
@@ -115,10 +115,10 @@ impl WireArticle {
 
 /// Returns whether an article contains no end of a block; text after one could pass for commands.
 fn is_sendable(article: &[u8]) -> bool {
-    article.ends_with(b"\r\n") && matches!(find_end(article, 0), End::More { .. })
+    article.ends_with(b"\r\n") && matches!(find_end(article, 0), BlockEnd::More { .. })
 }
 
-impl Client {
+impl NntpClient {
     fn new(connection: Connection) -> Self {
         Self {
             connection,
@@ -188,7 +188,7 @@ impl Client {
     /// Queues `CHECK id` (RFC 4644 section 2.4).
     ///
     /// # Errors
-    /// Those of [`Client::submit`].
+    /// Those of [`NntpClient::submit`].
     pub fn submit_check(&mut self, id: &[u8]) -> Result<(), Error> {
         self.submit([b"CHECK ", id].concat())
     }
@@ -197,7 +197,7 @@ impl Client {
     /// with its CRLF, without the final `.` line.
     ///
     /// # Errors
-    /// Those of [`Client::submit`]; [`Error::Request`] also if the article does not end in CRLF or contains
+    /// Those of [`NntpClient::submit`]; [`Error::Request`] also if the article does not end in CRLF or contains
     /// the end of a block: the text after it could pass for commands.
     pub fn submit_takethis<'a>(&mut self, id: &[u8], article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let (command, article) = ([b"TAKETHIS ", id].concat(), article.into());
@@ -208,10 +208,10 @@ impl Client {
     }
 
     /// Queues the article that an answer to IHAVE (335) or POST (340) asks for; its answer is the second one
-    /// of that command. For the article's format see [`Client::submit_takethis`].
+    /// of that command. For the article's format see [`NntpClient::submit_takethis`].
     ///
     /// # Errors
-    /// Those of [`Client::submit_takethis`].
+    /// Those of [`NntpClient::submit_takethis`].
     pub fn submit_article<'a>(&mut self, article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let article = article.into();
         self.admit(b"article", Some(&article))?;
@@ -220,10 +220,10 @@ impl Client {
         Ok(())
     }
 
-    /// Like [`Client::submit_takethis`], for an article that was checked before.
+    /// Like [`NntpClient::submit_takethis`], for an article that was checked before.
     ///
     /// # Errors
-    /// Those of [`Client::submit`].
+    /// Those of [`NntpClient::submit`].
     pub fn submit_takethis_of(&mut self, id: &[u8], article: &WireArticle) -> Result<(), Error> {
         let command = [b"TAKETHIS ", id].concat();
         self.admit(&command, None)?;
@@ -278,15 +278,15 @@ impl Client {
     /// Returns the first line of the next answer. The rest of the block before it is skipped.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Ended`], [`Error::Broken`], [`Error::Tls`], [`Error::Protocol`];
+    /// [`Error::TimedOut`], [`Error::Ended`], [`Error::Broken`], [`Error::TlsOptions`], [`Error::Protocol`];
     /// [`Error::LoggedOut`] if the server asks for a login (480) though it has accepted one;
     /// [`Error::Request`] if no command waits for an answer.
-    pub async fn answer(&mut self) -> Result<Answer<'_>, Error> {
+    pub async fn answer(&mut self) -> Result<NntpAnswer<'_>, Error> {
         self.skip_block().await?;
         let Some(&listgroup) = self.outstanding.front() else {
             return Err(Error::Request("no command waits for an answer"));
         };
-        let answered = self.first_line(self.connection.limits().answer_timeout, Wait::Answer).await;
+        let answered = self.first_line(self.connection.limits().answer_timeout, WaitEvent::Answer).await;
         let (code, len, next) = self.judged(answered)?;
         self.outstanding.pop_front();
         // The server closes the connection after these codes (RFC 3977 sections 3.2.1 and 5.4).
@@ -296,7 +296,7 @@ impl Client {
             self.block = Some(OpenBlock::default());
         }
         let line = self.connection.take(next).get(..len).unwrap_or_default();
-        let answer = Answer { code, has_block, line };
+        let answer = NntpAnswer { code, has_block, line };
         if self.is_logged_in && code == code::AUTHENTICATION_REQUIRED {
             // A second login on the connection is not allowed (RFC 4643 section 2.2).
             self.over = true;
@@ -311,7 +311,7 @@ impl Client {
         self.block.get_or_insert_with(OpenBlock::default);
     }
 
-    /// Returns whether [`Client::answer`] would return at once.
+    /// Returns whether [`NntpClient::answer`] would return at once.
     pub fn has_answer(&self) -> bool {
         let line_bytes_max = self.connection.limits().line_bytes_max;
         self.block.is_none()
@@ -322,9 +322,9 @@ impl Client {
     /// Sends a command and waits for its answer.
     ///
     /// # Errors
-    /// Those of [`Client::submit`] and [`Client::answer`]; [`Error::Request`] if another command waits for
+    /// Those of [`NntpClient::submit`] and [`NntpClient::answer`]; [`Error::Request`] if another command waits for
     /// its answer.
-    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Answer<'_>, Error> {
+    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<NntpAnswer<'_>, Error> {
         if !self.outstanding.is_empty() {
             return Err(Error::Request("another command waits for its answer"));
         }
@@ -338,7 +338,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Ended`] and [`Error::Broken`]: the block is incomplete;
-    /// [`Fault::BlockTooLong`].
+    /// [`ProtocolFault::BlockTooLong`].
     pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Error> {
         let len = self.next_chunk().await;
         match self.judged(len)? {
@@ -351,7 +351,7 @@ impl Client {
     /// at the end of the block, or if there is none.
     ///
     /// # Errors
-    /// Those of [`Client::chunk`]; [`Fault::LineTooLong`] beyond `block_line_bytes_max`.
+    /// Those of [`NntpClient::chunk`]; [`ProtocolFault::LineTooLong`] beyond `block_line_bytes_max`.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Error> {
         let line = self.next_line().await;
         match self.judged(line)? {
@@ -360,24 +360,24 @@ impl Client {
         }
     }
 
-    /// Returns whether [`Client::block_line`] would return at once.
+    /// Returns whether [`NntpClient::block_line`] would return at once.
     pub fn has_block_line(&self) -> bool {
         let line_bytes_max = self.connection.limits().block_line_bytes_max;
         self.block.as_ref().is_none_or(|block| {
-            block.framing.clone().line(self.connection.unread(), line_bytes_max) != Line::More
+            block.framing.clone().line(self.connection.unread(), line_bytes_max) != BlockLine::More
         })
     }
 
     /// Appends the rest of the block of the last answer to `out`, in wire format.
     ///
     /// # Errors
-    /// Those of [`Client::chunk`]; [`Fault::BlockTooLong`] if it is more than `bytes_max`.
+    /// Those of [`NntpClient::chunk`]; [`ProtocolFault::BlockTooLong`] if it is more than `bytes_max`.
     pub async fn read_block(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
         let before = out.len();
         while let Some(chunk) = self.chunk().await? {
             if out.len() - before + chunk.len() > bytes_max {
                 self.over = true;
-                return Err(Error::Protocol(Fault::BlockTooLong(bytes_max as u64)));
+                return Err(Error::Protocol(ProtocolFault::BlockTooLong(bytes_max as u64)));
             }
             out.extend_from_slice(chunk);
         }
@@ -398,7 +398,7 @@ impl Client {
         match received {
             Ok(()) => match first_line(self.connection.unread(), self.connection.limits().line_bytes_max) {
                 FirstLine::Line { code, .. } if code != code::UNAVAILABLE => {
-                    Error::Protocol(Fault::UnexpectedCode(code))
+                    Error::Protocol(ProtocolFault::UnexpectedCode(code))
                 }
                 _ => Error::Ended,
             },
@@ -409,7 +409,7 @@ impl Client {
     /// Sends QUIT (RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
     ///
     /// # Errors
-    /// Those of [`Client::answer`]; earlier answers are not affected.
+    /// Those of [`NntpClient::answer`]; earlier answers are not affected.
     pub async fn quit(mut self) -> Result<(), Error> {
         self.submit("QUIT")?;
         while !self.outstanding.is_empty() {
@@ -430,26 +430,30 @@ impl Client {
     }
 
     /// Returns code and length of the next first line, and the position of its end.
-    async fn first_line(&mut self, limit: Duration, what: Wait) -> Result<(u16, usize, usize), Error> {
+    async fn first_line(&mut self, limit: Duration, what: WaitEvent) -> Result<(u16, usize, usize), Error> {
         let line_bytes_max = self.connection.limits().line_bytes_max;
         let mut waited = Duration::ZERO;
         loop {
             match first_line(self.connection.unread(), line_bytes_max) {
                 FirstLine::Line { code, line, next } => return Ok((code, line.len(), next)),
-                FirstLine::NoCode(line) => return Err(Error::Protocol(Fault::NoCode(printable(line)))),
-                FirstLine::TooLong => return Err(Error::Protocol(Fault::LineTooLong(line_bytes_max))),
+                FirstLine::NoCode(line) => {
+                    return Err(Error::Protocol(ProtocolFault::NoCode(printable(line))));
+                }
+                FirstLine::TooLong => {
+                    return Err(Error::Protocol(ProtocolFault::LineTooLong(line_bytes_max)));
+                }
                 FirstLine::More => {}
             }
             let begun = Instant::now();
             match self.wait(limit.saturating_sub(waited), what).await? {
                 // The server is still reading the requests before this answer.
-                Progress::Sent => waited = Duration::ZERO,
-                Progress::Received => waited += begun.elapsed(),
+                WaitOutcome::Sent => waited = Duration::ZERO,
+                WaitOutcome::Received => waited += begun.elapsed(),
             }
         }
     }
 
-    async fn wait(&mut self, limit: Duration, what: Wait) -> Result<Progress, Error> {
+    async fn wait(&mut self, limit: Duration, what: WaitEvent) -> Result<WaitOutcome, Error> {
         timeout(limit, self.connection.progress()).await.map_err(|_| Error::TimedOut(what))?
     }
 
@@ -457,12 +461,12 @@ impl Client {
         loop {
             let Some(block) = &mut self.block else { return Ok(None) };
             match block.framing.chunk(self.connection.unread()) {
-                Chunk::Bytes(len) => return self.counted(len).map(|()| Some(len)),
-                Chunk::End(len) => {
+                BlockChunk::Bytes(len) => return self.counted(len).map(|()| Some(len)),
+                BlockChunk::End(len) => {
                     self.connection.take(len);
                     self.block = None;
                 }
-                Chunk::More => self.wait_for_block().await?,
+                BlockChunk::More => self.wait_for_block().await?,
             }
         }
     }
@@ -472,15 +476,17 @@ impl Client {
         loop {
             let Some(block) = &mut self.block else { return Ok(None) };
             match block.framing.line(self.connection.unread(), line_bytes_max) {
-                Line::Line { start, end, next } => {
+                BlockLine::Line { start, end, next } => {
                     return self.counted(next).map(|()| Some((start, end, next)));
                 }
-                Line::End(len) => {
+                BlockLine::End(len) => {
                     self.connection.take(len);
                     self.block = None;
                 }
-                Line::TooLong => return Err(Error::Protocol(Fault::LineTooLong(line_bytes_max))),
-                Line::More => self.wait_for_block().await?,
+                BlockLine::TooLong => {
+                    return Err(Error::Protocol(ProtocolFault::LineTooLong(line_bytes_max)));
+                }
+                BlockLine::More => self.wait_for_block().await?,
             }
         }
     }
@@ -490,7 +496,11 @@ impl Client {
         let bytes_max = self.connection.limits().block_bytes_max;
         let Some(block) = &mut self.block else { return Ok(()) };
         block.bytes += bytes as u64;
-        if block.bytes > bytes_max { Err(Error::Protocol(Fault::BlockTooLong(bytes_max))) } else { Ok(()) }
+        if block.bytes > bytes_max {
+            Err(Error::Protocol(ProtocolFault::BlockTooLong(bytes_max)))
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits for more of the block, with limits for the next octet and for the total time of a slow block.
@@ -500,7 +510,7 @@ impl Client {
         let earned = Duration::from_secs(block.bytes / BLOCK_BYTES_PER_SEC_MIN);
         let limit = idle.min((idle + earned).saturating_sub(block.waited));
         let begun = Instant::now();
-        self.wait(limit, Wait::Block).await?;
+        self.wait(limit, WaitEvent::Block).await?;
         if let Some(block) = &mut self.block {
             block.waited += begun.elapsed();
         }

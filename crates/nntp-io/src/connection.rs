@@ -5,11 +5,11 @@
 //! long as the client consumes available answers. Every wait has a time limit. Handles octets only;
 //! [`Client`](crate::Client) above it knows NNTP.
 
-use crate::error::{Error, Fault, Wait};
-use crate::limits::Limits;
+use crate::error::{Error, ProtocolFault, WaitEvent};
+use crate::limits::ClientLimits;
 use crate::pool;
-use crate::sending::Sending;
-use crate::transport::{Compressed, Socket, Transport};
+use crate::sending::SendQueue;
+use crate::transport::{CompressionPermits, Socket, Transport};
 use netnews::nntp::wire::{NextLine, next_line_within};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, CommonState};
@@ -28,7 +28,7 @@ const EXPANDED_BYTES_FREE: u64 = 16 << 20;
 
 /// Result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum WaitOutcome {
     /// Something arrived.
     Received,
     /// The other side accepted some output.
@@ -38,7 +38,7 @@ pub(crate) enum Progress {
 /// A client's end of a connection.
 pub struct Connection {
     transport: Transport,
-    sending: Sending,
+    sending: SendQueue,
     /// Received input; consumed up to `at`.
     incoming: Vec<u8>,
     at: usize,
@@ -49,15 +49,15 @@ pub struct Connection {
     ended: bool,
     /// Reason why nothing more can be sent. Input that the server sent before is still read.
     broken: Option<io::Error>,
-    limits: Limits,
+    limits: ClientLimits,
 }
 
 impl Connection {
     /// Creates the client's end of `socket`.
-    pub fn new(socket: Socket, limits: Limits) -> Self {
+    pub fn new(socket: Socket, limits: ClientLimits) -> Self {
         Self {
             transport: Transport::plain(socket),
-            sending: Sending::default(),
+            sending: SendQueue::default(),
             incoming: Vec::new(),
             at: 0,
             wanted: pool::BUFFER_BYTES,
@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// Returns the limits and time-outs.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ClientLimits {
         &self.limits
     }
 
@@ -111,7 +111,7 @@ impl Connection {
     pub async fn flush(&mut self) -> Result<(), Error> {
         while self.broken.is_some() || !self.sending.is_empty() {
             let sent = timeout(self.limits.idle_timeout, poll_fn(|cx| self.poll_flush(cx))).await;
-            sent.map_err(|_| Error::TimedOut(Wait::Sending))??;
+            sent.map_err(|_| Error::TimedOut(WaitEvent::Sending))??;
         }
         Ok(())
     }
@@ -145,10 +145,10 @@ impl Connection {
     /// Waits until more has arrived, and sends meanwhile.
     ///
     /// # Errors
-    /// [`Error::Ended`] at the end of the input, [`Error::Broken`], [`Error::Tls`], [`Fault::Stream`]; there
+    /// [`Error::Ended`] at the end of the input, [`Error::Broken`], [`Error::Tls`], [`ProtocolFault::Stream`]; there
     /// is no time limit.
     pub async fn receive(&mut self) -> Result<(), Error> {
-        while self.progress().await? == Progress::Sent {}
+        while self.progress().await? == WaitOutcome::Sent {}
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Connection {
     ///
     /// # Errors
     /// Those of [`Connection::receive`]; [`Error::TimedOut`] if no whole line arrives within
-    /// `answer_timeout`; [`Fault::LineTooLong`].
+    /// `answer_timeout`; [`ProtocolFault::LineTooLong`].
     pub async fn line(&mut self) -> Result<Option<&[u8]>, Error> {
         let (limit, line_bytes_max) = (self.limits.answer_timeout, self.limits.line_bytes_max);
         let reading = async {
@@ -165,7 +165,7 @@ impl Connection {
                 match next_line_within(self.unread(), 0, line_bytes_max) {
                     NextLine::Line { line, next } => return Ok(Some((line.len(), next))),
                     NextLine::TooLong { .. } => {
-                        return Err(Error::Protocol(Fault::LineTooLong(line_bytes_max)));
+                        return Err(Error::Protocol(ProtocolFault::LineTooLong(line_bytes_max)));
                     }
                     NextLine::More => match self.receive().await {
                         Ok(()) => {}
@@ -175,7 +175,7 @@ impl Connection {
                 }
             }
         };
-        match timeout(limit, reading).await.map_err(|_| Error::TimedOut(Wait::Answer))?? {
+        match timeout(limit, reading).await.map_err(|_| Error::TimedOut(WaitEvent::Answer))?? {
             Some((len, next)) => Ok(self.take(next).get(..len)),
             None => Ok(None),
         }
@@ -185,7 +185,7 @@ impl Connection {
     /// section 2.2.2).
     ///
     /// # Errors
-    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`Fault::EarlyInput`] if unencrypted input has
+    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`ProtocolFault::EarlyInput`] if unencrypted input has
     /// arrived, which must not pass for the server's over TLS.
     pub async fn start_tls(
         &mut self,
@@ -194,11 +194,11 @@ impl Connection {
     ) -> Result<(), Error> {
         self.flush().await?;
         if !self.unread().is_empty() {
-            return Err(Error::Protocol(Fault::EarlyInput));
+            return Err(Error::Protocol(ProtocolFault::EarlyInput));
         }
         let negotiated = self.transport.connect_tls(config, name, self.limits.connect_timeout).await;
         negotiated.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => Error::TimedOut(Wait::Connecting),
+            io::ErrorKind::TimedOut => Error::TimedOut(WaitEvent::Connecting),
             _ => Error::of_stream(error),
         })
     }
@@ -206,13 +206,13 @@ impl Connection {
     /// Compresses the output and decompresses the input from now on (RFC 8054 section 2.2.2).
     ///
     /// # Errors
-    /// Those of [`Connection::flush`]; [`Fault::EarlyInput`] if something has arrived uncompressed.
+    /// Those of [`Connection::flush`]; [`ProtocolFault::EarlyInput`] if something has arrived uncompressed.
     pub async fn start_compression(&mut self) -> Result<(), Error> {
         self.flush().await?;
         if !self.unread().is_empty() {
-            return Err(Error::Protocol(Fault::EarlyInput));
+            return Err(Error::Protocol(ProtocolFault::EarlyInput));
         }
-        let (deflating, inflating) = Compressed::one(EXPANDED_BYTES_FREE);
+        let (deflating, inflating) = CompressionPermits::one(EXPANDED_BYTES_FREE);
         self.transport.start_compression(deflating, inflating);
         Ok(())
     }
@@ -238,12 +238,12 @@ impl Connection {
     }
 
     /// Waits until something arrives or something is sent, whichever is first.
-    pub(crate) async fn progress(&mut self) -> Result<Progress, Error> {
+    pub(crate) async fn progress(&mut self) -> Result<WaitOutcome, Error> {
         let progress = poll_fn(|cx| {
             let sent = self.send_now(cx);
             match self.poll_receive(cx) {
-                Poll::Ready(received) => Poll::Ready(received.map(|()| Progress::Received)),
-                Poll::Pending if sent => Poll::Ready(Ok(Progress::Sent)),
+                Poll::Ready(received) => Poll::Ready(received.map(|()| WaitOutcome::Received)),
+                Poll::Pending if sent => Poll::Ready(Ok(WaitOutcome::Sent)),
                 Poll::Pending => Poll::Pending,
             }
         });
@@ -259,7 +259,7 @@ impl Connection {
                 Poll::Ready(Ok(_)) => any = true,
                 Poll::Ready(Err(error)) => {
                     self.broken = Some(error);
-                    self.sending = Sending::default();
+                    self.sending = SendQueue::default();
                 }
                 Poll::Pending => break,
             }

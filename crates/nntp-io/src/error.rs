@@ -31,13 +31,13 @@ pub enum Error {
     /// The server ended the connection where more was expected.
     Ended,
     /// The server took too long.
-    TimedOut(Wait),
+    TimedOut(WaitEvent),
     /// TLS could not be negotiated, or the server's identity is wrong (RFC 8446 section 6.2).
     Tls(rustls::Error),
     /// The server refused something that the connection needs: service, encryption, login, compression.
     Refused {
         /// Step that was refused.
-        step: Step,
+        step: SetupStep,
         /// Code of the server's answer.
         code: u16,
         /// Text of the server's answer, in which nothing is unprintable.
@@ -49,7 +49,7 @@ pub enum Error {
     /// The server does not offer what the connection needs.
     NotOffered(&'static str),
     /// The server breaks the protocol.
-    Protocol(Fault),
+    Protocol(ProtocolFault),
     /// The request is invalid; nothing was sent, and the connection is unchanged.
     Request(&'static str),
     /// The queue or the number of unanswered commands is at its limit ([`Limits`](crate::Limits)); nothing
@@ -59,7 +59,7 @@ pub enum Error {
 
 /// Event that was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitEvent {
     /// The name to be looked up, a connection, or the TLS handshake.
     Connecting,
     /// The greeting.
@@ -74,7 +74,7 @@ pub enum Wait {
 
 /// Step of setting up a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SetupStep {
     /// The greeting (RFC 3977 section 5.1).
     Greeting,
     /// STARTTLS (RFC 4642).
@@ -92,7 +92,7 @@ pub enum Step {
 /// Violation of the protocol by a server.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ProtocolFault {
     /// A line is longer than this many bytes.
     LineTooLong(usize),
     /// A block is longer than this many bytes.
@@ -117,7 +117,7 @@ pub enum Fault {
 
 /// Advice on trying again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     /// Retry later, with growing pauses: the cause may be temporary.
     Later,
     /// Do not retry before something has been changed here or there.
@@ -129,14 +129,14 @@ impl Error {
     /// 431 and 436 are temporary, other 4xx and 5xx permanent. A broken connection, a silent server and a
     /// violation of the protocol may be temporary; a wrong certificate or password, or a method that is not
     /// offered, is permanent.
-    pub fn retry(&self) -> Retry {
+    pub fn retry(&self) -> RetryAdvice {
         match self {
             Self::Lookup { .. }
             | Self::Connect { .. }
             | Self::Broken(_)
             | Self::Ended
             | Self::LoggedOut(_)
-            | Self::TimedOut(_) => Retry::Later,
+            | Self::TimedOut(_) => RetryAdvice::Later,
             Self::Tls(
                 rustls::Error::InvalidCertificate(_)
                 | rustls::Error::InvalidCertRevocationList(_)
@@ -144,12 +144,12 @@ impl Error {
                 | rustls::Error::NoApplicationProtocol
                 | rustls::Error::PeerIncompatible(_)
                 | rustls::Error::AlertReceived(_),
-            ) => Retry::Never,
-            Self::Tls(_) => Retry::Later,
-            Self::Refused { code: 400 | 403 | 431 | 436, .. } => Retry::Later,
-            Self::Protocol(Fault::ServerProof | Fault::Sasl(_)) => Retry::Never,
-            Self::Protocol(_) | Self::Full => Retry::Later,
-            Self::Refused { .. } | Self::NotOffered(_) | Self::Request(_) => Retry::Never,
+            ) => RetryAdvice::Never,
+            Self::Tls(_) => RetryAdvice::Later,
+            Self::Refused { code: 400 | 403 | 431 | 436, .. } => RetryAdvice::Later,
+            Self::Protocol(ProtocolFault::ServerProof | ProtocolFault::Sasl(_)) => RetryAdvice::Never,
+            Self::Protocol(_) | Self::Full => RetryAdvice::Later,
+            Self::Refused { .. } | Self::NotOffered(_) | Self::Request(_) => RetryAdvice::Never,
         }
     }
 
@@ -165,7 +165,7 @@ impl Error {
             return Self::Tls(tls.clone());
         }
         match error.kind() {
-            io::ErrorKind::InvalidData => Self::Protocol(Fault::Stream(error)),
+            io::ErrorKind::InvalidData => Self::Protocol(ProtocolFault::Stream(error)),
             io::ErrorKind::UnexpectedEof => Self::Ended,
             _ => Self::Broken(error),
         }
@@ -196,7 +196,7 @@ impl std::error::Error for Error {
         match self {
             Self::Lookup { source, .. } | Self::Connect { source, .. } | Self::Broken(source) => Some(source),
             Self::Tls(source) => Some(source),
-            Self::Protocol(Fault::Stream(source)) => Some(source),
+            Self::Protocol(ProtocolFault::Stream(source)) => Some(source),
             _ => None,
         }
     }
@@ -221,7 +221,7 @@ impl From<Error> for io::Error {
     }
 }
 
-impl fmt::Display for Wait {
+impl fmt::Display for WaitEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connecting => "the connection",
@@ -233,7 +233,7 @@ impl fmt::Display for Wait {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SetupStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Greeting => "the connection",
@@ -246,7 +246,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProtocolFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LineTooLong(bytes_max) => write!(f, "a line of more than {bytes_max} bytes"),

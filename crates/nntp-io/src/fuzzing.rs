@@ -2,7 +2,7 @@
 //!
 //! Called only by these targets and by tests.
 
-use crate::transport::Compressed;
+use crate::transport::CompressionPermits;
 
 /// Maximum number of octets of a compressed stream that arrive at once: as many as a session reads from the
 /// socket.
@@ -12,7 +12,7 @@ const ARRIVING_BYTES_MAX: usize = 1 << 20;
 /// by a drop of the compressor.
 pub fn deflate_in_pieces(text: &[u8], piece: usize, pause: bool) -> Vec<u8> {
     let mut stream = Vec::new();
-    if let Some((mut deflating, _)) = Compressed::default().begin(0) {
+    if let Some((mut deflating, _)) = CompressionPermits::default().begin(0) {
         for piece in text.chunks(piece.max(1)) {
             // Only a defect of this program causes an error; the missing output reveals it.
             let _seen_by_the_caller = deflating.deflate(piece, true, &mut stream);
@@ -35,7 +35,7 @@ pub fn inflate_in_pieces(
     free_bytes: u64,
 ) -> Result<Vec<u8>, usize> {
     let mut read = Vec::new();
-    let Some((_, mut inflating)) = Compressed::default().begin(free_bytes) else { return Err(0) };
+    let Some((_, mut inflating)) = CompressionPermits::default().begin(free_bytes) else { return Err(0) };
     let mut out = Vec::with_capacity(room.max(1));
     for piece in stream.chunks(piece.clamp(1, ARRIVING_BYTES_MAX)) {
         let mut at = 0;

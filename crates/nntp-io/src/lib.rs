@@ -2,11 +2,11 @@
 //!
 //! - [`Transport`] is the stream of a connection: the socket, with TLS (RFC 4642, RFC 8143), compression
 //!   (RFC 8054) or both on top, switched in mid-session.
-//! - [`Output`] gathers a server's answers and sends them in few writes, paced by a [`rate::Bandwidth`].
-//! - [`Client`] connects to a server, encrypts, logs in and compresses as its [`Target`] says, and then
+//! - [`ServerOutput`] gathers a server's answers and sends them in few writes, paced by a [`rate::Bandwidth`].
+//! - [`NntpClient`] connects to a server, encrypts, logs in and compresses as its [`ConnectOptions`] says, and then
 //!   pipelines commands; [`Connection`] is the layer below it, octets without NNTP. [`Error::retry`]
-//!   separates temporary from permanent errors, [`Limits`] bounds the cost of a server.
-//! - [`Stream`] is a transport for a library that needs tokio's traits.
+//!   separates temporary from permanent errors, [`ClientLimits`] bounds the cost of a server.
+//! - [`TransportStream`] is a transport for a library that needs tokio's traits.
 //! - [`pool`] keeps spare buffers, so that an idle connection holds none.
 //!
 //! Invariants: nothing here knows a spool, a group or a configuration; every buffer and every wait has a
@@ -34,13 +34,16 @@ mod transport;
 
 pub use blocking::block_on;
 pub use client::{
-    Answer, ArticleRequest, Capabilities, Client, Compression, Credentials, JUDGEMENTS, Judgement, Login,
-    Mechanism, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX, Role, Security, Target, Tls, WireArticle,
+    AnswerJudgement, ArticleRequest, Capabilities, ClientCredentials, ClientMechanism, CompressionPolicy,
+    ConnectOptions, JUDGEMENTS, LoginOptions, NntpAnswer, NntpClient, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX,
+    Role, Security, TlsOptions, WireArticle,
 };
 pub use connection::Connection;
-pub use error::{Error, Fault, Retry, Step, Wait};
-pub use limits::Limits;
-pub use output::{GATHERED_BYTES_MAX, Output};
-pub use slice::Slice;
-pub use stream::Stream;
-pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Load, Socket, Transport};
+pub use error::{Error, ProtocolFault, RetryAdvice, SetupStep, WaitEvent};
+pub use limits::ClientLimits;
+pub use output::{GATHERED_BYTES_MAX, ServerOutput};
+pub use slice::TimeSlice;
+pub use stream::TransportStream;
+pub use transport::{
+    COMPRESSED_CONNECTIONS_MAX, CompressionPermits, Deflater, Inflater, MachineLoad, Socket, Transport,
+};

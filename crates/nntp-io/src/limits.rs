@@ -10,7 +10,7 @@ pub(crate) const BLOCK_BYTES_PER_SEC_MIN: u64 = 1024;
 
 /// Bounds on the cost of a server to its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Time limit for each of looking up the name, connecting to one address and the TLS handshake.
     pub connect_timeout: Duration,
     /// Time limit for the whole greeting.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub outstanding_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(30),

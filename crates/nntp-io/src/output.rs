@@ -1,14 +1,14 @@
 //! A server's output to one client, and with it the stream in both directions: answers are gathered and sent
 //! in as few writes as possible.
 //!
-//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long answers
-//! calls [`Output::relieve`] in between, which waits until the client has read enough, and now and then lets
+//! Commands append to [`ServerOutput::text`]; the session flushes after each round. Code that produces long answers
+//! calls [`ServerOutput::relieve`] in between, which waits until the client has read enough, and now and then lets
 //! other connections go first. Large pieces that are in memory already are sent after the gathered text
-//! without being copied ([`Output::send`]).
+//! without being copied ([`ServerOutput::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;
-use crate::slice::Slice;
+use crate::slice::TimeSlice;
 use crate::transport::{PIECE_BYTES_MIN, Transport};
 use std::io;
 use std::ops::Range;
@@ -19,11 +19,11 @@ use std::time::Duration;
 pub const GATHERED_BYTES_MAX: usize = 256 << 10;
 /// Minimum size of a piece that is sent without being copied, in bytes.
 const UNCOPIED_BYTES_MIN: usize = 64 << 10;
-/// Number of calls of [`Output::relieve`] per reading of the clock.
+/// Number of calls of [`ServerOutput::relieve`] per reading of the clock.
 const CALLS_PER_PAUSE: u8 = 16;
 
 /// A server's output to one client.
-pub struct Output {
+pub struct ServerOutput {
     transport: Transport,
     text: Vec<u8>,
     /// Ranges of the text that may be sent to other clients too, if it is compressed.
@@ -31,15 +31,15 @@ pub struct Output {
     write_timeout: Duration,
     /// Limit shared with other connections, if there is one.
     bandwidth: Option<Arc<Bandwidth>>,
-    slice: Slice,
+    slice: TimeSlice,
     calls: u8,
 }
 
-impl Output {
+impl ServerOutput {
     /// Creates the output of a connection over `transport`. If a client reads nothing of an answer for
     /// `write_timeout`, the write fails with [`io::ErrorKind::TimedOut`].
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
-        let slice = Slice::default();
+        let slice = TimeSlice::default();
         let (text, pieces) = Default::default();
         Self { transport, text, pieces, write_timeout, bandwidth: None, slice, calls: 0 }
     }
@@ -69,7 +69,7 @@ impl Output {
         self.drain().await
     }
 
-    /// Like [`Output::relieve`], after a larger piece of work such as a block of an answer.
+    /// Like [`ServerOutput::relieve`], after a larger piece of work such as a block of an answer.
     pub async fn pause(&mut self) -> io::Result<()> {
         self.slice.pause().await;
         self.drain().await

@@ -27,12 +27,12 @@ const SHARED_BYTES_MAX: usize = 2 << 20;
 const KEPT_LARGE_MAX: usize = 4;
 
 /// Spare buffers, and their total size in bytes.
-struct Spare {
+struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Spare {
+impl SpareBuffers {
     const NONE: Self = Self { buffers: Vec::new(), bytes: 0 };
 
     fn take(&mut self) -> Option<Vec<u8>> {
@@ -53,16 +53,16 @@ impl Spare {
 }
 
 /// Surplus buffers of all threads.
-static SHARED: Innermost<Spare> = Innermost::new(Spare::NONE);
+static SHARED: Innermost<SpareBuffers> = Innermost::new(SpareBuffers::NONE);
 
 thread_local! {
-    static SPARE: RefCell<Spare> = const { RefCell::new(Spare::NONE) };
+    static SPARE: RefCell<SpareBuffers> = const { RefCell::new(SpareBuffers::NONE) };
     static LARGE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns an empty buffer with room for at least [`BUFFER_BYTES`].
 pub fn take() -> Vec<u8> {
-    let kept = SPARE.with_borrow_mut(Spare::take);
+    let kept = SPARE.with_borrow_mut(SpareBuffers::take);
     // Uses the shared buffers only if no other thread holds their lock.
     let kept = kept.or_else(|| SHARED.try_lock()?.take());
     kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
@@ -127,7 +127,7 @@ mod tests {
             taken.join().unwrap().contains(&BYTES)
         };
         assert!((0..1_000).any(|_| is_passed_on()));
-        let mut spare = Spare::NONE;
+        let mut spare = SpareBuffers::NONE;
         assert!(
             (0..1_000).all(|_| spare.keep(Vec::with_capacity(10), 1_000).is_none() || spare.bytes == 1_000)
         );

@@ -1,6 +1,6 @@
 //! Rates: a token bucket, and a limit in bytes per second that several connections share.
 //!
-//! A [`Bucket`] is pure: the caller passes the time and does the waiting. Connections wait for a
+//! A [`TokenBucket`] is pure: the caller passes the time and does the waiting. Connections wait for a
 //! [`Bandwidth`]. Called by [`Output`](crate::Output) and by hourly limits.
 
 use lock_order::Innermost;
@@ -12,14 +12,14 @@ const PACED_BYTES_MIN: u64 = 4096;
 
 /// Token bucket that holds at most `capacity` tokens and fills up evenly within `period`.
 #[derive(Debug, Clone)]
-pub struct Bucket {
+pub struct TokenBucket {
     capacity: f64,
     period: Duration,
     tokens: f64,
     at: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Creates a full bucket.
     pub fn new(capacity: u64, period: Duration, now: Instant) -> Self {
         let capacity = capacity.max(1) as f64;
@@ -69,12 +69,12 @@ impl Bucket {
 
 /// Limit in bytes per second that connections share.
 #[derive(Debug)]
-pub struct Bandwidth(Innermost<Bucket>);
+pub struct Bandwidth(Innermost<TokenBucket>);
 
 impl Bandwidth {
     /// Creates a limit of `bytes_per_sec`.
     pub fn new(bytes_per_sec: u64, now: Instant) -> Self {
-        Self(Innermost::new(Bucket::new(bytes_per_sec, Duration::from_secs(1), now)))
+        Self(Innermost::new(TokenBucket::new(bytes_per_sec, Duration::from_secs(1), now)))
     }
 
     /// Changes the limit to `bytes_per_sec`.
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn capacity_is_available_at_once_and_then_refills_evenly() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(10, Duration::from_secs(1), start);
+        let mut bucket = TokenBucket::new(10, Duration::from_secs(1), start);
         assert_eq!(bucket.ready(1, start), Ok(10));
         bucket.take(10);
         assert_eq!(bucket.ready(1, start), Err(Duration::from_millis(100)));
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn many_small_takes_add_up_to_the_rate() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(1000, Duration::from_secs(1), start);
+        let mut bucket = TokenBucket::new(1000, Duration::from_secs(1), start);
         let (mut now, mut taken) = (start, 0);
         while taken < 5000 {
             match bucket.ready(50, now) {

@@ -71,14 +71,14 @@ pub fn has_block(answer_code: u16, listgroup: bool) -> bool {
 
 /// Position in a block that is being consumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct BlockCursor {
     /// True if the next octet does not start a line.
     inside_line: bool,
 }
 
 /// Next part of a block that is read in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chunk {
+pub enum BlockChunk {
     /// This many bytes belong to the block and are to be consumed.
     Bytes(usize),
     /// The block is over; this many bytes end it and are to be consumed.
@@ -89,7 +89,7 @@ pub enum Chunk {
 
 /// Next part of a block that is read line by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line {
+pub enum BlockLine {
     /// A line, from `start` to `end`, dot-unstuffed and without its CRLF.
     Line {
         /// Start of the line.
@@ -107,47 +107,47 @@ pub enum Line {
     TooLong,
 }
 
-impl Block {
+impl BlockCursor {
     /// Returns the part of the block that has arrived in `buffer`, in wire format: dot-stuffed, with CRLF
     /// line ends. A possible start of the block's end is held back.
-    pub fn chunk(&mut self, buffer: &[u8]) -> Chunk {
+    pub fn chunk(&mut self, buffer: &[u8]) -> BlockChunk {
         if !self.inside_line {
             if buffer.starts_with(END_LINE) {
-                return Chunk::End(END_LINE.len());
+                return BlockChunk::End(END_LINE.len());
             }
             if END_LINE.starts_with(buffer) {
-                return Chunk::More;
+                return BlockChunk::More;
             }
         }
         if let Some(at) = FINDER.find(buffer) {
             self.inside_line = false;
-            return Chunk::Bytes(at + 2);
+            return BlockChunk::Bytes(at + 2);
         }
         let held_back =
             (1..END.len()).rev().find(|&len| buffer.ends_with(END.get(..len).unwrap_or_default()));
         match buffer.len() - held_back.unwrap_or(0) {
-            0 => Chunk::More,
+            0 => BlockChunk::More,
             len => {
                 self.inside_line = true;
-                Chunk::Bytes(len)
+                BlockChunk::Bytes(len)
             }
         }
     }
 
     /// Returns the next line of the block in `buffer`, of at most `line_bytes_max` bytes.
-    pub fn line(&mut self, buffer: &[u8], line_bytes_max: usize) -> Line {
+    pub fn line(&mut self, buffer: &[u8], line_bytes_max: usize) -> BlockLine {
         if !self.inside_line && buffer.starts_with(END_LINE) {
-            return Line::End(END_LINE.len());
+            return BlockLine::End(END_LINE.len());
         }
         match memmem::find(buffer, b"\r\n") {
             Some(end) if end + 2 <= line_bytes_max => {
                 let stuffed = !self.inside_line && buffer.first() == Some(&b'.');
                 self.inside_line = false;
-                Line::Line { start: usize::from(stuffed), end, next: end + 2 }
+                BlockLine::Line { start: usize::from(stuffed), end, next: end + 2 }
             }
-            Some(_) => Line::TooLong,
-            None if buffer.len() >= line_bytes_max => Line::TooLong,
-            None => Line::More,
+            Some(_) => BlockLine::TooLong,
+            None if buffer.len() >= line_bytes_max => BlockLine::TooLong,
+            None => BlockLine::More,
         }
     }
 }
@@ -160,32 +160,32 @@ mod tests {
     /// Returns the block at the start of `stream`, which arrives in pieces of `piece` bytes, and the number
     /// of bytes consumed.
     fn chunks(stream: &[u8], piece: usize) -> (Vec<u8>, Option<usize>) {
-        let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
+        let (mut block, mut out, mut at, mut arrived) = (BlockCursor::default(), Vec::new(), 0, 0);
         loop {
             match block.chunk(&stream[at..arrived]) {
-                Chunk::Bytes(len) => {
+                BlockChunk::Bytes(len) => {
                     out.extend_from_slice(&stream[at..at + len]);
                     at += len;
                 }
-                Chunk::End(len) => return (out, Some(at + len)),
-                Chunk::More if arrived == stream.len() => return (out, None),
-                Chunk::More => arrived = stream.len().min(arrived + piece),
+                BlockChunk::End(len) => return (out, Some(at + len)),
+                BlockChunk::More if arrived == stream.len() => return (out, None),
+                BlockChunk::More => arrived = stream.len().min(arrived + piece),
             }
         }
     }
 
     fn lines(stream: &[u8], piece: usize) -> (Vec<Vec<u8>>, Option<usize>) {
-        let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
+        let (mut block, mut out, mut at, mut arrived) = (BlockCursor::default(), Vec::new(), 0, 0);
         loop {
             match block.line(&stream[at..arrived], 100) {
-                Line::Line { start, end, next } => {
+                BlockLine::Line { start, end, next } => {
                     out.push(stream[at + start..at + end].to_vec());
                     at += next;
                 }
-                Line::End(len) => return (out, Some(at + len)),
-                Line::TooLong => return (out, None),
-                Line::More if arrived == stream.len() => return (out, None),
-                Line::More => arrived = stream.len().min(arrived + piece),
+                BlockLine::End(len) => return (out, Some(at + len)),
+                BlockLine::TooLong => return (out, None),
+                BlockLine::More if arrived == stream.len() => return (out, None),
+                BlockLine::More => arrived = stream.len().min(arrived + piece),
             }
         }
     }
@@ -216,8 +216,8 @@ mod tests {
         }
         let endless = vec![b'x'; 1000];
         assert_eq!(lines(&endless, 7), (Vec::new(), None));
-        assert_eq!(Block::default().line(&endless, 1000), Line::TooLong);
-        assert_eq!(Block::default().line(&endless, 1001), Line::More);
+        assert_eq!(BlockCursor::default().line(&endless, 1000), BlockLine::TooLong);
+        assert_eq!(BlockCursor::default().line(&endless, 1001), BlockLine::More);
     }
 
     #[test]

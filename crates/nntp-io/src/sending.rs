@@ -18,7 +18,7 @@ const SEALED_BYTES: usize = 48 << 10;
 
 /// Output that is to be sent.
 #[derive(Default)]
-pub(crate) struct Sending {
+pub(crate) struct SendQueue {
     /// Queued text of NNTP; the first piece from `sent_of_first` on.
     queue: VecDeque<Vec<u8>>,
     sent_of_first: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Sending {
     sent_of_sealed: usize,
 }
 
-impl Sending {
+impl SendQueue {
     /// Returns the number of queued bytes.
     pub fn bytes(&self) -> usize {
         self.queued_bytes

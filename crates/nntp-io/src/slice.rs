@@ -2,7 +2,7 @@
 //!
 //! A task that never waits keeps its thread from all other connections, and may keep the runtime from polling
 //! the network at all: for example an answer from memory of which nothing is sent, or which the client reads
-//! as fast as it is made. Such work calls [`Slice::pause`] in between.
+//! as fast as it is made. Such work calls [`TimeSlice::pause`] in between.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ const SLICE: Duration = Duration::from_millis(5);
 
 /// Time at which a task last yielded.
 #[derive(Debug)]
-pub struct Slice(Instant);
+pub struct TimeSlice(Instant);
 
-impl Default for Slice {
+impl Default for TimeSlice {
     fn default() -> Self {
         Self(Instant::now())
     }
 }
 
-impl Slice {
+impl TimeSlice {
     /// Yields to other tasks, if it is time.
     #[inline]
     pub async fn pause(&mut self) {
@@ -41,7 +41,7 @@ mod tests {
         let ran = Arc::new(AtomicBool::new(false));
         let other = ran.clone();
         tokio::spawn(async move { other.store(true, Ordering::Release) });
-        let (began, mut slice) = (Instant::now(), Slice::default());
+        let (began, mut slice) = (Instant::now(), TimeSlice::default());
         while !ran.load(Ordering::Acquire) {
             assert!(began.elapsed() < Duration::from_secs(60));
             slice.pause().await;

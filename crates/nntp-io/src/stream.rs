@@ -4,7 +4,7 @@
 //! nothing for the write timeout, the stream ends with [`io::ErrorKind::TimedOut`]. Called by the HTTP side
 //! of `newsreel`.
 
-use crate::sending::Sending;
+use crate::sending::SendQueue;
 use crate::transport::Transport;
 use std::io;
 use std::pin::Pin;
@@ -19,9 +19,9 @@ const QUEUED_BYTES_MAX: usize = 64 << 10;
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection as a stream of bytes.
-pub struct Stream {
+pub struct TransportStream {
     transport: Transport,
-    sending: Sending,
+    sending: SendQueue,
     /// Input that was read, from `taken` on.
     read: Vec<u8>,
     taken: usize,
@@ -32,12 +32,12 @@ pub struct Stream {
     is_shut_down: bool,
 }
 
-impl Stream {
+impl TransportStream {
     /// Wraps the rest of a connection, on which a write may stall for `write_timeout`.
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         Self {
             transport,
-            sending: Sending::default(),
+            sending: SendQueue::default(),
             read: Vec::new(),
             taken: 0,
             write_timeout,
@@ -69,7 +69,7 @@ impl Stream {
     }
 }
 
-impl AsyncBufRead for Stream {
+impl AsyncBufRead for TransportStream {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
         if this.taken >= this.read.len() {
@@ -86,7 +86,7 @@ impl AsyncBufRead for Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TransportStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -101,7 +101,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TransportStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_send(cx, QUEUED_BYTES_MAX))?;
@@ -138,11 +138,11 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    async fn pair(write_timeout: Duration) -> (Stream, TcpStream) {
+    async fn pair(write_timeout: Duration) -> (TransportStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (own, _) = listener.accept().await.unwrap();
-        (Stream::new(Transport::plain(Socket::new(own)), write_timeout), other)
+        (TransportStream::new(Transport::plain(Socket::new(own)), write_timeout), other)
     }
 
     #[tokio::test]

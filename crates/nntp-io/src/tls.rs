@@ -28,7 +28,7 @@ pub fn client_config(
     } else {
         let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let signed = signed.map_err(|error| rustls::Error::General(error.to_string()))?;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned { signed, pinned }))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(PinnedVerifier { signed, pinned }))
     };
     let config = match identity {
         Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
@@ -47,18 +47,18 @@ pub fn client_config_without_verification() -> Result<Arc<ClientConfig>, rustls:
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(rustls::ALL_VERSIONS)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Unverified(provider)));
+        .with_custom_certificate_verifier(Arc::new(AnyCertificateVerifier(provider)));
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
 /// Verifier that accepts certain certificates as they are, and others by their issuer.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedVerifier {
     signed: Arc<WebPkiServerVerifier>,
     pinned: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -99,9 +99,9 @@ impl ServerCertVerifier for Pinned {
 
 /// Verifier that accepts any certificate, as long as the server has its key.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct AnyCertificateVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AnyCertificateVerifier {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

@@ -15,11 +15,11 @@ mod tls_layer;
 
 pub(crate) use pieces::PIECE_BYTES_MIN;
 
-pub use deflate::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating};
-pub use load::Load;
+pub use deflate::{COMPRESSED_CONNECTIONS_MAX, CompressionPermits, Deflater, Inflater};
+pub use load::MachineLoad;
 pub use socket::Socket;
 
-use layered::Layered;
+use layered::LayeredStream;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, CommonState, ServerConfig};
 use std::future::poll_fn;
@@ -28,17 +28,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tls_layer::{Side, TlsLayer};
+use tls_layer::{TlsLayer, TlsSide};
 use tokio::time::timeout;
 
 /// The stream of a connection.
-pub struct Transport(Stream);
+pub struct Transport(TransportState);
 
-enum Stream {
+enum TransportState {
     /// The socket alone.
     Plain(Socket),
     /// The socket below one or two layers.
-    Layered(Box<Layered>),
+    Layered(Box<LayeredStream>),
     /// Temporary state between the others: nothing can be read or written.
     Switching,
 }
@@ -46,7 +46,7 @@ enum Stream {
 impl Transport {
     /// Creates a connection without layers.
     pub fn plain(socket: Socket) -> Self {
-        Self(Stream::Plain(socket))
+        Self(TransportState::Plain(socket))
     }
 
     /// Negotiates TLS as the server of the connection, within `limit`.
@@ -54,7 +54,7 @@ impl Transport {
     /// # Errors
     /// Any failure ends the connection; one of TLS itself has a [`rustls::Error`] as its source.
     pub async fn accept_tls(&mut self, config: Arc<ServerConfig>, limit: Duration) -> io::Result<()> {
-        self.negotiate(Side::server(config)?, limit).await
+        self.negotiate(TlsSide::server(config)?, limit).await
     }
 
     /// Negotiates TLS as the client of the connection, within `limit`, with a server that must prove to be
@@ -68,26 +68,29 @@ impl Transport {
         name: ServerName<'static>,
         limit: Duration,
     ) -> io::Result<()> {
-        self.negotiate(Side::client(config, name)?, limit).await
+        self.negotiate(TlsSide::client(config, name)?, limit).await
     }
 
-    async fn negotiate(&mut self, side: Side, limit: Duration) -> io::Result<()> {
-        let Stream::Plain(mut socket) = std::mem::replace(&mut self.0, Stream::Switching) else {
+    async fn negotiate(&mut self, side: TlsSide, limit: Duration) -> io::Result<()> {
+        let TransportState::Plain(mut socket) = std::mem::replace(&mut self.0, TransportState::Switching)
+        else {
             return Err(io::Error::other("TLS below another layer"));
         };
         let negotiation = TlsLayer::negotiate(&mut socket, side);
         let tls = timeout(limit, negotiation).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        self.0 = Stream::Layered(Box::new(Layered::new(socket, Some(tls))));
+        self.0 = TransportState::Layered(Box::new(LayeredStream::new(socket, Some(tls))));
         Ok(())
     }
 
     /// Compresses the output and decompresses the input from now on (RFC 8054 section 2.2.2).
-    pub fn start_compression(&mut self, deflating: Deflating, inflating: Inflating) {
-        self.0 = match std::mem::replace(&mut self.0, Stream::Switching) {
-            Stream::Plain(socket) => Stream::Layered(Box::new(Layered::new(socket, None))),
+    pub fn start_compression(&mut self, deflating: Deflater, inflating: Inflater) {
+        self.0 = match std::mem::replace(&mut self.0, TransportState::Switching) {
+            TransportState::Plain(socket) => {
+                TransportState::Layered(Box::new(LayeredStream::new(socket, None)))
+            }
             other => other,
         };
-        if let Stream::Layered(layered) = &mut self.0 {
+        if let TransportState::Layered(layered) = &mut self.0 {
             layered.compress(deflating, inflating);
         }
     }
@@ -95,19 +98,19 @@ impl Transport {
     /// Returns the results of the handshake, if the connection is encrypted.
     pub fn tls(&self) -> Option<&CommonState> {
         match &self.0 {
-            Stream::Layered(layered) => layered.tls(),
-            Stream::Plain(_) | Stream::Switching => None,
+            TransportState::Layered(layered) => layered.tls(),
+            TransportState::Plain(_) | TransportState::Switching => None,
         }
     }
 
     /// Returns whether there is a compressor that [`Transport::drop_compressor`] would free.
     pub fn has_compressor(&self) -> bool {
-        matches!(&self.0, Stream::Layered(layered) if layered.has_compressor())
+        matches!(&self.0, TransportState::Layered(layered) if layered.has_compressor())
     }
 
     /// Frees the compressor; later output refers to nothing sent before.
     pub fn drop_compressor(&mut self) {
-        if let Stream::Layered(layered) = &mut self.0 {
+        if let TransportState::Layered(layered) = &mut self.0 {
             layered.drop_compressor();
         }
     }
@@ -122,18 +125,18 @@ impl Transport {
     /// Returns whether there is something to read, on a transport that was deregistered.
     pub fn has_input(&self) -> bool {
         match &self.0 {
-            Stream::Plain(socket) => socket.has_input(),
-            Stream::Layered(layered) => layered.has_input(),
-            Stream::Switching => true,
+            TransportState::Plain(socket) => socket.has_input(),
+            TransportState::Layered(layered) => layered.has_input(),
+            TransportState::Switching => true,
         }
     }
 
     /// Returns the socket below all layers.
     pub fn socket(&mut self) -> Option<&mut Socket> {
         match &mut self.0 {
-            Stream::Plain(socket) => Some(socket),
-            Stream::Layered(layered) => Some(layered.socket()),
-            Stream::Switching => None,
+            TransportState::Plain(socket) => Some(socket),
+            TransportState::Layered(layered) => Some(layered.socket()),
+            TransportState::Switching => None,
         }
     }
 
@@ -143,9 +146,9 @@ impl Transport {
     /// Those of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Stream::Plain(socket) => socket.poll_readable(cx),
-            Stream::Layered(layered) => layered.poll_readable(cx),
-            Stream::Switching => Poll::Ready(Ok(())),
+            TransportState::Plain(socket) => socket.poll_readable(cx),
+            TransportState::Layered(layered) => layered.poll_readable(cx),
+            TransportState::Switching => Poll::Ready(Ok(())),
         }
     }
 
@@ -155,15 +158,15 @@ impl Transport {
     /// Those of the socket, and [`io::ErrorKind::InvalidData`] for a damaged TLS or DEFLATE stream.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match &mut self.0 {
-            Stream::Plain(socket) => socket.poll_read(cx, buffer),
-            Stream::Layered(layered) => layered.poll_read(cx, buffer),
-            Stream::Switching => Poll::Ready(Ok(0)),
+            TransportState::Plain(socket) => socket.poll_read(cx, buffer),
+            TransportState::Layered(layered) => layered.poll_read(cx, buffer),
+            TransportState::Switching => Poll::Ready(Ok(0)),
         }
     }
 
     /// Returns whether output is compressed.
     pub fn is_compressed(&self) -> bool {
-        matches!(&self.0, Stream::Layered(layered) if layered.is_compressed())
+        matches!(&self.0, TransportState::Layered(layered) if layered.is_compressed())
     }
 
     /// Sends all of `parts`. `pieces` are ranges of the first part, ascending, that may be sent to other
@@ -180,27 +183,27 @@ impl Transport {
         write_timeout: Duration,
     ) -> io::Result<()> {
         match &mut self.0 {
-            Stream::Plain(socket) => socket.write(parts, write_timeout).await,
-            Stream::Layered(layered) => layered.write(parts, pieces, write_timeout).await,
-            Stream::Switching => Err(io::ErrorKind::NotConnected.into()),
+            TransportState::Plain(socket) => socket.write(parts, write_timeout).await,
+            TransportState::Layered(layered) => layered.write(parts, pieces, write_timeout).await,
+            TransportState::Switching => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
     /// Returns whether output needs no [`Transport::seal`].
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.0, Stream::Plain(_))
+        matches!(self.0, TransportState::Plain(_))
     }
 
     /// Appends `plain` to `wire` in the form that the socket is to send; with `flush` also what compression
     /// has held back.
     pub(crate) fn seal(&mut self, plain: &[u8], flush: bool, wire: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.0 {
-            Stream::Layered(layered) => layered.seal(plain, flush, wire),
-            Stream::Plain(_) => {
+            TransportState::Layered(layered) => layered.seal(plain, flush, wire),
+            TransportState::Plain(_) => {
                 wire.extend_from_slice(plain);
                 Ok(())
             }
-            Stream::Switching => Err(io::ErrorKind::NotConnected.into()),
+            TransportState::Switching => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -217,25 +220,25 @@ impl Transport {
     pub fn try_write(&mut self, bytes: &[u8]) -> usize {
         match &mut self.0 {
             // An error occurs again when the rest is sent.
-            Stream::Plain(socket) => socket.try_write([bytes, &[], &[]]).unwrap_or(0),
-            Stream::Layered(_) | Stream::Switching => 0,
+            TransportState::Plain(socket) => socket.try_write([bytes, &[], &[]]).unwrap_or(0),
+            TransportState::Layered(_) | TransportState::Switching => 0,
         }
     }
 
     /// Sends TLS's close_notify, if the connection is encrypted (RFC 8446 section 6.1).
     pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
         match &mut self.0 {
-            Stream::Layered(layered) => layered.close(write_timeout).await,
-            Stream::Plain(_) | Stream::Switching => Ok(()),
+            TransportState::Layered(layered) => layered.close(write_timeout).await,
+            TransportState::Plain(_) | TransportState::Switching => Ok(()),
         }
     }
 
     /// Ends our side of the connection.
     pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
         match &mut self.0 {
-            Stream::Plain(socket) => socket.shutdown().await,
-            Stream::Layered(layered) => layered.shutdown(write_timeout).await,
-            Stream::Switching => Ok(()),
+            TransportState::Plain(socket) => socket.shutdown().await,
+            TransportState::Layered(layered) => layered.shutdown(write_timeout).await,
+            TransportState::Switching => Ok(()),
         }
     }
 
@@ -253,7 +256,7 @@ impl Transport {
     /// Returns empty buffers to the pool.
     #[inline]
     pub fn release(&mut self) {
-        if let Stream::Layered(layered) = &mut self.0 {
+        if let TransportState::Layered(layered) = &mut self.0 {
             layered.release();
         }
     }

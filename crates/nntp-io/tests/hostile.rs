@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use nntp_io::{
-    Client, Error, Fault, Limits, Login, Mechanism, Retry, Role, Security, Step, Target, Tls, Wait, tls,
+    ClientLimits, ClientMechanism, ConnectOptions, Error, LoginOptions, NntpClient, ProtocolFault,
+    RetryAdvice, Role, Security, SetupStep, TlsOptions, WaitEvent, tls,
 };
 use rustls::RootCertStore;
 use std::net::SocketAddr;
@@ -52,8 +53,8 @@ async fn repeats(text: &'static str, piece: &'static str) -> SocketAddr {
     .await
 }
 
-fn target(address: SocketAddr) -> Target {
-    let limits = Limits {
+fn target(address: SocketAddr) -> ConnectOptions {
+    let limits = ClientLimits {
         greeting_timeout: LONG,
         answer_timeout: LONG,
         idle_timeout: LONG,
@@ -61,27 +62,27 @@ fn target(address: SocketAddr) -> Target {
         line_bytes_max: 2000,
         block_line_bytes_max: 100_000,
         block_bytes_max: 3_000_000,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
-    Target { limits, ..Target::from(address) }
+    ConnectOptions { limits, ..ConnectOptions::from(address) }
 }
 
 /// The same with a limit of `limits` that runs out.
-fn hasty(address: SocketAddr, shorten: impl FnOnce(&mut Limits)) -> Target {
+fn hasty(address: SocketAddr, shorten: impl FnOnce(&mut ClientLimits)) -> ConnectOptions {
     let mut target = target(address);
     shorten(&mut target.limits);
     target
 }
 
-fn short_greeting(limits: &mut Limits) {
+fn short_greeting(limits: &mut ClientLimits) {
     limits.greeting_timeout = SHORT;
 }
 
-fn short_answer(limits: &mut Limits) {
+fn short_answer(limits: &mut ClientLimits) {
     limits.answer_timeout = SHORT;
 }
 
-fn short_idle(limits: &mut Limits) {
+fn short_idle(limits: &mut ClientLimits) {
     limits.idle_timeout = SHORT;
 }
 
@@ -89,19 +90,19 @@ async fn refusal(address: SocketAddr) -> Error {
     refusal_of(&target(address)).await
 }
 
-async fn refusal_of(target: &Target) -> Error {
-    Client::connect(target).await.err().unwrap()
+async fn refusal_of(target: &ConnectOptions) -> Error {
+    NntpClient::connect(target).await.err().unwrap()
 }
 
 /// A client that has sent `command` to a server that then says `answer` and nothing more.
-async fn asked(command: &str, answer: &str) -> Client {
+async fn asked(command: &str, answer: &str) -> NntpClient {
     asked_hastily(command, answer, |_| ()).await
 }
 
 /// The same with a limit that runs out.
-async fn asked_hastily(command: &str, answer: &str, shorten: impl FnOnce(&mut Limits)) -> Client {
+async fn asked_hastily(command: &str, answer: &str, shorten: impl FnOnce(&mut ClientLimits)) -> NntpClient {
     let address = says(format!("200 hello\r\n{answer}")).await;
-    let mut client = Client::connect(&hasty(address, shorten)).await.unwrap();
+    let mut client = NntpClient::connect(&hasty(address, shorten)).await.unwrap();
     client.submit(command).unwrap();
     client
 }
@@ -109,22 +110,22 @@ async fn asked_hastily(command: &str, answer: &str, shorten: impl FnOnce(&mut Li
 #[tokio::test]
 async fn silence_ends_every_wait() {
     let error = refusal_of(&hasty(says("").await, short_greeting)).await;
-    assert!(matches!(error, Error::TimedOut(Wait::Greeting)), "{error}");
-    assert_eq!(error.retry(), Retry::Later);
+    assert!(matches!(error, Error::TimedOut(WaitEvent::Greeting)), "{error}");
+    assert_eq!(error.retry(), RetryAdvice::Later);
     let mut client = asked_hastily("DATE", "", short_answer).await;
-    assert!(matches!(client.answer().await, Err(Error::TimedOut(Wait::Answer))));
+    assert!(matches!(client.answer().await, Err(Error::TimedOut(WaitEvent::Answer))));
     assert!(matches!(client.submit("DATE"), Err(Error::Ended)), "the connection is of no more use");
     let mut client = asked_hastily("BODY", "222 0 <a@x>\r\nhalf", short_idle).await;
     assert_eq!(client.answer().await.unwrap().code, 222);
     assert_eq!(client.chunk().await.unwrap(), Some(&b"half"[..]));
-    assert!(matches!(client.chunk().await, Err(Error::TimedOut(Wait::Block))));
+    assert!(matches!(client.chunk().await, Err(Error::TimedOut(WaitEvent::Block))));
     // A TLS server that is none.
     let config = tls::client_config(RootCertStore::empty(), Vec::new(), None).unwrap();
-    let tls = Tls { config, name: "x.example".try_into().unwrap() };
+    let tls = TlsOptions { config, name: "x.example".try_into().unwrap() };
     let address = says("").await;
     let quick = hasty(address, |limits| limits.connect_timeout = SHORT);
-    let error = refusal_of(&Target { security: Security::Implicit(tls), ..quick }).await;
-    assert!(matches!(error, Error::TimedOut(Wait::Connecting)), "{error}");
+    let error = refusal_of(&ConnectOptions { security: Security::Implicit(tls), ..quick }).await;
+    assert!(matches!(error, Error::TimedOut(WaitEvent::Connecting)), "{error}");
 }
 
 #[tokio::test]
@@ -138,31 +139,32 @@ async fn dribbling_earns_no_time() {
         })
     };
     let error = refusal_of(&hasty(dribble("200 ").await, short_greeting)).await;
-    assert!(matches!(error, Error::TimedOut(Wait::Greeting)), "{error}");
+    assert!(matches!(error, Error::TimedOut(WaitEvent::Greeting)), "{error}");
     let address = dribble("200 hello\r\n2").await;
-    let mut client = Client::connect(&hasty(address, short_answer)).await.unwrap();
-    assert!(matches!(client.request("DATE").await, Err(Error::TimedOut(Wait::Answer))));
+    let mut client = NntpClient::connect(&hasty(address, short_answer)).await.unwrap();
+    assert!(matches!(client.request("DATE").await, Err(Error::TimedOut(WaitEvent::Answer))));
     let address = dribble("200 hello\r\n222 body\r\n").await;
-    let mut client = Client::connect(&hasty(address, short_idle)).await.unwrap();
+    let mut client = NntpClient::connect(&hasty(address, short_idle)).await.unwrap();
     client.request("BODY").await.unwrap();
     let error = client.read_block(&mut Vec::new(), usize::MAX).await.unwrap_err();
-    assert!(matches!(error, Error::TimedOut(Wait::Block)), "{error}");
+    assert!(matches!(error, Error::TimedOut(WaitEvent::Block)), "{error}");
 }
 
 #[tokio::test]
 async fn lines_without_end_are_cut_off() {
     let error = refusal(repeats("200 ", "x").await).await;
-    assert!(matches!(error, Error::Protocol(Fault::LineTooLong(2000))), "{error}");
-    let mut client = Client::connect(&target(repeats("200 hello\r\n224 rows\r\n", "x").await)).await.unwrap();
+    assert!(matches!(error, Error::Protocol(ProtocolFault::LineTooLong(2000))), "{error}");
+    let mut client =
+        NntpClient::connect(&target(repeats("200 hello\r\n224 rows\r\n", "x").await)).await.unwrap();
     client.request("OVER 1-").await.unwrap();
-    assert!(matches!(client.block_line().await, Err(Error::Protocol(Fault::LineTooLong(100_000)))));
+    assert!(matches!(client.block_line().await, Err(Error::Protocol(ProtocolFault::LineTooLong(100_000)))));
 }
 
 #[tokio::test]
 async fn blocks_without_end_are_cut_off() {
     for skipped in [false, true] {
         let endless = repeats("200 hello\r\n222 body\r\n", "text\r\n").await;
-        let mut client = Client::connect(&target(endless)).await.unwrap();
+        let mut client = NntpClient::connect(&target(endless)).await.unwrap();
         client.submit("BODY").unwrap();
         client.submit("DATE").unwrap();
         assert_eq!(client.answer().await.unwrap().code, 222);
@@ -176,19 +178,19 @@ async fn blocks_without_end_are_cut_off() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, Error::Protocol(Fault::BlockTooLong(3_000_000))), "{error}");
+        assert!(matches!(error, Error::Protocol(ProtocolFault::BlockTooLong(3_000_000))), "{error}");
         assert!(read <= 3_000_000);
     }
     let mut client = asked("BODY", "222 0\r\n1234567\r\n.\r\n").await;
     client.answer().await.unwrap();
     let error = client.read_block(&mut Vec::new(), 8).await.unwrap_err();
-    assert!(matches!(error, Error::Protocol(Fault::BlockTooLong(8))), "{error}");
+    assert!(matches!(error, Error::Protocol(ProtocolFault::BlockTooLong(8))), "{error}");
 }
 
 #[tokio::test]
 async fn answers_nobody_asked_for_fill_no_memory() {
     let address = repeats("200 hello\r\n", "111 x\r\n").await;
-    let mut client = Client::connect(&hasty(address, short_idle)).await.unwrap();
+    let mut client = NntpClient::connect(&hasty(address, short_idle)).await.unwrap();
     while client.is_reusable().await {
         tokio::task::yield_now().await;
     }
@@ -198,7 +200,7 @@ async fn answers_nobody_asked_for_fill_no_memory() {
     let article = "x\r\n".repeat(1 << 20);
     client.submit_takethis(b"<a@x>", article.as_bytes()).unwrap();
     client.submit_takethis(b"<b@x>", article.as_bytes()).unwrap();
-    assert!(matches!(client.flush().await, Err(Error::TimedOut(Wait::Sending))));
+    assert!(matches!(client.flush().await, Err(Error::TimedOut(WaitEvent::Sending))));
     assert!(client.connection().unread().len() <= 1 << 20);
 }
 
@@ -214,9 +216,10 @@ async fn connections_cut_in_the_middle_are_known_as_such() {
     for start in ["", "200 hel"] {
         let error = refusal(cut(start).await).await;
         assert!(matches!(error, Error::Ended), "{error}");
-        assert_eq!(error.retry(), Retry::Later);
+        assert_eq!(error.retry(), RetryAdvice::Later);
     }
-    let mut client = Client::connect(&target(cut("200 hello\r\n222 body\r\nsome\r\n.").await)).await.unwrap();
+    let mut client =
+        NntpClient::connect(&target(cut("200 hello\r\n222 body\r\nsome\r\n.").await)).await.unwrap();
     client.request("BODY").await.unwrap();
     assert_eq!(client.chunk().await.unwrap(), Some(&b"some"[..]));
     assert!(matches!(client.chunk().await, Err(Error::Ended)));
@@ -226,7 +229,7 @@ async fn connections_cut_in_the_middle_are_known_as_such() {
         stream.shutdown().await.unwrap();
         drain(&mut stream).await;
     });
-    let mut client = Client::connect(&target(address.await)).await.unwrap();
+    let mut client = NntpClient::connect(&target(address.await)).await.unwrap();
     for id in [b"<a@x>", b"<b@x>", b"<c@x>"] {
         client.submit_takethis(id, "x\r\n".repeat(400_000).into_bytes()).unwrap();
     }
@@ -240,16 +243,16 @@ async fn connections_cut_in_the_middle_are_known_as_such() {
 async fn codes_that_make_no_sense_are_refused() {
     for garbage in ["hello\r\n", "20 x\r\n", "2000 x\r\n", "999 x\r\n", "\r\n", "\0\x1b[2J\r\n"] {
         let error = refusal(says(garbage).await).await;
-        assert!(matches!(error, Error::Protocol(Fault::NoCode(_))), "{garbage:?}: {error}");
+        assert!(matches!(error, Error::Protocol(ProtocolFault::NoCode(_))), "{garbage:?}: {error}");
         assert!(!error.to_string().contains(char::is_control), "{error}");
         let mut client = asked("DATE", garbage).await;
-        assert!(matches!(client.answer().await, Err(Error::Protocol(Fault::NoCode(_)))));
+        assert!(matches!(client.answer().await, Err(Error::Protocol(ProtocolFault::NoCode(_)))));
     }
     let error = refusal(says("281 welcome\r\n").await).await;
-    assert!(matches!(error, Error::Protocol(Fault::UnexpectedCode(281))), "{error}");
-    for (greeting, retry) in [("400 busy\r\n", Retry::Later), ("502 go away\r\n", Retry::Never)] {
+    assert!(matches!(error, Error::Protocol(ProtocolFault::UnexpectedCode(281))), "{error}");
+    for (greeting, retry) in [("400 busy\r\n", RetryAdvice::Later), ("502 go away\r\n", RetryAdvice::Never)] {
         let error = refusal(says(greeting).await).await;
-        assert!(matches!(error, Error::Refused { step: Step::Greeting, .. }), "{error}");
+        assert!(matches!(error, Error::Refused { step: SetupStep::Greeting, .. }), "{error}");
         assert_eq!(error.retry(), retry);
     }
 }
@@ -257,14 +260,14 @@ async fn codes_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn nothing_said_in_the_clear_passes_for_tls() {
     let config = tls::client_config(RootCertStore::empty(), Vec::new(), None).unwrap();
-    let tls = Tls { config, name: "x.example".try_into().unwrap() };
-    let starttls = |address| Target { security: Security::StartTls(tls.clone()), ..target(address) };
+    let tls = TlsOptions { config, name: "x.example".try_into().unwrap() };
+    let starttls = |address| ConnectOptions { security: Security::StartTls(tls.clone()), ..target(address) };
     let injected = says("200 hello\r\n382 go on\r\n200 I am the server\r\n").await;
-    let error = Client::connect(&starttls(injected)).await.err().unwrap();
-    assert!(matches!(error, Error::Protocol(Fault::EarlyInput)), "{error}");
+    let error = NntpClient::connect(&starttls(injected)).await.err().unwrap();
+    assert!(matches!(error, Error::Protocol(ProtocolFault::EarlyInput)), "{error}");
     let refusing = says("200 hello\r\n580 no\r\n").await;
-    let error = Client::connect(&starttls(refusing)).await.err().unwrap();
-    assert!(matches!(error, Error::Refused { step: Step::StartTls, code: 580, .. }), "{error}");
+    let error = NntpClient::connect(&starttls(refusing)).await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: SetupStep::StartTls, code: 580, .. }), "{error}");
     let garbage = server(async move |mut stream: TcpStream| {
         stream.write_all(b"200 hello\r\n382 go on\r\n").await.unwrap();
         let mut hello = vec![0; 4096];
@@ -272,23 +275,29 @@ async fn nothing_said_in_the_clear_passes_for_tls() {
         stream.write_all(&[b'x'; 5000]).await.unwrap();
         drain(&mut stream).await;
     });
-    let error = Client::connect(&starttls(garbage.await)).await.err().unwrap();
-    assert!(matches!(error, Error::Tls(_) | Error::Protocol(Fault::EarlyInput)), "{error}");
+    let error = NntpClient::connect(&starttls(garbage.await)).await.err().unwrap();
+    assert!(matches!(error, Error::Tls(_) | Error::Protocol(ProtocolFault::EarlyInput)), "{error}");
 }
 
 #[tokio::test]
 async fn passwords_are_not_sent_in_the_clear() {
     let list = "101 list\r\nVERSION 2\r\nAUTHINFO USER SASL\r\nSASL PLAIN\r\n.\r\n";
-    let plain = |address| Target { login: Some(Login::password("fred", "flintstone")), ..target(address) };
-    let error = Client::connect(&plain(says(format!("200 hello\r\n{list}")).await)).await.err().unwrap();
+    let plain = |address| ConnectOptions {
+        login: Some(LoginOptions::password("fred", "flintstone")),
+        ..target(address)
+    };
+    let error = NntpClient::connect(&plain(says(format!("200 hello\r\n{list}")).await)).await.err().unwrap();
     assert!(matches!(error, Error::NotOffered(_)), "{error}");
-    assert_eq!(error.retry(), Retry::Never);
+    assert_eq!(error.retry(), RetryAdvice::Never);
     // A server that pretends to check: SCRAM notices that it does not know the password.
     let scram = "101 list\r\nAUTHINFO SASL\r\nSASL SCRAM-SHA-256\r\n.\r\n";
     for answer in ["281 fine\r\n", "283 dj0=\r\n", "383 cj1h\r\n", "383 ?\r\n"] {
         let address = says(format!("200 hello\r\n{scram}{answer}")).await;
-        let error = Client::connect(&plain(address)).await.err().unwrap();
-        assert!(matches!(error, Error::Protocol(Fault::ServerProof | Fault::Sasl(_))), "{answer:?}: {error}");
+        let error = NntpClient::connect(&plain(address)).await.err().unwrap();
+        assert!(
+            matches!(error, Error::Protocol(ProtocolFault::ServerProof | ProtocolFault::Sasl(_))),
+            "{answer:?}: {error}"
+        );
     }
 }
 
@@ -296,23 +305,25 @@ async fn passwords_are_not_sent_in_the_clear() {
 async fn a_refused_way_to_log_in_is_followed_by_the_next() {
     let list = "101 list\r\nVERSION 2\r\nAUTHINFO USER SASL\r\nSASL PLAIN SCRAM-SHA-256\r\n.\r\n";
     let user = "381 go on\r\n281 welcome\r\n";
-    let by = |mechanisms: &[Mechanism], text: String| {
-        let login = Login::password("fred", "flintstone");
-        let login = Login { mechanisms: mechanisms.to_vec(), clear_passwords: true, ..login };
-        async move { Client::connect(&Target { login: Some(login), ..target(says(text).await) }).await }
+    let by = |mechanisms: &[ClientMechanism], text: String| {
+        let login = LoginOptions::password("fred", "flintstone");
+        let login = LoginOptions { mechanisms: mechanisms.to_vec(), clear_passwords: true, ..login };
+        async move {
+            NntpClient::connect(&ConnectOptions { login: Some(login), ..target(says(text).await) }).await
+        }
     };
     for refusals in ["503 no\r\n481 no\r\n", "481 no\r\n501 no\r\n", "500 no\r\n482 no\r\n"] {
         by(&[], format!("200 hello\r\n{list}{refusals}{user}")).await.unwrap();
     }
     // An order that is set is kept, and nothing is asked before.
-    by(&[Mechanism::User], format!("200 hello\r\n{user}")).await.unwrap();
-    let order = [Mechanism::User, Mechanism::Plain];
+    by(&[ClientMechanism::User], format!("200 hello\r\n{user}")).await.unwrap();
+    let order = [ClientMechanism::User, ClientMechanism::Plain];
     by(&order, "200 hello\r\n381 go on\r\n481 no\r\n281 welcome\r\n".into()).await.unwrap();
     // The error is the last refusal. After 400 and 502 nothing more is tried.
     let refused = async |answers: &str| {
         let error = by(&[], format!("200 hello\r\n{list}{answers}")).await.err().unwrap();
         match error {
-            Error::Refused { step: Step::Login, code, .. } => code,
+            Error::Refused { step: SetupStep::Login, code, .. } => code,
             other => panic!("{other}"),
         }
     };
@@ -323,29 +334,29 @@ async fn a_refused_way_to_log_in_is_followed_by_the_next() {
 
 #[tokio::test]
 async fn mode_reader_that_needs_a_login_is_repeated_after_it() {
-    let login = Login::password("fred", "flintstone");
-    let login = Login { mechanisms: vec![Mechanism::User], clear_passwords: true, ..login };
+    let login = LoginOptions::password("fred", "flintstone");
+    let login = LoginOptions { mechanisms: vec![ClientMechanism::User], clear_passwords: true, ..login };
     let connect = async |text: &str| {
         let address = says(text.as_bytes()).await;
-        let target = Target { role: Role::Reader, login: Some(login.clone()), ..target(address) };
-        Client::connect(&target).await
+        let target = ConnectOptions { role: Role::Reader, login: Some(login.clone()), ..target(address) };
+        NntpClient::connect(&target).await
     };
     let user = "200 hello\r\n480 log in\r\n381 go on\r\n281 welcome\r\n";
     assert!(!connect(&format!("{user}201 read\r\n")).await.unwrap().posting_allowed());
     connect(&format!("{user}500 what?\r\n")).await.unwrap();
     let error = connect(&format!("{user}480 log in\r\n")).await.err().unwrap();
-    assert!(matches!(error, Error::Refused { step: Step::ModeReader, code: 480, .. }), "{error}");
+    assert!(matches!(error, Error::Refused { step: SetupStep::ModeReader, code: 480, .. }), "{error}");
     let error = connect("200 hello\r\n480 log in\r\n381 go on\r\n481 no\r\n").await.err().unwrap();
-    assert!(matches!(error, Error::Refused { step: Step::Login, code: 481, .. }), "{error}");
+    assert!(matches!(error, Error::Refused { step: SetupStep::Login, code: 481, .. }), "{error}");
     // Without a login there is nothing to try.
-    let target = Target { role: Role::Reader, ..target(says("200 hello\r\n480 log in\r\n").await) };
-    let error = Client::connect(&target).await.err().unwrap();
-    assert!(matches!(error, Error::Refused { step: Step::ModeReader, code: 480, .. }), "{error}");
+    let target = ConnectOptions { role: Role::Reader, ..target(says("200 hello\r\n480 log in\r\n").await) };
+    let error = NntpClient::connect(&target).await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: SetupStep::ModeReader, code: 480, .. }), "{error}");
     // Later it means that the login counts no longer.
     let mut client = connect(&format!("{user}200 read\r\n480 log in\r\n")).await.unwrap();
     let error = client.request("GROUP a.b").await.err().unwrap();
     assert!(matches!(&error, Error::LoggedOut(text) if &**text == "log in"), "{error}");
-    assert_eq!((error.retry(), client.is_reusable().await), (Retry::Later, false));
+    assert_eq!((error.retry(), client.is_reusable().await), (RetryAdvice::Later, false));
 }
 
 #[tokio::test]
@@ -370,7 +381,7 @@ async fn requests_cannot_carry_a_second_one() {
 async fn the_queue_has_a_limit() {
     let mut target = target(says("200 hello\r\n").await);
     target.limits.outstanding_max = 3;
-    let mut client = Client::connect(&target).await.unwrap();
+    let mut client = NntpClient::connect(&target).await.unwrap();
     for _ in 0..3 {
         client.submit("DATE").unwrap();
     }
@@ -387,6 +398,6 @@ async fn names_and_ports_without_a_server_are_told_apart() {
     drop(listener);
     let error = refusal(free).await;
     assert!(matches!(error, Error::Connect { address, .. } if address == free), "{error}");
-    let nowhere = Target { host: "no host".into(), ..target(free) };
-    assert!(matches!(Client::connect(&nowhere).await.err().unwrap(), Error::Lookup { .. }));
+    let nowhere = ConnectOptions { host: "no host".into(), ..target(free) };
+    assert!(matches!(NntpClient::connect(&nowhere).await.err().unwrap(), Error::Lookup { .. }));
 }

@@ -11,7 +11,7 @@ use super::request::{BufferCommand, BufferRow, Reply};
 use super::{Sink, sink};
 use site_base::units::size_text;
 use site_config::edit;
-use site_config::edit::Change;
+use site_config::edit::ConfigEdit;
 use site_config::{Buffer, Config};
 
 /// Default block size of a new buffer, in bytes, as in the configuration's table.
@@ -60,8 +60,8 @@ fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64))
 
 /// Carries out a command.
 pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
-    let set = |name: &str, key, value| Change::Set { name: name.to_owned(), key, value };
-    let file = |change: Change| move || edit::apply(&config.file, std::slice::from_ref(&change));
+    let set = |name: &str, key, value| ConfigEdit::Set { name: name.to_owned(), key, value };
+    let file = |change: ConfigEdit| move || edit::apply(&config.file, std::slice::from_ref(&change));
     let path = |path: &str| config.site.data.join(path);
     let (name, result) = match command {
         BufferCommand::List { .. } => return list(spool, sink),
@@ -77,7 +77,7 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
                 block_bytes: block.unwrap_or(BLOCK_BYTES),
                 retired: false,
             };
-            let change = Change::Add { name: name.to_owned(), keys, class: class.clone() };
+            let change = ConfigEdit::Add { name: name.to_owned(), keys, class: class.clone() };
             let done = spool.add_buffer(&new, class, &mut file(change));
             (name, done.map(|()| format!("added to class {class}")))
         }
@@ -102,12 +102,12 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
         }
         BufferCommand::Move { name, path: to } => {
             let (to_path, mut file) = (path(to), file(set(name, "path", to.into())));
-            let moved = spool.move_buffer(name, &to_path, &sink::Relay::new(sink), &mut file);
+            let moved = spool.move_buffer(name, &to_path, &sink::ProgressRelay::new(sink), &mut file);
             let text = |()| format!("is in {} now; its old file is of no use any more", to_path.display());
             (name, moved.map(text))
         }
         BufferCommand::Remove { name, articles } => {
-            let mut file = file(Change::Remove { name: name.to_owned() });
+            let mut file = file(ConfigEdit::Remove { name: name.to_owned() });
             let done = spool.remove_buffer(name, *articles, &mut file);
             (name, done.map(|()| "removed; its file is of no use any more".to_owned()))
         }

@@ -28,7 +28,7 @@ pub fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
         sink(Reply::Error("there is no cache: it is made when a server with an [[upstream]] starts".into()));
         return false;
     };
-    let report = match cache.verify(&sink::Relay::new(sink)) {
+    let report = match cache.verify(&sink::ProgressRelay::new(sink)) {
         Ok(report) => report,
         Err(error) => {
             sink(Reply::Error(format!("the cache cannot be read: {error}")));

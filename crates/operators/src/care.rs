@@ -10,7 +10,7 @@ use site_base::units::counted;
 
 /// Checks everything; returns true if no problem was found.
 pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
-    let report = spool.verify(&sink::Relay::new(sink));
+    let report = spool.verify(&sink::ProgressRelay::new(sink));
     let state = state_of(spool);
     report.findings.iter().for_each(|finding| sink(problem(finding)));
     state.iter().for_each(|damage| sink(state_problem(damage)));
@@ -29,7 +29,7 @@ fn state_problem(damage: &StateDamage) -> Reply {
 
 /// Repairs what can be repaired, or reports what would be done; returns true if no problem is left.
 pub(super) fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
-    let report = spool.repair(dry_run, &sink::Relay::new(sink));
+    let report = spool.repair(dry_run, &sink::ProgressRelay::new(sink));
     if report.repaired.is_empty() {
         for finding in &report.before.findings {
             sink(problem(finding));

@@ -5,11 +5,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use disk::Patience;
+use disk::ReadMode;
 use spool::{ArticleBuf, GroupId, ReadError, Spool};
 
 use super::Sink;
-use super::archive::Copy;
+use super::archive::ArchiveCopy;
 use super::request::{ArticleText, Reply};
 
 pub(super) fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
@@ -35,12 +35,12 @@ pub(super) fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool 
 
 /// Reads an article; returns false if it was removed.
 fn read(spool: &Spool, group: GroupId, number: u64, buf: &mut ArticleBuf) -> Result<bool, ReadError> {
-    let token = spool.token_of(group, number, Patience::Wait)?;
-    token.map_or(Ok(false), |token| spool.read(&token, None, Patience::Wait, buf))
+    let token = spool.token_of(group, number, ReadMode::Wait)?;
+    token.map_or(Ok(false), |token| spool.read(&token, None, ReadMode::Wait, buf))
 }
 
 fn text_of(spool: &Spool, buf: &ArticleBuf) -> ArticleText {
-    let copy = Copy::of(spool.key(buf.message_id()), Vec::new(), buf);
+    let copy = ArchiveCopy::of(spool.key(buf.message_id()), Vec::new(), buf);
     ArticleText {
         arrived: copy.arrived,
         key: format!("{:032x}", copy.key.0),

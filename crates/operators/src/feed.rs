@@ -2,17 +2,17 @@
 
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
-use feeds::{Feeds, Made, Order, Place};
+use feeds::{BatchCounts, FeedStartPoint, Feeds, OperatorOrder};
 use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
 
 /// Carries out a command; returns false if that is not possible.
 pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
     let order = match command {
-        FeedCommand::Start => Ok(Order::Start),
-        FeedCommand::Stop => Ok(Order::Stop),
-        FeedCommand::Flush => Ok(Order::Flush),
-        FeedCommand::From { place } => self::place(place).map(Order::From),
+        FeedCommand::Start => Ok(OperatorOrder::Start),
+        FeedCommand::Stop => Ok(OperatorOrder::Stop),
+        FeedCommand::Flush => Ok(OperatorOrder::Flush),
+        FeedCommand::From { place } => self::place(place).map(OperatorOrder::From),
     };
     let done = order.and_then(|order| match feeds.order(peer, order) {
         Some(done) => done.map_err(|error| format!("feed to {peer}: {error}")),
@@ -30,12 +30,12 @@ pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_
 }
 
 /// Reports the batches written for a peer; returns false on an error.
-pub fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
+pub fn batch(made: Result<BatchCounts, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
     let is_ok = made.is_ok();
     sink(match made {
         Err(error) => Reply::Error(error),
-        Ok(Made { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
-        Ok(Made { batches, articles, announced, bytes }) => {
+        Ok(BatchCounts { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
+        Ok(BatchCounts { batches, articles, announced, bytes }) => {
             let (batches, articles) = (counted(batches, "batch"), counted(articles, "article"));
             let announced = match announced {
                 0 => String::new(),
@@ -47,12 +47,12 @@ pub fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> boo
     is_ok
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<FeedStartPoint, String> {
     if let Ok(position) = text.parse() {
-        return Ok(Place::Position(position));
+        return Ok(FeedStartPoint::Position(position));
     }
     Ok(match FeedStart::parse(text).map_err(|error| format!("{error}, nor a position of the journal"))? {
-        FeedStart::Now => Place::Now,
-        from => Place::Since(from.since()),
+        FeedStart::Now => FeedStartPoint::Now,
+        from => FeedStartPoint::Since(from.since()),
     })
 }

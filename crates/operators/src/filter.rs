@@ -6,8 +6,8 @@ use super::Sink;
 use super::request::{FilterCommand, Reply, ReviewRow};
 use super::withdraw::not_an_id;
 use ingest::Filer;
-use ingest::release::{Releasing, way};
-use ingest::reviews::Review;
+use ingest::release::{ReleaseContext, way};
+use ingest::reviews::FilterReview;
 
 /// Carries out a command on the spool that `filer` files in.
 pub fn execute(filer: &Filer, command: &FilterCommand, sink: &mut Sink<'_>) -> bool {
@@ -20,7 +20,7 @@ pub fn execute(filer: &Filer, command: &FilterCommand, sink: &mut Sink<'_>) -> b
     };
     match command {
         FilterCommand::Review { filter, since, .. } => {
-            let is_asked = |review: &&Review| {
+            let is_asked = |review: &&FilterReview| {
                 filter.as_ref().is_none_or(|filter| review.filter == *filter)
                     && since.is_none_or(|since| at(review) >= since)
             };
@@ -29,7 +29,7 @@ pub fn execute(filer: &Filer, command: &FilterCommand, sink: &mut Sink<'_>) -> b
         }
         FilterCommand::Release { message_ids } => {
             let mut ok = true;
-            let releasing = Releasing { filer, all };
+            let releasing = ReleaseContext { filer, all };
             for id in message_ids {
                 let parsed = MessageId::parse(id.as_bytes()).ok_or_else(|| not_an_id(id));
                 match parsed.and_then(|id| releasing.release(id).map_err(|error| error.to_string())) {
@@ -45,11 +45,11 @@ pub fn execute(filer: &Filer, command: &FilterCommand, sink: &mut Sink<'_>) -> b
     }
 }
 
-fn at(review: &Review) -> u64 {
+fn at(review: &FilterReview) -> u64 {
     u64::try_from(review.at).unwrap_or_default()
 }
 
-fn row(filer: &Filer, review: &Review) -> ReviewRow {
+fn row(filer: &Filer, review: &FilterReview) -> ReviewRow {
     ReviewRow {
         release: way(filer, review).to_owned(),
         at: at(review),

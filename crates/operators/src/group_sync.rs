@@ -1,10 +1,10 @@
 //! `newsreel group sync`: comparison of the groups here with those of another server (INN's actsync).
 
-use super::pull::upstream::{self, There};
-use super::request::{GroupEntry, GroupRow, GroupSetting};
-use access::tls::Dial;
-use nntp_io::{Client, Limits, Role};
-use site_config::Groups;
+use super::pull::upstream::{self, RemoteGroup};
+use super::request::{GroupEntry, GroupListRow, GroupSetting};
+use access::tls::RemoteServer;
+use nntp_io::{ClientLimits, NntpClient, Role};
+use site_config::NamePattern;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
@@ -13,8 +13,8 @@ const OWN: [&str; 5] = ["control", "control.*", "junk", "to", "to.*"];
 
 /// Lists of a server.
 #[derive(Debug, Default)]
-pub struct Lists {
-    groups: BTreeMap<String, There>,
+pub struct ServerLists {
+    groups: BTreeMap<String, RemoteGroup>,
     descriptions: HashMap<String, String>,
     /// Number of invalid lines.
     odd_lines: u64,
@@ -22,7 +22,7 @@ pub struct Lists {
 
 /// Changes that would make the groups here like those there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct SyncChanges {
     /// Groups there and not here.
     pub add: Vec<GroupEntry>,
     /// Groups with another flag or description there.
@@ -35,13 +35,13 @@ pub struct Changes {
 
 /// Reason why a server's lists are not available.
 #[derive(Debug)]
-pub enum NoLists {
+pub enum GroupListError {
     /// The settings of the connection are wrong.
     Config(String),
     Server(nntp_io::Error),
 }
 
-impl fmt::Display for NoLists {
+impl fmt::Display for GroupListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(text) => f.write_str(text),
@@ -50,28 +50,28 @@ impl fmt::Display for NoLists {
     }
 }
 
-impl From<nntp_io::Error> for NoLists {
+impl From<nntp_io::Error> for GroupListError {
     fn from(error: nntp_io::Error) -> Self {
         Self::Server(error)
     }
 }
 
 /// Asks a server for the groups that match.
-pub async fn fetch(dial: &Dial, wanted: &Groups) -> Result<Lists, NoLists> {
-    let target = dial.target(Role::Reader, Limits::default()).map_err(NoLists::Config)?;
-    let mut client = Client::connect(&target).await?;
+pub async fn fetch(dial: &RemoteServer, wanted: &NamePattern) -> Result<ServerLists, GroupListError> {
+    let target = dial.target(Role::Reader, ClientLimits::default()).map_err(GroupListError::Config)?;
+    let mut client = NntpClient::connect(&target).await?;
     let listed = upstream::groups(&mut client, wanted).await?;
     let (groups, odd_lines) = (listed.groups, listed.odd);
     let names: HashSet<&str> = groups.keys().map(String::as_str).collect();
     let descriptions = upstream::descriptions(&mut client, wanted, &names).await?;
-    Ok(Lists { groups, descriptions, odd_lines })
+    Ok(ServerLists { groups, descriptions, odd_lines })
 }
 
 /// Compares the groups that match.
-pub fn compare(here: &[GroupRow], there: &Lists, wanted: &Groups) -> Changes {
-    let own: Vec<Groups> = OWN.iter().filter_map(|wildmat| Groups::parse(wildmat).ok()).collect();
+pub fn compare(here: &[GroupListRow], there: &ServerLists, wanted: &NamePattern) -> SyncChanges {
+    let own: Vec<NamePattern> = OWN.iter().filter_map(|wildmat| NamePattern::parse(wildmat).ok()).collect();
     let is_own = |name: &str| own.iter().any(|groups| groups.matches(name.as_bytes()));
-    let mut changes = Changes::default();
+    let mut changes = SyncChanges::default();
     let mut known = HashSet::new();
     for group in here {
         known.insert(group.name.as_str());
@@ -109,16 +109,26 @@ pub fn compare(here: &[GroupRow], there: &Lists, wanted: &Groups) -> Changes {
 mod tests {
     use super::*;
 
-    fn row(name: &str, flag: &str, description: &str) -> GroupRow {
+    fn row(name: &str, flag: &str, description: &str) -> GroupListRow {
         let (name, flag, description) = (name.to_owned(), flag.to_owned(), description.to_owned());
-        GroupRow { name, flag, description, low: 1, high: 0, count: 0, created: 0, creator: String::new() }
+        GroupListRow {
+            name,
+            flag,
+            description,
+            low: 1,
+            high: 0,
+            count: 0,
+            created: 0,
+            creator: String::new(),
+        }
     }
 
     #[test]
     fn groups_are_compared_but_for_the_servers_own() {
-        let there =
-            |name: &str, flag: &str| (name.to_owned(), There { low: 1, high: 9, flag: flag.to_owned() });
-        let lists = Lists {
+        let there = |name: &str, flag: &str| {
+            (name.to_owned(), RemoteGroup { low: 1, high: 9, flag: flag.to_owned() })
+        };
+        let lists = ServerLists {
             groups: [
                 there("a.new", "m"),
                 there("a.same", "y"),
@@ -141,9 +151,9 @@ mod tests {
             row("b.ours", "y", ""),
             row("to.peer", "y", ""),
         ];
-        let changes = compare(&here, &lists, &Groups::parse("*,!b.*").unwrap());
-        let unsure = Lists { odd_lines: 1, ..lists };
-        assert_eq!(compare(&here, &unsure, &Groups::parse("*,!b.*").unwrap()).surplus, [""; 0]);
+        let changes = compare(&here, &lists, &NamePattern::parse("*,!b.*").unwrap());
+        let unsure = ServerLists { odd_lines: 1, ..lists };
+        assert_eq!(compare(&here, &unsure, &NamePattern::parse("*,!b.*").unwrap()).surplus, [""; 0]);
         let new = GroupEntry {
             name: "a.new".into(),
             flag: "m".into(),
@@ -156,6 +166,6 @@ mod tests {
             description: description.map(str::to_owned),
         };
         let set = vec![setting("a.flag", Some("n"), None), setting("a.text", None, Some("Better"))];
-        assert_eq!(changes, Changes { add: vec![new], set, surplus: vec!["a.old".into()], compared: 4 });
+        assert_eq!(changes, SyncChanges { add: vec![new], set, surplus: vec!["a.old".into()], compared: 4 });
     }
 }

@@ -5,12 +5,12 @@
 use std::collections::HashSet;
 
 use netnews::newsgroups::{self, NamingFault};
-use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
+use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool};
 
 use super::Sink;
-use super::request::{GroupEntry, GroupRow, GroupSetting, Reply};
+use super::request::{GroupEntry, GroupListRow, GroupSetting, Reply};
 use site_base::clock::unix_secs;
-use site_config::Groups;
+use site_config::NamePattern;
 
 /// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
@@ -66,9 +66,9 @@ fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
     })
 }
 
-fn flag(text: &str) -> Result<Flag, String> {
-    match Flag::parse(text) {
-        Some(Flag::Alias(name)) if !newsgroups::valid_name(name.as_bytes()) => {
+fn flag(text: &str) -> Result<GroupFlag, String> {
+    match GroupFlag::parse(text) {
+        Some(GroupFlag::Alias(name)) if !newsgroups::valid_name(name.as_bytes()) => {
             Err(format!("`={name}`: not a valid group name"))
         }
         Some(flag) => Ok(flag),
@@ -174,7 +174,7 @@ pub(super) fn raise_high(spool: &Spool, marks: &[(String, u64)], sink: &mut Sink
 }
 
 pub(super) fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) -> bool {
-    let wanted = match wildmat.map(Groups::parse).transpose() {
+    let wanted = match wildmat.map(NamePattern::parse).transpose() {
         Ok(wanted) => wanted,
         Err(error) => {
             sink(Reply::Error(format!("`{}` is not a wildmat: {error}", wildmat.unwrap_or_default())));
@@ -189,9 +189,9 @@ pub(super) fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) ->
     true
 }
 
-fn row(group: &Group) -> GroupRow {
+fn row(group: &Group) -> GroupListRow {
     let marks = group.marks();
-    GroupRow {
+    GroupListRow {
         name: group.name.to_string(),
         flag: group.flag().to_string(),
         low: marks.low,

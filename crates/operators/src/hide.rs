@@ -1,9 +1,9 @@
 //! `newsreel hide` and `newsreel unhide`: articles that stay stored but are not shown (`docs/hiding.md`).
 
 use netnews::MessageId;
-use spool::{HiddenArticle, Hiding, Key, Lookup, Spool};
+use spool::{ArticleKey, HiddenArticle, HideOutcome, Lookup, Spool};
 
-use super::request::{HiddenBy, HiddenRow, Reply};
+use super::request::{HiddenFilter, HiddenRow, Reply};
 use super::sink::Sink;
 
 /// Issuer recorded for articles hidden by the operator.
@@ -22,13 +22,13 @@ pub(super) fn hide(spool: &Spool, ids: &[String], reason: &str, dry_run: bool, s
     match spool.hide_all(&bytes, OPERATOR, reason) {
         Ok(outcomes) => {
             for (id, outcome) in good.iter().zip(outcomes) {
-                ok &= outcome != Hiding::NotHere;
+                ok &= outcome != HideOutcome::NotHere;
                 sink(Reply::Text(format!(
                     "{id} {}",
                     match outcome {
-                        Hiding::Hidden => "hidden",
-                        Hiding::Already => "is hidden already",
-                        Hiding::NotHere => "is not here",
+                        HideOutcome::Hidden => "hidden",
+                        HideOutcome::Already => "is hidden already",
+                        HideOutcome::NotHere => "is not here",
                     }
                 )));
             }
@@ -51,7 +51,7 @@ fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
 pub(super) fn unhide(
     spool: &Spool,
     ids: &[String],
-    by: &HiddenBy,
+    by: &HiddenFilter,
     dry_run: bool,
     sink: &mut Sink<'_>,
 ) -> bool {
@@ -60,7 +60,7 @@ pub(super) fn unhide(
         true => chosen(spool, by).map(|hidden| (hidden.message_id.clone(), hidden.key)).collect(),
         false => good.iter().map(|id| (id.to_string(), spool.key(id.as_bytes()))).collect::<Vec<_>>(),
     };
-    let keys: Vec<Key> = all.iter().map(|(_, key)| *key).collect();
+    let keys: Vec<ArticleKey> = all.iter().map(|(_, key)| *key).collect();
     let shown = match dry_run {
         true => keys.iter().map(|key| spool.hidden_article(key).is_some()).collect(),
         false => match spool.unhide_all(&keys) {
@@ -83,7 +83,7 @@ pub(super) fn unhide(
 }
 
 /// Lists hidden articles.
-pub(super) fn list(spool: &Spool, by: &HiddenBy, sink: &mut Sink<'_>) -> bool {
+pub(super) fn list(spool: &Spool, by: &HiddenFilter, sink: &mut Sink<'_>) -> bool {
     chosen(spool, by).for_each(|hidden| {
         sink(Reply::Hidden(HiddenRow {
             message_id: hidden.message_id.clone(),
@@ -95,8 +95,8 @@ pub(super) fn list(spool: &Spool, by: &HiddenBy, sink: &mut Sink<'_>) -> bool {
     true
 }
 
-fn chosen(spool: &Spool, by: &HiddenBy) -> impl Iterator<Item = std::sync::Arc<HiddenArticle>> {
-    let HiddenBy { issuer, since } = by.clone();
+fn chosen(spool: &Spool, by: &HiddenFilter) -> impl Iterator<Item = std::sync::Arc<HiddenArticle>> {
+    let HiddenFilter { issuer, since } = by.clone();
     spool.hidden().into_iter().filter(move |hidden| {
         issuer.as_ref().is_none_or(|issuer| hidden.by == *issuer)
             && since.is_none_or(|since| u64::from(hidden.since) >= since)
@@ -116,7 +116,7 @@ fn message_ids<'t>(texts: &'t [String], sink: &mut Sink<'_>) -> (Vec<MessageId<'
     (good, ok)
 }
 
-fn failed(trouble: &spool::Trouble, sink: &mut Sink<'_>) -> bool {
+fn failed(trouble: &spool::SpoolTrouble, sink: &mut Sink<'_>) -> bool {
     sink(Reply::Error(trouble.to_string()));
     false
 }

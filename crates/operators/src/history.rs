@@ -7,14 +7,17 @@
 
 use std::collections::HashMap;
 
-use disk::Patience;
+use disk::ReadMode;
 use netnews::overview_row::{self, index};
 use netnews::{date, decimal};
-use spool::{ArticleRow, Batch, Event, Group, Key, MovedFate, MovedId, Spool, Start};
+use spool::{
+    ArticleKey, ArticleRow, Group, ImportedId, ImportedIdOutcome, JournalBatch, JournalEvent, Spool,
+    TailStart,
+};
 
 use super::Sink;
 use super::request::{HistoryCounts, HistoryForm, Reply};
-use migrate::history::{Seen, parse};
+use migrate::history::{HistoryEntry, parse};
 use site_base::clock::unix_secs;
 
 /// Message-IDs that are remembered in one commit.
@@ -47,7 +50,7 @@ fn pairs(places: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
 pub(super) fn import(spool: &Spool, lines: &str, sink: &mut Sink<'_>) -> bool {
     let now = unix_secs();
     let mut counts = HistoryCounts::default();
-    let mut ids: Vec<(MovedId<'_>, u64)> = Vec::with_capacity(IDS_PER_COMMIT);
+    let mut ids: Vec<(ImportedId<'_>, u64)> = Vec::with_capacity(IDS_PER_COMMIT);
     let mut lines = lines.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     loop {
         let line = lines.next();
@@ -80,11 +83,11 @@ pub(super) fn import(spool: &Spool, lines: &str, sink: &mut Sink<'_>) -> bool {
     true
 }
 
-fn of(counts: &mut HistoryCounts, fate: MovedFate) -> &mut u64 {
+fn of(counts: &mut HistoryCounts, fate: ImportedIdOutcome) -> &mut u64 {
     match fate {
-        MovedFate::Remembered => &mut counts.remembered,
-        MovedFate::Known => &mut counts.known,
-        MovedFate::Old => &mut counts.old,
+        ImportedIdOutcome::Remembered => &mut counts.remembered,
+        ImportedIdOutcome::Known => &mut counts.known,
+        ImportedIdOutcome::Old => &mut counts.old,
     }
 }
 
@@ -109,7 +112,7 @@ struct Export<'a, 'b> {
     /// Number of history entries at the start.
     entries: u64,
     /// Expiry times of articles with an Expires header, as far as the journal still has them.
-    expires: HashMap<Key, u32>,
+    expires: HashMap<ArticleKey, u32>,
 }
 
 impl<'a, 'b> Export<'a, 'b> {
@@ -147,7 +150,7 @@ impl<'a, 'b> Export<'a, 'b> {
         let mut from = Some(marks.low);
         while let Some(number) = from.filter(|number| *number <= marks.high) {
             rows.clear();
-            let read = self.spool.over(group.id, number..=marks.high, ROWS_BYTES, Patience::Wait, &mut rows);
+            let read = self.spool.over(group.id, number..=marks.high, ROWS_BYTES, ReadMode::Wait, &mut rows);
             from = read.map_err(|error| std::io::Error::other(error.to_string()))?;
             rows.split_inclusive(|byte| *byte == b'\n').for_each(|row| self.row(group, row));
         }
@@ -170,20 +173,20 @@ impl<'a, 'b> Export<'a, 'b> {
         let posted = field(index::DATE).and_then(date::parse);
         let expires = self.expires.get(&key).copied().unwrap_or(0);
         let bytes = field(index::BYTES).and_then(decimal::parse_decimal);
-        self.put(&Seen { message_id, arrived, expires, posted, bytes, places });
+        self.put(&HistoryEntry { message_id, arrived, expires, posted, bytes, places });
     }
 
     /// Reads from the journal the expiry times, which the overview does not have.
     fn note_expires(&mut self) -> std::io::Result<()> {
-        let mut tail = self.spool.tail("history export", Start::Oldest)?;
-        let mut batch = Batch::default();
+        let mut tail = self.spool.tail("history export", TailStart::Oldest)?;
+        let mut batch = JournalBatch::default();
         loop {
             tail.next(&mut batch)?;
             if batch.is_empty() {
                 return Ok(());
             }
             for (_, event) in batch.events() {
-                if let Event::Article(article) = event
+                if let JournalEvent::Article(article) = event
                     && article.expires > 0
                     && self.expires.len() < EXPIRES_MAX
                 {
@@ -195,15 +198,15 @@ impl<'a, 'b> Export<'a, 'b> {
 
     /// Exports the articles that are only in the journal.
     fn journal(&mut self, begun: u64) -> std::io::Result<()> {
-        let mut tail = self.spool.tail("history export", Start::Oldest)?;
-        let mut batch = Batch::default();
+        let mut tail = self.spool.tail("history export", TailStart::Oldest)?;
+        let mut batch = JournalBatch::default();
         loop {
             tail.next(&mut batch)?;
             if batch.is_empty() {
                 return Ok(());
             }
             for (position, event) in batch.events() {
-                if let Event::Article(article) = event {
+                if let JournalEvent::Article(article) = event {
                     self.article(&article, position >= begun);
                 }
             }
@@ -220,10 +223,10 @@ impl<'a, 'b> Export<'a, 'b> {
         let Some((arrived, _)) = self.spool.seen(&article.key) else { return };
         let posted = article.fields.split(|byte| *byte == b'\t').nth(2).and_then(date::parse);
         let (message_id, expires) = (article.message_id, article.expires);
-        self.put(&Seen { message_id, arrived, expires, posted, bytes: None, places: b"" });
+        self.put(&HistoryEntry { message_id, arrived, expires, posted, bytes: None, places: b"" });
     }
 
-    fn put(&mut self, seen: &Seen<'_>) {
+    fn put(&mut self, seen: &HistoryEntry<'_>) {
         match self.form {
             HistoryForm::Inn => seen.append_inn(&mut self.lines),
             HistoryForm::Cnews => seen.append_cnews(&mut self.lines),

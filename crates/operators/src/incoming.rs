@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use ingest::batches::{Batch, Found, Incoming, Keep, Ledger, Tally};
+use ingest::batches::{BatchLedger, BatchReader, BatchTally, IncomingDir, UnfiledPolicy, WaitingBatch};
 use ingest::{BatchOutcome, Origin};
 use site::Site;
 use site_base::counters::add;
@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reason why a batch stays where it is.
-enum Stays {
+enum BatchFailure {
     /// The spool accepts nothing, or the server stops.
     Later(String),
     /// Nothing of it can be filed now, though others can.
@@ -52,12 +52,12 @@ pub async fn file_incoming(site: Arc<Site>) {
         let rests = retry.is_some_and(|at| Instant::now() < at);
         if let Err(why) = block_in_place(|| pass(&site, rests, &mut alone)) {
             let text = match why {
-                Stays::Later(text) => {
+                BatchFailure::Later(text) => {
                     retry = Some(Instant::now() + RETRY_INTERVAL);
                     text
                 }
-                Stays::Alone(text) => text,
-                Stays::Broken(error) => error.to_string(),
+                BatchFailure::Alone(text) => text,
+                BatchFailure::Broken(error) => error.to_string(),
             };
             let mut problem = site.waiting.problem.lock();
             if *problem != text && !site.is_stopping() {
@@ -72,11 +72,11 @@ pub async fn file_incoming(site: Arc<Site>) {
 
 /// Files all that waits, unless it is only to be counted. `alone` has when batches are tried again of which
 /// nothing can be filed.
-fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -> Result<(), Stays> {
+fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -> Result<(), BatchFailure> {
     let config = site.config.current();
-    let incoming = Incoming::of(&config, site.spool.disk());
-    let waiting = incoming.waiting().map_err(Stays::Broken)?;
-    let count = |waiting: &[Found]| {
+    let incoming = IncomingDir::of(&config, site.spool.disk());
+    let waiting = incoming.waiting().map_err(BatchFailure::Broken)?;
+    let count = |waiting: &[WaitingBatch]| {
         site.waiting.batches.store(waiting.len() as u64, Ordering::Relaxed);
         site.waiting.bytes.store(waiting.iter().map(|found| found.bytes).sum(), Ordering::Relaxed);
     };
@@ -97,8 +97,8 @@ fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -
                 site.waiting.problem.lock().clear();
             }
             // One that cannot be read, or filed, does not keep others waiting.
-            Err(why @ (Stays::Broken(_) | Stays::Alone(_))) => {
-                if let Stays::Alone(_) = why {
+            Err(why @ (BatchFailure::Broken(_) | BatchFailure::Alone(_))) => {
+                if let BatchFailure::Alone(_) = why {
                     alone.insert(found.path.clone(), Instant::now() + RETRY_INTERVAL);
                 }
                 first = first.and(Err(why));
@@ -113,10 +113,10 @@ fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -
 /// Files one batch and removes it; if it is tried again (`is_again`), its articles are not named again.
 fn file(
     (site, config): (&Site, &Config),
-    incoming: &Incoming,
-    found: &Found,
+    incoming: &IncomingDir,
+    found: &WaitingBatch,
     is_again: bool,
-) -> Result<Tally, Stays> {
+) -> Result<BatchTally, BatchFailure> {
     let identity = &config.site.path_identity;
     let origin = match &found.sender {
         None => Some(Origin::batch(identity)),
@@ -126,33 +126,33 @@ fn file(
             .find(|peer| peer.name == sender.peer)
             .map(|peer| Origin::peer(identity, peer, site.counters.of_peer(&peer.name), &sender.address)),
     };
-    let source = File::open(&found.path).map_err(Stays::Broken)?;
-    let mut batch = Batch::new(Box::new(source), config.site.article_bytes_max);
+    let source = File::open(&found.path).map_err(BatchFailure::Broken)?;
+    let mut batch = BatchReader::new(Box::new(source), config.site.article_bytes_max);
     let mut line = |line: std::fmt::Arguments<'_>| {
         if !is_again {
             warn!("{line}");
         }
     };
     let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let keep = Keep::In(incoming.clone(), found.sender.clone());
-    let mut ledger = Ledger::new(name, (&config.site.data, site.spool.disk()), keep, &mut line);
+    let keep = UnfiledPolicy::In(incoming.clone(), found.sender.clone());
+    let mut ledger = BatchLedger::new(name, (&config.site.data, site.spool.disk()), keep, &mut line);
     let mut waits_for = None;
-    while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(Stays::Broken)?) {
+    while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(BatchFailure::Broken)?) {
         if site.is_stopping() {
-            return Err(Stays::Later("the server stops".into()));
+            return Err(BatchFailure::Later("the server stops".into()));
         }
         let fates = site.filer.file_from(origin, &parcel.wires());
-        ledger.settle(&parcel, &fates).map_err(Stays::Broken)?;
+        ledger.settle(&parcel, &fates).map_err(BatchFailure::Broken)?;
         let mut later = fates.into_iter().filter(|fate| fate.outcome == BatchOutcome::TryLater);
         let (first, trouble) = (later.next(), later.find(|fate| !fate.is_alone));
         match trouble.or(first) {
-            Some(fate) if !fate.is_alone => return Err(Stays::Later(fate.reason)),
+            Some(fate) if !fate.is_alone => return Err(BatchFailure::Later(fate.reason)),
             Some(fate) => waits_for = Some(fate.reason),
             None => {}
         }
     }
     if let Some(why) = waits_for.filter(|_| ledger.tally.try_later == ledger.tally.all()) {
-        return Err(Stays::Alone(why));
+        return Err(BatchFailure::Alone(why));
     }
     if origin.is_none() {
         ledger.refused("its sender is no longer a peer");
@@ -160,11 +160,11 @@ fn file(
     if let Some(why) = batch.damage() {
         ledger.not_decompressed(why);
     }
-    site.spool.settle().map_err(|trouble| Stays::Later(trouble.text))?;
+    site.spool.settle().map_err(|trouble| BatchFailure::Later(trouble.text))?;
     let tally = ledger.tally;
     // On disk before the batch is removed.
-    ledger.end().map_err(|why| Stays::Alone(why.to_string()))?;
-    incoming.remove(found).map_err(Stays::Broken)?;
+    ledger.end().map_err(|why| BatchFailure::Alone(why.to_string()))?;
+    incoming.remove(found).map_err(BatchFailure::Broken)?;
     let count = |counter, n: u64| add(counter, usize::try_from(n).unwrap_or(usize::MAX));
     count(&site.waiting.filed, 1);
     count(&site.waiting.accepted, tally.accepted);

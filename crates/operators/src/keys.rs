@@ -6,7 +6,7 @@ use spool::Spool;
 
 use super::Sink;
 use super::request::{KeysCommand, Reply};
-use ingest::control::{Key, Keyring};
+use ingest::control::{Keyring, SigningKey};
 use site_base::units::counted;
 
 pub(super) fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>) -> bool {
@@ -55,7 +55,7 @@ fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), S
 }
 
 /// Returns the only key of that name.
-fn found(keyring: &Keyring, name: &str) -> Result<Key, String> {
+fn found(keyring: &Keyring, name: &str) -> Result<SigningKey, String> {
     let keys = keyring.keys().map_err(|error| error.to_string())?;
     let mut called = keys.iter().filter(|key| key.is_called(name));
     match (called.next(), called.next()) {
@@ -66,7 +66,7 @@ fn found(keyring: &Keyring, name: &str) -> Result<Key, String> {
 }
 
 /// Describes a key in a line.
-fn line(key: &Key) -> String {
+fn line(key: &SigningKey) -> String {
     let state = match (key.unusable, key.is_trusted) {
         (Some(why), _) => format!("cannot be used: {why}"),
         (None, true) => "trusted".into(),

@@ -3,17 +3,17 @@
 use super::Sink;
 use super::request::{HeldRow, ModerationCommand, Reply};
 use netnews::nntp::wire;
-use netnews::{Article, Known, Malformed};
-use site::inject::Refusal;
-use site::moderation::{HeldPost, Moderation, NotQueued};
+use netnews::{Article, Known, MalformedArticle};
+use site::inject::PostRefusal;
+use site::moderation::{HeldPost, ModerationQueue, SubmitError};
 use site_base::clock::unix_now;
 use std::{fmt, io};
 
 /// Files a post as approved by an address; returns false if it was filed before, or the reason for a refusal.
-pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, Refusal> + 'a;
+pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, PostRefusal> + 'a;
 
 /// Reason why a post stays held.
-enum NotDone {
+enum ModerationError {
     /// No post has this Message-ID.
     NotHere,
     /// Another command decides about the post.
@@ -22,14 +22,14 @@ enum NotDone {
     NoAddress(String),
     /// No server runs that could file the post.
     NoServer,
-    NotFiled(Refusal),
-    Malformed(Malformed),
-    NotMailed(NotQueued),
+    NotFiled(PostRefusal),
+    Malformed(MalformedArticle),
+    NotMailed(SubmitError),
     /// The post was handled, but cannot be removed.
     Stays(io::Error),
 }
 
-impl fmt::Display for NotDone {
+impl fmt::Display for ModerationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotHere => f.write_str("no post of this Message-ID waits here"),
@@ -38,7 +38,7 @@ impl fmt::Display for NotDone {
             Self::NoServer => f.write_str("only a running server files posts: start it"),
             Self::NotFiled(refusal) => write!(f, "it is not filed, and waits on: {refusal}"),
             Self::Malformed(error) => write!(f, "it is damaged: {error}"),
-            Self::NotMailed(NotQueued::Full) => f.write_str("too many mails wait already; it waits on"),
+            Self::NotMailed(SubmitError::Full) => f.write_str("too many mails wait already; it waits on"),
             Self::NotMailed(_) => f.write_str("the mail to its poster cannot be queued; it waits on"),
             Self::Stays(error) => write!(f, "it is done, but cannot be removed: {error}"),
         }
@@ -47,7 +47,7 @@ impl fmt::Display for NotDone {
 
 /// Carries out a command; without `approve` nothing can be filed.
 pub fn execute(
-    moderation: &Moderation,
+    moderation: &ModerationQueue,
     approve: Option<&Approve<'_>>,
     command: &ModerationCommand,
     sink: &mut Sink<'_>,
@@ -69,7 +69,11 @@ pub fn execute(
     }
 }
 
-fn each(ids: &[&String], sink: &mut Sink<'_>, mut done: impl FnMut(&str) -> Result<String, NotDone>) -> bool {
+fn each(
+    ids: &[&String],
+    sink: &mut Sink<'_>,
+    mut done: impl FnMut(&str) -> Result<String, ModerationError>,
+) -> bool {
     let mut ok = true;
     for id in ids {
         match done(id) {
@@ -83,41 +87,41 @@ fn each(ids: &[&String], sink: &mut Sink<'_>, mut done: impl FnMut(&str) -> Resu
     ok
 }
 
-fn post(moderation: &Moderation, id: &str) -> Result<HeldPost, NotDone> {
-    moderation.held().get(id).ok_or(NotDone::NotHere)
+fn post(moderation: &ModerationQueue, id: &str) -> Result<HeldPost, ModerationError> {
+    moderation.held().get(id).ok_or(ModerationError::NotHere)
 }
 
-fn shown(moderation: &Moderation, id: &str) -> Result<String, NotDone> {
+fn shown(moderation: &ModerationQueue, id: &str) -> Result<String, ModerationError> {
     let post = post(moderation, id)?;
     let user = if post.user.is_empty() { String::new() } else { format!(", as {}", post.user) };
     Ok(format!("for {}, from {}{user}\n\n{}", post.group, post.address, text_of(&post.wire)))
 }
 
 fn approved(
-    moderation: &Moderation,
+    moderation: &ModerationQueue,
     approve: Option<&Approve<'_>>,
     id: &str,
     by: &str,
-) -> Result<String, NotDone> {
+) -> Result<String, ModerationError> {
     if !netnews::injection::is_address(by.as_bytes()) {
-        return Err(NotDone::NoAddress(by.to_owned()));
+        return Err(ModerationError::NoAddress(by.to_owned()));
     }
-    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
+    let _claim = moderation.held().claim(id).ok_or(ModerationError::Claimed)?;
     let post = post(moderation, id)?;
-    let Some(approve) = approve else { return Err(NotDone::NoServer) };
+    let Some(approve) = approve else { return Err(ModerationError::NoServer) };
     let text = match approve(&post, by) {
         Ok(true) => format!("is filed, approved by {by}"),
         Ok(false) => "was filed before".to_owned(),
-        Err(refusal) => return Err(NotDone::NotFiled(refusal)),
+        Err(refusal) => return Err(ModerationError::NotFiled(refusal)),
     };
     removed(moderation, id)?;
     Ok(text)
 }
 
-fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, NotDone> {
-    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
+fn rejected(moderation: &ModerationQueue, id: &str, reason: &str) -> Result<String, ModerationError> {
+    let _claim = moderation.held().claim(id).ok_or(ModerationError::Claimed)?;
     let post = post(moderation, id)?;
-    let article = Article::parse(&post.wire).map_err(NotDone::Malformed)?;
+    let article = Article::parse(&post.wire).map_err(ModerationError::Malformed)?;
     let values = [Known::ReplyTo, Known::From].map(|known| article.header(known));
     let address = values.into_iter().flatten().find_map(address_in);
     if let Some(to) = &address {
@@ -127,7 +131,7 @@ fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, N
             post.group,
             text_of(&post.wire)
         );
-        moderation.notify(to, &subject, text.as_bytes(), unix_now()).map_err(NotDone::NotMailed)?;
+        moderation.notify(to, &subject, text.as_bytes(), unix_now()).map_err(ModerationError::NotMailed)?;
     }
     removed(moderation, id)?;
     Ok(match address {
@@ -136,8 +140,8 @@ fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, N
     })
 }
 
-fn removed(moderation: &Moderation, id: &str) -> Result<(), NotDone> {
-    moderation.held().remove(id).map_err(NotDone::Stays)
+fn removed(moderation: &ModerationQueue, id: &str) -> Result<(), ModerationError> {
+    moderation.held().remove(id).map_err(ModerationError::Stays)
 }
 
 /// Converts a post from wire format to text.

@@ -11,21 +11,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::nntp::wire;
-use spool::{ArticleBuf, Key, Lookup, ReadError, Token};
+use spool::{ArticleBuf, ArticleKey, Lookup, ReadError, Token};
 use tokio::runtime::Handle;
-use usenetfs::{Articles, NotRead, ShownArticle, Wait};
+use usenetfs::{ArticleProvider, DiskWait, ReadFailure, ShownArticle};
 
 use super::feed_rate::FeedRate;
-use access::Caller;
+use access::ClientEndpoint;
 use site::Site;
-use site::serve::View;
-use site::session::Client;
+use site::serve::ReaderView;
+use site::session::ConnectedClient;
 use site_base::lock::Leaf;
-use upstreams::{ArticleBytes, Fetched, LocalSpool, NewsSource, Part, Place, is_bodiless};
+use upstreams::{ArticleBytes, ArticlePart, Fetched, LocalSpool, NewsSource, SourceLocator, is_bodiless};
 
 /// Final line of the stored form.
 const END: &[u8] = b".\r\n";
@@ -43,7 +43,7 @@ thread_local! {
 
 /// Format and audience of the files.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Looks {
+pub(crate) struct SpoolViewOptions {
     /// Address that the reader would connect from.
     pub reader: IpAddr,
     /// Whether lines end in CRLF instead of LF.
@@ -55,16 +55,16 @@ pub(crate) struct SpoolArticles {
     site: Arc<Site>,
     /// Source of bodies that are not stored here.
     source: LocalSpool,
-    looks: Looks,
+    looks: SpoolViewOptions,
     /// The reader's view, and the number of reloads at which it was computed.
-    view: ArcSwap<(u64, View)>,
+    view: ArcSwap<(u64, ReaderView)>,
     feed: Leaf<FeedRate>,
     runtime: Handle,
 }
 
 impl SpoolArticles {
     /// Creates the view of the reader, or an error if the reader may not read. Needs the runtime's context.
-    pub fn new(site: &Arc<Site>, looks: Looks) -> Result<Self, String> {
+    pub fn new(site: &Arc<Site>, looks: SpoolViewOptions) -> Result<Self, String> {
         let client = client_of(site, looks.reader);
         if !client.may_read() {
             return Err(format!(
@@ -82,7 +82,7 @@ impl SpoolArticles {
         })
     }
 
-    fn view(&self) -> Arc<(u64, View)> {
+    fn view(&self) -> Arc<(u64, ReaderView)> {
         let reloads = self.site.reloads();
         let view = self.view.load_full();
         if view.0 == reloads {
@@ -96,10 +96,10 @@ impl SpoolArticles {
     /// Reads an article by its token, and converts it to a file.
     fn read(
         &self,
-        (token, key): (Token, Option<&Key>),
-        wait: Wait,
+        (token, key): (Token, Option<&ArticleKey>),
+        wait: DiskWait,
         is_shown: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<ShownArticle<(Token, Key)>>, NotRead> {
+    ) -> Result<Option<ShownArticle<(Token, ArticleKey)>>, ReadFailure> {
         let spool = &self.site.spool;
         ARTICLE.with_borrow_mut(|buf| {
             if !spool.read(&token, key, patience(wait), buf).map_err(not_read)? || !is_shown(buf.head()) {
@@ -107,7 +107,7 @@ impl SpoolArticles {
             }
             let own_key = spool.key(buf.message_id());
             let text = match is_bodiless(buf.article(), buf.body()) {
-                true if wait == Wait::No => return Err(NotRead::WouldWait),
+                true if wait == DiskWait::No => return Err(ReadFailure::WouldWait),
                 true => match self.with_body(buf.message_id())? {
                     Some(text) => text,
                     None => return Ok(None),
@@ -127,14 +127,14 @@ impl SpoolArticles {
     }
 
     /// Returns an article of which only the headers are stored, with the body from another server.
-    fn with_body(&self, id: &[u8]) -> Result<Option<Vec<u8>>, NotRead> {
-        let id = MessageId::parse(id).ok_or(NotRead::Failed)?;
+    fn with_body(&self, id: &[u8]) -> Result<Option<Vec<u8>>, ReadFailure> {
+        let id = MessageId::parse(id).ok_or(ReadFailure::Failed)?;
         let mut bytes = ArticleBytes::default();
-        let fetched = self.source.article(Place::MessageId(id), Part::Article, &mut bytes);
+        let fetched = self.source.article(SourceLocator::MessageId(id), ArticlePart::Article, &mut bytes);
         match self.runtime.block_on(fetched) {
             Ok(Fetched::Missing) => Ok(None),
             Ok(Fetched::Whole) => Ok(Some(self.file_of(bytes.article()))),
-            Err(_) => Err(NotRead::Failed),
+            Err(_) => Err(ReadFailure::Failed),
         }
     }
 
@@ -160,21 +160,25 @@ fn places(head: &[u8]) -> Vec<(Arc<str>, u64)> {
     xref_places(head).filter_map(place).collect()
 }
 
-fn client_of(site: &Site, reader: IpAddr) -> Client {
-    Client::at(&site.config.current(), &site.gate, Caller { address: reader, port: 0, local: None })
+fn client_of(site: &Site, reader: IpAddr) -> ConnectedClient {
+    ConnectedClient::at(
+        &site.config.current(),
+        &site.gate,
+        ClientEndpoint { address: reader, port: 0, local: None },
+    )
 }
 
-fn patience(wait: Wait) -> Patience {
+fn patience(wait: DiskWait) -> ReadMode {
     match wait {
-        Wait::No => Patience::CacheOnly,
-        Wait::Yes => Patience::Wait,
+        DiskWait::No => ReadMode::CacheOnly,
+        DiskWait::Yes => ReadMode::Wait,
     }
 }
 
-fn not_read(error: ReadError) -> NotRead {
+fn not_read(error: ReadError) -> ReadFailure {
     match error {
-        ReadError::WouldBlock => NotRead::WouldWait,
-        _ => NotRead::Failed,
+        ReadError::WouldBlock => ReadFailure::WouldWait,
+        _ => ReadFailure::Failed,
     }
 }
 
@@ -183,8 +187,8 @@ fn pause(feed: &mut FeedRate, position: u64, now: Instant) -> Duration {
     if feed.rages(position, now) { PAUSE } else { Duration::ZERO }
 }
 
-impl Articles for SpoolArticles {
-    type Locator = (Token, Key);
+impl ArticleProvider for SpoolArticles {
+    type Locator = (Token, ArticleKey);
 
     fn give_way(&self) {
         let position = self.site.spool.ticket().position();
@@ -222,24 +226,24 @@ impl Articles for SpoolArticles {
 
     fn article(
         &self,
-        place: usenetfs::Place<'_, (Token, Key)>,
-        wait: Wait,
-    ) -> Result<Option<ShownArticle<(Token, Key)>>, NotRead> {
+        place: usenetfs::ArticleLookup<'_, (Token, ArticleKey)>,
+        wait: DiskWait,
+    ) -> Result<Option<ShownArticle<(Token, ArticleKey)>>, ReadFailure> {
         let spool = &self.site.spool;
         match place {
-            usenetfs::Place::Number(group, number) => {
+            usenetfs::ArticleLookup::Number(group, number) => {
                 let id = spool.group_id(group.as_bytes()).filter(|_| self.view().1.shows(group.as_bytes()));
                 let Some(id) = id else { return Ok(None) };
                 let token = spool.token_of(id, number, patience(wait)).map_err(not_read)?;
                 let Some(token) = token else { return Ok(None) };
                 self.read((token, None), wait, |_| true)
             }
-            usenetfs::Place::MessageId(id) => {
+            usenetfs::ArticleLookup::MessageId(id) => {
                 let key = spool.key(id);
                 let Lookup::Present(token) = spool.lookup(&key) else { return Ok(None) };
                 self.read((token, Some(&key)), wait, |head| self.view().1.shows_article(head))
             }
-            usenetfs::Place::Again((token, key)) => self.read((*token, Some(key)), wait, |_| true),
+            usenetfs::ArticleLookup::Again((token, key)) => self.read((*token, Some(key)), wait, |_| true),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A group's name.map, generated from its living articles (CNFS-31, CNFS-33).
 
-use disk::Patience;
+use disk::ReadMode;
 use spool::Spool;
 
 use super::Sink;
 use super::request::Reply;
-use migrate::name_map::{BODY_START, GONE, Head, line};
+use migrate::name_map::{BODY_START, GONE, NameMapHead, line};
 use site_base::clock::unix_now;
 
 /// Longest map, in lines; groups with a wider range of numbers are refused.
@@ -28,11 +28,11 @@ fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), String> 
         return Err(format!("{group} reaches from {} to {}: too long for a map", marks.low, marks.high));
     }
     let rewritten = u64::try_from(unix_now()).unwrap_or_default();
-    let head = Head { body_start: BODY_START, low: marks.low, rewritten };
+    let head = NameMapHead { body_start: BODY_START, low: marks.low, rewritten };
     let too_long = |what: &str| format!("{what} does not fit a line of a map");
     head.lines().ok_or_else(|| too_long("a number"))?.into_iter().for_each(|text| sink(Reply::Text(text)));
     for number in marks.low..=marks.high {
-        let token = spool.token_of(id, number, Patience::Wait).map_err(|error| error.to_string())?;
+        let token = spool.token_of(id, number, ReadMode::Wait).map_err(|error| error.to_string())?;
         let text = match token {
             None => line(GONE),
             // The short form, if the buffer's name is long.

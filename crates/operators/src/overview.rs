@@ -26,12 +26,12 @@ const FEED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread; ends when this is dropped.
 #[derive(Debug)]
-pub struct Packing {
+pub struct OverviewPacker {
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Packing {
+impl OverviewPacker {
     /// Starts the thread.
     pub fn start(spool: &Arc<Spool>) -> io::Result<Self> {
         Self::start_every(spool, PASS_INTERVAL)
@@ -61,7 +61,7 @@ impl Packing {
     }
 }
 
-impl Drop for Packing {
+impl Drop for OverviewPacker {
     fn drop(&mut self) {
         self.stop(self.thread.as_ref());
     }
@@ -129,7 +129,7 @@ mod tests {
         for n in articles {
             let id = format!("<{n}@packing.example>");
             let wire = format!("Message-ID: {id}\r\n\r\n");
-            let fields = netnews::overview_row::Fields {
+            let fields = netnews::overview_row::OverviewFields {
                 subject: b"the same subject again and again",
                 from: b"A Person <person@packing.example>",
                 date: b"Sat, 21 Nov 2026 10:00:00 +0000",
@@ -138,7 +138,7 @@ mod tests {
                 bytes: 100,
                 lines: 1,
             };
-            let filing = spool::Filing {
+            let filing = spool::ArticleFiling {
                 key: spool.key(id.as_bytes()),
                 message_id: id.as_bytes(),
                 pieces: &[wire.as_bytes()],
@@ -150,11 +150,11 @@ mod tests {
                 arrived: 1_795_000_000,
                 expires: None,
                 criteria: spool::Criteria::default(),
-                tagged: spool::Tagged::default(),
+                tagged: spool::TaggedFields::default(),
             };
             let mut outcomes = Vec::new();
-            spool.commit(&[spool::Entry::Article(filing)], &mut outcomes).unwrap();
-            assert!(matches!(outcomes[..], [spool::Outcome::Filed(_)]), "{outcomes:?}");
+            spool.commit(&[spool::CommitEntry::Article(filing)], &mut outcomes).unwrap();
+            assert!(matches!(outcomes[..], [spool::CommitOutcome::Filed(_)]), "{outcomes:?}");
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         spool.add_groups(&[group]).unwrap();
         file(&spool, 0..300);
         let plain = spool.status().unwrap().overview_bytes;
-        let packing = Packing::start_every(&spool, Duration::from_millis(5)).unwrap();
+        let packing = OverviewPacker::start_every(&spool, Duration::from_millis(5)).unwrap();
         let began = Instant::now();
         while spool.status().unwrap().overview_bytes * 2 > plain {
             assert!(began.elapsed() < Duration::from_secs(60), "{plain} bytes and not less");

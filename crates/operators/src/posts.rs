@@ -4,10 +4,10 @@ use super::Sink;
 use super::moderation::text_of;
 use super::request::{PostRow, PostsCommand, Reply};
 use netnews::{Article, Known};
-use upstreams::{Posts, Waiting};
+use upstreams::{QueuedPostStatus, UpstreamPosts};
 
 /// Carries out a command; returns whether it succeeded.
-pub fn execute(posts: &Posts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
+pub fn execute(posts: &UpstreamPosts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
     match command {
         PostsCommand::List { .. } => {
             posts.all().iter().for_each(|waiting| sink(Reply::Post(row(waiting))));
@@ -37,11 +37,11 @@ pub fn execute(posts: &Posts, command: &PostsCommand, sink: &mut Sink<'_>) -> bo
 
 /// Carries out an action on each post of a Message-ID, or only on that for the named upstream.
 fn each(
-    posts: &Posts,
+    posts: &UpstreamPosts,
     message_id: &str,
     upstream: Option<&str>,
     sink: &mut Sink<'_>,
-    done: impl Fn(&Waiting) -> Result<String, String>,
+    done: impl Fn(&QueuedPostStatus) -> Result<String, String>,
 ) -> bool {
     let waiting = posts.of(message_id, upstream);
     if waiting.is_empty() {
@@ -61,14 +61,14 @@ fn each(
     ok
 }
 
-fn shown(waiting: &Waiting) -> String {
+fn shown(waiting: &QueuedPostStatus) -> String {
     let post = &waiting.post;
     let user = if post.user.is_empty() { String::new() } else { format!(", as {}", post.user) };
     let problem = if waiting.problem.is_empty() { String::new() } else { format!("\n{}", waiting.problem) };
     format!("for {}, from {}{user}{problem}\n\n{}", post.upstream, post.address, text_of(&post.wire))
 }
 
-fn row(waiting: &Waiting) -> PostRow {
+fn row(waiting: &QueuedPostStatus) -> PostRow {
     let post = &waiting.post;
     let article = Article::parse(&post.wire);
     let header = |known| {

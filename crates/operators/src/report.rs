@@ -12,8 +12,8 @@ use super::retention;
 use crate::pull::{PullCounts, PullDetails};
 use feeds::Feeds;
 pub use feeds::status::{FeedStatus, OutputStatus};
+use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
-use ingest::programs::Programs;
 use serde::{Deserialize, Serialize};
 use site::Site;
 use site::session::SessionContext;
@@ -293,7 +293,7 @@ pub struct SpoolStatus {
     pub released_bytes: u64,
     /// Readers of the journal.
     #[serde(default)]
-    pub readers: Vec<ReaderStatus>,
+    pub readers: Vec<JournalReaderReport>,
     /// Journal rows that a start after a crash now would replay.
     pub rows_to_replay: u64,
     /// Bytes of history files.
@@ -310,20 +310,20 @@ pub struct SpoolStatus {
     pub passed_over: u64,
     /// Articles filed without numbers since the start (site.numbers), and the savings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unnumbered: Option<Unnumbered>,
+    pub unnumbered: Option<UnnumberedSavings>,
     /// Bytes on disk for each article beyond its own; absent with too few articles for an estimate.
     pub overhead: Option<Overhead>,
     /// The classes.
-    pub classes: Vec<ClassStatus>,
+    pub classes: Vec<ClassReport>,
     /// The buffers.
-    pub buffers: Vec<BufferStatus>,
+    pub buffers: Vec<BufferReport>,
     /// Volumes that keep their articles until they are due.
-    pub kept: Vec<KeptStatus>,
+    pub kept: Vec<KeptVolumeReport>,
 }
 
 /// A reader of the journal, such as a feed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReaderStatus {
+pub struct JournalReaderReport {
     /// Name.
     pub name: String,
     /// Whether the reader has a cursor file, by which its position and its claim survive a restart.
@@ -343,7 +343,7 @@ pub struct ReaderStatus {
 
 /// Savings by articles without numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Unnumbered {
+pub struct UnnumberedSavings {
     /// Number of these articles.
     pub articles: u64,
     /// Bytes of overview saved, uncompressed.
@@ -386,7 +386,7 @@ impl Overhead {
 
 /// State of a class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClassStatus {
+pub struct ClassReport {
     /// Name.
     pub name: String,
     /// Storage method.
@@ -426,7 +426,7 @@ pub struct ClassStatus {
     pub turned_away: u64,
 }
 
-impl ClassStatus {
+impl ClassReport {
     /// Returns whether the class discards its articles.
     pub fn keeps_nothing(&self) -> bool {
         self.method == "trash"
@@ -440,7 +440,7 @@ impl ClassStatus {
 
 /// State of a buffer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct BufferStatus {
+pub struct BufferReport {
     /// Name.
     pub name: String,
     /// Size in bytes.
@@ -478,7 +478,7 @@ pub struct BufferStatus {
 
 /// State of a volume that keeps its articles until they are due.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct KeptStatus {
+pub struct KeptVolumeReport {
     /// Name, which is that of the class.
     pub name: String,
     /// Storage method.
@@ -522,14 +522,14 @@ pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
 
 /// Returns the report of a spool that cannot be opened, with the reason.
 pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
-    let buffer = |buffer: &GlancedBuffer| BufferStatus {
+    let buffer = |buffer: &GlancedBuffer| BufferReport {
         name: buffer.config.name.clone(),
         size_bytes: buffer.config.size_bytes,
         area_bytes: buffer.area_bytes,
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
         away: buffer.is_away,
-        ..BufferStatus::default()
+        ..BufferReport::default()
     };
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -550,7 +550,7 @@ pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
 
 /// Requests for fresh measurements.
 #[derive(Debug)]
-pub struct Measuring {
+pub struct MeasureRequests {
     /// Number of measurements requested.
     asked: AtomicU64,
     wake: Notify,
@@ -558,7 +558,7 @@ pub struct Measuring {
     done: watch::Sender<u64>,
 }
 
-impl Measuring {
+impl MeasureRequests {
     pub fn new() -> Arc<Self> {
         Arc::new(Self { asked: AtomicU64::new(0), wake: Notify::new(), done: watch::Sender::new(0) })
     }
@@ -576,7 +576,7 @@ impl Measuring {
 }
 
 /// Measures the spool every few seconds and when asked, until the server stops.
-pub async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
+pub async fn measure(site: Arc<Site>, measuring: Arc<MeasureRequests>) {
     let mut stopping = pin!(site.stopping());
     let mut passed_over = 0;
     loop {
@@ -639,7 +639,7 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
         rejected: read(&counters.rejected),
         try_later: read(&counters.try_later),
         receive_bytes: context.budget.bytes() as u64,
-        filters: site.filer.with_filters(Programs::status),
+        filters: site.filer.with_filters(FilterPrograms::status),
         early_cancels: site.filer.early_cancels() as u64,
         early_hides: site.filer.early_hides() as u64,
         moderation: ModerationStatus {
@@ -664,7 +664,7 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
     }
 }
 
-fn of_status(status: &spool::Status, config: &Config) -> Report {
+fn of_status(status: &spool::SpoolMetrics, config: &Config) -> Report {
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         path_identity: config.site.path_identity.clone(),
@@ -682,8 +682,8 @@ fn cursor_damage(damage: spool::CursorDamage) -> &'static str {
     }
 }
 
-fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
-    let buffer = |buffer: &spool::BufferStatus| BufferStatus {
+fn spool_status(status: &spool::SpoolMetrics, config: &Config) -> SpoolStatus {
+    let buffer = |buffer: &spool::BufferStatus| BufferReport {
         name: buffer.name.clone(),
         size_bytes: buffer.size_bytes,
         area_bytes: buffer.area_bytes,
@@ -697,7 +697,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         oldest_arrival: buffer.oldest_arrival,
         away: false,
     };
-    let kept = |kept: &spool::KeptStatus| KeptStatus {
+    let kept = |kept: &spool::KeptStatus| KeptVolumeReport {
         name: kept.name.clone(),
         method: kept.method.to_owned(),
         articles: kept.articles,
@@ -706,7 +706,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         full: kept.full,
         oldest_arrival: kept.oldest_arrival,
     };
-    let reader = |reader: &spool::ReaderStatus| ReaderStatus {
+    let reader = |reader: &spool::ReaderStatus| JournalReaderReport {
         name: reader.name.clone(),
         durable: reader.durable,
         position: reader.position,
@@ -739,7 +739,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         checkpoint_bytes: status.checkpoint_bytes,
         mended_pages: status.mended_pages,
         passed_over: status.passed_over,
-        unnumbered: status.unnumbered.map(|saved| Unnumbered {
+        unnumbered: status.unnumbered.map(|saved| UnnumberedSavings {
             articles: saved.articles,
             overview_bytes: saved.overview_bytes,
             nanos: saved.nanos,

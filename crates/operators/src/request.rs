@@ -7,14 +7,16 @@ mod commands;
 mod rows;
 
 pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
-pub use rows::{ArticleText, Carried, FoundRow, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
+pub use rows::{
+    ArticleText, ExpirePreview, FoundRow, FromReply, HeldRow, HiddenRow, PostRow, PurgeRow, ReviewRow,
+};
 
 use super::report::{ArchiveStatus, Report};
 use crate::pull::{PullCounts, PullDetails, PullSpec};
 use crate::transmit::SendCounts;
-use access::tls::Dial;
+use access::tls::RemoteServer;
 use clap::{Args, Subcommand, ValueEnum};
-use ingest::{Fate, ImportResult};
+use ingest::{BatchResult, ImportResult};
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_now;
 use site_base::units;
@@ -128,7 +130,7 @@ pub enum Request {
         /// The group.
         group: String,
         /// The server.
-        dial: Box<Dial>,
+        dial: Box<RemoteServer>,
     },
     /// Answer for a mount of the spool: the first [`Reply::Done`] asks for its device, the next one reports
     /// that the mount works, the last that it has ended. Only in servers built with mounts.
@@ -407,7 +409,7 @@ pub enum Request {
         list: bool,
         /// Selection for the list.
         #[command(flatten)]
-        by: HiddenBy,
+        by: HiddenFilter,
         /// Print JSON
         #[arg(long, requires = "list")]
         #[serde(skip)]
@@ -432,7 +434,7 @@ pub enum Request {
         message_ids: Vec<String>,
         /// Selection, without Message-IDs.
         #[command(flatten)]
-        by: HiddenBy,
+        by: HiddenFilter,
         /// Only show what would be done
         #[arg(long)]
         dry_run: bool,
@@ -475,7 +477,7 @@ impl Request {
 /// Selection of hidden articles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
-pub struct HiddenBy {
+pub struct HiddenFilter {
     /// Only those hidden by this one: operator, or nocem:NAME
     #[arg(long, value_name = "NAME")]
     pub issuer: Option<String>,
@@ -679,7 +681,7 @@ pub enum Reply {
         file: PathBuf,
     },
     /// A group.
-    Group(GroupRow),
+    Group(GroupListRow),
     /// Result of a change to a group.
     Changed {
         /// Name of the group.
@@ -726,11 +728,11 @@ pub enum Reply {
     /// A filter's finding.
     Review(ReviewRow),
     /// Result of [`Request::Purge`].
-    Purged(Purged),
+    Purged(PurgeRow),
     /// Part of the answer to [`Request::Expire`] with a file: effect of one section on its articles.
-    WouldExpire(WouldExpire),
+    WouldExpire(ExpirePreview),
     /// Fates of the articles of a parcel of [`Request::Rnews`], in order.
-    Articles(Vec<Fate>),
+    Articles(Vec<BatchResult>),
     /// Result of [`Request::Pull`].
     Pulled {
         /// Counts of the run.
@@ -780,7 +782,7 @@ pub enum Reply {
 
 /// A group with its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupRow {
+pub struct GroupListRow {
     /// Name.
     pub name: String,
     /// `y`, `n`, `m`, `j`, `x` or `=other.name`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::report::{ClassStatus, Overhead};
+use super::report::{ClassReport, Overhead};
 use site::Site;
 use site_base::clock::unix_now;
 use site_base::units;
@@ -28,7 +28,7 @@ const HOUR_SECS: u64 = 3_600;
 const DAY_SECS: u64 = 86_400;
 
 /// Returns the bytes on disk for each article beyond its own; `None` with too few articles for an estimate.
-pub fn overhead(status: &spool::Status) -> Option<Overhead> {
+pub fn overhead(status: &spool::SpoolMetrics) -> Option<Overhead> {
     if status.articles < OVERHEAD_ARTICLES_MIN {
         return None;
     }
@@ -49,12 +49,12 @@ pub fn overhead(status: &spool::Status) -> Option<Overhead> {
 }
 
 /// Returns the status of the classes, at `now` (Unix seconds).
-pub fn classes(status: &spool::Status, config: &Config, now: i64) -> Vec<ClassStatus> {
+pub fn classes(status: &spool::SpoolMetrics, config: &Config, now: i64) -> Vec<ClassReport> {
     let now = u64::try_from(now).unwrap_or_default();
     status.classes.iter().map(|class| one(class, status, config, now)).collect()
 }
 
-fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now: u64) -> ClassStatus {
+fn one(class: &spool::ClassStatus, status: &spool::SpoolMetrics, config: &Config, now: u64) -> ClassReport {
     let buffers = || {
         let own = |b: &&spool::BufferStatus| class.buffers.contains(&b.name);
         status.buffers.iter().filter(own)
@@ -71,7 +71,7 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
     let area: u64 = buffers().map(|b| b.area_bytes).chain(kept().map(|k| k.room_bytes)).sum();
     let configured = config.classes.iter().find(|c| c.name == class.name);
     let secs = |span: Option<Duration>| span.map(|span| span.as_secs());
-    ClassStatus {
+    ClassReport {
         name: class.name.clone(),
         method: class.method.to_owned(),
         oldest_arrival,
@@ -92,15 +92,15 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
 
 /// State for log messages about the figures.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct RetentionWatch {
     looks: u64,
     /// Counts of spilled and rejected articles at the last check, by class.
     counted: HashMap<String, (u64, u64)>,
 }
 
-impl Watch {
+impl RetentionWatch {
     /// Returns the messages to log after another minute.
-    pub fn look(&mut self, classes: &[ClassStatus]) -> Vec<String> {
+    pub fn look(&mut self, classes: &[ClassReport]) -> Vec<String> {
         let mut said = Vec::new();
         for class in classes {
             let now = (class.spilled, class.turned_away);
@@ -137,7 +137,7 @@ impl Watch {
 /// the server stops.
 pub async fn watch(site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
-    let mut watch = Watch::default();
+    let mut watch = RetentionWatch::default();
     loop {
         tokio::select! {
             () = &mut stopping => return,
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn changes_are_logged_each_minute_and_missed_targets_each_day() {
-        let mut class = ClassStatus { name: "text".into(), ..ClassStatus::default() };
-        let mut watch = Watch::default();
+        let mut class = ClassReport { name: "text".into(), ..ClassReport::default() };
+        let mut watch = RetentionWatch::default();
         assert!(watch.look(&[class.clone()]).is_empty());
         class.spilled = 5;
         assert!(watch.look(&[class.clone()])[0].starts_with("class text: 5 articles went to its overflow"));

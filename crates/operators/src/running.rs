@@ -3,13 +3,13 @@
 use crate::Pulls;
 use crate::archive::Archives;
 use crate::days;
-use crate::days::Days;
+use crate::days::DayTotals;
 use crate::report;
-use crate::report::{Measuring, Report};
-use access::tls::Offer;
-use feeds::{Feeds, Prepared};
+use crate::report::{MeasureRequests, Report};
+use access::tls::TlsOffer;
+use feeds::{Feeds, PreparedFeeds};
 use site::Site;
-use site::listening::{Listening, Plan};
+use site::listening::{ListenPlan, ListeningSockets};
 use site::session::SessionContext;
 use site_base::clock::unix_secs;
 use site_config::Config;
@@ -25,7 +25,7 @@ pub struct Server {
     /// Outgoing feeds to peers.
     pub feeds: Feeds,
     /// The listening sockets.
-    pub listening: Listening,
+    pub listening: ListeningSockets,
     /// The servers whose groups are shown beside our own.
     pub upstreams: Upstreams,
     /// State of the standing pulls.
@@ -33,12 +33,12 @@ pub struct Server {
     /// The archives.
     pub archives: Arc<Archives>,
     /// Records of past days.
-    pub days: Arc<Days>,
+    pub days: Arc<DayTotals>,
     /// The search index.
     #[cfg(feature = "search")]
-    pub search: Arc<crate::search::Search>,
+    pub search: Arc<crate::search::SearchService>,
     /// Measures the spool for reports.
-    pub measuring: Arc<Measuring>,
+    pub measuring: Arc<MeasureRequests>,
 }
 
 impl Server {
@@ -69,7 +69,13 @@ impl Server {
     }
 
     /// Applies a new configuration, with the parts prepared for it; the spool has switched already.
-    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {
+    pub fn apply(
+        &self,
+        config: Arc<Config>,
+        tls: Option<TlsOffer>,
+        listeners: ListenPlan,
+        feeds: PreparedFeeds,
+    ) {
         self.upstreams.apply(&config);
         self.site.apply(config.clone(), tls);
         self.feeds.apply(&config, feeds);

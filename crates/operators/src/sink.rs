@@ -15,24 +15,24 @@ pub type Sink<'a> = dyn FnMut(Reply) + Send + 'a;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Converts the spool's progress to replies, a few per second.
-pub(super) struct Relay<'a, 'b> {
-    state: Ordered<State<'a, 'b>, { rank::PROGRESS }>,
+pub(super) struct ProgressRelay<'a, 'b> {
+    state: Ordered<RelayState<'a, 'b>, { rank::PROGRESS }>,
 }
 
-struct State<'a, 'b> {
+struct RelayState<'a, 'b> {
     sink: &'a mut Sink<'b>,
     what: String,
     total: u64,
     sent: Instant,
 }
 
-impl<'a, 'b> Relay<'a, 'b> {
+impl<'a, 'b> ProgressRelay<'a, 'b> {
     pub(super) fn new(sink: &'a mut Sink<'b>) -> Self {
-        Self { state: Ordered::new(State { sink, what: String::new(), total: 0, sent: Instant::now() }) }
+        Self { state: Ordered::new(RelayState { sink, what: String::new(), total: 0, sent: Instant::now() }) }
     }
 }
 
-impl Progress for Relay<'_, '_> {
+impl Progress for ProgressRelay<'_, '_> {
     fn start(&self, what: &str, total: u64) {
         let mut state = self.state.lock();
         state.what = what.to_owned();
@@ -54,7 +54,7 @@ impl Progress for Relay<'_, '_> {
     }
 }
 
-impl State<'_, '_> {
+impl RelayState<'_, '_> {
     fn send(&mut self, done: u64) {
         self.sent = Instant::now();
         (self.sink)(Reply::Progress { what: self.what.clone(), done, total: self.total });

@@ -6,7 +6,7 @@
 
 use super::{archive, days, group_control, pull};
 use access::users;
-use disk::{Disk, Line, checked_lines, is_set_aside, read_small};
+use disk::{Disk, LogLine, checked_lines, is_set_aside, read_small};
 use site::{inject, moderation};
 use site_base::units::counted;
 use std::io;
@@ -17,119 +17,119 @@ use upstreams as source;
 const FILE_BYTES_MAX: u64 = 2 << 30;
 
 /// How a file is checked.
-enum Check {
+enum StateFileCheck {
     /// As a whole, by name and contents.
     Whole(fn(&str, &[u8]) -> bool),
     /// Line by line.
-    Lines(fn(Line<'_>) -> bool),
+    Lines(fn(LogLine<'_>) -> bool),
 }
 
 /// A kind of file.
-struct Kind {
+struct StateFileKind {
     /// Directory below `site.data`; empty for `site.data` itself.
     dir: &'static str,
     /// Returns whether a file name in that directory is of this kind.
     is_one: fn(&str) -> bool,
-    check: Check,
+    check: StateFileCheck,
     /// Consequence of damage.
     costs: &'static str,
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[StateFileKind] = &[
+    StateFileKind {
         dir: "",
         is_one: |name| name == "users",
-        check: Check::Whole(|_, bytes| users::is_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| users::is_whole(bytes)),
         costs: "the users known so far stay; after a start nobody can log in by password",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "posting-secret",
-        check: Check::Whole(|_, bytes| inject::is_secret_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| inject::is_secret_whole(bytes)),
         costs: "posts are refused until it is put back",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "control-done",
-        check: Check::Lines(group_control::is_done_whole),
+        check: StateFileCheck::Lines(group_control::is_done_whole),
         costs: "control messages of these lines may be carried out again",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "notices-done",
-        check: Check::Lines(group_control::is_notice_whole),
+        check: StateFileCheck::Lines(group_control::is_notice_whole),
         costs: "notices of these lines may be carried out again",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "early-cancels",
-        check: Check::Lines(ingest::is_early_cancel_whole),
+        check: StateFileCheck::Lines(ingest::is_early_cancel_whole),
         costs: "articles that were withdrawn before they came are filed if they come",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "early-hides",
-        check: Check::Lines(ingest::is_early_hide_whole),
+        check: StateFileCheck::Lines(ingest::is_early_hide_whole),
         costs: "articles that a notice named before they came are shown if they come",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| matches!(name, "filter-log" | "filter-log.old"),
-        check: Check::Lines(ingest::is_review_whole),
+        check: StateFileCheck::Lines(ingest::is_review_whole),
         costs: "these findings are not listed",
     },
-    Kind {
+    StateFileKind {
         dir: "",
         is_one: |name| name == "filter-released",
-        check: Check::Lines(ingest::is_release_whole),
+        check: StateFileCheck::Lines(ingest::is_release_whole),
         costs: "the filter judges these articles again",
     },
-    Kind {
+    StateFileKind {
         dir: "archive",
         is_one: |name| name == "missed",
-        check: Check::Lines(|line| matches!(line, Line::Whole(_))),
+        check: StateFileCheck::Lines(|line| matches!(line, LogLine::Whole(_))),
         costs: "these articles without a copy are not listed",
     },
-    Kind {
+    StateFileKind {
         dir: "archive",
         is_one: |name| name.ends_with(".state"),
-        check: Check::Whole(|_, bytes| archive::is_state_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| archive::is_state_whole(bytes)),
         costs: "what is not known to be in the archive is copied again; an mbox may get articles twice",
     },
-    Kind {
+    StateFileKind {
         dir: "pull",
         is_one: |name| name.ends_with(".marks"),
-        check: Check::Whole(|_, bytes| pull::is_marks_file_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| pull::is_marks_file_whole(bytes)),
         costs: "what was fetched from this server is looked at again, and what is here is not fetched",
     },
-    Kind {
+    StateFileKind {
         dir: "days",
         is_one: |name| name.len() == "2026-01-31".len() && !name.contains(|c: char| c.is_alphabetic()),
-        check: Check::Whole(|_, bytes| days::is_record_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| days::is_record_whole(bytes)),
         costs: "what was counted on that day is lost",
     },
-    Kind {
+    StateFileKind {
         dir: "posts",
         is_one: |name| name.ends_with(".post"),
-        check: Check::Whole(|_, bytes| source::is_post_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| source::is_post_whole(bytes)),
         costs: "this post does not go to its upstream",
     },
-    Kind {
+    StateFileKind {
         dir: "moderation",
         is_one: |name| name.ends_with(".mail"),
-        check: Check::Whole(|_, bytes| moderation::is_mail_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| moderation::is_mail_whole(bytes)),
         costs: "this mail is not sent, and is moved to moderation/failed",
     },
-    Kind {
+    StateFileKind {
         dir: "moderation/held",
         is_one: |name| name.ends_with(".post"),
-        check: Check::Whole(|_, bytes| moderation::is_held_whole(bytes)),
+        check: StateFileCheck::Whole(|_, bytes| moderation::is_held_whole(bytes)),
         costs: "this post does not wait for a moderator any more",
     },
-    Kind {
+    StateFileKind {
         dir: "keyring",
         is_one: ingest::is_key_file,
-        check: Check::Whole(ingest::is_key_whole),
+        check: StateFileCheck::Whole(ingest::is_key_whole),
         costs: "what this key has signed is not obeyed until it is imported and trusted again",
     },
 ];
@@ -170,7 +170,7 @@ pub(super) fn damaged(disk: &dyn Disk, data: &Path) -> Vec<StateDamage> {
     damaged
 }
 
-impl Kind {
+impl StateFileKind {
     fn damage(&self, disk: &dyn Disk, file: &Path, name: &str) -> Option<String> {
         let bytes = match read_small(disk, file, FILE_BYTES_MAX) {
             Ok(bytes) => bytes?,
@@ -178,9 +178,9 @@ impl Kind {
             Err(error) => return Some(format!("cannot be read ({error}): {}", self.costs)),
         };
         match self.check {
-            Check::Whole(is_whole) if is_whole(name, &bytes) => None,
-            Check::Whole(_) => Some(format!("is damaged: {}", self.costs)),
-            Check::Lines(is_whole) => {
+            StateFileCheck::Whole(is_whole) if is_whole(name, &bytes) => None,
+            StateFileCheck::Whole(_) => Some(format!("is damaged: {}", self.costs)),
+            StateFileCheck::Lines(is_whole) => {
                 let damaged = checked_lines(&bytes).filter(|line| !is_whole(*line)).count();
                 (damaged > 0)
                     .then(|| format!("has {}: {}", counted(damaged as u64, "damaged line"), self.costs))
@@ -192,7 +192,7 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Access, SimDisk, durable_replace};
+    use disk::{FileAccess, SimDisk, durable_replace};
     use site_base::{fields, summed};
 
     const DATA: &str = "/data";
@@ -202,7 +202,7 @@ mod tests {
         sim.create_dir(Path::new("/l")).unwrap();
         let path = PathBuf::from("/l/lines");
         let mut log =
-            disk::AppendLog::open(sim.clone(), path.clone(), Access::Group, 4_096, |_| true).unwrap();
+            disk::AppendLog::open(sim.clone(), path.clone(), FileAccess::Group, 4_096, |_| true).unwrap();
         log.append(text).unwrap();
         String::from_utf8(read_small(&*sim, &path, 4_096).unwrap().unwrap()).unwrap()
     }
@@ -246,7 +246,7 @@ mod tests {
         let sim = SimDisk::new();
         KINDS.iter().for_each(|kind| sim.create_dir(&Path::new(DATA).join(kind.dir)).unwrap());
         if let Some((file, bytes)) = bytes {
-            durable_replace(&sim, &Path::new(DATA).join(file), &[bytes], Access::Group).unwrap();
+            durable_replace(&sim, &Path::new(DATA).join(file), &[bytes], FileAccess::Group).unwrap();
         }
         damaged(&sim, Path::new(DATA))
     }
@@ -261,7 +261,7 @@ mod tests {
                 let dir = path.parent().unwrap() == Path::new(kind.dir);
                 dir && (kind.is_one)(path.file_name().unwrap().to_str().unwrap())
             });
-            let lines = matches!(kind.unwrap().check, Check::Lines(_));
+            let lines = matches!(kind.unwrap().check, StateFileCheck::Lines(_));
             kinds += 1;
             assert_eq!(found(Some((file, &whole))), [], "{file}");
             let is_found = |bytes: &[u8]| match &*found(Some((file, bytes))) {

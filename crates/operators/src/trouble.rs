@@ -3,7 +3,7 @@
 //! Pure: takes a report and returns sentences, the worst first. Used by the operator's page and `newsreel
 //! top`.
 
-use crate::report::{ArchiveStatus, ClassStatus, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus};
+use crate::report::{ArchiveStatus, ClassReport, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus};
 use site_base::units::{about_span, counted};
 
 /// Remaining validity below which a certificate is reported, in seconds.
@@ -15,7 +15,7 @@ const MEASURED_SECS: u64 = 60;
 
 /// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum Severity {
     /// Something does not work.
     Bad,
     /// Something will stop working, or does not work for some clients.
@@ -26,19 +26,19 @@ pub enum Weight {
 
 /// A problem to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    pub weight: Weight,
+pub struct ReportedProblem {
+    pub weight: Severity,
     pub what: String,
     /// Advice: a sentence, or a command.
     pub advice: String,
 }
 
-fn trouble(weight: Weight, what: impl Into<String>, advice: impl Into<String>) -> Trouble {
-    Trouble { weight, what: what.into(), advice: advice.into() }
+fn trouble(weight: Severity, what: impl Into<String>, advice: impl Into<String>) -> ReportedProblem {
+    ReportedProblem { weight, what: what.into(), advice: advice.into() }
 }
 
 /// Returns all problems at `now` (Unix seconds).
-pub fn all(report: &Report, now: u64) -> Vec<Trouble> {
+pub fn all(report: &Report, now: u64) -> Vec<ReportedProblem> {
     let mut found = Vec::new();
     spool(&report.spool, now, &mut found);
     if let Some(server) = &report.server {
@@ -48,37 +48,41 @@ pub fn all(report: &Report, now: u64) -> Vec<Trouble> {
     found
 }
 
-fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
+fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<ReportedProblem>) {
     if let Some(why) = &spool.stopped {
         let advice = "Readers are served. On a full disk make room, and it goes on by itself; after a failed \
             disk, mend that and start the server again.";
-        found.push(trouble(Weight::Bad, format!("No articles are accepted: {why}"), advice));
+        found.push(trouble(Severity::Bad, format!("No articles are accepted: {why}"), advice));
     }
     if let Some(why) = &spool.unopened {
         let advice = "What is shown is from the last checkpoint. `newsreel verify` says more.";
-        found.push(trouble(Weight::Bad, format!("The spool cannot be opened: {why}"), advice));
+        found.push(trouble(Severity::Bad, format!("The spool cannot be opened: {why}"), advice));
     }
     if now.saturating_sub(spool.measured) > MEASURED_SECS {
         let what =
             format!("The disk answers slowly: its figures are {} old", about_span(now - spool.measured));
-        found.push(trouble(Weight::Warn, what, "Look at the disk: `iostat -x 5`, `dmesg`."));
+        found.push(trouble(Severity::Warn, what, "Look at the disk: `iostat -x 5`, `dmesg`."));
     }
     found.extend(spool.classes.iter().flat_map(|one| class(one, now)));
     for reader in spool.readers.iter().filter(|reader| reader.lost_articles > 0) {
         let articles = counted(reader.lost_articles, "article");
         let what = format!("{} was overtaken by the journal and missed {articles}", reader.name);
         let advice = "Raise journal_claim_bytes in [site], or mend what it waits for.";
-        found.push(trouble(Weight::Warn, what, advice));
+        found.push(trouble(Severity::Warn, what, advice));
     }
     for (reader, damage) in spool.readers.iter().filter_map(|reader| Some((reader, reader.damage.as_ref()?)))
     {
         let what = format!("Where {} was in the journal: {damage}", reader.name);
-        found.push(trouble(Weight::Warn, what, "The disk may be failing: `newsreel verify`, `smartctl -a`."));
+        found.push(trouble(
+            Severity::Warn,
+            what,
+            "The disk may be failing: `newsreel verify`, `smartctl -a`.",
+        ));
     }
     for kept in spool.kept.iter().filter(|kept| kept.full) {
         let what = format!("The volume {} accepts nothing more for now", kept.name);
         found.push(trouble(
-            Weight::Warn,
+            Severity::Warn,
             what,
             "Make room on its disk, or keep articles shorter: [[expire]].",
         ));
@@ -88,14 +92,18 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
             "{} of index files could not be read and were rebuilt",
             counted(spool.mended_pages, "page")
         );
-        found.push(trouble(Weight::Warn, what, "The disk may be failing: `newsreel verify`, `smartctl -a`."));
+        found.push(trouble(
+            Severity::Warn,
+            what,
+            "The disk may be failing: `newsreel verify`, `smartctl -a`.",
+        ));
     }
     if spool.passed_over > 0 {
         let what = format!(
             "{} of articles' files are in use that no index knows",
             counted(spool.passed_over, "name")
         );
-        found.push(trouble(Weight::Note, what, "See `newsreel verify`."));
+        found.push(trouble(Severity::Note, what, "See `newsreel verify`."));
     }
 }
 
@@ -104,7 +112,7 @@ fn day_of(secs: u64) -> String {
     super::days::day_text(secs / 86_400)
 }
 
-fn class(class: &ClassStatus, now: u64) -> Vec<Trouble> {
+fn class(class: &ClassReport, now: u64) -> Vec<ReportedProblem> {
     let mut found = Vec::new();
     if let (true, Some(stays), Some(target)) =
         (class.is_below_target(), class.stays_secs, class.keep_target_secs)
@@ -114,32 +122,32 @@ fn class(class: &ClassStatus, now: u64) -> Vec<Trouble> {
         let from = from.unwrap_or_default();
         let what = format!("Articles of class {} stay {stays}{from}, and should stay {target}", class.name);
         let advice = "Enlarge its buffers or add one (`newsreel buffer`), or store less in it ([[rule]]).";
-        found.push(trouble(Weight::Warn, what, advice));
+        found.push(trouble(Severity::Warn, what, advice));
     }
     if let Some((at, least)) = class.promise_missed.zip(class.keep_at_least_secs) {
         let (day, least) = (day_of(at), about_span(least));
         let what = format!("Class {} has no room for more from {day} on: {least} are promised", class.name);
         let advice = "Enlarge its buffers, give it an overflow class, or lower keep_at_least.";
-        found.push(trouble(Weight::Warn, what, advice));
+        found.push(trouble(Severity::Warn, what, advice));
     }
     if class.turned_away > 0 {
         let articles = counted(class.turned_away, "article");
         let what =
             format!("{articles} found no room in class {}: what is there is promised to stay", class.name);
         let advice = "Enlarge its buffers, give it an overflow class, or lower keep_at_least.";
-        found.push(trouble(Weight::Warn, what, advice));
+        found.push(trouble(Severity::Warn, what, advice));
     }
     found
 }
 
-fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
+fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<ReportedProblem>) {
     if let Some(since) = server.paused_since {
         let mut what =
             format!("No articles are accepted: paused for {}", about_span(now.saturating_sub(since)));
         if !server.paused_reason.is_empty() {
             what.push_str(&format!(" ({})", server.paused_reason));
         }
-        found.push(trouble(Weight::Warn, what, "`newsreel ctl go` accepts them again."));
+        found.push(trouble(Severity::Warn, what, "`newsreel ctl go` accepts them again."));
     }
     if let Some(end) = server.certificate_expires {
         let left = end - i64::try_from(now).unwrap_or(i64::MAX);
@@ -149,7 +157,7 @@ fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
                 Err(_) => "A certificate has expired".to_owned(),
             };
             let advice = "Renew it; the new files are picked up by themselves.";
-            found.push(trouble(if left < 0 { Weight::Bad } else { Weight::Warn }, what, advice));
+            found.push(trouble(if left < 0 { Severity::Bad } else { Severity::Warn }, what, advice));
         }
     }
     for peer in &server.peers {
@@ -158,17 +166,17 @@ fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
     found.extend(server.pulls.iter().filter_map(pull));
     for upstream in server.upstreams.iter().filter(|upstream| !upstream.problem.is_empty()) {
         let what = format!("The upstream {} is away: {}", upstream.name, upstream.problem);
-        found.push(trouble(Weight::Warn, what, "What the cache has of it is still served."));
+        found.push(trouble(Severity::Warn, what, "What the cache has of it is still served."));
     }
     for filter in server.filters.iter().filter(|filter| filter.down) {
         let what = format!("The filter {} cannot judge", filter.name);
-        found.push(trouble(Weight::Bad, what, "See its messages in the log."));
+        found.push(trouble(Severity::Bad, what, "See its messages in the log."));
     }
     found.extend(server.archives.iter().flat_map(archive));
     if let Some(search) = server.search.as_ref().filter(|search| !search.problem.is_empty()) {
         let what = format!("Nothing is added to the search index: {}", search.problem);
         found.push(trouble(
-            Weight::Warn,
+            Severity::Warn,
             what,
             "It is tried again; `newsreel rebuild --search` begins anew.",
         ));
@@ -177,32 +185,32 @@ fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
 }
 
 /// Reports work that waits for other systems or the operator.
-fn waiting(server: &ServerStatus, found: &mut Vec<Trouble>) {
+fn waiting(server: &ServerStatus, found: &mut Vec<ReportedProblem>) {
     if !server.batches.problem.is_empty() {
         let what = format!("Batches wait: {}", server.batches.problem);
-        found.push(trouble(Weight::Warn, what, "They are tried again; see batches.incoming."));
+        found.push(trouble(Severity::Warn, what, "They are tried again; see batches.incoming."));
     }
     if server.batches.damaged > 0 {
         let what =
             format!("{} of batches are in quarantine", counted(server.batches.damaged, "damaged piece"));
-        found.push(trouble(Weight::Note, what, "Look at them in batches.incoming, and ask their sender."));
+        found.push(trouble(Severity::Note, what, "Look at them in batches.incoming, and ask their sender."));
     }
     if server.moderation.failed > 0 {
         let what = format!("{} to moderators cannot be sent", counted(server.moderation.failed, "mail"));
         found.push(trouble(
-            Weight::Warn,
+            Severity::Warn,
             what,
             "See moderation/failed in the site's directory, and [moderation].",
         ));
     }
     if server.moderation.held > 0 {
         let what = format!("{} for a moderator", waits(server.moderation.held, "post"));
-        found.push(trouble(Weight::Note, what, "Decide: `newsreel moderation list`."));
+        found.push(trouble(Severity::Note, what, "Decide: `newsreel moderation list`."));
     }
     if server.logins.lock_outs > 0 {
         let what =
             format!("{} after failed logins since the start", counted(server.logins.lock_outs, "lock-out"));
-        found.push(trouble(Weight::Note, what, "Who: the events below. For good: `packaging/fail2ban`."));
+        found.push(trouble(Severity::Note, what, "Who: the events below. For good: `packaging/fail2ban`."));
     }
 }
 
@@ -210,24 +218,28 @@ fn waits(count: u64, one: &str) -> String {
     format!("{} {}", counted(count, one), if count == 1 { "waits" } else { "wait" })
 }
 
-fn feed(name: &str, feed: &FeedStatus) -> Vec<Trouble> {
+fn feed(name: &str, feed: &FeedStatus) -> Vec<ReportedProblem> {
     let mut found = Vec::new();
     if let Some(error) = &feed.last_error {
         let again = feed.retry_secs.map(|secs| format!(" It is tried again in {}.", about_span(secs)));
         let advice = format!("`newsreel ctl feed {name} flush` tries at once.{}", again.unwrap_or_default());
-        found.push(trouble(Weight::Warn, format!("{name} cannot be fed: {error}"), advice));
+        found.push(trouble(Severity::Warn, format!("{name} cannot be fed: {error}"), advice));
     } else if feed.state == "stopped" {
         let advice = format!("Start it: `newsreel ctl feed {name} start`.");
-        found.push(trouble(Weight::Note, format!("The feed to {name} is stopped"), advice));
+        found.push(trouble(Severity::Note, format!("The feed to {name} is stopped"), advice));
     } else if feed.lag_secs >= LAG_SECS {
         let (span, articles) = (about_span(feed.lag_secs), counted(feed.lag_articles, "article"));
         let what = format!("{name} is {span} behind, by {articles}");
-        found.push(trouble(Weight::Warn, what, "More connections in [peer.send] help if the peer is slow."));
+        found.push(trouble(
+            Severity::Warn,
+            what,
+            "More connections in [peer.send] help if the peer is slow.",
+        ));
     }
     if feed.missed > 0 {
         let what = format!("{name} missed {}", counted(feed.missed, "article"));
         found.push(trouble(
-            Weight::Warn,
+            Severity::Warn,
             what,
             "`newsreel status` names the last; `newsreel send` brings them.",
         ));
@@ -235,21 +247,21 @@ fn feed(name: &str, feed: &FeedStatus) -> Vec<Trouble> {
     found
 }
 
-fn pull(pull: &PullStatus) -> Option<Trouble> {
+fn pull(pull: &PullStatus) -> Option<ReportedProblem> {
     let what = format!("The last pull from {} ended early: {}", pull.name, pull.last_error);
     let advice = "It is tried again at its time.";
-    (!pull.last_error.is_empty()).then(|| trouble(Weight::Warn, what, advice))
+    (!pull.last_error.is_empty()).then(|| trouble(Severity::Warn, what, advice))
 }
 
-fn archive(archive: &ArchiveStatus) -> Vec<Trouble> {
+fn archive(archive: &ArchiveStatus) -> Vec<ReportedProblem> {
     let mut found = Vec::new();
     if !archive.problem.is_empty() {
         let what = format!("The archive {} cannot be written: {}", archive.name, archive.problem);
-        found.push(trouble(Weight::Bad, what, "Articles wait for it as long as wait_max says."));
+        found.push(trouble(Severity::Bad, what, "Articles wait for it as long as wait_max says."));
     }
     if archive.missed > 0 {
         let what = format!("{} went without a copy in {}", counted(archive.missed, "article"), archive.name);
-        found.push(trouble(Weight::Warn, what, "See `newsreel archive missed`."));
+        found.push(trouble(Severity::Warn, what, "See `newsreel archive missed`."));
     }
     found
 }
@@ -276,12 +288,12 @@ mod tests {
         };
         let peer =
             |name: &str, feed| PeerStatus { name: name.into(), feed: Some(feed), ..PeerStatus::default() };
-        let class = ClassStatus {
+        let class = ClassReport {
             name: "text".into(),
             stays_secs: Some(86_400),
             keep_target_secs: Some(864_000),
             turned_away: 1,
-            ..ClassStatus::default()
+            ..ClassReport::default()
         };
         let spool = SpoolStatus {
             stopped: Some("no space left".into()),

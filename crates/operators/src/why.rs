@@ -2,20 +2,20 @@
 
 use super::request::Reply;
 use super::sink::Sink;
-use disk::Patience;
+use disk::ReadMode;
 use feeds::SetAsideArticle;
 use feeds::status::FeedStatus;
 use ingest::kind;
-use ingest::routing::{Decision, Facts, Route, Router};
+use ingest::routing::{PeerRoute, Router, RoutingDecision, RoutingFacts};
 use netnews::Article;
 use site_base::units::counted;
 use site_config::Config;
-use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
+use spool::{ArticleBuf, ArticleKey, ArticleKind, JournalBatch, JournalEvent, Lookup, Spool, TailStart};
 use std::convert::Infallible;
 use std::io;
 
 /// Data about an article that the journal still has.
-struct Recorded {
+struct RecordedArticle {
     origin: String,
     /// Whether the article was to be sent to the peer.
     wanted: bool,
@@ -68,7 +68,7 @@ fn explain(
         Lookup::Gone => return Err(format!("{message_id} has been overwritten")),
     };
     let mut buf = ArticleBuf::default();
-    if !spool.read(&token, Some(&key), Patience::Wait, &mut buf).map_err(|error| error.to_string())? {
+    if !spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).map_err(|error| error.to_string())? {
         return Err(format!("{message_id} cannot be read any more"));
     }
     let stored = buf.article();
@@ -78,13 +78,14 @@ fn explain(
     let recorded = recorded(spool, key, number).map_err(|error| error.to_string())?;
     let origin = recorded.as_ref().map_or("", |recorded| recorded.origin.as_str());
     let wire_bytes = recorded.as_ref().and_then(|recorded| recorded.wire_bytes);
-    let facts = Facts::of(&article, kind(&article), origin, wire_bytes.unwrap_or_else(|| sent(stored)));
+    let facts =
+        RoutingFacts::of(&article, kind(&article), origin, wire_bytes.unwrap_or_else(|| sent(stored)));
     // The peers' numbers do not affect the decision.
     let numbers = |name: &str| {
         let at = config.peers.iter().position(|own| own.name == name).unwrap_or_default();
         Ok::<_, Infallible>(at as u32)
     };
-    let Ok(routes) = Route::all(config, numbers);
+    let Ok(routes) = PeerRoute::all(config, numbers);
     let table = spool.group_table();
     let router = Router::new(table.clone());
     router.replace(&config.site, routes, table.clone());
@@ -93,7 +94,7 @@ fn explain(
     for step in routes.explain(&facts, peer).unwrap_or_default() {
         say(step.what, &format!("{:<4} {}", if step.passed { "yes" } else { "NO" }, step.text));
     }
-    let mut decision = Decision::default();
+    let mut decision = RoutingDecision::default();
     routes.decide(&facts, &mut decision);
     let kept_here = recorded.as_ref().is_some_and(|recorded| recorded.kept_here);
     if kept_here {
@@ -106,7 +107,7 @@ fn explain(
         match (recorded, number) {
             (None, _) => "not known: the journal no longer has its row",
             (Some(_), None) => "the peer was not sent anything",
-            (Some(Recorded { wanted: true, .. }), _) => "it was to be sent",
+            (Some(RecordedArticle { wanted: true, .. }), _) => "it was to be sent",
             (Some(_), _) => "it was not to be sent, or the peer was not known yet",
         },
     );
@@ -127,19 +128,19 @@ fn sent(stored: &[u8]) -> u64 {
 }
 
 /// Returns what the journal has about an article, as far back as it is kept.
-fn recorded(spool: &Spool, key: Key, number: Option<u32>) -> io::Result<Option<Recorded>> {
-    let mut tail = spool.tail("why", Start::Oldest)?;
-    let mut batch = Batch::default();
+fn recorded(spool: &Spool, key: ArticleKey, number: Option<u32>) -> io::Result<Option<RecordedArticle>> {
+    let mut tail = spool.tail("why", TailStart::Oldest)?;
+    let mut batch = JournalBatch::default();
     loop {
         tail.next(&mut batch)?;
         if batch.is_empty() {
             return Ok(None);
         }
         for (_, event) in batch.events() {
-            let Event::Article(row) = event else { continue };
+            let JournalEvent::Article(row) = event else { continue };
             if row.key == key {
                 let origin = row.tagged.origin().unwrap_or_default();
-                return Ok(Some(Recorded {
+                return Ok(Some(RecordedArticle {
                     origin: String::from_utf8_lossy(origin).into_owned(),
                     wanted: number.is_some_and(|number| row.tagged.is_wanted_by(number)),
                     wire_bytes: row.tagged.wire_bytes(),

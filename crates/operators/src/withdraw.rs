@@ -1,9 +1,9 @@
 //! `newsreel cancel` and `newsreel purge`: articles withdrawn by the operator, regardless of their locks.
 
 use netnews::{MessageId, Wildmat};
-use spool::{Entry, Lookup, PurgeReport, Spool, Trouble};
+use spool::{CommitEntry, Lookup, PurgeReport, Spool, SpoolTrouble};
 
-use super::request::{Purged, Reply};
+use super::request::{PurgeRow, Reply};
 use super::sink::{self, Sink};
 use site_base::clock::unix_now;
 
@@ -33,7 +33,7 @@ pub(super) fn not_an_id(text: &str) -> String {
     format!("`{text}` is not a Message-ID; write it like <left@right>")
 }
 
-fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, Trouble> {
+fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, SpoolTrouble> {
     let key = spool.key(id.as_bytes());
     Ok(match spool.lookup(&key) {
         Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
@@ -42,7 +42,7 @@ fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, 
         Lookup::Unknown if dry_run => "is not here; it would be refused when it comes",
         Lookup::Unknown => {
             let arrived = u64::try_from(unix_now()).unwrap_or_default();
-            spool.commit(&[Entry::Remember { key, arrived }], &mut Vec::new())?;
+            spool.commit(&[CommitEntry::Remember { key, arrived }], &mut Vec::new())?;
             "is not here; it will be refused when it comes"
         }
         Lookup::Remembered | Lookup::Gone => "is not here any more, and is refused when it comes",
@@ -58,14 +58,14 @@ pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<
             return false;
         }
     };
-    let purged = spool.purge(&wildmat, dry_run, &sink::Relay::new(sink));
+    let purged = spool.purge(&wildmat, dry_run, &sink::ProgressRelay::new(sink));
     match purged {
         Ok(PurgeReport { groups: 0, .. }) => {
             sink(Reply::Error(format!("no group matches `{groups}`; nothing is purged")));
             return false;
         }
         Ok(PurgeReport { groups, articles, crossposts, numbers }) => {
-            sink(Reply::Purged(Purged { dry_run, groups, articles, crossposts, numbers }));
+            sink(Reply::Purged(PurgeRow { dry_run, groups, articles, crossposts, numbers }));
         }
         Err(trouble) => {
             sink(Reply::Error(trouble.to_string()));

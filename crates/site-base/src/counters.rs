@@ -2,13 +2,13 @@
 
 use crate::lock::Leaf;
 use hashbrown::HashMap;
-use spool::Latency;
+use spool::LatencyHistogram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of the whole server.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct ServerCounters {
     pub accepted: AtomicU64,
     pub rejected: AtomicU64,
     pub try_later: AtomicU64,
@@ -29,14 +29,14 @@ pub struct Counters {
 #[derive(Debug, Default)]
 pub struct Latencies {
     /// From the arrival of a whole article until it is filed or rejected, without waiting for the disk.
-    pub filing: Latency,
+    pub filing: LatencyHistogram,
     /// ARTICLE, from the command until the answer is in the socket or in the output buffer.
-    pub article: Latency,
+    pub article: LatencyHistogram,
     /// OVER and XOVER, likewise.
-    pub over: Latency,
+    pub over: LatencyHistogram,
     /// From an accepted connection until the greeting can be sent: checking the client, and TLS if it comes
     /// first.
-    pub connecting: Latency,
+    pub connecting: LatencyHistogram,
 }
 
 /// Counts of one peer.
@@ -50,7 +50,7 @@ pub struct PeerCounters {
 /// Groups whose selections are counted at once.
 const SELECTIONS_MAX: usize = 20_000;
 
-impl Counters {
+impl ServerCounters {
     /// Counts rejected articles, by reason.
     pub fn reject(&self, reasons: impl Iterator<Item = &'static str>) {
         let mut counts = self.reasons.lock();

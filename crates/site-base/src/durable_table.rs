@@ -4,7 +4,7 @@
 //! whole. The oldest entry is removed when there are too many. Used for whatever is remembered of many
 //! articles or messages: early cancels and hides, control messages and notices.
 
-use disk::{Access, AppendLog, Disk, Line};
+use disk::{AppendLog, Disk, FileAccess, LogLine};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const LINES_SPARE: usize = 1_024;
 
 /// An entry of the table.
-pub trait Entry: Sized {
+pub trait TableEntry: Sized {
     type Key: Clone + Eq + Hash;
     /// Name of the file below `site.data`.
     const FILE_NAME: &'static str;
@@ -31,7 +31,7 @@ pub trait Entry: Sized {
 
 /// A bounded table backed by a file.
 #[derive(Debug)]
-pub struct DurableTable<E: Entry> {
+pub struct DurableTable<E: TableEntry> {
     /// Entries, each with the turn in which it was inserted.
     entries: HashMap<E::Key, (u64, E)>,
     /// Turns and keys in order of insertion, including removed and replaced entries.
@@ -48,7 +48,7 @@ pub struct DurableTable<E: Entry> {
     is_incomplete: bool,
 }
 
-impl<E: Entry> DurableTable<E> {
+impl<E: TableEntry> DurableTable<E> {
     /// Creates a table without a file, to which nothing can be appended.
     pub fn unread() -> Self {
         let (entries, order) = Default::default();
@@ -69,11 +69,11 @@ impl<E: Entry> DurableTable<E> {
     pub fn open(
         disk: Arc<dyn Disk>,
         data: &Path,
-        mut read: impl FnMut(&mut Self, Line<'_>) -> bool,
+        mut read: impl FnMut(&mut Self, LogLine<'_>) -> bool,
     ) -> io::Result<Self> {
         let mut table = Self::unread();
         let path = data.join(E::FILE_NAME);
-        let log = AppendLog::open(disk, path, Access::Group, E::FILE_BYTES_MAX, |line| {
+        let log = AppendLog::open(disk, path, FileAccess::Group, E::FILE_BYTES_MAX, |line| {
             table.lines += 1;
             read(&mut table, line)
         })?;
@@ -194,7 +194,7 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct Number(u64);
 
-    impl Entry for Number {
+    impl TableEntry for Number {
         type Key = u64;
         const FILE_NAME: &'static str = "numbers";
         const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -215,7 +215,7 @@ mod tests {
 
     fn open(sim: &SimDisk) -> io::Result<Numbers> {
         Numbers::open(Arc::new(sim.clone()), Path::new("/d"), |table, line| {
-            let Line::Whole(text) = line else { return false };
+            let LogLine::Whole(text) = line else { return false };
             match text.split_once(' ') {
                 Some((key, "gone")) => drop(table.remove(&key.parse().unwrap())),
                 Some((key, n)) => drop(table.insert(key.parse().unwrap(), Number(n.parse().unwrap()))),
@@ -255,7 +255,7 @@ mod tests {
     #[derive(Debug)]
     struct Many;
 
-    impl Entry for Many {
+    impl TableEntry for Many {
         type Key = u64;
         const FILE_NAME: &'static str = "many";
         const FILE_BYTES_MAX: u64 = 1 << 20;

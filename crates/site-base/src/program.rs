@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, Command};
 
-/// Returns a command that is spoken to over pipes: in a process group of its own (see [`Group`]), in `/`, and
+/// Returns a command that is spoken to over pipes: in a process group of its own (see [`ProcessGroup`]), in `/`, and
 /// without our environment.
 pub fn piped(program: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
@@ -22,12 +22,12 @@ pub fn piped(program: &str, arguments: &[String]) -> Command {
     command
 }
 
-/// The process group of a program, killed when this is dropped, children included, unless [`Group::ended`]
+/// The process group of a program, killed when this is dropped, children included, unless [`ProcessGroup::ended`]
 /// was called.
 #[derive(Debug)]
-pub struct Group(Option<u32>);
+pub struct ProcessGroup(Option<u32>);
 
-impl Group {
+impl ProcessGroup {
     /// Returns the group of the process with this id.
     pub fn of(id: Option<u32>) -> Self {
         Self(id)
@@ -48,7 +48,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }

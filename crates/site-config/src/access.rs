@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::kinds::*;
-use super::{Cidr, Groups, LocalAddress};
+use super::{Cidr, LocalAddress, NamePattern};
 
 section! {
     /// Who may read and post, and how much. The first section whose conditions (from, listener, users,
@@ -17,27 +17,27 @@ section! {
         from: Vec<Cidr> = Networks, example ["127.0.0.1", "192.0.2.0/24"];
         /// Condition: the client has connected to one of these local addresses, each an address or network
         /// with or without a port, or "*:PORT". The empty list is no condition.
-        listener: Vec<LocalAddress> = List(Local), default [], example ["192.0.2.1", "*:563"];
+        listener: Vec<LocalAddress> = ListOf(Local), default [], example ["192.0.2.1", "*:563"];
         /// Condition: the client has logged in as a user whose name matches; "*" is any user. Put such
         /// sections before those for everyone, which would decide first.
-        users: Option<Groups> = Maybe(Wildmat), example "*,!guest*";
+        users: Option<NamePattern> = Maybe(Wildmat), example "*,!guest*";
         /// Condition: the client has logged in as a user who is in one of these groups (newsreel user add
         /// --group). The empty list is no condition.
-        user_groups: Vec<String> = List(Name), default [], example ["staff", "moderators"];
+        user_groups: Vec<String> = ListOf(Name), default [], example ["staff", "moderators"];
         /// Condition: whether the connection is encrypted with TLS.
         tls: Option<bool> = Maybe(Switch), example true;
         /// The groups that may be read (INN's access letter R). Others do not exist for these clients. The
         /// empty wildmat matches none.
-        read: Groups = Wildmat, default "*", example "*,!internal.*";
+        read: NamePattern = Wildmat, default "*", example "*,!internal.*";
         /// The groups that may be posted to, among those that may be read (INN's P). A post that also names
         /// other groups that are carried here is refused with 441. The empty wildmat matches none.
-        post: Groups = Wildmat, default "", example "*,!announce.*";
+        post: NamePattern = Wildmat, default "", example "*,!announce.*";
         /// The moderated groups to which articles with an Approved header may be posted, as moderators do
         /// (INN's A). The empty wildmat matches none.
-        approve: Groups = Wildmat, default "", example "local.announce";
+        approve: NamePattern = Wildmat, default "", example "local.announce";
         /// The groups, among those in post, to which these clients may post although the group's flag is n,
         /// no local posting (INN's L). The empty wildmat matches none.
-        local: Groups = Wildmat, default "", example "local.log.*";
+        local: NamePattern = Wildmat, default "", example "local.log.*";
         /// Whether NEWNEWS is allowed (INN's N); it reads much for each response.
         newnews: bool = Switch, default true, example false;
         /// Whether these clients may see, over HTTP ([web]), how the server is: the operator's page and
@@ -53,7 +53,7 @@ section! {
         /// 1,073,741,824 numbers. When the multiple grows, the numbers fall by 1,073,741,824, as if the group
         /// had been created again: if a newsreader does not notice, unsubscribe and subscribe again. Do not
         /// change the setting for a client, since the same number is another article under the other setting.
-        numbers: Numbers = word(), default "all", example "31-bit";
+        numbers: NumberWidth = word(), default "all", example "31-bit";
         /// Concurrent connections from one address under this section. Further ones are answered 400 and
         /// closed.
         connections_per_address_max: Option<usize> = Maybe(1..=1_000_000), example 10;
@@ -73,7 +73,7 @@ section! {
 
 words! {
     /// Article numbers that clients can read.
-    pub enum Numbers {
+    pub enum NumberWidth {
         /// All numbers.
         All = "all",
         /// Numbers up to 2,147,483,647, for clients that hold them in 31 bits and a sign.
@@ -91,7 +91,7 @@ impl Access {
     pub fn identity(&self) -> u64 {
         let Self { from, listener, users, user_groups, tls, .. } = self;
         let mut hasher = DefaultHasher::new();
-        (from, listener, users.as_ref().map(Groups::as_str), user_groups, tls).hash(&mut hasher);
+        (from, listener, users.as_ref().map(NamePattern::as_str), user_groups, tls).hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Groups;
+use super::NamePattern;
 use super::kinds::*;
 
 section! {
@@ -15,10 +15,10 @@ section! {
         /// digits, ".", "-" and "_", the first no ".".
         name: String = Text, example "comp";
         /// Articles in a group that matches are copied.
-        groups: Groups = Wildmat, default "*", example "comp.*,!comp.binaries.*";
+        groups: NamePattern = Wildmat, default "*", example "comp.*,!comp.binaries.*";
         /// When articles are copied. "arrival": as soon as they are filed. "expiry": before they are deleted
         /// because they are due, or overwritten.
-        when: ArchiveWhen = word(), default "expiry", example "arrival";
+        when: ArchiveTrigger = word(), default "expiry", example "arrival";
         /// The directory. It must exist. Once articles were copied there, the file .newsreel-archive in it
         /// says that it is the archive, and where that is missing nothing is copied: its disk is not mounted.
         path: PathBuf = FilePath, example "/archive/news";
@@ -36,7 +36,7 @@ section! {
 
 words! {
     /// Time when articles are copied.
-    pub enum ArchiveWhen {
+    pub enum ArchiveTrigger {
         /// When they are filed.
         Arrival = "arrival",
         /// Before they are deleted or overwritten.

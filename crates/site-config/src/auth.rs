@@ -13,7 +13,7 @@ section! {
         /// "external": AUTHINFO SASL with that mechanism. "scram-sha-256" never sends the password and works
         /// only for users created with newsreel user; "external" takes the name from a verified TLS client
         /// certificate.
-        mechanisms: Vec<Mechanism> = List(word()), default ["user", "plain", "scram-sha-256", "external"],
+        mechanisms: Vec<AuthMechanism> = ListOf(word()), default ["user", "plain", "scram-sha-256", "external"],
             example ["scram-sha-256", "external"];
         /// The addresses of clients that may send a password (AUTHINFO PASS, SASL PLAIN) over a connection
         /// without TLS. All others are answered 483 until they have begun TLS. By default these are loopback
@@ -67,7 +67,7 @@ section! {
 
 words! {
     /// A mechanism for logging in.
-    pub enum Mechanism {
+    pub enum AuthMechanism {
         /// AUTHINFO USER and PASS.
         User = "user",
         /// SASL PLAIN (RFC 4616).

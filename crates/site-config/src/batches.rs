@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Groups;
+use super::NamePattern;
 use super::kinds::*;
 
 section! {
@@ -18,6 +18,6 @@ section! {
         /// code 75, so that the batch is submitted again.
         waiting_bytes_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "1 GiB", example "20 GiB";
         /// The groups in which articles of batches may be filed; those that name no other are rejected.
-        accept: Groups = Wildmat, default "*", example "comp.*,news.*";
+        accept: NamePattern = Wildmat, default "*", example "comp.*,news.*";
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{HeaderMatch, Word};
+use super::{ConfigWord, HeaderMatch};
 use newscache::StrategyKind;
 
 section! {
@@ -26,7 +26,7 @@ section! {
         negative_age: Duration = Span, default "5 min", example "1 h";
         /// Articles of upstreams that are not shown, as if they were not there: those with one of these
         /// headers. Groups that are not to be shown are left out of upstream.groups.
-        refuse: Vec<HeaderMatch> = List(Header), default [],
+        refuse: Vec<HeaderMatch> = ListOf(Header), default [],
             example [{ name = "Subject", matches = "*make money fast*" }];
         /// A file that gets a line for each request of a reader; relative to site.data. At 64 MiB it is
         /// renamed, and the older one removed.
@@ -34,7 +34,7 @@ section! {
     }
 }
 
-impl Word for StrategyKind {
+impl ConfigWord for StrategyKind {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("lrua", Self::Lrua),
         ("lrug", Self::Lrug),
@@ -50,8 +50,8 @@ impl Word for StrategyKind {
 
 impl Cache {
     /// Returns the settings of the store.
-    pub fn settings(&self) -> newscache::Settings {
-        newscache::Settings {
+    pub fn settings(&self) -> newscache::CacheSettings {
+        newscache::CacheSettings {
             size_bytes: self.size,
             small_max: self.small_max,
             strategy: self.strategy,

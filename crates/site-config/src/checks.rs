@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::path::{Component, PathBuf};
 
 use super::access::AccessDraft;
-use super::faults::{Fault, nearest};
+use super::faults::{ConfigFault, nearest};
 use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
-use super::table::At;
+use super::table::SpannedValue;
 use super::tls::{PeerDraft, SendDraft};
-use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
+use super::{AgeBasis, ArticleCompression, Cidr, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
 use site_base::units::counted;
 
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
@@ -22,8 +22,8 @@ const CURSOR_NAME_BYTES_MAX: usize = 59;
 const OVERVIEW_HEADERS_MAX: usize = 32;
 
 /// Checks a draft; `end` is the place for faults about something missing altogether.
-pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
-    let mut checker = Checker { draft, faults };
+pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<ConfigFault>) {
+    let mut checker = ConfigChecker { draft, faults };
     checker.site();
     checker.tls();
     checker.peers();
@@ -44,30 +44,30 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.within_sections();
 }
 
-struct Checker<'a> {
+struct ConfigChecker<'a> {
     draft: &'a Draft,
-    faults: &'a mut Vec<Fault>,
+    faults: &'a mut Vec<ConfigFault>,
 }
 
-fn is_empty<T>(list: &At<Vec<T>>) -> bool {
+fn is_empty<T>(list: &SpannedValue<Vec<T>>) -> bool {
     list.value.as_ref().is_some_and(Vec::is_empty)
 }
 
 /// Returns the value of an optional key that is set.
-fn given<T>(at: &At<Option<T>>) -> Option<&T> {
+fn given<T>(at: &SpannedValue<Option<T>>) -> Option<&T> {
     at.value.as_ref()?.as_ref()
 }
 
 /// Returns true if an optional key is not set.
-fn is_left_out<T>(at: &At<Option<T>>) -> bool {
+fn is_left_out<T>(at: &SpannedValue<Option<T>>) -> bool {
     matches!(at.value, Some(None))
 }
 
-fn name(at: &At<String>) -> &str {
+fn name(at: &SpannedValue<String>) -> &str {
     at.value.as_deref().unwrap_or("?")
 }
 
-fn names<'a>(all: impl Iterator<Item = &'a At<String>>) -> Vec<&'a str> {
+fn names<'a>(all: impl Iterator<Item = &'a SpannedValue<String>>) -> Vec<&'a str> {
     all.filter_map(|at| at.value.as_deref()).collect()
 }
 
@@ -77,10 +77,10 @@ fn names_a_file(name: &str, bytes_max: usize) -> bool {
     name.len() <= bytes_max && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     fn fault(&mut self, at: &Range<usize>, label: &str, message: impl Into<String>, advice: &str) {
         let (message, advice) = (message.into(), Some(advice.into()));
-        self.faults.push(Fault { message, span: at.clone(), label: label.into(), advice });
+        self.faults.push(ConfigFault { message, span: at.clone(), label: label.into(), advice });
     }
 
     /// Checks that a name is one of those known.
@@ -397,10 +397,10 @@ impl Checker<'_> {
 
     fn names(&mut self) {
         let draft = self.draft;
-        fn of(at: &At<String>) -> (Option<String>, &Range<usize>) {
+        fn of(at: &SpannedValue<String>) -> (Option<String>, &Range<usize>) {
             (at.value.clone(), &at.span)
         }
-        let path = |at: &At<PathBuf>| at.value.as_ref().map(|path| path.display().to_string());
+        let path = |at: &SpannedValue<PathBuf>| at.value.as_ref().map(|path| path.display().to_string());
         let paths = draft.buffers.iter().map(|buffer| (path(&buffer.path), &buffer.path.span));
         self.unique("buffer", "path", paths);
         self.unique("buffer", "name", draft.buffers.iter().map(|buffer| of(&buffer.name)));
@@ -449,7 +449,7 @@ impl Checker<'_> {
             let message = "only a class of method \"cnfs\" has buffers";
             self.fault(&class.buffers.span, "of no use", message, remove);
         }
-        if !compresses(method) && class.compress.value == Some(Compression::Zstd) {
+        if !compresses(method) && class.compress.value == Some(ArticleCompression::Zstd) {
             let message = "only a class of method \"cnfs\" or \"appendonly\" stores compressed articles";
             self.fault(&class.compress.span, "of no use", message, remove);
         }
@@ -576,7 +576,7 @@ impl Checker<'_> {
             {
                 let message = "a bound without keep: what is kept forever has none";
                 self.fault(&bound.span, "of no use", message, "for example: keep = \"30 days\"");
-            } else if rule.age.value == Some(AgeOf::Thread) && is_left_out(&rule.keep) {
+            } else if rule.age.value == Some(AgeBasis::Thread) && is_left_out(&rule.keep) {
                 let message = "an age without keep: what is kept forever has none that counts";
                 self.fault(&rule.age.span, "of no use", message, "for example: keep = \"30 days\"");
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::kinds::*;
-use super::{Groups, Word};
+use super::{ConfigWord, NamePattern};
 
 section! {
     /// What to do about articles that ask the server to do something: control messages, and articles with a
@@ -19,12 +19,12 @@ section! {
         /// Who sent it: the address in Sender or, without that, in From, in any case. Anybody can write any
         /// address; only signed_by proves anything. Of a notice it is the Issuer, which must be a user of
         /// its key.
-        from: Groups = Wildmat, default "*", example "group-admin@isc.org";
+        from: NamePattern = Wildmat, default "*", example "group-admin@isc.org";
         /// The groups it concerns: that of a newgroup or rmgroup; those of a cancel or Supersedes and of the
         /// article that it withdraws, all of which must match. A checkgroups message is decided group by
         /// group, so that each hierarchy in it has its own section. A notice hides those articles of which
         /// all groups match.
-        groups: Groups = Wildmat, default "*", example "comp.*,news.*";
+        groups: NamePattern = Wildmat, default "*", example "comp.*,news.*";
         /// Only messages signed by one of these (X-PGP-Sig, as pgpcontrol does; notices in the text): the
         /// user of a key, its first word or its address, or a fingerprint. The key must be in the site's
         /// keyring and trusted: newsreel keys import, newsreel keys trust.
@@ -48,7 +48,7 @@ section! {
         /// Of notices: only those of these types, as their issuer calls them, in any case. By default all.
         notice_types: Vec<String> = OneOrMore(Text), default [], example ["spam", "mmf"];
         /// Of notices: only those that are posted to one of these groups.
-        notice_groups: Groups = Wildmat, default "news.lists.filters,*.nocem,*.nocem.*",
+        notice_groups: NamePattern = Wildmat, default "news.lists.filters,*.nocem,*.nocem.*",
             example "news.lists.filters";
         /// Of notices: how many of one key are carried out within an hour.
         notices_per_hour_max: usize = 1..=100_000, default 100, example 20;
@@ -59,7 +59,7 @@ section! {
 }
 
 /// A fault between the keys of a section.
-pub(super) struct Wrong<'a> {
+pub(super) struct SectionFault<'a> {
     pub(super) at: &'a Range<usize>,
     pub(super) label: &'static str,
     pub(super) message: String,
@@ -67,7 +67,7 @@ pub(super) struct Wrong<'a> {
 }
 
 impl ControlDraft {
-    pub(super) fn wrong(&self) -> Vec<Wrong<'_>> {
+    pub(super) fn wrong(&self) -> Vec<SectionFault<'_>> {
         let (Some(types), Some(action), Some(mail_to)) =
             (&self.types.value, self.action.value, &self.mail_to.value)
         else {
@@ -82,43 +82,49 @@ impl ControlDraft {
         if action == ControlAction::Mail && mail_to.is_none() {
             let message = "this [[control]] mails, but has no mail_to".into();
             let advice = "add mail_to = \"newsmaster@example.org\"";
-            wrong.push(Wrong { at, label: "mailed where to?", message, advice });
+            wrong.push(SectionFault { at, label: "mailed where to?", message, advice });
         }
         if action == ControlAction::Mail && types.iter().any(withdraws) {
             let message = "cancels and Supersedes are not mailed".into();
             let advice = "name the other types, or let the action be \"log\"";
-            wrong.push(Wrong { at, label: "mailed?", message, advice });
+            wrong.push(SectionFault { at, label: "mailed?", message, advice });
         }
         if mail_to.is_some() && !matches!(action, ControlAction::Mail | ControlAction::Do) {
             let message = format!("nothing is mailed with action = \"{}\"", action.word());
             let advice = "remove it, or use \"mail\" or \"do\"";
-            wrong.push(Wrong { at: &self.mail_to.span, label: "without effect", message, advice });
+            wrong.push(SectionFault { at: &self.mail_to.span, label: "without effect", message, advice });
         }
         if self.signed_by.value.as_ref().is_some_and(|names| !names.is_empty())
             && action == ControlAction::Refuse
         {
             let message = "an article is refused before its signature is verified".into();
             let advice = "remove signed_by, or use \"log\"";
-            wrong.push(Wrong { at: &self.signed_by.span, label: "too early", message, advice });
+            wrong.push(SectionFault { at: &self.signed_by.span, label: "too early", message, advice });
         }
         wrong.extend(self.wrong_of_notices(types, action));
         if let Some(what) = types.iter().find(undoable).filter(|_| action == ControlAction::Do) {
             let message = format!("messages of type \"{}\" cannot be carried out", what.word());
             let advice = "use \"mail\", \"log\" or \"refuse\" for them";
-            wrong.push(Wrong { at, label: "cannot be done", message, advice });
+            wrong.push(SectionFault { at, label: "cannot be done", message, advice });
         }
         wrong
     }
 
     /// Returns the faults in the keys about notices.
-    fn wrong_of_notices(&self, types: &[ControlType], action: ControlAction) -> Vec<Wrong<'_>> {
-        let is_empty = |list: &super::table::At<Vec<String>>| list.value.as_ref().is_none_or(Vec::is_empty);
+    fn wrong_of_notices(&self, types: &[ControlType], action: ControlAction) -> Vec<SectionFault<'_>> {
+        let is_empty =
+            |list: &super::table::SpannedValue<Vec<String>>| list.value.as_ref().is_none_or(Vec::is_empty);
         let mut wrong = Vec::new();
         if !types.contains(&ControlType::Nocem) {
             if !is_empty(&self.notice_types) {
                 let message = "this [[control]] is not about notices".into();
                 let advice = "add \"nocem\" to its type, or remove notice_types";
-                wrong.push(Wrong { at: &self.notice_types.span, label: "without effect", message, advice });
+                wrong.push(SectionFault {
+                    at: &self.notice_types.span,
+                    label: "without effect",
+                    message,
+                    advice,
+                });
             }
             return wrong;
         }
@@ -126,17 +132,17 @@ impl ControlDraft {
         if !matches!(action, ControlAction::Do | ControlAction::Log) {
             let message = format!("notices cannot have action = \"{}\"", action.word());
             let advice = "use \"do\" or \"log\" for them";
-            wrong.push(Wrong { at, label: "not for notices", message, advice });
+            wrong.push(SectionFault { at, label: "not for notices", message, advice });
         }
         if is_empty(&self.signed_by) {
             let message = "anybody can write a notice that is not signed".into();
             let advice = "add signed_by with the user of a key of its issuer";
-            wrong.push(Wrong { at, label: "signed by whom?", message, advice });
+            wrong.push(SectionFault { at, label: "signed by whom?", message, advice });
         }
         if matches!(self.mail_to.value, Some(Some(_))) {
             let message = "notices are not mailed".into();
             let advice = "remove mail_to, or give notices a section of their own";
-            wrong.push(Wrong { at: &self.mail_to.span, label: "without effect", message, advice });
+            wrong.push(SectionFault { at: &self.mail_to.span, label: "without effect", message, advice });
         }
         wrong
     }

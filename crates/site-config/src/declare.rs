@@ -48,10 +48,10 @@ macro_rules! section {
     (@name ($part:ident) $field:ident $name:literal) => { concat!(stringify!($part), ".", $name) };
     (@default) => { None };
     (@default $default:tt) => { Some(stringify!($default)) };
-    (@effect) => { $crate::table::Effect::Reload };
+    (@effect) => { $crate::table::ReloadEffect::Reload };
     (@effect $effect:expr) => {{
         #[allow(unused_imports)]
-        use $crate::table::Effect::*;
+        use $crate::table::ReloadEffect::*;
         $effect
     }};
     (@ $section:tt $of:tt $part:tt $repeated:literal [$($about:literal),+] $Section:ident, $Draft:ident {
@@ -75,31 +75,31 @@ macro_rules! section {
             /// Beginning of the section.
             #[allow(dead_code)]
             pub(super) head: std::ops::Range<usize>,
-            $( pub(super) $field: $crate::table::At<$type>, )+
+            $( pub(super) $field: $crate::table::SpannedValue<$type>, )+
             $( pub(super) $sub: Option<$SubDraft>, )?
         }
 
-        impl $crate::table::Table for $Section {
+        impl $crate::table::SectionTable for $Section {
             type Draft = $Draft;
             const NAME: &'static str = $section;
 
-            fn manual() -> Vec<$crate::table::Section> {
-                use $crate::table::{Key, Section, paragraph, words_of};
+            fn manual() -> Vec<$crate::table::ConfigSection> {
+                use $crate::table::{ConfigKey, ConfigSection, paragraph, words_of};
                 let keys = vec![$({
                     let words = words_of::<$type>($kind);
                     let example = concat!(section!(@word $field $($name)?), " = ", stringify!($example));
                     let (name, default) =
                         (section!(@name $part $field $($name)?), section!(@default $($default)?));
-                    Key::new(($of, name), words, default, &[$($doc),+], example, section!(@effect $($effect)?))
+                    ConfigKey::new(($of, name), words, default, &[$($doc),+], example, section!(@effect $($effect)?))
                 }),+];
-                let own = Section { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
+                let own = ConfigSection { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
                 #[allow(unused_mut)]
                 let mut all = vec![own];
                 $( all.extend($Sub::manual()); )?
                 all
             }
 
-            fn read(mut entry: $crate::read::Entry<'_>) -> $Draft {
+            fn read(mut entry: $crate::read::SectionReader<'_>) -> $Draft {
                 $Draft {
                     head: entry.head.clone(),
                     $( $field: entry.get(section!(@name $part $field $($name)?), $kind), )+
@@ -111,14 +111,14 @@ macro_rules! section {
                 Some(Self {
                     $( $field: draft.$field.value?, )+
                     $( $sub: match draft.$sub {
-                        Some(part) => Some(<$Sub as $crate::table::Table>::finish(part)?),
+                        Some(part) => Some(<$Sub as $crate::table::SectionTable>::finish(part)?),
                         None => None,
                     }, )?
                 })
             }
 
             fn lines(&self) -> $crate::table::Lines {
-                use $crate::kinds::Kind;
+                use $crate::kinds::ValueKind;
                 let mut lines = Vec::new();
                 $(if true $(&& $when(self))? && let Some(value) = ($kind).write(&self.$field) {
                     lines.push($crate::table::line(section!(@name $part $field $($name)?), &value));
@@ -135,7 +135,7 @@ macro_rules! sections {
     (@type [$Section:ident]) => { Vec<$Section> };
     (@type $Section:ident) => { $Section };
     (@draft [$Section:ident]) => { Vec<sections!(@draft $Section)> };
-    (@draft $Section:ident) => { <$Section as $crate::table::Table>::Draft };
+    (@draft $Section:ident) => { <$Section as $crate::table::SectionTable>::Draft };
     (@manual [$Section:ident]) => { <$Section>::manual() };
     (@manual $Section:ident) => { <$Section>::manual() };
     (@read [$Section:ident] $document:ident) => { $document.each(<$Section>::NAME, <$Section>::read) };
@@ -166,11 +166,11 @@ macro_rules! sections {
 
         impl Draft {
             /// Returns the manual of every section.
-            fn sections() -> Vec<table::Section> {
+            fn sections() -> Vec<table::ConfigSection> {
                 [$( sections!(@manual $section), )+].into_iter().flatten().collect()
             }
 
-            fn read(document: &mut read::Document<'_>) -> Self {
+            fn read(document: &mut read::ConfigDocument<'_>) -> Self {
                 Self { $( $field: sections!(@read $section document), )+ }
             }
 
@@ -200,7 +200,7 @@ macro_rules! words {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $Name { $( $(#[doc = $of])+ $Value, )+ }
 
-        impl $crate::Word for $Name {
+        impl $crate::ConfigWord for $Name {
             const WORDS: &'static [(&'static str, Self)] = &[$( ($word, Self::$Value), )+];
         }
     };

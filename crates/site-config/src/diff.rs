@@ -4,7 +4,7 @@
 //! those of the same name; others by their order. Called by `reload` and `newsreel check --diff`.
 
 use super::Config;
-use super::place::Place;
+use super::place::ConfigLocation;
 use super::table::{self, Lines, SECTIONS};
 use std::fmt;
 
@@ -12,16 +12,16 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Place in the new file, or in the old one if it is no longer there.
-    pub place: Place,
+    pub place: ConfigLocation,
     /// Name of the section for people: `[limits]`, `[[peer]] news.example.org`, `[[access]] 2`.
     pub section: String,
     /// The change at that place.
-    pub change: Change,
+    pub change: ConfigChange,
 }
 
 /// A change at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ConfigChange {
     /// The section is new.
     Added,
     /// The section was removed.
@@ -47,10 +47,12 @@ impl fmt::Display for Difference {
             text
         };
         match &self.change {
-            Change::Added => write!(f, "{} added", self.section),
-            Change::Removed => write!(f, "{} removed", self.section),
-            Change::Moved => write!(f, "{} in another place", self.section),
-            Change::Value(old, new) => write!(f, "{}{key}: {} -> {}", self.section, shown(old), shown(new)),
+            ConfigChange::Added => write!(f, "{} added", self.section),
+            ConfigChange::Removed => write!(f, "{} removed", self.section),
+            ConfigChange::Moved => write!(f, "{} in another place", self.section),
+            ConfigChange::Value(old, new) => {
+                write!(f, "{}{key}: {} -> {}", self.section, shown(old), shown(new))
+            }
         }
     }
 }
@@ -68,7 +70,7 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
             own.map(|(_, lines)| lines.clone()).enumerate().collect()
         };
         let (old, new) = (of(&old), of(&new));
-        let find = Finder { section: section.name, repeated: section.repeated };
+        let find = DifferenceFinder { section: section.name, repeated: section.repeated };
         if section.repeated && table::key(section.name, "name").is_some() {
             find.named(&old, &new, &mut found);
         } else {
@@ -78,7 +80,7 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     found
 }
 
-struct Finder {
+struct DifferenceFinder {
     section: &'static str,
     repeated: bool,
 }
@@ -87,30 +89,30 @@ fn name_of((_, lines): &Section) -> Option<&str> {
     lines.iter().find(|(key, _)| *key == "name").map(|(_, value)| value.as_str())
 }
 
-impl Finder {
-    fn difference(&self, at: &Section, key: Option<&'static str>, change: Change) -> Difference {
+impl DifferenceFinder {
+    fn difference(&self, at: &Section, key: Option<&'static str>, change: ConfigChange) -> Difference {
         let section = match (self.repeated, name_of(at)) {
             (false, _) => format!("[{}]", self.section),
             (true, Some(name)) => format!("[[{}]] {}", self.section, name.trim_matches('"')),
             (true, None) => format!("[[{}]] {}", self.section, at.0 + 1),
         };
-        Difference { place: Place { section: self.section, index: at.0, key }, section, change }
+        Difference { place: ConfigLocation { section: self.section, index: at.0, key }, section, change }
     }
 
     fn named(&self, old: &[Section], new: &[Section], found: &mut Vec<Difference>) {
         let there = |all: &[Section], one: &Section| all.iter().any(|other| name_of(other) == name_of(one));
         let gone = old.iter().filter(|section| !there(new, section));
-        found.extend(gone.map(|section| self.difference(section, None, Change::Removed)));
+        found.extend(gone.map(|section| self.difference(section, None, ConfigChange::Removed)));
         let common: Vec<_> = old.iter().filter(|section| there(new, section)).map(name_of).collect();
         let mut order = common.iter();
         for section in new {
             let Some(before) = old.iter().find(|before| name_of(before) == name_of(section)) else {
-                found.push(self.difference(section, None, Change::Added));
+                found.push(self.difference(section, None, ConfigChange::Added));
                 continue;
             };
             self.keys(before, section, found);
             if order.next().is_some_and(|name| *name != name_of(section)) {
-                found.push(self.difference(section, None, Change::Moved));
+                found.push(self.difference(section, None, ConfigChange::Moved));
             }
         }
     }
@@ -130,9 +132,9 @@ impl Finder {
         }
         let there = |all: &[Section], one: &Section| all.iter().any(|other| other.1 == one.1);
         let gone = old.iter().filter(|section| !there(new, section));
-        found.extend(gone.map(|section| self.difference(section, None, Change::Removed)));
+        found.extend(gone.map(|section| self.difference(section, None, ConfigChange::Removed)));
         for section in new {
-            let change = if there(old, section) { Change::Moved } else { Change::Added };
+            let change = if there(old, section) { ConfigChange::Moved } else { ConfigChange::Added };
             found.push(self.difference(section, None, change));
         }
     }
@@ -156,7 +158,7 @@ impl Finder {
                 }
                 told.push(part);
             }
-            found.push(self.difference(new, Some(key.name), Change::Value(before, after)));
+            found.push(self.difference(new, Some(key.name), ConfigChange::Value(before, after)));
         }
     }
 }

@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
-use disk::{Access, RealDisk, durable_replace};
+use disk::{FileAccess, RealDisk, durable_replace};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
 /// A change to the configuration.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub enum ConfigEdit {
     /// Add a `[[buffer]]` with these keys and values, for a class.
     Add { name: String, keys: Vec<(&'static str, Value)>, class: String },
     /// Set a key of a buffer.
@@ -23,7 +23,7 @@ pub enum Change {
 }
 
 /// Applies changes to a configuration file, all of them or none.
-pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
+pub fn apply(file: &Path, changes: &[ConfigEdit]) -> Result<(), String> {
     let cannot = |doing: &str, error: &dyn std::fmt::Display| {
         format!("the configuration {} cannot be {doing}: {error}", file.display())
     };
@@ -35,7 +35,7 @@ pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     super::parse(&edited, file).map_err(|error| {
         format!("the configuration would no longer be right:\n{}", error.report(false).trim_end())
     })?;
-    let replaced = durable_replace(&RealDisk::new(), file, &[edited.as_bytes()], Access::All);
+    let replaced = durable_replace(&RealDisk::new(), file, &[edited.as_bytes()], FileAccess::All);
     replaced.map_err(|error| {
         cannot(
             "written",
@@ -45,14 +45,14 @@ pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
 }
 
 /// Returns the text after a change.
-pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
+pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error: TomlError| error.message().to_owned())?;
     match change {
-        Change::Set { name, key, value } => {
+        ConfigEdit::Set { name, key, value } => {
             let all = sections(&mut document, "buffer")?;
             set(named(all, "buffer", name)?, key, value);
         }
-        Change::Value { section, key, value } => {
+        ConfigEdit::Value { section, key, value } => {
             let is_new = !document.contains_key(section);
             let table = document.entry(section).or_insert(Item::Table(Table::new()));
             let unwritten = || format!("it does not write [{section}]; change it by hand");
@@ -61,7 +61,7 @@ pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
                 return Ok(format!("[{section}]\n{key} = {value}\n\n{text}"));
             }
         }
-        Change::Add { name, keys, class } => {
+        ConfigEdit::Add { name, keys, class } => {
             let buffers = named(sections(&mut document, "class")?, "class", class)?.get_mut("buffers");
             let buffers = buffers.and_then(Item::as_array_mut);
             buffers.ok_or_else(|| format!("its class \"{class}\" has no buffers"))?.push(name);
@@ -69,7 +69,7 @@ pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
             keys.iter().for_each(|(key, value)| set(&mut new, key, value));
             sections(&mut document, "buffer")?.push(new);
         }
-        Change::Remove { name } => {
+        ConfigEdit::Remove { name } => {
             let all = sections(&mut document, "buffer")?;
             let gone = named(all, "buffer", name)?.clone();
             all.retain(|table| !is_named(table, name));
@@ -158,7 +158,7 @@ mod tests {
         # The second one.\n[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"2 MiB\"\n\n\
         # Text.\n[[class]]\nname = \"text\"\nbuffers = [\n  \"a\", # first\n  \"b\",\n]\n\n[[rule]]\nclass = \"text\"\n";
 
-    fn check(change: &Change) -> (String, crate::Config) {
+    fn check(change: &ConfigEdit) -> (String, crate::Config) {
         let text = edited(TEXT, change).unwrap();
         let config = crate::parse(&text, Path::new("x/newsreel.toml")).map_err(|e| e.report(false)).unwrap();
         (text, config)
@@ -173,8 +173,9 @@ mod tests {
 
     #[test]
     fn a_value_is_changed_in_place_and_a_new_key_put_after_the_others() {
-        let set =
-            |key, value: &str| check(&Change::Set { name: "a".into(), key, value: value.parse().unwrap() });
+        let set = |key, value: &str| {
+            check(&ConfigEdit::Set { name: "a".into(), key, value: value.parse().unwrap() })
+        };
         let (text, config) = set("size", "\"3 MiB\"");
         assert_eq!(difference(&text), (vec!["size = \"3 MiB\" # small"], vec!["size = \"1 MiB\" # small"]));
         assert_eq!(config.buffers[0].size, Some(3 << 20));
@@ -182,36 +183,37 @@ mod tests {
         assert_eq!(difference(&text), (vec!["retired = true"], vec![]));
         assert!(text.contains("# small\nretired = true\n\n# The second one."), "{text}");
         assert!(config.buffers[0].retired && !config.buffers[1].retired);
-        let none = Change::Set { name: "z".into(), key: "size", value: 1.into() };
+        let none = ConfigEdit::Set { name: "z".into(), key: "size", value: 1.into() };
         assert_eq!(edited(TEXT, &none).unwrap_err(), "it has no [[buffer]] with the name \"z\"");
     }
 
     #[test]
     fn a_buffer_is_added_after_the_others_and_to_its_class() {
         let keys = vec![("name", "c".into()), ("path", "/dev/x".into())];
-        let (text, config) = check(&Change::Add { name: "c".into(), keys, class: "text".into() });
+        let (text, config) = check(&ConfigEdit::Add { name: "c".into(), keys, class: "text".into() });
         assert!(
             text.contains("\"2 MiB\"\n\n[[buffer]]\nname = \"c\"\npath = \"/dev/x\"\n\n# Text."),
             "{text}"
         );
         assert_eq!(config.classes[0].buffers, ["a", "b", "c"]);
-        let lost = Change::Add { name: "c".into(), keys: vec![], class: "none".into() };
+        let lost = ConfigEdit::Add { name: "c".into(), keys: vec![], class: "none".into() };
         assert!(edited(TEXT, &lost).unwrap_err().contains("no [[class]]"));
     }
 
     #[test]
     fn a_buffer_is_removed_wherever_it_stands() {
-        let (text, config) = check(&Change::Remove { name: "a".into() });
+        let (text, config) = check(&ConfigEdit::Remove { name: "a".into() });
         assert_eq!(config.classes[0].buffers, ["b"]);
         assert!(text.contains("# The first one.\n# The second one.\n[[buffer]]\nname = \"b\""), "{text}");
-        let (text, config) = check(&Change::Remove { name: "b".into() });
+        let (text, config) = check(&ConfigEdit::Remove { name: "b".into() });
         assert_eq!((config.classes[0].buffers.as_slice(), config.buffers.len()), (&["a".to_owned()][..], 1));
         assert!(text.contains("# Text.\n[[class]]"), "{text}");
     }
 
     #[test]
     fn a_key_of_the_site_is_changed_or_added() {
-        let set = |key, value: &str| Change::Value { section: "site", key, value: value.parse().unwrap() };
+        let set =
+            |key, value: &str| ConfigEdit::Value { section: "site", key, value: value.parse().unwrap() };
         let (text, config) = check(&set("listen", "[\"127.0.0.1:2119\"]"));
         assert_eq!(difference(&text).0, ["listen = [\"127.0.0.1:2119\"] # here"]);
         assert_eq!(config.site.listen, ["127.0.0.1:2119"]);
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn inline_tables_are_left_to_their_owner() {
         let text = "buffer = [{ name = \"a\", path = \"a\" }]\n";
-        let change = Change::Set { name: "a".into(), key: "size", value: 1.into() };
+        let change = ConfigEdit::Set { name: "a".into(), key: "size", value: 1.into() };
         assert!(edited(text, &change).unwrap_err().contains("change it by hand"));
     }
 }

@@ -10,7 +10,7 @@ use super::report::rendered;
 
 /// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigFault {
     /// Description of the fault, in one sentence without a full stop.
     pub message: String,
     /// The bytes of the file that the fault is about.
@@ -38,13 +38,13 @@ pub enum ConfigError {
         /// Contents of the file.
         text: String,
         /// The faults, in the order of the file; at least one.
-        faults: Vec<Fault>,
+        faults: Vec<ConfigFault>,
     },
 }
 
 impl ConfigError {
     /// Returns the faults; none if the file could not be read.
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[ConfigFault] {
         match self {
             Self::Unreadable { .. } => &[],
             Self::Faulty { faults, .. } => faults,

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::Groups;
-use super::control::Wrong;
+use super::NamePattern;
+use super::control::SectionFault;
 use super::kinds::*;
 
 /// Longest time that an article may wait for a program.
@@ -27,9 +27,9 @@ section! {
         /// What it judges: "feed": articles, wherever they come from, before they are filed; "post": posts,
         /// when they have been completed, before they are filed or mailed to a moderator; "login": clients
         /// that have shown the right password or proof.
-        judges: Vec<Judges> = OneOrMore(word()), default ["feed"], example ["feed", "post"];
+        judges: Vec<FilterStage> = OneOrMore(word()), default ["feed"], example ["feed", "post"];
         /// Only articles and posts in a group that matches are judged.
-        groups: Groups = Wildmat, default "*", example "*,!*.binaries.*";
+        groups: NamePattern = Wildmat, default "*", example "*,!*.binaries.*";
         /// A program that takes longer for a batch (up to 256 KiB, or one article) is killed and started
         /// again: 10 ms to 1 s.
         timeout: Duration = Span, default "500 ms", example "1 s";
@@ -38,7 +38,7 @@ section! {
         /// What happens while the program cannot judge: it is being started again, takes too long, or reports
         /// an error. "pass": articles, posts and logins pass without being judged. "defer": they are to come
         /// later; peers are answered 431 and 436, posters 441, and clients that log in 403.
-        on_failure: OnFailure = word(), default "pass", example "defer";
+        on_failure: FilterFailurePolicy = word(), default "pass", example "defer";
         /// The group in which articles are filed that the program sets aside, instead of their own groups. It
         /// must exist. Their verdict for storage rules is "aside".
         aside: String = Text, default "junk", example "local.aside";
@@ -47,7 +47,7 @@ section! {
 
 words! {
     /// The events that a filter program judges.
-    pub enum Judges {
+    pub enum FilterStage {
         /// Articles.
         Feed = "feed",
         /// Posts.
@@ -59,7 +59,7 @@ words! {
 
 words! {
     /// Behaviour while a filter program cannot judge.
-    pub enum OnFailure {
+    pub enum FilterFailurePolicy {
         /// Everything passes.
         Pass = "pass",
         /// Everything is deferred.
@@ -69,24 +69,24 @@ words! {
 
 impl FilterProgram {
     /// Returns true if the program judges these events.
-    pub fn judges(&self, what: Judges) -> bool {
+    pub fn judges(&self, what: FilterStage) -> bool {
         self.judges.contains(&what)
     }
 }
 
 impl FilterProgramDraft {
-    pub(super) fn wrong(&self) -> Vec<Wrong<'_>> {
+    pub(super) fn wrong(&self) -> Vec<SectionFault<'_>> {
         let mut wrong = Vec::new();
         let at: &Range<usize> = &self.timeout.span;
         if self.timeout.value.is_some_and(|timeout| !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout)) {
             let message = "filter.timeout must lie between 10 ms and 1 s".into();
             let advice = "articles wait for the program that long; write, for example, timeout = \"500 ms\"";
-            wrong.push(Wrong { at, label: "out of bounds", message, advice });
+            wrong.push(SectionFault { at, label: "out of bounds", message, advice });
         }
         if self.judges.value.as_ref().is_some_and(Vec::is_empty) {
             let message = "this [[filter]] judges nothing".into();
             let advice = "name \"feed\", \"post\" or \"login\"";
-            wrong.push(Wrong { at: &self.judges.span, label: "empty", message, advice });
+            wrong.push(SectionFault { at: &self.judges.span, label: "empty", message, advice });
         }
         wrong
     }

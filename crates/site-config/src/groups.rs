@@ -8,12 +8,12 @@ use netnews::wildmat::Wildmat;
 
 /// A wildmat that remembers its text; the empty text matches nothing.
 #[derive(Clone)]
-pub struct Groups {
+pub struct NamePattern {
     text: String,
     wildmat: Option<Wildmat>,
 }
 
-impl Groups {
+impl NamePattern {
     /// Parses `text`; an empty one matches nothing.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
@@ -54,13 +54,13 @@ impl Groups {
     }
 }
 
-impl PartialEq for Groups {
+impl PartialEq for NamePattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
-impl fmt::Debug for Groups {
+impl fmt::Debug for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Groups({:?})", self.text)
     }
@@ -72,9 +72,9 @@ mod tests {
 
     #[test]
     fn the_empty_pattern_matches_nothing() {
-        assert!(!Groups::parse("").unwrap().matches(b"local.test"));
-        assert!(Groups::parse("").unwrap().is_empty());
-        assert!(Groups::parse("*,!local.*").unwrap().matches(b"misc.test"));
-        assert!(!Groups::parse("*,!local.*").unwrap().matches(b"local.test"));
+        assert!(!NamePattern::parse("").unwrap().matches(b"local.test"));
+        assert!(NamePattern::parse("").unwrap().is_empty());
+        assert!(NamePattern::parse("*,!local.*").unwrap().matches(b"misc.test"));
+        assert!(!NamePattern::parse("*,!local.*").unwrap().matches(b"local.test"));
     }
 }

@@ -16,10 +16,10 @@ use toml::de::DeValue;
 use toml_edit::{InlineTable, Value};
 
 use super::faults::nearest;
-use super::words::Word;
+use super::words::ConfigWord;
 use super::{
-    Cidr, Distributions, Durability, FeedStart, FreeMin, Groups, HashSplit, HeaderMatch, Hours,
-    KnownCertificate, LocalAddress, PassedCommand, PassedList, Stay,
+    Cidr, Distributions, Durability, FeedStart, FreeMin, HashSplit, HeaderMatch, Hours, KnownCertificate,
+    LocalAddress, NamePattern, PassedCommand, PassedList, RetentionTime,
 };
 use site_base::units;
 use site_base::units::{parse_size, parse_span, size_text, span_text};
@@ -29,8 +29,8 @@ pub(super) type Toml<'a> = Spanned<DeValue<'a>>;
 
 /// A fault in a value.
 #[derive(Debug)]
-pub(super) struct Wrong {
-    pub(super) reason: Reason,
+pub(super) struct ValueFault {
+    pub(super) reason: FaultReason,
     pub(super) span: Range<usize>,
     /// Advice, if an example of the key is not enough.
     pub(super) advice: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Wrong {
 
 /// The message of a fault.
 #[derive(Debug)]
-pub(super) enum Reason {
+pub(super) enum FaultReason {
     /// The key does not take this type or value.
     NotTaken(String),
     /// A sentence, printed after the key's name and a colon.
@@ -49,8 +49,8 @@ pub(super) enum Reason {
     Whole(String),
 }
 
-impl Wrong {
-    fn new(value: &Toml<'_>, reason: Reason) -> Self {
+impl ValueFault {
+    fn new(value: &Toml<'_>, reason: FaultReason) -> Self {
         Self { reason, span: value.span(), advice: None }
     }
 
@@ -59,7 +59,7 @@ impl Wrong {
     }
 
     fn because(value: &Toml<'_>, reason: impl Into<String>) -> Self {
-        Self::new(value, Reason::Because(reason.into()))
+        Self::new(value, FaultReason::Because(reason.into()))
     }
 
     fn wrong_type(value: &Toml<'_>) -> Self {
@@ -72,12 +72,12 @@ impl Wrong {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a section",
         };
-        Self::new(value, Reason::NotTaken(found.into()))
+        Self::new(value, FaultReason::NotTaken(found.into()))
     }
 }
 
 /// A kind of value.
-pub(super) trait Kind {
+pub(super) trait ValueKind {
     /// Type of the field.
     type Value;
 
@@ -85,7 +85,7 @@ pub(super) trait Kind {
     fn words(&self) -> String;
 
     /// Reads a value.
-    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, Wrong>;
+    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault>;
 
     /// Returns the value in TOML, such that it reads back as the same one; `None` if the key is to be left
     /// out.
@@ -105,14 +105,14 @@ pub(super) trait Kind {
 /// An optional key.
 pub(super) struct Maybe<K>(pub(super) K);
 
-impl<K: Kind> Kind for Maybe<K> {
+impl<K: ValueKind> ValueKind for Maybe<K> {
     type Value = Option<K::Value>;
 
     fn words(&self) -> String {
         self.0.words()
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, Wrong> {
+    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
         self.0.read(value).map(Some)
     }
 
@@ -130,9 +130,9 @@ impl<K: Kind> Kind for Maybe<K> {
 }
 
 /// A list of values.
-pub(super) struct List<K>(pub(super) K);
+pub(super) struct ListOf<K>(pub(super) K);
 
-impl<K: Kind> Kind for List<K> {
+impl<K: ValueKind> ValueKind for ListOf<K> {
     type Value = Vec<K::Value>;
 
     fn words(&self) -> String {
@@ -140,7 +140,7 @@ impl<K: Kind> Kind for List<K> {
         one.strip_prefix("a ").map_or_else(|| format!("a list of {one}"), |one| format!("a list of {one}s"))
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, Wrong> {
+    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
         list(value, |element| self.0.read(element))
     }
 
@@ -152,46 +152,46 @@ impl<K: Kind> Kind for List<K> {
 /// A single value or a list.
 pub(super) struct OneOrMore<K>(pub(super) K);
 
-impl<K: Kind + Copy> Kind for OneOrMore<K> {
+impl<K: ValueKind + Copy> ValueKind for OneOrMore<K> {
     type Value = Vec<K::Value>;
 
     fn words(&self) -> String {
         format!("{}, or a list of them", self.0.words())
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, Wrong> {
-        if value.get_ref().is_array() { List(self.0).read(value) } else { Ok(vec![self.0.read(value)?]) }
+    fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
+        if value.get_ref().is_array() { ListOf(self.0).read(value) } else { Ok(vec![self.0.read(value)?]) }
     }
 
     fn write(&self, value: &Self::Value) -> Option<Value> {
-        List(self.0).write(value)
+        ListOf(self.0).write(value)
     }
 }
 
 /// An integer type of a key's value.
-pub(super) trait Number: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64> {}
+pub(super) trait KeyInteger: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64> {}
 
-impl<N: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64>> Number for N {}
+impl<N: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64>> KeyInteger for N {}
 
-fn number<N: Number>(value: &Toml<'_>) -> Option<N> {
+fn number<N: KeyInteger>(value: &Toml<'_>) -> Option<N> {
     let integer = value.get_ref().as_integer()?;
     N::try_from(u64::from_str_radix(integer.as_str(), integer.radix()).ok()?).ok()
 }
 
 /// An integer within bounds.
-impl<N: Number> Kind for RangeInclusive<N> {
+impl<N: KeyInteger> ValueKind for RangeInclusive<N> {
     type Value = N;
 
     fn words(&self) -> String {
         format!("a whole number from {} to {}", self.start(), self.end())
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<N, Wrong> {
+    fn read(&self, value: &Toml<'_>) -> Result<N, ValueFault> {
         if !value.get_ref().is_integer() {
-            return Err(Wrong::wrong_type(value));
+            return Err(ValueFault::wrong_type(value));
         }
         let text = || format!("the number must lie between {} and {}", self.start(), self.end());
-        number(value).filter(|n| self.contains(n)).ok_or_else(|| Wrong::because(value, text()))
+        number(value).filter(|n| self.contains(n)).ok_or_else(|| ValueFault::because(value, text()))
     }
 
     fn write(&self, value: &N) -> Option<Value> {
@@ -209,15 +209,15 @@ macro_rules! kind {
         #[derive(Clone, Copy)]
         pub(super) struct $Kind;
 
-        impl Kind for $Kind {
+        impl ValueKind for $Kind {
             type Value = $value;
 
             fn words(&self) -> String {
                 $words.into()
             }
 
-            fn read(&self, value: &Toml<'_>) -> Result<$value, Wrong> {
-                let read: fn(&Toml<'_>) -> Result<$value, Wrong> = $read;
+            fn read(&self, value: &Toml<'_>) -> Result<$value, ValueFault> {
+                let read: fn(&Toml<'_>) -> Result<$value, ValueFault> = $read;
                 read(value)
             }
 
@@ -286,8 +286,8 @@ kind! {
 }
 kind! {
     /// A wildmat.
-    Wildmat: Groups, "a wildmat", |value| text(value, |text| {
-        Groups::parse(text).map_err(|error| format!("`{text}` is not a wildmat: {error}"))
+    Wildmat: NamePattern, "a wildmat", |value| text(value, |text| {
+        NamePattern::parse(text).map_err(|error| format!("`{text}` is not a wildmat: {error}"))
     }), |groups| groups.as_str().into()
 }
 kind! {
@@ -349,26 +349,26 @@ kind! {
 kind! {
     /// True or false.
     Switch: bool, "true or false", |value| {
-        value.get_ref().as_bool().ok_or_else(|| Wrong::wrong_type(value))
+        value.get_ref().as_bool().ok_or_else(|| ValueFault::wrong_type(value))
     }, |switch| (*switch).into()
 }
 kind! {
     /// A time.
     Span: Duration, "a time", |value| match value.get_ref() {
         DeValue::Integer(n) => {
-            Err(Wrong::because(value, format!("`{n}` lacks a unit; write a text such as \"{n} s\"")))
+            Err(ValueFault::because(value, format!("`{n}` lacks a unit; write a text such as \"{n} s\"")))
         }
         _ => text(value, parse_span),
     }, |span| span_text(*span).into()
 }
 kind! {
     /// A time, or never.
-    SpanOrNever: Stay, "a time, or \"never\"", |value| match value.get_ref().as_str() {
-        Some("never") => Ok(Stay::Never),
-        _ => Span.read(value).map(Stay::For),
+    SpanOrNever: RetentionTime, "a time, or \"never\"", |value| match value.get_ref().as_str() {
+        Some("never") => Ok(RetentionTime::Never),
+        _ => Span.read(value).map(RetentionTime::For),
     }, |stay| match stay {
-        Stay::Never => "never".into(),
-        Stay::For(span) => span_text(*span).into(),
+        RetentionTime::Never => "never".into(),
+        RetentionTime::For(span) => span_text(*span).into(),
     }
 }
 kind! {
@@ -377,7 +377,7 @@ kind! {
         let percent = value.get_ref().as_str().and_then(|text| text.strip_suffix('%'));
         let Some(percent) = percent else { return Size::ANY.read(value).map(FreeMin::Bytes) };
         let percent = percent.trim_end().parse().ok().filter(|percent| (1..=99).contains(percent));
-        percent.map(FreeMin::Percent).ok_or_else(|| Wrong::because(value, "write it as in \"5 %\""))
+        percent.map(FreeMin::Percent).ok_or_else(|| ValueFault::because(value, "write it as in \"5 %\""))
     }, |room| match room {
         FreeMin::Bytes(bytes) => size_text(*bytes).into(),
         FreeMin::Percent(percent) => format!("{percent} %").into(),
@@ -387,8 +387,8 @@ kind! {
     /// A time after which a client is disconnected.
     Timeout: Duration, "a time", |value| match Span.read(value)? {
         span if span < TIMEOUT_MIN => {
-            let reason = Reason::Must("would close every connection at once".into());
-            Err(Wrong::new(value, reason).advised(format!("write at least \"{}\"", span_text(TIMEOUT_MIN))))
+            let reason = FaultReason::Must("would close every connection at once".into());
+            Err(ValueFault::new(value, reason).advised(format!("write at least \"{}\"", span_text(TIMEOUT_MIN))))
         }
         span => Ok(span),
     }, |span| span_text(*span).into()
@@ -397,8 +397,8 @@ kind! {
     /// A time between two attempts.
     Pause: Duration, "a time", |value| match Span.read(value)? {
         span if span < PAUSE_MIN => {
-            let reason = Reason::Must("would leave no pause".into());
-            Err(Wrong::new(value, reason).advised(format!("write at least \"{}\"", span_text(PAUSE_MIN))))
+            let reason = FaultReason::Must("would leave no pause".into());
+            Err(ValueFault::new(value, reason).advised(format!("write at least \"{}\"", span_text(PAUSE_MIN))))
         }
         span => Ok(span),
     }, |span| span_text(*span).into()
@@ -440,8 +440,8 @@ kind! {
     Block: u32, "a size", |value| {
         let block = u32::try_from(Size::ANY.read(value)?).ok();
         block.filter(|block| block.is_power_of_two() && BLOCK_BYTES.contains(block)).ok_or_else(|| {
-            let reason = Reason::Whole("a block must be a power of two from 64 to 16384 bytes".into());
-            Wrong::new(value, reason).advised("the default, \"64\", suits text".into())
+            let reason = FaultReason::Whole("a block must be a power of two from 64 to 16384 bytes".into());
+            ValueFault::new(value, reason).advised("the default, \"64\", suits text".into())
         })
     }, |block| block.to_string().into()
 }
@@ -462,8 +462,8 @@ kind! {
         let words = list(value, argument)?;
         match words.first() {
             Some(program) if program.starts_with('/') => Ok(words),
-            Some(program) => Err(Wrong::because(value, format!("`{program}` is not an absolute path"))),
-            None => Err(Wrong::because(value, "the list names no program")),
+            Some(program) => Err(ValueFault::because(value, format!("`{program}` is not an absolute path"))),
+            None => Err(ValueFault::because(value, "the list names no program")),
         }
     }, |words| words.iter().collect()
 }
@@ -481,7 +481,7 @@ kind! {
     /// One or more networks, or `"all"`.
     Networks: Vec<Cidr>, "an IP address or network, or a list of them", |value| {
         match NetworksOrNone.read(value)? {
-            networks if networks.is_empty() => Err(Wrong::because(value, "the list is empty")),
+            networks if networks.is_empty() => Err(ValueFault::because(value, "the list is empty")),
             networks => Ok(networks),
         }
     }, |networks| networks.iter().map(Cidr::to_string).collect()
@@ -489,11 +489,11 @@ kind! {
 kind! {
     /// A condition on a header: `{ name = "...", matches = "..." }`.
     Header: HeaderMatch, "a header condition", |value| {
-        let table = value.get_ref().as_table().ok_or_else(|| Wrong::wrong_type(value))?;
-        let get = |name| table.get(name).ok_or_else(|| Wrong::because(value, format!("it lacks `{name}`")));
+        let table = value.get_ref().as_table().ok_or_else(|| ValueFault::wrong_type(value))?;
+        let get = |name| table.get(name).ok_or_else(|| ValueFault::because(value, format!("it lacks `{name}`")));
         if let Some(other) = table.keys().find(|key| !["name", "matches"].contains(&key.get_ref().as_ref())) {
             let reason = format!("`{}` is neither `name` nor `matches`", other.get_ref());
-            return Err(Wrong::because(value, reason));
+            return Err(ValueFault::because(value, reason));
         }
         let name = text(get("name")?, |name| {
             match !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
@@ -520,14 +520,17 @@ const DAYS: RangeInclusive<u32> = 1..=36_500;
 pub const WAIT_HERE: &str = "queue";
 
 /// Reads a value of type text.
-fn text<T>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Wrong> {
-    let text = value.get_ref().as_str().ok_or_else(|| Wrong::wrong_type(value))?;
-    read(text).map_err(|reason| Wrong::because(value, reason))
+fn text<T>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, String>) -> Result<T, ValueFault> {
+    let text = value.get_ref().as_str().ok_or_else(|| ValueFault::wrong_type(value))?;
+    read(text).map_err(|reason| ValueFault::because(value, reason))
 }
 
 /// Reads a value of type list.
-fn list<T>(value: &Toml<'_>, read: impl Fn(&Toml<'_>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
-    let elements = value.get_ref().as_array().ok_or_else(|| Wrong::wrong_type(value))?;
+fn list<T>(
+    value: &Toml<'_>,
+    read: impl Fn(&Toml<'_>) -> Result<T, ValueFault>,
+) -> Result<Vec<T>, ValueFault> {
+    let elements = value.get_ref().as_array().ok_or_else(|| ValueFault::wrong_type(value))?;
     elements.iter().map(read).collect()
 }
 
@@ -625,7 +628,7 @@ impl Size {
     pub(super) const ANY: Self = Self { min: 0, max: u64::MAX };
 }
 
-impl Kind for Size {
+impl ValueKind for Size {
     type Value = u64;
 
     fn words(&self) -> String {
@@ -636,10 +639,10 @@ impl Kind for Size {
         }
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<u64, Wrong> {
+    fn read(&self, value: &Toml<'_>) -> Result<u64, ValueFault> {
         let bytes = match value.get_ref() {
-            DeValue::String(text) => parse_size(text).map_err(|reason| Wrong::because(value, reason))?,
-            _ => number(value).ok_or_else(|| Wrong::wrong_type(value))?,
+            DeValue::String(text) => parse_size(text).map_err(|reason| ValueFault::because(value, reason))?,
+            _ => number(value).ok_or_else(|| ValueFault::wrong_type(value))?,
         };
         let Self { min, max } = *self;
         let must = match max {
@@ -647,7 +650,7 @@ impl Kind for Size {
             u64::MAX => format!("must be at least {}", size_text(min)),
             max => format!("must lie between {} and {}", size_text(min), size_text(max)),
         };
-        Err(Wrong::new(value, Reason::Must(must)))
+        Err(ValueFault::new(value, FaultReason::Must(must)))
     }
 
     fn write(&self, value: &u64) -> Option<Value> {
@@ -667,11 +670,11 @@ impl<W> Clone for OneWord<W> {
 impl<W> Copy for OneWord<W> {}
 
 /// Returns the kind for one of the words of the field's enumeration.
-pub(super) fn word<W: Word>() -> OneWord<W> {
+pub(super) fn word<W: ConfigWord>() -> OneWord<W> {
     OneWord(PhantomData)
 }
 
-impl<W: Word> Kind for OneWord<W> {
+impl<W: ConfigWord> ValueKind for OneWord<W> {
     type Value = W;
 
     fn words(&self) -> String {
@@ -682,12 +685,12 @@ impl<W: Word> Kind for OneWord<W> {
         }
     }
 
-    fn read(&self, value: &Toml<'_>) -> Result<W, Wrong> {
-        let text = value.get_ref().as_str().ok_or_else(|| Wrong::wrong_type(value))?;
+    fn read(&self, value: &Toml<'_>) -> Result<W, ValueFault> {
+        let text = value.get_ref().as_str().ok_or_else(|| ValueFault::wrong_type(value))?;
         W::from_word(text).ok_or_else(|| {
             let near = nearest(text, W::WORDS.iter().map(|(word, _)| *word));
             let advice = near.map(|near| format!("did you mean \"{near}\"?"));
-            Wrong { advice, ..Wrong::new(value, Reason::NotTaken(format!("\"{text}\""))) }
+            ValueFault { advice, ..ValueFault::new(value, FaultReason::NotTaken(format!("\"{text}\""))) }
         })
     }
 

@@ -58,42 +58,46 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use table::Table;
+use table::SectionTable;
 
-pub use access::{Access, Numbers};
-pub use archive::{Archive, ArchiveForm, ArchiveWhen};
-pub use auth::{Auth, Authenticator, Mechanism};
+pub use access::{Access, NumberWidth};
+pub use archive::{Archive, ArchiveForm, ArchiveTrigger};
+pub use auth::{Auth, AuthMechanism, Authenticator};
 pub use batches::Batches;
 pub use cache::Cache;
 pub use cidr::Cidr;
 pub use control::{Control, ControlAction, ControlType, LockRule};
-pub use diff::{Change, Difference, differences};
+pub use diff::{ConfigChange, Difference, differences};
 pub use distributions::Distributions;
-pub use faults::{ConfigError, Fault};
-pub use filter::{FilterProgram, Judges, OnFailure};
-pub use groups::Groups;
+pub use faults::{ConfigError, ConfigFault};
+pub use filter::{FilterFailurePolicy, FilterProgram, FilterStage};
+pub use groups::NamePattern;
 pub use hours::Hours;
 pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
 pub use link::{Link, LinkTls, LoginMechanism};
-pub use live::Live;
+pub use live::LiveConfig;
 pub use local_address::LocalAddress;
 pub use passed_command::PassedCommand;
 pub use passed_list::PassedList;
-pub use place::Place;
-pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
-pub use prefetch::{Prefetch, PrefetchWhat};
-pub use pull::{BodyServer, Pull, PullBy};
+pub use place::ConfigLocation;
+pub use posting::{Cancel, MailForm, Moderation, Moderator, PosterDisclosure, Posting, WithdrawalPolicy};
+pub use prefetch::{Prefetch, PrefetchScope};
+pub use pull::{BodyServer, Pull, PullMethod};
 pub use read::{data_in, load, parse};
 pub use search::Search;
-pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
+pub use send::{
+    ArticleType, BatchCompress, FeedCondition, FeedOrder, FeedStart, FeedTransport, HashSplit, LineItem,
+};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spam::{Spam, SpamMode};
-pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
-pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
+pub use spool::{BufferOrder, Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method};
+pub use storage::{
+    AgeBasis, ArticleCompression, Buffer, Class, Expire, GroupMatch, LineEnds, RetentionTime, Rule, keeps,
+};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use upstream::Upstream;
 pub use web::Web;
-pub use words::Word;
+pub use words::ConfigWord;
 
 sections! {
     /// The server itself.
@@ -177,7 +181,8 @@ impl Config {
     /// reads back as the same configuration.
     pub fn to_toml(&self) -> String {
         let section = |(name, lines): (&str, table::Lines)| {
-            let mut text = table::section(name).map_or_else(String::new, table::Section::brackets) + "\n";
+            let mut text =
+                table::section(name).map_or_else(String::new, table::ConfigSection::brackets) + "\n";
             let mut part = None;
             for (key, value) in &lines {
                 let (own, word) = key.split_once('.').map_or((None, *key), |(own, word)| (Some(own), word));

@@ -1,7 +1,7 @@
 //! Connections to other servers: the common keys of `[peer.send]`, `[[pull]]`, `[[body_server]]` and
 //! `[[upstream]]`.
 
-use super::words::Word;
+use super::words::ConfigWord;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ macro_rules! link_section {
                 /// The ways to log in, in the order in which they are tried until one succeeds:
                 /// "scram-sha-256", "plain", "user". By default those that the other server offers, in this
                 /// order.
-                mechanisms: Vec<$crate::LoginMechanism> = List(word()), default [], example ["user"];
+                mechanisms: Vec<$crate::LoginMechanism> = ListOf(word()), default [], example ["user"];
                 /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the other server can.
                 compress: bool = Switch, default false, example true;
             }
@@ -112,7 +112,7 @@ pub enum LinkTls {
     Implicit,
 }
 
-impl Word for LinkTls {
+impl ConfigWord for LinkTls {
     const WORDS: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("starttls", Self::Starttls), ("implicit", Self::Implicit)];
 }
@@ -129,12 +129,12 @@ pub enum LoginMechanism {
     ScramSha256,
 }
 
-impl Word for LoginMechanism {
+impl ConfigWord for LoginMechanism {
     const WORDS: &'static [(&'static str, Self)] =
         &[("user", Self::User), ("plain", Self::Plain), ("scram-sha-256", Self::ScramSha256)];
 }
 
-impl From<LoginMechanism> for nntp_io::Mechanism {
+impl From<LoginMechanism> for nntp_io::ClientMechanism {
     fn from(way: LoginMechanism) -> Self {
         match way {
             LoginMechanism::User => Self::User,

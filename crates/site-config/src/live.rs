@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// A handle to the current configuration; clones share it.
 #[derive(Debug, Clone)]
-pub struct Live(Arc<ArcSwap<Config>>);
+pub struct LiveConfig(Arc<ArcSwap<Config>>);
 
-impl Live {
+impl LiveConfig {
     /// Creates a handle to a first configuration.
     pub fn new(config: Arc<Config>) -> Self {
         Self(Arc::new(ArcSwap::new(config)))
@@ -38,7 +38,7 @@ impl Live {
     }
 }
 
-impl From<Config> for Live {
+impl From<Config> for LiveConfig {
     fn from(config: Config) -> Self {
         Self::new(Arc::new(config))
     }

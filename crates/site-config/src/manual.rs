@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use roff::{Inline, Roff, bold, roman};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-use super::table::{Effect, Key, SECTIONS, Section, keys, section};
+use super::table::{ConfigKey, ConfigSection, ReloadEffect, SECTIONS, keys, section};
 
 /// Description of the file and of reloads: a heading, and paragraphs with an empty line between.
 const INTRODUCTION: &str = include_str!("manual.txt");
@@ -92,9 +92,9 @@ fn first_sentence(text: &str) -> &str {
 }
 
 /// Returns when changes of a section take effect.
-fn effect_of_section(section: &Section) -> String {
+fn effect_of_section(section: &ConfigSection) -> String {
     let others = section.keys.iter().filter(|key| effect_text(key).is_some());
-    let others: Vec<&str> = others.map(Key::word).collect();
+    let others: Vec<&str> = others.map(ConfigKey::word).collect();
     match others.as_slice() {
         [] => "Changes take effect when the file is reloaded.".into(),
         others => {
@@ -104,15 +104,15 @@ fn effect_of_section(section: &Section) -> String {
 }
 
 /// Returns when changes of a key take effect, if a reload does not simply apply them.
-fn effect_text(key: &Key) -> Option<String> {
+fn effect_text(key: &ConfigKey) -> Option<String> {
     match key.effect {
-        Effect::Reload => None,
-        Effect::Restart => Some("take effect at the next start".into()),
-        Effect::Refused(instead) => Some(format!("are refused by a reload; {instead}")),
+        ReloadEffect::Reload => None,
+        ReloadEffect::Restart => Some("take effect at the next start".into()),
+        ReloadEffect::Refused(instead) => Some(format!("are refused by a reload; {instead}")),
     }
 }
 
-fn absent_text(key: &Key) -> String {
+fn absent_text(key: &ConfigKey) -> String {
     key.default.map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
 }
 
@@ -124,7 +124,7 @@ pub fn explain(word: &str) -> Option<String> {
     }
     let bare = word.trim_matches(|c| c == '[' || c == ']');
     if let Some(section) = section(bare) {
-        let is_its = |key: &Key| section.keys.iter().any(|its| its.path() == key.path());
+        let is_its = |key: &ConfigKey| section.keys.iter().any(|its| its.path() == key.path());
         return Some(format!("{}\n\n{}", wrapped(&section.doc), overview(is_its)));
     }
     let found: Vec<String> =
@@ -134,18 +134,18 @@ pub fn explain(word: &str) -> Option<String> {
 
 /// Returns the key or section that `word` is probably a misspelling of.
 pub fn suggestion(word: &str) -> Option<String> {
-    let paths: Vec<String> = keys().map(Key::path).collect();
+    let paths: Vec<String> = keys().map(ConfigKey::path).collect();
     let names = keys().map(|key| key.word()).chain(SECTIONS.iter().map(|section| section.name));
     super::faults::nearest(word, paths.iter().map(String::as_str).chain(names)).map(str::to_owned)
 }
 
-fn overview(wanted: impl Fn(&Key) -> bool) -> String {
-    let rows: Vec<&Key> = keys().filter(|key| wanted(key)).collect();
+fn overview(wanted: impl Fn(&ConfigKey) -> bool) -> String {
+    let rows: Vec<&ConfigKey> = keys().filter(|key| wanted(key)).collect();
     let width = rows.iter().map(|key| key.path().len()).max().unwrap_or(0);
     rows.iter().map(|key| format!("{:width$}  {}\n", key.path(), key.takes)).collect()
 }
 
-fn paragraph(key: &Key) -> String {
+fn paragraph(key: &ConfigKey) -> String {
     let change = effect_text(key).map_or_else(String::new, |text| format!("  changes  {text}\n"));
     format!(
         "{}\n\n{}\n\n  type     {}\n  default  {}\n  example  {}\n{change}",

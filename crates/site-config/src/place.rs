@@ -3,14 +3,14 @@
 //! Called by `reload`, so that changes refused by a running server are shown like any other fault, with line
 //! and caret.
 
-use super::faults::Fault;
+use super::faults::ConfigFault;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A section, or a key of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ConfigLocation {
     /// The section's name.
     pub section: &'static str,
     /// Index among the sections of that name, from 0.
@@ -19,7 +19,7 @@ pub struct Place {
     pub key: Option<&'static str>,
 }
 
-impl Place {
+impl ConfigLocation {
     /// Returns the span in the text: the key's value, else its section's head, else the end of the text.
     pub fn span(&self, text: &str) -> Range<usize> {
         let end = text.trim_end().len();
@@ -44,8 +44,8 @@ impl Place {
     }
 
     /// Returns a fault at this place.
-    pub fn fault(&self, text: &str, message: String, label: &str, advice: Option<String>) -> Fault {
-        Fault { message, span: self.span(text), label: label.into(), advice }
+    pub fn fault(&self, text: &str, message: String, label: &str, advice: Option<String>) -> ConfigFault {
+        ConfigFault { message, span: self.span(text), label: label.into(), advice }
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     fn a_key_its_section_or_the_end() {
         let text = "[site]\ndata = \"x\"\n[[buffer]]\nname = \"a\"\n[[buffer]]\nname = \"b\"\n\n";
         let at = |section, index, key| {
-            let span = Place { section, index, key }.span(text);
+            let span = ConfigLocation { section, index, key }.span(text);
             (&text[span.clone()], span.start)
         };
         assert_eq!(at("site", 0, Some("data")).0, "\"x\"");

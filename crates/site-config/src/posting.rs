@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Groups;
-use super::control::Wrong;
+use super::NamePattern;
+use super::control::SectionFault;
 use super::kinds::*;
 
 section! {
@@ -12,9 +12,9 @@ section! {
     [posting] Posting, PostingDraft {
         /// What an article reveals about the address it was posted from, in Injection-Info and Path: the
         /// address itself; a hash of it, which shows that articles come from the same address; or nothing.
-        posting_host: Reveal = word(), default "shown", example "hashed";
+        posting_host: PosterDisclosure = word(), default "shown", example "hashed";
         /// The same for the user name of a poster who has logged in, in Injection-Info.
-        posting_account: Reveal = word(), default "hidden", example "hashed";
+        posting_account: PosterDisclosure = word(), default "hidden", example "hashed";
         /// Whether Injection-Info has logging-data: a word that also appears in the log line of the post, so
         /// that a complaint can be traced to the poster even if address and user are hidden.
         logging_data: bool = Switch, default true, example false;
@@ -57,7 +57,7 @@ section! {
         /// Which cancel messages and Supersedes headers withdraw an article: "verified": those whose
         /// Cancel-Key opens the article's Cancel-Lock (RFC 8315); "all", which lets anybody withdraw
         /// anything; "none". All of them are filed and stored as articles in any case.
-        honor: Honor = word(), default "verified", example "none";
+        honor: WithdrawalPolicy = word(), default "verified", example "none";
         /// With "verified": whether anybody may withdraw an article without Cancel-Lock.
         unlocked: bool = Switch, default false, example true;
         /// Whether articles posted here get a Cancel-Lock: one that newsreel cancel-key opens and, if the
@@ -104,7 +104,7 @@ section! {
     /// inn-config converts INN's moderators file to these sections.
     [[moderator]] Moderator, ModeratorDraft {
         /// The groups.
-        groups: Groups = Wildmat, example "local.*,!local.announce";
+        groups: NamePattern = Wildmat, example "local.*,!local.announce";
         /// The mail address of their moderator; %s is the group's name with dashes for dots, %% a percent
         /// sign. "queue": posts wait here until somebody approves or rejects them with newsreel moderation;
         /// at most moderation.queue_max.
@@ -118,19 +118,19 @@ section! {
 }
 
 impl ModeratorDraft {
-    pub(super) fn wrong(&self) -> Option<Wrong<'_>> {
+    pub(super) fn wrong(&self) -> Option<SectionFault<'_>> {
         if !matches!(self.sign.value, Some(Some(_))) || self.address.value.as_deref() == Some(WAIT_HERE) {
             return None;
         }
         let message = "nothing is approved here for a moderator who is mailed".into();
         let advice = "write address = \"queue\", or leave out sign";
-        Some(Wrong { at: &self.sign.span, label: "signs nothing", message, advice })
+        Some(SectionFault { at: &self.sign.span, label: "signs nothing", message, advice })
     }
 }
 
 words! {
     /// The form in which an article reveals its poster.
-    pub enum Reveal {
+    pub enum PosterDisclosure {
         /// The name or address itself.
         Shown = "shown",
         /// A hash.
@@ -142,7 +142,7 @@ words! {
 
 words! {
     /// The withdrawals that are obeyed.
-    pub enum Honor {
+    pub enum WithdrawalPolicy {
         /// Withdrawals with a key that opens the article's lock.
         Verified = "verified",
         /// All.

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Groups, Hours, Word};
+use super::{ConfigWord, Hours, NamePattern};
 
 section! {
     /// What is fetched from upstreams before a reader asks for it, and kept in the cache: news of some
     /// groups, in passes. A pass fetches at most a quarter of what the cache may take.
     [prefetch] Prefetch, PrefetchDraft {
         /// Groups of which new articles are always fetched.
-        groups: Option<Groups> = Maybe(Wildmat), example "comp.lang.*";
+        groups: Option<NamePattern> = Maybe(Wildmat), example "comp.lang.*";
         /// So do groups for this long after a reader has read in them. "0 s": reading alone does not count.
         read_within: Duration = Span, default "0 s", example "7 days";
         /// So do this many groups: those of which readers have asked for most per byte.
         popular: usize = 0..=10_000, default 0, example 20;
         /// What is fetched of these groups: "overview": only what is needed to list articles; "threads": also
         /// the follow-ups to articles that are in the cache; "articles": all of them.
-        what: PrefetchWhat = word(), default "articles", example "threads";
+        what: PrefetchScope = word(), default "articles", example "threads";
         /// In each group at most this many of its newest articles.
         articles_max: u64 = 1..=1_000_000, default 1000, example 200;
         /// Larger articles are left to those who ask for them.
@@ -38,7 +38,7 @@ section! {
 
 /// The data fetched of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PrefetchWhat {
+pub enum PrefetchScope {
     /// Overview rows.
     Overview,
     /// Overview rows, and follow-ups to articles in the cache.
@@ -47,7 +47,7 @@ pub enum PrefetchWhat {
     Articles,
 }
 
-impl Word for PrefetchWhat {
+impl ConfigWord for PrefetchScope {
     const WORDS: &'static [(&'static str, Self)] =
         &[("overview", Self::Overview), ("threads", Self::Threads), ("articles", Self::Articles)];
 }

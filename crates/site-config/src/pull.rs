@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::*;
-use super::{Groups, LinkTls, Word};
+use super::{ConfigWord, LinkTls, NamePattern};
 
 section! {
     /// A server from which articles are fetched, as a newsreader does (like suck, leafnode and pullnews), at
@@ -20,7 +20,7 @@ section! {
         from: String = HostPort, example "news.example.net:119";
         /// The groups to fetch, among those carried here. An article that is also in other groups is filed
         /// only in these.
-        groups: Groups = Wildmat, example "comp.*,!comp.binaries.*";
+        groups: NamePattern = Wildmat, example "comp.*,!comp.binaries.*";
         /// Whether to create groups that match and are not carried here, with the flag and description that
         /// they have there.
         create_groups: bool = Switch, default false, example true;
@@ -28,7 +28,7 @@ section! {
         interval: Duration = Pause, default "10 min", example "1 h";
         /// How new articles are found: "number": by the article numbers of each group, which misses nothing;
         /// "newnews": with NEWNEWS, one request for all groups, which many servers refuse.
-        by: PullBy = word(), default "number", example "newnews";
+        by: PullMethod = word(), default "number", example "newnews";
         /// In a group that was never fetched before, at most this many of its newest articles; by default all
         /// that the server has. 0 is none.
         first_max: Option<u64> = Maybe(0..=u64::MAX), example 1000;
@@ -67,13 +67,13 @@ section! {
 /// The way to find new articles on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum PullBy {
+pub enum PullMethod {
     /// By article numbers.
     Number,
     /// By NEWNEWS.
     Newnews,
 }
 
-impl Word for PullBy {
+impl ConfigWord for PullMethod {
     const WORDS: &'static [(&'static str, Self)] = &[("number", Self::Number), ("newnews", Self::Newnews)];
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::faults::{ConfigError, Fault, nearest};
-use super::kinds::{Kind, Reason, Toml, Wrong};
-use super::table::{self, At, Key, SECTIONS, Section, Table};
+use super::faults::{ConfigError, ConfigFault, nearest};
+use super::kinds::{FaultReason, Toml, ValueFault, ValueKind};
+use super::table::{self, ConfigKey, ConfigSection, SECTIONS, SectionTable, SpannedValue};
 use super::{Config, Draft, Peer, PeerSend, SendTemplate, Site, checks};
 
 /// Reads and checks a file.
@@ -23,7 +23,7 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
 
 /// Reads and checks `text`; `file` is its name, from which relative paths start.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
-    let faulty = |mut faults: Vec<Fault>| {
+    let faulty = |mut faults: Vec<ConfigFault>| {
         faults.sort_by_key(|fault| (fault.span.start, fault.span.end));
         ConfigError::Faulty { file: file.to_owned(), text: text.to_owned(), faults }
     };
@@ -32,7 +32,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     if let Some(first) = errors.first() {
         return Err(faulty(vec![grammar_fault(text, first)]));
     }
-    let mut document = Document { table: table.get_ref(), faults: Vec::new() };
+    let mut document = ConfigDocument { table: table.get_ref(), faults: Vec::new() };
     document.unknown_sections();
     let draft = Draft::read(&mut document);
     document.templates();
@@ -49,12 +49,12 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
 /// The default if no valid directory is named.
 pub fn data_in(text: &str, file: &Path) -> PathBuf {
     let (table, _) = DeTable::parse_recoverable(text);
-    let mut document = Document { table: table.get_ref(), faults: Vec::new() };
+    let mut document = ConfigDocument { table: table.get_ref(), faults: Vec::new() };
     let site = Site::read(document.single(Site::NAME));
     super::beside(file, &site.data.value.unwrap_or_else(|| ".".into()))
 }
 
-fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
+fn grammar_fault(text: &str, error: &toml::de::Error) -> ConfigFault {
     let span = error.span().unwrap_or(text.len()..text.len());
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     let advice = if message.contains("must be quoted") || message.contains("expected") {
@@ -64,16 +64,16 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
     } else {
         None
     };
-    Fault { message: format!("not TOML: {message}"), span, label: "here".into(), advice }
+    ConfigFault { message: format!("not TOML: {message}"), span, label: "here".into(), advice }
 }
 
 /// A file and its faults.
-pub(super) struct Document<'a> {
+pub(super) struct ConfigDocument<'a> {
     table: &'a DeTable<'a>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigFault>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> ConfigDocument<'a> {
     fn unknown_sections(&mut self) {
         for (name, value) in self.table {
             let word = name.get_ref().as_ref();
@@ -88,17 +88,17 @@ impl<'a> Document<'a> {
                 let advice = near().map(|near| format!("did you mean {}?", near.brackets()));
                 (format!("there is no section `{word}`"), "unknown section", advice)
             };
-            let all = || SECTIONS.iter().map(Section::brackets).collect::<Vec<_>>().join(", ");
+            let all = || SECTIONS.iter().map(ConfigSection::brackets).collect::<Vec<_>>().join(", ");
             let advice = Some(advice.unwrap_or_else(|| format!("the sections are: {}", all())));
-            self.faults.push(Fault { message, span: name.span(), label: label.into(), advice });
+            self.faults.push(ConfigFault { message, span: name.span(), label: label.into(), advice });
         }
     }
 
     /// Returns the only section of this name; if it is absent, all its keys have their defaults.
-    pub(super) fn single(&mut self, name: &'static str) -> Entry<'_> {
+    pub(super) fn single(&mut self, name: &'static str) -> SectionReader<'_> {
         match self.table.get(name) {
             Some(value) => self.entry(name, value),
-            None => Entry {
+            None => SectionReader {
                 section: name,
                 table: None,
                 head: 0..0,
@@ -113,7 +113,7 @@ impl<'a> Document<'a> {
     /// Checks the values of templates, even if no peer uses them.
     fn templates(&mut self) {
         for template in templates(self.table) {
-            let entry = Entry {
+            let entry = SectionReader {
                 section: Peer::NAME,
                 table: Some(template),
                 head: 0..0,
@@ -130,7 +130,7 @@ impl<'a> Document<'a> {
     }
 
     /// Reads all sections of this name.
-    pub(super) fn each<T>(&mut self, name: &'static str, read: fn(Entry<'_>) -> T) -> Vec<T> {
+    pub(super) fn each<T>(&mut self, name: &'static str, read: fn(SectionReader<'_>) -> T) -> Vec<T> {
         match self.table.get(name).map(|value| (value, value.get_ref().as_array())) {
             None => Vec::new(),
             Some((value, None)) => {
@@ -143,7 +143,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn entry(&mut self, section: &'static str, value: &'a Toml<'a>) -> Entry<'_> {
+    fn entry(&mut self, section: &'static str, value: &'a Toml<'a>) -> SectionReader<'_> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             self.faults.push(wrong_brackets(section, value.span()));
@@ -157,7 +157,15 @@ impl<'a> Document<'a> {
             }
         }
         let (document, faults) = (self.table, &mut self.faults);
-        Entry { section, table, head: value.span(), template: None, is_template: false, document, faults }
+        SectionReader {
+            section,
+            table,
+            head: value.span(),
+            template: None,
+            is_template: false,
+            document,
+            faults,
+        }
     }
 }
 
@@ -177,37 +185,37 @@ fn template_name<'a>(template: &'a DeTable<'a>) -> Option<&'a str> {
     template.get("name").and_then(|value| value.get_ref().as_str())
 }
 
-fn wrong_brackets(section: &str, span: Range<usize>) -> Fault {
+fn wrong_brackets(section: &str, span: Range<usize>) -> ConfigFault {
     let message = format!("the section `{section}` is not written so");
     let advice = format!("write {} on a line of its own", brackets(section));
-    Fault { message, span, label: "not a section".into(), advice: Some(advice) }
+    ConfigFault { message, span, label: "not a section".into(), advice: Some(advice) }
 }
 
-fn unknown_key(section: &str, word: &str, span: Range<usize>) -> Fault {
+fn unknown_key(section: &str, word: &str, span: Range<usize>) -> ConfigFault {
     let keys = table::section(section).into_iter().flat_map(|section| &section.keys);
-    let known: Vec<&str> = keys.map(Key::word).collect();
+    let known: Vec<&str> = keys.map(ConfigKey::word).collect();
     let advice = match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => home_of(word).unwrap_or_else(|| format!("its keys are: {}", known.join(", "))),
     };
     let message = format!("{} has no key `{word}`", brackets(section));
-    Fault { message, span, label: "unknown key".into(), advice: Some(advice) }
+    ConfigFault { message, span, label: "unknown key".into(), advice: Some(advice) }
 }
 
 /// Returns the name with its brackets: `[site]`, `[[buffer]]`.
 fn brackets(section: &str) -> String {
-    table::section(section).map_or_else(|| format!("[{section}]"), Section::brackets)
+    table::section(section).map_or_else(|| format!("[{section}]"), ConfigSection::brackets)
 }
 
 /// Returns advice on the section to which a misplaced key belongs.
 fn home_of(word: &str) -> Option<String> {
-    let has = |section: &&Section| section.keys.iter().any(|key| key.word() == word);
-    let homes: Vec<String> = SECTIONS.iter().filter(has).map(Section::brackets).collect();
+    let has = |section: &&ConfigSection| section.keys.iter().any(|key| key.word() == word);
+    let homes: Vec<String> = SECTIONS.iter().filter(has).map(ConfigSection::brackets).collect();
     (!homes.is_empty()).then(|| format!("`{word}` belongs into {}", homes.join(" or ")))
 }
 
 /// A section of the file, or an absent one.
-pub(super) struct Entry<'a> {
+pub(super) struct SectionReader<'a> {
     section: &'static str,
     table: Option<&'a DeTable<'a>>,
     /// Beginning of the section.
@@ -217,37 +225,37 @@ pub(super) struct Entry<'a> {
     /// The section is a template, which may be incomplete.
     is_template: bool,
     document: &'a DeTable<'a>,
-    faults: &'a mut Vec<Fault>,
+    faults: &'a mut Vec<ConfigFault>,
 }
 
-impl Entry<'_> {
+impl SectionReader<'_> {
     /// Returns the value of a key, or its default.
-    pub(super) fn get<K: Kind>(&mut self, name: &str, kind: K) -> At<K::Value> {
+    pub(super) fn get<K: ValueKind>(&mut self, name: &str, kind: K) -> SpannedValue<K::Value> {
         let Some(key) = table::key(self.section, name) else {
-            return At { value: None, span: self.head.clone() };
+            return SpannedValue { value: None, span: self.head.clone() };
         };
         let mut given = self.table.into_iter().chain(self.template);
         if let Some(value) = given.find_map(|table| table.get(key.word())) {
             let read = kind.read(value).map_err(|wrong| self.faults.push(fault(key, wrong)));
-            return At { value: read.ok(), span: value.span() };
+            return SpannedValue { value: read.ok(), span: value.span() };
         }
         let value = match key.default {
             Some(default) => DeValue::parse(default).ok().and_then(|value| kind.read(&value).ok()),
             None => kind.absent(),
         };
         if value.is_none() && !self.is_template {
-            self.faults.push(Fault {
+            self.faults.push(ConfigFault {
                 message: format!("{} lacks `{name}`", brackets(self.section)),
                 span: self.head.clone(),
                 label: "in this section".into(),
                 advice: Some(format!("add it, for example: {}", key.example)),
             });
         }
-        At { value, span: self.head.clone() }
+        SpannedValue { value, span: self.head.clone() }
     }
 
     /// Returns a part of the section, if it is there.
-    pub(super) fn part(&mut self, name: &str) -> Option<Entry<'_>> {
+    pub(super) fn part(&mut self, name: &str) -> Option<SectionReader<'_>> {
         let value = self.table?.get(name)?;
         let full = format!("{}.{name}", self.section);
         let Some(table) = value.get_ref().as_table() else {
@@ -260,7 +268,7 @@ impl Entry<'_> {
             }
         }
         let template = table.get("template").and_then(|value| self.template(value));
-        Some(Entry {
+        Some(SectionReader {
             section: self.section,
             table: Some(table),
             head: value.span(),
@@ -272,7 +280,7 @@ impl Entry<'_> {
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> SectionReader<'a> {
     /// Returns the template of a name given in the file.
     fn template(&mut self, name: &Toml<'_>) -> Option<&'a DeTable<'a>> {
         let wanted = name.get_ref().as_str()?;
@@ -280,7 +288,7 @@ impl<'a> Entry<'a> {
         if found.is_none() {
             let names = templates(self.document).filter_map(template_name);
             let advice = nearest(wanted, names).map(|near| format!("did you mean `{near}`?"));
-            self.faults.push(Fault {
+            self.faults.push(ConfigFault {
                 message: format!("there is no send_template `{wanted}`"),
                 span: name.span(),
                 label: "this name".into(),
@@ -291,14 +299,14 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn fault(key: &Key, wrong: Wrong) -> Fault {
+fn fault(key: &ConfigKey, wrong: ValueFault) -> ConfigFault {
     let path = key.path();
     let message = match wrong.reason {
-        Reason::NotTaken(found) => format!("{path} must be {}, not {found}", key.takes),
-        Reason::Because(reason) => format!("{path}: {reason}"),
-        Reason::Must(what) => format!("{path} {what}"),
-        Reason::Whole(message) => message,
+        FaultReason::NotTaken(found) => format!("{path} must be {}, not {found}", key.takes),
+        FaultReason::Because(reason) => format!("{path}: {reason}"),
+        FaultReason::Must(what) => format!("{path} {what}"),
+        FaultReason::Whole(message) => message,
     };
     let advice = wrong.advice.unwrap_or_else(|| format!("for example: {}", key.example));
-    Fault { message, span: wrong.span, label: "this value".into(), advice: Some(advice) }
+    ConfigFault { message, span: wrong.span, label: "this value".into(), advice: Some(advice) }
 }

@@ -1,7 +1,7 @@
 //! Rendering of a fault for people: the message, the lines around the place with a mark under it, the advice.
 //! Called by `faults`.
 
-use super::faults::Fault;
+use super::faults::ConfigFault;
 use std::fmt::Write as _;
 use textwrap::{Options, WordSplitter};
 
@@ -9,15 +9,15 @@ use textwrap::{Options, WordSplitter};
 const COLUMNS_MAX: usize = 110;
 
 /// The beginning of a span: its line from 0, and the text before it and of it in that line.
-struct Spot<'t> {
+struct SpanStart<'t> {
     line: usize,
     before: &'t str,
     within: &'t str,
 }
 
-impl<'t> Spot<'t> {
+impl<'t> SpanStart<'t> {
     /// Returns `None` if the span is outside of the text.
-    fn of(fault: &Fault, text: &'t str) -> Option<Self> {
+    fn of(fault: &ConfigFault, text: &'t str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(fault.span.start)?;
         let len = rest.find(['\r', '\n']).unwrap_or(rest.len()).min(fault.span.len());
         let before = head.rsplit('\n').next().unwrap_or(head);
@@ -26,13 +26,13 @@ impl<'t> Spot<'t> {
 }
 
 /// Renders a fault in the text of a file, with colours for a terminal if asked.
-pub(super) fn rendered(fault: &Fault, file: &str, text: &str, colour: bool) -> String {
+pub(super) fn rendered(fault: &ConfigFault, file: &str, text: &str, colour: bool) -> String {
     let painted = |code: &str, text: &str| match colour {
         true => format!("\x1b[{code}m{text}\x1b[0m"),
         false => text.to_owned(),
     };
     let mut out = wrapped("  × ", &fault.message, "  │ ").replacen('×', &painted("31", "×"), 1);
-    if let Some(Spot { line, before, within }) = Spot::of(fault, text) {
+    if let Some(SpanStart { line, before, within }) = SpanStart::of(fault, text) {
         let lines: Vec<&str> = text.lines().collect();
         let shown = line.saturating_sub(1)..(line + 2).min(lines.len());
         let digits = shown.end.max(line + 1).to_string().len();
@@ -80,8 +80,8 @@ fn wrapped(first: &str, text: &str, others: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fault(span: std::ops::Range<usize>) -> Fault {
-        Fault { message: "it is wrong".into(), span, label: "here".into(), advice: None }
+    fn fault(span: std::ops::Range<usize>) -> ConfigFault {
+        ConfigFault { message: "it is wrong".into(), span, label: "here".into(), advice: None }
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn long_messages_and_advice_are_wrapped_and_colours_are_for_terminals() {
-        let long = Fault { message: "word ".repeat(40), advice: Some("do ".repeat(60)), ..fault(0..1) };
+        let long = ConfigFault { message: "word ".repeat(40), advice: Some("do ".repeat(60)), ..fault(0..1) };
         let plain = rendered(&long, "f", "x\n", false);
         assert!(plain.lines().all(|line| line.chars().count() <= COLUMNS_MAX), "{plain}");
         assert!(plain.contains("\n  │ word") && plain.contains("\n        do"), "{plain}");

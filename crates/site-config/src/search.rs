@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Groups;
+use super::NamePattern;
 use super::kinds::*;
 
 section! {
@@ -14,7 +14,7 @@ section! {
         enabled: bool = Switch, default false, example true;
         /// Articles in a group that matches are indexed. After a change newsreel rebuild --search takes in
         /// those that are here already.
-        groups: Groups = Wildmat, default "*", example "*,!*.binaries.*";
+        groups: NamePattern = Wildmat, default "*", example "*,!*.binaries.*";
         /// Of longer texts only the beginning is indexed; files within articles never are.
         text_max: u64 = Size { min: 1 << 10, max: 4 << 20 }, default "256 KiB", example "64 KiB";
         /// How long an article may be here before it is found. Less costs more.

@@ -1,12 +1,12 @@
 //! Values of keys in `[peer.send]`: words, the beginning of a feed, a part of all articles.
 
-use netnews::article::Types;
+use netnews::article::ArticleTypes;
 use std::fmt;
 use std::path::Path;
 
 words! {
     /// A condition on articles.
-    pub enum Only {
+    pub enum FeedCondition {
         /// Articles in moderated groups; others do not count.
         Moderated = "moderated",
         /// Articles in groups that are not moderated; others do not count.
@@ -54,20 +54,20 @@ words! {
 
 impl ArticleType {
     /// Returns the corresponding type detected in articles.
-    pub fn types(self) -> Types {
+    pub fn types(self) -> ArticleTypes {
         match self {
-            Self::Plain => Types::PLAIN,
-            Self::Control => Types::CONTROL,
-            Self::Binary => Types::BINARY,
-            Self::Yenc => Types::YENC,
-            Self::Uuencode => Types::UUENCODE,
-            Self::Base64 => Types::BASE64,
-            Self::Binhex => Types::BINHEX,
-            Self::Partial => Types::PARTIAL,
-            Self::Mime => Types::MIME,
-            Self::Multipart => Types::MULTIPART,
-            Self::Html => Types::HTML,
-            Self::Pgp => Types::PGP,
+            Self::Plain => ArticleTypes::PLAIN,
+            Self::Control => ArticleTypes::CONTROL,
+            Self::Binary => ArticleTypes::BINARY,
+            Self::Yenc => ArticleTypes::YENC,
+            Self::Uuencode => ArticleTypes::UUENCODE,
+            Self::Base64 => ArticleTypes::BASE64,
+            Self::Binhex => ArticleTypes::BINHEX,
+            Self::Partial => ArticleTypes::PARTIAL,
+            Self::Mime => ArticleTypes::MIME,
+            Self::Multipart => ArticleTypes::MULTIPART,
+            Self::Html => ArticleTypes::HTML,
+            Self::Pgp => ArticleTypes::PGP,
         }
     }
 }
@@ -118,7 +118,7 @@ words! {
 
 /// The way in which articles leave for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WayOut<'a> {
+pub enum FeedTransport<'a> {
     /// Over connections to the addresses in `to`.
     Connections,
     /// As batches in a directory.

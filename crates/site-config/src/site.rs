@@ -17,17 +17,17 @@ section! {
         /// still know it by that name do not offer articles back, or the common name of a cluster, whose
         /// members list it in path_never so that they do not send each other the same articles. Articles that
         /// arrive with one of these names are accepted.
-        path_also: Vec<String> = List(PathIdentity), default [], example ["cluster.example.org"];
+        path_also: Vec<String> = ListOf(PathIdentity), default [], example ["cluster.example.org"];
         /// The Organization header of articles posted here without one.
         organization: Option<String> = Maybe(Text), example "Example News";
         /// Where to listen, for peers and readers alike; what clients may do depends on their addresses. The
         /// standard port is 119; ports below 1024 need a privilege, which the systemd unit in packaging/
         /// grants. "0.0.0.0:119" is every IPv4 address of the machine and "[::]:119" every IPv6 address: name
         /// both for clients of both kinds. A link-local address needs its interface: "[fe80::1%eth0]:119".
-        listen: Vec<String> = List(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"];
+        listen: Vec<String> = ListOf(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"];
         /// Where to listen for connections that begin with TLS, for peers and readers alike. The standard
         /// port is 563. Requires a certificate in [tls]. RFC 8143 recommends this over STARTTLS.
-        tls_listen: Vec<String> = List(HostPort), default [], example ["0.0.0.0:563", "[::]:563"];
+        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:563", "[::]:563"];
         /// The addresses of proxies, such as HAProxy or nginx, that pass connections on and begin each with a
         /// PROXY header (version 1 or 2). The client's address is then the one in the header, everywhere: for
         /// access, peers, limits, lock-outs and the log. A connection from such an address without the header
@@ -102,7 +102,7 @@ section! {
         /// until the indexes are rebuilt (newsreel rebuild), and HDR reads them. A header that is taken out
         /// is no longer sent; rows that have it keep it. The order may change at any time. The header is
         /// named as it is written here.
-        overview_headers: Vec<String> = List(FurtherHeader), default [],
+        overview_headers: Vec<String> = ListOf(FurtherHeader), default [],
             example ["Newsgroups", "Injection-Info"];
         /// How much of what a busy feed (16 MiB a second and more) has just written to buffers and journal
         /// stays in the machine's memory, from where readers and peers get the newest articles, once the

@@ -1,7 +1,7 @@
 //! `[spam]`: the built-in filters.
 
 use super::kinds::*;
-use super::{ArticleType, Groups};
+use super::{ArticleType, NamePattern};
 
 section! {
     /// The filters that are built in. Each has a mode: "off"; "shadow": the article passes, and the log says
@@ -12,7 +12,7 @@ section! {
     /// begins anew with the server. Articles of newsreel import are not judged.
     [spam] Spam, SpamDraft {
         /// Articles in a group that matches are neither judged nor counted.
-        groups_never: Groups = Wildmat, default "", example "local.*,*.test";
+        groups_never: NamePattern = Wildmat, default "", example "local.*,*.test";
         /// Articles whose bodies came too often (EMP), also if names, numbers or some words in them differ.
         /// Quoted lines and signatures are not compared, nor are control messages.
         duplicates: SpamMode = word(), default "off", example "shadow";
@@ -34,11 +34,11 @@ section! {
         /// Articles with yEnc, uuencoded, base64 or BinHex data where it does not belong.
         binaries: SpamMode = word(), default "off", example "reject";
         /// The groups where it belongs: an article in one of them may have such data.
-        binaries_groups: Groups = Wildmat, default "*.binaries*,*.pictures*", example "*.binaries*";
+        binaries_groups: NamePattern = Wildmat, default "*.binaries*,*.pictures*", example "*.binaries*";
         /// Articles of the types in types_refused.
         types: SpamMode = word(), default "off", example "reject";
         /// The types of the filter types, as peer.send.types has them.
-        types_refused: Vec<ArticleType> = List(word()), default ["html"], example ["html", "binary"];
+        types_refused: Vec<ArticleType> = ListOf(word()), default ["html"], example ["html", "binary"];
     }
 }
 

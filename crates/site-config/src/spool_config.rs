@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgeOf, Compression, Config, GroupMatch, Groups, LineEnds, Stay};
+use super::{AgeBasis, ArticleCompression, Config, GroupMatch, LineEnds, NamePattern, RetentionTime};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -45,11 +45,11 @@ fn class(class: &super::Class) -> spool::ClassConfig {
         buffers: class.buffers.clone(),
         order: class.order,
         size_bytes: class.size,
-        compress: (class.compress == Compression::Zstd).then(|| spool::Compress {
+        compress: (class.compress == ArticleCompression::Zstd).then(|| spool::CompressConfig {
             level: i32::from(class.compress_level),
-            samples: spool::Compress::SAMPLES_USUAL,
+            samples: spool::CompressConfig::SAMPLES_USUAL,
         }),
-        tree: spool::Tree {
+        tree: spool::TreeConfig {
             path: class.path.clone().unwrap_or_default(),
             file_bytes: class.file_size,
             files_max: class.files_max,
@@ -64,11 +64,11 @@ fn class(class: &super::Class) -> spool::ClassConfig {
 }
 
 fn expire(expire: &super::Expire) -> spool::ExpireConfig {
-    let secs = |stay: Stay| match stay {
-        Stay::Never => spool::NEVER,
-        Stay::For(span) => span.as_secs(),
+    let secs = |stay: RetentionTime| match stay {
+        RetentionTime::Never => spool::NEVER,
+        RetentionTime::For(span) => span.as_secs(),
     };
-    let keep = expire.keep.map_or(spool::Keep::Forever, |keep| spool::Keep::Secs {
+    let keep = expire.keep.map_or(spool::Retention::Forever, |keep| spool::Retention::Secs {
         min: expire.keep_min.map_or(0, secs),
         default: secs(keep),
         max: secs(expire.keep_max.unwrap_or(keep)),
@@ -78,7 +78,7 @@ fn expire(expire: &super::Expire) -> spool::ExpireConfig {
         class: expire.class.clone(),
         moderated: expire.moderated,
         keep,
-        by_thread: expire.age == AgeOf::Thread,
+        by_thread: expire.age == AgeBasis::Thread,
         from_all_groups: expire.from_all_groups,
         articles_max: expire.articles_max,
         bytes_max: expire.bytes_max,
@@ -86,7 +86,7 @@ fn expire(expire: &super::Expire) -> spool::ExpireConfig {
 }
 
 fn rule(rule: &super::Rule) -> spool::RuleConfig {
-    let text = |groups: &Option<Groups>| groups.as_ref().map(|groups| groups.as_str().to_owned());
+    let text = |groups: &Option<NamePattern>| groups.as_ref().map(|groups| groups.as_str().to_owned());
     let secs = |span: &Option<Duration>| span.map(|span| span.as_secs());
     spool::RuleConfig {
         class: rule.class.clone(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{FreeMin, Groups, HeaderMatch, Method, Order, Word};
+use super::{BufferOrder, ConfigWord, FreeMin, HeaderMatch, Method, NamePattern};
 
 /// Minimum size of a buffer, in bytes.
 pub(super) const BUFFER_BYTES_MIN: u64 = 64 << 10;
@@ -50,10 +50,10 @@ section! {
         method: Method = word(), default "cnfs", example "cnfs",
             effect Refused("stop the server, or give a class of another name the new method");
         /// The buffers of a class of method cnfs, by name, in the order of use.
-        buffers: Vec<String> = List(Name), default [], example ["text0", "text1"], when Class::is_cyclic;
+        buffers: Vec<String> = ListOf(Name), default [], example ["text0", "text1"], when Class::is_cyclic;
         /// "interleave": the buffers are filled in turn, 1 MiB at a time, which spreads the load over disks;
         /// "sequential": each buffer is filled to its end before the next.
-        order: Order = word(), default "interleave", example "sequential", when Class::is_cyclic;
+        order: BufferOrder = word(), default "interleave", example "sequential", when Class::is_cyclic;
         /// Size of a class of method memory, at least 64 KiB.
         size: u64 = Size::ANY, default "0", example "64 MiB", effect Restart, when Class::is_in_memory;
         /// "zstd": each article of a class of method cnfs or appendonly is compressed, with a dictionary
@@ -61,7 +61,7 @@ section! {
         /// twice as long. It costs about 45 microseconds of processor time to store an article and 5 to read
         /// it. May be changed at any time; stored articles are not changed. Keep the directory dictionaries
         /// in data with the buffers: compressed articles cannot be read without it.
-        compress: Compression = word(), default "none", example "zstd", when Class::compresses;
+        compress: ArticleCompression = word(), default "none", example "zstd", when Class::compresses;
         /// The zstd level: higher ones compress slightly better and take longer to store; reading is equally
         /// fast.
         compress_level: u8 = 1..=19, default 6, example 9, when Class::compresses;
@@ -107,7 +107,7 @@ section! {
         class: String = Name, example "binaries";
         /// Condition: the first group of the article that is carried here matches (with match = "any": any of
         /// them).
-        groups: Option<Groups> = Maybe(Wildmat), example "*.binaries.*,*warez*";
+        groups: Option<NamePattern> = Maybe(Wildmat), example "*.binaries.*,*warez*";
         /// Which group the condition groups examines: "first": the first group of the article that is carried
         /// here; "any": any group it is filed in.
         group_match "match": GroupMatch = word(), default "first", example "any";
@@ -118,7 +118,7 @@ section! {
         /// Condition: the article is filed in at least this many groups.
         crossposts_at_least: Option<usize> = Maybe(1..=10_000), example 10;
         /// Condition: the From header matches.
-        from: Option<Groups> = Maybe(Wildmat), example "*robot@example.net*";
+        from: Option<NamePattern> = Maybe(Wildmat), example "*robot@example.net*";
         /// Condition: a path identity in the Path header matches, or the whole header as received.
         path: Option<String> = Maybe(Pattern), example "*.spam.example";
         /// Condition: the article has a header of this name whose value matches; if it is a list, all of
@@ -149,25 +149,25 @@ section! {
     [[expire]] Expire, ExpireDraft {
         /// Condition: the group matches. An article in several groups leaves each when that group's rule says
         /// so, and its bytes go with the last.
-        groups: Option<Groups> = Maybe(Wildmat), example "alt.*,!alt.sources";
+        groups: Option<NamePattern> = Maybe(Wildmat), example "alt.*,!alt.sources";
         /// Condition: the article is in this class.
         class: Option<String> = Maybe(Name), example "archive";
         /// Condition: the group is moderated (true), or is not (false).
         moderated: Option<bool> = Maybe(Switch), example true;
         /// How long an article without an Expires header is kept, from its arrival; "never": it never goes,
         /// and one with that header goes by it. Without the key: forever, whatever an Expires header says.
-        keep: Option<Stay> = Maybe(SpanOrNever), example "30 days";
+        keep: Option<RetentionTime> = Maybe(SpanOrNever), example "30 days";
         /// With keep: an Expires header cannot end an article sooner than this; "never": such a header ends
         /// nothing. Without the key: no lower bound. Nor is an article given up for free_min of its class
         /// before.
-        keep_min: Option<Stay> = Maybe(SpanOrNever), example "3 days";
+        keep_min: Option<RetentionTime> = Maybe(SpanOrNever), example "3 days";
         /// With keep: an Expires header cannot keep an article longer than this; "never": it can, however far
         /// away. Without the key: not longer than keep.
-        keep_max: Option<Stay> = Maybe(SpanOrNever), example "365 days";
+        keep_max: Option<RetentionTime> = Maybe(SpanOrNever), example "365 days";
         /// With keep: what an article's age counts from: its own arrival, or that of the newest article of
         /// its thread in classes that keep. A thread is the articles whose References headers begin with the
         /// same Message-ID, and the article that has it.
-        age: AgeOf = word(), default "article", example "thread";
+        age: AgeBasis = word(), default "article", example "thread";
         /// Whether an article that leaves a group by this section leaves all its groups, whatever theirs say:
         /// the flag X of INN's expire.ctl.
         from_all_groups: bool = Switch, default false, example true;
@@ -225,7 +225,7 @@ pub(super) fn compresses(method: Method) -> bool {
     matches!(method, Method::Cnfs | Method::AppendOnly)
 }
 
-impl Word for Method {
+impl ConfigWord for Method {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("cnfs", Self::Cnfs),
         ("memory", Self::Memory),
@@ -238,7 +238,7 @@ impl Word for Method {
     ];
 }
 
-impl Word for Order {
+impl ConfigWord for BufferOrder {
     const WORDS: &'static [(&'static str, Self)] =
         &[("interleave", Self::Interleave), ("sequential", Self::Sequential)];
 }
@@ -255,7 +255,7 @@ words! {
 
 /// The time that something stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stay {
+pub enum RetentionTime {
     /// For this time.
     For(Duration),
     /// Forever.
@@ -264,7 +264,7 @@ pub enum Stay {
 
 words! {
     /// The start of an article's age.
-    pub enum AgeOf {
+    pub enum AgeBasis {
         /// The arrival of the article.
         Article = "article",
         /// The arrival of the newest article of its thread.
@@ -284,7 +284,7 @@ words! {
 
 words! {
     /// Compression of the articles of a class.
-    pub enum Compression {
+    pub enum ArticleCompression {
         /// None: stored as sent.
         None = "none",
         /// Each compressed with zstd.

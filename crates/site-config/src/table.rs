@@ -1,17 +1,17 @@
 //! The common form of all tables of keys: the manual of a key, and reading and printing of its section.
 //!
-//! The tables themselves are written with `section!` (see `declare`), which implements [`Table`] for each
+//! The tables themselves are written with `section!` (see `declare`), which implements [`SectionTable`] for each
 //! section.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::kinds::Kind;
-use super::read::Entry;
+use super::kinds::ValueKind;
+use super::read::SectionReader;
 
 /// The time when a changed value takes effect in a running server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum ReloadEffect {
     /// When the file is reloaded.
     Reload,
     /// When the server is next started; a reload applies all other changes and reports this one.
@@ -23,7 +23,7 @@ pub enum Effect {
 
 /// A key as described in the manual and in error reports.
 #[derive(Debug)]
-pub struct Key {
+pub struct ConfigKey {
     /// Name of the section.
     pub section: &'static str,
     /// Name of the key; for a part of a section it begins with the name of the part.
@@ -39,10 +39,10 @@ pub struct Key {
     /// An example line of the file.
     pub example: String,
     /// Time when a changed value takes effect.
-    pub effect: Effect,
+    pub effect: ReloadEffect,
 }
 
-impl Key {
+impl ConfigKey {
     /// Creates the key of a row of `section!`: section and name, the descriptions of its kind, default, the
     /// lines of its documentation, example, effect. Not inlined, as there are hundreds of calls.
     #[inline(never)]
@@ -52,7 +52,7 @@ impl Key {
         default: Option<&'static str>,
         doc: &[&str],
         example: &'static str,
-        effect: Effect,
+        effect: ReloadEffect,
     ) -> Self {
         // The compiler breaks long values into lines.
         let example = example.replace('\n', " ");
@@ -72,7 +72,7 @@ impl Key {
 
 /// Returns the descriptions of accepted values, and of the value without the key.
 #[inline(never)]
-pub(super) fn words_of<T>(kind: impl Kind<Value = T>) -> (String, &'static str) {
+pub(super) fn words_of<T>(kind: impl ValueKind<Value = T>) -> (String, &'static str) {
     (kind.words(), kind.absent_words())
 }
 
@@ -84,7 +84,7 @@ pub(super) fn paragraph(lines: &[&str]) -> String {
 
 /// A section's name, manual and keys.
 #[derive(Debug)]
-pub struct Section {
+pub struct ConfigSection {
     /// Name of the section.
     pub name: &'static str,
     /// The section has double brackets and may be repeated.
@@ -92,10 +92,10 @@ pub struct Section {
     /// Purpose of the section, in one paragraph.
     pub doc: String,
     /// Keys in the order of the documentation.
-    pub keys: Vec<Key>,
+    pub keys: Vec<ConfigKey>,
 }
 
-impl Section {
+impl ConfigSection {
     /// Returns the name with its brackets: `[site]`, `[[buffer]]`.
     pub fn brackets(&self) -> String {
         if self.repeated { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
@@ -103,26 +103,26 @@ impl Section {
 }
 
 /// All sections, in the order of the documentation.
-pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(super::Draft::sections);
+pub static SECTIONS: LazyLock<Vec<ConfigSection>> = LazyLock::new(super::Draft::sections);
 
 /// Returns all keys, in the order of the documentation.
-pub fn keys() -> impl Iterator<Item = &'static Key> {
+pub fn keys() -> impl Iterator<Item = &'static ConfigKey> {
     SECTIONS.iter().flat_map(|section| &section.keys)
 }
 
 /// Returns the section of that name.
-pub fn section(name: &str) -> Option<&'static Section> {
+pub fn section(name: &str) -> Option<&'static ConfigSection> {
     SECTIONS.iter().find(|section| section.name == name)
 }
 
 /// Returns the key `section.name`, which may be one of a part: `peer`, `send.to`.
-pub fn key(of: &str, name: &str) -> Option<&'static Key> {
+pub fn key(of: &str, name: &str) -> Option<&'static ConfigKey> {
     keys().find(|key| key.section == of && key.name == name)
 }
 
 /// A value and its place; for a default, the place of its section's head. Faulty values are `None`.
 #[derive(Debug)]
-pub(super) struct At<T> {
+pub(super) struct SpannedValue<T> {
     pub(super) value: Option<T>,
     pub(super) span: Range<usize>,
 }
@@ -130,22 +130,22 @@ pub(super) struct At<T> {
 /// The keys of a section as printed: names and TOML values.
 pub(super) type Lines = Vec<(&'static str, String)>;
 
-/// Returns a key as printed. Not inlined, like [`Key::new`].
+/// Returns a key as printed. Not inlined, like [`ConfigKey::new`].
 #[inline(never)]
 pub(super) fn line(name: &'static str, value: &toml_edit::Value) -> (&'static str, String) {
     (name, value.to_string())
 }
 
 /// A section that was declared with `section!`.
-pub(super) trait Table: Sized {
+pub(super) trait SectionTable: Sized {
     /// The values with their places in the file.
     type Draft;
     /// Name of the section.
     const NAME: &'static str;
     /// Returns the manual of the section, and of its part if it has one.
-    fn manual() -> Vec<Section>;
+    fn manual() -> Vec<ConfigSection>;
     /// Reads the section; faults are recorded in the entry.
-    fn read(entry: Entry<'_>) -> Self::Draft;
+    fn read(entry: SectionReader<'_>) -> Self::Draft;
     /// Returns the values; `None` if one of them is faulty.
     fn finish(draft: Self::Draft) -> Option<Self>;
     /// Returns the keys and values, defaults included.

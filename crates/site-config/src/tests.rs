@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::table::{Effect, Key, keys};
+use super::table::{ConfigKey, ReloadEffect, keys};
 use super::testing::with_trash;
 use super::*;
 
@@ -252,7 +252,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 /// Returns the message, line number, text under the caret and advice of each fault.
 fn faults(text: &str) -> Vec<(String, usize, String, String)> {
     let error = read(text).expect_err("the file is faulty");
-    let told = |fault: &Fault| {
+    let told = |fault: &ConfigFault| {
         let line = 1 + text[..fault.span.start].matches('\n').count();
         let caret = text[fault.span.clone()].to_owned();
         (fault.message.clone(), line, caret, fault.advice.clone().unwrap_or_default())
@@ -402,15 +402,16 @@ fn the_table_of_keys_and_the_structs_name_the_same_keys() {
         .into_iter()
         .flat_map(|(section, lines)| lines.into_iter().map(move |(name, _)| format!("{section}.{name}")))
         .collect();
-    let table: BTreeSet<String> = keys().map(Key::path).collect();
+    let table: BTreeSet<String> = keys().map(ConfigKey::path).collect();
     assert_eq!(written, table);
 }
 
 #[test]
 fn every_default_of_the_table_takes_effect() {
     let shown = with_trash("").to_toml();
-    let is_of =
-        |key: &&Key| ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name);
+    let is_of = |key: &&ConfigKey| {
+        ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name)
+    };
     for key in keys().filter(is_of) {
         match (key.default, key.absent) {
             (Some(value), _) => {
@@ -471,7 +472,7 @@ fn changes_that_need_a_restart_are_held_back() {
     let waiting = differences(&held, &new);
     assert_eq!(waiting.len(), 1);
     let effect = |d: &Difference| table::key(d.place.section, d.place.key.unwrap()).unwrap().effect;
-    assert!(waiting.iter().all(|difference| effect(difference) == Effect::Restart));
+    assert!(waiting.iter().all(|difference| effect(difference) == ReloadEffect::Restart));
 }
 
 #[test]
@@ -482,8 +483,9 @@ fn every_example_of_the_table_is_accepted() {
         let part = key.name.rsplit_once('.').map(|(part, _)| format!("[{}.{part}]\n", key.section));
         let head = format!("{own}\n{}{}\n", part.unwrap_or_default(), key.example);
         let Err(error) = read(&head) else { continue };
-        let about =
-            |fault: &&Fault| fault.message.contains(&key.path()) || fault.message.contains("has no key");
+        let about = |fault: &&ConfigFault| {
+            fault.message.contains(&key.path()) || fault.message.contains("has no key")
+        };
         let refused = error.faults().iter().find(about);
         assert!(refused.is_none(), "{}: {refused:?}", key.path());
     }

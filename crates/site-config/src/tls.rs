@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use super::kinds::*;
 
-use super::send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
-use super::{Cidr, Distributions, Groups, LinkTls};
+use super::send::{
+    ArticleType, BatchCompress, FeedCondition, FeedOrder, FeedStart, FeedTransport, HashSplit, LineItem,
+};
+use super::{Cidr, Distributions, LinkTls, NamePattern};
 
 section! {
     /// Encryption. With a certificate, STARTTLS is offered on every listener (RFC 4642), and tls_listen in
@@ -51,7 +53,7 @@ section! {
         /// The path identities that it may write in Path, besides its name. Where this is given, an article
         /// whose leftmost identity is another one gets !.MISMATCH. and the peer's address in Path, as RFC
         /// 5537 section 3.2.1 says; else !.SEEN., as nothing is known of its identity.
-        path_identities: Vec<String> = List(PathIdentity), default [], example ["news.example.net"];
+        path_identities: Vec<String> = ListOf(PathIdentity), default [], example ["news.example.net"];
         /// The addresses and networks it connects from. Addresses, not host names: otherwise whoever controls
         /// the name could feed you. A peer with a certificate needs none, and may then connect from anywhere.
         addresses: Vec<Cidr> = NetworksOrNone, default [],
@@ -66,7 +68,7 @@ section! {
         /// offers before that is answered 480.
         user: Option<String> = Maybe(Text), example "feeder";
         /// The groups it may send. An article none of whose groups matches is rejected.
-        accept: Groups = Wildmat, default "*", example "*,!local.*";
+        accept: NamePattern = Wildmat, default "*", example "*,!local.*";
         /// The distributions it may send, of those that site.distributions accepts, and written like them.
         /// What is rejected for this alone may still come from another peer.
         distributions: Distributions = DistributionList, default "*", example "usa,na";
@@ -133,7 +135,7 @@ section! {
         /// newsreel explain takes it); "message-id"; "path", the article's own file in classes that have
         /// such, else its token; "size", bytes as they are sent; "arrived", Unix seconds; "peer", this peer's
         /// name.
-        lines: Vec<LineItem> = List(word()), default ["token"], example ["message-id", "size"];
+        lines: Vec<LineItem> = ListOf(word()), default ["token"], example ["message-id", "size"];
         /// Bytes of batches that may wait in the directory of batch, or of lines in file. Beyond it the feed
         /// waits, and newsreel status says so; nothing is lost as long as the journal has it.
         waiting_bytes_max: u64 = Size { min: 1 << 10, max: u64::MAX }, default "1 GiB", example "20 GiB";
@@ -146,9 +148,9 @@ section! {
         /// before.
         from: FeedStart = StartAt, default "now", example "2026-01-31";
         /// The groups it wants: an article is sent if one of its Newsgroups matches.
-        groups: Groups = Wildmat, default "*", example "*,!local.*";
+        groups: NamePattern = Wildmat, default "*", example "*,!local.*";
         /// An article is not sent if any of its Newsgroups matches (INN's @). The empty wildmat is none.
-        groups_never: Groups = Wildmat, default "", example "internal.*";
+        groups_never: NamePattern = Wildmat, default "", example "internal.*";
         /// The distributions it wants, written as in site.distributions. An article without one is sent.
         distributions: Distributions = DistributionList, default "*", example "!local";
         /// Smaller articles are not sent, such as to the one of two feeds that is for large ones.
@@ -162,19 +164,19 @@ section! {
         hops_max: Option<usize> = Maybe(0..=1_000_000), example 10;
         /// An article whose Path has one of these identities is not sent: other names of the peer, the common
         /// name of its cluster, or servers that feed it already.
-        path_never: Vec<String> = List(PathIdentity), default [], example ["news2.example.net"];
+        path_never: Vec<String> = ListOf(PathIdentity), default [], example ["news2.example.net"];
         /// Conditions that all must hold: "moderated" and "unmoderated": of the groups that match, only such
         /// ones count; "control" and "no-control": it is a control message, or none; "injected": it was
         /// posted here; "distribution": it has a Distribution header.
-        only: Vec<Only> = List(word()), default [], example ["no-control", "moderated"];
+        only: Vec<FeedCondition> = ListOf(word()), default [], example ["no-control", "moderated"];
         /// The types of articles it wants; without any, all. An article is sent if it is of one of them:
         /// "control"; "binary", data of any encoding, which "yenc", "uuencode", "base64" and "binhex" are
         /// each; "partial", one of several parts; "mime", with MIME headers, "multipart", "html"; "pgp", with
         /// a PGP message; "plain", none of these. Data is recognized by the look of its lines, as by Diablo;
         /// for that the bodies are read.
-        types: Vec<ArticleType> = List(word()), default [], example ["plain", "mime"];
+        types: Vec<ArticleType> = ListOf(word()), default [], example ["plain", "mime"];
         /// An article is not sent if it is of one of these types.
-        types_never: Vec<ArticleType> = List(word()), default [], example ["binary"];
+        types_never: Vec<ArticleType> = ListOf(word()), default [], example ["binary"];
         /// The part of all articles that it gets, by a hash of the Message-ID, so that several feeds share
         /// them: "1-3/10" is the first three of ten parts, as INN (its flag Q) and Diablo compute them. A
         /// number after a colon, up to 12, takes other bits of the hash, for a split within a split.
@@ -219,12 +221,12 @@ section! {
 
 impl PeerSend {
     /// Returns the way in which articles leave.
-    pub fn way_out(&self) -> WayOut<'_> {
+    pub fn way_out(&self) -> FeedTransport<'_> {
         match self {
-            Self { batch: Some(dir), .. } => WayOut::Batches(dir),
-            Self { file: Some(file), .. } => WayOut::File(file),
-            Self { program: Some(program), .. } => WayOut::Program(program),
-            _ => WayOut::Connections,
+            Self { batch: Some(dir), .. } => FeedTransport::Batches(dir),
+            Self { file: Some(file), .. } => FeedTransport::File(file),
+            Self { program: Some(program), .. } => FeedTransport::Program(program),
+            _ => FeedTransport::Connections,
         }
     }
 }

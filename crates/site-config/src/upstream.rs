@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Groups, LinkTls, PassedCommand, PassedList};
+use super::{LinkTls, NamePattern, PassedCommand, PassedList};
 
 section! {
     /// A news server whose groups readers here see as if they were this server's. Groups that are carried
@@ -18,7 +18,7 @@ section! {
         host: String = HostPort, example "news.example.net:563";
         /// The groups that are read from this server. Where several upstreams have a group, the one decides
         /// whose longest pattern that matches is longest, and of equals the first.
-        groups: Groups = Wildmat, default "*", example "comp.*,!comp.binaries.*";
+        groups: NamePattern = Wildmat, default "*", example "comp.*,!comp.binaries.*";
         /// Whether this server only fills in: it numbers no group, and is asked by Message-ID for articles of
         /// `groups` that the server which numbers the group does not have.
         fill: bool = Switch, default false, example true;
@@ -41,18 +41,18 @@ section! {
         answer_timeout: Duration = Timeout, default "30 s", example "1 min";
         /// The groups whose posts it takes; by default those that it numbers. Posts to a group that the
         /// server which numbers it does not take go to the one whose post names it with the longest pattern.
-        post: Option<Groups> = Maybe(Wildmat), example "*,!comp.announce";
+        post: Option<NamePattern> = Maybe(Wildmat), example "*,!comp.announce";
         /// The groups carried here whose posts it takes as well, as where a [[pull]] fetches them from it: a
         /// post is filed here and sent there, and one to a moderated group only sent there. Where several
         /// upstreams match, the longest pattern decides, and of equals the first. With groups = "" this
         /// server takes posts and is never read.
-        post_carried: Groups = Wildmat, default "", example "*,!local.*";
+        post_carried: NamePattern = Wildmat, default "", example "*,!local.*";
         /// Commands that this server does not know, and that are passed on to it for who may read: the word,
         /// and the code of the answer after which lines follow up to a `.`, if there is one.
-        pass_commands: Vec<PassedCommand> = List(CommandToPass), default [], example ["XMOTD 217", "XVERSION"];
+        pass_commands: Vec<PassedCommand> = ListOf(CommandToPass), default [], example ["XMOTD 217", "XVERSION"];
         /// Lists that are asked of it where this server has none of its own: DISTRIB.PATS, DISTRIBUTIONS,
         /// MODERATORS, MOTD, SUBSCRIPTIONS.
-        pass_lists: Vec<PassedList> = List(ListToPass), default [], example ["SUBSCRIPTIONS", "MOTD"];
+        pass_lists: Vec<PassedList> = ListOf(ListToPass), default [], example ["SUBSCRIPTIONS", "MOTD"];
         /// Whether it is not to be connected to: what is known of its groups is shown, nothing is asked, and
         /// posts wait.
         offline: bool = Switch, default false, example true;

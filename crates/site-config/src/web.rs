@@ -11,13 +11,13 @@ section! {
     [web] Web, WebDraft {
         /// Where to listen for HTTP. newsreel up listens on 127.0.0.1:8119. Passwords are taken over
         /// unencrypted connections from auth.plain_passwords_from only; see also proxies.
-        listen: Vec<String> = List(HostPort), default [], example ["127.0.0.1:8119"];
+        listen: Vec<String> = ListOf(HostPort), default [], example ["127.0.0.1:8119"];
         /// Where to listen for HTTPS, with the certificates of [tls].
-        tls_listen: Vec<String> = List(HostPort), default [], example ["0.0.0.0:8443", "[::]:8443"];
+        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:8443", "[::]:8443"];
         /// The names by which browsers reach the pages, without a port. A request for another host is
         /// answered 421, so that no page elsewhere can reach this server under a name of its own (DNS
         /// rebinding). IP addresses, localhost and site.path_identity always work.
-        names: Vec<String> = List(Text), default [], example ["news.example.org"];
+        names: Vec<String> = ListOf(Text), default [], example ["news.example.org"];
         /// The addresses of reverse proxies. What they say in X-Forwarded-For is taken for the visitor's
         /// address, and X-Forwarded-Proto: https for encryption.
         proxies: Vec<Cidr> = NetworksOrNone, default [], example ["127.0.0.1"];

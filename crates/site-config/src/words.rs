@@ -1,7 +1,7 @@
 //! Enumerations whose values are words in the file.
 
 /// An enumeration each of whose values is a word in the file.
-pub trait Word: Copy + PartialEq + 'static {
+pub trait ConfigWord: Copy + PartialEq + 'static {
     /// All values with their words.
     const WORDS: &'static [(&'static str, Self)];
 

@@ -17,24 +17,24 @@ mod signing;
 mod stamp;
 
 pub(crate) use poster::Poster;
-pub use refusal::Refusal;
+pub use refusal::PostRefusal;
 pub use secret::{Secret, is_whole as is_secret_whole};
 
-use crate::moderation::{HeldPost, Moderation, NotQueued};
+use crate::moderation::{HeldPost, ModerationQueue, SubmitError};
 use crate::site::Site;
-use backoff::{Backoff, Paces, Who};
-use filtering::Judged;
-use groups::Way;
+use backoff::{BackoffLimits, PosterKey, PostingPaces};
+use filtering::JudgedPost;
+use groups::PostDestination;
 use ingest::checks;
-use ingest::{Disposition, Incoming, Later, NotWithdrawn, Opinion, Origin};
+use ingest::{DeferralReason, Disposition, IncomingArticle, Opinion, Origin, WithdrawalRefusal};
 use netnews::Article;
-use netnews::injection::{self, Objection, Rules};
+use netnews::injection::{self, InjectionError, InjectionRules};
 use netnews::nntp::response::{append_standard, code};
 use poster::Author;
 use refusal::shown;
 use site_base::clock::unix_now;
-use site_config::{Access, Config, Groups, Live};
-use stamp::Marks;
+use site_config::{Access, Config, LiveConfig, NamePattern};
+use stamp::InjectionMarks;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -45,26 +45,26 @@ use upstreams::Upstreams;
 /// State shared by all posts.
 #[derive(Debug)]
 pub struct Injector {
-    config: Live,
+    config: LiveConfig,
     /// Read at the start, or when first needed if that failed.
     secret: OnceLock<Secret>,
-    paces: Paces,
-    moderation: Arc<Moderation>,
+    paces: PostingPaces,
+    moderation: Arc<ModerationQueue>,
     upstreams: Upstreams,
 }
 
 /// An accepted post.
-struct Taken {
+struct AcceptedPost {
     message_id: String,
     /// The text after `240 Article`.
     told: String,
     /// The group to whose moderator it was mailed.
     moderated: Option<String>,
     /// Why it withdraws nothing, although it should withdraw another article.
-    not_withdrawn: Option<NotWithdrawn>,
+    not_withdrawn: Option<WithdrawalRefusal>,
 }
 
-impl Taken {
+impl AcceptedPost {
     /// An accepted post of which nothing else is known.
     fn quietly(message_id: String) -> Self {
         Self { message_id, told: "received OK".into(), moderated: None, not_withdrawn: None }
@@ -74,30 +74,30 @@ impl Taken {
 impl Injector {
     /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
     /// and `upstreams` take the posts that are not filed.
-    pub fn open(config: &Live, moderation: Arc<Moderation>, upstreams: Upstreams) -> Self {
-        let (secret, paces, config) = (OnceLock::new(), Paces::default(), config.clone());
+    pub fn open(config: &LiveConfig, moderation: Arc<ModerationQueue>, upstreams: Upstreams) -> Self {
+        let (secret, paces, config) = (OnceLock::new(), PostingPaces::default(), config.clone());
         let injector = Self { config, secret, paces, moderation, upstreams };
         let _refused_later = injector.read_secret();
         injector
     }
 
     /// Returns the queue of posts to moderated groups.
-    pub fn moderation(&self) -> &Moderation {
+    pub fn moderation(&self) -> &ModerationQueue {
         &self.moderation
     }
 
-    fn read_secret(&self) -> Result<&Secret, Refusal> {
+    fn read_secret(&self) -> Result<&Secret, PostRefusal> {
         match Secret::open(&self.config.load().site.data) {
             Ok(secret) => Ok(self.secret.get_or_init(|| secret)),
             Err(error) => {
                 error!(%error, "posts are refused");
-                Err(Refusal::NoSecret)
+                Err(PostRefusal::NoSecret)
             }
         }
     }
 
     /// Returns the site's secret; tried again at each post until it can be read.
-    fn secret(&self) -> Result<&Secret, Refusal> {
+    fn secret(&self) -> Result<&Secret, PostRefusal> {
         self.secret.get().map_or_else(|| tokio::task::block_in_place(|| self.read_secret()), Ok)
     }
 
@@ -109,11 +109,11 @@ impl Injector {
         article: &Article<'_>,
         poster: &Poster<'_>,
         now: i64,
-    ) -> Result<Way, Refusal> {
+    ) -> Result<PostDestination, PostRefusal> {
         let rules = rules(config);
         injection::check_headers(article, &rules, now)?;
         if !checks::distributed(article, &config.site.distributions) {
-            return Err(Refusal::UnwantedDistribution);
+            return Err(PostRefusal::UnwantedDistribution);
         }
         let table = site.spool.group_table();
         // Boxed: asking other servers would make every session larger.
@@ -128,7 +128,7 @@ impl Injector {
 
     /// Handles a proto-article sent by POST, and appends the answer.
     pub async fn post(&self, site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
-        let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
+        let Some(poster) = poster else { return append_failure(out, &PostRefusal::NotPermitted) };
         match self.take(site, &poster, wire).await {
             Ok(taken) => {
                 let _infallible = match (taken.moderated, taken.not_withdrawn) {
@@ -153,30 +153,32 @@ impl Injector {
         }
     }
 
-    async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
+    async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<AcceptedPost, PostRefusal> {
         if site.filer.paused().is_some() {
-            return Err(Refusal::paused(&site.filer));
+            return Err(PostRefusal::paused(&site.filer));
         }
         let now = unix_now();
         let article = Article::parse(wire)?;
         let config = self.config.current();
         let way = self.judge(&config, site, &article, poster, now).await?;
-        let marks = Marks::of(&article, poster.author(), &config, self.secret()?);
-        let who = Who::new(poster.user, poster.address);
-        self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
-        let to_moderator = matches!(way, Way::Moderator(_));
+        let marks = InjectionMarks::of(&article, poster.author(), &config, self.secret()?);
+        let who = PosterKey::new(poster.user, poster.address);
+        self.paces
+            .post(&BackoffLimits::of(&config.posting), who, Instant::now())
+            .map_err(PostRefusal::TooFast)?;
+        let to_moderator = matches!(way, PostDestination::Moderator(_));
         let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
         let judged = site.filer.with_filters(|filters| filtering::judge(filters, poster, complete))?;
         if judged.is_dropped {
             let user = poster.user.unwrap_or_default();
             info!(address = poster.address_text, user, id = marks.message_id, "post thrown away by a filter");
-            return Ok(Taken::quietly(marks.message_id));
+            return Ok(AcceptedPost::quietly(marks.message_id));
         }
         let (moderated, (told, not_withdrawn)) = match way {
-            Way::File { here, elsewhere } => {
+            PostDestination::File { here, elsewhere } => {
                 (None, self.send(site, poster, (here, elsewhere), (&marks.message_id, judged)).await?)
             }
-            Way::Moderator(group) => {
+            PostDestination::Moderator(group) => {
                 self.submit(site, &group, &marks.message_id, &judged.wire, (poster.author(), now))?;
                 (Some(group), Default::default())
             }
@@ -193,7 +195,7 @@ impl Injector {
             let user = poster.user.unwrap_or_default();
             info!(address = poster.address_text, user, id = marks.message_id, %why, "the post withdraws nothing");
         }
-        Ok(Taken { message_id: marks.message_id, told, moderated, not_withdrawn })
+        Ok(AcceptedPost { message_id: marks.message_id, told, moderated, not_withdrawn })
     }
 
     /// Files a checked article in groups that are carried here, and sends it to the upstreams that have its
@@ -204,8 +206,8 @@ impl Injector {
         site: &Site,
         poster: &Poster<'_>,
         (here, mut elsewhere): (Vec<Box<[u8]>>, Vec<Arc<str>>),
-        (message_id, judged): (&str, Judged),
-    ) -> Result<(String, Option<NotWithdrawn>), Refusal> {
+        (message_id, judged): (&str, JudgedPost),
+    ) -> Result<(String, Option<WithdrawalRefusal>), PostRefusal> {
         let is_aside = matches!(judged.opinion, Opinion::Aside(_));
         // Not sent on, so it is filed here.
         if is_aside || judged.opinion == Opinion::Keep {
@@ -213,7 +215,7 @@ impl Injector {
         }
         let is_filed = !here.is_empty() || is_aside;
         if !is_filed && elsewhere.is_empty() {
-            return Err(Refusal::Rejected(ingest::filtered("it is not passed on")));
+            return Err(PostRefusal::Rejected(ingest::filtered("it is not passed on")));
         }
         let config = self.config.current();
         let article = (message_id, judged.wire.as_slice());
@@ -233,11 +235,11 @@ impl Injector {
         id: &str,
         complete: &[u8],
         (author, now): (Author<'_>, i64),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PostRefusal> {
         let spool = &site.spool;
         if spool.is_known(&spool.key(id.as_bytes())) || spool.is_hash_known(id.as_bytes()) {
-            tokio::task::block_in_place(|| site.spool.settle()).map_err(|_| Refusal::Trouble)?;
-            return Err(Refusal::Rejected(ingest::Reject::Duplicate));
+            tokio::task::block_in_place(|| site.spool.settle()).map_err(|_| PostRefusal::Trouble)?;
+            return Err(PostRefusal::Rejected(ingest::Reject::Duplicate));
         }
         let article = Article::parse(complete)?;
         let post = HeldPost {
@@ -249,18 +251,18 @@ impl Injector {
             wire: complete.to_vec(),
         };
         tokio::task::block_in_place(|| self.moderation.submit(&article, post)).map_err(|not| match not {
-            NotQueued::Known => Refusal::Rejected(ingest::Reject::Duplicate),
-            NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
-            NotQueued::Full => Refusal::QueueFull(self.config.load().moderation.queue_max),
-            NotQueued::Io => Refusal::Trouble,
+            SubmitError::Known => PostRefusal::Rejected(ingest::Reject::Duplicate),
+            SubmitError::NoAddress => PostRefusal::NoModerator(shown(group.as_bytes())),
+            SubmitError::Full => PostRefusal::QueueFull(self.config.load().moderation.queue_max),
+            SubmitError::Io => PostRefusal::Trouble,
         })
     }
 }
 
 /// Returns the rules for proto-articles.
-fn rules(config: &Config) -> Rules {
+fn rules(config: &Config) -> InjectionRules {
     let (site, posting) = (&config.site, &config.posting);
-    Rules {
+    InjectionRules {
         article_bytes_max: posting.article_bytes_max.unwrap_or(u64::MAX).min(site.article_bytes_max),
         age_secs_max: site.max_age_days.map(|days| i64::from(days) * 86_400),
         groups_max: posting.groups_max,
@@ -274,30 +276,32 @@ fn rules(config: &Config) -> Rules {
 /// another article.
 async fn file(
     site: &Site,
-    (author, read): (Author<'_>, Option<&Groups>),
+    (author, read): (Author<'_>, Option<&NamePattern>),
     groups: Vec<Box<[u8]>>,
-    judged: Judged,
-) -> Result<Option<NotWithdrawn>, Refusal> {
-    let incoming = Incoming { wire: &judged.wire, claimed_id: None };
+    judged: JudgedPost,
+) -> Result<Option<WithdrawalRefusal>, PostRefusal> {
+    let incoming = IncomingArticle { wire: &judged.wire, claimed_id: None };
     let mut dispositions = Vec::new();
     let origin = Origin::injected(author.address_text, read, groups).judged(judged.opinion, &judged.by);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
-        site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
+        site.durable(ticket).await.map_err(|_| PostRefusal::Trouble)?;
     }
     match dispositions.first() {
         Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
-        Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
-        Some(Disposition::Deferred(Later::Unjudged)) => Err(Refusal::Unjudged),
-        Some(Disposition::Deferred(Later::Paused)) => Err(Refusal::paused(&site.filer)),
-        Some(Disposition::TryLater | Disposition::Deferred(Later::ClassFull)) | None => Err(Refusal::Trouble),
+        Some(Disposition::Rejected(reject)) => Err(PostRefusal::Rejected(reject.clone())),
+        Some(Disposition::Deferred(DeferralReason::Unjudged)) => Err(PostRefusal::Unjudged),
+        Some(Disposition::Deferred(DeferralReason::Paused)) => Err(PostRefusal::paused(&site.filer)),
+        Some(Disposition::TryLater | Disposition::Deferred(DeferralReason::ClassFull)) | None => {
+            Err(PostRefusal::Trouble)
+        }
     }
 }
 
 /// Answers a proto-article that exceeded the size limit.
 pub(crate) fn post_too_large(site: &Site, out: &mut Vec<u8>) {
     let bytes_max = rules(&site.config.load()).article_bytes_max;
-    append_failure(out, &Refusal::Objection(Objection::TooLarge { bytes_max }));
+    append_failure(out, &PostRefusal::Objection(InjectionError::TooLarge { bytes_max }));
 }
 
 /// Returns true if a client with this access may post at all.

@@ -16,4 +16,4 @@ pub mod serve;
 pub mod session;
 mod site;
 
-pub use self::site::{ConnectionPermit, ConnectionPermits, Signal, Site};
+pub use self::site::{ConnectionPermit, ConnectionPermits, SessionSignal, Site};

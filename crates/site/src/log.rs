@@ -30,21 +30,21 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
 /// A layer that writes events as lines of some form.
-type Lines = Box<dyn Layer<Leveled> + Send + Sync>;
+type Lines = Box<dyn Layer<LevelFiltered> + Send + Sync>;
 
 /// The filter of events by level, as a layer directly above the registry: only then do events that are not
 /// logged cost one comparison, instead of the whole stack of layers for every command.
-type Leveled = Layered<reload::Layer<LevelFilter, Registry>, Registry>;
+type LevelFiltered = Layered<reload::Layer<LevelFilter, Registry>, Registry>;
 
 /// Handles to replace the level and the form.
-struct Log {
+struct LogHandles {
     level: reload::Handle<LevelFilter, Registry>,
-    lines: reload::Handle<Lines, Leveled>,
+    lines: reload::Handle<Lines, LevelFiltered>,
 }
 
-static LOG: OnceLock<Log> = OnceLock::new();
+static LOG: OnceLock<LogHandles> = OnceLock::new();
 
-impl Log {
+impl LogHandles {
     fn new(level: LogLevel, format: LogFormat) -> (impl Subscriber, Self) {
         let (level_layer, level) = reload::Layer::new(filter(level));
         let (lines_layer, lines) = reload::Layer::new(lines(format));
@@ -60,9 +60,9 @@ impl Log {
 
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
-    let (subscriber, log) = Log::new(level, format);
+    let (subscriber, log) = LogHandles::new(level, format);
     #[cfg(feature = "web")]
-    let subscriber = subscriber.with(recent::Recent);
+    let subscriber = subscriber.with(recent::RecentEvents);
     // An error means that a subscriber is set already.
     if subscriber.try_init().is_ok() {
         let _first = LOG.set(log);
@@ -133,12 +133,12 @@ const READER_WAIT: Duration = Duration::from_millis(100);
 const PIPE_BYTES: usize = 4096;
 
 /// Writes with a time limit.
-struct Impatient<'a, W> {
+struct TimedWriter<'a, W> {
     out: &'a mut W,
     wait: Duration,
 }
 
-impl<W: io::Write + AsFd> io::Write for Impatient<'_, W> {
+impl<W: io::Write + AsFd> io::Write for TimedWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let wait = Timespec { tv_sec: 0, tv_nsec: self.wait.subsec_nanos().into() };
         let ready = poll(&mut [PollFd::new(self.out, PollFlags::OUT)], Some(&wait))?;
@@ -160,7 +160,7 @@ fn write_line(out: &mut (impl io::Write + AsFd), line: &[u8], lost: &AtomicU64) 
         0 => (String::new(), READER_WAIT),
         missing => (format!("{missing} log lines could not be written\n"), Duration::ZERO),
     };
-    let mut out = Impatient { out, wait };
+    let mut out = TimedWriter { out, wait };
     match out.write_all(note.as_bytes()).and_then(|()| out.write_all(line)) {
         Ok(()) => lost.fetch_sub(missing, Ordering::Relaxed),
         Err(_) => lost.fetch_add(1, Ordering::Relaxed),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn events_below_the_level_are_filtered_before_any_layer() {
         for (level, other) in [(LogLevel::Info, LogLevel::Trace), (LogLevel::Debug, LogLevel::Warn)] {
-            let (subscriber, log) = Log::new(level, LogFormat::Plain);
+            let (subscriber, log) = LogHandles::new(level, LogFormat::Plain);
             assert_eq!(subscriber.max_level_hint(), Some(filter(level)));
             log.switch(other, LogFormat::Json);
             assert_eq!(subscriber.max_level_hint(), Some(filter(other)));

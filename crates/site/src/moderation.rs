@@ -15,23 +15,23 @@ mod unsent;
 use disk::Disk;
 use hashbrown::HashMap;
 pub use held::{HeldPost, is_whole as is_held_whole};
-use held::{HeldPosts, Put};
+use held::{HeldPosts, HoldOutcome};
 use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
 pub use queue::is_whole as is_mail_whole;
-use queue::{Mail, Queue};
+use queue::{MailQueue, QueuedMail};
 use site_base::clock::unix_now;
 use site_base::counters::{add, read};
 use site_base::file_name::FileName;
-use site_config::{Config, Live, MailForm, WAIT_HERE};
+use site_config::{Config, LiveConfig, MailForm, WAIT_HERE};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
-use unsent::Unsent;
+use unsent::MailError;
 
 /// Interval at which the queue is checked when nothing is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
@@ -41,7 +41,7 @@ const SUBJECT_BYTES_MAX: usize = 200;
 
 /// The reason why a post was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotQueued {
+pub enum SubmitError {
     /// There is no moderator, or the group's name makes no valid mail address.
     NoAddress,
     /// A post with this Message-ID is waiting already.
@@ -54,9 +54,9 @@ pub enum NotQueued {
 
 /// The queue and its sender.
 #[derive(Debug)]
-pub struct Moderation {
-    config: Live,
-    queue: Queue,
+pub struct ModerationQueue {
+    config: LiveConfig,
+    queue: MailQueue,
     held: HeldPosts,
     fresh: Notify,
     /// Mails sent since the start.
@@ -74,7 +74,7 @@ pub enum NoModerator {
 
 /// Destination of posts to a moderated group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Submission {
+pub enum SubmissionTarget {
     /// This mail address.
     Mail(String),
     /// Held here.
@@ -82,15 +82,15 @@ pub enum Submission {
 }
 
 /// Returns the destination of posts to a moderated group.
-pub fn submission(config: &Config, group: &str) -> Result<Submission, NoModerator> {
+pub fn submission(config: &Config, group: &str) -> Result<SubmissionTarget, NoModerator> {
     let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
     let template = named.map(|moderator| &moderator.address).or(config.moderation.default_address.as_ref());
     let template = template.ok_or(NoModerator::Unnamed)?;
     if template == WAIT_HERE {
-        return Ok(Submission::Here);
+        return Ok(SubmissionTarget::Here);
     }
     let to = form::address(template, group);
-    if is_usable(&to) { Ok(Submission::Mail(to)) } else { Err(NoModerator::NoAddress(to)) }
+    if is_usable(&to) { Ok(SubmissionTarget::Mail(to)) } else { Err(NoModerator::NoAddress(to)) }
 }
 
 /// Returns advice about moderated groups in `moderated` that have no moderator; `None` if all have one.
@@ -114,14 +114,14 @@ fn is_usable(to: &str) -> bool {
 
 /// Time of the next try.
 #[derive(Debug, Clone, Copy)]
-struct Retry {
+struct MailRetry {
     tries: u32,
     at: Instant,
 }
 
-impl Moderation {
-    pub fn open(config: &Live, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
-        let queue = Queue::open(disk.clone(), &config.load().site.data)?;
+impl ModerationQueue {
+    pub fn open(config: &LiveConfig, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
+        let queue = MailQueue::open(disk.clone(), &config.load().site.data)?;
         let held = HeldPosts::of(disk.clone(), &config.load().site.data);
         let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
         Ok(Arc::new(Self { queue, held, fresh, config: config.clone(), sent }))
@@ -149,16 +149,16 @@ impl Moderation {
 
     /// Queues a proto-article, which has Message-ID and Date, for the moderator of a group. When this returns
     /// it survives a power failure. Blocks.
-    pub fn submit(&self, article: &Article<'_>, post: HeldPost) -> Result<(), NotQueued> {
+    pub fn submit(&self, article: &Article<'_>, post: HeldPost) -> Result<(), SubmitError> {
         let config = self.config.current();
         let (group, now) = (post.group.as_str(), post.queued);
         let to = match submission(&config, group) {
-            Ok(Submission::Mail(to)) => to,
-            Ok(Submission::Here) => return self.hold(&post, config.moderation.queue_max),
-            Err(NoModerator::Unnamed) => return Err(NotQueued::NoAddress),
+            Ok(SubmissionTarget::Mail(to)) => to,
+            Ok(SubmissionTarget::Here) => return self.hold(&post, config.moderation.queue_max),
+            Err(NoModerator::Unnamed) => return Err(SubmitError::NoAddress),
             Err(NoModerator::NoAddress(address)) => {
                 warn!(group, address, "no usable address of a moderator; see [[moderator]]");
-                return Err(NotQueued::NoAddress);
+                return Err(SubmitError::NoAddress);
             }
         };
         let from = sender(&config);
@@ -170,7 +170,7 @@ impl Moderation {
                 form::encapsulated(article, &to, &from, &today, group)
             }
         };
-        let mail = Mail { to, from, queued: now, text };
+        let mail = QueuedMail { to, from, queued: now, text };
         match self.queue.put(&mail, config.moderation.queue_max) {
             Ok(true) => {
                 self.fresh.notify_one();
@@ -178,33 +178,33 @@ impl Moderation {
             }
             Ok(false) => {
                 warn!(waiting = self.queue.len(), "no more posts for moderators can be queued");
-                Err(NotQueued::Full)
+                Err(SubmitError::Full)
             }
             Err(error) => {
                 error!(%error, "cannot queue a post for a moderator");
-                Err(NotQueued::Io)
+                Err(SubmitError::Io)
             }
         }
     }
 
-    fn hold(&self, post: &HeldPost, max: usize) -> Result<(), NotQueued> {
+    fn hold(&self, post: &HeldPost, max: usize) -> Result<(), SubmitError> {
         match self.held.put(post, max) {
-            Ok(Put::Waits) => Ok(()),
-            Ok(Put::Known) => Err(NotQueued::Known),
-            Ok(Put::Full) => {
+            Ok(HoldOutcome::Waits) => Ok(()),
+            Ok(HoldOutcome::Known) => Err(SubmitError::Known),
+            Ok(HoldOutcome::Full) => {
                 warn!(max, "no more posts can wait for newsreel moderation");
-                Err(NotQueued::Full)
+                Err(SubmitError::Full)
             }
             Err(error) => {
                 error!(%error, "cannot keep a post for a moderator");
-                Err(NotQueued::Io)
+                Err(SubmitError::Io)
             }
         }
     }
 
     /// Queues a text for the newsmaster or a poster, in lines that end in LF. Such mails may take half of the
     /// queue, which leaves room for posts. Blocks.
-    pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
+    pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), SubmitError> {
         let config = self.config.current();
         let from = sender(&config);
         let mut today = Vec::new();
@@ -221,16 +221,16 @@ impl Moderation {
             lines.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
             lines.extend_from_slice(b"\r\n");
         }
-        let mail = Mail { to: to.to_owned(), from, queued: now, text: lines };
+        let mail = QueuedMail { to: to.to_owned(), from, queued: now, text: lines };
         match self.queue.put(&mail, config.moderation.queue_max / 2) {
             Ok(true) => {
                 self.fresh.notify_one();
                 Ok(())
             }
-            Ok(false) => Err(NotQueued::Full),
+            Ok(false) => Err(SubmitError::Full),
             Err(error) => {
                 error!(%error, "cannot queue a mail");
-                Err(NotQueued::Io)
+                Err(SubmitError::Io)
             }
         }
     }
@@ -256,7 +256,11 @@ impl Moderation {
 
     /// Tries all mails that are due; returns the time until the next. `down` is the time until which the mail
     /// server is not tried.
-    async fn pass(&self, retries: &mut HashMap<FileName, Retry>, down: &mut Option<Retry>) -> Duration {
+    async fn pass(
+        &self,
+        retries: &mut HashMap<FileName, MailRetry>,
+        down: &mut Option<MailRetry>,
+    ) -> Duration {
         let now = Instant::now();
         if let Some(down) = down.filter(|down| down.at > now) {
             return down.at - now;
@@ -279,21 +283,21 @@ impl Moderation {
                     info!(to = mail.to, mail = %name, "mailed");
                     tokio::task::block_in_place(|| self.queue.remove(&name));
                 }
-                Err(Unsent::Down(text)) => {
+                Err(MailError::Down(text)) => {
                     let retry = self.again(*down);
                     warn!(%text, seconds = (retry.at - Instant::now()).as_secs(), "mail for moderators cannot be sent");
                     *down = Some(retry);
                     self.give_up_old(&name, &mail);
                     break;
                 }
-                Err(Unsent::Later(text)) => {
+                Err(MailError::Later(text)) => {
                     *down = None;
                     warn!(to = mail.to, mail = %name, %text, "mail to moderator is not taken yet");
                     let retry = self.again(retries.get(&name).copied());
                     retries.insert(name.clone(), retry);
                     self.give_up_old(&name, &mail);
                 }
-                Err(Unsent::Never(text)) => {
+                Err(MailError::Never(text)) => {
                     *down = None;
                     error!(to = mail.to, mail = %name, %text, "mail to moderator is refused; it is in moderation/failed");
                     tokio::task::block_in_place(|| self.queue.put_aside(&name));
@@ -304,16 +308,16 @@ impl Moderation {
         next.map_or(LOOK_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL))
     }
 
-    fn again(&self, before: Option<Retry>) -> Retry {
+    fn again(&self, before: Option<MailRetry>) -> MailRetry {
         let config = self.config.load();
         let moderation = &config.moderation;
         let tries = before.map_or(0, |retry| retry.tries);
         let factor = 1u32.checked_shl(tries).unwrap_or(u32::MAX);
         let pause = moderation.retry_first.saturating_mul(factor).min(moderation.retry_longest);
-        Retry { tries: tries.saturating_add(1), at: Instant::now() + pause }
+        MailRetry { tries: tries.saturating_add(1), at: Instant::now() + pause }
     }
 
-    fn give_up_old(&self, name: &FileName, mail: &Mail) {
+    fn give_up_old(&self, name: &FileName, mail: &QueuedMail) {
         let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
         if Duration::from_secs(age) >= self.config.load().moderation.give_up_after {
             error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");

@@ -1,19 +1,19 @@
 //! The relaying agent (RFC 5537 section 3.6): takes articles from peers by CHECK, TAKETHIS and IHAVE.
 //!
-//! A [`Feed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the
+//! A [`IncomingFeed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the
 //! receipt's ticket is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC
 //! 3977 section 6.3.2.
 
 mod offers;
 
 use crate::site::Site;
-use ingest::{Disposition, Incoming, Later, Origin, Pending, Receipt, Reject};
+use ingest::{DeferralReason, Disposition, IncomingArticle, Origin, PendingWithdrawals, Receipt, Reject};
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
-use offers::Offers;
+use offers::AwaitedOffers;
 use site_base::counters::{PeerCounters, add};
 use site_config::{Config, Peer};
-use spool::{Key, Offer, Reservation};
+use spool::{ArticleKey, OfferAnswer, Reservation};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const ECHO_BYTES_MAX: usize = 400;
 /// Batches for which a feed counts as crowded after meeting another feed at the spool's writer.
 const CROWD_ROUNDS: u8 = 16;
 
-const CLASS_FULL: Disposition = Disposition::Deferred(Later::ClassFull);
+const CLASS_FULL: Disposition = Disposition::Deferred(DeferralReason::ClassFull);
 
 /// Whether the connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,28 +40,28 @@ pub(crate) enum FeedState {
 }
 
 /// Connection of a peer.
-pub(crate) struct Feed {
+pub(crate) struct IncomingFeed {
     site: Arc<Site>,
     origin: Origin,
     counters: Arc<PeerCounters>,
-    offers: Offers,
-    ihave: Option<Announced>,
+    offers: AwaitedOffers,
+    ihave: Option<AnnouncedArticle>,
     dispositions: Vec<Disposition>,
     /// Buffer for the keys of a batch of offers.
-    keys: Vec<Key>,
+    keys: Vec<ArticleKey>,
     /// Raised when others are committing at the same time; decreases with each batch.
     crowd: u8,
     /// Withdrawals not yet carried out for the articles taken.
-    pending: Option<Pending>,
+    pending: Option<PendingWithdrawals>,
 }
 
 /// Article announced by IHAVE and requested by 335.
-struct Announced {
+struct AnnouncedArticle {
     id: Box<[u8]>,
     _reservation: Reservation,
 }
 
-impl Feed {
+impl IncomingFeed {
     /// Creates a feed for a peer of `config`, from `address`.
     pub fn new(site: Arc<Site>, config: &Config, peer: &Peer, address: &str) -> Self {
         let counters = site.counters.of_peer(&peer.name);
@@ -70,7 +70,7 @@ impl Feed {
             site,
             origin,
             counters,
-            offers: Offers::default(),
+            offers: AwaitedOffers::default(),
             ihave: None,
             dispositions: Vec::new(),
             keys: Vec::new(),
@@ -128,13 +128,17 @@ impl Feed {
         self.offers.settle(&key);
         let is_accepting = self.is_accepting();
         match self.site.spool.reserve(&[key], &[id.as_bytes()]).next() {
-            Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
-            Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
-            Some(Offer::Wanted(_)) if !is_accepting || self.site.turned_away.has(&key, Instant::now()) => {
+            Some(OfferAnswer::Have) => append_standard(out, code::NOT_WANTED),
+            Some(OfferAnswer::InFlight | OfferAnswer::Pending) | None => {
                 append_standard(out, code::TRANSFER_LATER)
             }
-            Some(Offer::Wanted(reservation)) => {
-                self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
+            Some(OfferAnswer::Wanted(_))
+                if !is_accepting || self.site.turned_away.has(&key, Instant::now()) =>
+            {
+                append_standard(out, code::TRANSFER_LATER)
+            }
+            Some(OfferAnswer::Wanted(reservation)) => {
+                self.ihave = Some(AnnouncedArticle { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
                 return true;
             }
@@ -151,7 +155,7 @@ impl Feed {
         let receipt = self
             .site
             .filer
-            .ingest(&self.origin, &[Incoming { wire, claimed_id }], &mut self.dispositions)
+            .ingest(&self.origin, &[IncomingArticle { wire, claimed_id }], &mut self.dispositions)
             .await;
         let trouble = self.settled(receipt).await;
         match self.dispositions.first() {
@@ -199,7 +203,7 @@ impl Feed {
     }
 
     /// Takes a batch of TAKETHIS articles.
-    pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> FeedState {
+    pub async fn take(&mut self, batch: &[IncomingArticle<'_>], out: &mut Vec<u8>) -> FeedState {
         let settled = self.settle_offers(batch);
         add(&self.counters.offered, batch.len() - settled);
         self.dispositions.clear();
@@ -247,7 +251,7 @@ impl Feed {
     }
 
     /// Releases the reservations of articles that have arrived; returns how many there were.
-    fn settle_offers(&mut self, batch: &[Incoming<'_>]) -> usize {
+    fn settle_offers(&mut self, batch: &[IncomingArticle<'_>]) -> usize {
         if self.offers.is_empty() {
             return 0;
         }
@@ -264,7 +268,7 @@ impl Feed {
     }
 
     /// Waits until answers may be sent; returns the trouble that prevents it.
-    async fn settled(&mut self, receipt: Receipt) -> Option<spool::Trouble> {
+    async fn settled(&mut self, receipt: Receipt) -> Option<spool::SpoolTrouble> {
         self.pending = receipt.pending.or(self.pending.take());
         match receipt.ticket {
             Some(ticket) => self.site.durable(ticket).await.err(),

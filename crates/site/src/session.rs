@@ -19,21 +19,21 @@ mod rounds;
 mod switch;
 mod xbatch;
 
-pub use budget::Budget;
-pub use client::Client;
+pub use budget::ReceiveBudget;
+pub use client::ConnectedClient;
 
 use crate::inject::Injector;
-use crate::relay::Feed;
-use crate::serve::Reader;
-use crate::site::{ConnectionPermit, Signal, Site};
+use crate::relay::IncomingFeed;
+use crate::serve::NewsReader;
+use crate::site::{ConnectionPermit, SessionSignal, Site};
 use access::limits::AccessPermit;
 use ahead::LookAhead;
-use input::{Event, Input, Interrupts};
-use login::Login;
+use input::{Input, InputEvent, Interrupts};
+use login::LoginProgress;
 use netnews::nntp::response::{append, code};
-use nntp_io::{Output, Socket, Transport};
-use pace::{Pace, Round};
-use rounds::Expecting;
+use nntp_io::{ServerOutput, Socket, Transport};
+use pace::{Round, SessionTimers};
+use rounds::ExpectedInput;
 use site_base::busy_poll::BusyPoll;
 use site_base::counters::add;
 use std::io;
@@ -56,7 +56,7 @@ const STOPPING: &str = "Server is stopping, try again later";
 /// The continuation of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-enum Flow {
+enum SessionFlow {
     Continue,
     /// Negotiate TLS.
     StartTls,
@@ -72,25 +72,25 @@ pub struct SessionContext {
     /// Handles posts.
     pub injector: Injector,
     /// Memory for receive buffers.
-    pub budget: Budget,
+    pub budget: ReceiveBudget,
 }
 
 /// A connection.
 pub struct Session<S: NewsSource> {
     site: Arc<Site>,
     context: Arc<SessionContext>,
-    client: Client,
+    client: ConnectedClient,
     input: Input,
-    out: Output,
-    reader: Reader<S>,
+    out: ServerOutput,
+    reader: NewsReader<S>,
     /// Created at the first command of a peer.
-    feed: Option<Box<Feed>>,
-    expecting: Expecting,
+    feed: Option<Box<IncomingFeed>>,
+    expecting: ExpectedInput,
     /// The batch that XBATCH has announced.
     batch: Option<Box<Xbatch>>,
     /// The client has posted an article that needed more memory than the small buffer.
     posts_large: bool,
-    pace: Pace,
+    pace: SessionTimers,
     busy_poll: BusyPoll,
     /// Commands and articles handled in the last round.
     steps: u32,
@@ -98,7 +98,7 @@ pub struct Session<S: NewsSource> {
     permit: ConnectionPermit,
     /// The permit under an `[[access]]` section.
     access_permit: Option<AccessPermit>,
-    login: Login,
+    login: LoginProgress,
     /// TLS comes before the greeting.
     begins_with_tls: bool,
 }
@@ -107,27 +107,27 @@ impl<S: NewsSource> Session<S> {
     pub fn new(
         (site, context): (Arc<Site>, Arc<SessionContext>),
         source: S,
-        client: Client,
+        client: ConnectedClient,
         socket: Socket,
         (permit, access_permit): (ConnectionPermit, Option<AccessPermit>),
         begins_with_tls: bool,
     ) -> Self {
         let config = client.config();
         let view = client.view();
-        let mut out = Output::new(Transport::plain(socket), config.limits.write_timeout);
+        let mut out = ServerOutput::new(Transport::plain(socket), config.limits.write_timeout);
         out.set_bandwidth(access_permit.as_ref().and_then(AccessPermit::bandwidth));
         let mut input = Input::new();
         input.read_ahead(client.may_feed());
         Self {
             input,
             out,
-            reader: Reader::new(source.of_client(client.address_text()), view)
+            reader: NewsReader::new(source.of_client(client.address_text()), view)
                 .counted_by(site.counters.clone()),
             feed: None,
-            expecting: Expecting::Command,
+            expecting: ExpectedInput::Command,
             batch: None,
             posts_large: false,
-            pace: Pace::new(&config.limits, Instant::now()),
+            pace: SessionTimers::new(&config.limits, Instant::now()),
             busy_poll: BusyPoll::new(site.polling.clone()),
             steps: 0,
             ahead: LookAhead::default(),
@@ -136,7 +136,7 @@ impl<S: NewsSource> Session<S> {
             client,
             permit,
             access_permit,
-            login: Login::default(),
+            login: LoginProgress::default(),
             begins_with_tls,
         }
     }
@@ -206,43 +206,43 @@ impl<S: NewsSource> Session<S> {
             let event = self.read_event(&mut interrupts).await?;
             self.busy_poll.received();
             match event {
-                Event::Bytes => {}
-                Event::End => return Ok(()),
-                Event::GivenUp(why) => {
+                InputEvent::Bytes => {}
+                InputEvent::End => return Ok(()),
+                InputEvent::GivenUp(why) => {
                     self.give_up_article(why);
                     continue;
                 }
-                Event::Late if self.site.is_stopping() => return self.close_with_400(STOPPING).await,
+                InputEvent::Late if self.site.is_stopping() => return self.close_with_400(STOPPING).await,
                 // A silent client is disconnected without a response (RFC 3977 section 3.1).
-                Event::Late if self.pace.begun().is_none() => return self.drain_and_close().await,
+                InputEvent::Late if self.pace.begun().is_none() => return self.drain_and_close().await,
                 // A command or an article that does not end gets a response (section 3.2.1).
-                Event::Late => return self.close_with_400("Timed out, try again later").await,
-                Event::Signal(Signal::Reloaded) => {
+                InputEvent::Late => return self.close_with_400("Timed out, try again later").await,
+                InputEvent::Signal(SessionSignal::Reloaded) => {
                     interrupts.listen(self.site.signal());
                     match self.renewed().await {
                         Ok(()) => continue,
                         Err(text) => return self.close_with_400(text).await,
                     }
                 }
-                Event::Signal(Signal::Stop) if self.expecting.is_article() => {
+                InputEvent::Signal(SessionSignal::Stop) if self.expecting.is_article() => {
                     self.pace.hurry(Instant::now() + STOP_GRACE);
                     continue;
                 }
-                Event::Signal(Signal::Stop) => return self.close_with_400(STOPPING).await,
+                InputEvent::Signal(SessionSignal::Stop) => return self.close_with_400(STOPPING).await,
             }
             if let Err(text) = self.renewed().await {
                 return self.close_with_400(text).await;
             }
             match self.round().await? {
-                Flow::Continue => {}
-                Flow::StartTls => {
+                SessionFlow::Continue => {}
+                SessionFlow::StartTls => {
                     if let Err(text) = self.start_tls().await? {
                         return self.close_with_400(&text).await;
                     }
                 }
-                Flow::Compress => self.start_compression().await?,
-                Flow::Quit if self.input.len() == 0 => return self.out.close().await,
-                Flow::Quit | Flow::Close => return self.drain_and_close().await,
+                SessionFlow::Compress => self.start_compression().await?,
+                SessionFlow::Quit if self.input.len() == 0 => return self.out.close().await,
+                SessionFlow::Quit | SessionFlow::Close => return self.drain_and_close().await,
             }
             if self.site.is_stopping() && !self.expecting.is_article() {
                 return self.close_with_400(STOPPING).await;
@@ -253,14 +253,14 @@ impl<S: NewsSource> Session<S> {
     /// Waits for more input; the compressor is dropped if nothing comes for a while.
     async fn read_event(
         &mut self,
-        interrupts: &mut Interrupts<impl Future<Output = Signal>>,
-    ) -> io::Result<Event> {
+        interrupts: &mut Interrupts<impl Future<Output = SessionSignal>>,
+    ) -> io::Result<InputEvent> {
         let mut until = self.pace.until(&self.expecting);
         if self.out.transport().has_compressor() {
             let deadline = until.deadline;
             until.deadline = deadline.min(Instant::now() + COMPRESSOR_KEPT);
             let event = self.input.fill(&mut self.out, &self.context.budget, interrupts, until).await?;
-            if !matches!(event, Event::Late) || until.deadline >= deadline {
+            if !matches!(event, InputEvent::Late) || until.deadline >= deadline {
                 return Ok(event);
             }
             self.out.transport().drop_compressor();
@@ -270,7 +270,7 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Handles everything complete in the receive buffer and sends the answers.
-    async fn round(&mut self) -> io::Result<Flow> {
+    async fn round(&mut self) -> io::Result<SessionFlow> {
         let buffer = self.input.take();
         let arrived = buffer.len();
         let mut consumed = 0;

@@ -8,19 +8,19 @@ mod permits;
 
 pub use permits::{ConnectionPermit, ConnectionPermits};
 
-use access::Gate;
-use access::limits::Limits;
-use access::tls::Offer;
+use access::LoginGate;
+use access::limits::AccessLimits;
+use access::tls::TlsOffer;
 use arc_swap::ArcSwapOption;
-use ingest::batches::Waiting;
-use ingest::{Filer, TurnedAway};
+use ingest::batches::WaitingBatches;
+use ingest::{ClassFullIds, Filer};
 use lock_order::Ordered;
-use nntp_io::Compressed;
+use nntp_io::CompressionPermits;
 use site_base::busy_poll::Polling;
-use site_base::counters::Counters;
+use site_base::counters::ServerCounters;
 use site_base::lock::rank;
-use site_config::{Config, Live};
-use spool::{Spool, Ticket, Trouble, TroubleKind};
+use site_config::{Config, LiveConfig};
+use spool::{CommitTicket, Spool, SpoolTrouble, TroubleKind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const DURABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The reason for waking sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub enum SessionSignal {
     /// The server is stopping.
     Stop,
     /// Another configuration is in effect.
@@ -41,7 +41,7 @@ pub enum Signal {
 
 /// Signals sent so far.
 #[derive(Debug, Default)]
-struct Signals {
+struct SignalState {
     stopping: bool,
     reloads: u64,
 }
@@ -49,51 +49,51 @@ struct Signals {
 /// State shared by all sessions.
 pub struct Site {
     /// The current configuration.
-    pub config: Live,
+    pub config: LiveConfig,
     pub spool: Arc<Spool>,
     /// The single path of every article into the spool.
     pub filer: Arc<Filer>,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<ServerCounters>,
     pub permits: ConnectionPermits,
     /// Checks logins.
-    pub gate: Arc<Gate>,
+    pub gate: Arc<LoginGate>,
     /// Counts for the limits of `[[access]]` sections.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<AccessLimits>,
     /// Certificates and settings for TLS; `None` if it is not offered.
-    pub tls: ArcSwapOption<Offer>,
+    pub tls: ArcSwapOption<TlsOffer>,
     /// Batches waiting to be filed.
-    pub waiting: Waiting,
+    pub waiting: WaitingBatches,
     /// Articles whose class was full a short time ago.
-    pub turned_away: TurnedAway,
+    pub turned_away: ClassFullIds,
     /// The right of one session to poll its socket.
     pub polling: Arc<Polling>,
     /// Limit on compressed connections.
-    pub compressed: Compressed,
+    pub compressed: CompressionPermits,
     pub started: Instant,
     /// Held while the configuration is being changed.
     pub changing: Ordered<(), { rank::CHANGING }>,
     /// Wakes expiry.
     pub expiry: Arc<Notify>,
     durable: Arc<Notify>,
-    signals: watch::Sender<Signals>,
+    signals: watch::Sender<SignalState>,
 }
 
 impl Site {
-    pub fn new(config: Live, spool: Arc<Spool>, tls: Option<Offer>) -> Arc<Self> {
+    pub fn new(config: LiveConfig, spool: Arc<Spool>, tls: Option<TlsOffer>) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
         let synced = durable.clone();
         spool.on_durable(Box::new(move || synced.notify_waiters()));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(ServerCounters::default());
         Arc::new(Self {
             filer: Arc::new(Filer::new(config.current(), spool.clone()).counted_by(counters.clone())),
             permits: ConnectionPermits::default(),
-            gate: Arc::new(Gate::new(&config.load())),
+            gate: Arc::new(LoginGate::new(&config.load())),
             limits: Arc::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
-            waiting: Waiting::default(),
-            turned_away: TurnedAway::default(),
+            waiting: WaitingBatches::default(),
+            turned_away: ClassFullIds::default(),
             polling: Arc::new(Polling::new(config.load().limits.busy_poll)),
-            compressed: Compressed::default(),
+            compressed: CompressionPermits::default(),
             counters,
             config,
             spool,
@@ -111,7 +111,7 @@ impl Site {
     }
 
     /// Applies a new configuration, with the TLS settings prepared for it; the spool has switched already.
-    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>) {
+    pub fn apply(&self, config: Arc<Config>, tls: Option<TlsOffer>) {
         self.filer.apply(&config);
         self.gate.apply(&config);
         crate::log::switch(config.site.log_level, config.site.log_format);
@@ -143,21 +143,21 @@ impl Site {
     }
 
     /// Resolves at the next signal to sessions.
-    pub fn signal(&self) -> impl Future<Output = Signal> + Send + 'static {
+    pub fn signal(&self) -> impl Future<Output = SessionSignal> + Send + 'static {
         let mut signals = self.signals.subscribe();
         let seen = signals.borrow_and_update().reloads;
         async move {
-            let next = |signals: &Signals| signals.stopping || signals.reloads != seen;
+            let next = |signals: &SignalState| signals.stopping || signals.reloads != seen;
             match signals.wait_for(next).await {
-                Ok(signals) if !signals.stopping => Signal::Reloaded,
-                _ => Signal::Stop,
+                Ok(signals) if !signals.stopping => SessionSignal::Reloaded,
+                _ => SessionSignal::Stop,
             }
         }
     }
 
     /// Waits until the writes of `ticket` would survive a power failure; returns at once unless `durability =
     /// "always"`.
-    pub async fn durable(&self, ticket: Ticket) -> Result<(), Trouble> {
+    pub async fn durable(&self, ticket: CommitTicket) -> Result<(), SpoolTrouble> {
         while !self.spool.is_durable(ticket) {
             let mut synced = pin!(self.durable.notified());
             synced.as_mut().enable();
@@ -169,7 +169,7 @@ impl Site {
                 return Err(trouble);
             }
             if timeout(DURABLE_TIMEOUT, synced).await.is_err() {
-                return Err(Trouble::new(TroubleKind::Io, "the disk does not answer"));
+                return Err(SpoolTrouble::new(TroubleKind::Io, "the disk does not answer"));
             }
         }
         Ok(())

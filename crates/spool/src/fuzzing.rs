@@ -1,7 +1,7 @@
 //! Entry points for the targets in `fuzz/`: functions that read octets from a file and are not public
 //! otherwise. Nothing else calls these.
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::tree_file_again;
 
@@ -20,7 +20,7 @@ pub fn record(article: &[u8]) -> Vec<u8> {
         header_bytes: 0,
         place: 0,
         sequence: article.len() as u64,
-        key: Key(u128::from(article.first().copied().unwrap_or(0)) << 90),
+        key: ArticleKey(u128::from(article.first().copied().unwrap_or(0)) << 90),
         arrived: 1,
         expires: 2,
         message_id_at: 0,

@@ -22,43 +22,49 @@ mod write;
 
 pub use base::config;
 pub use base::config::{
-    BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, FreeMin, HeaderCondition,
-    HistoryShape, HotMemory, Keep, NEVER, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
+    BufferConfig, BufferOrder, ClassConfig, CompressConfig, Durability, ExpireConfig, Floor, FreeMin,
+    HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig, SpoolConfig,
+    TreeConfig,
 };
-pub use base::entry::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
-pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};
-pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, PATH_BYTES_MAX, Tagged};
+pub use base::entry::{ArticleFiling, CommitEntry, CommitOutcome, CommitTicket, Criteria, FiledArticle};
+pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
+pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
-pub use base::ids::{Flag, GroupId};
-pub use base::key::{Key, KeyBits, KeyHasher, inn_hash};
-pub use base::latency::{Latency, LatencyCounts};
-pub use base::leaving::{Leaving, MayLeave};
-pub use base::status::{BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, Saved, Status};
+pub use base::ids::{GroupFlag, GroupId};
+pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
+pub use base::latency::{LatencyCounts, LatencyHistogram};
+pub use base::leaving::{ExpiryHook, LeavingArticle};
+pub use base::status::{
+    BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
+};
 pub use base::token::{MethodKind, Token};
-pub use care::apart::{BufferApart, Fetched, GroupApart, RecordApart, SpoolApart};
-pub use care::buffers::{BufferState, Commit};
-pub use care::expire::{Expiry, ExpiryFate, ExpiryOfNumber, WhatIf, WhatIfRow};
+pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
+pub use care::buffers::{BufferUsage, Commit};
+pub use care::expire::{ArticleExpiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
 pub use care::inspect::{Inspection, inspect};
 pub use care::pack_overview::PackReport;
 pub use care::purge::PurgeReport;
-pub use care::reconfigure::{Objection, Prepared, Subject};
-pub use care::repair::{RepairReport, Repaired};
+pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
+pub use care::repair::{RepairReport, RepairedFinding};
 pub use care::verify;
-pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
+pub use index::groups::{Group, GroupChange, GroupTable, NewGroup, WaterMarks};
 pub use index::history::{Reservation, Reservations};
-pub use journal::{ArticleRow, Batch, Cursor, Deferrals, Deferred, Event, Mark, Pin, Start, Tail};
+pub use journal::{
+    ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark, Pin, Tail,
+    TailStart,
+};
 pub use method::packing::DictionaryStatus;
 pub use open::recovery::presence::{away, exists};
-pub use open::recovery::{GivenUp, Loss, Recovery};
+pub use open::recovery::{GivenUp, LossReason, RecoveryReport};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;
-pub use spool::archive::{Archivist, CyclicVolume, Overwritten, StoredArticle};
+pub use spool::archive::{Archivist, CyclicVolume, OverwrittenArticles, StoredArticle};
 pub use spool::groups::GroupUpdate;
-pub use spool::hide::Hiding;
-pub use spool::moved::{MovedFate, MovedId};
+pub use spool::hide::HideOutcome;
+pub use spool::moved::{ImportedId, ImportedIdOutcome};
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
-pub use spool::{Offer, Spool};
-pub use write::estimate::{Candidate, Estimator};
+pub use spool::{OfferAnswer, Spool};
+pub use write::estimate::{Estimator, ProspectiveArticle};
 pub use write::expire::ExpireReport;

@@ -69,15 +69,15 @@ fn number_of(bytes: &[u8]) -> u64 {
 
 /// Reads all that is listed; whatever is read is right. Returns which articles, how many were gone, and what
 /// was damaged.
-fn read_all(buffer: &BufferApart, hidden: &HashSet<Key>) -> (BTreeSet<u64>, u64, Vec<String>) {
+fn read_all(buffer: &BufferApart, hidden: &HashSet<ArticleKey>) -> (BTreeSet<u64>, u64, Vec<String>) {
     let (records, _, unlisted) = buffer.list(hidden).unwrap();
     let (mut read, mut gone, mut damaged, mut out) = (BTreeSet::new(), 0, Vec::new(), Vec::new());
     damaged.resize(unlisted as usize, "a bit without a record".to_owned());
     for record in &records {
         match buffer.read(record, &mut out).unwrap() {
-            Fetched::Whole => assert!(read.insert(number_of(&out))),
-            Fetched::Gone => gone += 1,
-            Fetched::Damaged(what) => damaged.push(what),
+            FetchedRecord::Whole => assert!(read.insert(number_of(&out))),
+            FetchedRecord::Gone => gone += 1,
+            FetchedRecord::Damaged(what) => damaged.push(what),
         }
         assert!(out.is_empty() || read.contains(&number_of(&out)));
     }
@@ -88,7 +88,7 @@ fn living(spool: &Spool, below: u64) -> BTreeSet<u64> {
     (0..below).filter(|n| fetch(spool, &news(*n).id).is_some()).collect()
 }
 
-fn read_both(buffers: &[BufferApart], hidden: &HashSet<Key>) -> BTreeSet<u64> {
+fn read_both(buffers: &[BufferApart], hidden: &HashSet<ArticleKey>) -> BTreeSet<u64> {
     let all = buffers.iter().flat_map(|buffer| {
         let (read, gone, damaged) = read_all(buffer, hidden);
         assert_eq!((gone, damaged), (0, Vec::new()));
@@ -138,7 +138,7 @@ fn what_lives_is_read_and_nothing_else() {
     let mut out = Vec::new();
     for (buffer, records) in apart.iter().zip(&listed) {
         for record in records {
-            assert_eq!(buffer.read(record, &mut out).unwrap(), Fetched::Gone);
+            assert_eq!(buffer.read(record, &mut out).unwrap(), FetchedRecord::Gone);
             assert!(out.is_empty());
         }
     }
@@ -188,7 +188,7 @@ fn compressed_articles_need_their_dictionary() {
     let home = Home::new();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let mut config = config(home.path().to_str().unwrap(), &[("a", 200_000), ("b", 200_000)]);
-    config.classes[0].compress = Some(Compress { level: 3, samples: 100 });
+    config.classes[0].compress = Some(CompressConfig { level: 3, samples: 100 });
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, GROUPS);
     commit(&spool, &batch(0, 100)).unwrap();

@@ -1,7 +1,7 @@
 //! Buffers that change: growing, at opening and while serving, and what a crash leaves of it.
 
 use crate::news::*;
-use disk::{Disk, Open, SimDisk};
+use disk::{Disk, OpenMode, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Vec<News> {
     let news: Vec<News> = numbers.map(|n| News::new(n, 3, 1500)).collect();
     for part in news.chunks(25) {
         let (_, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
     }
     news
 }
@@ -97,7 +97,7 @@ fn a_grown_buffer_without_headers_is_found_again_by_its_third_copy() {
     let before = agree(&spool);
     spool.close().unwrap();
     drop(spool);
-    let file = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     file.write_all_at(&[IoSlice::new(b"newsreel cycbuff damaged"), IoSlice::new(&[0xff; 8000])], 0).unwrap();
     let error = Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
     assert!(error.contains("newsreel rebuild"), "{error}");

@@ -1,7 +1,7 @@
 //! Classes that store compressed: exact bytes through wraps, restarts, rebuilds; dictionaries lost and found.
 
 use crate::news::*;
-use disk::{Disk, Open, Patience, SimDisk};
+use disk::{Disk, OpenMode, ReadMode, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const DIR: &str = "/s/dictionaries";
 
 fn packed_config(samples: u32) -> SpoolConfig {
     let mut config = config("/s", &[("a", 100_000), ("b", 100_000)]);
-    config.classes[0].compress = Some(Compress { level: 6, samples });
+    config.classes[0].compress = Some(CompressConfig { level: 6, samples });
     config.buffers.iter_mut().for_each(|b| b.block_bytes = 64);
     config.checkpoint_rows = 300;
     config
@@ -120,7 +120,7 @@ fn a_lost_dictionary_costs_only_its_articles() {
     assert_eq!(files.len(), 2, "{files:?}");
 
     // One copy: nothing is lost, and the next start writes it again.
-    let before = disk.open(&files[1], Open::Existing).unwrap();
+    let before = disk.open(&files[1], OpenMode::Existing).unwrap();
     let mut byte = [0];
     before.read_at(&mut byte, 700).unwrap();
     before.write_all_at(&[IoSlice::new(&[byte[0] ^ 1])], 700).unwrap();
@@ -136,7 +136,7 @@ fn a_lost_dictionary_costs_only_its_articles() {
     drop(spool);
 
     // Both: the articles that need it cannot be read, and it is said why; the others can.
-    let saved = disk.open(&files[1], Open::ReadOnly).unwrap();
+    let saved = disk.open(&files[1], OpenMode::ReadOnly).unwrap();
     let mut bytes = vec![0; saved.len().unwrap() as usize];
     saved.read_exact_at(&mut bytes, 0).unwrap();
     files.iter().for_each(|f| drop(disk.remove(f)));
@@ -146,7 +146,7 @@ fn a_lost_dictionary_costs_only_its_articles() {
     for i in 0..n + 20 {
         let key = spool.key(News::new(i, 5, 1500).id.as_bytes());
         let Lookup::Present(token) = spool.lookup(&key) else { panic!() };
-        match spool.read(&token, Some(&key), Patience::Wait, &mut buf) {
+        match spool.read(&token, Some(&key), ReadMode::Wait, &mut buf) {
             Ok(true) => readable += 1,
             Ok(false) => panic!("no such article"),
             Err(e) => {
@@ -159,7 +159,7 @@ fn a_lost_dictionary_costs_only_its_articles() {
     assert!(spool.verify(&()).findings.len() >= 20);
     spool.close().unwrap();
     drop(spool);
-    disk.open(&files[0], Open::Create).unwrap().write_all_at(&[IoSlice::new(&bytes)], 0).unwrap();
+    disk.open(&files[0], OpenMode::Create).unwrap().write_all_at(&[IoSlice::new(&bytes)], 0).unwrap();
     let (spool, _) = open(&disk, &config);
     assert_eq!(exact(&spool, n + 20), all);
 }

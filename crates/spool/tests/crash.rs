@@ -82,7 +82,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     for n in 0..BATCHES {
         let (ticket, outcomes) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))));
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))));
         // Readers see the articles from here on, whether the sender is answered yet or not.
         // A reader on a machine that ends just now learns nothing.
         let noted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| told.note(&spool)));

@@ -5,7 +5,7 @@
 
 use crate::meaning::{Meaning, SHARD_BITS, Told, level, shards};
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, Patience, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
 use spool::*;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -23,7 +23,7 @@ pub fn spool_config() -> SpoolConfig {
     config.classes.push(ClassConfig {
         name: "text".into(),
         buffers: vec!["packed".into()],
-        compress: Some(Compress { level: 3, samples: 40 }),
+        compress: Some(CompressConfig { level: 3, samples: 40 }),
         ..config.classes[0].clone()
     });
     let text = RuleConfig { class: "text".into(), smaller_than: Some(800), ..RuleConfig::default() };
@@ -36,7 +36,7 @@ pub fn spool_config() -> SpoolConfig {
             name: name.into(),
             method,
             size_bytes: 1 << 20,
-            tree: Tree { path, file_bytes: 8 << 10, ..Tree::default() },
+            tree: TreeConfig { path, file_bytes: 8 << 10, ..TreeConfig::default() },
             ..ClassConfig::default()
         });
         let rule =
@@ -79,7 +79,7 @@ pub fn readable(spool: &Spool, all: u64) -> BTreeSet<u64> {
         let news = News::new(*n, GROUPS, 900);
         let key = spool.key(news.id.as_bytes());
         let Lookup::Present(token) = spool.lookup(&key) else { return false };
-        let there = matches!(spool.read(&token, Some(&key), Patience::Wait, &mut buf), Ok(true));
+        let there = matches!(spool.read(&token, Some(&key), ReadMode::Wait, &mut buf), Ok(true));
         let article = buf.article().strip_suffix(b".\r\n").filter(|_| there);
         article.inspect(|a| assert!(a.ends_with(&news.wire), "{} has other bytes", news.id)).is_some()
     };
@@ -97,14 +97,14 @@ pub fn files(disk: &Arc<dyn Disk>) -> Vec<PathBuf> {
 }
 
 pub fn bytes(disk: &Arc<dyn Disk>, path: &Path) -> Vec<u8> {
-    let Ok(file) = disk.open(path, Open::ReadOnly) else { return Vec::new() };
+    let Ok(file) = disk.open(path, OpenMode::ReadOnly) else { return Vec::new() };
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
 }
 
 pub fn flip(disk: &Arc<dyn Disk>, path: &Path, bit: u64) {
-    let file = disk.open(path, Open::Existing).unwrap();
+    let file = disk.open(path, OpenMode::Existing).unwrap();
     let mut byte = [0];
     file.read_at(&mut byte, bit / 8).unwrap();
     file.write_all_at(&[IoSlice::new(&[byte[0] ^ 1 << (bit % 8)])], bit / 8).unwrap();
@@ -273,7 +273,7 @@ fn what_means_nothing_may_be_anything() {
             other = meaning.other_index(&content, &mut seed);
         }
         changed += other.iter().zip(&content).filter(|(a, b)| a != b).count();
-        let file = disk.open(path, Open::Existing).unwrap();
+        let file = disk.open(path, OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(&other)], 0).unwrap();
     }
     assert!(changed > 50_000, "{changed}");
@@ -336,7 +336,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
         spool
             .groups()
             .iter()
-            .all(|g| spool.over(g.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).is_ok())
+            .all(|g| spool.over(g.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).is_ok())
     };
     assert!(!over(&spool), "the dry run mended it");
     let done = spool.repair(false, &());

@@ -2,7 +2,7 @@
 //! a crash that bytes which were not synced are lost.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;
@@ -100,13 +100,13 @@ fn with_always_what_has_come_is_not_had_before_the_sync() {
     add_groups(&spool, 1);
     let news = [News::new(1, 1, 300), News::new(2, 1, 300)];
     let ids: Vec<&[u8]> = news.iter().map(|n| n.id.as_bytes()).collect();
-    let keys: Vec<Key> = ids.iter().map(|id| spool.key(id)).collect();
+    let keys: Vec<ArticleKey> = ids.iter().map(|id| spool.key(id)).collect();
     let offers = || -> Vec<&str> {
         let name = |offer| match offer {
-            Offer::Wanted(_) => "wanted",
-            Offer::Have => "have",
-            Offer::InFlight => "in flight",
-            Offer::Pending => "pending",
+            OfferAnswer::Wanted(_) => "wanted",
+            OfferAnswer::Have => "have",
+            OfferAnswer::InFlight => "in flight",
+            OfferAnswer::Pending => "pending",
         };
         spool.reserve(&keys, &ids).map(name).collect()
     };
@@ -158,11 +158,11 @@ fn a_kill_skips_no_number() {
 fn missing_bytes_prove_that_unsynced_ones_are_lost() {
     let (image, config, offset) = killed();
     let disk: Arc<dyn Disk> = Arc::new(image);
-    let buffer = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    let buffer = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     buffer.write_all_at(&[IoSlice::new(&[0; 512])], offset).unwrap();
     drop(buffer);
     let (spool, recovery) = open(&disk, &config);
-    assert_eq!((recovery.torn, &recovery.loss), (1, &Some(Loss::Bytes)), "{recovery}");
+    assert_eq!((recovery.torn, &recovery.loss), (1, &Some(LossReason::Bytes)), "{recovery}");
     assert!(spool.marks(spool.group_id(b"test.g0").unwrap()).unwrap().high > 20);
     assert!(next_number(&spool) > 21);
     assert_eq!(agree(&spool).len(), 20);
@@ -174,13 +174,13 @@ fn a_copy_in_place_of_a_buffer_counts_as_a_loss() {
     let (image, config, _) = killed();
     let disk: Arc<dyn Disk> = Arc::new(image);
     let path = Path::new("/s/a.cyc");
-    let old = disk.open(path, Open::Existing).unwrap();
+    let old = disk.open(path, OpenMode::Existing).unwrap();
     let mut bytes = vec![0; old.len().unwrap() as usize];
     old.read_exact_at(&mut bytes, 0).unwrap();
     disk.remove(path).unwrap();
-    disk.open(path, Open::Create).unwrap().write_all_at(&[IoSlice::new(&bytes)], 0).unwrap();
+    disk.open(path, OpenMode::Create).unwrap().write_all_at(&[IoSlice::new(&bytes)], 0).unwrap();
     let (spool, recovery) = open(&disk, &config);
-    assert_eq!((recovery.torn, recovery.loss), (0, Some(Loss::Remount(path.into()))));
+    assert_eq!((recovery.torn, recovery.loss), (0, Some(LossReason::Remount(path.into()))));
     assert_eq!(agree(&spool).len(), 20);
     assert!(next_number(&spool) > 21);
     // That is known now, and a kill is a kill again.

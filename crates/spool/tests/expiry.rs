@@ -2,7 +2,7 @@
 //! naive model; and what is said of it beforehand.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, Patience, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ fn config(method: MethodKind, expire: Vec<ExpireConfig>) -> SpoolConfig {
     let class = &mut config.classes[0];
     (class.method, class.size_bytes) = (method, 1 << 20);
     class.buffers.clear();
-    class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
+    class.tree = TreeConfig { path: "/s/kept".into(), file_bytes: 16 << 10, ..TreeConfig::default() };
     config.expire = expire;
     config
 }
@@ -42,7 +42,7 @@ fn config(method: MethodKind, expire: Vec<ExpireConfig>) -> SpoolConfig {
 fn filled(sim: &SimDisk, config: &SpoolConfig, articles: u64) -> Spool {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, config);
-    let flag = |i| if i == 1 { Flag::Moderated } else { Flag::Open };
+    let flag = |i| if i == 1 { GroupFlag::Moderated } else { GroupFlag::Open };
     let new = |i| NewGroup { name: format!("test.g{i}"), flag: flag(i), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).unwrap();
     for n in 0..articles {
@@ -77,7 +77,7 @@ fn model(articles: u64, expire: &[ExpireConfig], now: u64) -> BTreeMap<String, V
         let here: Vec<u64> = (0..articles).filter(|n| news(*n).groups.contains(&group)).collect();
         let cap = rule.and_then(|rule| rule.articles_max).unwrap_or(u64::MAX) as usize;
         let stay = here.iter().skip(here.len().saturating_sub(cap)).filter(|n| {
-            let Some(Keep::Secs { default, .. }) = rule.map(|rule| rule.keep) else { return true };
+            let Some(Retention::Secs { default, .. }) = rule.map(|rule| rule.keep) else { return true };
             let since = if rule.unwrap().by_thread { newest[&(*n % THREADS)] } else { NOW + **n * STEP_SECS };
             since + default > now
         });
@@ -92,8 +92,8 @@ fn model(articles: u64, expire: &[ExpireConfig], now: u64) -> BTreeMap<String, V
     living.filter(|(_, stay): &(String, Vec<String>)| !stay.is_empty()).collect()
 }
 
-fn keep(secs: u64) -> Keep {
-    Keep::Secs { min: 0, default: secs, max: secs }
+fn keep(secs: u64) -> Retention {
+    Retention::Secs { min: 0, default: secs, max: secs }
 }
 
 /// Rules that follow from a seed.
@@ -102,7 +102,7 @@ fn rules(seed: u64) -> Vec<ExpireConfig> {
     let rule = |k: u64| ExpireConfig {
         groups: (!mix(k).is_multiple_of(3)).then(|| format!("test.g{}", mix(k + 1) % GROUPS)),
         moderated: mix(k + 2).is_multiple_of(3).then(|| mix(k + 3).is_multiple_of(2)),
-        keep: if mix(k + 4).is_multiple_of(5) { Keep::Forever } else { keep(mix(k + 5) % 9000) },
+        keep: if mix(k + 4).is_multiple_of(5) { Retention::Forever } else { keep(mix(k + 5) % 9000) },
         // Whose articles go together is no matter of threads in the model.
         by_thread: !seed.is_multiple_of(4) && mix(k + 6).is_multiple_of(3),
         from_all_groups: seed.is_multiple_of(4) && mix(k + 9).is_multiple_of(2),
@@ -186,7 +186,7 @@ fn a_group_that_becomes_moderated_has_another_rule() {
     spool.expire_due(late).unwrap();
     let left = living(&spool);
     assert!(!left.contains_key("test.g1") && left.contains_key("test.g2"), "{left:?}");
-    let change = GroupChange { flag: Some(Flag::Moderated), ..GroupChange::default() };
+    let change = GroupChange { flag: Some(GroupFlag::Moderated), ..GroupChange::default() };
     assert!(spool.change_group("test.g2", &change).unwrap());
     spool.expire_due(late).unwrap();
     let left = living(&spool);
@@ -199,7 +199,7 @@ fn the_oldest_are_given_up_when_room_is_short() {
     for method in KEEPING {
         let sim = SimDisk::new();
         let forever = ExpireConfig { groups: Some("test.g3".into()), ..ExpireConfig::default() };
-        let never = Keep::Secs { min: 3000, default: NEVER, max: NEVER };
+        let never = Retention::Secs { min: 3000, default: NEVER, max: NEVER };
         let rules = vec![forever, ExpireConfig { keep: never, ..ExpireConfig::default() }];
         let mut config = config(method, rules);
         config.classes[0].tree.free_min = Some(FreeMin::Bytes(100_000));
@@ -284,7 +284,7 @@ fn an_article_explains_when_it_goes() {
         let capped = ExpireConfig {
             groups: Some("test.g2".into()),
             articles_max: Some(5),
-            keep: Keep::Secs { min: 7, default: NEVER, max: NEVER },
+            keep: Retention::Secs { min: 7, default: NEVER, max: NEVER },
             ..ExpireConfig::default()
         };
         let rules = vec![ExpireConfig { groups: Some("test.g3".into()), ..by_thread }, capped];
@@ -396,14 +396,14 @@ const CRASH_ARTICLES: u64 = 24;
 fn crash_config(method: MethodKind) -> SpoolConfig {
     let cap =
         ExpireConfig { groups: Some("test.g0".into()), articles_max: Some(3), ..ExpireConfig::default() };
-    let keep = Keep::Secs { min: 0, default: NEVER, max: NEVER };
+    let keep = Retention::Secs { min: 0, default: NEVER, max: NEVER };
     let mut config = config(method, vec![cap, ExpireConfig { keep, ..ExpireConfig::default() }]);
     config.classes[0].tree.free_min = Some(FreeMin::Bytes(100_000));
     config
 }
 
 fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
-    let text = |e: Trouble| e.to_string();
+    let text = |e: SpoolTrouble| e.to_string();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
@@ -495,14 +495,14 @@ fn articles_that_cannot_be_read_are_expired() {
         while let Some(dir) = dirs.pop() {
             for path in sim.list(&dir).unwrap().iter().filter(|name| !name.starts_with("newsreel.")) {
                 let path = dir.join(path);
-                let len = sim.open(&path, Open::ReadOnly).unwrap().len().unwrap();
+                let len = sim.open(&path, OpenMode::ReadOnly).unwrap().len().unwrap();
                 sim.spoil(&path, 0..len).unwrap();
                 spoilt += 1;
             }
             dirs.extend(sim.list_dirs(&dir).unwrap().iter().map(|name| dir.join(name)));
         }
         let Lookup::Present(token) = spool.lookup(&spool.key(news(0).id.as_bytes())) else { panic!() };
-        spool.read(&token, None, Patience::Wait, &mut ArticleBuf::default()).unwrap_err();
+        spool.read(&token, None, ReadMode::Wait, &mut ArticleBuf::default()).unwrap_err();
         let report = spool.expire_as_of(NOW + 2 * articles * STEP_SECS, false).unwrap();
         assert!(spoilt > 3 && living(&spool).is_empty(), "{method:?}: {spoilt} files, {report:?}");
         assert_eq!((report.looked_at, report.articles), (articles, articles), "{method:?}");

@@ -39,7 +39,7 @@ fn the_oldest_readable_article_is_i() {
     let mut tokens = Vec::new();
     for news in &first {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();
-        let Outcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         tokens.push(filed.token);
     }
     assert_eq!(agree(&spool).len(), 12);
@@ -55,7 +55,7 @@ fn the_oldest_readable_article_is_i() {
     let second = letters(b'M', &[6, 6, 6, 2]);
     for (i, news) in second.iter().enumerate() {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();
-        let Outcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         if i == 0 {
             assert_eq!(spool.token_text(&filed.token), "SD1:0:2");
         }
@@ -73,7 +73,7 @@ fn the_oldest_readable_article_is_i() {
         assert_eq!(fetch(&spool, &news.id).unwrap(), news.wire);
     }
     let marks = spool.marks(spool.group_id(b"test.g0").unwrap()).unwrap();
-    assert_eq!(marks, Marks { low: 9, high: 16, count: 8 });
+    assert_eq!(marks, WaterMarks { low: 9, high: 16, count: 8 });
     let list = String::from_utf8(spool.list_active().to_vec()).unwrap();
     assert_eq!(list, "test.g0 16 9 y\r\n");
     spool.close().unwrap();

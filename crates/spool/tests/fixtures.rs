@@ -2,7 +2,7 @@
 
 use crate::news::*;
 use crate::unpack::{self, Packed};
-use disk::{CrashKind, Disk, Open, Patience, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
 use md5::{Digest, Md5};
 use spool::*;
 use std::io::IoSlice;
@@ -22,7 +22,7 @@ fn old_config() -> SpoolConfig {
     let class = |name: &str, method| ClassConfig { name: name.into(), method, ..ClassConfig::default() };
     let tree = |name: &str, method| {
         let path = format!("/site/data/{name}").into();
-        ClassConfig { tree: Tree { path, ..Tree::default() }, ..class(name, method) }
+        ClassConfig { tree: TreeConfig { path, ..TreeConfig::default() }, ..class(name, method) }
     };
     let cyclic = |name: &str, buffers: &[&str]| ClassConfig {
         buffers: buffers.iter().map(|b| (*b).to_owned()).collect(),
@@ -31,7 +31,7 @@ fn old_config() -> SpoolConfig {
     config.classes = vec![
         cyclic("wrapped", &["a", "b"]),
         ClassConfig {
-            compress: Some(Compress { level: 9, samples: Compress::SAMPLES_USUAL }),
+            compress: Some(CompressConfig { level: 9, samples: CompressConfig::SAMPLES_USUAL }),
             ..cyclic("packed", &["z"])
         },
         ClassConfig { name: "files".into(), ..tree("tree", MethodKind::Tradspool) },
@@ -86,7 +86,7 @@ fn disk_with(files: &[Sparse]) -> SimDisk {
             sim.link(link, path).unwrap();
             continue;
         }
-        let file = sim.open(path, Open::CreateNew).unwrap();
+        let file = sim.open(path, OpenMode::CreateNew).unwrap();
         file.set_len(*len).unwrap();
         for (at, chunk) in chunks {
             file.write_all_at(&[IoSlice::new(chunk)], *at).unwrap();
@@ -115,12 +115,12 @@ fn read_whole(spool: &Spool, expected: &str, what: &str) {
             }
             ["article", name, number, id, digest] => {
                 let (group, number) = (spool.group_id(name.as_bytes()).unwrap(), number.parse().unwrap());
-                let token = spool.token_of(group, number, Patience::Wait).unwrap();
+                let token = spool.token_of(group, number, ReadMode::Wait).unwrap();
                 let token = token.unwrap_or_else(|| panic!("{what}: {name}:{number} {id} is gone"));
                 let key = spool.key(id.as_bytes());
-                assert!(spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap(), "{what}: {id}");
+                assert!(spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap(), "{what}: {id}");
                 let mut row = Vec::new();
-                spool.over(group, number..=number, 1, Patience::Wait, &mut row).unwrap();
+                spool.over(group, number..=number, 1, ReadMode::Wait, &mut row).unwrap();
                 let row = row.strip_suffix(b"\r\n").unwrap();
                 let text = buf.article().strip_suffix(b".\r\n").unwrap();
                 let md5 = Md5::new().chain_update(row).chain_update(text).finalize();
@@ -149,7 +149,7 @@ fn assert_marks(spool: &Spool, expected: &str, what: &str) {
 
 fn magic(disk: &dyn Disk, path: &str) -> [u8; 8] {
     let mut magic = [0; 8];
-    disk.open(Path::new(path), Open::ReadOnly).unwrap().read_exact_at(&mut magic, 0).unwrap();
+    disk.open(Path::new(path), OpenMode::ReadOnly).unwrap().read_exact_at(&mut magic, 0).unwrap();
     magic
 }
 

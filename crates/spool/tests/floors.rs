@@ -8,7 +8,7 @@ use std::sync::Arc;
 const DAY: u64 = 86_400;
 
 /// Class `kept` of two buffers keeps its articles for ten days; class `flood` takes what would break that.
-fn floored(order: Order, overflow: Option<&str>) -> SpoolConfig {
+fn floored(order: BufferOrder, overflow: Option<&str>) -> SpoolConfig {
     let mut config = config("/s", &[("a", 200_000), ("b", 150_000), ("f", 100_000)]);
     config.classes[0].name = "kept".into();
     config.classes[0].buffers = vec!["a".into(), "b".into()];
@@ -34,8 +34,8 @@ fn file(spool: &Spool, news: &[News], at: u64, batch: usize) -> Vec<Option<u8>> 
     for part in news.chunks(batch) {
         let (_, outcomes) = commit_at(spool, part, at).unwrap();
         classes.extend(outcomes.iter().map(|o| match o {
-            Outcome::Filed(filed) => Some(filed.token.class),
-            Outcome::Unfit => None,
+            CommitOutcome::Filed(filed) => Some(filed.token.class),
+            CommitOutcome::Unfit => None,
             other => panic!("{other:?}"),
         }));
     }
@@ -44,7 +44,9 @@ fn file(spool: &Spool, news: &[News], at: u64, batch: usize) -> Vec<Option<u8>> 
 
 #[test]
 fn a_flood_goes_to_the_overflow_and_what_was_promised_stays() {
-    for (order, batch) in [(Order::Interleave, 1), (Order::Interleave, 40), (Order::Sequential, 7)] {
+    for (order, batch) in
+        [(BufferOrder::Interleave, 1), (BufferOrder::Interleave, 40), (BufferOrder::Sequential, 7)]
+    {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let config = floored(order, Some("flood"));
         let (spool, _) = open(&disk, &config);
@@ -84,7 +86,7 @@ fn a_flood_goes_to_the_overflow_and_what_was_promised_stays() {
 #[test]
 fn without_an_overflow_the_promise_is_kept_and_the_article_is_not_stored() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let (spool, _) = open(&disk, &floored(Order::Interleave, None));
+    let (spool, _) = open(&disk, &floored(BufferOrder::Interleave, None));
     add_groups(&spool, 3);
     let classes = file(&spool, &news(0..600), NOW, 20);
     let stored = classes.iter().filter(|c| c.is_some()).count();

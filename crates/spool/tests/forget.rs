@@ -38,7 +38,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     for n in 0..COUNT {
         let key = spool.key(news(n).id.as_bytes());
-        let remembered = Entry::Remember { key, arrived: NOW + n };
+        let remembered = CommitEntry::Remember { key, arrived: NOW + n };
         spool.commit(&[remembered], &mut Vec::new()).map_err(|e| e.to_string())?;
         assert!(!spool.forget(&key, arrived(n) + 1).map_err(|e| e.to_string())?, "of another time");
         if n % 2 == 0 {
@@ -50,7 +50,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
         }
         if n % 4 == 0 {
             let (_, outcomes) = commit_at(&spool, &[news(n)], NOW + n).map_err(|e| e.to_string())?;
-            assert!(matches!(outcomes[..], [Outcome::Filed(_)]));
+            assert!(matches!(outcomes[..], [CommitOutcome::Filed(_)]));
         }
         if sim.crashed() {
             return Err("the machine has ended".into());

@@ -38,7 +38,7 @@ fn cyclic(durability: Durability) -> SpoolConfig {
 /// A class that compresses, with a dictionary that is trained after some batches.
 fn compressing(durability: Durability) -> SpoolConfig {
     let mut config = small(config("/s", &[("a", 150_000), ("b", 150_000)]), durability);
-    config.classes[0].compress = Some(Compress { level: 3, samples: 60 });
+    config.classes[0].compress = Some(CompressConfig { level: 3, samples: 60 });
     config.buffers.iter_mut().for_each(|b| b.block_bytes = 64);
     config
 }
@@ -47,7 +47,7 @@ fn kept(method: MethodKind) -> SpoolConfig {
     let mut config = config("/s", &[]);
     let class = &mut config.classes[0];
     class.method = method;
-    class.tree = Tree { path: PathBuf::from("/s/kept"), file_bytes: 64 << 10, ..Tree::default() };
+    class.tree = TreeConfig { path: PathBuf::from("/s/kept"), file_bytes: 64 << 10, ..TreeConfig::default() };
     small(config, Durability::Process)
 }
 
@@ -60,7 +60,7 @@ fn batch(n: u64) -> Vec<News> {
 fn once_there_is_room<T>(
     sim: &SimDisk,
     what: &str,
-    mut work: impl FnMut() -> Result<T, Trouble>,
+    mut work: impl FnMut() -> Result<T, SpoolTrouble>,
 ) -> (T, bool) {
     let (mut failed, begun) = (0, Instant::now());
     loop {
@@ -81,7 +81,8 @@ fn once_there_is_room<T>(
 
 fn file(sim: &SimDisk, spool: &Spool, news: &[News], what: &str) -> bool {
     let ((_, outcomes), met) = once_there_is_room(sim, what, || commit(spool, news));
-    let known = |outcome: &Outcome| matches!(outcome, Outcome::Filed(_) | Outcome::Duplicate);
+    let known =
+        |outcome: &CommitOutcome| matches!(outcome, CommitOutcome::Filed(_) | CommitOutcome::Duplicate);
     assert!(outcomes.iter().all(known), "{what}: {outcomes:?}");
     met
 }
@@ -274,7 +275,7 @@ const DUE: u64 = NOW + 5_000;
 /// [`OLD_BATCHES`] after their end.
 fn expiring(mut config: SpoolConfig) -> SpoolConfig {
     config.journal_file_bytes = 64 << 10;
-    let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
+    let keep = Retention::Secs { min: 0, default: 1_000, max: 1_000 };
     config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
     config
 }
@@ -351,7 +352,7 @@ fn expiry_makes_room_on_a_real_file_system() {
         let mut config = expiring(kept(MethodKind::AppendOnly));
         config.dir = mounted.0.clone();
         config.classes[0].tree =
-            Tree { path: mounted.0.join("kept"), file_bytes: 16 << 10, ..Tree::default() };
+            TreeConfig { path: mounted.0.join("kept"), file_bytes: 16 << 10, ..TreeConfig::default() };
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
         let (mut spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
@@ -472,7 +473,7 @@ fn unwanted() -> News {
 }
 
 fn free_all(spool: &Spool, freed: &mut Freed) -> Result<(), String> {
-    let text = |trouble: Trouble| trouble.to_string();
+    let text = |trouble: SpoolTrouble| trouble.to_string();
     spool.expire_as_of(DUE, false).map_err(text)?;
     freed.expired = true;
     spool.cancel(unwanted().id.as_bytes()).map_err(text)?;

@@ -3,7 +3,7 @@
 
 use crate::news::*;
 use disk::read_small;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -32,7 +32,7 @@ fn lose_journal_and_index(disk: &Arc<dyn Disk>) {
 }
 
 /// Everything LIST shows of the groups but their marks.
-fn described(spool: &Spool) -> Vec<(String, Flag, String, String, u64)> {
+fn described(spool: &Spool) -> Vec<(String, GroupFlag, String, String, u64)> {
     let one =
         |g: &Arc<Group>| (g.name.to_string(), g.flag(), g.description(), g.creator.to_string(), g.created);
     spool.groups().iter().map(one).collect()
@@ -46,7 +46,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64) {
     let news: Vec<News> = range.map(|n| News::new(n, groups, SCALE)).collect();
     for part in news.chunks(9) {
         let (ticket, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             std::thread::yield_now();
         }
@@ -57,7 +57,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64) {
 fn nine_groups(spool: &Spool) {
     let new = |(n, flag): (u64, &str)| NewGroup {
         name: format!("test.g{n}"),
-        flag: Flag::parse(flag).unwrap(),
+        flag: GroupFlag::parse(flag).unwrap(),
         description: format!("group {n}"),
         creator: "who@made.example".into(),
         created: NOW + n,
@@ -65,7 +65,7 @@ fn nine_groups(spool: &Spool) {
     };
     let flags = ["y", "n", "m", "j", "x", "=test.g0", "y", "y", "y"];
     spool.add_groups(&(0..).zip(flags).map(new).collect::<Vec<_>>()).unwrap();
-    let change = GroupChange { flag: Some(Flag::Moderated), description: Some("changed".into()) };
+    let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("changed".into()) };
     assert!(spool.change_group("test.g6", &change).unwrap());
     assert_eq!(spool.raise_high(&[("test.g7".into(), 7_000)]).unwrap(), 1);
     let back = NewGroup { name: "test.g8".into(), created: NOW, ..NewGroup::default() };
@@ -235,7 +235,7 @@ fn a_damaged_copy_costs_nothing_and_is_repaired() {
             feed(&spool, 0..60, 3);
             let (groups, high) = (described(&spool), high_marks(&spool));
             let flip = || {
-                let file = disk.open(Path::new(damaged), Open::Existing).unwrap();
+                let file = disk.open(Path::new(damaged), OpenMode::Existing).unwrap();
                 let mut byte = [0];
                 file.read_exact_at(&mut byte, at).unwrap();
                 file.write_all_at(&[IoSlice::new(&[byte[0] ^ 16])], at).unwrap();
@@ -329,7 +329,7 @@ fn each_flip_is_kept_aside(name: &str, bytes: impl Iterator<Item = usize>) {
         let disk: Arc<dyn Disk> = Arc::new(sim.image().unwrap());
         let whole = bytes_of(&disk, &path);
         let Some(byte) = whole.get(at) else { break };
-        let file = disk.open(&path, Open::Existing).unwrap();
+        let file = disk.open(&path, OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(&[byte ^ 1 << (at % 8)])], at as u64).unwrap();
         let damaged = bytes_of(&disk, &path);
         let (spool, recovery) = open(&disk, &config);

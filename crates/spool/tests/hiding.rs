@@ -2,7 +2,7 @@
 //! of hiding, showing, cancelling and purging.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Patience, SimDisk};
+use disk::{CrashKind, Disk, ReadMode, SimDisk};
 use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,12 +29,12 @@ fn filed_hidden(n: u64) -> Vec<News> {
     batch
 }
 
-fn hide(spool: &Spool, ids: &[String]) -> Result<Vec<Hiding>, Trouble> {
+fn hide(spool: &Spool, ids: &[String]) -> Result<Vec<HideOutcome>, SpoolTrouble> {
     let ids: Vec<&[u8]> = ids.iter().map(String::as_bytes).collect();
     spool.hide_all(&ids, "operator", "spam")
 }
 
-fn unhide(spool: &Spool, ids: &[String]) -> Result<Vec<bool>, Trouble> {
+fn unhide(spool: &Spool, ids: &[String]) -> Result<Vec<bool>, SpoolTrouble> {
     spool.unhide_all(&ids.iter().map(|id| spool.key(id.as_bytes())).collect::<Vec<_>>())
 }
 
@@ -48,7 +48,7 @@ fn everything(spool: &Spool) -> Everything {
         let most = [1, usize::MAX][group.id.0 as usize % 2];
         let mut from = Some(0);
         while let Some(n) = from {
-            from = spool.over(group.id, n..=u64::MAX, most, Patience::Wait, &mut rows).unwrap();
+            from = spool.over(group.id, n..=u64::MAX, most, ReadMode::Wait, &mut rows).unwrap();
         }
         spool.arrived_since(group.id, 0, &mut |id| arrived.push(id.to_vec())).unwrap();
         let (mut next, mut last) = (Some(0), Some(group.marks().high + 1));
@@ -88,14 +88,14 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
     spool.pack_overview(&mut |_| true).unwrap();
     (8..12).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
     let before = everything(&spool);
-    let marks: Vec<Marks> = spool.groups().iter().map(|g| g.marks()).collect();
+    let marks: Vec<WaterMarks> = spool.groups().iter().map(|g| g.marks()).collect();
     let articles = spool.status().unwrap().articles;
     // The first and the last of all, one in the middle, and one that is not here.
     let ids: Vec<String> = [0, 1, 30, 31, 70, 107].map(|n| news(n).id).to_vec();
-    assert_eq!(hide(&spool, &ids).unwrap(), [Hiding::Hidden; 6]);
+    assert_eq!(hide(&spool, &ids).unwrap(), [HideOutcome::Hidden; 6]);
     assert_eq!(
         hide(&spool, &[ids[0].clone(), "<none@x>".into()]).unwrap(),
-        [Hiding::Already, Hiding::NotHere]
+        [HideOutcome::Already, HideOutcome::NotHere]
     );
     let check = |spool: &Spool| {
         let (named, rows, arrived, steps) = everything(spool);
@@ -111,14 +111,14 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
             let Lookup::Hidden(token) = spool.lookup(&key) else { panic!("{id}") };
             let mut buf = ArticleBuf::default();
             assert!(
-                !spool.read(&token, None, Patience::Wait, &mut buf).unwrap() && buf.message_id().is_empty()
+                !spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap() && buf.message_id().is_empty()
             );
-            assert!(spool.read_stored(&token, Some(&key), Patience::Wait, &mut buf).unwrap());
+            assert!(spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap());
             assert_eq!(buf.message_id(), id.as_bytes());
             // Nobody brings it again.
             assert!(spool.is_known(&key));
             let offer = spool.reserve(&[key], &[id.as_bytes()]).next();
-            assert!(matches!(offer, Some(Offer::Have | Offer::Pending)));
+            assert!(matches!(offer, Some(OfferAnswer::Have | OfferAnswer::Pending)));
             let hidden = spool.hidden_article(&key).unwrap();
             assert_eq!((hidden.by.as_str(), hidden.reason.as_str()), ("operator", "spam"));
         }
@@ -183,7 +183,7 @@ fn a_hidden_article_is_cancelled_purged_and_overwritten_like_any_other() {
     let planned = |spool: &Spool| spool.purge(&wildmat, true, &()).unwrap();
     let before = planned(&spool);
     assert!(before.numbers > 4, "{before:?}");
-    assert!(hide(&spool, &all).unwrap().iter().all(|h| *h == Hiding::Hidden));
+    assert!(hide(&spool, &all).unwrap().iter().all(|h| *h == HideOutcome::Hidden));
     assert_eq!(agree(&spool), []);
     assert_eq!(planned(&spool), before);
     assert!(spool.cancel(all[17].as_bytes()).unwrap());
@@ -222,7 +222,7 @@ fn what_cannot_be_recorded_is_refused() {
     let by = "x".repeat(HIDER_BYTES_MAX);
     let outcomes =
         spool.hide_all(&[id.as_bytes(), id.as_bytes()], &by, &"y".repeat(REASON_BYTES_MAX)).unwrap();
-    assert_eq!(outcomes, [Hiding::Hidden, Hiding::Already]);
+    assert_eq!(outcomes, [HideOutcome::Hidden, HideOutcome::Already]);
 }
 
 /// One that is hidden when it is filed is as one that is hidden afterwards, but nobody ever saw it.
@@ -291,7 +291,7 @@ impl Told {
         &mut self,
         ids: &[String],
         fate: Fate,
-        change: impl FnOnce() -> Result<T, Trouble>,
+        change: impl FnOnce() -> Result<T, SpoolTrouble>,
     ) -> Result<(), String> {
         self.fates.extend(ids.iter().map(|id| (id.clone(), Fate::Either)));
         change().map_err(|e| e.to_string())?;
@@ -318,7 +318,7 @@ fn feed(spool: &Spool, n: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn purge(spool: &Spool) -> Result<PurgeReport, Trouble> {
+fn purge(spool: &Spool) -> Result<PurgeReport, SpoolTrouble> {
     spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())
 }
 

@@ -1,7 +1,7 @@
 //! Memory is given back after a busy feed, on a real file system, and nothing else changes.
 
 use crate::news::*;
-use disk::{Disk, Open, RealDisk};
+use disk::{Disk, OpenMode, RealDisk};
 use spool::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn what_was_given_back_is_read_from_the_disk_and_outlives_a_kill() {
         assert!(spool.cancel(id.as_bytes()).unwrap());
         agree(&spool);
     }
-    let buffer = disk.open(&config.buffers[0].path, Open::ReadOnly).unwrap();
+    let buffer = disk.open(&config.buffers[0].path, OpenMode::ReadOnly).unwrap();
     if buffer.is_in_memory() {
         assert_eq!(spool.status().unwrap().released_bytes, 0);
     } else {

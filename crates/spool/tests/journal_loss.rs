@@ -3,7 +3,7 @@
 //! G4).
 
 use crate::news::*;
-use disk::{Disk, Open, SimDisk};
+use disk::{Disk, OpenMode, SimDisk};
 use spool::*;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -39,7 +39,7 @@ fn kept(method: MethodKind) -> SpoolConfig {
     let mut config = config("/s", &[]);
     let class = &mut config.classes[0];
     class.method = method;
-    class.tree = Tree { path: PathBuf::from("/s/kept"), file_bytes: 64 << 10, ..Tree::default() };
+    class.tree = TreeConfig { path: PathBuf::from("/s/kept"), file_bytes: 64 << 10, ..TreeConfig::default() };
     config
 }
 
@@ -52,7 +52,7 @@ fn lose(disk: &Arc<dyn Disk>, loss: Loss, which: Which) {
         Which::All => &names[..],
     };
     for path in lost.iter().map(|name| dir.join(name)) {
-        let file = disk.open(&path, Open::Existing).unwrap();
+        let file = disk.open(&path, OpenMode::Existing).unwrap();
         let len = file.len().unwrap();
         let from = if let Loss::ZerosFrom(from) = loss { from } else { 0 };
         match loss {
@@ -70,7 +70,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>) {
     let news: Vec<News> = range.map(|n| News::new(n, GROUPS, SCALE)).collect();
     for part in news.chunks(7) {
         let (ticket, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             std::thread::yield_now();
         }
@@ -83,7 +83,12 @@ fn high_marks(spool: &Spool) -> HashMap<String, u64> {
 
 /// A spool that was closed, opened again, fed, and killed or closed. `damage` is done to it; the next start
 /// must find what was acknowledged, and go on.
-fn survives(config: &SpoolConfig, killed: bool, damage: &dyn Fn(&Arc<dyn Disk>), what: &str) -> Recovery {
+fn survives(
+    config: &SpoolConfig,
+    killed: bool,
+    damage: &dyn Fn(&Arc<dyn Disk>),
+    what: &str,
+) -> RecoveryReport {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, config);
     // Some nobody files anything in.
@@ -194,7 +199,7 @@ fn records_at_the_write_position_show_that_rows_are_missing() {
 
 /// Where the rows end that the checkpoint covers.
 fn checkpoint_position(disk: &Arc<dyn Disk>) -> u64 {
-    let file = disk.open(Path::new("/s/index/checkpoint"), Open::ReadOnly).unwrap();
+    let file = disk.open(Path::new("/s/index/checkpoint"), OpenMode::ReadOnly).unwrap();
     let mut position = [0; 8];
     file.read_exact_at(&mut position, 12).unwrap();
     u64::from_le_bytes(position)

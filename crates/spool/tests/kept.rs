@@ -3,7 +3,7 @@
 
 use crate::damage;
 use crate::news::*;
-use disk::{Disk, Open, Patience, SimDisk};
+use disk::{Disk, OpenMode, ReadMode, SimDisk};
 use spool::verify::Finding;
 use spool::*;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn kept_config(method: MethodKind) -> SpoolConfig {
     let class = &mut config.classes[0];
     (class.method, class.size_bytes) = (method, 1 << 20);
     class.buffers.clear();
-    class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
+    class.tree = TreeConfig { path: "/s/kept".into(), file_bytes: 16 << 10, ..TreeConfig::default() };
     class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
     config
 }
@@ -37,7 +37,7 @@ fn news(n: u64) -> News {
 fn expiry_counts_what_lives() {
     for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
         let mut config = kept_config(method);
-        let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
+        let keep = Retention::Secs { min: 0, default: 1_000, max: 1_000 };
         config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &config);
@@ -84,7 +84,7 @@ impl Subject {
     }
 
     fn bytes(&self, path: &Path) -> Vec<u8> {
-        let file = self.disk.open(path, Open::ReadOnly).unwrap();
+        let file = self.disk.open(path, OpenMode::ReadOnly).unwrap();
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_exact_at(&mut bytes, 0).unwrap();
         bytes
@@ -92,7 +92,7 @@ impl Subject {
 
     fn write(&self, path: &Path, bytes: &[u8]) {
         self.disk.make_dirs(path.parent().unwrap(), false).unwrap();
-        let file = self.disk.open(path, Open::CreateNew).unwrap();
+        let file = self.disk.open(path, OpenMode::CreateNew).unwrap();
         file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
     }
 
@@ -136,7 +136,7 @@ impl Subject {
 fn rows(spool: &Spool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for group in spool.groups().iter() {
-        spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut out).ok()?;
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut out).ok()?;
     }
     Some(out)
 }
@@ -237,7 +237,7 @@ fn a_damaged_or_missing_file_costs_its_article() {
                 s.disk.remove(&files[0]).unwrap();
             } else {
                 let at = s.bytes(&files[0]).len() as u64 / 2;
-                let file = s.disk.open(&files[0], Open::Existing).unwrap();
+                let file = s.disk.open(&files[0], OpenMode::Existing).unwrap();
                 file.write_all_at(&[IoSlice::new(b"~")], at).unwrap();
             }
             let told =
@@ -288,7 +288,9 @@ fn the_names_of_a_crosspost_are_put_right() {
             };
             let (disk, kept) = (s.disk.clone(), s.bytes(&files[1 - which]));
             s.repair(method, told, &[]);
-            assert!(disk.open(&files[which], Open::ReadOnly).unwrap().len().unwrap() == kept.len() as u64);
+            assert!(
+                disk.open(&files[which], OpenMode::ReadOnly).unwrap().len().unwrap() == kept.len() as u64
+            );
 
             // Another file in its place: a broken link.
             let s = filled(method);
@@ -339,11 +341,13 @@ fn what_is_not_in_the_list_of_what_is_kept_is_entered_again() {
         drop(spool);
         let dir = Path::new("/s/index/kept/00000");
         let list = dir.join(&disk.list(dir).unwrap()[0]);
-        let file = disk.open(&list, Open::Existing).unwrap();
+        let file = disk.open(&list, OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(b"~~~")], 100).unwrap();
         let mut config = kept_config(method);
-        config.expire =
-            vec![ExpireConfig { keep: Keep::Secs { min: 0, default: 1, max: 1 }, ..ExpireConfig::default() }];
+        config.expire = vec![ExpireConfig {
+            keep: Retention::Secs { min: 0, default: 1, max: 1 },
+            ..ExpireConfig::default()
+        }];
         let (spool, recovery) = open(&disk, &config);
         assert!(recovery.mended > ARTICLES, "{method:?}: {recovery}");
         assert_eq!(spool.verify(&()).findings, [], "{method:?}");
@@ -392,7 +396,7 @@ fn status_tells_age_and_rate_of_what_is_kept() {
         let mut config = kept_config(method);
         config.classes[0].tree.files_max = 100;
         config.expire = vec![ExpireConfig {
-            keep: Keep::Secs { min: 0, default: 50_000, max: 50_000 },
+            keep: Retention::Secs { min: 0, default: 50_000, max: 50_000 },
             ..ExpireConfig::default()
         }];
         let (spool, _) = open(&disk, &config);
@@ -441,7 +445,7 @@ fn the_name_of_a_number_that_is_due_goes() {
     ] {
         let n = (0..ARTICLES).find(|n| news(*n).groups.len() == 2).unwrap();
         let (ended, other) = (news(n).groups[due].clone(), news(n).groups[1 - due].clone());
-        let keep = Keep::Secs { min: 0, default: 1, max: 1 };
+        let keep = Retention::Secs { min: 0, default: 1, max: 1 };
         let mut config = kept_config(method);
         config.expire = vec![ExpireConfig { groups: Some(ended.clone()), keep, ..ExpireConfig::default() }];
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -457,7 +461,7 @@ fn the_name_of_a_number_that_is_due_goes() {
             assert_eq!(fetch(&s.spool, &news(n).id), Some(news(n).wire), "{method:?} {due} {step}");
             let group = s.spool.group_id(ended.as_bytes()).unwrap();
             assert_eq!(
-                s.spool.token_of(group, number, Patience::Wait).unwrap(),
+                s.spool.token_of(group, number, ReadMode::Wait).unwrap(),
                 None,
                 "{method:?} {due} {step}"
             );

@@ -1,7 +1,7 @@
 //! A spool from its making over wraps, restarts, cancels and lost index files to its rebuilding.
 
 use crate::news::*;
-use disk::{Disk, Open, SimDisk};
+use disk::{Disk, OpenMode, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ fn wraps_many_times_and_stays_exact() {
     for batch in 0..60u64 {
         let news: Vec<News> = (batch * 25..batch * 25 + 25).map(|n| News::new(n, 7, 1500)).collect();
         let (_, outcomes) = commit(&spool, &news).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))));
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))));
         let (_, again) = commit(&spool, &news[..3]).unwrap();
-        assert_eq!(again, [Outcome::Duplicate; 3]);
+        assert_eq!(again, [CommitOutcome::Duplicate; 3]);
         last = agree(&spool).len();
     }
     // Two buffers of some 310 KB of room, records of 1 to 3 KB.
@@ -83,7 +83,7 @@ fn a_cancelled_article_is_gone_everywhere_and_stays_known() {
         assert_eq!(spool.lookup(&spool.key(news[7].id.as_bytes())), Lookup::Remembered);
         assert_eq!(fetch(spool, &news[7].id), None);
         assert!(agree(spool).iter().all(|(_, _, id)| *id != news[7].id));
-        assert_eq!(commit(spool, &news[7..8]).unwrap().1, [Outcome::Duplicate]);
+        assert_eq!(commit(spool, &news[7..8]).unwrap().1, [CommitOutcome::Duplicate]);
     };
     check(&spool);
     drop(spool);
@@ -105,7 +105,7 @@ fn many_are_cancelled_by_few_syncs() {
     let news: Vec<News> = (0..1000).map(|n| News::new(n, 3, 900)).collect();
     news.chunks(50).for_each(|news| drop(commit(&spool, news).unwrap()));
     let is_cancelled = |n: usize| n.is_multiple_of(2);
-    let mut keys: Vec<Key> =
+    let mut keys: Vec<ArticleKey> =
         (0..1000).filter(|n| is_cancelled(*n)).map(|n| spool.key(news[n].id.as_bytes())).collect();
     let mut want = vec![true; keys.len()];
     // Not twice, and not what is not here.
@@ -173,8 +173,8 @@ fn verify_finds_a_flipped_bit_and_nothing_else() {
     let news: Vec<News> = (0..50).map(|n| News::new(n, 3, 900)).collect();
     let (_, outcomes) = commit(&spool, &news).unwrap();
     assert_eq!(spool.verify(&()).findings, []);
-    let Outcome::Filed(filed) = outcomes[11] else { panic!() };
-    let file = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    let CommitOutcome::Filed(filed) = outcomes[11] else { panic!() };
+    let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     let area = spool.status().unwrap().buffers[0].area_bytes;
     let at = 400_000 / 512 * 512 - area + filed.token.place % area + 300;
     let at = at.min(400_000 - 1);
@@ -211,7 +211,7 @@ fn groups_change_and_survive() {
     let config = config("/s", &[("a", 400_000)]);
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, 2);
-    let change = GroupChange { flag: Some(Flag::Moderated), description: Some("two words".into()) };
+    let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("two words".into()) };
     assert_eq!(spool.change_group("test.g1", &change), Ok(true));
     assert_eq!(spool.change_group("test.g9", &change), Ok(false));
     let bad = NewGroup { name: "../../etc".into(), ..NewGroup::default() };
@@ -219,7 +219,7 @@ fn groups_change_and_survive() {
     drop(spool);
     let (spool, _) = open(&disk, &config);
     let group = spool.group(spool.group_id(b"test.g1").unwrap()).unwrap();
-    assert_eq!((group.flag(), group.description()), (Flag::Moderated, "two words".to_owned()));
+    assert_eq!((group.flag(), group.description()), (GroupFlag::Moderated, "two words".to_owned()));
     assert_eq!(spool.groups().len(), 2);
 }
 
@@ -228,7 +228,7 @@ fn classes_by_rule_order_and_method() {
     let (_, disk) = disk();
     let mut config = config("/s", &[("a", 100_000), ("b", 100_000), ("c", 100_000)]);
     config.classes[0].buffers = vec!["a".into(), "b".into()];
-    config.classes[0].order = Order::Sequential;
+    config.classes[0].order = BufferOrder::Sequential;
     let class = |name: &str, method, buffers: &[&str], size_bytes| ClassConfig {
         name: name.into(),
         method,
@@ -251,7 +251,7 @@ fn classes_by_rule_order_and_method() {
     let mut first = Vec::new();
     for n in 0..200 {
         let (_, outcomes) = commit(&spool, &[News::new(n, 5, 1500)]).unwrap();
-        let Outcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         first.push(filed.token);
     }
     agree(&spool);
@@ -301,7 +301,7 @@ fn unfit_buffers_are_told_apart() {
     let mut bad = good.clone();
     bad.buffers[0].path = "/s/elsewhere".into();
     assert!(error(&bad).contains("is missing"), "{}", error(&bad));
-    let file = disk.open(Path::new("/s/foreign"), Open::Create).unwrap();
+    let file = disk.open(Path::new("/s/foreign"), OpenMode::Create).unwrap();
     file.write_all_at(&[std::io::IoSlice::new(b"precious data")], 0).unwrap();
     bad.buffers[0].path = "/s/foreign".into();
     assert!(error(&bad).contains("left alone"), "{}", error(&bad));
@@ -341,7 +341,7 @@ fn articles_longer_than_half_a_buffer_follow_each_other() {
     for n in 0..40 {
         let news = News::new(n, 1, if n % 3 == 0 { 36_000 } else { 400 });
         let (_, outcomes) = commit(&spool, std::slice::from_ref(&news)).unwrap();
-        assert!(matches!(outcomes[..], [Outcome::Filed(_)]), "{n}: {outcomes:?}");
+        assert!(matches!(outcomes[..], [CommitOutcome::Filed(_)]), "{n}: {outcomes:?}");
         assert_eq!(fetch(&spool, &news.id), Some(news.wire), "{n}");
     }
     agree(&spool);
@@ -356,7 +356,7 @@ fn writes_end_with_zeros_up_to_the_next_step() {
     add_groups(&spool, 1);
     // As `docs/formats/cnfs.md` says it of blocks of 512 bytes.
     let (area_start, step) = (12_288, 2048);
-    let file = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     for n in 0..300 {
         commit(&spool, &[News::new(n, 1, 900)]).unwrap();
         let status = &spool.status().unwrap().buffers[0];

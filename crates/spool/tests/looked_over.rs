@@ -3,7 +3,7 @@
 
 use crate::damage::{self, Filled, bytes, flip, random, readable};
 use crate::news::*;
-use disk::{CrashKind, Disk, Patience};
+use disk::{CrashKind, Disk, ReadMode};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn shown(spool: &Spool) -> Vec<(String, u64, usize)> {
 
 fn shown_of(spool: &Spool, group: &Group) -> Result<(String, u64, usize), ReadError> {
     let mut rows = Vec::new();
-    spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows)?;
+    spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows)?;
     Ok((group.name.to_string(), group.marks().count, rows.iter().filter(|b| **b == b'\n').count()))
 }
 

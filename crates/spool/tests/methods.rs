@@ -32,11 +32,12 @@ fn method_config(method: MethodKind, durability: Durability) -> SpoolConfig {
         let class = &mut config.classes[0];
         (class.method, class.size_bytes) = (method, 12 << 20);
         class.buffers.clear();
-        class.tree = Tree { path: PathBuf::from("/s/kept"), file_bytes: 16 << 10, ..Tree::default() };
+        class.tree =
+            TreeConfig { path: PathBuf::from("/s/kept"), file_bytes: 16 << 10, ..TreeConfig::default() };
         class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
     }
     // All of g0 is due one second after its arrival; the rest stays.
-    let keep = Keep::Secs { min: 0, default: 1, max: 1 };
+    let keep = Retention::Secs { min: 0, default: 1, max: 1 };
     config.expire = vec![ExpireConfig { groups: Some("test.g0".into()), keep, ..ExpireConfig::default() }];
     config
 }
@@ -106,7 +107,7 @@ fn hide_or_unhide(spool: &Spool, model: &mut Model, dice: &mut Dice, what: &str)
         let ids: Vec<String> = model.shown().take(dice.next(4) as usize).map(|x| x.id.clone()).collect();
         let keys: Vec<&[u8]> = ids.iter().map(String::as_bytes).collect();
         let outcomes = spool.hide_all(&keys, "operator", "spam").unwrap();
-        assert!(outcomes.iter().all(|o| *o == Hiding::Hidden), "{what}: {outcomes:?}");
+        assert!(outcomes.iter().all(|o| *o == HideOutcome::Hidden), "{what}: {outcomes:?}");
         let hidden = model.living.iter().filter(|(_, x)| ids.contains(&x.id)).map(|(n, _)| *n);
         model.hidden.extend(hidden);
     } else if let Some(n) = model.hidden.range(dice.next(model.next.max(1))..).next().copied() {
@@ -133,7 +134,7 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 let n = 1 + dice.next(8);
                 let news: Vec<_> = (model.next..model.next + n).map(|i| News::new(i, GROUPS, 700)).collect();
                 let (_, outcomes) = commit(&spool, &news).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{what}");
+                assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{what}");
                 model.living.extend((model.next..).zip(news));
                 model.next += n;
                 done += n;
@@ -486,8 +487,8 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     for i in 0..400 {
         let news = News::new(i, GROUPS, 700);
         match commit(&spool, std::slice::from_ref(&news)).unwrap().1[0] {
-            Outcome::Filed(_) => filed.push(news),
-            Outcome::Full => {
+            CommitOutcome::Filed(_) => filed.push(news),
+            CommitOutcome::Full => {
                 full = Some(news);
                 break;
             }
@@ -502,11 +503,11 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     let report = spool.expire_as_of(NOW + 1, false).unwrap();
     assert_eq!(report.articles, filed.len() as u64);
     assert_eq!(disk.list("/s/kept".as_ref()).unwrap().len(), 3, "the last file and our two");
-    assert!(matches!(commit(&spool, &[late]).unwrap().1[0], Outcome::Filed(_)));
+    assert!(matches!(commit(&spool, &[late]).unwrap().1[0], CommitOutcome::Filed(_)));
     // History still knows what is expired (CN-F4), and a restart with more room goes on.
     assert!(filed.iter().all(|n| spool.is_known(&spool.key(n.id.as_bytes()))));
     let again = commit(&spool, &filed[..1]).unwrap().1;
-    assert_eq!(again, [Outcome::Duplicate]);
+    assert_eq!(again, [CommitOutcome::Duplicate]);
 }
 
 /// `make soak`: no step is left out.

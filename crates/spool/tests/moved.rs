@@ -2,7 +2,7 @@
 
 use crate::news::*;
 use disk::{CrashKind, Disk, SimDisk};
-use spool::{MovedFate, MovedId, Spool, inn_hash, rebuild};
+use spool::{ImportedId, ImportedIdOutcome, Spool, inn_hash, rebuild};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,14 +22,14 @@ fn moved_ids_are_known_as_long_as_others_through_restart_and_rebuild() {
     let mut config = config("/s", &[("a", 1 << 20)]);
     config.remember_secs = 11 * DAY;
     let (spool, _) = open(&disk, &config);
-    let hashed = |id: &str| MovedId::Hash(inn_hash(id.as_bytes()));
+    let hashed = |id: &str| ImportedId::Hash(inn_hash(id.as_bytes()));
     let ids = [
-        (MovedId::Id(b"<id@x>"), now() - 5 * DAY),
+        (ImportedId::Id(b"<id@x>"), now() - 5 * DAY),
         (hashed("<hash@x>"), now() - 4 * DAY),
         (hashed("<old@x>"), now() - 20 * DAY),
         (hashed("<ahead@x>"), now() + 20 * DAY),
     ];
-    use MovedFate::*;
+    use ImportedIdOutcome::*;
     assert_eq!(spool.remember_moved(&ids).unwrap(), [Remembered, Remembered, Old, Remembered]);
     assert_eq!(spool.remember_moved(&ids).unwrap(), [Known, Known, Old, Known]);
     let check = |spool: &Spool, what: &str| {
@@ -56,8 +56,8 @@ fn ids_are_not_hashed_any_more_once_every_hash_is_forgotten() {
     let mut config = config("/s", &[("a", 1 << 20)]);
     config.remember_secs = 11 * DAY;
     let (spool, _) = open(&disk, &config);
-    let hash = MovedId::Hash(inn_hash(b"<hash@x>"));
-    assert_eq!(spool.remember_moved(&[(hash, now() - 4 * DAY)]).unwrap(), [MovedFate::Remembered]);
+    let hash = ImportedId::Hash(inn_hash(b"<hash@x>"));
+    assert_eq!(spool.remember_moved(&[(hash, now() - 4 * DAY)]).unwrap(), [ImportedIdOutcome::Remembered]);
     assert!(spool.is_hash_known(b"<hash@x>"));
     spool.close().unwrap();
     drop(spool);
@@ -79,7 +79,7 @@ fn no_crash_forgets_a_hash_that_was_durable() {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
         for part in 0..PARTS {
-            let hash = |id: String| (MovedId::Hash(inn_hash(id.as_bytes())), now() - DAY);
+            let hash = |id: String| (ImportedId::Hash(inn_hash(id.as_bytes())), now() - DAY);
             let moved: Vec<_> = ids(part).map(hash).collect();
             spool.remember_moved(&moved).map_err(|e| e.to_string())?;
             spool.sync().map_err(|e| e.to_string())?;

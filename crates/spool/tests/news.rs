@@ -1,6 +1,6 @@
 //! Small made-up articles, and a spool to put them in.
 
-use disk::{CrashKind, Disk, Patience, SimDisk};
+use disk::{CrashKind, Disk, ReadMode, SimDisk};
 use spool::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ impl News {
         let wire_bytes = self.wire.len() as u64;
         let hidden = self.is_hidden.then_some(("spam", "a filter"));
         let (path, origin, sites) = (b"other!not-for-mail", "peer other", self.sites);
-        Facts { wire_bytes, path, origin, hidden, sites, ..Facts::default() }.put(&mut tagged);
+        RowFacts { wire_bytes, path, origin, hidden, sites, ..RowFacts::default() }.put(&mut tagged);
         tagged
     }
 
@@ -116,7 +116,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
     config
 }
 
-pub fn open(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> (Spool, Recovery) {
+pub fn open(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> (Spool, RecoveryReport) {
     Spool::open(disk.clone(), config.clone(), &()).unwrap()
 }
 
@@ -178,7 +178,7 @@ pub fn failed_at<Told: Default>(
 }
 
 /// Commits articles as one batch.
-pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+pub fn commit(spool: &Spool, news: &[News]) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
     commit_as(spool, news, &[], NOW)
 }
 
@@ -187,12 +187,16 @@ pub fn commit_numbered(
     spool: &Spool,
     news: &[News],
     numbers: &[Vec<u64>],
-) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
     commit_as(spool, news, numbers, NOW)
 }
 
 /// The same, as arrived at some time.
-pub fn commit_at(spool: &Spool, news: &[News], arrived: u64) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+pub fn commit_at(
+    spool: &Spool,
+    news: &[News],
+    arrived: u64,
+) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
     commit_as(spool, news, &[], arrived)
 }
 
@@ -201,14 +205,14 @@ fn commit_as(
     news: &[News],
     numbers: &[Vec<u64>],
     arrived: u64,
-) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
     let groups: Vec<Vec<GroupId>> = news
         .iter()
         .map(|n| n.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect())
         .collect();
     let pieces: Vec<[&[u8]; 1]> = news.iter().map(|n| [n.wire.as_slice()]).collect();
     let tagged: Vec<Vec<u8>> = news.iter().map(News::tagged).collect();
-    let entries: Vec<Entry<'_>> = news
+    let entries: Vec<CommitEntry<'_>> = news
         .iter()
         .zip(&groups)
         .zip(pieces.iter().zip(&tagged))
@@ -217,7 +221,7 @@ fn commit_as(
             let article = netnews::article::Article::parse(&n.wire).unwrap();
             let value = |k| article.header(k).unwrap_or_default();
             use netnews::article::Known;
-            Entry::Article(Filing {
+            CommitEntry::Article(ArticleFiling {
                 key: spool.key(n.id.as_bytes()),
                 message_id: n.id.as_bytes(),
                 pieces,
@@ -225,7 +229,7 @@ fn commit_as(
                 message_id_at: n.wire.windows(n.id.len()).position(|w| w == n.id.as_bytes()).unwrap(),
                 groups,
                 numbers: numbers.get(at).map_or(&[], Vec::as_slice),
-                fields: netnews::overview_row::Fields {
+                fields: netnews::overview_row::OverviewFields {
                     subject: value(Known::Subject),
                     from: value(Known::From),
                     date: value(Known::Date),
@@ -242,7 +246,7 @@ fn commit_as(
                     newsgroups: value(Known::Newsgroups),
                     ..Criteria::default()
                 },
-                tagged: Tagged::new(tagged).unwrap(),
+                tagged: TaggedFields::new(tagged).unwrap(),
             })
         })
         .collect();
@@ -256,7 +260,7 @@ pub fn fetch(spool: &Spool, id: &str) -> Option<Vec<u8>> {
     let key = spool.key(id.as_bytes());
     let Lookup::Present(token) = spool.lookup(&key) else { return None };
     let mut buf = ArticleBuf::default();
-    if !spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap() {
+    if !spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap() {
         return None;
     }
     assert_eq!(buf.message_id(), id.as_bytes());
@@ -280,7 +284,7 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
         assert!(marks.low == first || marks.low < first && !spool.hidden().is_empty(), "{marks:?} {first}");
         assert!(numbers.last().is_none_or(|n| *n <= marks.high));
         let mut rows = Vec::new();
-        let rest = spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).unwrap();
+        let rest = spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).unwrap();
         assert_eq!(rest, None);
         let text = String::from_utf8(rows).unwrap();
         let rows: Vec<&str> = text.lines().collect();
@@ -288,9 +292,9 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
         for (row, number) in rows.iter().zip(&numbers) {
             let fields: Vec<&str> = row.split('\t').collect();
             assert_eq!(fields[0], number.to_string());
-            let token = spool.token_of(group.id, *number, Patience::Wait).unwrap().unwrap();
+            let token = spool.token_of(group.id, *number, ReadMode::Wait).unwrap().unwrap();
             assert!(
-                spool.read(&token, None, Patience::Wait, &mut buf).unwrap(),
+                spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap(),
                 "{}:{number} is named, but cannot be read: {:?}",
                 group.name,
                 spool.explain_token(&token, None).lines

@@ -9,15 +9,15 @@ use std::sync::Arc;
 fn answers(spool: &Spool, ids: &[String], at_once: usize) -> Vec<&'static str> {
     let mut held = Vec::new();
     for ids in ids.chunks(at_once) {
-        let keys: Vec<Key> = ids.iter().map(|id| spool.key(id.as_bytes())).collect();
+        let keys: Vec<ArticleKey> = ids.iter().map(|id| spool.key(id.as_bytes())).collect();
         let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
         held.extend(spool.reserve(&keys, &ids));
     }
-    let word = |offer: &Offer| match offer {
-        Offer::Wanted(_) => "wanted",
-        Offer::Have => "have",
-        Offer::InFlight => "in flight",
-        Offer::Pending => "pending",
+    let word = |offer: &OfferAnswer| match offer {
+        OfferAnswer::Wanted(_) => "wanted",
+        OfferAnswer::Have => "have",
+        OfferAnswer::InFlight => "in flight",
+        OfferAnswer::Pending => "pending",
     };
     held.iter().map(word).collect()
 }

@@ -2,7 +2,7 @@
 //! in, and never overwritten or removed.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -19,7 +19,7 @@ fn kept_config(method: MethodKind) -> SpoolConfig {
     let mut config = config("/s", &[]);
     let class = &mut config.classes[0];
     (class.method, class.size_bytes) = (method, 4 << 20);
-    class.tree = Tree { path: KEPT.into(), file_bytes: 16 << 10, ..Tree::default() };
+    class.tree = TreeConfig { path: KEPT.into(), file_bytes: 16 << 10, ..TreeConfig::default() };
     class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
     config
 }
@@ -36,7 +36,7 @@ fn files(disk: &SimDisk, root: &str) -> Files {
     while let Some(dir) = dirs.pop() {
         dirs.extend(disk.list_dirs(&dir).unwrap().into_iter().map(|name| dir.join(name)));
         for path in disk.list(&dir).unwrap().into_iter().map(|name| dir.join(name)) {
-            let file = disk.open(&path, Open::ReadOnly).unwrap();
+            let file = disk.open(&path, OpenMode::ReadOnly).unwrap();
             let mut bytes = vec![0; file.len().unwrap() as usize];
             file.read_exact_at(&mut bytes, 0).unwrap();
             found.insert(path, bytes);
@@ -52,7 +52,7 @@ fn put_back(disk: &SimDisk, old: &Files) {
     }
     for (path, bytes) in old {
         disk.create_dir(path.parent().unwrap()).unwrap();
-        let file = disk.open(path, Open::Create).unwrap();
+        let file = disk.open(path, OpenMode::Create).unwrap();
         file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
         file.sync().unwrap();
     }
@@ -171,7 +171,7 @@ fn without_a_recorded_position_no_number_is_given_twice() {
             let position = Path::new(KEPT).join("newsreel.position");
             match damaged {
                 true => {
-                    let file = disk.open(&position, Open::Existing).unwrap();
+                    let file = disk.open(&position, OpenMode::Existing).unwrap();
                     file.write_all_at(&[IoSlice::new(b"1")], 0).unwrap();
                 }
                 false => disk.remove(&position).unwrap(),
@@ -213,7 +213,7 @@ fn a_rebuild_gives_no_number_twice() {
         let newer = files(&disk, KEPT);
         for (path, bytes) in articles(&newer).filter(|(path, _)| !there.contains_key(*path)) {
             other.create_dir(path.parent().unwrap()).unwrap();
-            let file = other.open(path, Open::Create).unwrap();
+            let file = other.open(path, OpenMode::Create).unwrap();
             file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
         }
         let both = files(&other, KEPT);
@@ -252,7 +252,7 @@ fn a_repair_takes_in_what_no_index_knows() {
         let there = files(&disk, KEPT);
         for (path, bytes) in files(&elsewhere, KEPT).iter().filter(|(path, _)| !there.contains_key(*path)) {
             disk.create_dir(path.parent().unwrap()).unwrap();
-            let file = disk.open(path, Open::Create).unwrap();
+            let file = disk.open(path, OpenMode::Create).unwrap();
             file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
         }
         let dry = spool.repair(true, &());

@@ -2,7 +2,7 @@
 //! each.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,10 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
     for n in numbers.step_by(5) {
         let news: Vec<News> = (n..n + 5).map(|n| News::new(n, GROUPS, 900)).collect();
         let (_, outcomes) = commit(spool, &news).map_err(|e| e.to_string())?;
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_) | Outcome::Duplicate)), "{outcomes:?}");
+        assert!(
+            outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_) | CommitOutcome::Duplicate)),
+            "{outcomes:?}"
+        );
     }
     Ok(())
 }
@@ -270,7 +273,7 @@ fn a_removed_buffers_number_is_not_given_again() {
     assert!(error(spool.add_buffer(&new_buffer(), "none", fine)).contains("no class"));
     let mut refused = || Err("the file cannot be written".to_owned());
     assert!(error(spool.add_buffer(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
-    assert!(disk.open(Path::new("/s/c.cyc"), Open::ReadOnly).is_err(), "left behind");
+    assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
     let before = alive(&spool, 60).len();
     spool.remove_buffer("b", true, fine).unwrap();
     let after = alive(&spool, 60).len();

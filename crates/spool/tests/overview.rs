@@ -2,7 +2,7 @@
 //! its files and the process.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, Patience, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn rows(spool: &Spool) -> Vec<u8> {
     let mut out = Vec::new();
     for group in spool.groups().iter() {
         out.extend_from_slice(group.name.as_bytes());
-        spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut out).unwrap();
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut out).unwrap();
     }
     out
 }
@@ -64,12 +64,12 @@ fn packed_rows_are_the_same_and_take_less_room() {
         let mut numbers = Vec::new();
         spool.numbers(group.id, 0..=u64::MAX, usize::MAX, &mut numbers);
         let mut whole = Vec::new();
-        spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut whole).unwrap();
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut whole).unwrap();
         let mut single: Vec<Vec<u8>> = Vec::new();
         for number in numbers.iter().rev() {
             single.push(Vec::new());
-            assert!(spool.row(group.id, *number, Patience::Wait, single.last_mut().unwrap()).unwrap());
-            assert!(spool.token_of(group.id, *number, Patience::CacheOnly).unwrap().is_some());
+            assert!(spool.row(group.id, *number, ReadMode::Wait, single.last_mut().unwrap()).unwrap());
+            assert!(spool.token_of(group.id, *number, ReadMode::CacheOnly).unwrap().is_some());
         }
         single.reverse();
         assert!(single.concat() == whole, "{}", group.name);
@@ -92,7 +92,7 @@ fn rows_die_in_packed_blocks_as_in_plain_ones() {
     let packed_disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     // In sequential order an article goes to the same buffer in both, whichever was opened last.
     let mut config = cold_config();
-    config.classes[0].order = Order::Sequential;
+    config.classes[0].order = BufferOrder::Sequential;
     let (plain, _) = open(&plain_disk, &config);
     let (mut packed, _) = open(&packed_disk, &config);
     add_groups(&plain, GROUPS);
@@ -199,7 +199,7 @@ fn readers_and_feed_go_on_during_passes() {
                 let group = spool.group_id(b"test.g1").unwrap();
                 while !done.load(Ordering::Relaxed) {
                     let mut out = Vec::new();
-                    let rest = spool.over(group, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut out).unwrap();
+                    let rest = spool.over(group, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut out).unwrap();
                     assert_eq!(rest, None);
                     let numbers = out.split(|b| *b == b'\n').filter(|row| !row.is_empty());
                     let numbers: Vec<u64> = numbers
@@ -231,7 +231,7 @@ fn damaged_blocks_are_told_and_repaired() {
     feed(&spool, 0..400);
     let before = rows(&spool);
     let flip = |name: &str, at: u64| {
-        let file = disk.open(&Path::new("/s/index/overview").join(name), Open::Existing).unwrap();
+        let file = disk.open(&Path::new("/s/index/overview").join(name), OpenMode::Existing).unwrap();
         let mut byte = [0];
         file.read_at(&mut byte, at).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(&[byte[0] ^ 16])], at).unwrap();

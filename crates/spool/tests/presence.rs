@@ -1,7 +1,7 @@
 //! Files that are not there, and disks without room: told before anything is made, and nothing left behind.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, RealDisk, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, RealDisk, SimDisk};
 use spool::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn refused(disk: &SimDisk, config: &SpoolConfig) -> String {
 
 /// Whether there is such a file.
 fn has(disk: &dyn Disk, path: &str) -> bool {
-    disk.open(Path::new(path), Open::ReadOnly).is_ok()
+    disk.open(Path::new(path), OpenMode::ReadOnly).is_ok()
 }
 
 /// A spool that was used and closed.
@@ -155,7 +155,7 @@ fn a_spool_exists_as_soon_as_anything_of_it_does() {
         other.create_dir(Path::new("/s/lists")).unwrap();
         assert!(!is_there(&other));
         if keep == "/s/secret" {
-            other.open(Path::new(keep), Open::Create).unwrap();
+            other.open(Path::new(keep), OpenMode::Create).unwrap();
         } else {
             other.create_dir(Path::new(keep)).unwrap();
         }
@@ -342,7 +342,7 @@ fn an_older_copy_of_a_buffer_is_recognized() {
     let config = config("/s", &[("a", 200_000), ("b", 200_000)]);
     used(&disk, &config);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let file = || shared.open(Path::new("/s/b.cyc"), Open::Existing).unwrap();
+    let file = || shared.open(Path::new("/s/b.cyc"), OpenMode::Existing).unwrap();
     let mut copy = vec![0; usize::try_from(file().len().unwrap()).unwrap()];
     file().read_at(&mut copy, 0).unwrap();
     let put_back = |bytes: &[u8]| file().write_all_at(&[std::io::IoSlice::new(bytes)], 0).unwrap();
@@ -480,7 +480,7 @@ fn a_class_whose_directory_is_missing_is_given_up_by_name() {
     let mut config = config("/s", &[]);
     let class = &mut config.classes[0];
     (class.name, class.method, class.buffers) = ("tree".into(), MethodKind::Tradspool, Vec::new());
-    class.tree = Tree { path: "/disk/tree".into(), ..Tree::default() };
+    class.tree = TreeConfig { path: "/disk/tree".into(), ..TreeConfig::default() };
     config.rules[0].class = "tree".into();
     disk.create_dir(Path::new("/disk/tree")).unwrap();
     used(&disk, &config);

@@ -1,7 +1,7 @@
 //! What reading costs, in reads of the disk, and that what is remembered for it shows nothing that is gone.
 
 use crate::news::*;
-use disk::{Disk, Patience, SimDisk};
+use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn numbers(spool: &Spool, group: GroupId) -> Vec<u64> {
 
 fn over(spool: &Spool, group: GroupId) -> Vec<u8> {
     let mut rows = Vec::new();
-    assert_eq!(spool.over(group, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).unwrap(), None);
+    assert_eq!(spool.over(group, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).unwrap(), None);
     rows
 }
 
@@ -48,8 +48,8 @@ fn an_article_by_number_costs_one_read() {
     let mut buf = ArticleBuf::default();
     let mut read_all = || {
         for number in &numbers {
-            let token = spool.token_of(group, *number, Patience::Wait).unwrap().unwrap();
-            assert!(spool.read(&token, None, Patience::Wait, &mut buf).unwrap());
+            let token = spool.token_of(group, *number, ReadMode::Wait).unwrap().unwrap();
+            assert!(spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap());
         }
     };
     // The first time, each block's entries are read once for all of its rows.
@@ -72,7 +72,7 @@ fn rows_are_read_again_without_what_says_that_they_are_whole() {
     let mut single = Vec::new();
     let (calls, bytes, ()) = reads(&sim, || {
         for number in numbers(&spool, group) {
-            assert!(spool.row(group, number, Patience::Wait, &mut single).unwrap());
+            assert!(spool.row(group, number, ReadMode::Wait, &mut single).unwrap());
         }
     });
     assert!(single == before && calls <= 300 && bytes <= before.len() as u64, "{calls} reads, {bytes} bytes");
@@ -89,10 +89,10 @@ fn what_is_remembered_shows_nothing_that_is_gone() {
     let id_of = |n: usize| before[n].2.clone();
     for n in [3, 100, 101, 250] {
         assert!(spool.cancel(id_of(n).as_bytes()).unwrap());
-        assert_eq!(spool.token_of(group, before[n].1, Patience::Wait).unwrap(), None);
+        assert_eq!(spool.token_of(group, before[n].1, ReadMode::Wait).unwrap(), None);
     }
     spool.hide_all(&[id_of(120).as_bytes()], "spam", "a test").unwrap();
-    assert_eq!(spool.token_of(group, before[120].1, Patience::Wait).unwrap(), None);
+    assert_eq!(spool.token_of(group, before[120].1, ReadMode::Wait).unwrap(), None);
     let now = agree(&spool);
     let gone: Vec<_> = before.iter().filter(|article| !now.contains(article)).map(|a| a.2.clone()).collect();
     assert_eq!(gone, [3, 100, 101, 120, 250].map(id_of));
@@ -103,12 +103,12 @@ fn what_is_remembered_shows_nothing_that_is_gone() {
     // Overwritten by what comes later: the same numbers never name other articles.
     for n in (300..1500).step_by(10) {
         let news: Vec<News> = (n..n + 10).map(|n| News::new(n, 1, 600)).collect();
-        let token = spool.token_of(group, numbers(&spool, group)[0], Patience::Wait).unwrap().unwrap();
+        let token = spool.token_of(group, numbers(&spool, group)[0], ReadMode::Wait).unwrap().unwrap();
         commit(&spool, &news).unwrap();
         if !numbers(&spool, group).contains(&1) {
-            assert_eq!(spool.token_of(group, 1, Patience::Wait).unwrap(), None);
+            assert_eq!(spool.token_of(group, 1, ReadMode::Wait).unwrap(), None);
         }
-        let _displaced_or_not = spool.read(&token, None, Patience::Wait, &mut buf).unwrap();
+        let _displaced_or_not = spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap();
         let named = agree(&spool);
         assert!(named.iter().zip(numbers(&spool, group)).all(|(article, number)| article.1 == number));
     }

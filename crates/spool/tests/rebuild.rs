@@ -1,7 +1,7 @@
 //! Rebuilding in regions finds what one pass would find, whatever articles hold.
 
 use crate::news::*;
-use disk::{Disk, Patience, SimDisk};
+use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
     news.wire.extend_from_slice(body);
     news.wire.extend_from_slice(b"\r\n");
     let groups: Vec<GroupId> = news.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect();
-    let fields = netnews::overview_row::Fields {
+    let fields = netnews::overview_row::OverviewFields {
         subject: b"s",
         from: b"f",
         date: b"d",
@@ -53,7 +53,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         bytes: 1,
         lines: 1,
     };
-    let filing = Filing {
+    let filing = ArticleFiling {
         key: spool.key(news.id.as_bytes()),
         message_id: news.id.as_bytes(),
         pieces: &[&news.wire],
@@ -65,14 +65,14 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         arrived: NOW,
         expires: None,
         criteria: Criteria::default(),
-        tagged: Tagged::default(),
+        tagged: TaggedFields::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();
-    let Outcome::Filed(Filed { token, .. }) = outcomes[0] else { panic!() };
+    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes).unwrap();
+    let CommitOutcome::Filed(FiledArticle { token, .. }) = outcomes[0] else { panic!() };
     commit(spool, &(41..80).map(|n| News::new(n, 2, 1500)).collect::<Vec<_>>()).unwrap();
     let mut buf = ArticleBuf::default();
-    assert!(spool.read(&token, None, Patience::Wait, &mut buf).unwrap());
+    assert!(spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap());
     (token, buf.article().to_vec())
 }
 
@@ -98,7 +98,7 @@ fn bytes_that_look_like_records_within_an_article_are_no_articles() {
     // It is stored as it came, and an attacker's record is one by every check but where it stands.
     let inner = Token { place: first, ..there };
     let mut buf = ArticleBuf::default();
-    assert!(!spool.read(&inner, None, Patience::Wait, &mut buf).unwrap());
+    assert!(!spool.read(&inner, None, ReadMode::Wait, &mut buf).unwrap());
     let told = spool.explain_token(&inner, None);
     assert!(told.lines.iter().any(|(label, text)| *label == "checksum" && text == "right"), "{told:?}");
     spool.close().unwrap();
@@ -127,9 +127,9 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
             let class = &mut config.classes[0];
             (class.method, class.size_bytes) = (method, 1 << 20);
             class.buffers.clear();
-            class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
+            class.tree = TreeConfig { path: "/s/kept".into(), file_bytes: 16 << 10, ..TreeConfig::default() };
             class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
-            let keep = Keep::Secs { min: 0, default: 1, max: 1 };
+            let keep = Retention::Secs { min: 0, default: 1, max: 1 };
             config.expire =
                 vec![ExpireConfig { groups: Some("test.g0".into()), keep, ..ExpireConfig::default() }];
         }

@@ -4,7 +4,7 @@
 //! one.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn tree(path: &str) -> ClassConfig {
     ClassConfig {
         name: "tree".into(),
         method: MethodKind::AppendOnly,
-        tree: Tree { path: path.into(), ..Tree::default() },
+        tree: TreeConfig { path: path.into(), ..TreeConfig::default() },
         ..ClassConfig::default()
     }
 }
@@ -168,20 +168,21 @@ fn what_is_refused_leaves_nothing_behind() {
     feed(&spool, 0..20).unwrap();
     // The buffer can be made, the class's directory holds something else.
     disk.create_dir(Path::new("/foreign")).unwrap();
-    disk.open(Path::new("/foreign/file"), Open::Create).unwrap();
+    disk.open(Path::new("/foreign/file"), OpenMode::Create).unwrap();
     let mut config = after("add");
     config.classes.push(tree("/foreign"));
     let objections = spool.prepare(config.clone()).map(drop).unwrap_err();
-    assert_eq!(objections[0].subject, Subject::Class("tree".into()));
+    assert_eq!(objections[0].subject, ObjectionSubject::Class("tree".into()));
     assert!(objections[0].text.contains("left alone"), "{objections:?}");
-    assert!(disk.open(Path::new("/s/c.cyc"), Open::ReadOnly).is_err(), "left behind");
+    assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
     // All that stands against it is told at once.
     config.buffers[0].size_bytes = 65_000;
     config.buffers[1].path = "/s/moved.cyc".into();
     config.classes[0].method = MethodKind::Trash;
-    let told: Vec<Subject> = spool.judge(&config).into_iter().map(|objection| objection.subject).collect();
-    let named = |name: &str| Subject::Buffer(name.into());
-    assert_eq!(told, [named("a"), named("b"), Subject::Class("all".into())]);
+    let told: Vec<ObjectionSubject> =
+        spool.judge(&config).into_iter().map(|objection| objection.subject).collect();
+    let named = |name: &str| ObjectionSubject::Buffer(name.into());
+    assert_eq!(told, [named("a"), named("b"), ObjectionSubject::Class("all".into())]);
     let without = SpoolConfig { buffers: Vec::new(), ..base() };
     assert!(spool.judge(&without).iter().all(|objection| objection.text.contains("holds articles")));
     feed(&spool, 20..40).unwrap();
@@ -200,7 +201,7 @@ fn what_is_kept_is_due_by_the_name_of_its_class_wherever_that_stands() {
     add_groups(&spool, GROUPS);
     feed(&spool, 0..30).unwrap();
     let due = |spool: &Spool, class: &str, config: &SpoolConfig| {
-        let keep = Keep::Secs { min: 0, default: 0, max: 0 };
+        let keep = Retention::Secs { min: 0, default: 0, max: 0 };
         let rule = ExpireConfig { class: Some(class.into()), keep, ..ExpireConfig::default() };
         take(spool, &SpoolConfig { expire: vec![rule], ..config.clone() }).unwrap();
         spool.expire_as_of(NOW + 1_000_000, true).unwrap().articles

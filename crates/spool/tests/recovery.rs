@@ -2,7 +2,7 @@
 //! can be told from the rest is told, and the rest is said.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64, scale: u64) {
     let news: Vec<News> = range.map(|n| News::new(n, groups, scale)).collect();
     for part in news.chunks(20) {
         let (ticket, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             std::thread::yield_now();
         }
@@ -41,7 +41,7 @@ fn remove_all(disk: &Arc<dyn Disk>, dir: &str) {
 }
 
 fn overwrite(disk: &Arc<dyn Disk>, path: &Path, at: u64, bytes: &[u8]) {
-    let file = disk.open(path, Open::Existing).unwrap();
+    let file = disk.open(path, OpenMode::Existing).unwrap();
     file.write_all_at(&[IoSlice::new(bytes)], at).unwrap();
 }
 
@@ -94,7 +94,7 @@ fn groups_are_known_without_the_journal() {
     add_groups(&spool, 3);
     let old = NewGroup { name: "test.empty".into(), high: 500, ..NewGroup::default() };
     spool.add_groups(&[old]).unwrap();
-    let change = GroupChange { flag: Some(Flag::Moderated), description: Some("two words".into()) };
+    let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("two words".into()) };
     assert_eq!(spool.change_group("test.g1", &change), Ok(true));
     feed(&spool, 0..40, 3, 900);
     let high = spool.marks(spool.group_id(b"test.g2").unwrap()).unwrap().high;
@@ -106,7 +106,7 @@ fn groups_are_known_without_the_journal() {
     assert!(recovery.rebuilt.is_some() && !recovery.power_lost, "{recovery}");
     assert_eq!(agree(&spool), before);
     let group = spool.group(spool.group_id(b"test.g1").unwrap()).unwrap();
-    assert_eq!((group.flag(), group.description()), (Flag::Moderated, "two words".to_owned()));
+    assert_eq!((group.flag(), group.description()), (GroupFlag::Moderated, "two words".to_owned()));
     let marks = spool.marks(spool.group_id(b"test.empty").unwrap()).unwrap();
     // What the lost rows gave out nobody knows; readers may have seen it.
     assert!(marks.high >= 500 && marks.count == 0, "{marks:?}");
@@ -273,7 +273,7 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
     assert_eq!(agree(&spool), before, "{recovery}");
-    let change = GroupChange { flag: Some(Flag::Closed), ..GroupChange::default() };
+    let change = GroupChange { flag: Some(GroupFlag::Closed), ..GroupChange::default() };
     spool.change_group("test.g1", &change).unwrap();
     close(spool);
     // And what comes after the loss is never taken for all there ever was, by whatever end.
@@ -281,7 +281,7 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
     assert_eq!(agree(&spool), before, "{recovery}");
-    assert_eq!(spool.group(spool.group_id(b"test.g1").unwrap()).unwrap().flag(), Flag::Closed);
+    assert_eq!(spool.group(spool.group_id(b"test.g1").unwrap()).unwrap().flag(), GroupFlag::Closed);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_rebuild_makes_damaged_headers_anew() {
 
 #[test]
 fn an_article_goes_where_it_fits() {
-    for order in [Order::Interleave, Order::Sequential] {
+    for order in [BufferOrder::Interleave, BufferOrder::Sequential] {
         let (_, disk) = disk();
         let mut config =
             config("/s", &[("a", 8192 + 4096 + 16 * 512), ("b", 400_000), ("c", 8192 + 4096 + 16 * 512)]);
@@ -351,10 +351,10 @@ fn an_article_goes_where_it_fits() {
         for n in 0..30 {
             let scale = if n % 3 == 0 { 40_000 } else { 900 };
             let (_, outcomes) = commit(&spool, &[News::new(n, 2, scale)]).unwrap();
-            assert!(matches!(outcomes[0], Outcome::Filed(_)), "{n}: {outcomes:?}");
+            assert!(matches!(outcomes[0], CommitOutcome::Filed(_)), "{n}: {outcomes:?}");
         }
         agree(&spool);
-        assert_eq!(commit(&spool, &[News::new(99, 2, 900_000)]).unwrap().1, [Outcome::Unfit]);
+        assert_eq!(commit(&spool, &[News::new(99, 2, 900_000)]).unwrap().1, [CommitOutcome::Unfit]);
     }
 }
 
@@ -402,7 +402,7 @@ fn a_rebuild_takes_records_as_they_are() {
     // Bytes that are no article, as another program may have let in.
     let wire = b"no header at all\r\n\r\n";
     let key = spool.key(b"<odd@test.example>");
-    let filing = Filing {
+    let filing = ArticleFiling {
         key,
         message_id: b"<odd@test.example>",
         pieces: &[wire],
@@ -410,7 +410,7 @@ fn a_rebuild_takes_records_as_they_are() {
         message_id_at: 0,
         groups: &[spool.group_id(b"test.g0").unwrap()],
         numbers: &[],
-        fields: netnews::overview_row::Fields {
+        fields: netnews::overview_row::OverviewFields {
             subject: b"",
             from: b"",
             date: b"",
@@ -422,11 +422,11 @@ fn a_rebuild_takes_records_as_they_are() {
         arrived: NOW,
         expires: None,
         criteria: Criteria::default(),
-        tagged: Tagged::default(),
+        tagged: TaggedFields::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();
-    assert!(matches!(outcomes[0], Outcome::Filed(_)), "{outcomes:?}");
+    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes).unwrap();
+    assert!(matches!(outcomes[0], CommitOutcome::Filed(_)), "{outcomes:?}");
     close(spool);
     remove_all(&disk, "/s/journal");
     rebuild(disk.clone(), config.clone(), &()).unwrap();
@@ -462,7 +462,7 @@ fn a_memory_class_may_go() {
         name: "ram".into(),
         method: MethodKind::Memory,
         buffers: Vec::new(),
-        order: Order::Interleave,
+        order: BufferOrder::Interleave,
         size_bytes: 1 << 18,
         ..ClassConfig::default()
     });
@@ -499,7 +499,7 @@ fn a_short_residents_file_is_noticed() {
     let before = agree(&spool);
     close(spool);
     let file = files(&disk, "/s/index/residents/00000").pop().unwrap();
-    let file = disk.open(&file, Open::Existing).unwrap();
+    let file = disk.open(&file, OpenMode::Existing).unwrap();
     file.set_len(file.len().unwrap() / 2).unwrap();
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rows > 0, "{recovery}");

@@ -2,7 +2,7 @@
 
 use crate::news::{News, add_groups, commit, config, open, wait_until};
 use disk::{CrashKind, Disk, SimDisk};
-use spool::{NewGroup, Status};
+use spool::{NewGroup, SpoolMetrics};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
         );
     });
     // From here on every call to the disk fails.
-    let steady = |status| Status { trouble: None, journal_position: 0, undurable_bytes: 0, ..status };
+    let steady = |status| SpoolMetrics { trouble: None, journal_position: 0, undurable_bytes: 0, ..status };
     let before = steady(spool.report());
     sim.crash_at(sim.steps(), CrashKind::Kill, 1);
     let late = NewGroup { name: "later.group".into(), ..NewGroup::default() };

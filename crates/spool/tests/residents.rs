@@ -2,7 +2,7 @@
 //! whatever stops that on its way.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn filled(sim: &SimDisk) -> Result<Spool, String> {
 }
 
 fn pages(sim: &SimDisk) -> u64 {
-    sim.open(Path::new(FILE), Open::ReadOnly).unwrap().len().unwrap() / PAGE_BYTES
+    sim.open(Path::new(FILE), OpenMode::ReadOnly).unwrap().len().unwrap() / PAGE_BYTES
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ fn harm(sim: &SimDisk, page: u64, harm: Harm) -> std::io::Result<()> {
     match harm {
         Harm::Unreadable => sim.spoil(Path::new(FILE), at..at + 512),
         Harm::Bit => {
-            let file = sim.open(Path::new(FILE), Open::Existing)?;
+            let file = sim.open(Path::new(FILE), OpenMode::Existing)?;
             let mut byte = [0];
             file.read_exact_at(&mut byte, at + 20)?;
             file.write_all_at(&[IoSlice::new(&[byte[0] ^ 1])], at + 20)

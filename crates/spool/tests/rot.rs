@@ -5,7 +5,7 @@
 //! first are there but for that one.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Open, Patience, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
 use spool::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -39,7 +39,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, scale: u64) -> Result<(), St
     news.chunks(9).try_for_each(|part| commit(spool, part).map(drop).map_err(|e| e.to_string()))
 }
 
-fn open_as_arc(sim: &SimDisk, config: &SpoolConfig) -> (Spool, Recovery) {
+fn open_as_arc(sim: &SimDisk, config: &SpoolConfig) -> (Spool, RecoveryReport) {
     open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), config)
 }
 
@@ -56,12 +56,12 @@ fn readable(spool: &Spool) -> BTreeMap<u64, String> {
 fn is_readable(spool: &Spool, id: &str) -> bool {
     let key = spool.key(id.as_bytes());
     let Lookup::Present(token) = spool.lookup(&key) else { return false };
-    spool.read(&token, Some(&key), Patience::Wait, &mut ArticleBuf::default()).unwrap_or(false)
+    spool.read(&token, Some(&key), ReadMode::Wait, &mut ArticleBuf::default()).unwrap_or(false)
 }
 
 /// Damages the article with an id: in the body, behind the first sector where it has one.
 fn spoil(sim: &SimDisk, id: &str, rot: Rot) {
-    let file = sim.open(Path::new(BUFFER), Open::Existing).unwrap();
+    let file = sim.open(Path::new(BUFFER), OpenMode::Existing).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(&mut bytes, 0).unwrap();
     let line = format!("Message-ID: {id}\r\n");

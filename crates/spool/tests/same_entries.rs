@@ -3,7 +3,7 @@
 //! gathers entries into batches.
 
 use crate::news::*;
-use disk::{Disk, Patience, SimDisk};
+use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn apply(spool: &Spool, entries: u64, batch_max: usize) -> Vec<String> {
     let flush = |batch: &mut Vec<News>, became: &mut Vec<String>| {
         let (_, outcomes) = commit(spool, &std::mem::take(batch)).unwrap();
         became.extend(outcomes.iter().map(|outcome| match outcome {
-            Outcome::Filed(_) => "filed".into(),
+            CommitOutcome::Filed(_) => "filed".into(),
             other => format!("{other:?}"),
         }));
     };
@@ -85,14 +85,14 @@ fn answers(spool: &Spool) -> Vec<String> {
         let marks = group.marks();
         all.push(format!("{} {} {} {} {:?}", group.name, marks.count, marks.low, marks.high, group.flag()));
         let mut rows = Vec::new();
-        spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).unwrap();
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).unwrap();
         all.extend(String::from_utf8(rows).unwrap().lines().map(str::to_owned));
     }
     let mut buf = ArticleBuf::default();
     for (_, _, id) in agree(spool) {
         let key = spool.key(id.as_bytes());
         let Lookup::Present(token) = spool.lookup(&key) else { panic!("{id} is not there") };
-        assert!(spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap());
+        assert!(spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap());
         all.push(String::from_utf8(buf.article().to_vec()).unwrap());
     }
     all
@@ -114,7 +114,7 @@ fn two_spools_agree(entries: u64) {
     let mut other = config("/s", &[("b", 24 << 20), ("c", 48 << 20)]);
     other.durability = Durability::Process;
     other.overview = OverviewShape { block_text_bytes: 700, segment_bytes: 64 << 10 };
-    let tree = Tree { path: PathBuf::from("/s/kept"), file_bytes: 1 << 20, ..Tree::default() };
+    let tree = TreeConfig { path: PathBuf::from("/s/kept"), file_bytes: 1 << 20, ..TreeConfig::default() };
     let kept = ClassConfig {
         name: "kept".into(),
         method: MethodKind::AppendOnly,

@@ -2,7 +2,7 @@
 //! (`docs/formats/cursor.md`).
 
 use crate::news::*;
-use disk::{Access, CrashKind, Disk, Open, SimDisk, durable_replace, read_small};
+use disk::{CrashKind, Disk, FileAccess, OpenMode, SimDisk, durable_replace, read_small};
 use spool::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,11 +37,11 @@ fn ids(news: &[News]) -> Vec<String> {
 }
 
 /// The Message-IDs of a batch's articles; each row has what peers will want to know.
-fn articles(batch: &Batch, out: &mut Vec<String>) {
+fn articles(batch: &JournalBatch, out: &mut Vec<String>) {
     for (_, event) in batch.events() {
-        if let Event::Article(article) = event {
+        if let JournalEvent::Article(article) = event {
             // Rows that recovery wrote have no tagged fields.
-            if article.tagged != Tagged::default() {
+            if article.tagged != TaggedFields::default() {
                 assert_eq!(article.tagged.has_passed(b"OTHER"), Some(true));
                 assert_eq!(article.tagged.origin(), Some(&b"peer other"[..]));
                 assert!(article.tagged.wire_bytes().unwrap() > 100);
@@ -60,8 +60,8 @@ fn drain_cursor(cursor: &mut Cursor) -> Result<Vec<String>, String> {
     drain_by(|batch| cursor.next(batch).map_err(|e| e.to_string()))
 }
 
-fn drain_by(mut next: impl FnMut(&mut Batch) -> Result<(), String>) -> Result<Vec<String>, String> {
-    let (mut batch, mut seen) = (Batch::default(), Vec::new());
+fn drain_by(mut next: impl FnMut(&mut JournalBatch) -> Result<(), String>) -> Result<Vec<String>, String> {
+    let (mut batch, mut seen) = (JournalBatch::default(), Vec::new());
     loop {
         next(&mut batch)?;
         if batch.is_empty() {
@@ -71,7 +71,7 @@ fn drain_by(mut next: impl FnMut(&mut Batch) -> Result<(), String>) -> Result<Ve
     }
 }
 
-fn await_durable(spool: &Spool, ticket: Ticket) -> Result<(), String> {
+fn await_durable(spool: &Spool, ticket: CommitTicket) -> Result<(), String> {
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
             return Err(trouble.to_string());
@@ -91,11 +91,11 @@ fn a_waiting_tail_is_woken_and_sees_what_readers_see() {
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
     commit(&spool, &batch(0)).unwrap();
-    let mut tail = spool.tail("memory", Start::Now).unwrap();
+    let mut tail = spool.tail("memory", TailStart::Now).unwrap();
     assert!(!tail.wait(Duration::ZERO));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let (mut rows, mut seen) = (Batch::default(), Vec::new());
+            let (mut rows, mut seen) = (JournalBatch::default(), Vec::new());
             while !tail.is_ended() {
                 assert!(tail.wait(PATIENCE), "it was not woken");
                 tail.next(&mut rows).unwrap();
@@ -122,8 +122,8 @@ fn a_tail_that_keeps_its_file_open_goes_on_to_the_next_ones() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut open = spool.tail("open", Start::Now).unwrap().kept_open();
-    let mut other = spool.tail("other", Start::Now).unwrap();
+    let mut open = spool.tail("open", TailStart::Now).unwrap().kept_open();
+    let mut other = spool.tail("other", TailStart::Now).unwrap();
     let mut files = BTreeSet::new();
     for n in 0..WRAPPED {
         let batch = batch(n);
@@ -143,8 +143,8 @@ fn rows_are_passed_over_only_where_no_article_goes_to_a_site() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut tail = spool.tail("feeds", Start::Now).unwrap().kept_open();
-    let mut all = spool.tail("all", Start::Now).unwrap();
+    let mut tail = spool.tail("feeds", TailStart::Now).unwrap().kept_open();
+    let mut all = spool.tail("all", TailStart::Now).unwrap();
     let (mut sent, mut passed_over) = (Vec::new(), 0);
     for n in 0..WRAPPED {
         let mut batch = batch(n);
@@ -190,7 +190,7 @@ fn a_task_is_woken_and_other_events_are_seen() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut tail = spool.tail("memory", Start::Now).unwrap();
+    let mut tail = spool.tail("memory", TailStart::Now).unwrap();
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let poll = |tail: &Tail| tail.poll_rows(&Context::from_waker(&waker));
@@ -202,13 +202,13 @@ fn a_task_is_woken_and_other_events_are_seen() {
     let id = batch(0)[1].id.clone();
     assert!(spool.cancel(id.as_bytes()).unwrap());
     spool.remove_group("test.g2").unwrap();
-    let mut rows = Batch::default();
+    let mut rows = JournalBatch::default();
     let mut seen = Vec::new();
     while !rows.is_empty() || seen.is_empty() {
         tail.next(&mut rows).unwrap();
         seen.extend(rows.events().filter_map(|(_, event)| match event {
-            Event::Cancelled { key, .. } => Some(key == spool.key(id.as_bytes())),
-            Event::GroupRemoved { name } => Some(name == "test.g2"),
+            JournalEvent::Cancelled { key, .. } => Some(key == spool.key(id.as_bytes())),
+            JournalEvent::GroupRemoved { name } => Some(name == "test.g2"),
             _ => None,
         }));
     }
@@ -224,7 +224,7 @@ fn a_claim_keeps_the_journal_within_its_bounds_and_what_is_lost_is_counted() {
         (config.journal_claim_bytes, config.journal_claim_secs) = (bytes, secs);
         let (spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
-        let mut slow = spool.tail("slow", Start::Now).unwrap();
+        let mut slow = spool.tail("slow", TailStart::Now).unwrap();
         for n in 0..BATCHES {
             commit(&spool, &batch(n)).unwrap();
         }
@@ -248,7 +248,7 @@ fn what_nobody_claims_is_removed() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &tail_config());
         add_groups(&spool, GROUPS);
-        let pin = spool.tail("idle", Start::Now).unwrap();
+        let pin = spool.tail("idle", TailStart::Now).unwrap();
         let pin = keep_pin.then_some(pin);
         (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
         spool.close().unwrap();
@@ -269,7 +269,7 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     add_groups(&spool, GROUPS);
     // Until the buffer has wrapped: indexes hardly grow from then on.
     (0..WRAPPED).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
-    let slow = spool.cursor("slow", Start::Now).unwrap();
+    let slow = spool.cursor("slow", TailStart::Now).unwrap();
     let (mut n, mut accepted) = (WRAPPED, 0);
     while spool.journal_readers()[0].backlog_bytes < 64 * config.journal_file_bytes {
         commit(&spool, &batch(n)).unwrap();
@@ -279,12 +279,12 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     spool.close().unwrap();
     drop((slow, spool));
     let (spool, _) = open(&disk, &config);
-    let mut slow = spool.cursor("slow", Start::Now).unwrap();
+    let mut slow = spool.cursor("slow", TailStart::Now).unwrap();
     assert!(journal_files(&*disk) > 40, "it is still claimed");
     sim.leave_bytes(4 * config.journal_file_bytes);
     let mut file = |n: u64| match commit(&spool, &batch(n)) {
         Ok((_, outcomes)) => {
-            accepted += outcomes.iter().filter(|o| matches!(o, Outcome::Filed(_))).count() as u64;
+            accepted += outcomes.iter().filter(|o| matches!(o, CommitOutcome::Filed(_))).count() as u64;
             true
         }
         Err(trouble) => {
@@ -315,7 +315,7 @@ fn a_cursor_outlives_the_journal() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", Start::Oldest).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Oldest).unwrap();
     (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
     drain_cursor(&mut cursor).unwrap();
     spool.close().unwrap();
@@ -331,7 +331,7 @@ fn a_cursor_outlives_the_journal() {
     }
     let (spool, recovery) = open(&disk, &tail_config());
     assert!(recovery.rebuilt.is_some(), "{recovery}");
-    let mut cursor = spool.cursor("durable", Start::Oldest).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Oldest).unwrap();
     commit(&spool, &batch(BATCHES)).unwrap();
     let seen = drain_cursor(&mut cursor).unwrap();
     assert_eq!(seen, ids(&batch(BATCHES)), "what comes after the rebuild, and nothing else");
@@ -345,7 +345,7 @@ fn a_note_outlives_the_process_and_a_save_the_machine() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
     let (ticket, _) = commit(&spool, &batch(0)).unwrap();
     await_durable(&spool, ticket).unwrap();
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
@@ -359,11 +359,11 @@ fn a_note_outlives_the_process_and_a_save_the_machine() {
     for (kind, again) in [(CrashKind::Kill, Vec::new()), (CrashKind::Lost, ids(&batch(1)))] {
         let disk: Arc<dyn Disk> = Arc::new(sim.image_after(kind, 1).unwrap());
         let (spool, _) = open(&disk, &tail_config());
-        let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+        let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
         assert_eq!(drain_cursor(&mut cursor).unwrap(), again, "{kind:?}");
         assert_eq!((cursor.decided_from(), cursor.tail().pin().lost()), (Some(3), (0, 0)));
         // It may go back, to any place between two rows.
-        let start = spool.journal_mark(Start::Oldest).unwrap();
+        let start = spool.journal_mark(TailStart::Oldest).unwrap();
         cursor.seek(start);
         assert_eq!(drain_cursor(&mut cursor).unwrap(), [ids(&batch(0)), ids(&batch(1))].concat());
     }
@@ -380,7 +380,7 @@ fn half_read(is_new: bool) -> (SimDisk, Vec<u8>) {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
     commit(&spool, &batch(0)).unwrap();
     if !is_new {
         assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
@@ -388,7 +388,7 @@ fn half_read(is_new: bool) -> (SimDisk, Vec<u8>) {
     let (ticket, _) = commit(&spool, &batch(1)).unwrap();
     await_durable(&spool, ticket).unwrap();
     if !is_new {
-        cursor.save_at(Mark { position: cursor.saved().position, ..cursor.mark() }).unwrap();
+        cursor.save_at(JournalMark { position: cursor.saved().position, ..cursor.mark() }).unwrap();
         cursor.save().unwrap();
     }
     spool.close().unwrap();
@@ -406,7 +406,7 @@ fn read_after(
 ) -> Vec<String> {
     let image = sim.image_after(CrashKind::Kill, 1).unwrap();
     match file {
-        Some(bytes) => durable_replace(&image, Path::new(CURSOR_FILE), &[bytes], Access::Group).unwrap(),
+        Some(bytes) => durable_replace(&image, Path::new(CURSOR_FILE), &[bytes], FileAccess::Group).unwrap(),
         None => image.remove(Path::new(CURSOR_FILE)).unwrap(),
     }
     let disk: Arc<dyn Disk> = Arc::new(image);
@@ -418,7 +418,7 @@ fn read_after(
     if verifies {
         assert_eq!(findings(), damage.iter().map(|_| CURSOR_FILE).collect::<Vec<_>>());
     }
-    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
     let told = |spool: &Spool, name: &str| {
         spool.journal_readers().into_iter().find(|reader| reader.name == name).unwrap().damage
     };
@@ -435,7 +435,7 @@ fn read_after(
         assert_eq!(findings(), expected, "the file is whole again");
     }
     // A reader that is new begins where it is told to.
-    let mut new = spool.cursor("new", Start::Now).unwrap();
+    let mut new = spool.cursor("new", TailStart::Now).unwrap();
     assert_eq!((drain_cursor(&mut new).unwrap(), told(&spool, "new")), (Vec::new(), None));
     rows
 }
@@ -480,9 +480,9 @@ fn repair_makes_the_file_of_a_cursor_whole_while_it_is_read_with() {
     let (sim, whole) = half_read(false);
     let disk: Arc<dyn Disk> = Arc::new(sim);
     let (spool, _) = open(&disk, &tail_config());
-    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
     for spoiled in [0..STATE_BYTES, COPY_BYTES..COPY_BYTES + STATE_BYTES, 0..whole.len()] {
-        let file = disk.open(Path::new(CURSOR_FILE), Open::Existing).unwrap();
+        let file = disk.open(Path::new(CURSOR_FILE), OpenMode::Existing).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(&vec![7; spoiled.len()])], spoiled.start as u64).unwrap();
         let report = spool.repair(false, &());
         assert_eq!((report.before.problems(), report.after.unwrap().problems()), (1, 0), "{spoiled:?}");
@@ -495,7 +495,7 @@ fn repair_makes_the_file_of_a_cursor_whole_while_it_is_read_with() {
     drop((cursor, spool));
     // Where it was saved when it was mended: nothing is left out.
     let (spool, _) = open(&disk, &tail_config());
-    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
 }
 
@@ -512,11 +512,11 @@ fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> Result<(), St
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
     let text = |e: std::io::Error| e.to_string();
-    let mut durable = spool.cursor("durable", Start::Oldest).map_err(text)?;
-    let _slow = spool.cursor("slow", Start::Oldest).map_err(text)?;
+    let mut durable = spool.cursor("durable", TailStart::Oldest).map_err(text)?;
+    let _slow = spool.cursor("slow", TailStart::Oldest).map_err(text)?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
-    let mut memory = spool.tail("memory", Start::Now).map_err(text)?;
+    let mut memory = spool.tail("memory", TailStart::Now).map_err(text)?;
     for n in 0..BATCHES {
         let (ticket, _) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
         past.done.extend(drain_cursor(&mut durable)?);
@@ -545,10 +545,10 @@ fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
     let (spool, recovery) = open(&disk, config);
     add_groups(&spool, GROUPS);
     let what = format!("{what}: {recovery}");
-    let mut durable = spool.cursor("durable", Start::Oldest).unwrap();
-    let mut slow = spool.cursor("slow", Start::Oldest).unwrap();
-    assert!(spool.cursor("slow", Start::Oldest).is_err(), "a second reader with it");
-    let mut memory = spool.tail("memory", Start::Now).unwrap();
+    let mut durable = spool.cursor("durable", TailStart::Oldest).unwrap();
+    let mut slow = spool.cursor("slow", TailStart::Oldest).unwrap();
+    assert!(spool.cursor("slow", TailStart::Oldest).is_err(), "a second reader with it");
+    let mut memory = spool.tail("memory", TailStart::Now).unwrap();
     let (ticket, _) = commit(&spool, &batch(BATCHES)).unwrap();
     // A position is saved only as far as the journal is durable.
     await_durable(&spool, ticket).unwrap();
@@ -575,7 +575,7 @@ fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
     spool.close().unwrap();
     drop(spool);
     let (spool, _) = open(&disk, config);
-    let mut durable = spool.cursor("durable", Start::Oldest).unwrap();
+    let mut durable = spool.cursor("durable", TailStart::Oldest).unwrap();
     assert_eq!(drain_cursor(&mut durable).unwrap().len(), 0, "{what}: what was saved comes again");
     drop(durable);
     assert!(spool.remove_cursor("durable").unwrap());

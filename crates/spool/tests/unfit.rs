@@ -1,7 +1,7 @@
 //! Buffers that cannot be used, each with an answer that says what to do; and block devices as buffers.
 
 use crate::news::*;
-use disk::{Disk, Open, RealDisk, SimDisk};
+use disk::{Disk, OpenMode, RealDisk, SimDisk};
 use spool::*;
 use std::io::{IoSlice, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn disk() -> Arc<dyn Disk> {
 }
 
 fn write(disk: &Arc<dyn Disk>, path: &str, at: u64, bytes: &[u8]) {
-    let file = disk.open(Path::new(path), Open::Create).unwrap();
+    let file = disk.open(Path::new(path), OpenMode::Create).unwrap();
     file.write_all_at(&[IoSlice::new(bytes)], at).unwrap();
 }
 
@@ -38,7 +38,7 @@ fn size_is_discovered_where_it_is_left_out() {
         "{}",
         error(&disk, &config)
     );
-    disk.open(Path::new("/s/a.cyc"), Open::Create).unwrap().allocate(300_000).unwrap();
+    disk.open(Path::new("/s/a.cyc"), OpenMode::Create).unwrap().allocate(300_000).unwrap();
     used(&disk, &config);
     let (spool, _) = open(&disk, &config);
     assert_eq!(spool.buffers().unwrap()[0].config.size_bytes, 300_000);
@@ -78,7 +78,7 @@ fn a_buffer_of_something_else_is_named_for_what_it_is() {
         let text = error(&disk, &config);
         assert!(text.contains(told) && text.contains("left alone"), "{text}");
         let mut back = vec![0; magic.len()];
-        disk.open(Path::new("/s/a.cyc"), Open::ReadOnly).unwrap().read_exact_at(&mut back, at).unwrap();
+        disk.open(Path::new("/s/a.cyc"), OpenMode::ReadOnly).unwrap().read_exact_at(&mut back, at).unwrap();
         assert_eq!(back, magic);
     }
 }
@@ -110,9 +110,9 @@ fn foreign_cut_off_small_and_doubly_used_buffers() {
         "{}",
         error(&disk, &small)
     );
-    assert!(disk.open(Path::new("/small/a.cyc"), Open::ReadOnly).is_err(), "nothing is left of it");
+    assert!(disk.open(Path::new("/small/a.cyc"), OpenMode::ReadOnly).is_err(), "nothing is left of it");
     // Cut off, as by a copy that was interrupted.
-    disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap().set_len(100_000).unwrap();
+    disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap().set_len(100_000).unwrap();
     let text = error(&disk, &mine);
     assert!(text.contains("has 100000 bytes, but was made with 200000"), "{text}");
 }

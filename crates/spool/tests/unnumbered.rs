@@ -1,7 +1,7 @@
 //! Articles that are filed without numbers: found by their Message-IDs alone, and as safe as all others.
 
 use crate::news::*;
-use disk::{CrashKind, Disk, Patience, SimDisk};
+use disk::{CrashKind, Disk, ReadMode, SimDisk};
 use spool::*;
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ fn they_are_found_by_message_id_and_take_no_overview() {
     let (spool, _) = open(&disk, &config);
     assert_eq!(spool.status().unwrap().unnumbered, None);
     let (_, outcomes) = commit(&spool, &plain(0..40)).unwrap();
-    assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
-    assert_eq!(commit(&spool, &plain(0..2)).unwrap().1, [Outcome::Duplicate; 2]);
+    assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
+    assert_eq!(commit(&spool, &plain(0..2)).unwrap().1, [CommitOutcome::Duplicate; 2]);
     assert_eq!(readable(&spool, 0..40).len(), 40);
     assert!(spool.groups().is_empty());
     let status = spool.status().unwrap();
@@ -64,7 +64,7 @@ fn they_are_found_by_message_id_and_take_no_overview() {
     let key = spool.key(news.id.as_bytes());
     let Lookup::Present(token) = spool.lookup(&key) else { panic!() };
     let mut buf = ArticleBuf::default();
-    assert!(spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap());
+    assert!(spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap());
     let (article_at, _, _) = buf.layout();
     assert_eq!(buf.into_buffers().0[article_at..], [news.wire.as_slice(), b".\r\n"].concat());
 
@@ -112,7 +112,7 @@ fn storage_rules_go_by_newsgroups_and_kept_classes_do_not_take_them() {
         let (_, outcomes) = commit(&spool, &[news.unnumbered()]).unwrap();
         // What is kept is due in its groups: the next rule decides.
         let expected = usize::from(!groups.iter().any(|g| g == "test.g1"));
-        let Outcome::Filed(filed) = outcomes[0] else { panic!("{groups:?}: {outcomes:?}") };
+        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{groups:?}: {outcomes:?}") };
         assert_eq!(usize::from(filed.token.class), expected, "{groups:?}");
         seen[expected] += 1;
         passed_on += u64::from(groups[0] == "test.g2");
@@ -125,14 +125,14 @@ fn storage_rules_go_by_newsgroups_and_kept_classes_do_not_take_them() {
     config.rules[0].groups = None;
     let (spool, _) = open(&disk, &config);
     let (_, outcomes) = commit(&spool, &[News::new(60, GROUPS, 700).unnumbered()]).unwrap();
-    assert!(matches!(outcomes[0], Outcome::Filed(filed) if filed.token.class == 0), "{outcomes:?}");
+    assert!(matches!(outcomes[0], CommitOutcome::Filed(filed) if filed.token.class == 0), "{outcomes:?}");
 }
 
 #[test]
 fn a_rebuild_from_the_buffers_finds_them() {
     let (_, disk) = sim_disk();
     let mut config = config("/s", &[("a", 300_000)]);
-    config.classes[0].compress = Some(Compress { level: 3, samples: 8 });
+    config.classes[0].compress = Some(CompressConfig { level: 3, samples: 8 });
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, GROUPS);
     for n in 0..8 {
@@ -166,7 +166,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     for n in 0..BATCHES {
         let (ticket, outcomes) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
-        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
                 return Err(trouble.to_string());

@@ -2,7 +2,7 @@
 //! hit.
 
 use crate::news::*;
-use disk::{Disk, Open, Patience, RealDisk, SimDisk};
+use disk::{Disk, OpenMode, ReadMode, RealDisk, SimDisk};
 use spool::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn spool_config() -> SpoolConfig {
     }
 }
 
-fn open_sim(sim: &SimDisk) -> (Spool, Recovery) {
+fn open_sim(sim: &SimDisk) -> (Spool, RecoveryReport) {
     open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &spool_config())
 }
 
@@ -42,7 +42,7 @@ pub fn readable(spool: &Spool) -> BTreeSet<u64> {
     let is_there = |n: &u64| {
         let key = spool.key(News::new(*n, GROUPS, SCALE).id.as_bytes());
         let Lookup::Present(token) = spool.lookup(&key) else { return false };
-        spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false)
+        spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap_or(false)
     };
     (0..ARTICLES).filter(is_there).collect()
 }
@@ -72,7 +72,7 @@ fn any_unreadable_sector_costs_at_most_the_article_there() {
     drop(spool);
     let mut tried = 0;
     for path in files(&sim, Path::new("/s")) {
-        let len = sim.open(&path, Open::ReadOnly).unwrap().len().unwrap();
+        let len = sim.open(&path, OpenMode::ReadOnly).unwrap().len().unwrap();
         let step = (len / 6).max(1).next_multiple_of(4096);
         for at in (0..len).step_by(step as usize) {
             let image = sim.image().unwrap();
@@ -173,7 +173,7 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     // Look-ups find nothing meanwhile, and end nobody.
     news.iter().for_each(|n| _ = spool.lookup(&spool.key(n.id.as_bytes())));
     let (_, outcomes) = commit(&spool, &news).unwrap();
-    assert_eq!(outcomes, [Outcome::Duplicate; 100]);
+    assert_eq!(outcomes, [CommitOutcome::Duplicate; 100]);
     assert_eq!(agree(&spool), named);
     assert_eq!(spool.verify(&()).findings, []);
     spool.close().unwrap();

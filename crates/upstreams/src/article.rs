@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Part of an article wanted by a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ArticlePart {
     /// Head and body.
     Article,
     /// The header lines.
@@ -117,12 +117,12 @@ impl ArticleBytes {
         self.bytes.get(self.layout.body_at..).unwrap_or_default()
     }
 
-    /// Returns this part. [`Part::Head`] has no final `.`-line.
-    pub fn part(&self, part: Part) -> &[u8] {
+    /// Returns this part. [`ArticlePart::Head`] has no final `.`-line.
+    pub fn part(&self, part: ArticlePart) -> &[u8] {
         match part {
-            Part::Article | Part::Counted => self.article(),
-            Part::Head => self.head(),
-            Part::Body => self.body(),
+            ArticlePart::Article | ArticlePart::Counted => self.article(),
+            ArticlePart::Head => self.head(),
+            ArticlePart::Body => self.body(),
         }
     }
 
@@ -145,9 +145,9 @@ mod tests {
 
     fn check(article: &ArticleBytes) {
         assert_eq!(article.message_id(), b"<a@b>");
-        assert_eq!(article.part(Part::Article), WIRE);
-        assert_eq!(article.part(Part::Head), b"Path: x\r\nMessage-ID: <a@b>\r\n");
-        assert_eq!(article.part(Part::Body), b"Body\r\n.\r\n");
+        assert_eq!(article.part(ArticlePart::Article), WIRE);
+        assert_eq!(article.part(ArticlePart::Head), b"Path: x\r\nMessage-ID: <a@b>\r\n");
+        assert_eq!(article.part(ArticlePart::Body), b"Body\r\n.\r\n");
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //! An article is looked for by Message-ID in the first one first. If all groups are in the first, the
 //! second one costs nothing: it is not asked, and its futures are boxed.
 
-use super::listed::Listed;
+use super::listed::OwnedGroupInfo;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, Foreseen, GroupInfo, GroupList, GroupStream, HeaderLines,
-    IdStanding, LocalFirst, LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, SourceError,
-    Upstreams, Wanted, Which, newsgroups_of,
+    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
+    GroupMarks, GroupSelection, GroupStream, HeaderLines, IdStanding, LocalFirst, LocalSpool, More,
+    NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator, Upstreams, Wanted, newsgroups_of,
 };
 use netnews::MessageId;
-use site_config::{Live, PassedList};
+use site_config::{LiveConfig, PassedList};
 use spool::Spool;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub enum Either<A, B> {
 }
 
 /// Decides which groups are in the first of two sources.
-pub trait Split: Clone + Send + Sync + 'static {
+pub trait GroupSplit: Clone + Send + Sync + 'static {
     /// Returns whether this group is in the first source.
     fn in_first(&self, name: &[u8]) -> bool;
 
@@ -35,7 +35,7 @@ pub trait Split: Clone + Send + Sync + 'static {
     }
 }
 
-impl Split for fn(&[u8]) -> bool {
+impl GroupSplit for fn(&[u8]) -> bool {
     fn in_first(&self, name: &[u8]) -> bool {
         self(name)
     }
@@ -43,7 +43,7 @@ impl Split for fn(&[u8]) -> bool {
 
 /// Two sources side by side.
 #[derive(Debug, Clone)]
-pub struct Beside<A, B, S> {
+pub struct SideBySide<A, B, S> {
     /// The first one.
     pub first: A,
     /// The second one.
@@ -52,7 +52,7 @@ pub struct Beside<A, B, S> {
     pub split: S,
 }
 
-impl Beside<LocalSpool, Upstreams, LocalFirst> {
+impl SideBySide<LocalSpool, Upstreams, LocalFirst> {
     /// Returns the sources for a site's readers: its spool, and beside it its upstreams.
     pub fn of_site(spool: &Arc<Spool>, upstreams: &Upstreams) -> Self {
         let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
@@ -70,12 +70,12 @@ impl<A: Remainder, B: Remainder> Remainder for Either<A, B> {
 }
 
 /// One of two lists, with its next group; groups of the other source are left out.
-struct Half<G> {
+struct MergeInput<G> {
     groups: Option<G>,
-    next: Option<Listed>,
+    next: Option<OwnedGroupInfo>,
 }
 
-impl<G: GroupStream> Half<G> {
+impl<G: GroupStream> MergeInput<G> {
     fn new(groups: Option<G>) -> Self {
         Self { groups, next: None }
     }
@@ -85,7 +85,7 @@ impl<G: GroupStream> Half<G> {
             && let Some(groups) = &mut self.groups
         {
             match groups.next(wanted).await? {
-                Some(info) => self.next = Some(Listed::of(&info)),
+                Some(info) => self.next = Some(OwnedGroupInfo::of(&info)),
                 None => self.groups = None,
             }
         }
@@ -98,14 +98,14 @@ impl<G: GroupStream> Half<G> {
 }
 
 /// Both lists merged, in the order of names.
-pub struct Merged<A, B, S> {
-    first: Half<A>,
-    second: Half<B>,
+pub struct MergedGroups<A, B, S> {
+    first: MergeInput<A>,
+    second: MergeInput<B>,
     split: S,
-    last: Listed,
+    last: OwnedGroupInfo,
 }
 
-impl<A: GroupStream, B: GroupStream, S: Split> GroupStream for Merged<A, B, S> {
+impl<A: GroupStream, B: GroupStream, S: GroupSplit> GroupStream for MergedGroups<A, B, S> {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
         if self.second.groups.is_none() && self.second.next.is_none() && self.first.next.is_none() {
             let Some(groups) = &mut self.first.groups else { return Ok(None) };
@@ -128,12 +128,12 @@ impl<A: GroupStream, B: GroupStream, S: Split> GroupStream for Merged<A, B, S> {
     }
 }
 
-impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
+impl<A: NewsSource, B: NewsSource, S: GroupSplit> NewsSource for SideBySide<A, B, S> {
     type Group = Either<A::Group, B::Group>;
-    type Groups = Merged<A::Groups, B::Groups, S>;
+    type Groups = MergedGroups<A::Groups, B::Groups, S>;
     type Rest = Either<A::Rest, B::Rest>;
 
-    fn under(self, config: &Live) -> Self {
+    fn under(self, config: &LiveConfig) -> Self {
         let Self { first, second, split } = self;
         Self { first: first.under(config), second: second.under(config), split }
     }
@@ -143,7 +143,7 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         Self { first: first.of_client(client), second: second.of_client(client), split }
     }
 
-    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(Self::Group, Marks)>> {
+    async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(Self::Group, GroupMarks)>> {
         Ok(if self.split.in_first(name) {
             self.first.group(name, base).await?.map(|(group, marks)| (Either::First(group), marks))
         } else {
@@ -155,16 +155,20 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
     async fn groups(
         &self,
         list: GroupList,
-        which: Which<'_, Self::Group>,
-        base: Base,
+        which: GroupSelection<'_, Self::Group>,
+        base: CountingBase,
     ) -> Answer<Self::Groups> {
         let (first, second) = match which {
-            Which::All => (Some(Which::All), Some(Which::All)),
-            Which::Like(wildmat) => (Some(Which::Like(wildmat)), Some(Which::Like(wildmat))),
-            Which::Named(name) if self.split.in_first(name) => (Some(Which::Named(name)), None),
-            Which::Named(name) => (None, Some(Which::Named(name))),
-            Which::One(Either::First(group)) => (Some(Which::One(group)), None),
-            Which::One(Either::Second(group)) => (None, Some(Which::One(group))),
+            GroupSelection::All => (Some(GroupSelection::All), Some(GroupSelection::All)),
+            GroupSelection::Like(wildmat) => {
+                (Some(GroupSelection::Like(wildmat)), Some(GroupSelection::Like(wildmat)))
+            }
+            GroupSelection::Named(name) if self.split.in_first(name) => {
+                (Some(GroupSelection::Named(name)), None)
+            }
+            GroupSelection::Named(name) => (None, Some(GroupSelection::Named(name))),
+            GroupSelection::One(Either::First(group)) => (Some(GroupSelection::One(group)), None),
+            GroupSelection::One(Either::Second(group)) => (None, Some(GroupSelection::One(group))),
         };
         let second = match second.filter(|_| !self.split.only_first()) {
             Some(which) => Some(Box::pin(self.second.groups(list, which, base)).await?),
@@ -174,8 +178,8 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
             Some(which) => Some(self.first.groups(list, which, base).await?),
             None => None,
         };
-        let (first, second) = (Half::new(first), Half::new(second));
-        Ok(Merged { first, second, split: self.split.clone(), last: Listed::default() })
+        let (first, second) = (MergeInput::new(first), MergeInput::new(second));
+        Ok(MergedGroups { first, second, split: self.split.clone(), last: OwnedGroupInfo::default() })
     }
 
     async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
@@ -184,14 +188,20 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
 
     async fn article(
         &self,
-        place: Place<'_, Self::Group>,
-        part: Part,
+        place: SourceLocator<'_, Self::Group>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Self::Rest>> {
         let (first, second) = match place {
-            Place::Number(Either::First(group), number) => (Some(Place::Number(group, number)), None),
-            Place::Number(Either::Second(group), number) => (None, Some(Place::Number(group, number))),
-            Place::MessageId(id) => (Some(Place::MessageId(id)), Some(Place::MessageId(id))),
+            SourceLocator::Number(Either::First(group), number) => {
+                (Some(SourceLocator::Number(group, number)), None)
+            }
+            SourceLocator::Number(Either::Second(group), number) => {
+                (None, Some(SourceLocator::Number(group, number)))
+            }
+            SourceLocator::MessageId(id) => {
+                (Some(SourceLocator::MessageId(id)), Some(SourceLocator::MessageId(id)))
+            }
         };
         if let Some(place) = first {
             match self.first.article(place, part, into).await? {
@@ -202,8 +212,8 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
         let Some(place) = second.filter(|_| !self.split.only_first()) else { return Ok(Fetched::Missing) };
         let standing = match place {
-            Place::MessageId(id) => self.first.standing(id),
-            Place::Number(..) => IdStanding::Free,
+            SourceLocator::MessageId(id) => self.first.standing(id),
+            SourceLocator::Number(..) => IdStanding::Free,
         };
         if standing == IdStanding::Hidden {
             return Ok(Fetched::Missing);
@@ -229,38 +239,44 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         self.first.looks_ahead() || !self.split.only_first() && self.second.looks_ahead()
     }
 
-    async fn look_ahead(&self, foreseen: &[Foreseen<'_, Self::Group>]) {
+    async fn look_ahead(&self, foreseen: &[ForeseenRequest<'_, Self::Group>]) {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for one in foreseen {
             match one {
-                Foreseen::Group(name) if self.split.in_first(name) => first.push(Foreseen::Group(name)),
-                Foreseen::Group(name) => second.push(Foreseen::Group(name)),
-                Foreseen::Article(Place::Number(Either::First(group), number), part) => {
-                    first.push(Foreseen::Article(Place::Number(group, *number), *part));
+                ForeseenRequest::Group(name) if self.split.in_first(name) => {
+                    first.push(ForeseenRequest::Group(name))
                 }
-                Foreseen::Article(Place::Number(Either::Second(group), number), part) => {
-                    second.push(Foreseen::Article(Place::Number(group, *number), *part));
+                ForeseenRequest::Group(name) => second.push(ForeseenRequest::Group(name)),
+                ForeseenRequest::Article(SourceLocator::Number(Either::First(group), number), part) => {
+                    first.push(ForeseenRequest::Article(SourceLocator::Number(group, *number), *part));
                 }
-                Foreseen::Rows(Either::First(group), range) => {
-                    first.push(Foreseen::Rows(group, range.clone()));
+                ForeseenRequest::Article(SourceLocator::Number(Either::Second(group), number), part) => {
+                    second.push(ForeseenRequest::Article(SourceLocator::Number(group, *number), *part));
                 }
-                Foreseen::Rows(Either::Second(group), range) => {
-                    second.push(Foreseen::Rows(group, range.clone()));
+                ForeseenRequest::Rows(Either::First(group), range) => {
+                    first.push(ForeseenRequest::Rows(group, range.clone()));
                 }
-                Foreseen::Neighbours(Either::First(group), from, side, count) => {
-                    first.push(Foreseen::Neighbours(group, *from, *side, *count));
+                ForeseenRequest::Rows(Either::Second(group), range) => {
+                    second.push(ForeseenRequest::Rows(group, range.clone()));
                 }
-                Foreseen::Neighbours(Either::Second(group), from, side, count) => {
-                    second.push(Foreseen::Neighbours(group, *from, *side, *count));
+                ForeseenRequest::Neighbours(Either::First(group), from, side, count) => {
+                    first.push(ForeseenRequest::Neighbours(group, *from, *side, *count));
+                }
+                ForeseenRequest::Neighbours(Either::Second(group), from, side, count) => {
+                    second.push(ForeseenRequest::Neighbours(group, *from, *side, *count));
                 }
                 // The second source is not asked for articles that the first one has.
-                Foreseen::Article(Place::MessageId(id), part) => match self.first.has(*id).await {
-                    Ok(false) => second.push(Foreseen::Article(Place::MessageId(*id), *part)),
-                    _ => first.push(Foreseen::Article(Place::MessageId(*id), *part)),
-                },
-                Foreseen::Existence(id) => match self.first.has(*id).await {
-                    Ok(false) => second.push(Foreseen::Existence(*id)),
-                    _ => first.push(Foreseen::Existence(*id)),
+                ForeseenRequest::Article(SourceLocator::MessageId(id), part) => {
+                    match self.first.has(*id).await {
+                        Ok(false) => {
+                            second.push(ForeseenRequest::Article(SourceLocator::MessageId(*id), *part))
+                        }
+                        _ => first.push(ForeseenRequest::Article(SourceLocator::MessageId(*id), *part)),
+                    }
+                }
+                ForeseenRequest::Existence(id) => match self.first.has(*id).await {
+                    Ok(false) => second.push(ForeseenRequest::Existence(*id)),
+                    _ => first.push(ForeseenRequest::Existence(*id)),
                 },
             }
         }
@@ -282,7 +298,9 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
             IdStanding::Hidden => Ok(false),
             IdStanding::Refused => {
                 let mut head = ArticleBytes::default();
-                let fetched = Box::pin(self.article(Place::MessageId(id), Part::Head, &mut head)).await?;
+                let fetched =
+                    Box::pin(self.article(SourceLocator::MessageId(id), ArticlePart::Head, &mut head))
+                        .await?;
                 Ok(!matches!(fetched, Fetched::Missing))
             }
         }
@@ -301,7 +319,7 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
     }
 
-    async fn neighbour(&self, group: &Self::Group, number: u64, side: Side) -> Answer<Option<u64>> {
+    async fn neighbour(&self, group: &Self::Group, number: u64, side: NeighbourSide) -> Answer<Option<u64>> {
         match group {
             Either::First(group) => self.first.neighbour(group, number, side).await,
             Either::Second(group) => Box::pin(self.second.neighbour(group, number, side)).await,

@@ -9,17 +9,20 @@
 //! time. Called by [`super::LocalSpool`].
 
 use super::{Answer, SourceError};
-use access::tls::Dial;
+use access::tls::RemoteServer;
 use arc_swap::ArcSwap;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::nntp::response::code;
-use netnews::overview_row::Fields;
+use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
-use nntp_io::{Client, Limits, Role};
+use nntp_io::{ClientLimits, NntpClient, Role};
 use site_base::clock::unix_secs;
 use site_base::lock::Leaf;
-use site_config::{BodyServer, Config, Live};
-use spool::{ArticleBuf, ArticleKind, Criteria, Entry, Facts, Filing, Key, Lookup, Outcome, Spool, Tagged};
+use site_config::{BodyServer, Config, LiveConfig};
+use spool::{
+    ArticleBuf, ArticleFiling, ArticleKey, ArticleKind, CommitEntry, CommitOutcome, Criteria, Lookup,
+    RowFacts, Spool, TaggedFields,
+};
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
 use std::ops::Range;
@@ -54,11 +57,11 @@ const OWN_HEADER: &str = "X-Newsreel-Body: ";
 
 /// Result of a fetch: an article in wire format, or `None` if no server has it; an error if that is
 /// unknown.
-type Fetched = Result<Option<Arc<Vec<u8>>>, Unfetched>;
+type BodyResult = Result<Option<Arc<Vec<u8>>>, BodyFetchError>;
 
 /// Reason why an article was not fetched from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Unfetched {
+enum BodyFetchError {
     /// No server is configured.
     NoServer,
     /// The server did not answer in time.
@@ -75,7 +78,7 @@ enum Unfetched {
     Other(&'static str),
 }
 
-impl fmt::Display for Unfetched {
+impl fmt::Display for BodyFetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoServer => f.write_str("no [[body_server]] is configured"),
@@ -88,7 +91,7 @@ impl fmt::Display for Unfetched {
     }
 }
 
-impl From<nntp_io::Error> for Unfetched {
+impl From<nntp_io::Error> for BodyFetchError {
     fn from(error: nntp_io::Error) -> Self {
         let why = error.to_string().into();
         match error {
@@ -100,42 +103,42 @@ impl From<nntp_io::Error> for Unfetched {
 
 /// Fetches bodies.
 #[derive(Debug)]
-pub(super) struct Bodies {
+pub(super) struct BodyFetcher {
     spool: Arc<Spool>,
-    config: Live,
-    servers: ArcSwap<Servers>,
-    flights: Leaf<HashMap<Key, Arc<OnceCell<Fetched>>>>,
+    config: LiveConfig,
+    servers: ArcSwap<BodyServers>,
+    flights: Leaf<HashMap<ArticleKey, Arc<OnceCell<BodyResult>>>>,
 }
 
 /// Servers of a configuration.
 #[derive(Debug)]
-struct Servers {
+struct BodyServers {
     config: Arc<Config>,
-    all: Vec<Server>,
+    all: Vec<BodyServerPool>,
 }
 
 #[derive(Debug)]
-struct Server {
+struct BodyServerPool {
     section: BodyServer,
     connections: Semaphore,
     /// Unused connections.
-    idle: Leaf<Vec<Idle>>,
+    idle: Leaf<Vec<IdleClient>>,
     /// Time before which the server is not tried.
     down_until: Leaf<Option<Instant>>,
 }
 
 /// An unused connection, and since when.
-struct Idle(Client, Instant);
+struct IdleClient(NntpClient, Instant);
 
-impl Debug for Idle {
+impl Debug for IdleClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Idle").field(&self.1).finish()
     }
 }
 
-impl Servers {
+impl BodyServers {
     fn of(config: Arc<Config>) -> Self {
-        let server = |section: &BodyServer| Server {
+        let server = |section: &BodyServer| BodyServerPool {
             section: section.clone(),
             connections: Semaphore::new(section.connections),
             idle: Leaf::default(),
@@ -146,13 +149,13 @@ impl Servers {
 }
 
 /// A reader waiting for a fetch; the last one to leave ends it.
-struct Waiting<'a> {
-    bodies: &'a Bodies,
-    key: Key,
-    flight: Arc<OnceCell<Fetched>>,
+struct BodyWaiter<'a> {
+    bodies: &'a BodyFetcher,
+    key: ArticleKey,
+    flight: Arc<OnceCell<BodyResult>>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BodyWaiter<'_> {
     fn drop(&mut self) {
         let mut flights = self.bodies.flights.lock();
         let is_own = flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight));
@@ -163,9 +166,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Bodies {
-    pub fn new(spool: Arc<Spool>, config: Live) -> Self {
-        let servers = ArcSwap::from_pointee(Servers::of(config.current()));
+impl BodyFetcher {
+    pub fn new(spool: Arc<Spool>, config: LiveConfig) -> Self {
+        let servers = ArcSwap::from_pointee(BodyServers::of(config.current()));
         Self { spool, config, servers, flights: Leaf::default() }
     }
 
@@ -189,7 +192,7 @@ impl Bodies {
             if flights.len() >= FETCHES_MAX && !flights.contains_key(&key) {
                 return Err(unavailable(&"too many are being fetched"));
             }
-            Waiting { bodies: self, key, flight: flights.entry(key).or_default().clone() }
+            BodyWaiter { bodies: self, key, flight: flights.entry(key).or_default().clone() }
         };
         let fetched = waiting.flight.get_or_init(|| self.fetch(&here, id.as_bytes())).await;
         match fetched {
@@ -199,25 +202,25 @@ impl Bodies {
         }
     }
 
-    fn servers(&self) -> Arc<Servers> {
+    fn servers(&self) -> Arc<BodyServers> {
         let servers = self.servers.load_full();
         if self.config.is_current(&servers.config) {
             return servers;
         }
-        let servers = Arc::new(Servers::of(self.config.current()));
+        let servers = Arc::new(BodyServers::of(self.config.current()));
         self.servers.store(servers.clone());
         servers
     }
 
     /// Asks the servers in order.
-    async fn fetch(&self, here: &Article<'_>, id: &[u8]) -> Fetched {
+    async fn fetch(&self, here: &Article<'_>, id: &[u8]) -> BodyResult {
         let servers = self.servers();
-        let mut why = servers.all.is_empty().then_some(Unfetched::NoServer);
+        let mut why = servers.all.is_empty().then_some(BodyFetchError::NoServer);
         let bytes_max = servers.config.site.article_bytes_max;
         for server in &servers.all {
             let name = &server.section.name;
             let asked = timeout(server.section.timeout, server.ask(id, bytes_max)).await;
-            let asked = asked.unwrap_or_else(|_| Err(server.is_down(Unfetched::TimedOut)));
+            let asked = asked.unwrap_or_else(|_| Err(server.is_down(BodyFetchError::TimedOut)));
             let is_same = |wire: Vec<u8>| is_same(here, &wire).map(|()| wire);
             match asked.and_then(|found| found.map(is_same).transpose()) {
                 Ok(Some(wire)) => {
@@ -247,7 +250,7 @@ impl Bodies {
             match self.spool.lookup(&key) {
                 Lookup::Present(token) => {
                     let mut buf = ArticleBuf::default();
-                    let is_read = self.spool.read(&token, Some(&key), Patience::Wait, &mut buf);
+                    let is_read = self.spool.read(&token, Some(&key), ReadMode::Wait, &mut buf);
                     if !matches!(is_read, Ok(true)) {
                         return None;
                     }
@@ -277,8 +280,8 @@ impl Bodies {
         let mut tagged = Vec::new();
         let wire_bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         // The copy goes to no peer, including peers added later.
-        Facts { wire_bytes, kind: ArticleKind::LOCAL, ..Facts::default() }.put(&mut tagged);
-        let filing = Filing {
+        RowFacts { wire_bytes, kind: ArticleKind::LOCAL, ..RowFacts::default() }.put(&mut tagged);
+        let filing = ArticleFiling {
             key: self.spool.key(own.as_bytes()),
             message_id: own.as_bytes(),
             pieces: &pieces,
@@ -286,7 +289,7 @@ impl Bodies {
             message_id_at: OWN_HEADER.len(),
             groups: &[],
             numbers: &[],
-            fields: Fields { bytes: wire_bytes, ..Fields::of(&article, own.as_bytes()) },
+            fields: OverviewFields { bytes: wire_bytes, ..OverviewFields::of(&article, own.as_bytes()) },
             arrived: unix_secs(),
             expires: None,
             criteria: Criteria {
@@ -297,44 +300,44 @@ impl Bodies {
                 origin: "body",
                 newsgroups: value(Known::Newsgroups),
             },
-            tagged: Tagged::new(&tagged).unwrap_or_default(),
+            tagged: TaggedFields::new(&tagged).unwrap_or_default(),
         };
         let mut outcomes = Vec::new();
-        match self.spool.commit(&[Entry::Article(filing)], &mut outcomes) {
-            Ok(_) if matches!(outcomes.first(), Some(Outcome::Filed(_))) => {}
+        match self.spool.commit(&[CommitEntry::Article(filing)], &mut outcomes) {
+            Ok(_) if matches!(outcomes.first(), Some(CommitOutcome::Filed(_))) => {}
             Ok(_) => debug!(?outcomes, "a body cannot be kept"),
             Err(trouble) => debug!(%trouble, "a body cannot be kept"),
         }
     }
 }
 
-impl Server {
+impl BodyServerPool {
     /// Asks for an article; returns `None` if the server has none.
-    async fn ask(&self, id: &[u8], bytes_max: u64) -> Result<Option<Vec<u8>>, Unfetched> {
+    async fn ask(&self, id: &[u8], bytes_max: u64) -> Result<Option<Vec<u8>>, BodyFetchError> {
         if self.down_until.lock().is_some_and(|until| until > Instant::now()) {
-            return Err(Unfetched::Down);
+            return Err(BodyFetchError::Down);
         }
-        let Ok(_permit) = self.connections.acquire().await else { return Err(Unfetched::Down) };
+        let Ok(_permit) = self.connections.acquire().await else { return Err(BodyFetchError::Down) };
         if let Some(client) = self.idle().await {
             match self.ask_on(client, id, bytes_max).await {
                 // A new connection logs in.
-                Err(Unfetched::LoggedOut(_)) => {}
+                Err(BodyFetchError::LoggedOut(_)) => {}
                 asked => return asked,
             }
         }
         let client = self.connect(bytes_max).await.map_err(|error| self.is_down(error))?;
         match self.ask_on(client, id, bytes_max).await {
-            Err(error @ Unfetched::LoggedOut(_)) => Err(self.is_down(error)),
+            Err(error @ BodyFetchError::LoggedOut(_)) => Err(self.is_down(error)),
             asked => asked,
         }
     }
 
     async fn ask_on(
         &self,
-        mut client: Client,
+        mut client: NntpClient,
         id: &[u8],
         bytes_max: u64,
-    ) -> Result<Option<Vec<u8>>, Unfetched> {
+    ) -> Result<Option<Vec<u8>>, BodyFetchError> {
         let answer = client.request([b"ARTICLE ", id].concat()).await?;
         let found = match answer.code {
             code::ARTICLE_FOLLOWS => {
@@ -345,41 +348,41 @@ impl Server {
             code::NO_SUCH_ARTICLE => None,
             _ => {
                 let line = answer.line().get(..ECHO_BYTES_MAX).unwrap_or(answer.line());
-                return Err(Unfetched::Refused(String::from_utf8_lossy(line).into()));
+                return Err(BodyFetchError::Refused(String::from_utf8_lossy(line).into()));
             }
         };
-        self.idle.lock().push(Idle(client, Instant::now()));
+        self.idle.lock().push(IdleClient(client, Instant::now()));
         Ok(found)
     }
 
     /// Returns an idle connection that still works.
-    async fn idle(&self) -> Option<Client> {
+    async fn idle(&self) -> Option<NntpClient> {
         loop {
-            let Idle(mut client, since) = self.idle.lock().pop()?;
+            let IdleClient(mut client, since) = self.idle.lock().pop()?;
             if since.elapsed() < IDLE_TIME && client.is_reusable().await {
                 return Some(client);
             }
         }
     }
 
-    async fn connect(&self, bytes_max: u64) -> Result<Client, Unfetched> {
+    async fn connect(&self, bytes_max: u64) -> Result<NntpClient, BodyFetchError> {
         let BodyServer { from, timeout, .. } = &self.section;
-        let limits = Limits {
+        let limits = ClientLimits {
             connect_timeout: *timeout,
             greeting_timeout: *timeout,
             answer_timeout: *timeout,
             idle_timeout: *timeout,
             block_bytes_max: bytes_max,
-            ..Limits::default()
+            ..ClientLimits::default()
         };
-        let dial = Dial { to: from.clone(), link: self.section.link() };
+        let dial = RemoteServer { to: from.clone(), link: self.section.link() };
         let target = block_in_place(|| dial.target(Role::Reader, limits));
-        let target = target.map_err(|error| Unfetched::Broken(error.into()))?;
-        Ok(Client::connect(&target).await?)
+        let target = target.map_err(|error| BodyFetchError::Broken(error.into()))?;
+        Ok(NntpClient::connect(&target).await?)
     }
 
     /// Records that the server is unreachable.
-    fn is_down(&self, error: Unfetched) -> Unfetched {
+    fn is_down(&self, error: BodyFetchError) -> BodyFetchError {
         *self.down_until.lock() = Some(Instant::now() + DOWN_TIME);
         error
     }
@@ -394,20 +397,20 @@ fn is_of_size(here: &Article<'_>, body_bytes: u64) -> bool {
 }
 
 /// Checks that a fetched article is the one whose headers are here.
-fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), Unfetched> {
-    let article = Article::parse(wire).map_err(|_| Unfetched::Other("no article"))?;
+fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), BodyFetchError> {
+    let article = Article::parse(wire).map_err(|_| BodyFetchError::Other("no article"))?;
     let value =
         |article: &Article<'_>, known| article.header(known).unwrap_or_default().trim_ascii().to_vec();
     let is_same = |known: &Known| value(&article, *known) == value(here, *known);
     if article.message_id() != here.message_id() || !SAME.iter().all(is_same) {
-        return Err(Unfetched::Other("another article"));
+        return Err(BodyFetchError::Other("another article"));
     }
     if article.body().is_empty() {
-        return Err(Unfetched::Other("an article without a body"));
+        return Err(BodyFetchError::Other("an article without a body"));
     }
     match is_of_size(here, article.body().len() as u64) {
         true => Ok(()),
-        false => Err(Unfetched::Other("a body of another size")),
+        false => Err(BodyFetchError::Other("a body of another size")),
     }
 }
 
@@ -447,11 +450,11 @@ mod tests {
         let here = Article::parse(&here).unwrap();
         let same = |head: &str, body| is_same(&here, &wire(head, body));
         assert_eq!(same(&head.replace("a!b", "c!d!e"), "body\n"), Ok(()));
-        assert_eq!(same(head, ""), Err(Unfetched::Other("an article without a body")));
+        assert_eq!(same(head, ""), Err(BodyFetchError::Other("an article without a body")));
         for other in [head.replace("<1@x>", "<2@x>"), head.replace("Subject: x", "Subject: y")] {
-            assert_eq!(same(&other, "body\n"), Err(Unfetched::Other("another article")), "{other}");
+            assert_eq!(same(&other, "body\n"), Err(BodyFetchError::Other("another article")), "{other}");
         }
-        assert_eq!(is_same(&here, b"nothing"), Err(Unfetched::Other("no article")));
+        assert_eq!(is_same(&here, b"nothing"), Err(BodyFetchError::Other("no article")));
     }
 
     #[test]
@@ -466,7 +469,7 @@ mod tests {
         assert_eq!(is_same(&here, &wire(&format!("X-Trace: y\n{head}"), &"a line\n".repeat(4_900))), Ok(()));
         for lines in [1, 2_500, 4_500, 5_500, 50_000] {
             let cut = wire(head, &"a line\n".repeat(lines));
-            assert_eq!(is_same(&here, &cut), Err(Unfetched::Other("a body of another size")), "{lines}");
+            assert_eq!(is_same(&here, &cut), Err(BodyFetchError::Other("a body of another size")), "{lines}");
         }
     }
 

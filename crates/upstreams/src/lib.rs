@@ -17,18 +17,20 @@ mod local;
 mod upstream;
 
 pub use article::newsgroups_of;
-pub use article::{ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder};
-pub use beside::{Beside, Either, Merged, Split};
+pub use article::{ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder};
+pub use beside::{Either, GroupSplit, MergedGroups, SideBySide};
 pub use local::LocalSpool;
 #[cfg(feature = "mount")]
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
-pub use upstream::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
+pub use upstream::{
+    Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
+};
 
 use netnews::MessageId;
-use site_config::{Live, PassedList};
+use site_config::{LiveConfig, PassedList};
 use std::error::Error;
 use std::fmt::{self, Debug};
 use std::ops::RangeInclusive;
@@ -67,7 +69,7 @@ impl Error for SourceError {
 
 /// Locator of an article.
 #[derive(Debug)]
-pub enum Place<'a, G> {
+pub enum SourceLocator<'a, G> {
     /// Group and number.
     Number(&'a G, u64),
     /// Message-ID.
@@ -75,13 +77,13 @@ pub enum Place<'a, G> {
 }
 
 // Not derived, since a locator can be copied whatever the group type is.
-impl<G> Clone for Place<'_, G> {
+impl<G> Clone for SourceLocator<'_, G> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<G> Copy for Place<'_, G> {}
+impl<G> Copy for SourceLocator<'_, G> {}
 
 /// Reason why a source shows no article with a Message-ID, as far as it concerns other sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,22 +98,22 @@ pub enum IdStanding {
 
 /// A request that a client is about to make.
 #[derive(Debug)]
-pub enum Foreseen<'a, G> {
+pub enum ForeseenRequest<'a, G> {
     /// A group, by name.
     Group(&'a [u8]),
     /// At least this part of an article.
-    Article(Place<'a, G>, Part),
+    Article(SourceLocator<'a, G>, ArticlePart),
     /// The existence of an article with this Message-ID.
     Existence(MessageId<'a>),
     /// Overview rows of these numbers.
     Rows(&'a G, RangeInclusive<u64>),
     /// The neighbours of a number on one side, one after the other, so many.
-    Neighbours(&'a G, u64, Side, usize),
+    Neighbours(&'a G, u64, NeighbourSide, usize),
 }
 
 /// Direction from an article to its neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum NeighbourSide {
     /// The article before it.
     Previous,
     /// The article after it.
@@ -120,7 +122,7 @@ pub enum Side {
 
 /// Water marks and number of articles of a group, as of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks {
+pub struct GroupMarks {
     /// Lowest article number; `high + 1` in an empty group.
     pub low: u64,
     /// Highest article number ever shown.
@@ -131,11 +133,11 @@ pub struct Marks {
 
 /// Returns, for a group's high mark, the number above which its articles count: 0 for all of them. Marks
 /// are those of the articles above it.
-pub type Base = fn(high: u64) -> u64;
+pub type CountingBase = fn(high: u64) -> u64;
 
 /// Selection of groups.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a, G> {
+pub enum GroupSelection<'a, G> {
     /// All groups.
     All,
     /// Groups that match this wildmat. A source may return others too: the caller filters.
@@ -187,7 +189,7 @@ pub struct GroupInfo<'a> {
     /// Name of the group.
     pub name: &'a [u8],
     /// Marks of the group.
-    pub marks: Marks,
+    pub marks: GroupMarks,
     /// Posting status, as in LIST ACTIVE: `y`, `n`, `m`, `j`, `x` or `=name`.
     pub flag: &'a [u8],
     /// Time of creation, in Unix seconds.
@@ -236,7 +238,7 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
 
     /// Returns this source for a server with this configuration, on which it may depend.
     #[must_use]
-    fn under(self, _config: &Live) -> Self {
+    fn under(self, _config: &LiveConfig) -> Self {
         self
     }
 
@@ -250,15 +252,15 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
     fn group(
         &self,
         name: &[u8],
-        base: Base,
-    ) -> impl Future<Output = Answer<Option<(Self::Group, Marks)>>> + Send;
+        base: CountingBase,
+    ) -> impl Future<Output = Answer<Option<(Self::Group, GroupMarks)>>> + Send;
 
     /// Returns groups, in the order of their names.
     fn groups(
         &self,
         list: GroupList,
-        which: Which<'_, Self::Group>,
-        base: Base,
+        which: GroupSelection<'_, Self::Group>,
+        base: CountingBase,
     ) -> impl Future<Output = Answer<Self::Groups>> + Send;
 
     /// Returns the text of LIST ACTIVE for all groups if it is ready, without the final `.`-line; otherwise
@@ -270,8 +272,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
     /// Reads an article, at least this part of it and always its head.
     fn article(
         &self,
-        place: Place<'_, Self::Group>,
-        part: Part,
+        place: SourceLocator<'_, Self::Group>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> impl Future<Output = Answer<Fetched<Self::Rest>>> + Send;
 
@@ -279,8 +281,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
     /// `None` if it is not at hand or that is unknown; then [`NewsSource::article`] reads it.
     fn article_at_hand(
         &self,
-        _place: Place<'_, Self::Group>,
-        _part: Part,
+        _place: SourceLocator<'_, Self::Group>,
+        _part: ArticlePart,
         _into: &mut ArticleBytes,
     ) -> Option<Fetched<Self::Rest>> {
         None
@@ -299,7 +301,7 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
     /// Announces the next questions of this client, the first one included, in order, so that articles can
     /// be fetched before they are requested. Those by number are of one group. Earlier announcements not
     /// repeated are dropped.
-    fn look_ahead(&self, _foreseen: &[Foreseen<'_, Self::Group>]) -> impl Future<Output = ()> + Send {
+    fn look_ahead(&self, _foreseen: &[ForeseenRequest<'_, Self::Group>]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
@@ -320,7 +322,7 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         &self,
         group: &Self::Group,
         number: u64,
-        side: Side,
+        side: NeighbourSide,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
 
     /// Appends overview rows until `limit_bytes` are exceeded or no more are at hand; returns `Some(n)` to

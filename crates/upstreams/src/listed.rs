@@ -1,19 +1,19 @@
 //! Group information waiting for its turn in a list.
 
-use super::{GroupInfo, Marks};
+use super::{GroupInfo, GroupMarks};
 
 /// An owned [`GroupInfo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct OwnedGroupInfo {
     pub name: Vec<u8>,
-    pub marks: Marks,
+    pub marks: GroupMarks,
     pub flag: Vec<u8>,
     pub created: u64,
     pub creator: Vec<u8>,
     pub description: Vec<u8>,
 }
 
-impl Listed {
+impl OwnedGroupInfo {
     pub fn of(info: &GroupInfo<'_>) -> Self {
         Self {
             name: info.name.to_vec(),

@@ -3,16 +3,17 @@
 //! Data in memory is read at once; data that requires waiting for the disk is read without delaying the
 //! other sessions of this thread. Articles are read into the buffers they are sent from.
 
-use super::bodies::Bodies;
+use super::bodies::BodyFetcher;
 use super::{
-    Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, IdStanding, Marks,
-    NewsSource, Part, Place, Side, SourceError, Wanted, Which, has_changed,
+    Answer, ArticleBytes, ArticleLayout, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList,
+    GroupMarks, GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError,
+    SourceLocator, Wanted, has_changed,
 };
-use disk::Patience;
+use disk::ReadMode;
 use netnews::{Article, MessageId};
-use nntp_io::Slice;
-use site_config::Live;
-use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, ReadError, Spool};
+use nntp_io::TimeSlice;
+use site_config::LiveConfig;
+use spool::{ArticleBuf, Group, GroupFlag, GroupId, Lookup, ReadError, Spool};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -29,17 +30,17 @@ const GROUPS_AT_ONCE: usize = 64;
 pub struct LocalSpool {
     spool: Arc<Spool>,
     /// Fetcher for bodies that are not here.
-    bodies: Option<Arc<Bodies>>,
+    bodies: Option<Arc<BodyFetcher>>,
 }
 
 /// A list of groups of the spool.
 #[derive(Debug)]
 pub struct LocalGroups {
     list: GroupList,
-    base: Base,
+    base: CountingBase,
     groups: Arc<[Arc<Group>]>,
     next: usize,
-    slice: Slice,
+    slice: TimeSlice,
     /// Texts borrowed by a group's info.
     description: String,
     alias: String,
@@ -52,16 +53,16 @@ impl From<ReadError> for SourceError {
 }
 
 /// Reads from memory if possible, otherwise waits for the disk.
-fn read<T>(mut read: impl FnMut(Patience) -> Result<T, ReadError>) -> Answer<T> {
-    let done = match read(Patience::CacheOnly) {
-        Err(ReadError::WouldBlock) => block_in_place(|| read(Patience::Wait)),
+fn read<T>(mut read: impl FnMut(ReadMode) -> Result<T, ReadError>) -> Answer<T> {
+    let done = match read(ReadMode::CacheOnly) {
+        Err(ReadError::WouldBlock) => block_in_place(|| read(ReadMode::Wait)),
         other => other,
     };
     done.map_err(SourceError::from)
 }
 
-impl From<spool::Marks> for Marks {
-    fn from(marks: spool::Marks) -> Self {
+impl From<spool::WaterMarks> for GroupMarks {
+    fn from(marks: spool::WaterMarks) -> Self {
         Self { low: marks.low, high: marks.high, count: marks.count }
     }
 }
@@ -83,13 +84,16 @@ impl LocalSpool {
         Ok(Fetched::Whole)
     }
 
-    fn token(&self, place: Place<'_, GroupId>) -> Answer<Option<(spool::Token, Option<spool::Key>)>> {
+    fn token(
+        &self,
+        place: SourceLocator<'_, GroupId>,
+    ) -> Answer<Option<(spool::Token, Option<spool::ArticleKey>)>> {
         Ok(match place {
-            Place::Number(group, number) => {
+            SourceLocator::Number(group, number) => {
                 let token = read(|patience| self.spool.token_of(*group, number, patience))?;
                 token.map(|token| (token, None))
             }
-            Place::MessageId(id) => {
+            SourceLocator::MessageId(id) => {
                 let key = self.spool.key(id.as_bytes());
                 match self.spool.lookup(&key) {
                     Lookup::Present(token) => Some((token, Some(key))),
@@ -113,24 +117,29 @@ impl NewsSource for LocalSpool {
     type Groups = LocalGroups;
     type Rest = Infallible;
 
-    fn under(self, config: &Live) -> Self {
-        let bodies = Bodies::new(self.spool.clone(), config.clone());
+    fn under(self, config: &LiveConfig) -> Self {
+        let bodies = BodyFetcher::new(self.spool.clone(), config.clone());
         Self { bodies: Some(Arc::new(bodies)), ..self }
     }
 
-    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(GroupId, Marks)>> {
+    async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(GroupId, GroupMarks)>> {
         let id = self.spool.group_id(name);
         Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks.into()))))
     }
 
-    async fn groups(&self, list: GroupList, which: Which<'_, GroupId>, base: Base) -> Answer<LocalGroups> {
+    async fn groups(
+        &self,
+        list: GroupList,
+        which: GroupSelection<'_, GroupId>,
+        base: CountingBase,
+    ) -> Answer<LocalGroups> {
         let one = |id: Option<GroupId>| id.and_then(|id| self.spool.group(id)).into_iter().collect();
         let groups = match which {
-            Which::All | Which::Like(_) => self.spool.groups(),
-            Which::Named(name) => one(self.spool.group_id(name)),
-            Which::One(id) => one(Some(*id)),
+            GroupSelection::All | GroupSelection::Like(_) => self.spool.groups(),
+            GroupSelection::Named(name) => one(self.spool.group_id(name)),
+            GroupSelection::One(id) => one(Some(*id)),
         };
-        let (next, slice) = (0, Slice::default());
+        let (next, slice) = (0, TimeSlice::default());
         Ok(LocalGroups { list, base, groups, next, slice, description: String::new(), alias: String::new() })
     }
 
@@ -140,8 +149,8 @@ impl NewsSource for LocalSpool {
 
     async fn article(
         &self,
-        place: Place<'_, GroupId>,
-        part: Part,
+        place: SourceLocator<'_, GroupId>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Infallible>> {
         let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
@@ -152,7 +161,9 @@ impl NewsSource for LocalSpool {
         if !found? {
             return Ok(Fetched::Missing);
         }
-        match matches!(part, Part::Article | Part::Body) && is_bodiless(into.article(), into.body()) {
+        match matches!(part, ArticlePart::Article | ArticlePart::Body)
+            && is_bodiless(into.article(), into.body())
+        {
             // Boxed: the state of fetching would make every session larger.
             true => Box::pin(self.with_body(into)).await,
             false => Ok(Fetched::Whole),
@@ -182,10 +193,10 @@ impl NewsSource for LocalSpool {
         Ok(())
     }
 
-    async fn neighbour(&self, group: &GroupId, number: u64, side: Side) -> Answer<Option<u64>> {
+    async fn neighbour(&self, group: &GroupId, number: u64, side: NeighbourSide) -> Answer<Option<u64>> {
         Ok(match side {
-            Side::Previous => self.spool.previous_number(*group, number),
-            Side::Next => self.spool.next_number(*group, number),
+            NeighbourSide::Previous => self.spool.previous_number(*group, number),
+            NeighbourSide::Next => self.spool.next_number(*group, number),
         })
     }
 
@@ -248,7 +259,7 @@ impl GroupStream for LocalGroups {
             }
             GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } | GroupList::Counts => {
                 let flag: &[u8] = match group.flag() {
-                    Flag::Open => b"y",
+                    GroupFlag::Open => b"y",
                     flag => {
                         self.alias = flag.to_string();
                         self.alias.as_bytes()

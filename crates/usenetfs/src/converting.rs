@@ -22,16 +22,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use fuser::FileType;
-use netnews::bucket::{self, Scheme};
+use netnews::bucket::{self, BucketScheme};
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, RenameFlags};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, MARKER};
+use crate::directory::{LowerDirectory, MARKER};
 use crate::failpoint;
-use crate::listing::{self, Entry};
-use crate::lower::{self, Lower};
+use crate::listing::{self, LowerEntry};
+use crate::lower::{self, LowerResult};
 use crate::naming;
-use crate::tree::{Tree, Turn};
+use crate::tree::{MountedTree, TreeTurn};
 
 /// Maximum number of names that an error shows.
 const SHOWN_MAX: usize = 5;
@@ -40,14 +40,14 @@ const PASSES_MAX: usize = 1000;
 
 /// Form of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum DirectoryForm {
     /// Stored in buckets.
     Managed,
     /// Stored as it looks.
     Flat,
 }
 
-impl Form {
+impl DirectoryForm {
     /// Returns the name of the form.
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Form {
 
 /// Result of a conversion, or its extent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Converted {
+pub struct ConversionReport {
     /// Number of entries that were moved.
     pub moved: u64,
     /// Number of directories that exist for buckets.
@@ -79,7 +79,7 @@ pub enum ConvertError {
     /// Subdirectories have names that buckets need.
     Names(Vec<OsString>),
     /// The directory has an entry that no managed directory of this scheme has.
-    OtherScheme(Scheme, OsString),
+    OtherScheme(BucketScheme, OsString),
     /// Two different files have the same name, one in its bucket and one outside.
     Twice(Vec<OsString>),
     /// Another process is converting it.
@@ -135,17 +135,17 @@ impl From<Errno> for ConvertError {
 /// Converts a lower directory to a form; `progress` is called with the number of entries done and the total.
 /// `tree` is the mount through which it is in use.
 pub fn convert(
-    dir: Directory,
-    form: Form,
-    tree: Option<&Tree>,
+    dir: LowerDirectory,
+    form: DirectoryForm,
+    tree: Option<&MountedTree>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Converted, ConvertError> {
+) -> Result<ConversionReport, ConvertError> {
     let (_lock, mut work) = Conversion::new(dir, form, tree, progress)?;
     work.run()
 }
 
 /// Returns the extent of what [`convert`] would do.
-pub fn count(dir: Directory, form: Form) -> Result<Converted, ConvertError> {
+pub fn count(dir: LowerDirectory, form: DirectoryForm) -> Result<ConversionReport, ConvertError> {
     let mut unheard = |_, _| {};
     let (_lock, work) = Conversion::new(dir, form, None, &mut unheard)?;
     work.count()
@@ -153,7 +153,7 @@ pub fn count(dir: Directory, form: Form) -> Result<Converted, ConvertError> {
 
 /// Returns whether a directory without the bit has the contents of a managed one, as a copy without modes
 /// has: at least two buckets, in which everything belongs there, and no articles beside them.
-fn has_lost_mark(dir: &Directory) -> Lower<bool> {
+fn has_lost_mark(dir: &LowerDirectory) -> LowerResult<bool> {
     if dir.is_managed() || dir.is_converting() {
         return Ok(false);
     }
@@ -172,34 +172,34 @@ fn has_lost_mark(dir: &Directory) -> Lower<bool> {
     Ok(filled >= 2)
 }
 
-fn is_dir(entry: &Entry) -> bool {
+fn is_dir(entry: &LowerEntry) -> bool {
     entry.kind == FileType::Directory
 }
 
 /// Checks that subdirectories can be distinguished from buckets.
-pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
+pub fn check(dir: &LowerDirectory, form: DirectoryForm) -> Result<(), ConvertError> {
     if dir.is_converting() {
         return Ok(());
     }
     let top = listing::all(dir, OsStr::new("."))?;
     let has_name_of_bucket =
-        |entry: &&Entry| is_dir(entry) && dir.scheme.is_first_level(entry.name.as_bytes());
-    let is_level_of_any = |entry: &&Entry| {
-        is_dir(entry) && Scheme::ALL.iter().any(|scheme| scheme.is_level(entry.name.as_bytes()))
+        |entry: &&LowerEntry| is_dir(entry) && dir.scheme.is_first_level(entry.name.as_bytes());
+    let is_level_of_any = |entry: &&LowerEntry| {
+        is_dir(entry) && BucketScheme::ALL.iter().any(|scheme| scheme.is_level(entry.name.as_bytes()))
     };
-    let alien = |mut entries: std::slice::Iter<'_, Entry>, is_alien: &dyn Fn(&&Entry) -> bool| {
+    let alien = |mut entries: std::slice::Iter<'_, LowerEntry>, is_alien: &dyn Fn(&&LowerEntry) -> bool| {
         let alien = entries.find(is_alien).map(|entry| entry.name.clone());
         alien.map_or(Ok(()), |name| Err(ConvertError::OtherScheme(dir.scheme, name)))
     };
     let mut names: Vec<OsString> = Vec::new();
     match (dir.is_managed(), form) {
-        (false, Form::Managed) if !has_lost_mark(dir)? => {
+        (false, DirectoryForm::Managed) if !has_lost_mark(dir)? => {
             names.extend(top.iter().filter(has_name_of_bucket).map(|entry| entry.name.clone()));
         }
-        (true, Form::Managed) => {
+        (true, DirectoryForm::Managed) => {
             alien(top.iter(), &|entry| is_level_of_any(entry) && !has_name_of_bucket(entry))?;
         }
-        (true, Form::Flat) => {
+        (true, DirectoryForm::Flat) => {
             alien(top.iter(), &|entry| is_level_of_any(entry) && !has_name_of_bucket(entry))?;
             for path in listing::bucket_paths(dir)? {
                 let entries = listing::all(dir, &path)?;
@@ -212,12 +212,12 @@ pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
 }
 
 struct Conversion<'a> {
-    dir: Directory,
-    form: Form,
+    dir: LowerDirectory,
+    form: DirectoryForm,
     /// Mount through which the directory is in use.
-    tree: Option<&'a Tree>,
+    tree: Option<&'a MountedTree>,
     progress: &'a mut dyn FnMut(u64, u64),
-    done: Converted,
+    done: ConversionReport,
     total: u64,
     twice: Vec<OsString>,
 }
@@ -225,9 +225,9 @@ struct Conversion<'a> {
 impl<'a> Conversion<'a> {
     /// Creates a conversion, with a lock that prevents others of the same directory.
     fn new(
-        dir: Directory,
-        form: Form,
-        tree: Option<&'a Tree>,
+        dir: LowerDirectory,
+        form: DirectoryForm,
+        tree: Option<&'a MountedTree>,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> Result<(OwnedFd, Self), ConvertError> {
         let lock = lower::open_dir(&dir.fd, OsStr::new("."))?;
@@ -238,15 +238,23 @@ impl<'a> Conversion<'a> {
         check(&dir, form)?;
         Ok((
             lock,
-            Self { dir, form, tree, progress, done: Converted::default(), total: 0, twice: Vec::new() },
+            Self {
+                dir,
+                form,
+                tree,
+                progress,
+                done: ConversionReport::default(),
+                total: 0,
+                twice: Vec::new(),
+            },
         ))
     }
 
-    fn run(&mut self) -> Result<Converted, ConvertError> {
+    fn run(&mut self) -> Result<ConversionReport, ConvertError> {
         self.total = self.count()?.moved;
         match self.form {
-            Form::Managed => self.make_managed()?,
-            Form::Flat => self.make_flat()?,
+            DirectoryForm::Managed => self.make_managed()?,
+            DirectoryForm::Flat => self.make_flat()?,
         }
         self.done.buckets = listing::bucket_paths(&self.dir)?.len() as u64;
         fs::syncfs(lower::open_dir(&self.dir.fd, OsStr::new("."))?)?;
@@ -254,18 +262,18 @@ impl<'a> Conversion<'a> {
     }
 
     /// Takes a turn at the tree: no request is answered until it is dropped.
-    fn turn(&self) -> Option<Turn<'a>> {
-        self.tree.map(Tree::turn)
+    fn turn(&self) -> Option<TreeTurn<'a>> {
+        self.tree.map(MountedTree::turn)
     }
 
     /// Returns the extent of the conversion.
-    fn count(&self) -> Result<Converted, ConvertError> {
+    fn count(&self) -> Result<ConversionReport, ConvertError> {
         let staged =
             if self.dir.is_converting() { listing::all(&self.dir, OsStr::new(MARKER))? } else { Vec::new() };
         let mut moved = staged.len() as u64;
         let mut buckets = std::collections::BTreeSet::new();
         match self.form {
-            Form::Managed => {
+            DirectoryForm::Managed => {
                 for entry in self.outside()?.iter().chain(&staged) {
                     let others = is_dir(entry) || !bucket::is_article(entry.name.as_bytes());
                     let bucket = self.dir.scheme.bucket(if others { b"" } else { entry.name.as_bytes() });
@@ -273,29 +281,30 @@ impl<'a> Conversion<'a> {
                 }
                 moved += self.outside()?.len() as u64;
             }
-            Form::Flat if self.has_buckets()? => {
+            DirectoryForm::Flat if self.has_buckets()? => {
                 for path in listing::bucket_paths(&self.dir)? {
                     moved += listing::all(&self.dir, &path)?.len() as u64;
                 }
             }
-            Form::Flat => {}
+            DirectoryForm::Flat => {}
         }
-        Ok(Converted { moved, buckets: buckets.len() as u64 })
+        Ok(ConversionReport { moved, buckets: buckets.len() as u64 })
     }
 
     /// Returns whether entries may be in buckets.
-    fn has_buckets(&self) -> Lower<bool> {
+    fn has_buckets(&self) -> LowerResult<bool> {
         Ok(self.dir.is_managed() || self.dir.is_converting() || has_lost_mark(&self.dir)?)
     }
 
     /// Returns the entries that are not in a bucket.
-    fn outside(&self) -> Lower<Vec<Entry>> {
-        let is_own = |entry: &Entry| is_dir(entry) && self.dir.scheme.is_first_level(entry.name.as_bytes());
+    fn outside(&self) -> LowerResult<Vec<LowerEntry>> {
+        let is_own =
+            |entry: &LowerEntry| is_dir(entry) && self.dir.scheme.is_first_level(entry.name.as_bytes());
         let top = listing::all(&self.dir, OsStr::new("."))?;
         Ok(top.into_iter().filter(|entry| entry.name != MARKER && !is_own(entry)).collect())
     }
 
-    fn begin(&self) -> Lower<()> {
+    fn begin(&self) -> LowerResult<()> {
         let _turn = self.turn();
         if let Some(tree) = self.tree {
             tree.listings.keep(lower::key(&self.dir.stat))?;
@@ -309,18 +318,18 @@ impl<'a> Conversion<'a> {
     }
 
     /// Sets or clears the bit.
-    fn mark(&mut self, managed: bool) -> Lower<()> {
+    fn mark(&mut self, managed: bool) -> LowerResult<()> {
         let stat = lower::stat_fd(&self.dir.fd)?;
         let rest = stat.stx_mode & 0o7777 & !lower::MANAGED;
         let mode = if managed { rest | lower::MANAGED } else { rest };
         fs::chmod(lower::path_of(self.dir.fd.as_fd()), Mode::from_raw_mode(u32::from(mode)))?;
-        self.dir = Directory::new(self.dir.fd.clone(), self.dir.scheme)?;
+        self.dir = LowerDirectory::new(self.dir.fd.clone(), self.dir.scheme)?;
         failpoint::reached("convert");
         Ok(())
     }
 
     /// Moves an entry from one place to another that must be free.
-    fn move_entry(&mut self, from: &OsStr, name: &OsStr, to: &OsStr) -> Lower<()> {
+    fn move_entry(&mut self, from: &OsStr, name: &OsStr, to: &OsStr) -> LowerResult<()> {
         let dir = &self.dir;
         let turn = self.turn();
         let moved =
@@ -353,8 +362,10 @@ impl<'a> Conversion<'a> {
         drop(turn);
         for _ in 0..PASSES_MAX {
             let outside = self.outside()?;
-            let has_name_of_bucket = |entry: &&Entry| self.dir.scheme.is_first_level(entry.name.as_bytes());
-            let (first, rest): (Vec<&Entry>, Vec<&Entry>) = outside.iter().partition(has_name_of_bucket);
+            let has_name_of_bucket =
+                |entry: &&LowerEntry| self.dir.scheme.is_first_level(entry.name.as_bytes());
+            let (first, rest): (Vec<&LowerEntry>, Vec<&LowerEntry>) =
+                outside.iter().partition(has_name_of_bucket);
             for entry in first {
                 self.move_entry(&entry.name, &entry.name, &lower::below(MARKER, &entry.name))?;
             }
@@ -427,7 +438,7 @@ impl<'a> Conversion<'a> {
             return Err(ConvertError::Twice(std::mem::take(&mut self.twice)));
         }
         let _turn = self.turn();
-        if self.form == Form::Managed && !self.outside()?.is_empty() {
+        if self.form == DirectoryForm::Managed && !self.outside()?.is_empty() {
             return Ok(false);
         }
         failpoint::reached("convert");

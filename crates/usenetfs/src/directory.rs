@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use netnews::bucket::{self, Scheme};
+use netnews::bucket::{self, BucketScheme};
 use rustix::fs::{self, AtFlags, Gid, Mode, Statx, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use crate::failpoint;
-use crate::lower::{self, Lower};
+use crate::lower::{self, LowerResult};
 
 /// Name of a directory that exists below another one during its conversion, and has the entries whose names
 /// buckets need. The mount never shows it.
@@ -28,27 +28,27 @@ const BUCKET_TRIES: usize = 8;
 
 /// A directory in its current state.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub struct LowerDirectory {
     /// Descriptor of the directory.
     pub fd: Arc<OwnedFd>,
     /// Attributes of the directory.
     pub stat: Statx,
     /// Scheme of its buckets, if it is managed.
-    pub scheme: Scheme,
+    pub scheme: BucketScheme,
 }
 
 /// A directory entry.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundEntry {
     /// Path relative to the directory.
     pub path: OsString,
     /// Attributes of the entry.
     pub stat: Statx,
 }
 
-impl Directory {
+impl LowerDirectory {
     /// Reads the directory that `fd` refers to.
-    pub fn new(fd: Arc<OwnedFd>, scheme: Scheme) -> Lower<Self> {
+    pub fn new(fd: Arc<OwnedFd>, scheme: BucketScheme) -> LowerResult<Self> {
         let stat = lower::stat_fd(&fd)?;
         Ok(Self { fd, stat, scheme })
     }
@@ -59,7 +59,7 @@ impl Directory {
     }
 
     /// Finds the entry of this name.
-    pub fn find(&self, name: &OsStr) -> Lower<Found> {
+    pub fn find(&self, name: &OsStr) -> LowerResult<FoundEntry> {
         if name == MARKER {
             return Err(Errno::NOENT);
         }
@@ -70,12 +70,12 @@ impl Directory {
         }
     }
 
-    fn at(&self, path: OsString) -> Lower<Found> {
+    fn at(&self, path: OsString) -> LowerResult<FoundEntry> {
         let stat = lower::stat_at(&self.fd, &path)?;
-        Ok(Found { path, stat })
+        Ok(FoundEntry { path, stat })
     }
 
-    fn find_in_bucket(&self, name: &OsStr) -> Lower<Found> {
+    fn find_in_bucket(&self, name: &OsStr) -> LowerResult<FoundEntry> {
         match self.at(self.place_in_bucket(name)) {
             Err(Errno::NOENT | Errno::NOTDIR) if bucket::is_article(name.as_bytes()) => {
                 self.at(lower::below(bucket::OTHERS, name))
@@ -85,7 +85,7 @@ impl Directory {
     }
 
     /// Looks in all places between which a conversion may move it meanwhile.
-    fn find_anywhere(&self, name: &OsStr) -> Lower<Found> {
+    fn find_anywhere(&self, name: &OsStr) -> LowerResult<FoundEntry> {
         let staged = || self.at(lower::below(MARKER, name));
         let top = || match self.at(name.to_owned()) {
             Ok(found) if self.scheme.is_first_level(name.as_bytes()) && lower::is_dir(&found.stat) => {
@@ -111,7 +111,7 @@ impl Directory {
     }
 
     /// Returns the path of a new entry.
-    pub fn place(&self, name: &OsStr, is_dir: bool) -> Lower<OsString> {
+    pub fn place(&self, name: &OsStr, is_dir: bool) -> LowerResult<OsString> {
         Ok(match self.is_managed() {
             _ if name == MARKER => return Err(Errno::PERM),
             false => name.to_owned(),
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// Calls `make` for the path of a new entry, and creates the bucket that it needs.
-    pub fn with_bucket<T>(&self, place: &OsStr, make: impl Fn(&OsStr) -> Lower<T>) -> Lower<T> {
+    pub fn with_bucket<T>(&self, place: &OsStr, make: impl Fn(&OsStr) -> LowerResult<T>) -> LowerResult<T> {
         let mut made = make(place);
         for _ in 0..BUCKET_TRIES {
             if !self.is_managed() || !matches!(made, Err(Errno::NOENT)) {
@@ -147,7 +147,7 @@ impl Directory {
     }
 
     /// Makes the directories above a path: with the permissions of this one, never with its bit.
-    fn make_bucket(&self, place: &OsStr) -> Lower<()> {
+    fn make_bucket(&self, place: &OsStr) -> LowerResult<()> {
         let mode = Mode::from_raw_mode(u32::from(self.stat.stx_mode & 0o777));
         let bytes = place.as_bytes();
         for end in bytes.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at) {
@@ -164,7 +164,7 @@ impl Directory {
     }
 
     /// Changes the owner of a new entry at a path, if necessary; returns its attributes.
-    pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> Lower<Statx> {
+    pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> LowerResult<Statx> {
         let stat = lower::stat_at(&self.fd, path)?;
         if (stat.stx_uid, stat.stx_gid) == (user, group) {
             return Ok(stat);

@@ -27,19 +27,19 @@ pub struct OpenFile {
 
 /// All open files.
 #[derive(Default)]
-pub struct Files {
-    table: Innermost<Table>,
+pub struct FileHandles {
+    table: Innermost<FileTable>,
     passes_through: AtomicBool,
 }
 
 #[derive(Default)]
-struct Table {
+struct FileTable {
     files: HashMap<u64, Arc<OpenFile>>,
     of_node: HashMap<u64, Vec<u64>>,
     last: u64,
 }
 
-impl Files {
+impl FileHandles {
     /// Allows files to pass through, since the kernel supports it.
     pub fn allow_passthrough(&self) {
         self.passes_through.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! FUSE requests, translated to [`Tree`] and answered.
+//! FUSE requests, translated to [`MountedTree`] and answered.
 //!
 //! One thread at a time looks up and changes names, holding a turn at the tree; several threads read and
 //! write, so that a slow file delays no other requests. Requests that may wait for the disk for long (syncs,
-//! allocation, copies) are answered by [`Workers`]. The kernel checks permissions (`default_permissions`),
+//! allocation, copies) are answered by [`WorkerPool`]. The kernel checks permissions (`default_permissions`),
 //! keeps locks, and caches names and attributes for a moment; changes through the mount are visible at once.
 
 use std::ffi::OsStr;
@@ -23,13 +23,13 @@ use rustix::fs::{
 };
 
 use crate::files::OpenFile;
-use crate::listing::{self, Listing};
+use crate::listing::{self, DirectoryListing};
 use crate::lower::unprivileged::unprivileged;
-use crate::lower::{self, Lower};
-use crate::naming::{Made, Maker};
+use crate::lower::{self, LowerResult};
+use crate::naming::{EntryCreator, NewEntry};
 use crate::online::{CONVERSION, Conversions};
-use crate::tree::Tree;
-use crate::workers::Workers;
+use crate::tree::MountedTree;
+use crate::workers::WorkerPool;
 
 /// Maximum number of stacked file systems that the kernel allows, this one included.
 const STACK_DEPTH_MAX: u32 = 2;
@@ -41,8 +41,8 @@ const SEEK_HOLE: i32 = 4;
 
 /// FUSE server of a mount.
 pub struct Usenetfs {
-    tree: Arc<Tree>,
-    workers: Workers,
+    tree: Arc<MountedTree>,
+    workers: WorkerPool,
     conversions: Conversions,
     keep: Duration,
     notifier: Arc<OnceLock<Notifier>>,
@@ -52,20 +52,20 @@ pub struct Usenetfs {
 impl Usenetfs {
     /// Creates the server of a tree. The kernel caches names and attributes for `keep`.
     pub fn new(
-        tree: Arc<Tree>,
+        tree: Arc<MountedTree>,
         keep: Duration,
         wants_passthrough: bool,
         notifier: Arc<OnceLock<Notifier>>,
     ) -> io::Result<Self> {
-        let workers = Workers::start()?;
+        let workers = WorkerPool::start()?;
         Ok(Self { tree, workers, conversions: Conversions::default(), keep, notifier, wants_passthrough })
     }
 
-    fn file(&self, handle: FileHandle) -> Lower<Arc<OpenFile>> {
+    fn file(&self, handle: FileHandle) -> LowerResult<Arc<OpenFile>> {
         self.tree.files.get(handle.0).ok_or(rustix::io::Errno::BADF)
     }
 
-    fn enter(&self, entered: Lower<(fuser::FileAttr, fs::Statx)>, reply: ReplyEntry) {
+    fn enter(&self, entered: LowerResult<(fuser::FileAttr, fs::Statx)>, reply: ReplyEntry) {
         match entered {
             Ok((attr, stat)) => reply.entry(&self.keep, &attr, lower::generation(&stat)),
             Err(error) => reply.error(errno(error)),
@@ -87,7 +87,7 @@ impl Usenetfs {
     /// Returns the mode that a directory is given. Only an empty directory gains or loses the mark of a
     /// managed one with it: entries of others would no longer be visible. Programs that restore modes (rsync,
     /// tar) mean the permissions.
-    fn kept_mark(&self, ino: INodeNo, stat: &fs::Statx, mode: u32) -> Lower<u32> {
+    fn kept_mark(&self, ino: INodeNo, stat: &fs::Statx, mode: u32) -> LowerResult<u32> {
         let mark = u32::from(lower::MANAGED);
         let present = u32::from(stat.stx_mode) & mark;
         if !lower::is_dir(stat) || mode & mark == present || self.tree.is_empty(ino.0)? {
@@ -111,8 +111,8 @@ impl Usenetfs {
         &self,
         ino: INodeNo,
         name: &OsStr,
-        change: impl Fn(BorrowedFd<'_>) -> Lower<()>,
-    ) -> Lower<()> {
+        change: impl Fn(BorrowedFd<'_>) -> LowerResult<()>,
+    ) -> LowerResult<()> {
         let node = self.tree.node_fd(ino.0)?;
         change(node.as_fd())?;
         if name != DEFAULT_LIST || !lower::is_managed(&lower::stat_fd(&node)?) {
@@ -128,7 +128,7 @@ impl Usenetfs {
         Ok(())
     }
 
-    fn change(&self, ino: INodeNo, change: &Change) -> Lower<()> {
+    fn change(&self, ino: INodeNo, change: &AttributeChange) -> LowerResult<()> {
         let node = self.tree.node_fd(ino.0)?;
         let fd = node.as_fd();
         let path = lower::path_of(fd);
@@ -167,7 +167,7 @@ impl Usenetfs {
 const DEFAULT_LIST: &str = "system.posix_acl_default";
 
 /// Changes requested by SETATTR.
-struct Change {
+struct AttributeChange {
     mode: Option<u32>,
     uid: Option<u32>,
     gid: Option<u32>,
@@ -180,7 +180,7 @@ struct Change {
 }
 
 /// Clears the setuid and setgid bits after a write by a user who may not set them.
-fn clear_set_ids(fd: impl AsFd, group: u32) -> Lower<()> {
+fn clear_set_ids(fd: impl AsFd, group: u32) -> LowerResult<()> {
     let stat = lower::stat_fd(&fd)?;
     if lower::sets_ids(&stat) && !lower::is_dir(&stat) {
         fs::chmod(lower::path_of(fd.as_fd()), lower::without_set_ids(&stat, group))?;
@@ -218,11 +218,11 @@ fn open_flags(flags: i32) -> OFlags {
     OFlags::from_bits_retain(flags as u32) & wanted | OFlags::CLOEXEC
 }
 
-fn maker(request: &Request) -> Maker {
-    Maker { user: request.uid(), group: request.gid() }
+fn maker(request: &Request) -> EntryCreator {
+    EntryCreator { user: request.uid(), group: request.gid() }
 }
 
-fn done(result: Lower<()>, reply: ReplyEmpty) {
+fn done(result: LowerResult<()>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(errno(error)),
@@ -230,7 +230,7 @@ fn done(result: Lower<()>, reply: ReplyEmpty) {
 }
 
 /// Reads until the buffer is full or the file ends.
-fn read_at(file: &OpenFile, offset: u64, size: u32) -> Lower<Vec<u8>> {
+fn read_at(file: &OpenFile, offset: u64, size: u32) -> LowerResult<Vec<u8>> {
     let mut buffer = vec![0; size as usize];
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -246,7 +246,7 @@ fn read_at(file: &OpenFile, offset: u64, size: u32) -> Lower<Vec<u8>> {
 }
 
 /// Writes all of `data`, or as much as there is room for.
-fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> Lower<u32> {
+fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> LowerResult<u32> {
     let mut written = 0;
     while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
         match rustix::io::pwrite(&file.fd, rest, offset + written as u64) {
@@ -260,7 +260,7 @@ fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> Lower<u32> {
 }
 
 /// Replies with an attribute's value or list, or with its size if the caller has no room.
-fn reply_xattr(value: Lower<Vec<u8>>, size: u32, reply: ReplyXattr) {
+fn reply_xattr(value: LowerResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
     match value {
         Ok(value) if size == 0 => reply.size(value.len() as u32),
         Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
@@ -270,7 +270,10 @@ fn reply_xattr(value: Lower<Vec<u8>>, size: u32, reply: ReplyXattr) {
 }
 
 /// Reads a value that may grow between asking for its size and reading it.
-fn whole(size: impl Fn() -> Lower<usize>, read: impl Fn(&mut [u8]) -> Lower<usize>) -> Lower<Vec<u8>> {
+fn whole(
+    size: impl Fn() -> LowerResult<usize>,
+    read: impl Fn(&mut [u8]) -> LowerResult<usize>,
+) -> LowerResult<Vec<u8>> {
     loop {
         let mut value = vec![0; size()?];
         match read(&mut value) {
@@ -350,7 +353,7 @@ impl Filesystem for Usenetfs {
         let _turn = self.tree.turn();
         let file = handle.and_then(|handle| self.tree.files.get(handle.0));
         let by_stranger = (request.uid() != 0).then(|| request.gid());
-        let change = Change { mode, uid, gid, size, atime, mtime, file, by_stranger };
+        let change = AttributeChange { mode, uid, gid, size, atime, mtime, file, by_stranger };
         match self.change(ino, &change).and_then(|()| self.tree.attributes(ino.0)) {
             Ok(attr) => reply.attr(&self.keep, &attr),
             Err(error) => reply.error(errno(error)),
@@ -383,7 +386,7 @@ impl Filesystem for Usenetfs {
             fs::FileType::Unknown => fs::FileType::RegularFile,
             kind => kind,
         };
-        let made = Made::Node(kind, fs::makedev(major, minor));
+        let made = NewEntry::Node(kind, fs::makedev(major, minor));
         self.enter(self.tree.make(parent.0, name, made, mode, maker(request)), reply);
     }
 
@@ -398,12 +401,12 @@ impl Filesystem for Usenetfs {
     ) {
         let _turn = self.tree.turn();
         let mode = self.masked(parent, mode, umask);
-        self.enter(self.tree.make(parent.0, name, Made::Directory, mode & 0o1777, maker(request)), reply);
+        self.enter(self.tree.make(parent.0, name, NewEntry::Directory, mode & 0o1777, maker(request)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let _turn = self.tree.turn();
-        let made = Made::Symlink(target.as_os_str());
+        let made = NewEntry::Symlink(target.as_os_str());
         self.enter(self.tree.make(parent.0, name, made, 0, maker(request)), reply);
     }
 
@@ -557,7 +560,7 @@ impl Filesystem for Usenetfs {
         let _turn = self.tree.turn();
         let opened = self.tree.directory(ino.0).and_then(|dir| {
             let dots = self.tree.dots(ino.0, &dir);
-            Listing::new(dir, dots)
+            DirectoryListing::new(dir, dots)
         });
         match opened {
             Ok(listing) => {

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
-use crate::mounting::group_tree::{Directory, Named};
+use crate::mounting::articles::{ArticleLookup, ArticleProvider, DiskWait, ReadFailure, ShownArticle};
+use crate::mounting::group_tree::{GroupDirectory, NameTarget};
 
 /// Groups without articles, by name.
-struct Groups(Vec<Arc<str>>);
+struct FuzzGroups(Vec<Arc<str>>);
 
-impl Articles for Groups {
+impl ArticleProvider for FuzzGroups {
     type Locator = ();
 
     fn group_from(&self, name: &str) -> Option<Arc<str>> {
@@ -26,7 +26,11 @@ impl Articles for Groups {
         false
     }
 
-    fn article(&self, _: Place<'_, ()>, _: Wait) -> Result<Option<ShownArticle<()>>, NotRead> {
+    fn article(
+        &self,
+        _: ArticleLookup<'_, ()>,
+        _: DiskWait,
+    ) -> Result<Option<ShownArticle<()>>, ReadFailure> {
         Ok(None)
     }
 }
@@ -37,18 +41,18 @@ pub fn walked(groups: &[&str], name: &[u8]) -> (Vec<String>, Vec<String>) {
     let mut names: Vec<Arc<str>> = groups.iter().map(|group| Arc::from(*group)).collect();
     names.sort();
     names.dedup();
-    let groups = Groups(names);
-    let (mut found, mut hits, mut left) = (Vec::new(), Vec::new(), vec![Directory::Root]);
+    let groups = FuzzGroups(names);
+    let (mut found, mut hits, mut left) = (Vec::new(), Vec::new(), vec![GroupDirectory::Root]);
     while let Some(dir) = left.pop() {
-        if let Some(Named::Directory(Directory::Group(hit))) = dir.named(name)
-            && Directory::Group(hit.clone()).exists(&groups)
+        if let Some(NameTarget::Directory(GroupDirectory::Group(hit))) = dir.named(name)
+            && GroupDirectory::Group(hit.clone()).exists(&groups)
         {
             hits.push(hit.to_string());
         }
         for (name, child) in dir.directories(&groups) {
-            assert_eq!(dir.named(name.as_bytes()), Some(Named::Directory(child.clone())), "{name}");
+            assert_eq!(dir.named(name.as_bytes()), Some(NameTarget::Directory(child.clone())), "{name}");
             assert!(child.exists(&groups) && child.parent() == dir, "{child:?}");
-            if let Directory::Group(group) = &child
+            if let GroupDirectory::Group(group) = &child
                 && groups.group_changed(group).is_some()
             {
                 found.push(group.to_string());

@@ -30,11 +30,11 @@ mod suggesting;
 mod tree;
 mod workers;
 
-pub use converting::{ConvertError, Converted, Form};
+pub use converting::{ConversionReport, ConvertError, DirectoryForm};
 pub use lower::mounts::SPOOL_SOURCE;
 pub use managing::convert;
-pub use mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
+pub use mounting::articles::{ArticleLookup, ArticleProvider, DiskWait, ReadFailure, ShownArticle};
 pub use mounting::device::{Device, serve};
 pub use mounting::helper::receive as receive_device;
-pub use mounting::{Mounted, Options, mount};
-pub use suggesting::{Candidate, FILES_MIN, Suggestions, suggest};
+pub use mounting::{MountSettings, Mounted, mount};
+pub use suggesting::{DirectoryCandidate, FILES_MIN, Suggestions, suggest};

@@ -19,8 +19,8 @@ use netnews::bucket;
 use rustix::fs::{self, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, MARKER};
-use crate::lower::{self, Key, Lower, rank};
+use crate::directory::{LowerDirectory, MARKER};
+use crate::lower::{self, FileKey, LowerResult, rank};
 
 /// Size of the buffer for entries, in bytes.
 const BUFFER_BYTES: usize = 32 * 1024;
@@ -29,7 +29,7 @@ const DOTS: u64 = 2;
 
 /// A directory entry.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct LowerEntry {
     /// Lower inode number.
     pub inode: u64,
     /// File type.
@@ -41,29 +41,29 @@ pub struct Entry {
 }
 
 /// A lower directory that is being read.
-struct Reader {
+struct DirectoryReader {
     fd: OwnedFd,
-    waiting: VecDeque<Entry>,
+    waiting: VecDeque<LowerEntry>,
 }
 
-impl Reader {
-    fn open(dir: &Directory, path: &OsStr) -> Lower<Self> {
+impl DirectoryReader {
+    fn open(dir: &LowerDirectory, path: &OsStr) -> LowerResult<Self> {
         Ok(Self { fd: lower::open_dir(&dir.fd, path)?, waiting: VecDeque::new() })
     }
 
-    fn seek(&mut self, position: u64) -> Lower<()> {
+    fn seek(&mut self, position: u64) -> LowerResult<()> {
         self.waiting.clear();
         fs::seek(&self.fd, SeekFrom::Start(position)).map(drop)
     }
 
-    fn next(&mut self) -> Lower<Option<Entry>> {
+    fn next(&mut self) -> LowerResult<Option<LowerEntry>> {
         if self.waiting.is_empty() {
             self.fill()?;
         }
         Ok(self.waiting.pop_front())
     }
 
-    fn fill(&mut self) -> Lower<()> {
+    fn fill(&mut self) -> LowerResult<()> {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut raw = RawDir::new(&self.fd, &mut buffer);
         while let Some(entry) = raw.next() {
@@ -75,7 +75,7 @@ impl Reader {
             };
             let (inode, next) = (entry.ino(), entry.next_entry_cookie());
             // Entries that were removed meanwhile are left out.
-            self.waiting.extend(kind.map(|kind| Entry { inode, kind, name, next }));
+            self.waiting.extend(kind.map(|kind| LowerEntry { inode, kind, name, next }));
             if raw.is_buffer_empty() && !self.waiting.is_empty() {
                 break;
             }
@@ -85,55 +85,55 @@ impl Reader {
 }
 
 /// Source of a listing.
-enum Form {
+enum ListingSource {
     /// The lower directory.
-    Plain(Reader),
+    Plain(DirectoryReader),
     /// Buckets, one after the other.
-    Buckets(Buckets),
+    Buckets(BucketListing),
     /// Memory, while the directory is being converted.
-    Whole(Vec<Entry>),
+    Whole(Vec<LowerEntry>),
 }
 
-struct Buckets {
+struct BucketListing {
     paths: Vec<OsString>,
     at: usize,
-    reader: Option<Reader>,
+    reader: Option<DirectoryReader>,
     /// Bucket of each listed entry, and the position after it.
     listed: Vec<(u32, u64)>,
     /// Next entry, if it was read already.
-    waiting: Option<Entry>,
+    waiting: Option<LowerEntry>,
 }
 
 /// A directory that is open for listing.
-pub struct Listing {
-    dir: Directory,
+pub struct DirectoryListing {
+    dir: LowerDirectory,
     /// Inode numbers of `.` and `..`.
     dots: [u64; 2],
-    form: Form,
+    form: ListingSource,
     /// Position after the last entry that was taken.
     position: u64,
     /// Remaining entries, if a conversion began meanwhile.
-    kept: Option<VecDeque<Entry>>,
+    kept: Option<VecDeque<LowerEntry>>,
 }
 
 /// An open listing.
-pub type OpenListing = Arc<Ordered<Listing, { rank::LISTING }>>;
+pub type OpenListing = Arc<Ordered<DirectoryListing, { rank::LISTING }>>;
 
 /// Open listings, by handle.
 #[derive(Default)]
 pub struct Listings {
-    table: Innermost<Table>,
+    table: Innermost<ListingTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct ListingTable {
     open: HashMap<u64, OpenListing>,
     last: u64,
 }
 
 impl Listings {
     /// Adds a listing; returns its handle.
-    pub fn add(&self, listing: Listing) -> u64 {
+    pub fn add(&self, listing: DirectoryListing) -> u64 {
         let mut table = self.table.lock();
         table.last += 1;
         let handle = table.last;
@@ -142,7 +142,7 @@ impl Listings {
     }
 
     /// Returns the listing of a handle.
-    pub fn get(&self, handle: u64) -> Lower<OpenListing> {
+    pub fn get(&self, handle: u64) -> LowerResult<OpenListing> {
         self.table.lock().open.get(&handle).cloned().ok_or(Errno::BADF)
     }
 
@@ -152,7 +152,7 @@ impl Listings {
     }
 
     /// Prepares for a conversion of this directory: listings of it that have begun continue from memory.
-    pub fn keep(&self, dir: Key) -> Lower<()> {
+    pub fn keep(&self, dir: FileKey) -> LowerResult<()> {
         let open: Vec<_> = self.table.lock().open.values().cloned().collect();
         for listing in open {
             let mut listing = listing.lock();
@@ -164,21 +164,21 @@ impl Listings {
     }
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Creates a listing from the beginning.
-    pub fn new(dir: Directory, dots: [u64; 2]) -> Lower<Self> {
-        let form = Form::new(&dir)?;
+    pub fn new(dir: LowerDirectory, dots: [u64; 2]) -> LowerResult<Self> {
+        let form = ListingSource::new(&dir)?;
         Ok(Self { dir, dots, form, position: 0, kept: None })
     }
 
     /// Returns the directory.
-    pub fn dir(&self) -> &Directory {
+    pub fn dir(&self) -> &LowerDirectory {
         &self.dir
     }
 
     /// Passes entries from a position on to `take` until it returns false for one, which is not consumed
     /// then.
-    pub fn read(&mut self, from: u64, mut take: impl FnMut(&Entry) -> bool) -> Lower<()> {
+    pub fn read(&mut self, from: u64, mut take: impl FnMut(&LowerEntry) -> bool) -> LowerResult<()> {
         if from != self.position || from == 0 {
             self.seek(from)?;
         }
@@ -196,16 +196,16 @@ impl Listing {
         }
     }
 
-    fn next(&mut self, position: u64) -> Lower<Option<Entry>> {
+    fn next(&mut self, position: u64) -> LowerResult<Option<LowerEntry>> {
         match &mut self.form {
-            Form::Plain(reader) => next_plain(reader, self.dots),
-            Form::Whole(entries) => Ok(next_whole(entries, position, self.dots)),
-            Form::Buckets(buckets) => buckets.next(&self.dir, position, self.dots),
+            ListingSource::Plain(reader) => next_plain(reader, self.dots),
+            ListingSource::Whole(entries) => Ok(next_whole(entries, position, self.dots)),
+            ListingSource::Buckets(buckets) => buckets.next(&self.dir, position, self.dots),
         }
     }
 
     /// Reads the remaining entries into memory, if the listing has begun.
-    fn keep(&mut self) -> Lower<()> {
+    fn keep(&mut self) -> LowerResult<()> {
         if self.position == 0 || self.kept.is_some() {
             return Ok(());
         }
@@ -218,34 +218,34 @@ impl Listing {
         Ok(())
     }
 
-    fn put_back(&mut self, entry: Entry) {
+    fn put_back(&mut self, entry: LowerEntry) {
         if let Some(kept) = &mut self.kept {
             return kept.push_front(entry);
         }
         match &mut self.form {
-            Form::Plain(reader) => reader.waiting.push_front(entry),
-            Form::Buckets(buckets) => buckets.waiting = Some(entry),
-            Form::Whole(_) => {}
+            ListingSource::Plain(reader) => reader.waiting.push_front(entry),
+            ListingSource::Buckets(buckets) => buckets.waiting = Some(entry),
+            ListingSource::Whole(_) => {}
         }
     }
 
-    fn seek(&mut self, position: u64) -> Lower<()> {
+    fn seek(&mut self, position: u64) -> LowerResult<()> {
         self.kept = None;
         if position == 0 {
-            self.dir = Directory::new(self.dir.fd.clone(), self.dir.scheme)?;
-            self.form = Form::new(&self.dir)?;
+            self.dir = LowerDirectory::new(self.dir.fd.clone(), self.dir.scheme)?;
+            self.form = ListingSource::new(&self.dir)?;
         }
         match &mut self.form {
-            Form::Plain(reader) if position != 0 => reader.seek(position)?,
-            Form::Buckets(buckets) => buckets.seek(&self.dir, position)?,
-            Form::Plain(_) | Form::Whole(_) => {}
+            ListingSource::Plain(reader) if position != 0 => reader.seek(position)?,
+            ListingSource::Buckets(buckets) => buckets.seek(&self.dir, position)?,
+            ListingSource::Plain(_) | ListingSource::Whole(_) => {}
         }
         self.position = position;
         Ok(())
     }
 }
 
-fn next_plain(reader: &mut Reader, [own, parent]: [u64; 2]) -> Lower<Option<Entry>> {
+fn next_plain(reader: &mut DirectoryReader, [own, parent]: [u64; 2]) -> LowerResult<Option<LowerEntry>> {
     while let Some(mut entry) = reader.next()? {
         match entry.name.as_bytes() {
             b"." => entry.inode = own,
@@ -259,34 +259,39 @@ fn next_plain(reader: &mut Reader, [own, parent]: [u64; 2]) -> Lower<Option<Entr
     Ok(None)
 }
 
-fn dot(position: u64, dots: [u64; 2]) -> Option<Entry> {
+fn dot(position: u64, dots: [u64; 2]) -> Option<LowerEntry> {
     let inode = *dots.get(usize::try_from(position).ok()?)?;
     let name = if position == 0 { "." } else { ".." };
-    Some(Entry { inode, kind: FileType::Directory, name: name.into(), next: position + 1 })
+    Some(LowerEntry { inode, kind: FileType::Directory, name: name.into(), next: position + 1 })
 }
 
-fn next_whole(entries: &[Entry], position: u64, dots: [u64; 2]) -> Option<Entry> {
+fn next_whole(entries: &[LowerEntry], position: u64, dots: [u64; 2]) -> Option<LowerEntry> {
     dot(position, dots).or_else(|| {
         let entry = entries.get(usize::try_from(position.checked_sub(DOTS)?).ok()?)?;
-        Some(Entry { next: position + 1, ..entry.clone() })
+        Some(LowerEntry { next: position + 1, ..entry.clone() })
     })
 }
 
-impl Form {
-    fn new(dir: &Directory) -> Lower<Self> {
+impl ListingSource {
+    fn new(dir: &LowerDirectory) -> LowerResult<Self> {
         Ok(if dir.is_converting() {
             Self::Whole(everything(dir)?)
         } else if dir.is_managed() {
             let paths = bucket_paths(dir)?;
-            Self::Buckets(Buckets { paths, at: 0, reader: None, listed: Vec::new(), waiting: None })
+            Self::Buckets(BucketListing { paths, at: 0, reader: None, listed: Vec::new(), waiting: None })
         } else {
-            Self::Plain(Reader::open(dir, OsStr::new("."))?)
+            Self::Plain(DirectoryReader::open(dir, OsStr::new("."))?)
         })
     }
 }
 
-impl Buckets {
-    fn next(&mut self, dir: &Directory, position: u64, dots: [u64; 2]) -> Lower<Option<Entry>> {
+impl BucketListing {
+    fn next(
+        &mut self,
+        dir: &LowerDirectory,
+        position: u64,
+        dots: [u64; 2],
+    ) -> LowerResult<Option<LowerEntry>> {
         if let Some(entry) = dot(position, dots).or_else(|| self.waiting.take()) {
             return Ok(Some(entry));
         }
@@ -294,7 +299,7 @@ impl Buckets {
             let Some(path) = self.paths.get(self.at) else { return Ok(None) };
             let reader = match &mut self.reader {
                 Some(reader) => reader,
-                None => match Reader::open(dir, path) {
+                None => match DirectoryReader::open(dir, path) {
                     Ok(reader) => self.reader.insert(reader),
                     Err(Errno::NOENT | Errno::NOTDIR) => {
                         self.at += 1;
@@ -327,14 +332,14 @@ impl Buckets {
         self.listed.len() as u64 + DOTS
     }
 
-    fn seek(&mut self, dir: &Directory, position: u64) -> Lower<()> {
+    fn seek(&mut self, dir: &LowerDirectory, position: u64) -> LowerResult<()> {
         (self.reader, self.waiting, self.at) = (None, None, 0);
         let Some(index) = position.checked_sub(DOTS + 1) else { return Ok(()) };
         let place = usize::try_from(index).ok().and_then(|index| self.listed.get(index));
         let (at, next) = *place.ok_or(Errno::INVAL)?;
         self.at = at as usize;
         let Some(path) = self.paths.get(self.at) else { return Ok(()) };
-        match Reader::open(dir, path) {
+        match DirectoryReader::open(dir, path) {
             Ok(mut reader) => {
                 reader.seek(next)?;
                 self.reader = Some(reader);
@@ -347,7 +352,7 @@ impl Buckets {
 }
 
 /// Returns whether the name would be found at this path.
-pub fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
+pub fn is_visible(dir: &LowerDirectory, path: &OsStr, name: &OsStr) -> bool {
     if name == "." || name == ".." {
         return false;
     }
@@ -356,9 +361,9 @@ pub fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
 }
 
 /// Returns the buckets of a managed directory, in the order in which they are listed.
-pub fn bucket_paths(dir: &Directory) -> Lower<Vec<OsString>> {
+pub fn bucket_paths(dir: &LowerDirectory) -> LowerResult<Vec<OsString>> {
     let is_level =
-        |entry: &Entry| entry.kind == FileType::Directory && dir.scheme.is_level(entry.name.as_bytes());
+        |entry: &LowerEntry| entry.kind == FileType::Directory && dir.scheme.is_level(entry.name.as_bytes());
     let mut paths = Vec::new();
     let mut others = None;
     for entry in all(dir, OsStr::new("."))? {
@@ -376,8 +381,8 @@ pub fn bucket_paths(dir: &Directory) -> Lower<Vec<OsString>> {
 }
 
 /// Returns all entries of a lower directory but `.` and `..`.
-pub fn all(dir: &Directory, path: &OsStr) -> Lower<Vec<Entry>> {
-    let mut reader = Reader::open(dir, path)?;
+pub fn all(dir: &LowerDirectory, path: &OsStr) -> LowerResult<Vec<LowerEntry>> {
+    let mut reader = DirectoryReader::open(dir, path)?;
     let mut entries = Vec::new();
     while let Some(entry) = reader.next()? {
         if entry.name != "." && entry.name != ".." {
@@ -389,10 +394,10 @@ pub fn all(dir: &Directory, path: &OsStr) -> Lower<Vec<Entry>> {
 
 /// Returns all entries of a directory that is being converted, read at all places between which they may
 /// move.
-fn everything(dir: &Directory) -> Lower<Vec<Entry>> {
+fn everything(dir: &LowerDirectory) -> LowerResult<Vec<LowerEntry>> {
     let mut seen = BTreeSet::new();
     let mut entries = Vec::new();
-    let mut add = |found: Lower<Vec<Entry>>, in_bucket: Option<&OsStr>| -> Lower<()> {
+    let mut add = |found: LowerResult<Vec<LowerEntry>>, in_bucket: Option<&OsStr>| -> LowerResult<()> {
         let found = match found {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
             found => found?,
@@ -405,7 +410,7 @@ fn everything(dir: &Directory) -> Lower<Vec<Entry>> {
         }
         Ok(())
     };
-    let is_own = |entry: &Entry| {
+    let is_own = |entry: &LowerEntry| {
         let first = dir.scheme.is_first_level(entry.name.as_bytes());
         entry.name == MARKER || first && entry.kind == FileType::Directory
     };

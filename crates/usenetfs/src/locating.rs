@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 
-use crate::directory::Directory;
+use crate::directory::LowerDirectory;
 use crate::lower::mounts::mounts;
 use crate::lower::{self, marking};
 
@@ -18,7 +18,7 @@ use crate::lower::{self, marking};
 const PATH_BYTES_MAX: usize = 64;
 
 /// Returns the lower directory of a path.
-pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
+pub fn lower_directory(path: &Path, scheme: BucketScheme) -> io::Result<LowerDirectory> {
     let path = path.canonicalize()?;
     let mount = mounts()?.into_iter().rfind(|mount| path.starts_with(&mount.point));
     let (root, rest) = match mount.and_then(|mount| Some((mount.lower?, mount.point))) {
@@ -30,10 +30,10 @@ pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
     };
     marking::check_within(&root, scheme)?;
     let root = OwnedFd::from(fs::File::open(&root)?);
-    let mut dir = Directory::new(Arc::new(root), scheme)?;
+    let mut dir = LowerDirectory::new(Arc::new(root), scheme)?;
     for name in &rest {
         let found = dir.find(name)?;
-        dir = Directory::new(Arc::new(lower::open_path(&dir.fd, &found.path)?), scheme)?;
+        dir = LowerDirectory::new(Arc::new(lower::open_path(&dir.fd, &found.path)?), scheme)?;
     }
     if lower::is_dir(&dir.stat) { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }

@@ -18,7 +18,7 @@ use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, StatxTimes
 use rustix::io::Errno;
 
 /// Result of a call to the lower file system.
-pub type Lower<T> = Result<T, Errno>;
+pub type LowerResult<T> = Result<T, Errno>;
 
 /// Bit of a managed directory (UFS-06).
 pub const MANAGED: u16 = 0o4000;
@@ -32,7 +32,7 @@ const GROUP_EXECUTES: u16 = 0o010;
 
 /// Identity of a lower file, regardless of its names: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct FileKey {
     /// Major and minor number.
     pub device: (u32, u32),
     /// Inode number.
@@ -40,17 +40,17 @@ pub struct Key {
 }
 
 /// Returns the key of the file with these attributes.
-pub fn key(stat: &Statx) -> Key {
-    Key { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino }
+pub fn key(stat: &Statx) -> FileKey {
+    FileKey { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino }
 }
 
 /// Returns attributes by path; a link is not followed.
-pub fn stat_at(dir: impl AsFd, path: &OsStr) -> Lower<Statx> {
+pub fn stat_at(dir: impl AsFd, path: &OsStr) -> LowerResult<Statx> {
     fs::statx(dir, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 /// Returns the attributes of a descriptor's file, also for one with `O_PATH`.
-pub fn stat_fd(fd: impl AsFd) -> Lower<Statx> {
+pub fn stat_fd(fd: impl AsFd) -> LowerResult<Statx> {
     fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
@@ -84,23 +84,23 @@ pub fn path_of(fd: BorrowedFd<'_>) -> String {
 }
 
 /// Returns another descriptor of the same file.
-pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Lower<OwnedFd> {
+pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> LowerResult<OwnedFd> {
     fs::openat(CWD, path_of(fd), flags | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Opens a file for reading or writing.
-pub fn open_file(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Lower<OwnedFd> {
+pub fn open_file(dir: impl AsFd, path: &OsStr, flags: OFlags) -> LowerResult<OwnedFd> {
     fs::openat(dir, path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Opens a directory for listing.
-pub fn open_dir(dir: impl AsFd, path: &OsStr) -> Lower<OwnedFd> {
+pub fn open_dir(dir: impl AsFd, path: &OsStr) -> LowerResult<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(dir, path, flags, Mode::empty())
 }
 
 /// Opens a descriptor that only refers to a file.
-pub fn open_path(dir: impl AsFd, path: &OsStr) -> Lower<OwnedFd> {
+pub fn open_path(dir: impl AsFd, path: &OsStr) -> LowerResult<OwnedFd> {
     fs::openat(dir, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 

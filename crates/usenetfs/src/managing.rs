@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use rustix::fs::{self, XattrFlags};
 use rustix::io::Errno;
 
-use crate::converting::{self, ConvertError, Converted, Form};
+use crate::converting::{self, ConversionReport, ConvertError, DirectoryForm};
 use crate::locating;
-use crate::online::{CONVERSION, STATE_BYTES_MAX, State};
+use crate::online::{CONVERSION, ConversionState, STATE_BYTES_MAX};
 
 /// Interval for polling the progress of a conversion.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -17,11 +17,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Converts a directory to a form; `progress` is called with the number of entries done and the total.
 pub fn convert(
     path: &Path,
-    form: Form,
-    scheme: Scheme,
+    form: DirectoryForm,
+    scheme: BucketScheme,
     dry_run: bool,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Converted, ConvertError> {
+) -> Result<ConversionReport, ConvertError> {
     let dir = locating::lower_directory(path, scheme).map_err(ConvertError::Io)?;
     if dry_run {
         return converting::count(dir, form);
@@ -35,14 +35,18 @@ pub fn convert(
 }
 
 /// Returns the mount's state for a directory; `None` if no mount of ours answers.
-fn state_of(path: &Path) -> Option<State> {
+fn state_of(path: &Path) -> Option<ConversionState> {
     let mut bytes = vec![0; STATE_BYTES_MAX];
     let length = fs::getxattr(path, CONVERSION, &mut bytes).ok()?;
-    State::read(bytes.get(..length)?)
+    ConversionState::read(bytes.get(..length)?)
 }
 
 /// Requests a conversion from the mount.
-fn ask(path: &Path, form: Form, progress: &mut dyn FnMut(u64, u64)) -> Result<Converted, ConvertError> {
+fn ask(
+    path: &Path,
+    form: DirectoryForm,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ConversionReport, ConvertError> {
     let asked = std::thread::scope(|scope| {
         let asked =
             scope.spawn(|| fs::setxattr(path, CONVERSION, form.name().as_bytes(), XattrFlags::empty()));

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
 use lock_order::Innermost;
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -29,7 +29,7 @@ use crate::filesystem::Usenetfs;
 use crate::lower::marking;
 use crate::lower::mounts::SOURCE;
 use crate::lower::unprivileged::keep_reserves;
-use crate::tree::Tree;
+use crate::tree::MountedTree;
 
 /// Number of threads that answer the kernel: as many slow files may be read or written at once without
 /// delaying the others.
@@ -41,9 +41,9 @@ const DESCRIPTORS_MAX: u64 = 1 << 17;
 
 /// Options of a mount.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct MountSettings {
     /// Scheme of managed directories' buckets.
-    pub scheme: Scheme,
+    pub scheme: BucketScheme,
     /// Time for which the kernel caches names and attributes.
     pub keep: Duration,
     /// True if other users may use the mount.
@@ -54,10 +54,10 @@ pub struct Options {
     pub passthrough: bool,
 }
 
-impl Default for Options {
+impl Default for MountSettings {
     fn default() -> Self {
         Self {
-            scheme: Scheme::default(),
+            scheme: BucketScheme::default(),
             keep: Duration::from_secs(1),
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
@@ -70,12 +70,12 @@ impl Default for Options {
 pub struct Mounted {
     ended: Innermost<Option<Receiver<io::Result<()>>>>,
     device: Device,
-    tree: Arc<Tree>,
+    tree: Arc<MountedTree>,
 }
 
 /// Mounts the tree below `lower` at `point`. Clears the process's umask, since the kernel sends modes that
 /// the umask of the requesting process was applied to.
-pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounted> {
+pub fn mount(lower: &Path, point: &Path, options: &MountSettings) -> io::Result<Mounted> {
     let point = free_point(point)?;
     let lower = lower.canonicalize()?;
     if point.starts_with(&lower) && point != lower {
@@ -86,7 +86,7 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
     rustix::process::umask(rustix::fs::Mode::empty());
     let root = OwnedFd::from(File::open(&lower)?);
     let root = crate::lower::open_path(root, ".".as_ref())?;
-    let tree = Arc::new(Tree::new(root, options.scheme, raise_descriptors() / 2)?);
+    let tree = Arc::new(MountedTree::new(root, options.scheme, raise_descriptors() / 2)?);
     keep_reserves();
     let notifier = Arc::new(OnceLock::new());
     let files = Usenetfs::new(tree.clone(), options.keep, options.passthrough, notifier.clone())?;

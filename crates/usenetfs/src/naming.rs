@@ -11,15 +11,15 @@ use fuser::FileAttr;
 use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Statx, Uid};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, Found, MARKER, MOVES_MAX};
+use crate::directory::{FoundEntry, LowerDirectory, MARKER, MOVES_MAX};
 use crate::failpoint;
-use crate::listing::{self, Entry, Listing};
-use crate::lower::{self, Lower};
-use crate::tree::Tree;
+use crate::listing::{self, DirectoryListing, LowerEntry};
+use crate::lower::{self, LowerResult};
+use crate::tree::MountedTree;
 
 /// User and group that make an entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Maker {
+pub struct EntryCreator {
     /// User ID.
     pub user: u32,
     /// Group ID.
@@ -28,7 +28,7 @@ pub struct Maker {
 
 /// Kind of a new entry.
 #[derive(Debug, Clone, Copy)]
-pub enum Made<'a> {
+pub enum NewEntry<'a> {
     /// A directory.
     Directory,
     /// A symbolic link to this target.
@@ -37,20 +37,26 @@ pub enum Made<'a> {
     Node(FileType, u64),
 }
 
-impl Tree {
+impl MountedTree {
     /// Looks a name up.
-    pub fn look_up(&self, parent: u64, name: &OsStr) -> Lower<FileAttrAndBirth> {
+    pub fn look_up(&self, parent: u64, name: &OsStr) -> LowerResult<FileAttrAndBirth> {
         let dir = self.directory(parent)?;
         let found = dir.find(name)?;
         self.entered(parent, name, &dir, &found)
     }
 
-    fn entered(&self, parent: u64, name: &OsStr, dir: &Directory, found: &Found) -> Lower<FileAttrAndBirth> {
+    fn entered(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        dir: &LowerDirectory,
+        found: &FoundEntry,
+    ) -> LowerResult<FileAttrAndBirth> {
         Ok((self.enter(parent, name, dir, found)?, found.stat))
     }
 
     /// Returns the path for a new entry; an error if the name exists.
-    fn free_place(dir: &Directory, name: &OsStr, is_dir: bool) -> Lower<OsString> {
+    fn free_place(dir: &LowerDirectory, name: &OsStr, is_dir: bool) -> LowerResult<OsString> {
         match dir.find(name) {
             Ok(_) => Err(Errno::EXIST),
             Err(Errno::NOENT) => dir.place(name, is_dir),
@@ -63,21 +69,21 @@ impl Tree {
         &self,
         parent: u64,
         name: &OsStr,
-        made: Made<'_>,
+        made: NewEntry<'_>,
         mode: u32,
-        maker: Maker,
-    ) -> Lower<FileAttrAndBirth> {
+        maker: EntryCreator,
+    ) -> LowerResult<FileAttrAndBirth> {
         let dir = self.directory(parent)?;
-        let is_dir = matches!(made, Made::Directory);
+        let is_dir = matches!(made, NewEntry::Directory);
         let place = Self::free_place(&dir, name, is_dir)?;
         // Setuid and setgid bits are set after the change of the owner.
         let bits = Mode::from_raw_mode(mode & 0o1777);
         let path = dir.with_bucket(&place, |path| {
             failpoint::reached("step");
             match made {
-                Made::Directory => fs::mkdirat(&dir.fd, path, bits)?,
-                Made::Symlink(target) => fs::symlinkat(target, &dir.fd, path)?,
-                Made::Node(kind, device) => fs::mknodat(&dir.fd, path, kind, bits, device)?,
+                NewEntry::Directory => fs::mkdirat(&dir.fd, path, bits)?,
+                NewEntry::Symlink(target) => fs::symlinkat(target, &dir.fd, path)?,
+                NewEntry::Node(kind, device) => fs::mknodat(&dir.fd, path, kind, bits, device)?,
             }
             Ok(path.to_owned())
         })?;
@@ -85,7 +91,7 @@ impl Tree {
         let inherits = is_dir && dir.stat.stx_mode & lower::INHERITED_GROUP != 0;
         let extra = if inherits { u32::from(lower::INHERITED_GROUP) } else { 0 };
         let lost = !is_dir && mode & 0o6000 != 0;
-        let mode = ((inherits || lost) && !matches!(made, Made::Symlink(_)))
+        let mode = ((inherits || lost) && !matches!(made, NewEntry::Symlink(_)))
             .then(|| Mode::from_raw_mode(mode & 0o7777 | extra));
         let settle = |path: &OsStr| {
             let stat = dir.give_to(path, maker.user, dir.group_of_new(maker.group))?;
@@ -103,7 +109,7 @@ impl Tree {
             let _left = fs::unlinkat(&dir.fd, &path, flags);
         })?;
         dir.touch();
-        self.entered(parent, name, &dir, &Found { path, stat })
+        self.entered(parent, name, &dir, &FoundEntry { path, stat })
     }
 
     /// Creates a file and opens it; an existing file is opened, unless it must not exist.
@@ -114,8 +120,8 @@ impl Tree {
         mode: u32,
         flags: OFlags,
         exclusive: bool,
-        maker: Maker,
-    ) -> Lower<(FileAttrAndBirth, OwnedFd)> {
+        maker: EntryCreator,
+    ) -> LowerResult<(FileAttrAndBirth, OwnedFd)> {
         let dir = self.directory(parent)?;
         let place = match dir.find(name) {
             Ok(_) if exclusive => return Err(Errno::EXIST),
@@ -147,11 +153,11 @@ impl Tree {
             let _left = fs::unlinkat(&dir.fd, &path, AtFlags::empty());
         })?;
         dir.touch();
-        Ok((self.entered(parent, name, &dir, &Found { path, stat })?, fd))
+        Ok((self.entered(parent, name, &dir, &FoundEntry { path, stat })?, fd))
     }
 
     /// Adds a name to a file.
-    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> Lower<FileAttrAndBirth> {
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> LowerResult<FileAttrAndBirth> {
         let dir = self.directory(parent)?;
         let place = Self::free_place(&dir, name, false)?;
         let fd = self.node_fd(id)?;
@@ -163,11 +169,11 @@ impl Tree {
         })?;
         dir.touch();
         let stat = lower::stat_fd(&fd)?;
-        self.entered(parent, name, &dir, &Found { path, stat })
+        self.entered(parent, name, &dir, &FoundEntry { path, stat })
     }
 
     /// Removes a name of anything but a directory.
-    pub fn unlink(&self, parent: u64, name: &OsStr) -> Lower<()> {
+    pub fn unlink(&self, parent: u64, name: &OsStr) -> LowerResult<()> {
         let dir = self.directory(parent)?;
         let (found, last) = while_moved(|| {
             let found = dir.find(name)?;
@@ -185,7 +191,7 @@ impl Tree {
     }
 
     /// Removes an empty directory with its buckets.
-    pub fn rmdir(&self, parent: u64, name: &OsStr) -> Lower<()> {
+    pub fn rmdir(&self, parent: u64, name: &OsStr) -> LowerResult<()> {
         let dir = self.directory(parent)?;
         let found = dir.find(name)?;
         if !lower::is_dir(&found.stat) {
@@ -201,14 +207,14 @@ impl Tree {
     }
 
     /// Removes the buckets of an empty managed directory.
-    fn strip(&self, dir: &Directory, found: &Found) -> Lower<()> {
+    fn strip(&self, dir: &LowerDirectory, found: &FoundEntry) -> LowerResult<()> {
         if !lower::is_managed(&found.stat) {
             return Ok(());
         }
         let fd = lower::open_path(&dir.fd, &found.path)?;
-        let inner = Directory::new(fd.into(), dir.scheme)?;
+        let inner = LowerDirectory::new(fd.into(), dir.scheme)?;
         let mut is_empty = true;
-        Listing::new(inner.clone(), [0; 2])?.read(0, |entry| {
+        DirectoryListing::new(inner.clone(), [0; 2])?.read(0, |entry| {
             is_empty &= entry.name == "." || entry.name == "..";
             is_empty
         })?;
@@ -225,7 +231,7 @@ impl Tree {
         (parent, name): (u64, &OsStr),
         (new_parent, new_name): (u64, &OsStr),
         flags: RenameFlags,
-    ) -> Lower<()> {
+    ) -> LowerResult<()> {
         let (dir, new_dir) = (self.directory(parent)?, self.directory(new_parent)?);
         let exchange = flags.contains(RenameFlags::EXCHANGE);
         let moved = while_moved(|| {
@@ -275,7 +281,7 @@ impl Tree {
     }
 
     /// Returns a descriptor of a file that is about to lose its last name, if the kernel knows the file.
-    fn last_descriptor(&self, dir: &Directory, found: &Found) -> Option<OwnedFd> {
+    fn last_descriptor(&self, dir: &LowerDirectory, found: &FoundEntry) -> Option<OwnedFd> {
         let is_last = lower::is_dir(&found.stat) || found.stat.stx_nlink <= 1;
         (is_last && self.nodes.known(&found.stat).is_some())
             .then(|| lower::open_path(&dir.fd, &found.path).ok())
@@ -297,7 +303,7 @@ pub type FileAttrAndBirth = (FileAttr, Statx);
 
 /// Finds an entry and changes it, and repeats that if a conversion moves it in between. The inner result is
 /// that of the change.
-fn while_moved<T>(attempt: impl Fn() -> Lower<Lower<T>>) -> Lower<T> {
+fn while_moved<T>(attempt: impl Fn() -> LowerResult<LowerResult<T>>) -> LowerResult<T> {
     for _ in 0..MOVES_MAX {
         match attempt()? {
             Err(Errno::NOENT) => {}
@@ -308,7 +314,7 @@ fn while_moved<T>(attempt: impl Fn() -> Lower<Lower<T>>) -> Lower<T> {
 }
 
 /// Changes the owner of a new file; returns its attributes.
-fn give_file(fd: &OwnedFd, user: u32, group: u32) -> Lower<Statx> {
+fn give_file(fd: &OwnedFd, user: u32, group: u32) -> LowerResult<Statx> {
     let stat = lower::stat_fd(fd)?;
     if (stat.stx_uid, stat.stx_gid) == (user, group) {
         return Ok(stat);
@@ -318,12 +324,12 @@ fn give_file(fd: &OwnedFd, user: u32, group: u32) -> Lower<Statx> {
 }
 
 /// Removes all buckets of a directory, which must be empty.
-pub fn remove_buckets(dir: &Directory) -> Lower<()> {
+pub fn remove_buckets(dir: &LowerDirectory) -> LowerResult<()> {
     for path in listing::bucket_paths(dir)? {
         remove_dir(dir, &path)?;
     }
     if dir.scheme.levels() > 1 {
-        let is_level = |entry: &Entry| dir.scheme.is_level(entry.name.as_bytes());
+        let is_level = |entry: &LowerEntry| dir.scheme.is_level(entry.name.as_bytes());
         for entry in listing::all(dir, OsStr::new("."))?.into_iter().filter(is_level) {
             remove_dir(dir, &entry.name)?;
         }
@@ -332,7 +338,7 @@ pub fn remove_buckets(dir: &Directory) -> Lower<()> {
 }
 
 /// Removes a directory if it exists.
-fn remove_dir(dir: &Directory, path: &OsStr) -> Lower<()> {
+fn remove_dir(dir: &LowerDirectory, path: &OsStr) -> LowerResult<()> {
     failpoint::reached("step");
     match fs::unlinkat(&dir.fd, path, AtFlags::REMOVEDIR) {
         Err(Errno::NOENT) => Ok(()),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lock_order::Innermost;
 use rustix::fs::Statx;
 
-use crate::lower::{self, Key};
+use crate::lower::{self, FileKey};
 
 /// Number of the root.
 pub const ROOT: u64 = 1;
@@ -23,31 +23,31 @@ const NAMES_MAX: usize = 16;
 const FIRST_FOREIGN: u64 = 1 << 63;
 
 /// A directory and a name in it.
-pub type Name = (u64, OsString);
+pub type NodeName = (u64, OsString);
 
 /// All nodes.
 pub struct Nodes {
-    root: Key,
+    root: FileKey,
     /// Maximum number of descriptors kept for directories.
     descriptors_max: usize,
-    table: Innermost<Table>,
+    table: Innermost<NodeTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    nodes: HashMap<u64, Node>,
-    foreign: HashMap<Key, u64>,
+struct NodeTable {
+    nodes: HashMap<u64, KernelNode>,
+    foreign: HashMap<FileKey, u64>,
     foreign_made: u64,
     /// Nodes with a descriptor in `dir`, in the order in which they may lose it.
     turns: VecDeque<u64>,
 }
 
-struct Node {
-    key: Key,
+struct KernelNode {
+    key: FileKey,
     /// Look-ups by the kernel that it has not forgotten.
     lookups: u64,
     /// Known names, the latest last.
-    names: Vec<Name>,
+    names: Vec<NodeName>,
     dir: Option<Arc<OwnedFd>>,
     was_used: bool,
     nameless: Option<Arc<OwnedFd>>,
@@ -55,7 +55,7 @@ struct Node {
 
 impl Nodes {
     /// Creates the nodes of a tree with this root, and a limit for descriptors of directories.
-    pub fn new(root: Key, descriptors_max: usize) -> Self {
+    pub fn new(root: FileKey, descriptors_max: usize) -> Self {
         Self { root, descriptors_max, table: Innermost::default() }
     }
 
@@ -80,7 +80,7 @@ impl Nodes {
         let key = lower::key(stat);
         let mut table = self.table.lock();
         let id = table.number_of(key, self.root);
-        let node = table.nodes.entry(id).or_insert_with(|| Node {
+        let node = table.nodes.entry(id).or_insert_with(|| KernelNode {
             key,
             lookups: 0,
             names: Vec::new(),
@@ -106,12 +106,12 @@ impl Nodes {
     }
 
     /// Returns the key of a node; `None` for the root and for unknown nodes.
-    pub fn key(&self, id: u64) -> Option<Key> {
+    pub fn key(&self, id: u64) -> Option<FileKey> {
         self.table.lock().nodes.get(&id).map(|node| node.key)
     }
 
     /// Returns the known names of a node, the latest first.
-    pub fn names(&self, id: u64) -> Vec<Name> {
+    pub fn names(&self, id: u64) -> Vec<NodeName> {
         let table = self.table.lock();
         table.nodes.get(&id).map(|node| node.names.iter().rev().cloned().collect()).unwrap_or_default()
     }
@@ -184,8 +184,8 @@ impl Nodes {
     }
 }
 
-impl Table {
-    fn number_of(&mut self, key: Key, root: Key) -> u64 {
+impl NodeTable {
+    fn number_of(&mut self, key: FileKey, root: FileKey) -> u64 {
         if key.device == root.device && key.inode != ROOT && key.inode < FIRST_FOREIGN {
             return key.inode;
         }
@@ -199,7 +199,7 @@ impl Table {
     }
 }
 
-impl Node {
+impl KernelNode {
     fn add_name(&mut self, parent: u64, name: &OsStr) {
         if self.names.last().is_some_and(|(of, known)| (*of, known.as_os_str()) == (parent, name)) {
             return;

@@ -15,10 +15,10 @@ use fuser::{Errno as FuseErrno, ReplyEmpty};
 use lock_order::Ordered;
 use rustix::io::Errno;
 
-use crate::converting::{self, ConvertError, Converted, Form};
-use crate::directory::Directory;
-use crate::lower::{self, Key, Lower, rank};
-use crate::tree::Tree;
+use crate::converting::{self, ConversionReport, ConvertError, DirectoryForm};
+use crate::directory::LowerDirectory;
+use crate::lower::{self, FileKey, LowerResult, rank};
+use crate::tree::MountedTree;
 
 /// Name of the attribute.
 pub const CONVERSION: &str = "user.usenetfs.conversion";
@@ -29,9 +29,9 @@ pub const STATE_BYTES_MAX: usize = 64 * 1024;
 
 /// Progress of a conversion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ConversionState {
     /// Work done so far.
-    pub done: Converted,
+    pub done: ConversionReport,
     /// Number of entries to move.
     pub total: u64,
     /// Names that exist twice.
@@ -39,7 +39,7 @@ pub struct State {
     is_running: bool,
 }
 
-impl State {
+impl ConversionState {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} {}", self.done.moved, self.total, self.done.buckets).into_bytes();
         for name in &self.twice {
@@ -59,32 +59,32 @@ impl State {
         let mut number = || numbers.next().flatten();
         let (moved, total, buckets) = (number()?, number()?, number()?);
         let twice = parts.map(|name| OsString::from_vec(name.to_vec())).collect();
-        Some(Self { done: Converted { moved, buckets }, total, twice, is_running: false })
+        Some(Self { done: ConversionReport { moved, buckets }, total, twice, is_running: false })
     }
 }
 
 /// State of a conversion, shared with readers of the attribute.
-type Shared = Arc<Ordered<State, { rank::CONVERSION }>>;
+type SharedConversion = Arc<Ordered<ConversionState, { rank::CONVERSION }>>;
 
 /// Conversions of a mount.
 #[derive(Default)]
 pub struct Conversions {
-    states: Ordered<HashMap<Key, Shared>, { rank::CONVERSIONS }>,
+    states: Ordered<HashMap<FileKey, SharedConversion>, { rank::CONVERSIONS }>,
 }
 
 impl Conversions {
     /// Returns the progress of a directory's conversion, or the result of the last one.
-    pub fn state(&self, tree: &Tree, id: u64) -> Lower<Vec<u8>> {
+    pub fn state(&self, tree: &MountedTree, id: u64) -> LowerResult<Vec<u8>> {
         let dir = tree.directory(id)?;
         if !lower::is_dir(&dir.stat) {
             return Err(Errno::NODATA);
         }
         let state = self.states.lock().get(&lower::key(&dir.stat)).cloned();
-        Ok(state.map_or_else(State::default, |state| state.lock().clone()).to_bytes())
+        Ok(state.map_or_else(ConversionState::default, |state| state.lock().clone()).to_bytes())
     }
 
     /// Starts a conversion for `user` and replies when it has ended.
-    pub fn start(&self, tree: &Arc<Tree>, id: u64, value: &[u8], user: u32, reply: ReplyEmpty) {
+    pub fn start(&self, tree: &Arc<MountedTree>, id: u64, value: &[u8], user: u32, reply: ReplyEmpty) {
         let (dir, form, state) = match self.begin(tree, id, value, user) {
             Ok(begun) => begun,
             Err(error) => return reply.error(FuseErrno::from_i32(error.raw_os_error())),
@@ -98,8 +98,14 @@ impl Conversions {
         let _started = std::thread::Builder::new().name("usenetfs-convert".into()).spawn(work);
     }
 
-    fn begin(&self, tree: &Tree, id: u64, value: &[u8], user: u32) -> Lower<(Directory, Form, Shared)> {
-        let form = Form::from_name(value).ok_or(Errno::INVAL)?;
+    fn begin(
+        &self,
+        tree: &MountedTree,
+        id: u64,
+        value: &[u8],
+        user: u32,
+    ) -> LowerResult<(LowerDirectory, DirectoryForm, SharedConversion)> {
+        let form = DirectoryForm::from_name(value).ok_or(Errno::INVAL)?;
         let dir = tree.directory(id)?;
         if !lower::is_dir(&dir.stat) {
             return Err(Errno::NOTDIR);
@@ -116,7 +122,7 @@ impl Conversions {
         if now.is_running || states.len() > STATES_MAX {
             return Err(Errno::BUSY);
         }
-        *now = State { is_running: true, ..State::default() };
+        *now = ConversionState { is_running: true, ..ConversionState::default() };
         drop(now);
         Ok((dir, form, state))
     }
@@ -124,11 +130,11 @@ impl Conversions {
 
 /// Runs a conversion, and leaves its result in `state`.
 fn convert(
-    dir: Directory,
-    form: Form,
-    tree: &Tree,
-    state: &Ordered<State, { rank::CONVERSION }>,
-) -> Lower<()> {
+    dir: LowerDirectory,
+    form: DirectoryForm,
+    tree: &MountedTree,
+    state: &Ordered<ConversionState, { rank::CONVERSION }>,
+) -> LowerResult<()> {
     let mut progress = |done, total| {
         let mut state = state.lock();
         (state.done.moved, state.total) = (done, total);
@@ -158,11 +164,19 @@ mod tests {
     #[test]
     fn state_is_read_back() {
         let twice = vec![OsString::from("12 3"), OsString::from("x")];
-        let state = State { done: Converted { moved: 3, buckets: 7 }, total: 9, twice, is_running: false };
-        assert_eq!(State::read(&state.to_bytes()), Some(state));
-        assert_eq!(State::read(&State::default().to_bytes()), Some(State::default()));
+        let state = ConversionState {
+            done: ConversionReport { moved: 3, buckets: 7 },
+            total: 9,
+            twice,
+            is_running: false,
+        };
+        assert_eq!(ConversionState::read(&state.to_bytes()), Some(state));
+        assert_eq!(
+            ConversionState::read(&ConversionState::default().to_bytes()),
+            Some(ConversionState::default())
+        );
         for wrong in [&b""[..], b"1", b"1 2", b"1 x 3"] {
-            assert_eq!(State::read(wrong), None);
+            assert_eq!(ConversionState::read(wrong), None);
         }
     }
 }

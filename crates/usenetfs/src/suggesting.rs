@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use netnews::bucket::{self, Scheme};
+use netnews::bucket::{self, BucketScheme};
 
 /// Number of files from which the paper manages a directory.
 pub const FILES_MIN: u64 = 10_000;
@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 128;
 
 /// A directory that would benefit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct DirectoryCandidate {
     /// Path relative to the spool.
     pub path: PathBuf,
     /// Number of articles in it.
@@ -33,7 +33,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Suggestions {
     /// Directories with enough files that are not managed, the largest first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<DirectoryCandidate>,
     /// Number of articles in the spool, except in managed directories.
     pub files: u64,
     /// Number of directories in it.
@@ -45,7 +45,7 @@ pub struct Suggestions {
 /// Examines a spool. `progress` is called with the number of directories read.
 pub fn suggest(
     spool: &Path,
-    scheme: Scheme,
+    scheme: BucketScheme,
     files_min: u64,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<Suggestions> {
@@ -80,7 +80,7 @@ pub fn suggest(
         if files >= files_min {
             let buckets = buckets.len() as u64;
             let path = dir.strip_prefix(spool).unwrap_or(&dir).to_owned();
-            found.candidates.push(Candidate {
+            found.candidates.push(DirectoryCandidate {
                 path,
                 files,
                 buckets,

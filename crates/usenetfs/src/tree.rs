@@ -9,29 +9,29 @@ use std::sync::Arc;
 
 use fuser::FileAttr;
 use lock_order::{Ordered, OrderedGuard};
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, Found, MOVES_MAX};
-use crate::files::{Files, OpenFile};
-use crate::listing::{Listing, Listings};
-use crate::lower::{self, Lower, rank};
+use crate::directory::{FoundEntry, LowerDirectory, MOVES_MAX};
+use crate::files::{FileHandles, OpenFile};
+use crate::listing::{DirectoryListing, Listings};
+use crate::lower::{self, LowerResult, rank};
 use crate::nodes::{Nodes, ROOT};
 
 /// Maximum number of parent directories that are looked up again when their descriptors were given up.
 const DEPTH_MAX: usize = 256;
 
 /// A mounted tree.
-pub struct Tree {
+pub struct MountedTree {
     root: Arc<OwnedFd>,
     /// Lower inode number of the root.
     root_inode: u64,
-    scheme: Scheme,
+    scheme: BucketScheme,
     /// Nodes that the kernel knows.
     pub nodes: Nodes,
     /// Open files.
-    pub files: Files,
+    pub files: FileHandles,
     /// Open listings.
     pub listings: Listings,
     /// Lock held while a request is answered, and while a conversion changes the lower tree.
@@ -39,9 +39,9 @@ pub struct Tree {
 }
 
 /// A turn at the lower tree; dropping it passes the turn to a waiting thread.
-pub struct Turn<'a>(Option<OrderedGuard<'a, (), { rank::TURN }>>);
+pub struct TreeTurn<'a>(Option<OrderedGuard<'a, (), { rank::TURN }>>);
 
-impl Drop for Turn<'_> {
+impl Drop for TreeTurn<'_> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             guard.unlock_fair();
@@ -69,24 +69,24 @@ impl AsFd for NodeFd {
     }
 }
 
-impl Tree {
+impl MountedTree {
     /// Creates the tree below `root`; at most `descriptors_max` descriptors of directories are kept.
-    pub fn new(root: OwnedFd, scheme: Scheme, descriptors_max: usize) -> Lower<Self> {
+    pub fn new(root: OwnedFd, scheme: BucketScheme, descriptors_max: usize) -> LowerResult<Self> {
         let stat = lower::stat_fd(&root)?;
         Ok(Self {
             root: Arc::new(root),
             root_inode: stat.stx_ino,
             scheme,
             nodes: Nodes::new(lower::key(&stat), descriptors_max),
-            files: Files::default(),
+            files: FileHandles::default(),
             listings: Listings::default(),
             turn: Ordered::new(()),
         })
     }
 
     /// Waits for a turn.
-    pub fn turn(&self) -> Turn<'_> {
-        Turn(Some(self.turn.lock()))
+    pub fn turn(&self) -> TreeTurn<'_> {
+        TreeTurn(Some(self.turn.lock()))
     }
 
     /// Returns the lower directory at the root.
@@ -95,11 +95,11 @@ impl Tree {
     }
 
     /// Returns a directory in its current state.
-    pub fn directory(&self, id: u64) -> Lower<Directory> {
-        Directory::new(self.dir_fd(id, 0)?, self.scheme)
+    pub fn directory(&self, id: u64) -> LowerResult<LowerDirectory> {
+        LowerDirectory::new(self.dir_fd(id, 0)?, self.scheme)
     }
 
-    fn dir_fd(&self, id: u64, depth: usize) -> Lower<Arc<OwnedFd>> {
+    fn dir_fd(&self, id: u64, depth: usize) -> LowerResult<Arc<OwnedFd>> {
         if id == ROOT {
             return Ok(self.root.clone());
         }
@@ -122,12 +122,12 @@ impl Tree {
         &self,
         id: u64,
         depth: usize,
-        then: impl Fn(&Directory, &Found) -> Lower<T>,
-    ) -> Lower<(Found, T)> {
+        then: impl Fn(&LowerDirectory, &FoundEntry) -> LowerResult<T>,
+    ) -> LowerResult<(FoundEntry, T)> {
         let key = self.nodes.key(id).filter(|_| depth < DEPTH_MAX).ok_or(Errno::STALE)?;
         for (parent, name) in self.nodes.names(id) {
             let Ok(fd) = self.dir_fd(parent, depth + 1) else { continue };
-            let dir = Directory::new(fd, self.scheme)?;
+            let dir = LowerDirectory::new(fd, self.scheme)?;
             for _ in 0..MOVES_MAX {
                 match dir.find(&name) {
                     Ok(found) if lower::key(&found.stat) == key => match then(&dir, &found) {
@@ -154,7 +154,7 @@ impl Tree {
     }
 
     /// Returns a descriptor of any node.
-    pub fn node_fd(&self, id: u64) -> Lower<NodeFd> {
+    pub fn node_fd(&self, id: u64) -> LowerResult<NodeFd> {
         if let Some(kept) = self.kept(id) {
             return Ok(kept);
         }
@@ -163,7 +163,7 @@ impl Tree {
     }
 
     /// Opens a regular file with these flags.
-    pub fn open(&self, id: u64, flags: OFlags) -> Lower<(OwnedFd, Statx)> {
+    pub fn open(&self, id: u64, flags: OFlags) -> LowerResult<(OwnedFd, Statx)> {
         let fd = match self.kept(id) {
             Some(kept) => lower::reopen(kept.as_fd(), flags)?,
             None => self.by_name(id, 0, |dir, found| lower::open_file(&dir.fd, &found.path, flags))?.1,
@@ -177,7 +177,7 @@ impl Tree {
     }
 
     /// Returns a node's attributes.
-    pub fn attributes(&self, id: u64) -> Lower<FileAttr> {
+    pub fn attributes(&self, id: u64) -> LowerResult<FileAttr> {
         let Some(fd) = self.kept(id) else {
             let (found, links) = self.by_name(id, 0, |dir, found| self.links(dir, found))?;
             return Ok(self.with_links(id, &found.stat, links));
@@ -188,18 +188,24 @@ impl Tree {
     }
 
     /// Records an entry that the kernel looked up; returns its attributes.
-    pub fn enter(&self, parent: u64, name: &OsStr, dir: &Directory, found: &Found) -> Lower<FileAttr> {
+    pub fn enter(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        dir: &LowerDirectory,
+        found: &FoundEntry,
+    ) -> LowerResult<FileAttr> {
         let links = self.links(dir, found)?;
         let id = self.nodes.remember(parent, name, &found.stat);
         Ok(self.with_links(id, &found.stat, links))
     }
 
-    fn links(&self, dir: &Directory, found: &Found) -> Lower<u32> {
+    fn links(&self, dir: &LowerDirectory, found: &FoundEntry) -> LowerResult<u32> {
         if !lower::is_managed(&found.stat) {
             return Ok(found.stat.stx_nlink);
         }
         let fd = lower::open_path(&dir.fd, &found.path)?;
-        Ok(Directory::new(Arc::new(fd), self.scheme)?.links())
+        Ok(LowerDirectory::new(Arc::new(fd), self.scheme)?.links())
     }
 
     fn with_links(&self, id: u64, stat: &Statx, nlink: u32) -> FileAttr {
@@ -208,11 +214,11 @@ impl Tree {
     }
 
     /// Returns whether a directory shows no entries.
-    pub fn is_empty(&self, id: u64) -> Lower<bool> {
+    pub fn is_empty(&self, id: u64) -> LowerResult<bool> {
         let dir = self.directory(id)?;
         let dots = self.dots(id, &dir);
         let mut is_empty = true;
-        Listing::new(dir, dots)?.read(0, |entry| {
+        DirectoryListing::new(dir, dots)?.read(0, |entry| {
             is_empty = entry.name == "." || entry.name == "..";
             is_empty
         })?;
@@ -220,7 +226,7 @@ impl Tree {
     }
 
     /// Returns the inode numbers of a directory and of its parent, for its listing.
-    pub fn dots(&self, id: u64, dir: &Directory) -> [u64; 2] {
+    pub fn dots(&self, id: u64, dir: &LowerDirectory) -> [u64; 2] {
         let inode = |id| self.nodes.key(id).map_or(self.root_inode, |key| key.inode);
         [dir.stat.stx_ino, self.nodes.parent(id).map_or(self.root_inode, inode)]
     }

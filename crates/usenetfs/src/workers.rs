@@ -13,17 +13,17 @@ const THREADS: usize = 2;
 /// Maximum number of waiting requests.
 const TASKS_MAX: usize = 64;
 
-type Task = Box<dyn FnOnce() + Send>;
+type WorkerTask = Box<dyn FnOnce() + Send>;
 
 /// The worker threads, which end when this is dropped.
-pub struct Workers {
-    queue: SyncSender<Task>,
+pub struct WorkerPool {
+    queue: SyncSender<WorkerTask>,
 }
 
-impl Workers {
+impl WorkerPool {
     /// Starts the threads.
     pub fn start() -> io::Result<Self> {
-        let (queue, tasks) = sync_channel::<Task>(TASKS_MAX);
+        let (queue, tasks) = sync_channel::<WorkerTask>(TASKS_MAX);
         let tasks = Arc::new(Innermost::new(tasks));
         for _ in 0..THREADS {
             let tasks = tasks.clone();
@@ -48,7 +48,7 @@ impl Workers {
     }
 }
 
-fn work(tasks: &Innermost<Receiver<Task>>) {
+fn work(tasks: &Innermost<Receiver<WorkerTask>>) {
     loop {
         let task = tasks.lock().recv();
         match task {

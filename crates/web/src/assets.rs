@@ -3,7 +3,7 @@
 //! Their paths contain a hash of their contents, so that a browser caches them for good and gets new ones
 //! with a new version. Nothing is read from a disk, whatever a request names.
 
-use super::{Shared, answers};
+use super::{WebState, answers};
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::CACHE_CONTROL;
@@ -27,7 +27,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     hash.as_ref().iter().take(6).map(|octet| format!("{octet:02x}")).collect()
 });
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route("/assets/{version}/{name}", get(asset))
 }
 

@@ -7,10 +7,10 @@
 
 use super::hosts::HostFault;
 use super::memory::{MemoryShare, accounted};
-use super::place::{Pace, Place};
-use super::{Shared, Web, answers, hosts};
-use access::Caller;
-use access::tls::TlsFacts;
+use super::place::{BandwidthPacer, HttpAccessPermit};
+use super::{HttpService, WebState, answers, hosts};
+use access::ClientEndpoint;
+use access::tls::TlsInfo;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::rt::{ReadBufCursor, Sleep, Timer};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use nntp_io::{Socket, Stream, Transport};
+use nntp_io::{Socket, Transport, TransportStream};
 use site::ConnectionPermit;
 use std::convert::Infallible;
 use std::io;
@@ -45,29 +45,34 @@ const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nC
 
 /// The connection of a request, attached to it as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Arrival {
-    pub caller: Caller,
+pub(super) struct RequestOrigin {
+    pub caller: ClientEndpoint,
     /// The results of the handshake, if there was one.
-    pub tls: Option<TlsFacts>,
+    pub tls: Option<TlsInfo>,
     /// The connection's permit under an `[[access]]` section.
-    pub place: Arc<Place>,
+    pub place: Arc<HttpAccessPermit>,
     /// The client's share of the memory.
     pub memory: MemoryShare,
 }
 
 /// An admitted connection.
-pub(super) struct Connection {
-    shared: Arc<Shared>,
+pub(super) struct HttpConnection {
+    shared: Arc<WebState>,
     router: Router,
     socket: Socket,
-    caller: Caller,
+    caller: ClientEndpoint,
     begins_with_tls: bool,
     _permit: ConnectionPermit,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Admits a connection, or refuses it.
-    pub fn admit(web: &Arc<Web>, mut socket: Socket, caller: Caller, begins_with_tls: bool) -> Option<Self> {
+    pub fn admit(
+        web: &Arc<HttpService>,
+        mut socket: Socket,
+        caller: ClientEndpoint,
+        begins_with_tls: bool,
+    ) -> Option<Self> {
         let config = web.shared.config();
         match web.permits.take_for_http(&config.web, caller.address) {
             Ok(permit) => {
@@ -103,16 +108,17 @@ impl Connection {
             true => Some(accept_tls(&shared, &mut transport, request_timeout).await?),
             false => None,
         };
-        let place = Arc::<Place>::default();
-        let io = Io { stream: Stream::new(transport, write_timeout), pace: Pace::of(&place) };
+        let place = Arc::<HttpAccessPermit>::default();
+        let io =
+            Io { stream: TransportStream::new(transport, write_timeout), pace: BandwidthPacer::of(&place) };
         let answer = service_fn(|request| {
             let (shared, router) = (shared.clone(), router.clone());
             let memory = memory_of(&shared, caller.address);
-            let arrival = Arrival { caller, tls: tls.clone(), place: place.clone(), memory };
+            let arrival = RequestOrigin { caller, tls: tls.clone(), place: place.clone(), memory };
             async move { Ok::<_, Infallible>(answer(&shared, router, arrival, request).await) }
         });
         let connection = http1::Builder::new()
-            .timer(Clock)
+            .timer(HyperClock)
             .header_read_timeout(request_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX)
@@ -134,7 +140,7 @@ impl Connection {
     }
 }
 
-async fn accept_tls(shared: &Shared, transport: &mut Transport, limit: Duration) -> io::Result<TlsFacts> {
+async fn accept_tls(shared: &WebState, transport: &mut Transport, limit: Duration) -> io::Result<TlsInfo> {
     let Some(offer) = shared.site.tls.load_full() else { return Err(io::Error::other("no certificate")) };
     if offer.is_due() {
         block_in_place(|| offer.refresh());
@@ -148,7 +154,7 @@ async fn accept_tls(shared: &Shared, transport: &mut Transport, limit: Duration)
 }
 
 /// Returns the memory share of an address. A proxy asks for many clients.
-fn memory_of(shared: &Shared, address: IpAddr) -> MemoryShare {
+fn memory_of(shared: &WebState, address: IpAddr) -> MemoryShare {
     let web = &shared.config().web;
     let is_proxy = web.proxies.iter().any(|proxy| proxy.contains(address));
     let address = Some(address).filter(|_| !is_proxy);
@@ -157,9 +163,9 @@ fn memory_of(shared: &Shared, address: IpAddr) -> MemoryShare {
 
 /// Returns the answer to a request.
 async fn answer(
-    shared: &Shared,
+    shared: &WebState,
     mut router: Router,
-    arrival: Arrival,
+    arrival: RequestOrigin,
     request: hyper::Request<Incoming>,
 ) -> Response {
     let config = shared.config();
@@ -187,8 +193,8 @@ async fn answer(
 
 /// A stream with the interface of hyper.
 struct Io {
-    stream: Stream,
-    pace: Pace,
+    stream: TransportStream,
+    pace: BandwidthPacer,
 }
 
 impl hyper::rt::Read for Io {
@@ -226,12 +232,12 @@ impl hyper::rt::Write for Io {
 
 /// Tokio's clock with the interface of hyper.
 #[derive(Debug)]
-struct Clock;
+struct HyperClock;
 
 /// A future that waits until some time.
-struct Nap(Pin<Box<tokio::time::Sleep>>);
+struct HyperSleep(Pin<Box<tokio::time::Sleep>>);
 
-impl Future for Nap {
+impl Future for HyperSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -239,14 +245,14 @@ impl Future for Nap {
     }
 }
 
-impl Sleep for Nap {}
+impl Sleep for HyperSleep {}
 
-impl Timer for Clock {
+impl Timer for HyperClock {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(Instant::now() + duration)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Nap(Box::pin(sleep_until(deadline.into()))))
+        Box::pin(HyperSleep(Box::pin(sleep_until(deadline.into()))))
     }
 }

@@ -1,8 +1,8 @@
 //! The home page: a description of the site and its parts.
 
-use super::page::Page;
+use super::page::HtmlPage;
 use super::visitor::Visitor;
-use super::{Shared, operator};
+use super::{WebState, operator};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,11 +11,11 @@ use axum::routing::get;
 use maud::html;
 use std::sync::Arc;
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route("/", get(first))
 }
 
-async fn first(State(shared): State<Arc<Shared>>, visitor: Visitor) -> Response {
+async fn first(State(shared): State<Arc<WebState>>, visitor: Visitor) -> Response {
     let config = visitor.client().config();
     let body = html! {
         section.narrow.card {
@@ -27,5 +27,5 @@ async fn first(State(shared): State<Arc<Shared>>, visitor: Visitor) -> Response 
             @if visitor.may_log_in() { p { a.button href="/login" { "Log in" } } }
         }
     };
-    Page::new(&shared, &visitor, "News").answer(StatusCode::OK, &body)
+    HtmlPage::new(&shared, &visitor, "News").answer(StatusCode::OK, &body)
 }

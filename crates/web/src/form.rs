@@ -1,13 +1,13 @@
 //! Submitted forms: their fields, and the proof that the form was ours.
 //!
-//! A handler with a [`Submission`] gets no request without the token of a form that was shown to the same
+//! A handler with a [`FormSubmission`] gets no request without the token of a form that was shown to the same
 //! browser (CSRF), none that the browser marks as coming from another site, and none that is too long or too
 //! slow. Called by `axum` for handlers. Sources: the URL standard's application/x-www-form-urlencoded; Fetch
 //! Metadata (Sec-Fetch-Site).
 
-use super::memory::Reservation;
+use super::memory::MemoryReservation;
 use super::visitor::Visitor;
-use super::{Shared, answers};
+use super::{WebState, answers};
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -28,20 +28,20 @@ pub(super) const TOKEN_FIELD: &str = "form_token";
 const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// A form submitted by a visitor.
-pub(super) struct Submission {
+pub(super) struct FormSubmission {
     pub visitor: Visitor,
-    _memory: Reservation,
+    _memory: MemoryReservation,
     fields: Vec<(String, String)>,
 }
 
-impl Submission {
+impl FormSubmission {
     /// Returns the value of a field; empty if there is none.
     pub fn field(&self, name: &str) -> &str {
         self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
     /// Reads a form of at most `bytes_max` bytes.
-    pub async fn read(request: Request, shared: &Arc<Shared>, bytes_max: usize) -> Result<Self, Response> {
+    pub async fn read(request: Request, shared: &Arc<WebState>, bytes_max: usize) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, shared).await?;
         if is_foreign(&parts.headers) {
@@ -70,10 +70,10 @@ impl Submission {
     }
 }
 
-impl FromRequest<Arc<Shared>> for Submission {
+impl FromRequest<Arc<WebState>> for FormSubmission {
     type Rejection = Response;
 
-    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Response> {
+    async fn from_request(request: Request, shared: &Arc<WebState>) -> Result<Self, Response> {
         Self::read(request, shared, FORM_BYTES_MAX).await
     }
 }
@@ -88,7 +88,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     !matches!(from, None | Some(b"same-origin" | b"none"))
 }
 
-async fn body_of(body: Body, shared: &Shared, bytes_max: usize) -> Result<Vec<u8>, Response> {
+async fn body_of(body: Body, shared: &WebState, bytes_max: usize) -> Result<Vec<u8>, Response> {
     let limit = shared.config().web.request_timeout;
     match timeout(limit, to_bytes(body, bytes_max)).await {
         Ok(Ok(body)) => Ok(body.into()),

@@ -3,7 +3,7 @@
 //! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it accepts articles and is
 //! not stopping, else 503 with the reason. Neither reveals anything else, so both are open to all.
 
-use super::{Shared, answers};
+use super::{WebState, answers};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use axum::response::Response;
 use axum::routing::get;
 use std::sync::Arc;
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route("/health", get(health)).route("/ready", get(ready))
 }
 
@@ -19,7 +19,7 @@ async fn health() -> Response {
     answers::text(StatusCode::OK, "ok")
 }
 
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+async fn ready(State(shared): State<Arc<WebState>>) -> Response {
     let site = &shared.site;
     if site.is_stopping() {
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping.");

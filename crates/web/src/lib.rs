@@ -32,27 +32,27 @@ mod rendering;
 mod sessions;
 mod visitor;
 
-use access::Caller;
+use access::ClientEndpoint;
 use axum::Router;
-use connection::Connection;
+use connection::HttpConnection;
 use memory::HttpMemory;
 use nntp_io::Socket;
-use operator::samples::{self, Samples};
+use operator::samples::{self, LoadHistory};
 use operators::report::Report;
 use operators::running::Server;
 use rendering::Renderers;
-use sessions::Sessions;
-use site::listening::{Beginning, SessionTask};
+use sessions::WebLogins;
+use site::listening::{ConnectionProtocol, SessionTask};
 use site::{ConnectionPermits, Site};
 use site_config::Config;
 use std::sync::{Arc, Weak};
 
 /// State shared by all requests.
-struct Shared {
+struct WebState {
     site: Arc<Site>,
-    sessions: Sessions,
+    sessions: WebLogins,
     /// Figures of the last hour and day for the operator's page.
-    samples: Samples,
+    samples: LoadHistory,
     /// Memory held by requests and answers.
     memory: Arc<HttpMemory>,
     /// The threads that render pages.
@@ -61,7 +61,7 @@ struct Shared {
     server: Weak<Server>,
 }
 
-impl Shared {
+impl WebState {
     /// Returns the current configuration.
     pub fn config(&self) -> Arc<Config> {
         self.site.config.current()
@@ -74,19 +74,19 @@ impl Shared {
 }
 
 /// The HTTP side of a server.
-pub struct Web {
-    shared: Arc<Shared>,
+pub struct HttpService {
+    shared: Arc<WebState>,
     router: Router,
     permits: ConnectionPermits,
 }
 
-impl Web {
+impl HttpService {
     /// Creates the HTTP side of a server that is being assembled.
     pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WebState {
             site: site.clone(),
-            sessions: Sessions::new(),
-            samples: Samples::default(),
+            sessions: WebLogins::new(),
+            samples: LoadHistory::default(),
             memory: Arc::default(),
             renderers: Renderers::default(),
             server,
@@ -100,16 +100,16 @@ impl Web {
     pub fn admit(
         self: &Arc<Self>,
         socket: Socket,
-        caller: Caller,
-        beginning: Beginning,
+        caller: ClientEndpoint,
+        beginning: ConnectionProtocol,
     ) -> Option<SessionTask> {
-        let connection = Connection::admit(self, socket, caller, beginning.is_tls())?;
+        let connection = HttpConnection::admit(self, socket, caller, beginning.is_tls())?;
         Some(Box::pin(connection.serve()))
     }
 }
 
 /// Returns all routes. Disabled parts answer 404 themselves, as the configuration may change.
-fn routes(shared: &Arc<Shared>) -> Router {
+fn routes(shared: &Arc<WebState>) -> Router {
     Router::new()
         .merge(assets::routes())
         .merge(first::routes())

@@ -4,11 +4,11 @@
 //! AUTHINFO would accept it, and judged by the same filters. The page to go to afterwards is a path of ours,
 //! never another site.
 
-use super::form::Submission;
-use super::page::{Page, form_token};
+use super::form::FormSubmission;
+use super::page::{HtmlPage, form_token};
 use super::visitor::Visitor;
-use super::{Shared, answers};
-use access::{Denial, User};
+use super::{WebState, answers};
+use access::{LoginDenial, User};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{RETRY_AFTER, SET_COOKIE};
@@ -25,12 +25,12 @@ use tracing::info;
 /// Name of logins over HTTP in the log.
 const MECHANISM: &str = "WEB";
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route("/login", get(login_page).post(log_in)).route("/logout", post(log_out))
 }
 
 async fn login_page(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     RawQuery(query): RawQuery,
     visitor: Visitor,
 ) -> Response {
@@ -47,7 +47,7 @@ fn local_path(path: &str) -> &str {
 }
 
 fn page(
-    shared: &Shared,
+    shared: &WebState,
     visitor: &Visitor,
     status: StatusCode,
     next: &str,
@@ -69,10 +69,10 @@ fn page(
             }
         }
     };
-    Page::new(shared, visitor, "Log in").answer(status, &body)
+    HtmlPage::new(shared, visitor, "Log in").answer(status, &body)
 }
 
-fn form(shared: &Shared, visitor: &Visitor, next: &str, name: &str) -> Markup {
+fn form(shared: &WebState, visitor: &Visitor, next: &str, name: &str) -> Markup {
     html! {
         form.stacked method="post" action="/login" {
             (form_token(shared, visitor))
@@ -87,7 +87,7 @@ fn form(shared: &Shared, visitor: &Visitor, next: &str, name: &str) -> Markup {
     }
 }
 
-async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response {
+async fn log_in(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Response {
     let visitor = &form.visitor;
     let (name, next) = (form.field("user"), local_path(form.field("next")));
     let refused = |status, problem: &str| page(&shared, visitor, status, next, name, Some(problem));
@@ -101,15 +101,15 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
     let judged = gate.password(caller, name.as_bytes(), form.field("password").as_bytes(), MECHANISM).await;
     let user = match judged {
         Ok(user) => user,
-        Err(Denial::Wrong) => return refused(StatusCode::FORBIDDEN, "Wrong name or password."),
-        Err(Denial::Locked(left)) => {
+        Err(LoginDenial::Wrong) => return refused(StatusCode::FORBIDDEN, "Wrong name or password."),
+        Err(LoginDenial::Locked(left)) => {
             let seconds = left.as_secs() + 1;
             let problem = format!("Too many failures. Try again in {seconds} s.");
             let mut answer = refused(StatusCode::TOO_MANY_REQUESTS, &problem);
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
             return answer;
         }
-        Err(Denial::Trouble) => {
+        Err(LoginDenial::Trouble) => {
             return refused(StatusCode::SERVICE_UNAVAILABLE, "Passwords cannot be checked now.");
         }
     };
@@ -128,12 +128,12 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
 }
 
 /// Asks the filters about a login that has succeeded.
-fn judge(shared: &Shared, visitor: &Visitor, user: &User) -> Result<(), (StatusCode, String)> {
+fn judge(shared: &WebState, visitor: &Visitor, user: &User) -> Result<(), (StatusCode, String)> {
     let address = visitor.client().address().to_string();
     let filer = &shared.site.filer;
     match block_in_place(|| filer.with_filters(|filters| filters.login(&address, &user.name))) {
         Ok(()) => Ok(()),
-        Err(programs::Verdict::Reject(reason)) => {
+        Err(programs::ProgramVerdict::Reject(reason)) => {
             info!(address, user = &*user.name, reason, "login refused by a filter");
             Err((StatusCode::FORBIDDEN, reason))
         }
@@ -143,7 +143,7 @@ fn judge(shared: &Shared, visitor: &Visitor, user: &User) -> Result<(), (StatusC
     }
 }
 
-async fn log_out(State(shared): State<Arc<Shared>>, form: Submission) -> Response {
+async fn log_out(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Response {
     if let Some(id) = form.visitor.id() {
         shared.sessions.end(id);
     }

@@ -1,6 +1,6 @@
 //! Memory of HTTP: one budget for requests, and for answers until they are sent.
 //!
-//! A [`Reservation`] is a drop guard. It is taken before an article is fetched, grows or shrinks with the
+//! A [`MemoryReservation`] is a drop guard. It is taken before an article is fetched, grows or shrinks with the
 //! data made from it, and stays with the bytes of the answer until the last of them has been passed to the
 //! socket ([`accounted`]). If there is no room, a request waits for `web.page_timeout` before it is answered
 //! with 503; a download that is sent in pieces waits as long as its connection lasts. Small requests are not
@@ -32,10 +32,10 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The error if there was no room in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(super) struct NoHttpMemory;
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldBytes {
     bytes: usize,
     by: HashMap<IpAddr, usize>,
     /// Bytes freed since all was quiet last.
@@ -45,7 +45,7 @@ struct Held {
 /// The memory of all requests and answers.
 #[derive(Debug, Default)]
 pub(super) struct HttpMemory {
-    held: Leaf<Held>,
+    held: Leaf<HeldBytes>,
     freed: Notify,
 }
 
@@ -78,14 +78,14 @@ impl MemoryShare {
     }
 
     /// Reserves this many bytes as soon as there is room, within the time of a request.
-    pub async fn take(&self, bytes: usize) -> Result<Reservation, NoRoom> {
-        timeout(self.patience, self.wait(bytes)).await.map_err(|_| NoRoom)
+    pub async fn take(&self, bytes: usize) -> Result<MemoryReservation, NoHttpMemory> {
+        timeout(self.patience, self.wait(bytes)).await.map_err(|_| NoHttpMemory)
     }
 
     /// Reserves this many bytes as soon as there is room.
-    pub async fn wait(&self, bytes: usize) -> Reservation {
+    pub async fn wait(&self, bytes: usize) -> MemoryReservation {
         self.wait_beside(0, bytes).await;
-        Reservation { share: self.clone(), bytes }
+        MemoryReservation { share: self.clone(), bytes }
     }
 
     /// Waits for room for this many more bytes, in addition to those of the same request.
@@ -148,17 +148,17 @@ impl MemoryShare {
 
 /// Reserved bytes of the budget, until dropped.
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(super) struct MemoryReservation {
     share: MemoryShare,
     bytes: usize,
 }
 
-impl Reservation {
+impl MemoryReservation {
     /// Resizes the reservation; growing waits for room within the time of a request.
-    pub async fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub async fn resize(&mut self, bytes: usize) -> Result<(), NoHttpMemory> {
         if bytes > self.bytes {
             let more = self.share.wait_beside(self.bytes, bytes - self.bytes);
-            timeout(self.share.patience, more).await.map_err(|_| NoRoom)?;
+            timeout(self.share.patience, more).await.map_err(|_| NoHttpMemory)?;
             self.bytes = bytes;
         }
         self.shrink(bytes);
@@ -166,10 +166,10 @@ impl Reservation {
     }
 
     /// Grows to at least this size if there is room now.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), NoHttpMemory> {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 && !self.share.add(self.bytes, more) {
-            return Err(NoRoom);
+            return Err(NoHttpMemory);
         }
         self.bytes += more;
         Ok(())
@@ -191,7 +191,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.share.give_back(self.bytes);
@@ -201,7 +201,7 @@ impl Drop for Reservation {
 
 struct Holding<T> {
     bytes: T,
-    _reservation: Reservation,
+    _reservation: MemoryReservation,
 }
 
 impl<T: AsRef<[u8]>> AsRef<[u8]> for Holding<T> {
@@ -212,11 +212,11 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Holding<T> {
 
 /// Memory that a handler has reserved for its answer, attached to it as an extension.
 #[derive(Clone)]
-pub(super) struct Reserved(pub Arc<Leaf<Option<Reservation>>>);
+pub(super) struct AnswerReservation(pub Arc<Leaf<Option<MemoryReservation>>>);
 
-impl Reserved {
+impl AnswerReservation {
     /// Attaches a reservation to the answer.
-    pub fn with(mut answer: Response, reservation: Reservation) -> Response {
+    pub fn with(mut answer: Response, reservation: MemoryReservation) -> Response {
         answer.extensions_mut().insert(Self(Arc::new(Leaf::new(Some(reservation)))));
         answer
     }
@@ -225,7 +225,8 @@ impl Reserved {
 /// Returns the answer with its body in the budget until it is sent. An answer in pieces does its own
 /// accounting.
 pub(super) async fn accounted(share: &MemoryShare, mut answer: Response) -> Response {
-    let reserved = answer.extensions_mut().remove::<Reserved>().and_then(|reserved| reserved.0.lock().take());
+    let reserved =
+        answer.extensions_mut().remove::<AnswerReservation>().and_then(|reserved| reserved.0.lock().take());
     let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let Some(size) = size.filter(|size| *size > SMALL_BYTES_MAX) else { return answer };
     let reservation = match reserved {
@@ -271,10 +272,10 @@ mod tests {
         let memory = Arc::default();
         let (one, other) = (share(&memory, 1), share(&memory, 2));
         let _held = one.take(50).await.unwrap();
-        assert_eq!(one.take(1).await.unwrap_err(), NoRoom);
+        assert_eq!(one.take(1).await.unwrap_err(), NoHttpMemory);
         let mut others = other.take(30).await.unwrap();
-        assert_eq!(others.resize(51).await, Err(NoRoom), "more than there is");
-        assert_eq!(others.grow(51), Err(NoRoom));
+        assert_eq!(others.resize(51).await, Err(NoHttpMemory), "more than there is");
+        assert_eq!(others.grow(51), Err(NoHttpMemory));
         others.grow(50).unwrap();
         others.grow(40).unwrap();
         assert_eq!(memory.held.lock().bytes, 100);

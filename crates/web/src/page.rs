@@ -4,24 +4,24 @@
 
 use super::form::TOKEN_FIELD;
 use super::visitor::Visitor;
-use super::{Shared, answers, assets, reading};
+use super::{WebState, answers, assets, reading};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
 /// A page that is being built.
-pub(super) struct Page<'a> {
-    shared: &'a Shared,
+pub(super) struct HtmlPage<'a> {
+    shared: &'a WebState,
     visitor: &'a Visitor,
     title: &'a str,
     refresh_secs: Option<u32>,
     feed: Option<&'a str>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> HtmlPage<'a> {
     /// Creates a page for a visitor.
-    pub fn new(shared: &'a Shared, visitor: &'a Visitor, title: &'a str) -> Self {
+    pub fn new(shared: &'a WebState, visitor: &'a Visitor, title: &'a str) -> Self {
         Self { shared, visitor, title, refresh_secs: None, feed: None }
     }
 
@@ -98,12 +98,12 @@ impl<'a> Page<'a> {
 }
 
 /// Renders the field that proves a form to be ours. A page with it is for one browser.
-pub(super) fn form_token(shared: &Shared, visitor: &Visitor) -> Markup {
+pub(super) fn form_token(shared: &WebState, visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
 }
 
 /// Returns a page that refuses access and names the remedy.
-pub(super) fn forbidden(shared: &Shared, visitor: &Visitor, here: &str) -> Response {
+pub(super) fn forbidden(shared: &WebState, visitor: &Visitor, here: &str) -> Response {
     let body = html! {
         section.narrow.card {
             h1 { "Not for you" }
@@ -113,5 +113,5 @@ pub(super) fn forbidden(shared: &Shared, visitor: &Visitor, here: &str) -> Respo
             }
         }
     };
-    Page::new(shared, visitor, "Not for you").answer(StatusCode::FORBIDDEN, &body)
+    HtmlPage::new(shared, visitor, "Not for you").answer(StatusCode::FORBIDDEN, &body)
 }

@@ -3,7 +3,7 @@
 //! A task makes the pieces and waits until there is room for the next; it ends with the connection. A client
 //! that reads nothing therefore holds at most two pieces. Called by `reading`.
 
-use super::memory::NoRoom;
+use super::memory::NoHttpMemory;
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
 use std::io;
@@ -32,24 +32,24 @@ impl PieceRoom<'_> {
     }
 }
 
-impl From<NoRoom> for io::Error {
-    fn from(_: NoRoom) -> Self {
+impl From<NoHttpMemory> for io::Error {
+    fn from(_: NoHttpMemory) -> Self {
         io::ErrorKind::TimedOut.into()
     }
 }
 
-struct Pieces {
+struct PieceBody {
     next: Receiver<io::Result<Bytes>>,
     making: JoinHandle<()>,
 }
 
-impl Drop for Pieces {
+impl Drop for PieceBody {
     fn drop(&mut self) {
         self.making.abort();
     }
 }
 
-impl hyper::body::Body for Pieces {
+impl hyper::body::Body for PieceBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -73,5 +73,5 @@ where
             let _left = failures.send(Err(error)).await;
         }
     });
-    Body::new(Pieces { next, making })
+    Body::new(PieceBody { next, making })
 }

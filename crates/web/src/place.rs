@@ -4,10 +4,10 @@
 //! permit is that of the visitor with the last request; it counts together with those of NNTP connections.
 //! Called by `visitor`, which takes it, and `connection`, which limits the rate.
 
-use access::limits::{AccessPermit, LimitReached, Limits};
+use access::limits::{AccessLimits, AccessPermit, LimitReached};
 use lock_order::Ordered;
 use nntp_io::rate::Bandwidth;
-use site::session::Client;
+use site::session::ConnectedClient;
 use site_base::lock::rank;
 use std::fmt;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use std::task::{Context, Poll, ready};
 
 /// A connection's permit.
 #[derive(Debug, Default)]
-pub(super) struct Place(Ordered<Option<AccessPermit>, { rank::PLACE }>);
+pub(super) struct HttpAccessPermit(Ordered<Option<AccessPermit>, { rank::PLACE }>);
 
-impl Place {
+impl HttpAccessPermit {
     /// Takes a permit for the client of the current request, unless it is held already; the error is the
     /// limit reached.
-    pub fn take(&self, client: &Client, limits: &Arc<Limits>) -> Result<(), LimitReached> {
+    pub fn take(&self, client: &ConnectedClient, limits: &Arc<AccessLimits>) -> Result<(), LimitReached> {
         // Unlocked meanwhile: the next request comes only after this one.
         let held = self.0.lock().take();
         let is_own = |permit: &AccessPermit| client.limit_subject().is_some_and(|own| permit.is_of(&own));
@@ -43,22 +43,22 @@ type Allowance = Pin<Box<dyn Future<Output = usize> + Send>>;
 
 /// The number of bytes of an answer that may be sent now.
 #[derive(Default)]
-pub(super) struct Pace {
-    place: Arc<Place>,
+pub(super) struct BandwidthPacer {
+    place: Arc<HttpAccessPermit>,
     waiting: Option<Allowance>,
     /// Bytes that may be sent, and have not been.
     allowed: usize,
 }
 
-impl fmt::Debug for Pace {
+impl fmt::Debug for BandwidthPacer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pace").field("allowed", &self.allowed).finish()
     }
 }
 
-impl Pace {
+impl BandwidthPacer {
     /// Creates the rate limit of a connection.
-    pub fn of(place: &Arc<Place>) -> Self {
+    pub fn of(place: &Arc<HttpAccessPermit>) -> Self {
         Self { place: place.clone(), ..Self::default() }
     }
 

@@ -37,17 +37,17 @@ impl SessionId {
         Some(Self(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?))
     }
 
-    fn hash(&self) -> Hash {
-        Hash(digest::digest(&digest::SHA256, &self.0).as_ref().try_into().unwrap_or_default())
+    fn hash(&self) -> SessionIdHash {
+        SessionIdHash(digest::digest(&digest::SHA256, &self.0).as_ref().try_into().unwrap_or_default())
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Hash([u8; 32]);
+struct SessionIdHash([u8; 32]);
 
 /// A login.
 #[derive(Debug)]
-struct Session {
+struct WebLogin {
     user: Arc<User>,
     /// Mark of the password with which the login began; see [`access::Gate::password_mark`].
     password_mark: u64,
@@ -55,21 +55,21 @@ struct Session {
     used: Instant,
 }
 
-impl Session {
+impl WebLogin {
     fn lasts(&self, longest: Duration, now: Instant) -> bool {
         now.duration_since(self.begun) < longest && now.duration_since(self.used) < longest / QUIET_PART
     }
 }
 
 /// All logins of a server.
-pub(super) struct Sessions {
-    open: Leaf<HashMap<Hash, Session>>,
+pub(super) struct WebLogins {
+    open: Leaf<HashMap<SessionIdHash, WebLogin>>,
     random: SystemRandom,
     /// Key for the tokens of forms.
     key: hmac::Key,
 }
 
-impl Sessions {
+impl WebLogins {
     /// Creates an empty table. Without random numbers logins are impossible, as identifiers cannot be made.
     pub fn new() -> Self {
         let random = SystemRandom::new();
@@ -115,7 +115,7 @@ impl Sessions {
             let quietest = open.iter().min_by_key(|(_, session)| session.used).map(|(hash, _)| *hash);
             quietest.and_then(|hash| open.remove(&hash))?;
         }
-        open.insert(id.hash(), Session { user, password_mark, begun: now, used: now });
+        open.insert(id.hash(), WebLogin { user, password_mark, begun: now, used: now });
         Some(id)
     }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_login_ends_by_itself_and_when_it_is_ended() {
         let web = with_trash("[web]\nsession_longest = \"8 h\"").web;
-        let (sessions, now) = (Sessions::new(), Instant::now());
+        let (sessions, now) = (WebLogins::new(), Instant::now());
         let name = |id: &SessionId, minutes: u64| {
             let user = sessions.user(id, &web, now + Duration::from_secs(60 * minutes));
             user.map(|(user, mark)| format!("{} {mark}", user.name))
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_login_unused_longest_is_dropped() {
         let web = with_trash("[web]\nsessions_max = 2").web;
-        let (sessions, now) = (Sessions::new(), Instant::now());
+        let (sessions, now) = (WebLogins::new(), Instant::now());
         let later = |secs| now + Duration::from_secs(secs);
         let [first, second] = [0, 1].map(|secs| sessions.begin(user("a"), &web, later(secs)).unwrap());
         sessions.user(&first, &web, later(2)).unwrap();
@@ -185,12 +185,12 @@ mod tests {
 
     #[test]
     fn a_form_token_belongs_to_one_identifier() {
-        let sessions = Sessions::new();
+        let sessions = WebLogins::new();
         let [own, other] = [(); 2].map(|()| sessions.new_id().unwrap());
         let token = sessions.form_token(&own);
         assert!(sessions.is_form_token(&own, &token));
         assert!(!sessions.is_form_token(&other, &token));
-        assert!(!Sessions::new().is_form_token(&own, &token), "of another server");
+        assert!(!WebLogins::new().is_form_token(&own, &token), "of another server");
         for wrong in ["", "x", "====", token.get(1..).unwrap()] {
             assert!(!sessions.is_form_token(&own, wrong), "{wrong}");
         }

@@ -5,19 +5,19 @@
 //! the request. An argument of handlers. Sources: RFC 6265 for cookies; RFC 7239 for headers of proxies (in
 //! their older form, X-Forwarded-For and X-Forwarded-Proto).
 
-use super::connection::Arrival;
+use super::connection::RequestOrigin;
 use super::memory::MemoryShare;
 use super::sessions::SessionId;
-use super::{Shared, answers};
-use access::Caller;
-use access::tls::TlsFacts;
+use super::{WebState, answers};
+use access::ClientEndpoint;
+use access::tls::TlsInfo;
 use axum::extract::FromRequestParts;
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use site::session::Client;
-use site_config::{Cidr, Mechanism};
+use site::session::ConnectedClient;
+use site_config::{AuthMechanism, Cidr};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const SECURE_COOKIE_NAME: &str = "__Host-newsreel";
 /// The client of a request.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    client: Client,
+    client: ConnectedClient,
     /// The browser's identifier, or a new one that is sent if the answer has a form.
     id: Option<SessionId>,
     /// The browser does not have the identifier yet.
@@ -47,7 +47,7 @@ impl Visitor {
     }
 
     /// Returns the visitor as a client, with its rights, groups and limits.
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &ConnectedClient {
         &self.client
     }
 
@@ -73,7 +73,7 @@ impl Visitor {
 
     fn has_mechanism(&self) -> bool {
         let mechanisms = &self.client.config().auth.mechanisms;
-        [Mechanism::User, Mechanism::Plain].iter().any(|own| mechanisms.contains(own))
+        [AuthMechanism::User, AuthMechanism::Plain].iter().any(|own| mechanisms.contains(own))
     }
 
     /// Returns the browser's identifier.
@@ -82,13 +82,13 @@ impl Visitor {
     }
 
     /// Returns the token for a form in the answer.
-    pub fn form_token(&self, shared: &Shared) -> String {
+    pub fn form_token(&self, shared: &WebState) -> String {
         self.has_form.store(true, Ordering::Relaxed);
         self.id.as_ref().map(|id| shared.sessions.form_token(id)).unwrap_or_default()
     }
 
     /// Returns true if the token is that of a form shown to this browser, which must have its identifier.
-    pub fn is_form_token(&self, shared: &Shared, token: &str) -> bool {
+    pub fn is_form_token(&self, shared: &WebState, token: &str) -> bool {
         !self.is_new && self.id.as_ref().is_some_and(|id| shared.sessions.is_form_token(id, token))
     }
 
@@ -109,11 +109,11 @@ impl Visitor {
     }
 }
 
-impl FromRequestParts<Arc<Shared>> for Visitor {
+impl FromRequestParts<Arc<WebState>> for Visitor {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Response> {
-        let Some(arrival) = parts.extensions.get::<Arrival>() else {
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<WebState>) -> Result<Self, Response> {
+        let Some(arrival) = parts.extensions.get::<RequestOrigin>() else {
             return Err(answers::text(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Nothing is known of the connection.",
@@ -123,7 +123,7 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         let (caller, tls) = told_by_proxy(arrival, &parts.headers, &config.web.proxies);
         let name = if tls.is_some() { SECURE_COOKIE_NAME } else { COOKIE_NAME };
         let held = held_cookie(&parts.headers, name);
-        let client = Client::at(&config, &shared.site.gate, caller);
+        let client = ConnectedClient::at(&config, &shared.site.gate, caller);
         let client = tls.map_or_else(|| client.clone(), |facts| client.secured(facts));
         let user = held.as_ref().and_then(|id| shared.sessions.user(id, &config.web, Instant::now()));
         // A removed user, or one with another password, is no longer logged in.
@@ -149,7 +149,11 @@ fn held_cookie(headers: &HeaderMap, name: &str) -> Option<SessionId> {
 }
 
 /// Returns the caller and its TLS: as given by the proxy if the connection is a proxy's.
-fn told_by_proxy(arrival: &Arrival, headers: &HeaderMap, proxies: &[Cidr]) -> (Caller, Option<TlsFacts>) {
+fn told_by_proxy(
+    arrival: &RequestOrigin,
+    headers: &HeaderMap,
+    proxies: &[Cidr],
+) -> (ClientEndpoint, Option<TlsInfo>) {
     let is_proxy = |address: IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
     let (mut caller, mut tls) = (arrival.caller, arrival.tls.clone());
     if !is_proxy(caller.address) {
@@ -170,7 +174,7 @@ fn told_by_proxy(arrival: &Arrival, headers: &HeaderMap, proxies: &[Cidr]) -> (C
     }
     let is_https = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes() == b"https");
     if tls.is_none() && is_https {
-        tls = Some(TlsFacts { version: "by a proxy", certificate: None });
+        tls = Some(TlsInfo { version: "by a proxy", certificate: None });
     }
     (caller, tls)
 }
@@ -181,7 +185,7 @@ mod tests {
     use std::time::Duration;
 
     fn told(from: &str, lines: &[(&'static str, &str)]) -> (String, bool) {
-        let caller = Caller { address: from.parse().unwrap(), port: 9, local: None };
+        let caller = ClientEndpoint { address: from.parse().unwrap(), port: 9, local: None };
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
@@ -189,7 +193,7 @@ mod tests {
         let proxies = ["127.0.0.1", "10.0.0.0/8"].map(|text| text.parse().unwrap());
         let (place, memory) =
             (Arc::default(), MemoryShare::of(&Arc::default(), None, 0, Duration::from_secs(1)));
-        let arrival = Arrival { caller, tls: None, place, memory };
+        let arrival = RequestOrigin { caller, tls: None, place, memory };
         let (caller, tls) = told_by_proxy(&arrival, &headers, &proxies);
         (caller.address.to_string(), tls.is_some())
     }
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let id = crate::sessions::Sessions::new().new_id().unwrap();
+        let id = crate::sessions::WebLogins::new().new_id().unwrap();
         let held = |lines: &[String]| {
             let mut headers = HeaderMap::new();
             for line in lines {

@@ -15,7 +15,7 @@ use tracing::info;
 
 /// The certificates that are trusted.
 #[derive(Debug, Clone)]
-pub(super) struct Believed {
+pub(super) struct TrustedClients {
     /// Verifies certificates signed by an authority.
     pub authorities: Option<Arc<dyn ClientCertVerifier>>,
     /// Fingerprints of certificates by which peers are known.
@@ -23,7 +23,7 @@ pub(super) struct Believed {
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Believed {
+impl TrustedClients {
     /// Returns true if any certificate could be trusted.
     pub fn any(&self) -> bool {
         self.authorities.is_some() || !self.fingerprints.is_empty()
@@ -60,7 +60,7 @@ impl Believed {
     }
 }
 
-impl ClientCertVerifier for Believed {
+impl ClientCertVerifier for TrustedClients {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 //! Reads the named files at each call, so that renewed ones take effect at the next connection. Called by
 //! `relay::feed`, `pull` and `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
 
-use nntp_io::{Compression, Limits, Login, Role, Security, Target, Tls};
+use nntp_io::{ClientLimits, CompressionPolicy, ConnectOptions, LoginOptions, Role, Security, TlsOptions};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -29,14 +29,14 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 /// Another server and the settings for connecting to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dial {
+pub struct RemoteServer {
     /// Address of the server, as `HOST:PORT`.
     pub to: String,
     /// Settings of the connection.
     pub link: Link,
 }
 
-impl Dial {
+impl RemoteServer {
     /// Returns the server's name or address.
     pub fn host(&self) -> &str {
         let host = self.to.rsplit_once(':').map_or(self.to.as_str(), |(host, _)| host);
@@ -47,13 +47,13 @@ impl Dial {
     ///
     /// # Errors
     /// A description of what is wrong with a named file.
-    pub fn target(&self, role: Role, limits: Limits) -> Result<Target, String> {
+    pub fn target(&self, role: Role, limits: ClientLimits) -> Result<ConnectOptions, String> {
         let port = self.to.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let port = port.ok_or_else(|| format!("`{}` is not HOST:PORT", self.to))?;
-        let tls = || -> Result<Tls, String> {
+        let tls = || -> Result<TlsOptions, String> {
             let name = ServerName::try_from(self.host().to_owned())
                 .map_err(|_| format!("`{}` is no name that a certificate can have", self.host()))?;
-            Ok(Tls { config: self.tls_config()?, name })
+            Ok(TlsOptions { config: self.tls_config()?, name })
         };
         let security = match self.link.tls {
             LinkTls::Off => Security::None,
@@ -65,14 +65,15 @@ impl Dial {
         let login = match (&self.link.user, &self.link.password_file) {
             (Some(user), Some(file)) => {
                 let mechanisms = self.link.mechanisms.iter().map(|way| (*way).into()).collect();
-                let login = Login::password(user, password(file)?);
-                Some(Login { clear_passwords: is_local, mechanisms, ..login })
+                let login = LoginOptions::password(user, password(file)?);
+                Some(LoginOptions { clear_passwords: is_local, mechanisms, ..login })
             }
             _ => None,
         };
-        let compression = if self.link.compress { Compression::IfOffered } else { Compression::Never };
-        let target = Target::new(self.host(), port);
-        Ok(Target { bind: self.link.bind, security, role, login, compression, limits, ..target })
+        let compression =
+            if self.link.compress { CompressionPolicy::IfOffered } else { CompressionPolicy::Never };
+        let target = ConnectOptions::new(self.host(), port);
+        Ok(ConnectOptions { bind: self.link.bind, security, role, login, compression, limits, ..target })
     }
 
     fn tls_config(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, String> {
@@ -141,8 +142,8 @@ mod tests {
         compress: false,
     };
 
-    fn dial(to: &str) -> Dial {
-        Dial { to: to.into(), link: LINK }
+    fn dial(to: &str) -> RemoteServer {
+        RemoteServer { to: to.into(), link: LINK }
     }
 
     #[test]
@@ -152,10 +153,10 @@ mod tests {
             ("[2001:db8::7]:563", "2001:db8::7", 563),
             ("127.0.0.1:1119", "127.0.0.1", 1119),
         ] {
-            let target = dial(to).target(Role::Reader, Limits::default()).unwrap();
+            let target = dial(to).target(Role::Reader, ClientLimits::default()).unwrap();
             assert_eq!((target.host.as_str(), target.port), (host, port));
         }
-        assert!(dial("news.example.net").target(Role::Reader, Limits::default()).is_err());
+        assert!(dial("news.example.net").target(Role::Reader, ClientLimits::default()).is_err());
     }
 
     #[test]
@@ -165,12 +166,12 @@ mod tests {
         fs::write(&file, "secret\nsecond line\n").unwrap();
         let login = |to: &str| {
             let link = Link { user: Some("fred".into()), password_file: Some(file.clone()), ..LINK };
-            Dial { link, ..dial(to) }
-                .target(Role::Reader, Limits::default())
+            RemoteServer { link, ..dial(to) }
+                .target(Role::Reader, ClientLimits::default())
                 .map(|target| target.login.unwrap())
         };
         assert!(login("127.0.0.1:119").unwrap().clear_passwords);
-        assert_eq!(login("news.example.net:119").unwrap(), Login::password("fred", "secret"));
+        assert_eq!(login("news.example.net:119").unwrap(), LoginOptions::password("fred", "secret"));
         fs::write(&file, "\n").unwrap();
         assert!(login("[::1]:119").unwrap_err().contains("its first line is empty"));
     }
@@ -181,7 +182,9 @@ mod tests {
         let file = dir.path().join("ca.crt");
         let tls = || {
             let link = Link { tls: LinkTls::Implicit, tls_ca: Some(file.clone()), ..LINK };
-            Dial { link, ..dial("news.example.net:563") }.target(Role::Reader, Limits::default()).map(|_| ())
+            RemoteServer { link, ..dial("news.example.net:563") }
+                .target(Role::Reader, ClientLimits::default())
+                .map(|_| ())
         };
         assert!(tls().unwrap_err().contains("ca.crt"));
         fs::write(&file, "no certificate").unwrap();

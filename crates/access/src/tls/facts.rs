@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Properties of a connection's TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFacts {
+pub struct TlsInfo {
     /// `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
     /// The client's certificate, if it has shown a trusted one.

@@ -14,17 +14,17 @@ use std::time::SystemTime;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A file's identity when it was read: time of change, size, inode.
-pub(super) type Stamp = Option<(SystemTime, u64, u64)>;
+pub(super) type FileStamp = Option<(SystemTime, u64, u64)>;
 
 /// Returns the current identity of `path`; `None` if it cannot be read.
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileStamp {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).ok()?;
     Some((found.modified().ok()?, found.len(), found.ino()))
 }
 
 /// Returns the current identities of all files of `tls`.
-pub(super) fn stamps(tls: &Tls) -> Vec<Stamp> {
+pub(super) fn stamps(tls: &Tls) -> Vec<FileStamp> {
     tls.certificate.iter().chain(&tls.key).chain(&tls.client_ca).map(|path| stamp(path)).collect()
 }
 

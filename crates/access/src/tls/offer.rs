@@ -6,9 +6,9 @@
 //! refused by rustls).
 
 use super::certificates::Certificates;
-use super::clients::Believed;
+use super::clients::TrustedClients;
 use super::facts::ClientCertificate;
-use super::{TlsFacts, files};
+use super::{TlsInfo, files};
 use arc_swap::ArcSwap;
 use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::server::WebPkiClientVerifier;
@@ -29,25 +29,25 @@ const HTTP_PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The settings at one time.
-pub struct Current {
+pub struct TlsSettings {
     config: Arc<ServerConfig>,
     http_config: Arc<ServerConfig>,
-    believed: Believed,
+    believed: TrustedClients,
     expires: Option<i64>,
 }
 
 /// The settings of a server, updated over time.
-pub struct Offer {
+pub struct TlsOffer {
     settings: Arc<Config>,
-    current: ArcSwap<Current>,
+    current: ArcSwap<TlsSettings>,
     /// Identities of the files when they were last read, successfully or not.
-    read: Leaf<Vec<files::Stamp>>,
+    read: Leaf<Vec<files::FileStamp>>,
     made: Instant,
     /// Time of the last look at the files, in milliseconds since `made`.
     looked: AtomicU64,
 }
 
-impl Offer {
+impl TlsOffer {
     /// Reads the files; the error names the file and the reason. `None` if the configuration has no
     /// certificate.
     pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, String> {
@@ -56,7 +56,7 @@ impl Offer {
         }
         let read = files::stamps(&settings.tls);
         Ok(Some(Self {
-            current: ArcSwap::from_pointee(Current::read(settings)?),
+            current: ArcSwap::from_pointee(TlsSettings::read(settings)?),
             settings: settings.clone(),
             read: Leaf::new(read),
             made: Instant::now(),
@@ -65,7 +65,7 @@ impl Offer {
     }
 
     /// Returns the settings for a handshake now.
-    pub fn current(&self) -> Arc<Current> {
+    pub fn current(&self) -> Arc<TlsSettings> {
         self.current.load_full()
     }
 
@@ -73,7 +73,7 @@ impl Offer {
     pub fn reload(&self) -> Result<(), String> {
         let mut read = self.read.lock();
         let stamps = files::stamps(&self.settings.tls);
-        let made = Current::read(&self.settings);
+        let made = TlsSettings::read(&self.settings);
         *read = stamps;
         match made {
             Ok(current) => {
@@ -106,7 +106,7 @@ impl Offer {
     }
 }
 
-impl Current {
+impl TlsSettings {
     fn read(settings: &Config) -> Result<Self, String> {
         let tls = &settings.tls;
         let provider = Arc::new(default_provider());
@@ -123,7 +123,7 @@ impl Current {
             KnownCertificate::Fingerprint(octets) => Some(*octets),
             KnownCertificate::Name(_) => None,
         });
-        let believed = Believed {
+        let believed = TrustedClients {
             authorities,
             fingerprints: fingerprints.collect(),
             algorithms: provider.signature_verification_algorithms,
@@ -169,18 +169,18 @@ impl Current {
     }
 
     /// Checks again a certificate that was trusted before.
-    pub fn judged_again(&self, facts: &TlsFacts) -> Option<ClientCertificate> {
+    pub fn judged_again(&self, facts: &TlsInfo) -> Option<ClientCertificate> {
         self.believed.judge(&facts.certificate.as_ref()?.shown)
     }
 
     /// Returns the results of the handshake of `connection`.
-    pub fn facts(&self, connection: &CommonState) -> TlsFacts {
+    pub fn facts(&self, connection: &CommonState) -> TlsInfo {
         let version = match connection.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
             _ => "TLSv1.3",
         };
         let certificate = connection.peer_certificates().and_then(|shown| self.believed.judge(shown));
-        TlsFacts { version, certificate }
+        TlsInfo { version, certificate }
     }
 }
 
@@ -191,11 +191,11 @@ mod tests {
     use site_config as config;
     use std::path::Path;
 
-    fn offer(dir: &Path) -> Result<Offer, String> {
+    fn offer(dir: &Path) -> Result<TlsOffer, String> {
         let text = "[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
                     [[rule]]\nclass = \"c\"\n";
         let config = config::parse(text, &dir.join("newsreel.toml")).map_err(|error| error.to_string())?;
-        Offer::read(&Arc::new(config)).map(Option::unwrap)
+        TlsOffer::read(&Arc::new(config)).map(Option::unwrap)
     }
 
     fn renew(dir: &Path) {

@@ -4,7 +4,7 @@
 //! it expires. Blocks.
 
 use super::validity::{is_own, lifetime};
-use disk::{Access, RealDisk, durable_create, durable_replace};
+use disk::{FileAccess, RealDisk, durable_create, durable_replace};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType,
 };
@@ -32,8 +32,8 @@ const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
 pub fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
     let pair = KeyPair::generate().map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    write_new(key, Access::Owner, &pair.serialize_pem())?;
-    write_new(certificate, Access::All, &text)
+    write_new(key, FileAccess::Owner, &pair.serialize_pem())?;
+    write_new(certificate, FileAccess::All, &text)
 }
 
 /// Returns true if a certificate is, by its file name, one that was made with a site.
@@ -52,7 +52,7 @@ pub fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -
     }
     let pair = KeyPair::from_pem(&fs::read_to_string(key)?).map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    durable_replace(&RealDisk::new(), certificate, &[text.as_bytes()], Access::All)?;
+    durable_replace(&RealDisk::new(), certificate, &[text.as_bytes()], FileAccess::All)?;
     Ok(true)
 }
 
@@ -88,7 +88,7 @@ fn is_host_name(name: &str) -> bool {
 }
 
 /// Creates a file durably; an error if it exists.
-fn write_new(path: &Path, access: Access, text: &str) -> io::Result<()> {
+fn write_new(path: &Path, access: FileAccess, text: &str) -> io::Result<()> {
     let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)?;
     if made { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
 }

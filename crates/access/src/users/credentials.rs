@@ -42,7 +42,7 @@ pub struct ScramKeys {
 
 /// The credentials made from one password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct StoredCredentials {
     pub argon2: Argon2Hash,
     pub scram: ScramKeys,
 }
@@ -51,7 +51,7 @@ pub struct Credentials {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRandomness;
 
-impl Credentials {
+impl StoredCredentials {
     /// Makes credentials for a new password, prepared.
     pub fn new(password: &[u8]) -> Result<Self, NoRandomness> {
         let salt: [u8; SALT_BYTES] = random()?;
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn a_password_is_verified_and_others_are_not() {
-        let made = Credentials::new(b"flintstone").unwrap();
+        let made = StoredCredentials::new(b"flintstone").unwrap();
         assert!(made.argon2.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{made:?}");
         let read = Argon2Hash::parse(made.argon2.as_str()).unwrap();
         assert!(read.verifies(b"flintstone"));
         assert!(!read.verifies(b"Flintstone"));
         assert!(!decoy_check(b"flintstone"));
-        let again = Credentials::new(b"flintstone").unwrap();
+        let again = StoredCredentials::new(b"flintstone").unwrap();
         assert_ne!(again, made, "salts differ");
         let keys = ScramKeys::parse(&made.scram.to_string()).unwrap();
         assert_eq!(keys, ScramKeys::derived(b"flintstone", &made.scram.salt, SCRAM_ITERATIONS));

@@ -5,8 +5,8 @@
 //! directory. Called by `cli`. Source: `docs/formats/users.md`.
 
 use super::credentials::random;
-use super::file::{self, FILE_NAME, Table};
-use disk::{Access, RealDisk, durable_replace};
+use super::file::{self, FILE_NAME, UserTable};
+use disk::{FileAccess, RealDisk, durable_replace};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -32,16 +32,19 @@ impl From<io::Error> for EditError {
 }
 
 /// Applies `change` to the users in `data` and replaces the file.
-pub fn edit<T>(data: &Path, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, EditError> {
+pub fn edit<T>(
+    data: &Path,
+    change: impl FnOnce(&mut UserTable) -> Result<T, String>,
+) -> Result<T, EditError> {
     let lock = lock_file(data)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let mut table = match file::load(data)? {
         Some(table) => table,
-        None => Table::empty(random().map_err(|_| io::Error::other("the system has no random numbers"))?),
+        None => UserTable::empty(random().map_err(|_| io::Error::other("the system has no random numbers"))?),
     };
     let outcome = change(&mut table).map_err(EditError::Refused)?;
     let text = table.text();
-    durable_replace(&RealDisk::new(), &data.join(FILE_NAME), &[text.as_bytes()], Access::Owner)?;
+    durable_replace(&RealDisk::new(), &data.join(FILE_NAME), &[text.as_bytes()], FileAccess::Owner)?;
     Ok(outcome)
 }
 
@@ -60,11 +63,11 @@ fn lock_file(data: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Record, User};
+    use super::super::{User, UserRecord};
     use super::*;
 
-    fn record(name: &str) -> Record {
-        Record { user: User { name: name.into(), groups: Box::default() }, changed: 1, credentials: None }
+    fn record(name: &str) -> UserRecord {
+        UserRecord { user: User { name: name.into(), groups: Box::default() }, changed: 1, credentials: None }
     }
 
     #[test]

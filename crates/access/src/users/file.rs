@@ -5,7 +5,7 @@
 //! Source: `docs/formats/users.md`.
 
 use super::User;
-use super::credentials::{Argon2Hash, Credentials, ScramKeys};
+use super::credentials::{Argon2Hash, ScramKeys, StoredCredentials};
 use super::name::prepared;
 use hashbrown::HashMap;
 use site_base::summed::{text_without_sum, with_sum};
@@ -28,34 +28,34 @@ pub(super) const DECOY_BYTES: usize = 16;
 
 /// A user's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct UserRecord {
     pub user: User,
     /// Time when the password was last set, or the user was created: Unix seconds.
     pub changed: u64,
     /// `None` if there is no password here; a program or a certificate decides.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<StoredCredentials>,
 }
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct UserTable {
     /// Secret from which the salts shown for unknown users are made.
     pub decoy: [u8; DECOY_BYTES],
-    records: Vec<Record>,
+    records: Vec<UserRecord>,
     by_name: HashMap<Box<str>, usize>,
 }
 
-impl Table {
+impl UserTable {
     /// A file without users.
     pub fn empty(decoy: [u8; DECOY_BYTES]) -> Self {
         Self { decoy, records: Vec::new(), by_name: HashMap::new() }
     }
 
-    pub fn get(&self, name: &str) -> Option<&Record> {
+    pub fn get(&self, name: &str) -> Option<&UserRecord> {
         self.records.get(*self.by_name.get(name)?)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+    pub fn iter(&self) -> impl Iterator<Item = &UserRecord> {
         self.records.iter()
     }
 
@@ -64,7 +64,7 @@ impl Table {
     }
 
     /// Adds a record, replacing one with the same name.
-    pub fn put(&mut self, record: Record) {
+    pub fn put(&mut self, record: UserRecord) {
         let at = *self.by_name.entry(record.user.name.clone()).or_insert(self.records.len());
         match self.records.get_mut(at) {
             Some(old) => *old = record,
@@ -146,7 +146,7 @@ fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
     Some((decoy, version))
 }
 
-fn parse_record(line: &str) -> Result<Record, &'static str> {
+fn parse_record(line: &str) -> Result<UserRecord, &'static str> {
     let fields: Vec<&str> = line.split('\t').collect();
     let [name, groups, changed, argon2, scram] = fields.as_slice() else {
         return Err("not five fields with TABs between");
@@ -158,12 +158,12 @@ fn parse_record(line: &str) -> Result<Record, &'static str> {
     }
     let credentials = match (*argon2, *scram) {
         ("-", "-") => None,
-        (argon2, scram) => Some(Credentials {
+        (argon2, scram) => Some(StoredCredentials {
             argon2: Argon2Hash::parse(argon2).ok_or("not an Argon2 hash, or one that asks for too much")?,
             scram: ScramKeys::parse(scram).ok_or("not SCRAM-SHA-256 keys")?,
         }),
     };
-    Ok(Record {
+    Ok(UserRecord {
         user: User { name: name.into(), groups: groups.into_iter().map(Into::into).collect() },
         changed: changed.parse().map_err(|_| "not a time")?,
         credentials,
@@ -181,11 +181,11 @@ pub fn is_group_name(name: &str) -> bool {
 
 /// Returns true if the users file is whole.
 pub fn is_whole(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|text| Table::parse(text).is_ok())
+    std::str::from_utf8(bytes).is_ok_and(|text| UserTable::parse(text).is_ok())
 }
 
 /// Reads the users file in `data`; `None` if there is none.
-pub fn load(data: &Path) -> io::Result<Option<Table>> {
+pub fn load(data: &Path) -> io::Result<Option<UserTable>> {
     let path = data.join(FILE_NAME);
     let opened = match std::fs::File::open(&path) {
         Ok(opened) => opened,
@@ -194,7 +194,7 @@ pub fn load(data: &Path) -> io::Result<Option<Table>> {
     };
     let mut text = String::new();
     opened.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let table = Table::parse(&text)
+    let table = UserTable::parse(&text)
         .map_err(|what| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display())))?;
     Ok(Some(table))
 }
@@ -203,30 +203,30 @@ pub fn load(data: &Path) -> io::Result<Option<Table>> {
 mod tests {
     use super::*;
 
-    fn record(name: &str, groups: &[&str], password: Option<&[u8]>) -> Record {
-        Record {
+    fn record(name: &str, groups: &[&str], password: Option<&[u8]>) -> UserRecord {
+        UserRecord {
             user: User { name: name.into(), groups: groups.iter().map(|&group| group.into()).collect() },
             changed: 1_234_567_890,
-            credentials: password.map(|password| Credentials::new(password).unwrap()),
+            credentials: password.map(|password| StoredCredentials::new(password).unwrap()),
         }
     }
 
     #[test]
     fn written_file_reads_back_the_same() {
-        let mut table = Table::empty([7; DECOY_BYTES]);
+        let mut table = UserTable::empty([7; DECOY_BYTES]);
         table.put(record("fred", &["staff", "moderators"], Some(b"flintstone")));
         table.put(record("wilma", &[], None));
         let text = table.text();
         assert!(text.starts_with("newsreel-users 2 07070707070707070707070707070707\nfred\tstaff,moderators\t1234567890\t$argon2id$"));
         assert!(text.contains("\nwilma\t\t1234567890\t-\t-\nsum "));
         let old = text_without_sum(text.as_bytes()).unwrap().replacen(" 2 ", " 1 ", 1);
-        assert_eq!(Table::parse(&old).unwrap(), table, "as earlier versions wrote it");
+        assert_eq!(UserTable::parse(&old).unwrap(), table, "as earlier versions wrote it");
         for at in 0..text.len() {
             let mut flipped = text.clone().into_bytes();
             flipped[at] ^= 1;
             assert!(!is_whole(&flipped) && !is_whole(&text.as_bytes()[..at]), "{at}");
         }
-        let mut again = Table::parse(&text).unwrap();
+        let mut again = UserTable::parse(&text).unwrap();
         assert_eq!(again, table);
         assert!(again.has_group("staff") && !again.has_group("staf"));
         assert!(again.remove("fred") && !again.remove("fred"));
@@ -246,7 +246,7 @@ mod tests {
             (format!("{head}a\t\tsoon\t-\t-\n"), "line 2: not a time"),
             (format!("{head}a\t\t1\t$argon2id$\t-\n"), "line 2: not an Argon2 hash"),
         ] {
-            let error = Table::parse(&text).unwrap_err();
+            let error = UserTable::parse(&text).unwrap_err();
             assert!(error.starts_with(told), "{text}: {error}");
         }
     }

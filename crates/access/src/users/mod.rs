@@ -9,11 +9,11 @@ mod file;
 mod name;
 mod store;
 
-pub use credentials::{Credentials, HASH_LEN, ScramKeys, decoy_check, hmac_sha256, random, sha256};
+pub use credentials::{HASH_LEN, ScramKeys, StoredCredentials, decoy_check, hmac_sha256, random, sha256};
 pub use edit::{EditError, edit};
-pub use file::{FILE_NAME as USERS_FILE_NAME, Record, Table, is_group_name, is_whole, load};
+pub use file::{FILE_NAME as USERS_FILE_NAME, UserRecord, UserTable, is_group_name, is_whole, load};
 pub use name::{prepared, prepared_password};
-pub(crate) use store::Store;
+pub(crate) use store::UserStore;
 
 /// A user who has logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A file has changed if its inode, size or time of modification has, as after every replacement by rename. A
 //! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
 
-use super::file::{self, FILE_NAME, Table};
+use super::file::{self, FILE_NAME, UserTable};
 use site_base::lock::Leaf;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -16,34 +16,34 @@ use tracing::{error, info};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A file's identity as seen from outside (device, inode and times); `None` if there is no file.
-type Stamp = Option<(u64, u64, i64, i64)>;
+type UsersFileStamp = Option<(u64, u64, i64, i64)>;
 
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct UserStore {
     data: PathBuf,
-    current: Leaf<Current>,
+    current: Leaf<LoadedUsers>,
 }
 
 #[derive(Debug)]
-struct Current {
-    stamp: Stamp,
+struct LoadedUsers {
+    stamp: UsersFileStamp,
     looked: Instant,
-    table: Option<Arc<Table>>,
+    table: Option<Arc<UserTable>>,
     /// The file could not be read, and none was read before it: the users are unknown.
     is_unknown: bool,
 }
 
-impl Store {
+impl UserStore {
     /// Opens the users in `data` and reads them.
     pub fn open(data: PathBuf) -> Self {
-        let current = Current { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
+        let current = LoadedUsers { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
         let store = Self { data, current: Leaf::new(current) };
         store.table();
         store
     }
 
     /// Returns the users as of now; `None` if there is no file.
-    pub fn table(&self) -> Option<Arc<Table>> {
+    pub fn table(&self) -> Option<Arc<UserTable>> {
         let stamp = self.stamp();
         let mut current = self.current.lock();
         current.looked = Instant::now();
@@ -76,7 +76,7 @@ impl Store {
 
     /// Returns the users as of a moment ago. Looks at the disk at most once a second while there are users,
     /// and reads the file only when it has changed, so it may be called anywhere in the server.
-    pub fn recent(&self) -> Option<Arc<Table>> {
+    pub fn recent(&self) -> Option<Arc<UserTable>> {
         {
             let current = self.current.lock();
             let fresh = current.table.is_some() && current.looked.elapsed() < LOOK_AGAIN;
@@ -87,7 +87,7 @@ impl Store {
         block_in_place(|| self.table())
     }
 
-    fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> UsersFileStamp {
         let meta = std::fs::metadata(self.data.join(FILE_NAME)).ok()?;
         Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
     }
@@ -95,13 +95,13 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Record, User, edit};
+    use super::super::{User, UserRecord, edit};
     use super::*;
 
     fn add(data: &std::path::Path, name: &str) {
         let user = User { name: name.into(), groups: Box::default() };
         edit(data, |table| {
-            table.put(Record { user, changed: 1, credentials: None });
+            table.put(UserRecord { user, changed: 1, credentials: None });
             Ok(())
         })
         .unwrap();
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn changes_are_seen_and_damage_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path().to_owned());
+        let store = UserStore::open(dir.path().to_owned());
         assert!(store.table().is_none());
         add(dir.path(), "fred");
         assert!(store.recent().unwrap().get("fred").is_some(), "no users are looked for at once");
@@ -120,7 +120,7 @@ mod tests {
         std::fs::write(dir.path().join(FILE_NAME), b"rubbish").unwrap();
         assert!(store.table().unwrap().get("wilma").is_some());
         assert!(!store.is_unknown());
-        let damaged = Store::open(dir.path().to_owned());
+        let damaged = UserStore::open(dir.path().to_owned());
         assert!(damaged.table().is_none() && damaged.is_unknown());
         std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
         assert!(store.table().is_none() && damaged.table().is_none() && !damaged.is_unknown());

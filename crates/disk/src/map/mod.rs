@@ -22,7 +22,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::Mapping;
 
 pub(super) use sigbus::lost_pages;
-use sigbus::{Watched, page_bytes};
+use sigbus::{WatchedMapping, page_bytes};
 pub(super) use write_back::write_back;
 pub(super) use write_hint::{set_write_hint, write_hint};
 
@@ -34,7 +34,7 @@ const WORD_BYTES: usize = size_of::<AtomicU64>();
 #[derive(Debug)]
 pub(super) struct SharedMap {
     /// The file, and the mapping's offset in it. Dropped before the mapping.
-    of: Option<(Watched, Arc<File>, u64)>,
+    of: Option<(WatchedMapping, Arc<File>, u64)>,
     map: MmapRaw,
     words: usize,
 }
@@ -49,7 +49,7 @@ impl SharedMap {
             return Err(invalid("mapping is not page-aligned within the file"));
         }
         let map = MmapOptions::new().offset(offset).len(bytes).map_raw(&**file)?;
-        let watched = Watched::new(map.as_ptr() as usize, bytes);
+        let watched = WatchedMapping::new(map.as_ptr() as usize, bytes);
         Ok(Self { of: Some((watched, file.clone(), offset)), map, words })
     }
 

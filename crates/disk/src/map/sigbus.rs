@@ -1,7 +1,7 @@
 //! SIGBUS handling for pages of a mapping that cannot be read.
 //!
-//! The handler replaces a lost page of a watched mapping ([`Watched`]) with a page of zeros and records it;
-//! the owner of the mapping then rebuilds its contents and restores the page ([`Watched::lost`]). See
+//! The handler replaces a lost page of a watched mapping ([`WatchedMapping`]) with a page of zeros and records it;
+//! the owner of the mapping then rebuilds its contents and restores the page ([`WatchedMapping::lost`]). See
 //! docs/decisions/0030-pages-that-cannot-be-read.md.
 
 use std::ops::Range;
@@ -15,13 +15,13 @@ const WATCHED_MAX: usize = 16_384;
 const LOST_MAX: usize = 4096;
 
 /// Start and end of a watched mapping; both 0 if the entry is free.
-struct Entry {
+struct WatchedRange {
     start: AtomicUsize,
     end: AtomicUsize,
 }
 
-static WATCHED: [Entry; WATCHED_MAX] =
-    [const { Entry { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; WATCHED_MAX];
+static WATCHED: [WatchedRange; WATCHED_MAX] =
+    [const { WatchedRange { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; WATCHED_MAX];
 /// Addresses of lost pages; 0 if the entry is free.
 static LOST: [AtomicUsize; LOST_MAX] = [const { AtomicUsize::new(0) }; LOST_MAX];
 static LOST_COUNT: AtomicU64 = AtomicU64::new(0);
@@ -45,14 +45,14 @@ pub(super) fn page_bytes() -> usize {
 
 /// A mapping whose lost pages are replaced until this is dropped, which must happen before the mapping is.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedMapping {
     start: usize,
     bytes: usize,
     /// Index in [`WATCHED`]; `None` if all entries are taken.
     entry: Option<usize>,
 }
 
-impl Watched {
+impl WatchedMapping {
     pub(super) fn new(start: usize, bytes: usize) -> Self {
         INSTALLED.call_once(install);
         let entry = WATCHED.iter().position(|w| {
@@ -66,18 +66,18 @@ impl Watched {
     }
 
     /// Returns the lost pages of this mapping.
-    pub(super) fn lost(&self) -> impl Iterator<Item = Lost> {
+    pub(super) fn lost(&self) -> impl Iterator<Item = LostPage> {
         let (start, bytes) = (self.start, self.bytes);
         LOST.iter().filter_map(move |entry| {
             let first = entry.load(Ordering::Acquire).checked_sub(start)?;
-            (first < bytes).then(|| Lost { entry, bytes: first..(first + page_bytes()).min(bytes) })
+            (first < bytes).then(|| LostPage { entry, bytes: first..(first + page_bytes()).min(bytes) })
         })
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedMapping {
     fn drop(&mut self) {
-        self.lost().for_each(Lost::forget);
+        self.lost().for_each(LostPage::forget);
         if let Some(watched) = self.entry.and_then(|entry| WATCHED.get(entry)) {
             watched.end.store(0, Ordering::Release);
             watched.start.store(0, Ordering::Release);
@@ -86,13 +86,13 @@ impl Drop for Watched {
 }
 
 /// A page that was replaced.
-pub(super) struct Lost {
+pub(super) struct LostPage {
     entry: &'static AtomicUsize,
     /// Range of the page in its mapping.
     pub(super) bytes: Range<usize>,
 }
 
-impl Lost {
+impl LostPage {
     pub(super) fn address(&self) -> usize {
         self.entry.load(Ordering::Acquire)
     }
@@ -139,7 +139,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
         let errno = *libc::__errno_location();
         let page_bytes = page_bytes();
         let page = (*info).si_addr() as usize / page_bytes * page_bytes;
-        let is_ours = |w: &Entry| {
+        let is_ours = |w: &WatchedRange| {
             let (start, end) = (w.start.load(Ordering::Acquire), w.end.load(Ordering::Acquire));
             start <= page && page < end
         };

@@ -28,7 +28,7 @@ const POOLED_BYTES_MAX: u64 = 1 << 21;
 
 /// Memory that is zero until written.
 #[derive(Debug, Clone)]
-pub(super) struct Memory(Arc<Area>);
+pub(super) struct SimMemory(Arc<Area>);
 
 #[derive(Debug)]
 struct Area {
@@ -57,7 +57,7 @@ impl Drop for Area {
     }
 }
 
-impl Memory {
+impl SimMemory {
     pub fn new() -> io::Result<Self> {
         let pooled = POOL.lock().pop();
         let map = pooled.map_or_else(|| SharedMap::anonymous(FILE_BYTES_MAX as usize / 8), Ok)?;

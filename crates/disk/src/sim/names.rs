@@ -8,23 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::random::Random;
+use super::random::SimRandom;
 
 /// Number of a file within its disk.
 pub(super) type NodeId = u64;
-type Table = BTreeMap<PathBuf, NodeId>;
+type NameTable = BTreeMap<PathBuf, NodeId>;
 
 /// A change since the last sync of the directory.
 #[derive(Debug, Clone)]
-enum Change {
+enum NameChange {
     Create(PathBuf, NodeId),
     Rename(PathBuf, PathBuf, NodeId),
     Remove(PathBuf),
     MakeDir(PathBuf),
 }
 
-impl Change {
-    fn apply(&self, names: &mut Table, dirs: &mut BTreeSet<PathBuf>) {
+impl NameChange {
+    fn apply(&self, names: &mut NameTable, dirs: &mut BTreeSet<PathBuf>) {
         match self {
             Self::Create(path, id) => {
                 names.insert(path.clone(), *id);
@@ -53,20 +53,20 @@ impl Change {
 }
 
 #[derive(Debug, Default, Clone)]
-pub(super) struct Names {
-    live: Table,
-    durable: Table,
-    changes: Vec<Change>,
+pub(super) struct SimNames {
+    live: NameTable,
+    durable: NameTable,
+    changes: Vec<NameChange>,
     dirs: BTreeSet<PathBuf>,
     durable_dirs: BTreeSet<PathBuf>,
 }
 
-impl Names {
+impl SimNames {
     pub fn get(&self, path: &Path) -> Option<NodeId> {
         self.live.get(path).copied()
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: NameChange) {
         change.apply(&mut self.live, &mut self.dirs);
         self.changes.push(change);
     }
@@ -76,7 +76,7 @@ impl Names {
         if !in_dir || self.is_dir(path) {
             return Err(not_found(path));
         }
-        self.change(Change::Create(path.to_path_buf(), id));
+        self.change(NameChange::Create(path.to_path_buf(), id));
         Ok(())
     }
 
@@ -85,13 +85,13 @@ impl Names {
         if !to.parent().is_some_and(|dir| self.is_dir(dir)) {
             return Err(not_found(to));
         }
-        self.change(Change::Rename(from.to_path_buf(), to.to_path_buf(), id));
+        self.change(NameChange::Rename(from.to_path_buf(), to.to_path_buf(), id));
         Ok(())
     }
 
     pub fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.get(path).ok_or_else(|| not_found(path))?;
-        self.change(Change::Remove(path.to_path_buf()));
+        self.change(NameChange::Remove(path.to_path_buf()));
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Names {
             if self.live.contains_key(dir) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            self.change(Change::MakeDir(dir.to_path_buf()));
+            self.change(NameChange::MakeDir(dir.to_path_buf()));
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Names {
 
     /// Returns the names as they may be after a power cut: any of the later changes have happened, each
     /// wholly.
-    pub fn after_power_cut(&self, random: &mut Random) -> Self {
+    pub fn after_power_cut(&self, random: &mut SimRandom) -> Self {
         let mut names = self.as_synced();
         let survival = random.survival();
         for change in &self.changes {
@@ -207,8 +207,8 @@ impl Names {
     /// Returns the files that have a name, or may have one again after a power cut.
     pub fn ids(&self) -> BTreeSet<NodeId> {
         let changed = self.changes.iter().filter_map(|change| match change {
-            Change::Create(_, id) | Change::Rename(_, _, id) => Some(*id),
-            Change::Remove(_) | Change::MakeDir(_) => None,
+            NameChange::Create(_, id) | NameChange::Rename(_, _, id) => Some(*id),
+            NameChange::Remove(_) | NameChange::MakeDir(_) => None,
         });
         self.live.values().chain(self.durable.values()).copied().chain(changed).collect()
     }

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 
-use super::memory::{FILE_BYTES_MAX, Memory, PAGE_BYTES};
-use super::random::{Random, Survival};
+use super::memory::{FILE_BYTES_MAX, PAGE_BYTES, SimMemory};
+use super::random::{SimRandom, Survival};
 
 /// Unit in which writes reach the disk: a write over several may be torn between them.
 const SECTOR_BYTES: u64 = 512;
 
 /// A write since the last sync.
 #[derive(Debug, Clone)]
-enum Write {
+enum PendingWrite {
     Bytes(u64, Vec<u8>),
     /// Zeros beyond the end of a truncated file.
     Zeroes(u64, u64),
 }
 
-impl Write {
+impl PendingWrite {
     fn sectors(&self) -> std::ops::Range<u64> {
         let (offset, len) = match self {
             Self::Bytes(offset, bytes) => (*offset, bytes.len() as u64),
@@ -27,7 +27,7 @@ impl Write {
         offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES)
     }
 
-    fn apply(&self, memory: &Memory) {
+    fn apply(&self, memory: &SimMemory) {
         match self {
             Self::Bytes(offset, bytes) => memory.write(bytes, *offset),
             Self::Zeroes(offset, len) => memory.zero(*offset, *len),
@@ -35,7 +35,7 @@ impl Write {
     }
 
     /// Applies the part of the write in one sector.
-    fn apply_sector(&self, memory: &Memory, sector: u64) {
+    fn apply_sector(&self, memory: &SimMemory, sector: u64) {
         let (start, end) = (sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
         match self {
             Self::Bytes(offset, bytes) => {
@@ -53,14 +53,14 @@ impl Write {
 
 /// A file, with or without name.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub live: Memory,
+pub(super) struct SimNode {
+    pub live: SimMemory,
     pub len: u64,
     /// End of the space that has been written or reserved.
     pub space: u64,
-    durable: Memory,
+    durable: SimMemory,
     durable_len: u64,
-    writes: Vec<Write>,
+    writes: Vec<PendingWrite>,
     mapped: bool,
     /// Bytes that cannot be read.
     unreadable: Vec<Range<u64>>,
@@ -73,9 +73,9 @@ pub(super) struct Node {
     pub released: Vec<Range<u64>>,
 }
 
-impl Node {
+impl SimNode {
     pub fn new() -> io::Result<Self> {
-        let (live, durable) = (Memory::new()?, Memory::new()?);
+        let (live, durable) = (SimMemory::new()?, SimMemory::new()?);
         Ok(Self {
             live,
             len: 0,
@@ -98,7 +98,7 @@ impl Node {
         if !bytes.is_empty() {
             self.live.write(&bytes, offset);
             self.make_readable(offset..end);
-            self.writes.push(Write::Bytes(offset, bytes));
+            self.writes.push(PendingWrite::Bytes(offset, bytes));
             self.len = self.len.max(end);
             self.space = self.space.max(end);
         }
@@ -108,7 +108,7 @@ impl Node {
     pub fn set_len(&mut self, len: u64) -> io::Result<()> {
         check_len(len)?;
         if len < self.len {
-            let cut = Write::Zeroes(len, self.len - len);
+            let cut = PendingWrite::Zeroes(len, self.len - len);
             cut.apply(&self.live);
             self.writes.push(cut);
         }
@@ -155,7 +155,7 @@ impl Node {
     }
 
     /// Returns the memory, for a mapping of these pages.
-    pub fn map(&mut self, pages: Range<u64>) -> Memory {
+    pub fn map(&mut self, pages: Range<u64>) -> SimMemory {
         self.mapped = true;
         self.live.touch(pages.end.saturating_mul(PAGE_BYTES));
         self.mapped_pages.push(pages.clone());
@@ -206,7 +206,7 @@ impl Node {
 
     /// Returns the file as of the last sync, with some of the later changes: each sector has seen any number
     /// of its writes, in their order; each page changed through a mapping is old or new; the length too.
-    pub fn after_power_cut(&self, random: &mut Random) -> io::Result<Self> {
+    pub fn after_power_cut(&self, random: &mut SimRandom) -> io::Result<Self> {
         let mut node = self.as_synced()?;
         let survival = random.survival();
         self.apply_surviving_writes(&node.live, survival, random);
@@ -228,8 +228,8 @@ impl Node {
         Ok(node)
     }
 
-    fn apply_surviving_writes(&self, to: &Memory, survival: Survival, random: &mut Random) {
-        let mut writes_of: BTreeMap<u64, Vec<&Write>> = BTreeMap::new();
+    fn apply_surviving_writes(&self, to: &SimMemory, survival: Survival, random: &mut SimRandom) {
+        let mut writes_of: BTreeMap<u64, Vec<&PendingWrite>> = BTreeMap::new();
         for write in &self.writes {
             write.sectors().for_each(|sector| writes_of.entry(sector).or_default().push(write));
         }

@@ -2,9 +2,9 @@
 
 /// SplitMix64 generator.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct SimRandom(u64);
 
-impl Random {
+impl SimRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -47,12 +47,12 @@ pub(super) enum Survival {
 
 impl Survival {
     /// Reports whether one thing survives.
-    pub fn of(self, random: &mut Random) -> bool {
+    pub fn of(self, random: &mut SimRandom) -> bool {
         self.count_of(1, random) == 1
     }
 
     /// Returns how many of `all` things in a row survive.
-    pub fn count_of(self, all: usize, random: &mut Random) -> usize {
+    pub fn count_of(self, all: usize, random: &mut SimRandom) -> usize {
         match self {
             Self::Nothing => 0,
             Self::Everything => all,

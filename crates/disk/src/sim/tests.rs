@@ -15,7 +15,7 @@ fn path(name: &str) -> PathBuf {
 fn disk_with_file() -> (SimDisk, Arc<dyn DiskFile>) {
     let disk = SimDisk::new();
     disk.create_dir(Path::new(DIR)).unwrap();
-    let file = disk.open(&path("a"), Open::CreateNew).unwrap();
+    let file = disk.open(&path("a"), OpenMode::CreateNew).unwrap();
     disk.sync_dir(Path::new(DIR)).unwrap();
     (disk, file)
 }
@@ -26,7 +26,7 @@ fn write(file: &Arc<dyn DiskFile>, bytes: &[u8], offset: u64) -> io::Result<()> 
 }
 
 fn content(disk: &SimDisk, name: &str) -> Vec<u8> {
-    let file = disk.open(&path(name), Open::ReadOnly).unwrap();
+    let file = disk.open(&path(name), OpenMode::ReadOnly).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
@@ -128,14 +128,14 @@ fn after_a_crash_every_call_fails_and_the_image_stays() {
     map.words()[0].store(2, Ordering::Relaxed);
     assert!(write(&file, b"x", 0).is_err() && file.len().is_err() && file.sync().is_err());
     assert!(file.read_at(&mut [0], 0).is_err() && file.map_words(0, 1).is_err() && file.set_len(0).is_err());
-    assert!(disk.open(&path("a"), Open::Create).is_err() && disk.list(Path::new(DIR)).is_err());
+    assert!(disk.open(&path("a"), OpenMode::Create).is_err() && disk.list(Path::new(DIR)).is_err());
     assert!(disk.rename(&path("a"), &path("b")).is_err() && disk.remove(&path("a")).is_err());
     assert!(disk.sync_dir(Path::new(DIR)).is_err() && disk.lock(&path("l")).is_err());
     assert!(disk.create_dir(Path::new("/e")).is_err());
     for _ in 0..2 {
         let image = disk.image().unwrap();
         assert_eq!(content(&image, "a")[..8], 1_u64.to_ne_bytes());
-        let again = image.open(&path("a"), Open::Existing).unwrap();
+        let again = image.open(&path("a"), OpenMode::Existing).unwrap();
         write(&again, b"changed!", 0).unwrap();
     }
 }
@@ -146,7 +146,7 @@ fn a_kill_keeps_written_bytes_and_the_boot_id() {
     for seed in 0..40 {
         let (disk, file) = disk_with_file();
         write(&file, b"hello", 0).unwrap();
-        disk.open(&path("new"), Open::Create).unwrap();
+        disk.open(&path("new"), OpenMode::Create).unwrap();
         disk.crash_at(disk.steps(), CrashKind::Kill, seed);
         write(&file, b" world", 5).unwrap_err();
         let image = disk.image().unwrap();
@@ -175,7 +175,7 @@ fn lost_leaves_only_synced_data() {
     map.words()[0].store(8, Ordering::Relaxed);
     write(&file, b"later!", 0).unwrap();
     file.set_len(3).unwrap();
-    disk.open(&path("b"), Open::Create).unwrap().sync().unwrap();
+    disk.open(&path("b"), OpenMode::Create).unwrap().sync().unwrap();
     disk.rename(&path("a"), &path("c")).unwrap();
     let image = disk.image_after(CrashKind::Lost, 0).unwrap();
     assert_ne!(image.boot_id(), disk.boot_id());
@@ -243,7 +243,7 @@ fn after_a_power_cut_lengths_and_names_are_old_or_new() {
     write(&file, b"abc", 0).unwrap();
     file.sync().unwrap();
     write(&file, b"def", 3).unwrap();
-    let new = disk.open(&path("new"), Open::Create).unwrap();
+    let new = disk.open(&path("new"), OpenMode::Create).unwrap();
     write(&new, b"new", 0).unwrap();
     new.sync().unwrap();
     disk.rename(&path("new"), &path("named")).unwrap();
@@ -276,14 +276,16 @@ fn the_same_seed_results_in_the_same_disk() {
 #[test]
 fn names_and_locks_are_as_on_a_real_disk() {
     let (disk, file) = disk_with_file();
-    assert_eq!(disk.open(&path("x"), Open::Existing).unwrap_err().kind(), io::ErrorKind::NotFound);
-    assert_eq!(disk.open(&path("a"), Open::CreateNew).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-    assert_eq!(disk.open(&path("no/a"), Open::Create).unwrap_err().kind(), io::ErrorKind::NotFound);
-    assert!(disk.open(&path("a"), Open::ReadOnly).unwrap().write_all_at(&[IoSlice::new(b"x")], 0).is_err());
+    assert_eq!(disk.open(&path("x"), OpenMode::Existing).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(disk.open(&path("a"), OpenMode::CreateNew).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(disk.open(&path("no/a"), OpenMode::Create).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(
+        disk.open(&path("a"), OpenMode::ReadOnly).unwrap().write_all_at(&[IoSlice::new(b"x")], 0).is_err()
+    );
     assert!(disk.list(Path::new("/none")).unwrap().is_empty());
     assert!(disk.remove(&path("x")).is_err() && disk.rename(&path("x"), &path("y")).is_err());
     write(&file, b"one", 0).unwrap();
-    let other = disk.open(&path("b"), Open::Create).unwrap();
+    let other = disk.open(&path("b"), OpenMode::Create).unwrap();
     disk.rename(&path("b"), &path("a")).unwrap();
     assert!(content(&disk, "a").is_empty());
     write(&other, b"two", 0).unwrap();

@@ -1,7 +1,7 @@
 //! Handling of damaged small files: they are set aside, as `NAME.damaged`, before anything is written in
 //! their place. They are never removed: a person may want what is left of them.
 
-use super::{Access, Disk, durable_replace, parent, read_small};
+use super::{Disk, FileAccess, durable_replace, parent, read_small};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const ASIDE_MAX: usize = 9;
 
 /// A small file that was read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Checked<T> {
+pub enum CheckedFile<T> {
     /// The file does not exist.
     Absent,
     /// The file is whole.
@@ -23,7 +23,7 @@ pub enum Checked<T> {
     SetAside(PathBuf),
 }
 
-impl<T> Checked<T> {
+impl<T> CheckedFile<T> {
     /// Returns the contents if the file is whole.
     pub fn whole(self) -> Option<T> {
         match self {
@@ -41,14 +41,14 @@ pub fn read_or_set_aside<T>(
     bytes_max: u64,
     costs: &str,
     parse: impl FnOnce(&[u8]) -> Option<T>,
-) -> io::Result<Checked<T>> {
-    let Some(bytes) = read_small(disk, path, bytes_max)? else { return Ok(Checked::Absent) };
+) -> io::Result<CheckedFile<T>> {
+    let Some(bytes) = read_small(disk, path, bytes_max)? else { return Ok(CheckedFile::Absent) };
     if let Some(value) = parse(&bytes) {
-        return Ok(Checked::Whole(value));
+        return Ok(CheckedFile::Whole(value));
     }
     let aside = set_aside(disk, path)?;
     error!(file = %path.display(), set_aside = %aside.display(), "a file is damaged: {costs}");
-    Ok(Checked::SetAside(aside))
+    Ok(CheckedFile::SetAside(aside))
 }
 
 /// Renames a damaged file to the name under which it is set aside, durably; returns that name.
@@ -75,7 +75,7 @@ pub fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 pub fn duplicate_aside(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<PathBuf> {
     let bytes = read_small(disk, path, bytes_max)?.ok_or(ErrorKind::NotFound)?;
     let aside = free_name(disk, path)?;
-    durable_replace(disk, &aside, &[&bytes], Access::Group)?;
+    durable_replace(disk, &aside, &[&bytes], FileAccess::Group)?;
     Ok(aside)
 }
 
@@ -107,7 +107,7 @@ fn aside_name(path: &Path, n: usize) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, durable_replace};
+    use super::super::{FileAccess, durable_replace};
     use super::*;
     use crate::SimDisk;
 
@@ -121,13 +121,13 @@ mod tests {
                 (bytes == b"whole").then(|| bytes.to_vec())
             })
         };
-        assert_eq!(read().unwrap(), Checked::Absent);
-        durable_replace(&sim, path, &[b"whole"], Access::Owner).unwrap();
+        assert_eq!(read().unwrap(), CheckedFile::Absent);
+        durable_replace(&sim, path, &[b"whole"], FileAccess::Owner).unwrap();
         assert_eq!(read().unwrap().whole().unwrap(), b"whole");
         for n in 1..=ASIDE_MAX + 2 {
-            durable_replace(&sim, path, &[b"damaged ", n.to_string().as_bytes()], Access::Owner).unwrap();
-            assert!(matches!(read().unwrap(), Checked::SetAside(_)), "{n}");
-            assert_eq!(read().unwrap(), Checked::Absent, "{n}");
+            durable_replace(&sim, path, &[b"damaged ", n.to_string().as_bytes()], FileAccess::Owner).unwrap();
+            assert!(matches!(read().unwrap(), CheckedFile::SetAside(_)), "{n}");
+            assert_eq!(read().unwrap(), CheckedFile::Absent, "{n}");
         }
         let names = sim.list(Path::new("/d")).unwrap();
         assert!(names.len() == ASIDE_MAX && names.iter().all(|name| is_set_aside(name)), "{names:?}");

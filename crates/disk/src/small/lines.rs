@@ -5,7 +5,7 @@
 //! end of a line cannot be distinguished from one to which the rest was never appended.
 
 use super::aside::copy_aside;
-use super::{Access, Disk, DiskFile, durable_replace, parent, read_small};
+use super::{Disk, DiskFile, FileAccess, durable_replace, parent, read_small};
 use crate::crc::crc32c;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const CRC_DIGITS: usize = 8;
 
 /// A line of an [`AppendLog`] as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum LogLine<'a> {
     /// Text of a line that was appended.
     Whole(&'a str),
     /// A line without the right checksum: damaged, or written by another program.
@@ -30,7 +30,7 @@ pub enum Line<'a> {
 pub struct AppendLog {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    access: Access,
+    access: FileAccess,
     bytes_max: u64,
     file: Option<Arc<dyn DiskFile>>,
     end: u64,
@@ -46,9 +46,9 @@ impl AppendLog {
     pub fn open(
         disk: Arc<dyn Disk>,
         path: PathBuf,
-        access: Access,
+        access: FileAccess,
         bytes_max: u64,
-        mut each: impl FnMut(Line<'_>) -> bool,
+        mut each: impl FnMut(LogLine<'_>) -> bool,
     ) -> io::Result<Self> {
         let bytes = read_small(&*disk, &path, bytes_max)?.unwrap_or_default();
         let end = end_of_lines(&bytes);
@@ -124,11 +124,11 @@ impl AppendLog {
 }
 
 /// Returns the lines of such a file, without an unfinished one at the end.
-pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = LogLine<'_>> {
     let whole = bytes.get(..end_of_lines(bytes) as usize).unwrap_or_default();
     whole.split_inclusive(|b| *b == b'\n').map(|line| {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
-        checked(line).map_or(Line::Other(line), Line::Whole)
+        checked(line).map_or(LogLine::Other(line), LogLine::Whole)
     })
 }
 
@@ -161,11 +161,11 @@ mod tests {
 
     fn log(sim: &SimDisk) -> (AppendLog, Vec<String>) {
         let mut lines = Vec::new();
-        let each = |line: Line<'_>| {
+        let each = |line: LogLine<'_>| {
             lines.push(format!("{line:?}"));
-            matches!(line, Line::Whole(_))
+            matches!(line, LogLine::Whole(_))
         };
-        let log = AppendLog::open(Arc::new(sim.clone()), PATH.into(), Access::Owner, 300, each).unwrap();
+        let log = AppendLog::open(Arc::new(sim.clone()), PATH.into(), FileAccess::Owner, 300, each).unwrap();
         (log, lines)
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let content =
             [line("whole").as_bytes(), b"of another kind\n", b"00000000 damaged\n\n\xff\xff\xff\n12"]
                 .concat();
-        durable_replace(&sim, Path::new(PATH), &[&content], Access::Owner).unwrap();
+        durable_replace(&sim, Path::new(PATH), &[&content], FileAccess::Owner).unwrap();
         let (mut log, lines) = log(&sim);
         assert_eq!(lines.iter().filter(|line| line.starts_with("Other")).count(), 4);
         assert_eq!(lines[0], "Whole(\"whole\")");
@@ -259,7 +259,7 @@ mod tests {
             let sim = SimDisk::new();
             sim.create_dir(Path::new("/d")).unwrap();
             if let Some(bytes) = bytes {
-                durable_replace(&sim, Path::new(PATH), &[bytes], Access::Owner).unwrap();
+                durable_replace(&sim, Path::new(PATH), &[bytes], FileAccess::Owner).unwrap();
             }
             let (log, lines) = log(&sim);
             let whole: Vec<String> = lines.into_iter().filter(|line| line.starts_with("Whole")).collect();

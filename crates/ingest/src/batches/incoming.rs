@@ -27,7 +27,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The directory of waiting batches.
 #[derive(Debug, Clone)]
-pub struct Incoming {
+pub struct IncomingDir {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     data: PathBuf,
@@ -36,18 +36,18 @@ pub struct Incoming {
 
 /// A waiting batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct WaitingBatch {
     /// Time of arrival.
     since: SystemTime,
     pub path: PathBuf,
     pub bytes: u64,
     /// Sending peer; `None` for batches of this machine.
-    pub sender: Option<Sender>,
+    pub sender: Option<BatchSender>,
 }
 
 /// A peer that sent a batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sender {
+pub struct BatchSender {
     /// Name of its section.
     pub peer: String,
     /// Address it connected from.
@@ -56,19 +56,19 @@ pub struct Sender {
 
 /// Reason why a batch is not kept.
 #[derive(Debug)]
-pub enum NotKept {
+pub enum BatchNotKept {
     /// The waiting batches fill the directory.
     NoRoom,
     Io(io::Error),
 }
 
-impl From<io::Error> for NotKept {
+impl From<io::Error> for BatchNotKept {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl std::fmt::Display for NotKept {
+impl std::fmt::Display for BatchNotKept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoRoom => f.write_str("as much waits to be filed as may (batches.waiting_bytes_max)"),
@@ -77,7 +77,7 @@ impl std::fmt::Display for NotKept {
     }
 }
 
-impl Incoming {
+impl IncomingDir {
     /// Returns the directory of a site.
     pub fn of(config: &Config, disk: &Arc<dyn Disk>) -> Self {
         Self {
@@ -89,7 +89,11 @@ impl Incoming {
     }
 
     /// Begins a batch from `sender`, or from this machine; `bytes` is its length, if known.
-    pub fn begin(&self, sender: Option<&Sender>, bytes: Option<u64>) -> Result<Arriving, NotKept> {
+    pub fn begin(
+        &self,
+        sender: Option<&BatchSender>,
+        bytes: Option<u64>,
+    ) -> Result<ArrivingBatch, BatchNotKept> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         if !self.disk.has_dir(&self.dir)? {
             self.disk.create_dir(&self.dir)?;
@@ -98,11 +102,11 @@ impl Incoming {
         let (files, waiting) = self.sizes()?;
         let room = self.bytes_max.saturating_sub(waiting);
         if files >= FILES_MAX || bytes.unwrap_or(1) > room {
-            return Err(NotKept::NoRoom);
+            return Err(BatchNotKept::NoRoom);
         }
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let sender = sender.map_or_else(String::new, |Sender { peer, address }| {
+        let sender = sender.map_or_else(String::new, |BatchSender { peer, address }| {
             format!("@{}@{}", escaped(peer), escaped(address))
         });
         let name = format!("{nanos:020}-{}-{count}{sender}", std::process::id());
@@ -112,7 +116,7 @@ impl Incoming {
             // Announces the size to others that count the room left.
             file.announce(bytes)?;
         }
-        Ok(Arriving { file, kept: self.dir.join(name + KEPT), room })
+        Ok(ArrivingBatch { file, kept: self.dir.join(name + KEPT), room })
     }
 
     /// Returns the number of files, unfinished ones included, and their bytes.
@@ -128,7 +132,7 @@ impl Incoming {
     }
 
     /// Returns the batches that can be filed, oldest first; none if there is no directory.
-    pub fn waiting(&self) -> io::Result<Vec<Found>> {
+    pub fn waiting(&self) -> io::Result<Vec<WaitingBatch>> {
         let now = SystemTime::now();
         let mut found = Vec::new();
         for name in self.disk.list(&self.dir)? {
@@ -148,16 +152,16 @@ impl Incoming {
             }
             let sender = own.and_then(|own| own.split_once('@')).map(|(_, sender)| {
                 let (peer, address) = sender.split_once('@').unwrap_or((sender, ""));
-                Sender { peer: unescaped(peer), address: unescaped(address) }
+                BatchSender { peer: unescaped(peer), address: unescaped(address) }
             });
-            found.push(Found { since, path, bytes: about.bytes, sender });
+            found.push(WaitingBatch { since, path, bytes: about.bytes, sender });
         }
         found.sort_unstable();
         Ok(found)
     }
 
     /// Removes a batch that has been filed.
-    pub fn remove(&self, batch: &Found) -> io::Result<()> {
+    pub fn remove(&self, batch: &WaitingBatch) -> io::Result<()> {
         self.disk.remove(&batch.path)?;
         self.disk.sync_dir(&self.dir)
     }
@@ -165,17 +169,17 @@ impl Incoming {
 
 /// A batch being written; removed if dropped unfinished.
 #[derive(Debug)]
-pub struct Arriving {
+pub struct ArrivingBatch {
     file: NewFile,
     kept: PathBuf,
     /// Bytes left to it.
     room: u64,
 }
 
-impl Arriving {
+impl ArrivingBatch {
     /// Appends to the batch.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), NotKept> {
-        self.room = self.room.checked_sub(bytes.len() as u64).ok_or(NotKept::NoRoom)?;
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), BatchNotKept> {
+        self.room = self.room.checked_sub(bytes.len() as u64).ok_or(BatchNotKept::NoRoom)?;
         Ok(self.file.append(bytes)?)
     }
 
@@ -214,12 +218,12 @@ mod tests {
     use std::fs::{self, File};
     use std::path::Path;
 
-    fn incoming(data: &Path, bytes_max: u64) -> Incoming {
+    fn incoming(data: &Path, bytes_max: u64) -> IncomingDir {
         on(Arc::new(RealDisk::new()), data, bytes_max)
     }
 
-    fn on(disk: Arc<dyn Disk>, data: &Path, bytes_max: u64) -> Incoming {
-        Incoming { disk, dir: data.join("incoming"), data: data.to_owned(), bytes_max }
+    fn on(disk: Arc<dyn Disk>, data: &Path, bytes_max: u64) -> IncomingDir {
+        IncomingDir { disk, dir: data.join("incoming"), data: data.to_owned(), bytes_max }
     }
 
     /// Two batches arrive and the first one is filed; then the machine crashes at any step.
@@ -274,7 +278,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         assert_eq!(incoming.waiting().unwrap(), []);
-        let sender = Sender { peer: "a@b!%\u{e9}".into(), address: "2001:db8::7".into() };
+        let sender = BatchSender { peer: "a@b!%\u{e9}".into(), address: "2001:db8::7".into() };
         let mut arriving = incoming.begin(Some(&sender), None).unwrap();
         arriving.write(b"some").unwrap();
         assert_eq!(incoming.waiting().unwrap(), []);
@@ -293,10 +297,10 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         let announced = incoming.begin(None, Some(60)).unwrap();
-        assert!(matches!(incoming.begin(None, Some(60)), Err(NotKept::NoRoom)));
+        assert!(matches!(incoming.begin(None, Some(60)), Err(BatchNotKept::NoRoom)));
         let mut other = incoming.begin(None, None).unwrap();
         other.write(&[0; 40]).unwrap();
-        assert!(matches!(other.write(b"x"), Err(NotKept::NoRoom)));
+        assert!(matches!(other.write(b"x"), Err(BatchNotKept::NoRoom)));
         drop(announced);
         incoming.begin(None, Some(60)).unwrap();
     }

@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::incoming::{Arriving, Incoming, NotKept, Sender};
+use super::incoming::{ArrivingBatch, BatchNotKept, BatchSender, IncomingDir};
 use super::quarantine::Quarantine;
-use super::reader::{Parcel, Piece};
-use crate::{BatchOutcome, Fate};
+use super::reader::{BatchParcel, ParcelPiece};
+use crate::{BatchOutcome, BatchResult};
 use disk::Disk;
 use netnews::batch::{BatchFault, append_rnews_line};
 use site_base::units::counted;
@@ -22,7 +22,7 @@ const LINES_MAX: u64 = 100;
 
 /// Counts of articles and pieces of a batch, by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct BatchTally {
     pub accepted: u64,
     pub rejected: u64,
     pub duplicates: u64,
@@ -32,36 +32,36 @@ pub struct Tally {
 }
 
 /// Handling of articles that cannot be filed now.
-pub enum Keep {
+pub enum UnfiledPolicy {
     /// Only counted: the batch is submitted again.
     Not,
     /// They are kept here, as another batch of this sender.
-    In(Incoming, Option<Sender>),
+    In(IncomingDir, Option<BatchSender>),
 }
 
 /// The ledger of one batch.
-pub struct Ledger<'a> {
+pub struct BatchLedger<'a> {
     name: String,
     quarantine: Quarantine,
-    keep: Keep,
-    kept: Option<Arriving>,
+    keep: UnfiledPolicy,
+    kept: Option<ArrivingBatch>,
     /// Reason why they could not be kept.
-    not_kept: Option<NotKept>,
+    not_kept: Option<BatchNotKept>,
     say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     lines: u64,
-    pub tally: Tally,
+    pub tally: BatchTally,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> BatchLedger<'a> {
     /// Opens the ledger of the batch called `name`, for the site with its spool in `data` on `disk`. `say`
     /// is called with a line for each rejected article and each damaged piece.
     pub fn new(
         name: String,
         (data, disk): (&Path, &Arc<dyn Disk>),
-        keep: Keep,
+        keep: UnfiledPolicy,
         say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     ) -> Self {
-        let (quarantine, tally) = (Quarantine::of(data, disk), Tally::default());
+        let (quarantine, tally) = (Quarantine::of(data, disk), BatchTally::default());
         Self { name, quarantine, keep, kept: None, not_kept: None, say, lines: 0, tally }
     }
 
@@ -70,7 +70,7 @@ impl<'a> Ledger<'a> {
     ///
     /// # Errors
     /// If something damaged cannot be put into quarantine.
-    pub fn settle(&mut self, parcel: &Parcel, fates: &[Fate]) -> io::Result<()> {
+    pub fn settle(&mut self, parcel: &BatchParcel, fates: &[BatchResult]) -> io::Result<()> {
         let mut fates = fates.iter();
         for piece in parcel.pieces() {
             match piece.fault {
@@ -90,7 +90,7 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    fn article(&mut self, piece: &Piece<'_>, fate: &Fate) -> io::Result<()> {
+    fn article(&mut self, piece: &ParcelPiece<'_>, fate: &BatchResult) -> io::Result<()> {
         let name = match fate.message_id.as_str() {
             "" => "article without Message-ID",
             name => name,
@@ -116,9 +116,9 @@ impl<'a> Ledger<'a> {
     }
 
     /// Keeps an article for later.
-    fn later(&mut self, piece: &Piece<'_>) {
+    fn later(&mut self, piece: &ParcelPiece<'_>) {
         self.tally.try_later += 1;
-        if let (Keep::In(incoming, sender), None) = (&self.keep, &self.not_kept) {
+        if let (UnfiledPolicy::In(incoming, sender), None) = (&self.keep, &self.not_kept) {
             let kept = match &mut self.kept {
                 Some(kept) => Ok(kept),
                 None => incoming.begin(sender.as_ref(), None).map(|kept| self.kept.insert(kept)),
@@ -131,7 +131,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Puts a piece into quarantine and reports it.
-    fn set_aside(&mut self, piece: &Piece<'_>, why: &str) -> io::Result<()> {
+    fn set_aside(&mut self, piece: &ParcelPiece<'_>, why: &str) -> io::Result<()> {
         self.tally.damaged += 1;
         let about = format!("{}, byte {}: {why}", self.name, grouped(piece.at));
         let kept = self.quarantine.put(piece.raw).map_err(|error| {
@@ -170,7 +170,7 @@ impl<'a> Ledger<'a> {
 
     /// Closes the ledger; returns whether the articles that could not be filed are kept, or why they are
     /// not.
-    pub fn end(self) -> Result<bool, NotKept> {
+    pub fn end(self) -> Result<bool, BatchNotKept> {
         let unsaid = self.lines.saturating_sub(LINES_MAX);
         if unsaid > 0 {
             (self.say)(format_args!("and {} more such lines", grouped(unsaid)));
@@ -183,7 +183,7 @@ impl<'a> Ledger<'a> {
     }
 }
 
-impl Tally {
+impl BatchTally {
     /// All articles and pieces.
     pub fn all(&self) -> u64 {
         let Self { accepted, rejected, duplicates, try_later, damaged } = *self;

@@ -22,24 +22,24 @@ pub(super) const BLOCK_MODE: u8 = 0x80;
 const BITS_MASK: u8 = 0x1f;
 
 /// Decompresses the data of `source`, which begins after [`MAGIC`].
-pub(super) struct Decoder<R> {
+pub(super) struct LzwDecoder<R> {
     source: R,
     /// `None` until the third octet is read.
-    table: Option<Box<Table>>,
+    table: Option<Box<LzwTable>>,
     /// Output not taken yet, last octet first.
     stack: Vec<u8>,
-    group: Group,
+    group: CodeGroup,
 }
 
 /// Codes of one width, at most eight of them.
 #[derive(Default)]
-struct Group {
+struct CodeGroup {
     octets: [u8; BITS_MAX as usize],
     bits: usize,
     at: usize,
 }
 
-struct Table {
+struct LzwTable {
     /// By code from 256 on: the code that it extends, and the octet that it adds.
     prefix: Vec<u16>,
     suffix: Vec<u8>,
@@ -52,9 +52,9 @@ struct Table {
     old: Option<(u16, u8)>,
 }
 
-impl<R: Read> Decoder<R> {
+impl<R: Read> LzwDecoder<R> {
     pub fn new(source: R) -> Self {
-        Self { source, table: None, stack: Vec::new(), group: Group::default() }
+        Self { source, table: None, stack: Vec::new(), group: CodeGroup::default() }
     }
 
     /// Pushes the octets of the next code onto the stack; returns false at the end.
@@ -64,12 +64,12 @@ impl<R: Read> Decoder<R> {
             None => {
                 let mut flags = [0];
                 self.source.read_exact(&mut flags)?;
-                self.table.insert(Box::new(Table::new(u8::from_le_bytes(flags))?))
+                self.table.insert(Box::new(LzwTable::new(u8::from_le_bytes(flags))?))
             }
         };
         loop {
             if table.widens() {
-                self.group = Group::default();
+                self.group = CodeGroup::default();
             }
             let code = match self.group.next(table.width) {
                 Some(code) => code,
@@ -78,7 +78,7 @@ impl<R: Read> Decoder<R> {
             };
             if code == CLEAR && table.uses_clear && table.old.is_some() {
                 table.clear();
-                self.group = Group::default();
+                self.group = CodeGroup::default();
                 continue;
             }
             table.expand(code, &mut self.stack)?;
@@ -87,7 +87,7 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-impl<R: Read> Read for Decoder<R> {
+impl<R: Read> Read for LzwDecoder<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < out.len() {
@@ -110,7 +110,7 @@ impl<R: Read> Read for Decoder<R> {
     }
 }
 
-impl Group {
+impl CodeGroup {
     /// Returns the next code, or `None` if none is left.
     fn next(&mut self, width: u8) -> Option<u16> {
         let width = usize::from(width);
@@ -142,7 +142,7 @@ impl Group {
     }
 }
 
-impl Table {
+impl LzwTable {
     fn new(flags: u8) -> io::Result<Self> {
         let bits_max = flags & BITS_MASK;
         if !(BITS_FIRST..=BITS_MAX).contains(&bits_max) {
@@ -212,14 +212,14 @@ fn damaged(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lzw_encoder::Encoder;
+    use super::super::lzw_encoder::LzwEncoder;
     use super::*;
     use proptest::prelude::*;
     use std::io::Write;
 
     /// Compresses `text`, emptying the table after every `clear_every` entries.
     fn compress(text: &[u8], bits_max: u8, clear_every: usize) -> Vec<u8> {
-        let mut encoder = Encoder::with_bits(Vec::new(), bits_max).unwrap();
+        let mut encoder = LzwEncoder::with_bits(Vec::new(), bits_max).unwrap();
         for octet in text {
             encoder.write_all(&[*octet]).unwrap();
             if encoder.entries() >= clear_every {
@@ -231,7 +231,7 @@ mod tests {
 
     fn decompress(octets: &[u8]) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        Decoder::new(octets.strip_prefix(MAGIC).unwrap()).read_to_end(&mut text).map(|_| text)
+        LzwDecoder::new(octets.strip_prefix(MAGIC).unwrap()).read_to_end(&mut text).map(|_| text)
     }
 
     /// `printf 'to be or not to be, that is to be or not\n' | compress`
@@ -261,7 +261,7 @@ mod tests {
             range.map(|n| format!("{:x} ", word(n) + base)).collect()
         };
         let text = of(0..100_000, 0) + &of(0..100_000, 1 << 40);
-        let mut encoder = Encoder::new(Vec::new()).unwrap();
+        let mut encoder = LzwEncoder::new(Vec::new()).unwrap();
         text.as_bytes().chunks(777).for_each(|chunk| encoder.write_all(chunk).unwrap());
         let compressed = encoder.finish().unwrap();
         assert_eq!(decompress(&compressed).unwrap(), text.as_bytes());
@@ -286,7 +286,7 @@ mod tests {
         fn decoding_any_input_terminates(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
             let mut out = Vec::new();
             let input = [&[flags][..], &octets].concat();
-            let read = Decoder::new(input.as_slice()).read_to_end(&mut out);
+            let read = LzwDecoder::new(input.as_slice()).read_to_end(&mut out);
             // A code expands to at most as many octets as there are entries.
             prop_assert!(read.is_err() || out.len() <= octets.len() * octets.len());
         }

@@ -15,14 +15,14 @@ use super::lzw::{BITS_FIRST, BITS_MAX, BLOCK_MODE, CLEAR, MAGIC};
 const CHECK_INTERVAL_BYTES: u64 = 10_000;
 
 /// Compresses the octets written into it.
-pub(super) struct Encoder<W> {
+pub(super) struct LzwEncoder<W> {
     out: W,
     bits_max: u8,
     /// Codes of a prefix code extended by an octet, by a key made of both.
     table: HashMap<u32, u16>,
     /// Code of the octets not written yet.
     current: Option<u16>,
-    codes: Codes,
+    codes: CodeWriter,
     read_bytes: u64,
     check_at: u64,
     /// Octets read per octet written, in 256ths, at the last check.
@@ -30,7 +30,7 @@ pub(super) struct Encoder<W> {
 }
 
 /// Codes of one width, written in groups of eight.
-struct Codes {
+struct CodeWriter {
     width: u8,
     /// Next free entry of the reader's table, which adds one for each code but the first.
     free: usize,
@@ -43,7 +43,7 @@ struct Codes {
     written_bytes: u64,
 }
 
-impl<W: Write> Encoder<W> {
+impl<W: Write> LzwEncoder<W> {
     /// Creates an encoder with codes of up to 16 bits.
     pub fn new(out: W) -> io::Result<Self> {
         Self::with_bits(out, BITS_MAX)
@@ -53,7 +53,7 @@ impl<W: Write> Encoder<W> {
     pub fn with_bits(mut out: W, bits_max: u8) -> io::Result<Self> {
         out.write_all(MAGIC)?;
         out.write_all(&[bits_max | BLOCK_MODE])?;
-        let codes = Codes {
+        let codes = CodeWriter {
             width: BITS_FIRST,
             free: usize::from(CLEAR) + 1,
             is_first: true,
@@ -127,7 +127,7 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-impl<W: Write> Write for Encoder<W> {
+impl<W: Write> Write for LzwEncoder<W> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         octets.iter().try_for_each(|octet| self.push(*octet))?;
         Ok(octets.len())
@@ -139,7 +139,7 @@ impl<W: Write> Write for Encoder<W> {
     }
 }
 
-impl Codes {
+impl CodeWriter {
     fn put(&mut self, code: u16, bits_max: u8, out: &mut impl Write) -> io::Result<()> {
         if self.width < bits_max && self.free >= 1 << self.width {
             self.end_group(out)?;

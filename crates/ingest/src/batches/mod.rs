@@ -1,10 +1,10 @@
 //! Batches of articles as files: decompressed, split into articles, filed in parcels, and kept while they
 //! cannot be filed.
 //!
-//! [`Batch`] reads one from any source, within a bounded window, and returns [`Parcel`]s that are committed
-//! together. A [`Ledger`] records the outcome of each article, in order: damaged pieces go into quarantine,
-//! articles that cannot be filed now are kept. [`Incoming`] is the directory of waiting batches. Called by
-//! `newsreel rnews`, by XBATCH, and by the task that files waiting batches. [`Packer`] makes batches, for
+//! [`BatchReader`] reads one from any source, within a bounded window, and returns [`BatchParcel`]s that are committed
+//! together. A [`BatchLedger`] records the outcome of each article, in order: damaged pieces go into quarantine,
+//! articles that cannot be filed now are kept. [`IncomingDir`] is the directory of waiting batches. Called by
+//! `newsreel rnews`, by XBATCH, and by the task that files waiting batches. [`BatchPacker`] makes batches, for
 //! peers that take them. Sources: RFC 1036 section 3.3, RFC 5537 section 3.10; compression formats as in C
 //! News and INN.
 
@@ -17,12 +17,12 @@ mod quarantine;
 mod reader;
 mod unpack;
 
-pub use incoming::{Arriving, Found, Incoming, NotKept, Sender};
-pub use ledger::{Keep, Ledger, Tally};
-pub use pack::Packer;
+pub use incoming::{ArrivingBatch, BatchNotKept, BatchSender, IncomingDir, WaitingBatch};
+pub use ledger::{BatchLedger, BatchTally, UnfiledPolicy};
+pub use pack::BatchPacker;
 pub use quarantine::Quarantine;
-pub use reader::{Batch, Parcel};
-pub use unpack::Unpacked;
+pub use reader::{BatchParcel, BatchReader};
+pub use unpack::UnpackedBatch;
 
 use std::sync::atomic::AtomicU64;
 
@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 
 /// State of the waiting batches in a running server.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct WaitingBatches {
     /// Wakes the task that files them.
     pub fresh: Notify,
     /// Number of waiting batches, as of the last scan.

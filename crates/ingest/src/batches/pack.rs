@@ -10,46 +10,46 @@ use flate2::write::GzEncoder;
 use netnews::batch::append_rnews_line;
 use netnews::nntp::wire;
 
-use super::lzw_encoder::Encoder;
+use super::lzw_encoder::LzwEncoder;
 use site_config::BatchCompress;
 
 /// Compression level of zstd: the default of its command line, between speed and size.
 const ZSTD_LEVEL: i32 = 3;
 
 /// A batch being made, in memory.
-pub struct Packer {
-    form: Form,
+pub struct BatchPacker {
+    form: PackForm,
     articles: u64,
     bytes: u64,
     line: Vec<u8>,
     text: Vec<u8>,
 }
 
-enum Form {
+enum PackForm {
     None(Vec<u8>),
-    Compress(Encoder<Vec<u8>>),
+    Compress(LzwEncoder<Vec<u8>>),
     Gzip(GzEncoder<Vec<u8>>),
     Bzip2(BzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
-impl Packer {
+impl BatchPacker {
     /// Creates an empty batch.
     pub fn new(form: BatchCompress) -> io::Result<Self> {
         let form = match form {
-            BatchCompress::None => Form::None(Vec::new()),
-            BatchCompress::Compress => Form::Compress(Encoder::new(b"#! cunbatch\n".to_vec())?),
+            BatchCompress::None => PackForm::None(Vec::new()),
+            BatchCompress::Compress => PackForm::Compress(LzwEncoder::new(b"#! cunbatch\n".to_vec())?),
             BatchCompress::Gzip => {
-                Form::Gzip(GzEncoder::new(b"#! gunbatch\n".to_vec(), flate2::Compression::default()))
+                PackForm::Gzip(GzEncoder::new(b"#! gunbatch\n".to_vec(), flate2::Compression::default()))
             }
             BatchCompress::Bzip2 => {
-                Form::Bzip2(BzEncoder::new(b"#! bunbatch\n".to_vec(), bzip2::Compression::default()))
+                PackForm::Bzip2(BzEncoder::new(b"#! bunbatch\n".to_vec(), bzip2::Compression::default()))
             }
             BatchCompress::Zstd => {
                 let begin = b"#! zstdunbatch\n".to_vec();
                 let mut encoder = zstd::stream::write::Encoder::new(begin, ZSTD_LEVEL)?;
                 encoder.include_checksum(true)?;
-                Form::Zstd(encoder)
+                PackForm::Zstd(encoder)
             }
         };
         Ok(Self { form, articles: 0, bytes: 0, line: Vec::new(), text: Vec::new() })
@@ -62,11 +62,11 @@ impl Packer {
         self.line.clear();
         append_rnews_line(self.text.len() as u64, &mut self.line);
         let out: &mut dyn Write = match &mut self.form {
-            Form::None(out) => out,
-            Form::Compress(out) => out,
-            Form::Gzip(out) => out,
-            Form::Bzip2(out) => out,
-            Form::Zstd(out) => out,
+            PackForm::None(out) => out,
+            PackForm::Compress(out) => out,
+            PackForm::Gzip(out) => out,
+            PackForm::Bzip2(out) => out,
+            PackForm::Zstd(out) => out,
         };
         out.write_all(&self.line)?;
         out.write_all(&self.text)?;
@@ -88,11 +88,11 @@ impl Packer {
     /// Returns the whole batch.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         match self.form {
-            Form::None(batch) => Ok(batch),
-            Form::Compress(encoder) => encoder.finish(),
-            Form::Gzip(encoder) => encoder.finish(),
-            Form::Bzip2(encoder) => encoder.finish(),
-            Form::Zstd(encoder) => encoder.finish(),
+            PackForm::None(batch) => Ok(batch),
+            PackForm::Compress(encoder) => encoder.finish(),
+            PackForm::Gzip(encoder) => encoder.finish(),
+            PackForm::Bzip2(encoder) => encoder.finish(),
+            PackForm::Zstd(encoder) => encoder.finish(),
         }
     }
 }
@@ -100,13 +100,13 @@ impl Packer {
 /// Returns `text` compressed in a format, without the line before it.
 #[cfg(test)]
 pub(super) fn packed(form: BatchCompress, text: &[u8]) -> Vec<u8> {
-    let mut packer = Packer::new(form).unwrap();
+    let mut packer = BatchPacker::new(form).unwrap();
     match &mut packer.form {
-        Form::None(out) => out.extend_from_slice(text),
-        Form::Compress(out) => out.write_all(text).unwrap(),
-        Form::Gzip(out) => out.write_all(text).unwrap(),
-        Form::Bzip2(out) => out.write_all(text).unwrap(),
-        Form::Zstd(out) => out.write_all(text).unwrap(),
+        PackForm::None(out) => out.extend_from_slice(text),
+        PackForm::Compress(out) => out.write_all(text).unwrap(),
+        PackForm::Gzip(out) => out.write_all(text).unwrap(),
+        PackForm::Bzip2(out) => out.write_all(text).unwrap(),
+        PackForm::Zstd(out) => out.write_all(text).unwrap(),
     }
     let batch = packer.finish().unwrap();
     let line = if form == BatchCompress::None { None } else { batch.iter().position(|b| *b == b'\n') };
@@ -115,9 +115,9 @@ pub(super) fn packed(form: BatchCompress, text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Batch;
+    use super::super::BatchReader;
     use super::*;
-    use site_config::Word;
+    use site_config::ConfigWord;
     use std::io::Cursor;
 
     #[test]
@@ -126,13 +126,13 @@ mod tests {
             .map(|n| format!("Path: x!y\r\nMessage-ID: <{n}@x>\r\n\r\n..dot\r\n{n}\r\n").into_bytes())
             .collect();
         for (word, form) in BatchCompress::WORDS {
-            let mut packer = Packer::new(*form).unwrap();
+            let mut packer = BatchPacker::new(*form).unwrap();
             wires.iter().for_each(|wire| packer.add(wire).unwrap());
             assert_eq!(packer.articles(), 300);
             let plain_bytes = packer.bytes();
             let batch = packer.finish().unwrap();
             assert_eq!(batch.len() as u64 == plain_bytes, *form == BatchCompress::None, "{word}");
-            let mut read = Batch::new(Box::new(Cursor::new(batch)), 1 << 20);
+            let mut read = BatchReader::new(Box::new(Cursor::new(batch)), 1 << 20);
             let mut back = Vec::new();
             while let Some(parcel) = read.next_parcel().unwrap() {
                 back.extend(parcel.wires().iter().map(|wire| wire.to_vec()));

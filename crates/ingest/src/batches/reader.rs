@@ -7,10 +7,10 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use netnews::batch::{BatchFault, Splitter, Step};
+use netnews::batch::{BatchFault, BatchSplitter, BatchStep};
 use netnews::nntp::wire::dot_stuff;
 
-use super::unpack::Unpacked;
+use super::unpack::UnpackedBatch;
 
 /// Smallest size of a read, in bytes: a parcel of short articles.
 const READ_BYTES: usize = 1 << 20;
@@ -18,9 +18,9 @@ const READ_BYTES: usize = 1 << 20;
 const PARCEL_PIECES_MAX: usize = 512;
 
 /// A batch being read.
-pub struct Batch {
-    source: Unpacked,
-    splitter: Splitter,
+pub struct BatchReader {
+    source: UnpackedBatch,
+    splitter: BatchSplitter,
     window: Vec<u8>,
     /// Bytes of the window already consumed.
     consumed: usize,
@@ -32,15 +32,15 @@ pub struct Batch {
 
 /// Consecutive articles and damaged pieces of a batch.
 #[derive(Default)]
-pub struct Parcel {
+pub struct BatchParcel {
     /// Octets as they stand in the batch.
     raw: Vec<u8>,
     /// The articles in wire format.
     wire: Vec<u8>,
-    pieces: Vec<Placed>,
+    pieces: Vec<PieceSpan>,
 }
 
-struct Placed {
+struct PieceSpan {
     at: u64,
     raw: Range<usize>,
     wire: Range<usize>,
@@ -48,7 +48,7 @@ struct Placed {
 }
 
 /// An article or a damaged piece of a parcel.
-pub struct Piece<'a> {
+pub struct ParcelPiece<'a> {
     /// Offset in the decompressed batch.
     pub at: u64,
     /// Octets as they stand in the batch.
@@ -57,7 +57,7 @@ pub struct Piece<'a> {
     pub fault: Option<BatchFault>,
 }
 
-impl Parcel {
+impl BatchParcel {
     /// Returns its articles, in wire format without the final `.` line.
     pub fn wires(&self) -> Vec<&[u8]> {
         let articles = self.pieces.iter().filter(|piece| piece.fault.is_none());
@@ -70,8 +70,8 @@ impl Parcel {
     }
 
     /// Returns all articles and damaged pieces, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        self.pieces.iter().map(|Placed { at, raw, fault, .. }| Piece {
+    pub fn pieces(&self) -> impl Iterator<Item = ParcelPiece<'_>> {
+        self.pieces.iter().map(|PieceSpan { at, raw, fault, .. }| ParcelPiece {
             at: *at,
             raw: self.raw.get(raw.clone()).unwrap_or_default(),
             fault: *fault,
@@ -79,12 +79,12 @@ impl Parcel {
     }
 }
 
-impl Batch {
+impl BatchReader {
     /// Opens a batch at its beginning, compressed or not; larger articles are only measured.
     pub fn new(source: Box<dyn Read + Send>, article_bytes_max: u64) -> Self {
         Self {
-            source: Unpacked::new(source),
-            splitter: Splitter::new(article_bytes_max),
+            source: UnpackedBatch::new(source),
+            splitter: BatchSplitter::new(article_bytes_max),
             window: Vec::new(),
             consumed: 0,
             at: 0,
@@ -102,20 +102,20 @@ impl Batch {
     ///
     /// # Errors
     /// If the source cannot be read.
-    pub fn next_parcel(&mut self) -> io::Result<Option<Parcel>> {
-        let mut parcel = Parcel::default();
+    pub fn next_parcel(&mut self) -> io::Result<Option<BatchParcel>> {
+        let mut parcel = BatchParcel::default();
         loop {
             let at = self.at + self.consumed as u64;
             let window = self.window.get(self.consumed..).unwrap_or_default();
             let (bytes, piece) = match self.splitter.step(window, self.is_end) {
-                Step::More if parcel.pieces.is_empty() => {
+                BatchStep::More if parcel.pieces.is_empty() => {
                     self.read_on()?;
                     continue;
                 }
-                Step::More => return Ok(Some(self.complete(parcel))),
-                Step::End => break,
-                Step::Skip(bytes) => (bytes, None),
-                Step::Part(bytes, Ok(article)) => {
+                BatchStep::More => return Ok(Some(self.complete(parcel))),
+                BatchStep::End => break,
+                BatchStep::Skip(bytes) => (bytes, None),
+                BatchStep::Part(bytes, Ok(article)) => {
                     if parcel.pieces.is_empty() {
                         // Dot-stuffing makes lines one octet longer.
                         parcel.wire.reserve(window.len() + window.len() / 32);
@@ -124,12 +124,12 @@ impl Batch {
                     dot_stuff(article, &mut parcel.wire);
                     // The article is the last part of the octets its step consumes.
                     let raw = self.consumed + bytes - article.len()..self.consumed + bytes;
-                    (bytes, Some(Placed { at, raw, wire: start..parcel.wire.len(), fault: None }))
+                    (bytes, Some(PieceSpan { at, raw, wire: start..parcel.wire.len(), fault: None }))
                 }
-                Step::Part(bytes, Err(damage)) => {
+                BatchStep::Part(bytes, Err(damage)) => {
                     let raw = self.consumed..self.consumed + damage.piece.len();
                     let (at, fault) = (damage.at as u64, Some(damage.fault));
-                    (bytes, Some(Placed { at, raw, wire: 0..0, fault }))
+                    (bytes, Some(PieceSpan { at, raw, wire: 0..0, fault }))
                 }
             };
             self.consumed += bytes;
@@ -142,7 +142,7 @@ impl Batch {
     }
 
     /// Moves the consumed part of the window into the parcel made from it.
-    fn complete(&mut self, mut parcel: Parcel) -> Parcel {
+    fn complete(&mut self, mut parcel: BatchParcel) -> BatchParcel {
         let rest = self.window.get(self.consumed..).unwrap_or_default().to_vec();
         self.at += self.consumed as u64;
         self.consumed = 0;
@@ -193,8 +193,8 @@ mod tests {
             .into()
     }
 
-    fn parcels(batch: Vec<u8>) -> (Vec<Parcel>, Option<String>) {
-        let mut batch = Batch::new(Box::new(Cursor::new(batch)), 1 << 20);
+    fn parcels(batch: Vec<u8>) -> (Vec<BatchParcel>, Option<String>) {
+        let mut batch = BatchReader::new(Box::new(Cursor::new(batch)), 1 << 20);
         let parcels = std::iter::from_fn(|| batch.next_parcel().unwrap()).collect();
         (parcels, batch.damage().map(str::to_owned))
     }
@@ -208,11 +208,11 @@ mod tests {
             assert_eq!(damage, None);
             assert!(parcels.len() >= 3_000 / PARCEL_PIECES_MAX);
             let raw: Vec<Vec<u8>> =
-                parcels.iter().flat_map(Parcel::pieces).map(|piece| piece.raw.to_vec()).collect();
+                parcels.iter().flat_map(BatchParcel::pieces).map(|piece| piece.raw.to_vec()).collect();
             assert_eq!(raw, wanted, "{line}");
-            let wires: Vec<&[u8]> = parcels.iter().flat_map(Parcel::wires).collect();
+            let wires: Vec<&[u8]> = parcels.iter().flat_map(BatchParcel::wires).collect();
             assert!(wires.len() == 3_000 && wires.iter().all(|wire| wire.ends_with(b"\r\n..\r\n")));
-            for piece in parcels.iter().flat_map(Parcel::pieces) {
+            for piece in parcels.iter().flat_map(BatchParcel::pieces) {
                 let line = format!("#! rnews {}\n", piece.raw.len());
                 assert!(plain[piece.at as usize..].starts_with(&[line.as_bytes(), piece.raw].concat()));
             }

@@ -25,27 +25,27 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 type Source = Box<dyn Read + Send>;
 
 /// A batch without its compression.
-pub struct Unpacked {
+pub struct UnpackedBatch {
     source: Source,
     /// Whether the layers are still to be taken off.
     is_packed: bool,
     layers: usize,
-    raw: Arc<Raw>,
+    raw: Arc<RawInput>,
     /// Decompressed bytes so far.
     bytes: u64,
 }
 
 /// State of the compressed input.
 #[derive(Default)]
-struct Raw {
+struct RawInput {
     bytes: AtomicU64,
     /// Whether reading failed, which is not a fault of the batch.
     failed: AtomicBool,
 }
 
-struct Counted(Source, Arc<Raw>);
+struct CountedSource(Source, Arc<RawInput>);
 
-impl Read for Counted {
+impl Read for CountedSource {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(out);
         match &read {
@@ -61,7 +61,7 @@ impl Read for Counted {
 
 /// How a batch is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum CompressionForm {
     Compress,
     Gzip,
     Bzip2,
@@ -70,31 +70,31 @@ enum Form {
 }
 
 /// Magic octets and their formats.
-const FORMS: [(&[u8], Form); 5] = [
-    (lzw::MAGIC, Form::Compress),
-    (b"\x1f\x8b", Form::Gzip),
-    (b"BZh", Form::Bzip2),
-    (b"\x28\xb5\x2f\xfd", Form::Zstd),
-    (b"\xfd7zXZ\0", Form::Xz),
+const FORMS: [(&[u8], CompressionForm); 5] = [
+    (lzw::MAGIC, CompressionForm::Compress),
+    (b"\x1f\x8b", CompressionForm::Gzip),
+    (b"BZh", CompressionForm::Bzip2),
+    (b"\x28\xb5\x2f\xfd", CompressionForm::Zstd),
+    (b"\xfd7zXZ\0", CompressionForm::Xz),
 ];
 
 /// Classification of the beginning of a batch.
 #[derive(Debug, PartialEq, Eq)]
-enum Head {
+enum BatchHead {
     /// Unknown until more is read.
     More,
     /// Not compressed.
     Plain,
     /// Compressed, in this format after this many octets.
-    Packed(usize, Form),
+    Packed(usize, CompressionForm),
     /// Announced as compressed by a line, without a known format after it.
     Unknown,
 }
 
-impl Unpacked {
+impl UnpackedBatch {
     pub fn new(source: Source) -> Self {
-        let raw = Arc::<Raw>::default();
-        let source = Box::new(Counted(source, raw.clone()));
+        let raw = Arc::<RawInput>::default();
+        let source = Box::new(CountedSource(source, raw.clone()));
         Self { source, is_packed: true, layers: 0, raw, bytes: 0 }
     }
 
@@ -110,23 +110,23 @@ impl Unpacked {
             let head = loop {
                 let more = read_some(&mut self.source, &mut begin)?;
                 match head(&begin, !more || begin.len() >= HEAD_BYTES_MAX) {
-                    Head::More => {}
+                    BatchHead::More => {}
                     head => break head,
                 }
             };
             let source = std::mem::replace(&mut self.source, Box::new(io::empty()));
             match head {
-                Head::More | Head::Plain => {
+                BatchHead::More | BatchHead::Plain => {
                     self.source = Box::new(Cursor::new(begin).chain(source));
                     return Ok(());
                 }
-                Head::Unknown => {
+                BatchHead::Unknown => {
                     return Err(damaged("it is said to be compressed, but not in a form known here"));
                 }
-                Head::Packed(..) if self.layers >= LAYERS_MAX => {
+                BatchHead::Packed(..) if self.layers >= LAYERS_MAX => {
                     return Err(damaged("it is compressed too many times"));
                 }
-                Head::Packed(skipped, form) => {
+                BatchHead::Packed(skipped, form) => {
                     begin.drain(..skipped);
                     self.layers += 1;
                     self.source = decoder(form, Box::new(Cursor::new(begin).chain(source)))?;
@@ -136,7 +136,7 @@ impl Unpacked {
     }
 }
 
-impl Read for Unpacked {
+impl Read for UnpackedBatch {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.is_packed {
             self.is_packed = false;
@@ -166,45 +166,47 @@ fn read_some(source: &mut Source, begin: &mut Vec<u8>) -> io::Result<bool> {
     Ok(read > 0)
 }
 
-fn head(begin: &[u8], is_all: bool) -> Head {
+fn head(begin: &[u8], is_all: bool) -> BatchHead {
     let mut at = 0;
     if begin.starts_with(b"#!") {
         let Some(lf) = memchr::memchr(b'\n', begin) else {
-            return if is_all { Head::Plain } else { Head::More };
+            return if is_all { BatchHead::Plain } else { BatchHead::More };
         };
         let words = begin.get(2..lf).unwrap_or_default().trim_ascii();
         if !words.ends_with(b"unbatch") {
-            return Head::Plain;
+            return BatchHead::Plain;
         }
         at = lf + 1;
     }
     let rest = begin.get(at..).unwrap_or_default();
     if let Some((_, form)) = FORMS.iter().find(|(magic, _)| rest.starts_with(magic)) {
-        return Head::Packed(at, *form);
+        return BatchHead::Packed(at, *form);
     }
-    let may_be = |(magic, _): &&(&[u8], Form)| magic.starts_with(rest);
+    let may_be = |(magic, _): &&(&[u8], CompressionForm)| magic.starts_with(rest);
     if !is_all && (rest.len() < 2 || FORMS.iter().any(|form| may_be(&form))) {
-        return Head::More;
+        return BatchHead::More;
     }
-    if at > 0 { Head::Unknown } else { Head::Plain }
+    if at > 0 { BatchHead::Unknown } else { BatchHead::Plain }
 }
 
-fn decoder(form: Form, source: Source) -> io::Result<Source> {
+fn decoder(form: CompressionForm, source: Source) -> io::Result<Source> {
     Ok(match form {
-        Form::Compress => {
+        CompressionForm::Compress => {
             // Skips the magic octets.
             let mut source = BufReader::new(source);
             source.read_exact(&mut [0; lzw::MAGIC.len()])?;
-            Box::new(lzw::Decoder::new(source))
+            Box::new(lzw::LzwDecoder::new(source))
         }
-        Form::Gzip => Box::new(MultiGzDecoder::new(source)),
-        Form::Bzip2 => Box::new(MultiBzDecoder::new(source)),
-        Form::Zstd => {
+        CompressionForm::Gzip => Box::new(MultiGzDecoder::new(source)),
+        CompressionForm::Bzip2 => Box::new(MultiBzDecoder::new(source)),
+        CompressionForm::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::new(source)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
             Box::new(decoder)
         }
-        Form::Xz => return Err(damaged("xz is not a form known here; decompress it first, by xz -dc")),
+        CompressionForm::Xz => {
+            return Err(damaged("xz is not a form known here; decompress it first, by xz -dc"));
+        }
     })
 }
 
@@ -242,7 +244,7 @@ pub(super) mod tests {
 
     fn unpacked(batch: &[u8]) -> (io::Result<()>, Vec<u8>) {
         let mut text = Vec::new();
-        let mut unpacked = Unpacked::new(Box::new(Slowly(Cursor::new(batch.to_vec()))));
+        let mut unpacked = UnpackedBatch::new(Box::new(Slowly(Cursor::new(batch.to_vec()))));
         let read = unpacked.read_to_end(&mut text);
         assert!(!unpacked.has_failed());
         (read.map(|_| ()), text)
@@ -296,7 +298,7 @@ pub(super) mod tests {
         (0..zeros >> 20).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());
         let bomb = bomb.finish().unwrap();
         assert!(bomb.len() < 1 << 17);
-        let mut unpacked = Unpacked::new(Box::new(Cursor::new(bomb)));
+        let mut unpacked = UnpackedBatch::new(Box::new(Cursor::new(bomb)));
         let read = io::copy(&mut unpacked, &mut io::sink());
         assert!(read.unwrap_err().to_string().contains("more comes out"));
     }

@@ -1,7 +1,7 @@
 //! The request that an article makes: its type, its claimed sender and its groups.
 
 use netnews::article::Headers;
-use netnews::control::group_info::Scope;
+use netnews::control::group_info::CheckgroupsScope;
 use netnews::{Article, Known, control, newsgroups};
 use site_config::ControlType;
 
@@ -10,7 +10,7 @@ const GROUPS_MAX: usize = 1_000;
 
 /// A request of an article to the servers it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct ControlRequest<'a> {
     pub what: ControlType,
     /// Address in Sender, or in From, in lower case.
     pub sender: String,
@@ -18,7 +18,7 @@ pub struct Asked<'a> {
     pub groups: Vec<&'a [u8]>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ControlRequest<'a> {
     /// Returns the request of `article`; `None` for nearly every article.
     pub fn of(article: &Article<'a>) -> Option<Self> {
         let what = what(article)?;
@@ -26,7 +26,7 @@ impl<'a> Asked<'a> {
         let named = |groups: &'a [u8]| newsgroups::split(groups).take(GROUPS_MAX).collect();
         let groups = match what {
             ControlType::Newgroup | ControlType::Rmgroup => argument(control).into_iter().collect(),
-            ControlType::Checkgroups => match Scope::of(control) {
+            ControlType::Checkgroups => match CheckgroupsScope::of(control) {
                 Some(scope) if !scope.hierarchies.is_empty() => scope.hierarchies,
                 _ => named(article.header(Known::Newsgroups).unwrap_or_default()),
             },

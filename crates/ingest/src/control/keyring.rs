@@ -3,10 +3,10 @@
 //! A key counts for signatures only once the operator trusts it. The fingerprint and the trust are part of
 //! the file name, so a listing shows whether anything has changed. Format: `docs/formats/keyring.md`.
 
-use super::verify::{Weak, fingerprint, unusable, verifies};
-use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
+use super::verify::{WeakHashes, fingerprint, unusable, verifies};
+use disk::{CheckedFile, Disk, FileAccess, durable_create, read_or_set_aside};
 use netnews::openpgp::{
-    Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored, outdated,
+    Certificate, PublicKey, SelfSignature, SignatureKind, certificates, crc24, dearmored, outdated,
 };
 use site_base::lock::Leaf;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ const UNTRUSTED: &str = ".untrusted";
 
 /// A public key in the keyring.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct SigningKey {
     /// Fingerprint in capital hexadecimal digits.
     pub fingerprint: String,
     fingerprint_bytes: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Key {
     bytes: Vec<u8>,
 }
 
-impl Key {
+impl SigningKey {
     /// Reads a key from a certificate; fails if its self-signature is missing.
     fn of(certificate: Certificate) -> Result<Self, String> {
         let (fingerprint_bytes, fingerprint) = fingerprint(&certificate.key);
@@ -50,14 +50,15 @@ impl Key {
         let mut unusable = unusable(key);
         let is_own = |own: &&SelfSignature| {
             let bytes = [&key.hashed[..], &own.hashed, &own.signature.trailer].concat();
-            own.signature.is_by(&fingerprint_bytes) && verifies(key, &own.signature, &bytes, Weak::Accepted)
+            own.signature.is_by(&fingerprint_bytes)
+                && verifies(key, &own.signature, &bytes, WeakHashes::Accepted)
         };
         let mut own: Vec<&SelfSignature> = certificate.signatures.iter().filter(is_own).collect();
         own.sort_by_key(|own| std::cmp::Reverse(own.signature.created));
-        if own.iter().any(|own| own.signature.kind == Kind::KeyRevocation) {
+        if own.iter().any(|own| own.signature.kind == SignatureKind::KeyRevocation) {
             unusable = Some("revoked");
         }
-        let newest = own.iter().find(|own| own.signature.kind != Kind::KeyRevocation);
+        let newest = own.iter().find(|own| own.signature.kind != SignatureKind::KeyRevocation);
         if newest.is_some_and(|own| !own.signature.may_sign) {
             unusable = unusable.or(Some("not for signing; signatures by subkeys do not count"));
         }
@@ -113,8 +114,8 @@ impl Key {
 }
 
 /// Returns the key in a file of this name, or `None` if it was altered or renamed by hand.
-fn parsed(name: &str, bytes: &[u8]) -> Option<Key> {
-    let mut key = certificates(bytes).into_iter().find_map(|certificate| Key::of(certificate).ok())?;
+fn parsed(name: &str, bytes: &[u8]) -> Option<SigningKey> {
+    let mut key = certificates(bytes).into_iter().find_map(|certificate| SigningKey::of(certificate).ok())?;
     key.is_trusted = name.ends_with(TRUSTED);
     (key.file_name() == name).then_some(key)
 }
@@ -136,7 +137,7 @@ fn is_user(user: &str, name: &str) -> bool {
 }
 
 /// File names of the last reading, and the keys read from them.
-type Cache = (Vec<String>, Arc<Vec<Key>>);
+type Cache = (Vec<String>, Arc<Vec<SigningKey>>);
 
 /// The keyring of a site.
 #[derive(Debug)]
@@ -148,9 +149,9 @@ pub struct Keyring {
 
 /// Result of importing an exported file.
 #[derive(Debug)]
-pub struct Imported {
+pub struct KeyImport {
     /// Imported keys, and reasons why others were not taken.
-    pub keys: Vec<Result<Key, String>>,
+    pub keys: Vec<Result<SigningKey, String>>,
     /// Number of keys of versions before 4.
     pub outdated: usize,
 }
@@ -162,7 +163,7 @@ impl Keyring {
     }
 
     /// Returns the keys, by fingerprint; unreadable ones are left out.
-    pub fn keys(&self) -> io::Result<Arc<Vec<Key>>> {
+    pub fn keys(&self) -> io::Result<Arc<Vec<SigningKey>>> {
         let mut names = match self.disk.list(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             names => names?,
@@ -171,18 +172,19 @@ impl Keyring {
         names.sort_unstable();
         let mut cache = self.cache.lock();
         if cache.0 != names {
-            let keys: Vec<Key> = names.iter().take(KEYS_MAX).filter_map(|name| self.read(name)).collect();
+            let keys: Vec<SigningKey> =
+                names.iter().take(KEYS_MAX).filter_map(|name| self.read(name)).collect();
             *cache = (names, Arc::new(keys));
         }
         Ok(cache.1.clone())
     }
 
-    fn read(&self, name: &str) -> Option<Key> {
+    fn read(&self, name: &str) -> Option<SigningKey> {
         let costs = "what this key has signed is not obeyed until it is imported and trusted again";
         let path = self.dir.join(name);
         match read_or_set_aside(&*self.disk, &path, KEY_BYTES_MAX, costs, |bytes| parsed(name, bytes)) {
-            Ok(Checked::Whole(key)) => Some(key),
-            Ok(Checked::Absent | Checked::SetAside(_)) => None,
+            Ok(CheckedFile::Whole(key)) => Some(key),
+            Ok(CheckedFile::Absent | CheckedFile::SetAside(_)) => None,
             Err(error) => {
                 error!(file = %path.display(), %error, "cannot read a key: {costs}");
                 None
@@ -192,16 +194,16 @@ impl Keyring {
 
     /// Imports the keys of an exported file, armored or not; a key that is present already is replaced, and
     /// stays trusted if it was.
-    pub fn import(&self, file: &[u8]) -> io::Result<Imported> {
+    pub fn import(&self, file: &[u8]) -> io::Result<KeyImport> {
         let armored = std::str::from_utf8(file).ok().and_then(dearmored);
         let present = self.keys()?;
         let mut imported = Vec::new();
         let packets = armored.as_deref().unwrap_or(file);
         for certificate in certificates(packets) {
-            let key = Key::of(certificate);
+            let key = SigningKey::of(certificate);
             if let Ok(mut key) = key.clone() {
                 // After a crash in this function there may be two.
-                let old: Vec<&Key> =
+                let old: Vec<&SigningKey> =
                     present.iter().filter(|old| old.fingerprint == key.fingerprint).collect();
                 key.is_trusted = old.iter().any(|old| old.is_trusted);
                 if old.is_empty() && present.len() + imported.len() >= KEYS_MAX {
@@ -217,24 +219,25 @@ impl Keyring {
         self.disk
             .sync_dir(&self.dir)
             .or_else(|error| if imported.is_empty() { Ok(()) } else { Err(error) })?;
-        Ok(Imported { keys: imported, outdated: outdated(packets) })
+        Ok(KeyImport { keys: imported, outdated: outdated(packets) })
     }
 
-    fn put(&self, key: &Key) -> io::Result<()> {
+    fn put(&self, key: &SigningKey) -> io::Result<()> {
         self.disk.create_dir(&self.dir)?;
-        durable_create(&*self.disk, &self.dir.join(key.file_name()), &[&key.bytes], Access::Group).map(drop)
+        durable_create(&*self.disk, &self.dir.join(key.file_name()), &[&key.bytes], FileAccess::Group)
+            .map(drop)
     }
 
     /// Trusts a key, in one step on disk.
-    pub fn trust(&self, key: &Key) -> io::Result<Key> {
-        let trusted = Key { is_trusted: true, ..key.clone() };
+    pub fn trust(&self, key: &SigningKey) -> io::Result<SigningKey> {
+        let trusted = SigningKey { is_trusted: true, ..key.clone() };
         self.disk.rename(&self.dir.join(key.file_name()), &self.dir.join(trusted.file_name()))?;
         self.disk.sync_dir(&self.dir)?;
         Ok(trusted)
     }
 
     /// Removes a key.
-    pub fn remove(&self, key: &Key) -> io::Result<()> {
+    pub fn remove(&self, key: &SigningKey) -> io::Result<()> {
         self.disk.remove(&self.dir.join(key.file_name()))?;
         self.disk.sync_dir(&self.dir)
     }
@@ -297,7 +300,7 @@ mod tests {
         }
         let mut bytes = key.bytes.clone();
         *bytes.last_mut().unwrap() ^= 1;
-        disk::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
+        disk::durable_replace(&sim, &path, &[&bytes], FileAccess::Group).unwrap();
         assert!(open(&sim).keys().unwrap().is_empty());
         assert!(open(&sim).import(b"nothing").unwrap().keys.is_empty());
         // The damaged file is ignored, so the key may be imported again.

@@ -1,13 +1,13 @@
 //! Decision on a request: the first matching `[[control]]` section.
 
-use super::{Asked, Proof};
+use super::{ControlRequest, SignatureProof};
 use netnews::{Article, Known};
-use site_config::{Config, Control, ControlAction, ControlType, Honor, LockRule};
+use site_config::{Config, Control, ControlAction, ControlType, LockRule, WithdrawalPolicy};
 use std::sync::Arc;
 
 /// Proof required for a withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permit {
+pub enum WithdrawalProof {
     /// Not honored, with any proof.
     NotHonored,
     /// A matching key.
@@ -19,17 +19,17 @@ pub enum Permit {
 }
 
 /// Checks whether the request is signed with one of the keys of these names.
-pub(crate) type Signed<'a> = &'a dyn Fn(&[String]) -> bool;
+pub(crate) type SignedBy<'a> = &'a dyn Fn(&[String]) -> bool;
 
 /// Decides which requests are permitted.
 #[derive(Debug)]
-pub struct Policy {
+pub struct ControlPolicy {
     config: Arc<Config>,
     /// Whether any section refuses articles; if not, the check is skipped.
     refuses: bool,
 }
 
-impl Policy {
+impl ControlPolicy {
     /// Returns the policy of a configuration.
     pub fn of(config: Arc<Config>) -> Self {
         let refuses = config.controls.iter().any(|section| section.action == ControlAction::Refuse);
@@ -37,13 +37,17 @@ impl Policy {
     }
 
     /// Returns the deciding section, if any.
-    pub fn decide(&self, asked: &Asked<'_>, signed: Signed<'_>) -> Option<&Control> {
+    pub fn decide(&self, asked: &ControlRequest<'_>, signed: SignedBy<'_>) -> Option<&Control> {
         self.applying(asked, signed)
             .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
     }
 
     /// Returns the sections that decide about `asked`, each for the groups that no earlier one matches.
-    pub fn applying(&self, asked: &Asked<'_>, signed: Signed<'_>) -> impl Iterator<Item = &Control> {
+    pub fn applying(
+        &self,
+        asked: &ControlRequest<'_>,
+        signed: SignedBy<'_>,
+    ) -> impl Iterator<Item = &Control> {
         self.config.controls.iter().filter(move |section| {
             section.is_about(asked.what)
                 && section.from.matches(asked.sender.as_bytes())
@@ -57,43 +61,48 @@ impl Policy {
         if !self.refuses || article.count(Known::Control) + article.count(Known::Supersedes) == 0 {
             return false;
         }
-        let asked = Asked::of(article);
-        let section = asked.as_ref().and_then(|asked| self.decide(asked, &|_| Proof::may_be(article)));
+        let asked = ControlRequest::of(article);
+        let section =
+            asked.as_ref().and_then(|asked| self.decide(asked, &|_| SignatureProof::may_be(article)));
         section.is_some_and(|section| section.action == ControlAction::Refuse)
     }
 
     /// Returns the proof a withdrawal needs, and the section that requires it; `None` for `[cancel]`.
-    pub fn withdrawal(&self, asked: &Asked<'_>, signed: Signed<'_>) -> (Permit, Option<&Control>) {
+    pub fn withdrawal(
+        &self,
+        asked: &ControlRequest<'_>,
+        signed: SignedBy<'_>,
+    ) -> (WithdrawalProof, Option<&Control>) {
         let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
         let permit = match (section.action, section.lock) {
-            (ControlAction::Do, LockRule::Key) => Permit::Key,
-            (ControlAction::Do, LockRule::KeyIfLocked) => Permit::KeyIfLocked,
-            (ControlAction::Do, LockRule::Ignored) => Permit::Nothing,
-            _ => Permit::NotHonored,
+            (ControlAction::Do, LockRule::Key) => WithdrawalProof::Key,
+            (ControlAction::Do, LockRule::KeyIfLocked) => WithdrawalProof::KeyIfLocked,
+            (ControlAction::Do, LockRule::Ignored) => WithdrawalProof::Nothing,
+            _ => WithdrawalProof::NotHonored,
         };
         (permit, Some(section))
     }
 
     /// Returns the proof needed by a withdrawal that arrived before its article, as its sender is no longer
     /// known.
-    pub fn late(&self) -> Permit {
+    pub fn late(&self) -> WithdrawalProof {
         let withdraws = |section: &Control| {
             section.action == ControlAction::Do
                 && [ControlType::Cancel, ControlType::Supersede].iter().any(|what| section.is_about(*what))
         };
         match self.unless_decided() {
-            Permit::NotHonored if self.config.controls.iter().any(withdraws) => Permit::Key,
+            WithdrawalProof::NotHonored if self.config.controls.iter().any(withdraws) => WithdrawalProof::Key,
             permit => permit,
         }
     }
 
     /// Returns the proof needed by a withdrawal that no section decides.
-    fn unless_decided(&self) -> Permit {
+    fn unless_decided(&self) -> WithdrawalProof {
         match (self.config.cancel.honor, self.config.cancel.unlocked) {
-            (Honor::None, _) => Permit::NotHonored,
-            (Honor::All, _) => Permit::Nothing,
-            (Honor::Verified, false) => Permit::Key,
-            (Honor::Verified, true) => Permit::KeyIfLocked,
+            (WithdrawalPolicy::None, _) => WithdrawalProof::NotHonored,
+            (WithdrawalPolicy::All, _) => WithdrawalProof::Nothing,
+            (WithdrawalPolicy::Verified, false) => WithdrawalProof::Key,
+            (WithdrawalPolicy::Verified, true) => WithdrawalProof::KeyIfLocked,
         }
     }
 }
@@ -109,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_first_matching_section_decides() {
-        let policy = Policy::of(Arc::new(with_trash(
+        let policy = ControlPolicy::of(Arc::new(with_trash(
             "[[control]]\ntype = \"newgroup\"\nfrom = \"joe@x.example\"\ngroups = \"x.*,!x.y.*\"\naction = \"do\"\n\
              [[control]]\ntype = [\"newgroup\", \"rmgroup\"]\naction = \"log\"\n\
              [[control]]\ntype = \"other\"\naction = \"refuse\"\n\
@@ -118,7 +127,7 @@ mod tests {
         let action = |headers: &str| {
             let wire = article(headers);
             let article = Article::parse(&wire).unwrap();
-            policy.decide(&Asked::of(&article)?, &|_| false).map(|section| section.action)
+            policy.decide(&ControlRequest::of(&article)?, &|_| false).map(|section| section.action)
         };
         assert_eq!(action("Control: newgroup x.a\r\n"), Some(ControlAction::Do));
         assert_eq!(action("Sender: other@x\r\nControl: newgroup x.a\r\n"), Some(ControlAction::Log));
@@ -130,13 +139,13 @@ mod tests {
         assert_eq!(action("Subject: x\r\n"), None);
         let wire = article("Supersedes: <a@b>\r\n");
         let article = Article::parse(&wire).unwrap();
-        let asked = Asked::of(&article).unwrap();
+        let asked = ControlRequest::of(&article).unwrap();
         assert_eq!(asked.what, ControlType::Supersede);
-        assert_eq!(policy.withdrawal(&asked, &|_| false).0, Permit::Nothing);
+        assert_eq!(policy.withdrawal(&asked, &|_| false).0, WithdrawalProof::Nothing);
         let asked = asked.and_of(b"Newsgroups: local.other,misc.test\r\n");
         assert_eq!(
             policy.withdrawal(&asked, &|_| false),
-            (Permit::Key, None),
+            (WithdrawalProof::Key, None),
             "the other article is elsewhere too"
         );
     }

@@ -1,9 +1,9 @@
 //! Verification of the signer of an article.
 
-use super::keyring::{Key, Keyring};
-use super::verify::{Weak, sha256, verifies};
+use super::keyring::{Keyring, SigningKey};
+use super::verify::{WeakHashes, sha256, verifies};
 use netnews::control::pgp_sig::{BadSignature, SignedArticle};
-use netnews::openpgp::{Hash, Kind, Signature};
+use netnews::openpgp::{HashAlgorithm, Signature, SignatureKind};
 use netnews::{Article, Known};
 use site_base::clock::unix_now;
 use std::cell::OnceCell;
@@ -14,7 +14,7 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// Reason why a signature does not count.
 #[derive(Debug)]
-pub enum NotSigned {
+pub enum SignatureError {
     /// The article is not signed in pgpcontrol's form.
     Form(BadSignature),
     /// Its hash function is too weak.
@@ -37,7 +37,7 @@ pub enum NotSigned {
     OtherText,
 }
 
-impl fmt::Display for NotSigned {
+impl fmt::Display for SignatureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Form(bad) => return bad.fmt(f),
@@ -55,13 +55,13 @@ impl fmt::Display for NotSigned {
 }
 
 /// The signer of an article, determined on first use.
-pub struct Proof<'a> {
+pub struct SignatureProof<'a> {
     article: &'a Article<'a>,
     keyring: &'a Keyring,
-    signer: OnceCell<Result<Key, NotSigned>>,
+    signer: OnceCell<Result<SigningKey, SignatureError>>,
 }
 
-impl<'a> Proof<'a> {
+impl<'a> SignatureProof<'a> {
     pub fn of(article: &'a Article<'a>, keyring: &'a Keyring) -> Self {
         Self { article, keyring, signer: OnceCell::new() }
     }
@@ -88,15 +88,15 @@ impl<'a> Proof<'a> {
 }
 
 /// Returns the trusted key that has signed the article, or why there is none.
-fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
-    let signed = SignedArticle::of(article).map_err(NotSigned::Form)?;
+fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<SigningKey, SignatureError> {
+    let signed = SignedArticle::of(article).map_err(SignatureError::Form)?;
     verified(&signed.message, &signed.signature, keyring, now)
 }
 
 /// A text that a trusted key has signed.
 #[derive(Debug)]
-pub struct Signed {
-    pub key: Key,
+pub struct SignedText {
+    pub key: SigningKey,
     /// Time of the signature, in Unix seconds.
     pub created: i64,
     /// SHA-256 of the text.
@@ -109,41 +109,46 @@ pub fn signer_of(
     signature: &Signature,
     keyring: &Keyring,
     now: i64,
-) -> Result<Signed, NotSigned> {
+) -> Result<SignedText, SignatureError> {
     let key = verified(text, signature, keyring, now)?;
-    Ok(Signed { key, created: i64::from(signature.created), digest: sha256(text) })
+    Ok(SignedText { key, created: i64::from(signature.created), digest: sha256(text) })
 }
 
 /// Returns the trusted key that made a signature of a text.
-fn verified(text: &[u8], signature: &Signature, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
-    if matches!(signature.hash, Hash::Sha1 | Hash::Other(_)) {
-        return Err(NotSigned::WeakHash);
+fn verified(
+    text: &[u8],
+    signature: &Signature,
+    keyring: &Keyring,
+    now: i64,
+) -> Result<SigningKey, SignatureError> {
+    if matches!(signature.hash, HashAlgorithm::Sha1 | HashAlgorithm::Other(_)) {
+        return Err(SignatureError::WeakHash);
     }
     let mut bytes = match signature.kind {
-        Kind::Binary => text.to_vec(),
-        Kind::Text => with_crlf(text),
-        _ => return Err(NotSigned::NotOfText),
+        SignatureKind::Binary => text.to_vec(),
+        SignatureKind::Text => with_crlf(text),
+        _ => return Err(SignatureError::NotOfText),
     };
     let created = i64::from(signature.created);
     if created > now + AHEAD_SECS_MAX {
-        return Err(NotSigned::Ahead);
+        return Err(SignatureError::Ahead);
     }
     if signature.lives > 0 && created + i64::from(signature.lives) <= now {
-        return Err(NotSigned::Expired);
+        return Err(SignatureError::Expired);
     }
-    let keys = keyring.keys().map_err(NotSigned::Keyring)?;
+    let keys = keyring.keys().map_err(SignatureError::Keyring)?;
     let mut by_it = keys.iter().filter(|key| signature.is_by(key.fingerprint_bytes()));
-    let key = by_it.find(|key| key.is_trusted).ok_or(NotSigned::NoKey)?;
+    let key = by_it.find(|key| key.is_trusted).ok_or(SignatureError::NoKey)?;
     if let Some(why) = key.unusable {
-        return Err(NotSigned::KeyUnusable(why));
+        return Err(SignatureError::KeyUnusable(why));
     }
     if key.expires.is_some_and(|at| at <= now) {
-        return Err(NotSigned::KeyExpired);
+        return Err(SignatureError::KeyExpired);
     }
     bytes.extend_from_slice(&signature.trailer);
-    match verifies(&key.public, signature, &bytes, Weak::Refused) {
+    match verifies(&key.public, signature, &bytes, WeakHashes::Refused) {
         true => Ok(key.clone()),
-        false => Err(NotSigned::OtherText),
+        false => Err(SignatureError::OtherText),
     }
 }
 

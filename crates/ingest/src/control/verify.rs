@@ -4,13 +4,13 @@
 //! count only in self-signatures of old keys, which the operator who imports them has checked. DSA is not
 //! supported. Reasons: `docs/decisions/0036`.
 
-use netnews::openpgp::{Hash, Material, PublicKey, Signature, Value};
+use netnews::openpgp::{HashAlgorithm, KeyMaterial, PublicKey, Signature, SignatureValue};
 use ring::digest;
 use ring::signature::{self as ring_signature, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 
 /// Whether weak hash functions are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weak {
+pub(super) enum WeakHashes {
     /// For messages.
     Refused,
     /// For a key's signatures of itself.
@@ -18,7 +18,7 @@ pub(super) enum Weak {
 }
 
 /// Returns whether `key` made `signature` of these bytes, which end with its trailer.
-pub(super) fn verifies(key: &PublicKey, signature: &Signature, bytes: &[u8], weak: Weak) -> bool {
+pub(super) fn verifies(key: &PublicKey, signature: &Signature, bytes: &[u8], weak: WeakHashes) -> bool {
     let Some(hash) = algorithm(signature.hash, weak) else { return false };
     let digest = digest::digest(hash, bytes);
     // The first octets of the digest are in clear, so most forgeries cost no more than this check.
@@ -26,22 +26,22 @@ pub(super) fn verifies(key: &PublicKey, signature: &Signature, bytes: &[u8], wea
         return false;
     }
     match (&key.material, &signature.value) {
-        (Material::Rsa(n, e), Value::Rsa(number)) => {
+        (KeyMaterial::Rsa(n, e), SignatureValue::Rsa(number)) => {
             let (Some(parameters), Some(number)) = (rsa(signature.hash, n), padded(number, n.len())) else {
                 return false;
             };
             RsaPublicKeyComponents { n, e }.verify(parameters, bytes, &number).is_ok()
         }
-        (Material::Ed25519(point), Value::Pair(r, s)) => {
+        (KeyMaterial::Ed25519(point), SignatureValue::Pair(r, s)) => {
             let Some(pair) = pair(r, s, 32) else { return false };
             UnparsedPublicKey::new(&ring_signature::ED25519, point).verify(digest.as_ref(), &pair).is_ok()
         }
-        (Material::P256(point), Value::Pair(r, s)) if signature.hash == Hash::Sha256 => {
+        (KeyMaterial::P256(point), SignatureValue::Pair(r, s)) if signature.hash == HashAlgorithm::Sha256 => {
             let Some(pair) = pair(r, s, 32) else { return false };
             let key = UnparsedPublicKey::new(&ring_signature::ECDSA_P256_SHA256_FIXED, point);
             key.verify(bytes, &pair).is_ok()
         }
-        (Material::P384(point), Value::Pair(r, s)) if signature.hash == Hash::Sha384 => {
+        (KeyMaterial::P384(point), SignatureValue::Pair(r, s)) if signature.hash == HashAlgorithm::Sha384 => {
             let Some(pair) = pair(r, s, 48) else { return false };
             let key = UnparsedPublicKey::new(&ring_signature::ECDSA_P384_SHA384_FIXED, point);
             key.verify(bytes, &pair).is_ok()
@@ -67,33 +67,33 @@ pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
 /// Returns why a key cannot verify signatures; `None` if it can.
 pub(super) fn unusable(key: &PublicKey) -> Option<&'static str> {
     match &key.material {
-        Material::Other(name) => Some(name),
-        Material::Rsa(n, _) if n.len() < 128 => Some("RSA with less than 1024 bits"),
-        Material::Rsa(n, _) if n.len() > 1024 => Some("RSA with more than 8192 bits"),
+        KeyMaterial::Other(name) => Some(name),
+        KeyMaterial::Rsa(n, _) if n.len() < 128 => Some("RSA with less than 1024 bits"),
+        KeyMaterial::Rsa(n, _) if n.len() > 1024 => Some("RSA with more than 8192 bits"),
         _ => None,
     }
 }
 
-fn algorithm(hash: Hash, weak: Weak) -> Option<&'static digest::Algorithm> {
+fn algorithm(hash: HashAlgorithm, weak: WeakHashes) -> Option<&'static digest::Algorithm> {
     match hash {
-        Hash::Sha256 => Some(&digest::SHA256),
-        Hash::Sha384 => Some(&digest::SHA384),
-        Hash::Sha512 => Some(&digest::SHA512),
-        Hash::Sha1 if weak == Weak::Accepted => Some(&digest::SHA1_FOR_LEGACY_USE_ONLY),
-        Hash::Sha1 | Hash::Other(_) => None,
+        HashAlgorithm::Sha256 => Some(&digest::SHA256),
+        HashAlgorithm::Sha384 => Some(&digest::SHA384),
+        HashAlgorithm::Sha512 => Some(&digest::SHA512),
+        HashAlgorithm::Sha1 if weak == WeakHashes::Accepted => Some(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+        HashAlgorithm::Sha1 | HashAlgorithm::Other(_) => None,
     }
 }
 
-fn rsa(hash: Hash, modulus: &[u8]) -> Option<&'static RsaParameters> {
+fn rsa(hash: HashAlgorithm, modulus: &[u8]) -> Option<&'static RsaParameters> {
     let is_short = modulus.len() < 256;
     Some(match hash {
-        Hash::Sha1 => &ring_signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
-        Hash::Sha256 if is_short => &ring_signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
-        Hash::Sha512 if is_short => &ring_signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
-        Hash::Sha256 => &ring_signature::RSA_PKCS1_2048_8192_SHA256,
-        Hash::Sha384 => &ring_signature::RSA_PKCS1_2048_8192_SHA384,
-        Hash::Sha512 => &ring_signature::RSA_PKCS1_2048_8192_SHA512,
-        Hash::Other(_) => return None,
+        HashAlgorithm::Sha1 => &ring_signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+        HashAlgorithm::Sha256 if is_short => &ring_signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+        HashAlgorithm::Sha512 if is_short => &ring_signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+        HashAlgorithm::Sha256 => &ring_signature::RSA_PKCS1_2048_8192_SHA256,
+        HashAlgorithm::Sha384 => &ring_signature::RSA_PKCS1_2048_8192_SHA384,
+        HashAlgorithm::Sha512 => &ring_signature::RSA_PKCS1_2048_8192_SHA512,
+        HashAlgorithm::Other(_) => return None,
     })
 }
 

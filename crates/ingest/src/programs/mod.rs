@@ -13,7 +13,7 @@ mod questions;
 mod tests;
 mod worker;
 
-pub use protocol::{Answer, Request, Verdict};
+pub use protocol::{FilterAnswer, FilterRequest, ProgramVerdict};
 
 use parking_lot::Condvar;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_base::patiently::patiently;
 use site_base::printable;
-use site_config::{FilterProgram, Judges, OnFailure};
+use site_config::{FilterFailurePolicy, FilterProgram, FilterStage};
 use spool::Spool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
@@ -29,7 +29,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, warn};
-use worker::{Job, Message, Worker};
+use worker::{FilterJob, FilterWorker, WorkerMessage};
 
 /// Time for the programs to get ready before the server starts without them.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,21 +38,21 @@ const REASON_BYTES_MAX: usize = 200;
 
 /// The programs of a configuration, in their order.
 #[derive(Debug, Default)]
-pub struct Programs(Vec<Arc<Program>>);
+pub struct FilterPrograms(Vec<Arc<RunningFilter>>);
 
 /// One `[[filter]]`.
 #[derive(Debug)]
-pub struct Program {
+pub struct RunningFilter {
     pub section: FilterProgram,
     spool: Weak<Spool>,
-    state: Arc<State>,
-    worker: OnceLock<Option<UnboundedSender<Message>>>,
+    state: Arc<ProgramState>,
+    worker: OnceLock<Option<UnboundedSender<WorkerMessage>>>,
     thread: Leaf<Option<JoinHandle<()>>>,
 }
 
 /// State of a program visible outside of its thread.
 #[derive(Debug, Default)]
-struct State {
+struct ProgramState {
     /// Whether it cannot judge now.
     is_down: AtomicBool,
     /// Articles, posts and logins that it judged, and those it did not.
@@ -81,7 +81,7 @@ pub struct FilterStatus {
     pub starts: u64,
 }
 
-impl Programs {
+impl FilterPrograms {
     /// Returns the programs of another configuration; unchanged ones keep running, and reload their files.
     pub fn after(before: &Self, sections: &[FilterProgram], spool: &Arc<Spool>) -> Self {
         let kept = |section: &FilterProgram| {
@@ -89,12 +89,13 @@ impl Programs {
             program.reload();
             Some(program.clone())
         };
-        let new = |section: &FilterProgram| Arc::new(Program::new(section.clone(), Arc::downgrade(spool)));
+        let new =
+            |section: &FilterProgram| Arc::new(RunningFilter::new(section.clone(), Arc::downgrade(spool)));
         Self(sections.iter().map(|section| kept(section).unwrap_or_else(|| new(section))).collect())
     }
 
     /// Returns the programs that judge events of this kind.
-    pub fn judging(&self, what: Judges) -> impl Iterator<Item = &Arc<Program>> {
+    pub fn judging(&self, what: FilterStage) -> impl Iterator<Item = &Arc<RunningFilter>> {
         self.0.iter().filter(move |program| program.section.judges(what))
     }
 
@@ -114,13 +115,13 @@ impl Programs {
 
     /// Returns whether articles are deferred, since a program cannot judge them now.
     pub fn is_deferring(&self) -> bool {
-        self.judging(Judges::Feed).any(|program| program.defers() && program.state.is_down())
+        self.judging(FilterStage::Feed).any(|program| program.defers() && program.state.is_down())
     }
 
     /// Ends the programs, and waits for their threads.
     pub fn end(&self) {
         let all = || self.0.iter();
-        all().for_each(|program| program.send(Message::End));
+        all().for_each(|program| program.send(WorkerMessage::End));
         let threads: Vec<_> = all().filter_map(|program| program.thread.lock().take()).collect();
         for thread in threads {
             let _panicked = thread.join();
@@ -128,14 +129,14 @@ impl Programs {
     }
 
     /// Returns an error if a client with these credentials is refused, with the reason.
-    pub fn login(&self, address: &str, user: &str) -> Result<(), Verdict> {
-        for program in self.judging(Judges::Login) {
-            let mut request = Request::new("login");
+    pub fn login(&self, address: &str, user: &str) -> Result<(), ProgramVerdict> {
+        for program in self.judging(FilterStage::Login) {
+            let mut request = FilterRequest::new("login");
             request.push(format_args!("{address} {user}"), b"");
             match program.ask(request).pop().map(|answer| answer.verdict) {
-                Some(verdict @ Verdict::Reject(_)) => return Err(verdict),
-                Some(Verdict::Fail(_)) | None if program.defers() => {
-                    return Err(Verdict::Fail(String::new()));
+                Some(verdict @ ProgramVerdict::Reject(_)) => return Err(verdict),
+                Some(ProgramVerdict::Fail(_)) | None if program.defers() => {
+                    return Err(ProgramVerdict::Fail(String::new()));
                 }
                 _ => {}
             }
@@ -149,7 +150,7 @@ impl Programs {
     }
 }
 
-impl Program {
+impl RunningFilter {
     fn new(section: FilterProgram, spool: Weak<Spool>) -> Self {
         let (worker, thread) = (OnceLock::new(), Leaf::default());
         Self { section, spool, state: Arc::default(), worker, thread }
@@ -157,16 +158,16 @@ impl Program {
 
     /// Returns whether articles it cannot judge are deferred.
     pub fn defers(&self) -> bool {
-        self.section.on_failure == OnFailure::Defer
+        self.section.on_failure == FilterFailurePolicy::Defer
     }
 
     /// Sends a request for judgement; returns one answer for each article of the request, in order, or
     /// fewer if it could not judge them all. Waits for at most the time limit of its section once earlier
     /// requests have been answered.
-    pub fn ask(&self, request: Request) -> Vec<Answer> {
+    pub fn ask(&self, request: FilterRequest) -> Vec<FilterAnswer> {
         let asked = request.count();
         let (reply, answered) = mpsc::sync_channel(1);
-        self.send(Message::Job(Job::new(request, reply)));
+        self.send(WorkerMessage::Job(FilterJob::new(request, reply)));
         // The worker answers or drops each job.
         let mut answers = patiently(|| answered.recv()).unwrap_or_default();
         answers.truncate(asked);
@@ -175,17 +176,18 @@ impl Program {
     }
 
     /// Counts the answers, and logs when articles begin to pass unjudged.
-    fn count(&self, answers: &mut [Answer], asked: usize) {
-        let failed = answers.iter().filter(|answer| matches!(answer.verdict, Verdict::Fail(_))).count();
+    fn count(&self, answers: &mut [FilterAnswer], asked: usize) {
+        let failed =
+            answers.iter().filter(|answer| matches!(answer.verdict, ProgramVerdict::Fail(_))).count();
         let unjudged = asked - answers.len() + failed;
         add(&self.state.judged, asked - unjudged);
         add(&self.state.unjudged, unjudged);
         for answer in answers {
             match &mut answer.verdict {
-                Verdict::Reject(reason) | Verdict::Fail(reason) => *reason = shortened(reason),
+                ProgramVerdict::Reject(reason) | ProgramVerdict::Fail(reason) => *reason = shortened(reason),
                 _ => {}
             }
-            if let Verdict::Fail(reason) = &answer.verdict {
+            if let ProgramVerdict::Fail(reason) = &answer.verdict {
                 warn!(filter = self.section.name, reason, "a filter could not judge an article");
             }
         }
@@ -195,23 +197,24 @@ impl Program {
     fn reload(&self) {
         if let Some(Some(worker)) = self.worker.get() {
             let (reply, _nobody_waits) = mpsc::sync_channel(1);
-            let mut request = Request::new("reload");
+            let mut request = FilterRequest::new("reload");
             request.push(format_args!("-"), b"");
-            let _ended = worker.send(Message::Job(Job::new(request, reply)));
+            let _ended = worker.send(WorkerMessage::Job(FilterJob::new(request, reply)));
         }
     }
 
-    fn send(&self, message: Message) {
+    fn send(&self, message: WorkerMessage) {
         if let Some(worker) = self.worker() {
             let _ended = worker.send(message);
         }
     }
 
     /// Returns the channel to its thread, which is started on first use.
-    fn worker(&self) -> Option<&UnboundedSender<Message>> {
+    fn worker(&self) -> Option<&UnboundedSender<WorkerMessage>> {
         let start = || {
             let (jobs, waiting) = unbounded_channel();
-            let worker = Worker::new(self.section.clone(), waiting, self.spool.clone(), self.state.clone());
+            let worker =
+                FilterWorker::new(self.section.clone(), waiting, self.spool.clone(), self.state.clone());
             match thread::Builder::new().name("filter".into()).spawn(move || worker.run()) {
                 Ok(thread) => *self.thread.lock() = Some(thread),
                 Err(error) => {
@@ -247,7 +250,7 @@ impl Program {
     }
 }
 
-impl State {
+impl ProgramState {
     fn is_down(&self) -> bool {
         self.is_down.load(Ordering::Relaxed)
     }

@@ -2,11 +2,11 @@
 //!
 //! Called by `worker`, which enforces the time limits.
 
-use super::protocol::{self, Answer, HELLO, Line};
-use super::worker::Job;
+use super::protocol::{self, FilterAnswer, HELLO, ProgramLine};
+use super::worker::FilterJob;
 use super::{questions, shortened};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use site_base::program::{Group, piped};
+use site_base::program::{ProcessGroup, piped};
 use site_config::FilterProgram;
 use spool::Spool;
 use std::io;
@@ -31,41 +31,41 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Fault of a program, in words.
 #[derive(Debug)]
-pub(super) struct Fault(pub String);
+pub(super) struct ProgramFault(pub String);
 
-impl From<&str> for Fault {
+impl From<&str> for ProgramFault {
     fn from(text: &str) -> Self {
         Self(text.to_owned())
     }
 }
 
 /// A program that is ready for requests.
-pub(super) struct Process {
+pub(super) struct FilterProcess {
     pub child: Child,
-    group: Group,
+    group: ProcessGroup,
     input: Option<UnboundedSender<Arc<Vec<u8>>>>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
 
 /// Starts the program of a section and waits until it is ready.
-pub(super) async fn start(section: &FilterProgram) -> Result<Process, Fault> {
-    let mut process = spawn(section).map_err(|error| Fault(format!("cannot be started: {error}")))?;
+pub(super) async fn start(section: &FilterProgram) -> Result<FilterProcess, ProgramFault> {
+    let mut process = spawn(section).map_err(|error| ProgramFault(format!("cannot be started: {error}")))?;
     match timeout(START_TIMEOUT, process.read_line()).await {
         Ok(Ok(())) if process.line == HELLO => Ok(process),
         Ok(Ok(())) => {
-            let Fault(wrote) = process.wrote();
-            Err(Fault(format!("{wrote} as its first line")))
+            let ProgramFault(wrote) = process.wrote();
+            Err(ProgramFault(format!("{wrote} as its first line")))
         }
         Ok(Err(why)) => Err(why),
-        Err(_) => Err(Fault(format!("was not ready within {} s", START_TIMEOUT.as_secs()))),
+        Err(_) => Err(ProgramFault(format!("was not ready within {} s", START_TIMEOUT.as_secs()))),
     }
 }
 
-fn spawn(section: &FilterProgram) -> io::Result<Process> {
+fn spawn(section: &FilterProgram) -> io::Result<FilterProcess> {
     let (program, arguments) = section.program.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut child = piped(program, arguments).spawn()?;
-    let group = Group::of(child.id());
+    let group = ProcessGroup::of(child.id());
     let limit = Rlimit { current: Some(section.memory_max), maximum: Some(section.memory_max) };
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     prlimit(pid, Resource::As, limit)?;
@@ -76,18 +76,18 @@ fn spawn(section: &FilterProgram) -> io::Result<Process> {
     let (input, chunks) = unbounded_channel();
     tokio::spawn(write(stdin, chunks));
     tokio::spawn(log(section.name.clone(), stderr));
-    Ok(Process { child, group, input: Some(input), output: BufReader::new(stdout), line: Vec::new() })
+    Ok(FilterProcess { child, group, input: Some(input), output: BufReader::new(stdout), line: Vec::new() })
 }
 
-impl Process {
+impl FilterProcess {
     /// Sends a request and reads its answers; answers received before a failure are kept in the job.
     pub async fn exchange(
         &mut self,
         filter: &str,
-        job: &mut Job,
+        job: &mut FilterJob,
         number: u64,
         spool: &Weak<Spool>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         job.answers.clear();
         self.write(Arc::new(job.head(number)));
         self.write(job.payload.clone());
@@ -95,17 +95,17 @@ impl Process {
         loop {
             self.read_line().await?;
             match protocol::read(&self.line).ok_or_else(|| self.wrote())? {
-                Line::Verdict(verdict) if job.answers.len() < job.count => {
-                    job.answers.push(Answer { headers: headers.take(), verdict });
+                ProgramLine::Verdict(verdict) if job.answers.len() < job.count => {
+                    job.answers.push(FilterAnswer { headers: headers.take(), verdict });
                 }
-                Line::Verdict(_) => return Err("wrote more verdicts than it was asked for".into()),
-                Line::Headers(bytes) => headers = Some(self.read_block(bytes).await?),
-                Line::Question(question) => {
+                ProgramLine::Verdict(_) => return Err("wrote more verdicts than it was asked for".into()),
+                ProgramLine::Headers(bytes) => headers = Some(self.read_block(bytes).await?),
+                ProgramLine::Question(question) => {
                     let found = questions::answer(filter, spool, question);
                     self.write(Arc::new(protocol::reply(found.as_deref())));
                 }
-                Line::Done(done) if done == number && job.answers.len() == job.count => return Ok(()),
-                Line::Done(_) => return Err("was done before it had written all verdicts".into()),
+                ProgramLine::Done(done) if done == number && job.answers.len() == job.count => return Ok(()),
+                ProgramLine::Done(_) => return Err("was done before it had written all verdicts".into()),
             }
         }
     }
@@ -126,8 +126,8 @@ impl Process {
         ended
     }
 
-    fn wrote(&self) -> Fault {
-        Fault(format!("wrote `{}`", shortened(&String::from_utf8_lossy(&self.line))))
+    fn wrote(&self) -> ProgramFault {
+        ProgramFault(format!("wrote `{}`", shortened(&String::from_utf8_lossy(&self.line))))
     }
 
     fn write(&self, chunk: Arc<Vec<u8>>) {
@@ -137,19 +137,19 @@ impl Process {
         }
     }
 
-    async fn read_line(&mut self) -> Result<(), Fault> {
+    async fn read_line(&mut self) -> Result<(), ProgramFault> {
         self.line = mem::take(&mut self.line);
-        read_line(&mut self.output, &mut self.line).await.map_err(|error| Fault(error.to_string()))?;
+        read_line(&mut self.output, &mut self.line).await.map_err(|error| ProgramFault(error.to_string()))?;
         match self.line.pop() {
             Some(b'\n') => Ok(()),
-            Some(_) => Err(Fault(format!("wrote a line of more than {LINE_BYTES_MAX} bytes"))),
+            Some(_) => Err(ProgramFault(format!("wrote a line of more than {LINE_BYTES_MAX} bytes"))),
             None => Err("ended".into()),
         }
     }
 
-    async fn read_block(&mut self, bytes: usize) -> Result<Vec<u8>, Fault> {
+    async fn read_block(&mut self, bytes: usize) -> Result<Vec<u8>, ProgramFault> {
         let mut block = vec![0; bytes];
-        self.output.read_exact(&mut block).await.map_err(|_| Fault::from("ended"))?;
+        self.output.read_exact(&mut block).await.map_err(|_| ProgramFault::from("ended"))?;
         Ok(block)
     }
 }

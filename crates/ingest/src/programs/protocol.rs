@@ -12,13 +12,13 @@ const HEADERS_BYTES_MAX: usize = 1 << 20;
 
 /// Articles, posts or a login to be judged.
 #[derive(Debug)]
-pub struct Request {
+pub struct FilterRequest {
     kind: &'static str,
     count: usize,
     bytes: Vec<u8>,
 }
 
-impl Request {
+impl FilterRequest {
     /// Creates an empty request: "feed", "post", "login" or "reload".
     pub fn new(kind: &'static str) -> Self {
         Self { kind, count: 0, bytes: Vec::new() }
@@ -55,7 +55,7 @@ impl Request {
 
 /// Verdict of a program on an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProgramVerdict {
     /// Nothing.
     Pass,
     /// Not wanted, for this reason.
@@ -74,15 +74,15 @@ pub enum Verdict {
 
 /// Verdict, with new headers for a post.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct FilterAnswer {
     /// Replacement for the headers of the post.
     pub headers: Option<Vec<u8>>,
-    pub verdict: Verdict,
+    pub verdict: ProgramVerdict,
 }
 
 /// A question asked by a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question<'a> {
+pub(super) enum FilterQuery<'a> {
     /// Is this Message-ID in history?
     Known(&'a [u8]),
     /// The flag of a group.
@@ -99,51 +99,53 @@ pub(super) enum Question<'a> {
 
 /// A line written by a program.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
-    Verdict(Verdict),
+pub(super) enum ProgramLine<'a> {
+    Verdict(ProgramVerdict),
     /// A header block of this many bytes follows.
     Headers(usize),
-    Question(Question<'a>),
+    Question(FilterQuery<'a>),
     /// End of the answer to the request with this number.
     Done(u64),
 }
 
 /// Parses a line, without its end; returns `None` if it is not of the protocol.
-pub(super) fn read(line: &[u8]) -> Option<Line<'_>> {
+pub(super) fn read(line: &[u8]) -> Option<ProgramLine<'_>> {
     let split = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (word, rest) = line.split_at(split);
     let rest = rest.trim_ascii();
     let text = || String::from_utf8_lossy(rest).into_owned();
     let number = || std::str::from_utf8(rest).ok().and_then(|digits| digits.parse::<u64>().ok());
     Some(match word {
-        b"pass" => Line::Verdict(Verdict::Pass),
-        b"reject" if rest.is_empty() => Line::Verdict(Verdict::Reject("refused by a filter".into())),
-        b"reject" => Line::Verdict(Verdict::Reject(text())),
-        b"class" if is_name(rest) => Line::Verdict(Verdict::Class(text())),
-        b"keep" => Line::Verdict(Verdict::Keep),
-        b"aside" => Line::Verdict(Verdict::Aside),
-        b"drop" => Line::Verdict(Verdict::Drop),
-        b"fail" => Line::Verdict(Verdict::Fail(text())),
+        b"pass" => ProgramLine::Verdict(ProgramVerdict::Pass),
+        b"reject" if rest.is_empty() => {
+            ProgramLine::Verdict(ProgramVerdict::Reject("refused by a filter".into()))
+        }
+        b"reject" => ProgramLine::Verdict(ProgramVerdict::Reject(text())),
+        b"class" if is_name(rest) => ProgramLine::Verdict(ProgramVerdict::Class(text())),
+        b"keep" => ProgramLine::Verdict(ProgramVerdict::Keep),
+        b"aside" => ProgramLine::Verdict(ProgramVerdict::Aside),
+        b"drop" => ProgramLine::Verdict(ProgramVerdict::Drop),
+        b"fail" => ProgramLine::Verdict(ProgramVerdict::Fail(text())),
         b"headers" => {
             let bytes = number().and_then(|bytes| usize::try_from(bytes).ok());
-            Line::Headers(bytes.filter(|bytes| *bytes <= HEADERS_BYTES_MAX)?)
+            ProgramLine::Headers(bytes.filter(|bytes| *bytes <= HEADERS_BYTES_MAX)?)
         }
-        b"done" => Line::Done(number()?),
-        b"?" => Line::Question(question(rest)?),
+        b"done" => ProgramLine::Done(number()?),
+        b"?" => ProgramLine::Question(question(rest)?),
         _ => return None,
     })
 }
 
-fn question(text: &[u8]) -> Option<Question<'_>> {
+fn question(text: &[u8]) -> Option<FilterQuery<'_>> {
     let (word, rest) = text.split_at(memchr::memchr(b' ', text)?);
     let rest = rest.trim_ascii();
     Some(match word {
-        b"known" => Question::Known(rest),
-        b"group" => Question::Group(rest),
-        b"head" => Question::Head(rest),
-        b"article" => Question::Article(rest),
-        b"remember" => Question::Remember(rest),
-        b"cancel" => Question::Cancel(rest),
+        b"known" => FilterQuery::Known(rest),
+        b"group" => FilterQuery::Group(rest),
+        b"head" => FilterQuery::Head(rest),
+        b"article" => FilterQuery::Article(rest),
+        b"remember" => FilterQuery::Remember(rest),
+        b"cancel" => FilterQuery::Cancel(rest),
         _ => return None,
     })
 }
@@ -168,31 +170,31 @@ mod tests {
 
     #[test]
     fn requests_are_encoded_and_lines_parsed() {
-        let mut request = Request::new("feed");
+        let mut request = FilterRequest::new("feed");
         request.push(format_args!("peer a b"), b"one\r\n");
         request.push(format_args!("rnews"), b"");
         assert_eq!((request.count(), request.bytes()), (2, 24));
         assert_eq!(request.head(7, 24), b"feed 7 2 24\n");
         assert_eq!(request.take_payload(), b"5 peer a b\none\r\n0 rnews\n");
         let verdict = |line: &str| match read(line.as_bytes()) {
-            Some(Line::Verdict(verdict)) => verdict,
+            Some(ProgramLine::Verdict(verdict)) => verdict,
             other => panic!("{other:?}"),
         };
         for (line, expected) in [
-            ("pass", Verdict::Pass),
-            ("reject EMP (md5)", Verdict::Reject("EMP (md5)".into())),
-            ("reject", Verdict::Reject("refused by a filter".into())),
-            ("class spam-1", Verdict::Class("spam-1".into())),
-            ("keep", Verdict::Keep),
-            ("aside", Verdict::Aside),
-            ("drop", Verdict::Drop),
-            ("fail not loaded", Verdict::Fail("not loaded".into())),
+            ("pass", ProgramVerdict::Pass),
+            ("reject EMP (md5)", ProgramVerdict::Reject("EMP (md5)".into())),
+            ("reject", ProgramVerdict::Reject("refused by a filter".into())),
+            ("class spam-1", ProgramVerdict::Class("spam-1".into())),
+            ("keep", ProgramVerdict::Keep),
+            ("aside", ProgramVerdict::Aside),
+            ("drop", ProgramVerdict::Drop),
+            ("fail not loaded", ProgramVerdict::Fail("not loaded".into())),
         ] {
             assert_eq!(verdict(line), expected);
         }
-        assert_eq!(read(b"done 12"), Some(Line::Done(12)));
-        assert_eq!(read(b"headers 99"), Some(Line::Headers(99)));
-        assert_eq!(read(b"? known <a@b>"), Some(Line::Question(Question::Known(b"<a@b>"))));
+        assert_eq!(read(b"done 12"), Some(ProgramLine::Done(12)));
+        assert_eq!(read(b"headers 99"), Some(ProgramLine::Headers(99)));
+        assert_eq!(read(b"? known <a@b>"), Some(ProgramLine::Question(FilterQuery::Known(b"<a@b>"))));
         for line in
             ["", "passes", "class", "class a b", "headers 9999999", "headers -1", "done", "? x y", "?"]
         {

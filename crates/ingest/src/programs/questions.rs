@@ -2,33 +2,33 @@
 //!
 //! Called by `process`, on the program's thread.
 
-use super::protocol::Question;
-use disk::Patience;
+use super::protocol::FilterQuery;
+use disk::ReadMode;
 use netnews::MessageId;
 use site_base::clock::unix_now;
-use spool::{ArticleBuf, Entry, Lookup, Spool};
+use spool::{ArticleBuf, CommitEntry, Lookup, Spool};
 use std::sync::Weak;
 use tracing::{info, warn};
 
 /// Returns the answer; `None` if nothing is found, or the request cannot be carried out.
-pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: Question<'_>) -> Option<Vec<u8>> {
+pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: FilterQuery<'_>) -> Option<Vec<u8>> {
     let spool = spool.upgrade()?;
     let is_known = |id| spool.is_known(&spool.key(id));
     match question {
-        Question::Known(id) => is_known(id).then(Vec::new),
-        Question::Group(name) => {
+        FilterQuery::Known(id) => is_known(id).then(Vec::new),
+        FilterQuery::Group(name) => {
             let table = spool.group_table();
             let group = table.id(name).and_then(|id| table.get(id))?;
             Some(group.flag().to_string().into_bytes())
         }
-        Question::Head(id) => article(&spool, id).map(|mut article| {
+        FilterQuery::Head(id) => article(&spool, id).map(|mut article| {
             let end = memchr::memmem::find(&article, b"\r\n\r\n").map_or(article.len(), |at| at + 2);
             article.truncate(end);
             article
         }),
-        Question::Article(id) => article(&spool, id),
-        Question::Remember(id) => remember(filter, &spool, MessageId::parse(id)?),
-        Question::Cancel(id) => {
+        FilterQuery::Article(id) => article(&spool, id),
+        FilterQuery::Remember(id) => remember(filter, &spool, MessageId::parse(id)?),
+        FilterQuery::Cancel(id) => {
             let id = MessageId::parse(id)?;
             let cancelled = spool.cancel(id.as_bytes());
             match cancelled {
@@ -53,7 +53,7 @@ fn remember(filter: &str, spool: &Spool, id: MessageId<'_>) -> Option<Vec<u8>> {
         return None;
     }
     let arrived = u64::try_from(unix_now()).unwrap_or_default();
-    match spool.commit(&[Entry::Remember { key, arrived }], &mut Vec::new()) {
+    match spool.commit(&[CommitEntry::Remember { key, arrived }], &mut Vec::new()) {
         Ok(_) => Some(Vec::new()),
         Err(trouble) => {
             warn!(filter, %id, %trouble, "cannot enter a Message-ID into history for a filter");
@@ -67,6 +67,6 @@ fn article(spool: &Spool, id: &[u8]) -> Option<Vec<u8>> {
     let key = spool.key(id);
     let Lookup::Present(token) = spool.lookup(&key) else { return None };
     let mut buf = ArticleBuf::default();
-    let found = spool.read(&token, Some(&key), Patience::Wait, &mut buf).ok()?;
+    let found = spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).ok()?;
     found.then(|| buf.article().to_vec())
 }

@@ -28,7 +28,7 @@ done
 : > "$DIR/ended"
 "#;
 
-fn program(dir: &Path, script: &str, keys: &str) -> Program {
+fn program(dir: &Path, script: &str, keys: &str) -> RunningFilter {
     let script = format!("DIR='{}'\n{script}", dir.display());
     let file = dir.join("filter.sh");
     fs::write(&file, script).unwrap();
@@ -38,24 +38,24 @@ fn program(dir: &Path, script: &str, keys: &str) -> Program {
         file.display()
     );
     let config = config::parse(&text, &dir.join("newsreel.toml")).map_err(|e| e.to_string()).unwrap();
-    Program::new(config.filters[0].clone(), Weak::new())
+    RunningFilter::new(config.filters[0].clone(), Weak::new())
 }
 
 /// A program with a longer timeout than a configuration allows, so that slow machines do not matter.
-fn patient(dir: &Path, script: &str) -> Program {
+fn patient(dir: &Path, script: &str) -> RunningFilter {
     let usual = program(dir, script, "");
     let section = FilterProgram { timeout: PATIENCE, ..usual.section.clone() };
-    Program::new(section, Weak::new())
+    RunningFilter::new(section, Weak::new())
 }
 
-fn ask(program: &Program, bodies: &[&str]) -> Vec<Verdict> {
-    let mut request = Request::new("feed");
+fn ask(program: &RunningFilter, bodies: &[&str]) -> Vec<ProgramVerdict> {
+    let mut request = FilterRequest::new("feed");
     bodies.iter().for_each(|body| request.push(format_args!("rnews"), format!("{body}\n").as_bytes()));
     program.ask(request).into_iter().map(|answer| answer.verdict).collect()
 }
 
 /// Asks until the article is judged.
-fn judged(program: &Program, body: &str) -> Verdict {
+fn judged(program: &RunningFilter, body: &str) -> ProgramVerdict {
     let begun = Instant::now();
     loop {
         if let Some(verdict) = ask(program, &[body]).pop() {
@@ -69,14 +69,20 @@ fn judged(program: &Program, body: &str) -> Verdict {
 #[test]
 fn verdicts_arrive_in_order_and_the_program_ends_with_its_input() {
     let dir = TempDir::new().unwrap();
-    let programs = Programs(vec![Arc::new(patient(dir.path(), BY_BODY))]);
+    let programs = FilterPrograms(vec![Arc::new(patient(dir.path(), BY_BODY))]);
     programs.start();
     let verdicts = judged(&programs.0[0], "class a.b");
-    assert_eq!(verdicts, Verdict::Class("a.b".into()));
+    assert_eq!(verdicts, ProgramVerdict::Class("a.b".into()));
     let all = ["pass", "reject no\u{1b}[1m", "keep", "aside", "fail why"];
     let said = ask(&programs.0[0], &all);
-    let no = Verdict::Reject("no\\u{1b}[1m".into());
-    let expected = [Verdict::Pass, no, Verdict::Keep, Verdict::Aside, Verdict::Fail("why".into())];
+    let no = ProgramVerdict::Reject("no\\u{1b}[1m".into());
+    let expected = [
+        ProgramVerdict::Pass,
+        no,
+        ProgramVerdict::Keep,
+        ProgramVerdict::Aside,
+        ProgramVerdict::Fail("why".into()),
+    ];
     assert_eq!(said, expected);
     let status = programs.0[0].status();
     assert!(status.judged >= 5 && status.unjudged >= 1 && !status.down, "{status:?}");
@@ -92,14 +98,14 @@ fn request_of_a_dying_program_is_judged_by_the_next() {
     // The program dies once; a request that is retried in time is unaffected, otherwise it comes back
     // unanswered.
     let said = ask(&program, &["keep", "die", "keep"]);
-    let whole = [Verdict::Keep, Verdict::Pass, Verdict::Keep];
+    let whole = [ProgramVerdict::Keep, ProgramVerdict::Pass, ProgramVerdict::Keep];
     assert!(said == whole || said == whole[..1], "{said:?}");
-    assert_eq!(judged(&program, "keep"), Verdict::Keep);
+    assert_eq!(judged(&program, "keep"), ProgramVerdict::Keep);
     assert_eq!(program.status().starts, 2);
     // A request that kills every program comes back unanswered, and the others are judged.
     let said = ask(&program, &["keep", "always die", "keep"]);
     assert!(said.len() <= 1, "{said:?}");
-    assert_eq!(judged(&program, "aside"), Verdict::Aside);
+    assert_eq!(judged(&program, "aside"), ProgramVerdict::Aside);
 }
 
 #[test]
@@ -110,7 +116,7 @@ fn a_hanging_program_is_killed_and_started_again() {
     let said = ask(&program, &["hang", "keep"]);
     assert_eq!(said, []);
     assert!(program.defers() && program.state.is_down());
-    assert_eq!(judged(&program, "keep"), Verdict::Keep);
+    assert_eq!(judged(&program, "keep"), ProgramVerdict::Keep);
     assert!(!program.state.is_down());
 }
 
@@ -132,7 +138,7 @@ fn programs_that_do_not_speak_the_protocol_judge_nothing() {
         let program = program(dir.path(), script, "timeout = \"1 s\"");
         let said = ask(&program, &["x"]);
         // At most the verdict written before the fault.
-        assert!(said.is_empty() || said == [Verdict::Pass], "{script}: {said:?}");
+        assert!(said.is_empty() || said == [ProgramVerdict::Pass], "{script}: {said:?}");
         let begun = Instant::now();
         while program.status().starts == 0 {
             assert!(begun.elapsed() < PATIENCE, "{script}");
@@ -153,7 +159,7 @@ fn memory_is_limited() {
         assert!(begun.elapsed() < PATIENCE);
         said = ask(&program, &["x"]);
     }
-    assert_eq!(said, [Verdict::Class((64 << 10).to_string())]);
+    assert_eq!(said, [ProgramVerdict::Class((64 << 10).to_string())]);
 }
 
 #[test]
@@ -163,10 +169,10 @@ fn programs_replace_headers_and_ask_questions() {
                   echo '? known <a@b>'; read -r answer; \
                   echo headers 7; printf 'A: b\\r\\n\\n'; echo \"reject $answer\"; echo done 1; cat > /dev/null";
     let program = patient(dir.path(), script);
-    let mut request = Request::new("post");
+    let mut request = FilterRequest::new("post");
     request.push(format_args!("192.0.2.1 "), b"body\n");
     let said = program.ask(request);
     let answer = said.first().unwrap();
     assert_eq!(answer.headers.as_deref(), Some(&b"A: b\r\n\n"[..]));
-    assert_eq!(answer.verdict, Verdict::Reject("= none".into()));
+    assert_eq!(answer.verdict, ProgramVerdict::Reject("= none".into()));
 }

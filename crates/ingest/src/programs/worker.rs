@@ -5,11 +5,11 @@
 //! repeatedly is started at growing intervals. Nothing waits in the meantime: requests come back
 //! unanswered.
 
-use super::State;
-use super::process::{self, Fault, Process};
-use super::protocol::{Answer, Request};
+use super::ProgramState;
+use super::process::{self, FilterProcess, ProgramFault};
+use super::protocol::{FilterAnswer, FilterRequest};
 use site_base::counters::add;
-use site_config::{FilterProgram, OnFailure};
+use site_config::{FilterFailurePolicy, FilterProgram};
 use spool::Spool;
 use std::pin::pin;
 use std::sync::mpsc::SyncSender;
@@ -28,28 +28,28 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Messages to the thread.
 #[derive(Debug)]
-pub(super) enum Message {
-    Job(Job),
+pub(super) enum WorkerMessage {
+    Job(FilterJob),
     End,
 }
 
 /// A request being processed.
 #[derive(Debug)]
-pub(super) struct Job {
-    request: Request,
+pub(super) struct FilterJob {
+    request: FilterRequest,
     pub payload: Arc<Vec<u8>>,
     pub count: usize,
     /// Answers so far.
-    pub answers: Vec<Answer>,
-    reply: SyncSender<Vec<Answer>>,
+    pub answers: Vec<FilterAnswer>,
+    reply: SyncSender<Vec<FilterAnswer>>,
     /// Deadline; set when its turn has come.
     until: Option<Instant>,
     /// Whether a program has died while processing it.
     is_again: bool,
 }
 
-impl Job {
-    pub fn new(mut request: Request, reply: SyncSender<Vec<Answer>>) -> Self {
+impl FilterJob {
+    pub fn new(mut request: FilterRequest, reply: SyncSender<Vec<FilterAnswer>>) -> Self {
         let payload = Arc::new(request.take_payload());
         let count = request.count();
         Self { request, payload, count, answers: Vec::new(), reply, until: None, is_again: false }
@@ -70,13 +70,13 @@ impl Job {
 }
 
 /// State of the thread.
-pub(super) struct Worker {
+pub(super) struct FilterWorker {
     section: FilterProgram,
-    jobs: UnboundedReceiver<Message>,
+    jobs: UnboundedReceiver<WorkerMessage>,
     spool: Weak<Spool>,
-    state: Arc<State>,
+    state: Arc<ProgramState>,
     /// Job to be processed next.
-    pending: Option<Job>,
+    pending: Option<FilterJob>,
     /// Failures since its last answer.
     failures: u32,
     last_start: Option<Instant>,
@@ -85,12 +85,12 @@ pub(super) struct Worker {
     number: u64,
 }
 
-impl Worker {
+impl FilterWorker {
     pub fn new(
         section: FilterProgram,
-        jobs: UnboundedReceiver<Message>,
+        jobs: UnboundedReceiver<WorkerMessage>,
         spool: Weak<Spool>,
-        state: Arc<State>,
+        state: Arc<ProgramState>,
     ) -> Self {
         let (pending, last_start, next_start) = (None, None, Instant::now());
         Self { section, jobs, spool, state, pending, failures: 0, last_start, next_start, number: 0 }
@@ -104,7 +104,7 @@ impl Worker {
                 while let Some(mut process) = self.launch().await {
                     match self.serve(&mut process).await {
                         Ok(()) => return process.end().await,
-                        Err(Fault(why)) => {
+                        Err(ProgramFault(why)) => {
                             let why = process.kill().await.map_or(why, |ended| format!("ended: {ended}"));
                             self.failed(&why);
                         }
@@ -120,7 +120,7 @@ impl Worker {
 
     /// Starts the program when it is due; jobs that cannot wait that long come back unanswered. Returns
     /// `None` if the program is no longer needed.
-    async fn launch(&mut self) -> Option<Process> {
+    async fn launch(&mut self) -> Option<FilterProcess> {
         loop {
             let (section, next) = (self.section.clone(), self.next_start);
             let mut starting = pin!(async move {
@@ -135,8 +135,8 @@ impl Worker {
                         biased;
                         started = &mut starting => break started,
                         message = self.jobs.recv() => match message {
-                            Some(Message::Job(job)) => job,
-                            Some(Message::End) | None => return None,
+                            Some(WorkerMessage::Job(job)) => job,
+                            Some(WorkerMessage::End) | None => return None,
                         },
                     },
                 };
@@ -164,25 +164,25 @@ impl Worker {
                     self.state.set_up();
                     return Some(process);
                 }
-                Err(Fault(why)) => self.failed(&why),
+                Err(ProgramFault(why)) => self.failed(&why),
             }
         }
     }
 
     /// Sends requests to the program. Returns `Ok` if it should end, or its fault.
-    async fn serve(&mut self, process: &mut Process) -> Result<(), Fault> {
+    async fn serve(&mut self, process: &mut FilterProcess) -> Result<(), ProgramFault> {
         loop {
             let mut job = match self.pending.take() {
                 Some(job) => job,
                 None => tokio::select! {
                     biased;
                     message = self.jobs.recv() => match message {
-                        Some(Message::Job(job)) => job,
-                        Some(Message::End) | None => return Ok(()),
+                        Some(WorkerMessage::Job(job)) => job,
+                        Some(WorkerMessage::End) | None => return Ok(()),
                     },
                     status = process.child.wait() => {
                         let why = status.map_or_else(|e| e.to_string(), |status| format!("ended: {status}"));
-                        return Err(Fault(why));
+                        return Err(ProgramFault(why));
                     }
                 },
             };
@@ -207,7 +207,7 @@ impl Worker {
                 Err(_) => {
                     self.unjudged(job);
                     let millis = self.section.timeout.as_millis();
-                    return Err(Fault(format!("did not answer within {millis} ms")));
+                    return Err(ProgramFault(format!("did not answer within {millis} ms")));
                 }
             }
         }
@@ -226,12 +226,16 @@ impl Worker {
     }
 
     /// Returns the rest of a job unjudged.
-    fn unjudged(&self, job: Job) {
+    fn unjudged(&self, job: FilterJob) {
         if self.state.set_down() {
             let filter = &self.section.name;
             match self.section.on_failure {
-                OnFailure::Pass => warn!(filter, "a filter cannot judge: everything passes meanwhile"),
-                OnFailure::Defer => warn!(filter, "a filter cannot judge: everything is deferred meanwhile"),
+                FilterFailurePolicy::Pass => {
+                    warn!(filter, "a filter cannot judge: everything passes meanwhile")
+                }
+                FilterFailurePolicy::Defer => {
+                    warn!(filter, "a filter cannot judge: everything is deferred meanwhile")
+                }
             }
         }
         job.reply();

@@ -1,21 +1,21 @@
 //! Conditions of peers on single articles, apart from groups and Path: a flat list, all of which must pass.
 
 use super::hash::{Digest, digest_of, part_in};
-use super::{Facts, Step, set};
-use netnews::article::Types;
+use super::{RoutingFacts, RoutingStep, set};
+use netnews::article::ArticleTypes;
 use netnews::{newsgroups, path};
 use site_base::units::counted;
 use site_base::units::size_text;
-use site_config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
+use site_config::{ArticleType, ConfigWord, Distributions, FeedCondition, HashSplit, PeerSend};
 use spool::ArticleKind;
 use std::cell::OnceCell;
 
 /// A condition on an article; variants that are quick to judge come first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Guard {
+pub(super) enum RoutingGuard {
     SizeMin(u64),
     SizeMax(u64),
-    Only(Only),
+    Only(FeedCondition),
     CrosspostsMax(usize),
     HopsMax(usize),
     Distributions(Distributions),
@@ -28,14 +28,14 @@ pub(super) enum Guard {
 
 /// Guards of all peers, each judged once for all peers that have it.
 #[derive(Debug, Default)]
-pub(super) struct Guards(Vec<(Guard, Vec<u64>)>);
+pub(super) struct Guards(Vec<(RoutingGuard, Vec<u64>)>);
 
 impl Guards {
     /// Returns the guards of peers by column.
     pub fn of<'a>(peers: impl Iterator<Item = (usize, &'a PeerSend)>, words: usize) -> Self {
-        let mut all: Vec<(Guard, Vec<u64>)> = Vec::new();
+        let mut all: Vec<(RoutingGuard, Vec<u64>)> = Vec::new();
         for (column, send) in peers {
-            for guard in Guard::all(send) {
+            for guard in RoutingGuard::all(send) {
                 if let Some((_, those)) = all.iter_mut().find(|(other, _)| *other == guard) {
                     set(those, column);
                 } else {
@@ -50,8 +50,8 @@ impl Guards {
     }
 
     /// Clears the peers that have a guard which the article does not meet.
-    pub fn keep(&self, left: &mut [u64], facts: &Facts<'_>, own: &[Box<[u8]>]) {
-        let found = Found::default();
+    pub fn keep(&self, left: &mut [u64], facts: &RoutingFacts<'_>, own: &[Box<[u8]>]) {
+        let found = ArticleFacts::default();
         for (guard, those) in &self.0 {
             let is_asked = left.iter().zip(those).any(|(left, those)| left & those != 0);
             if is_asked && !guard.passes(facts, &found, own) {
@@ -63,33 +63,34 @@ impl Guards {
 
 /// Facts that need the whole article or a digest, computed on first use.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    types: OnceCell<Types>,
+pub(super) struct ArticleFacts {
+    types: OnceCell<ArticleTypes>,
     digest: OnceCell<Digest>,
 }
 
-impl Found {
-    fn types(&self, facts: &Facts<'_>) -> Types {
-        *self.types.get_or_init(|| Types::of(facts.wire, facts.body_offset))
+impl ArticleFacts {
+    fn types(&self, facts: &RoutingFacts<'_>) -> ArticleTypes {
+        *self.types.get_or_init(|| ArticleTypes::of(facts.wire, facts.body_offset))
     }
 
-    fn is_any(&self, facts: &Facts<'_>, types: &[ArticleType]) -> bool {
+    fn is_any(&self, facts: &RoutingFacts<'_>, types: &[ArticleType]) -> bool {
         let own = self.types(facts);
         types.iter().any(|one| own.has(one.types()))
     }
 
-    fn part(&self, facts: &Facts<'_>, split: &HashSplit) -> u32 {
+    fn part(&self, facts: &RoutingFacts<'_>, split: &HashSplit) -> u32 {
         part_in(self.digest.get_or_init(|| digest_of(facts.message_id)), split)
     }
 }
 
-impl Guard {
+impl RoutingGuard {
     /// Returns the guards of a peer, in the order of the variants.
     pub fn all(send: &PeerSend) -> Vec<Self> {
         let mut all = Vec::new();
         all.extend(send.size_min.map(Self::SizeMin));
         all.extend(send.size_max.map(Self::SizeMax));
-        let of_kind = |only: &&Only| !matches!(only, Only::Moderated | Only::Unmoderated);
+        let of_kind =
+            |only: &&FeedCondition| !matches!(only, FeedCondition::Moderated | FeedCondition::Unmoderated);
         all.extend(send.only.iter().filter(of_kind).map(|only| Self::Only(*only)));
         all.extend(send.crossposts_max.map(Self::CrosspostsMax));
         all.extend(send.hops_max.map(Self::HopsMax));
@@ -122,19 +123,19 @@ impl Guard {
     }
 
     /// Returns whether an article meets the guard. `own` are our own names, which do not count as hops.
-    pub fn passes(&self, facts: &Facts<'_>, found: &Found, own: &[Box<[u8]>]) -> bool {
+    pub fn passes(&self, facts: &RoutingFacts<'_>, found: &ArticleFacts, own: &[Box<[u8]>]) -> bool {
         match self {
             Self::SizeMin(bytes) => facts.wire_bytes >= *bytes,
             Self::SizeMax(bytes) => facts.wire_bytes <= *bytes,
             Self::CrosspostsMax(groups) => crossposts(facts) <= *groups,
             Self::HopsMax(max) => hops(facts, own) <= *max,
             Self::Distributions(accepted) => accepted.accept(facts.distribution),
-            Self::Only(Only::Control) => facts.kind.has(ArticleKind::CONTROL),
-            Self::Only(Only::NoControl) => !facts.kind.has(ArticleKind::CONTROL),
-            Self::Only(Only::Injected) => facts.origin == "injected",
-            Self::Only(Only::Distribution) => !facts.distribution.is_empty(),
+            Self::Only(FeedCondition::Control) => facts.kind.has(ArticleKind::CONTROL),
+            Self::Only(FeedCondition::NoControl) => !facts.kind.has(ArticleKind::CONTROL),
+            Self::Only(FeedCondition::Injected) => facts.origin == "injected",
+            Self::Only(FeedCondition::Distribution) => !facts.distribution.is_empty(),
             // A condition on groups, not on articles.
-            Self::Only(Only::Moderated | Only::Unmoderated) => true,
+            Self::Only(FeedCondition::Moderated | FeedCondition::Unmoderated) => true,
             Self::Types(wanted) => found.is_any(facts, wanted),
             Self::TypesNever(never) => !found.is_any(facts, never),
             Self::Hash(split) => (split.first..=split.last).contains(&found.part(facts, split)),
@@ -142,7 +143,7 @@ impl Guard {
     }
 
     /// Returns the outcome in words.
-    pub fn explain(&self, facts: &Facts<'_>, own: &[Box<[u8]>]) -> Step {
+    pub fn explain(&self, facts: &RoutingFacts<'_>, own: &[Box<[u8]>]) -> RoutingStep {
         let (what, text) = match self {
             Self::SizeMin(min) => ("size_min", bytes_against(facts, "least", *min)),
             Self::SizeMax(max) => ("size_max", bytes_against(facts, "most", *max)),
@@ -167,16 +168,16 @@ impl Guard {
             Self::Types(wanted) => ("types", types_text(facts, wanted, "wanted")),
             Self::TypesNever(never) => ("types_never", types_text(facts, never, "not wanted")),
         };
-        Step { what, passed: self.passes(facts, &Found::default(), own), text }
+        RoutingStep { what, passed: self.passes(facts, &ArticleFacts::default(), own), text }
     }
 }
 
-fn bytes_against(facts: &Facts<'_>, bound: &str, bytes: u64) -> String {
+fn bytes_against(facts: &RoutingFacts<'_>, bound: &str, bytes: u64) -> String {
     format!("it has {} bytes; at {bound} {}", facts.wire_bytes, size_text(bytes))
 }
 
-fn types_text(facts: &Facts<'_>, types: &[ArticleType], wanted: &str) -> String {
-    let found = Found::default();
+fn types_text(facts: &RoutingFacts<'_>, types: &[ArticleType], wanted: &str) -> String {
+    let found = ArticleFacts::default();
     let own: Vec<&str> = ArticleType::WORDS
         .iter()
         .filter(|(_, one)| found.is_any(facts, &[*one]))
@@ -186,24 +187,26 @@ fn types_text(facts: &Facts<'_>, types: &[ArticleType], wanted: &str) -> String 
     format!("it is {}; {wanted}: {}", own.join(", "), types.join(", "))
 }
 
-fn kind_text(facts: &Facts<'_>, only: Only) -> &'static str {
+fn kind_text(facts: &RoutingFacts<'_>, only: FeedCondition) -> &'static str {
     match only {
-        Only::Control | Only::NoControl if facts.kind.has(ArticleKind::CONTROL) => "it is a control message",
-        Only::Control | Only::NoControl => "it is no control message",
-        Only::Injected if facts.origin == "injected" => "it was posted here",
-        Only::Injected => "it was not posted here",
-        Only::Distribution if facts.distribution.is_empty() => "it has no Distribution",
-        Only::Distribution => "it has a Distribution",
-        Only::Moderated | Only::Unmoderated => "groups decide this",
+        FeedCondition::Control | FeedCondition::NoControl if facts.kind.has(ArticleKind::CONTROL) => {
+            "it is a control message"
+        }
+        FeedCondition::Control | FeedCondition::NoControl => "it is no control message",
+        FeedCondition::Injected if facts.origin == "injected" => "it was posted here",
+        FeedCondition::Injected => "it was not posted here",
+        FeedCondition::Distribution if facts.distribution.is_empty() => "it has no Distribution",
+        FeedCondition::Distribution => "it has a Distribution",
+        FeedCondition::Moderated | FeedCondition::Unmoderated => "groups decide this",
     }
 }
 
-fn crossposts(facts: &Facts<'_>) -> usize {
+fn crossposts(facts: &RoutingFacts<'_>) -> usize {
     newsgroups::split(facts.newsgroups).count()
 }
 
 /// Returns the number of servers an article has passed, without our own.
-fn hops(facts: &Facts<'_>, own: &[Box<[u8]>]) -> usize {
+fn hops(facts: &RoutingFacts<'_>, own: &[Box<[u8]>]) -> usize {
     let is_own = |hop: &&[u8]| own.iter().any(|own| own.eq_ignore_ascii_case(hop));
     path::hops(facts.path).filter(|hop| !is_own(hop)).count()
 }

@@ -5,22 +5,22 @@
 //! become rows 64 x 64 bits at a time. A group that is not carried here has no row: one is computed when it
 //! is first seen, and kept in a bounded table.
 
-use super::{Facts, Route, Step, set};
+use super::{PeerRoute, RoutingFacts, RoutingStep, set};
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
-use site_config::Only;
-use spool::{Flag, GroupTable};
+use site_config::FeedCondition;
+use spool::{GroupFlag, GroupTable};
 
 /// Rows kept for groups that are not carried here.
 const UNKNOWN_MAX: usize = 4_096;
 
 /// Two rows of bits for each group.
 #[derive(Debug)]
-pub(super) struct Matrix {
+pub(super) struct RoutingMatrix {
     words: usize,
     /// By group number: the words of the peers that take it, then those of the peers that exclude it.
     rows: Vec<u64>,
-    unknown: Leaf<Unknown>,
+    unknown: Leaf<UncarriedRows>,
 }
 
 /// Prefix of groups for one peer: articles in `to.NAME` are for the peer of that name alone (RFC 1036
@@ -28,10 +28,10 @@ pub(super) struct Matrix {
 const TO: &[u8] = b"to.";
 
 /// Rows of groups that are not carried here, by name.
-type Unknown = HashMap<Box<[u8]>, Box<[u64]>>;
+type UncarriedRows = HashMap<Box<[u8]>, Box<[u64]>>;
 
-impl Matrix {
-    pub fn new(table: &GroupTable, routes: &[Route], words: usize) -> Self {
+impl RoutingMatrix {
+    pub fn new(table: &GroupTable, routes: &[PeerRoute], words: usize) -> Self {
         let unknown = Leaf::default();
         if words == 0 {
             return Self { words, rows: Vec::new(), unknown };
@@ -42,7 +42,7 @@ impl Matrix {
         let mut rows = vec![0; highest * 2 * words];
         let mut moderated = vec![0; names.len().div_ceil(64)];
         if routes.iter().any(|route| status(route).is_some()) {
-            let is_moderated = |at: &usize| groups.get(*at).is_some_and(|g| g.flag() == Flag::Moderated);
+            let is_moderated = |at: &usize| groups.get(*at).is_some_and(|g| g.flag() == GroupFlag::Moderated);
             (0..names.len()).filter(is_moderated).for_each(|at| set(&mut moderated, at));
         }
         let blocks = moderated.len();
@@ -85,7 +85,7 @@ impl Matrix {
     pub fn merge(
         &self,
         table: &GroupTable,
-        routes: &[Route],
+        routes: &[PeerRoute],
         name: &[u8],
         takes: &mut [u64],
         never: &mut [u64],
@@ -121,9 +121,17 @@ impl Matrix {
     }
 
     /// Returns the steps on groups.
-    pub fn explain(&self, table: &GroupTable, route: &Route, facts: &Facts<'_>) -> [Step; 2] {
+    pub fn explain(
+        &self,
+        table: &GroupTable,
+        route: &PeerRoute,
+        facts: &RoutingFacts<'_>,
+    ) -> [RoutingStep; 2] {
         let is_moderated = |name: &[u8]| {
-            table.id(name).and_then(|id| table.get(id)).is_some_and(|group| group.flag() == Flag::Moderated)
+            table
+                .id(name)
+                .and_then(|id| table.get(id))
+                .is_some_and(|group| group.flag() == GroupFlag::Moderated)
         };
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let send = &route.send;
@@ -133,7 +141,7 @@ impl Matrix {
             Some(false) => ", no moderated groups",
         };
         let wanted = facts.groups().find(|name| matches(route, name, is_moderated(name)));
-        let groups = Step {
+        let groups = RoutingStep {
             what: "groups",
             passed: wanted.is_some(),
             text: match wanted {
@@ -145,7 +153,7 @@ impl Matrix {
             },
         };
         let kept_away = facts.groups().find(|name| send.groups_never.matches(name));
-        let never = Step {
+        let never = RoutingStep {
             what: "groups_never",
             passed: kept_away.is_none(),
             text: match kept_away {
@@ -159,16 +167,16 @@ impl Matrix {
 }
 
 /// Returns whether only moderated groups count, or only unmoderated ones.
-fn status(route: &Route) -> Option<bool> {
+fn status(route: &PeerRoute) -> Option<bool> {
     let only = &route.send.only;
-    match (only.contains(&Only::Moderated), only.contains(&Only::Unmoderated)) {
+    match (only.contains(&FeedCondition::Moderated), only.contains(&FeedCondition::Unmoderated)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         _ => None,
     }
 }
 
-fn matches(route: &Route, name: &[u8], is_moderated: bool) -> bool {
+fn matches(route: &PeerRoute, name: &[u8], is_moderated: bool) -> bool {
     if let Some(peer) = name.strip_prefix(TO) {
         return peer.eq_ignore_ascii_case(route.name.as_bytes());
     }

@@ -2,8 +2,8 @@
 //!
 //! A decision is made once, when an article is filed, and recorded in its journal row. The part on groups x
 //! peers is compiled into a bit matrix ([`matrix`], as the C News paper proposes), rebuilt when groups or
-//! peers change; the remaining peers pass a flat list of [`guards`] over the article's [`Facts`].
-//! [`Routes::explain`] runs the same tests one by one and reports them in words. Called by `ingest` for
+//! peers change; the remaining peers pass a flat list of [`guards`] over the article's [`RoutingFacts`].
+//! [`RoutingTable::explain`] runs the same tests one by one and reports them in words. Called by `ingest` for
 //! each article, by `feed` for articles from before a peer was known, and by `newsreel why`. Sources: C
 //! News paper (future work), RFC 5537 section 3.5, INN's newsfeeds(5).
 
@@ -15,11 +15,11 @@ mod passed;
 mod tests;
 
 use arc_swap::ArcSwap;
-use guards::{Guard, Guards};
+use guards::{Guards, RoutingGuard};
 use lock_order::Ordered;
-use matrix::Matrix;
+use matrix::RoutingMatrix;
 use netnews::{Article, Known, newsgroups};
-use passed::Passed;
+use passed::PathExclusions;
 use site_base::lock::{Leaf, rank};
 use site_config::{Config, Peer, PeerSend, Site};
 use spool::{ArticleKind, GroupTable};
@@ -35,7 +35,7 @@ const OF_PEER: &str = "peer ";
 
 /// Facts of an article needed for the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct RoutingFacts<'a> {
     pub message_id: &'a [u8],
     /// Value of its Newsgroups header.
     pub newsgroups: &'a [u8],
@@ -54,7 +54,7 @@ pub struct Facts<'a> {
     pub body_offset: usize,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> RoutingFacts<'a> {
     /// Returns the facts of a stored article.
     pub fn of(article: &Article<'a>, kind: ArticleKind, origin: &'a str, wire_bytes: u64) -> Self {
         let value = |known| article.header(known).unwrap_or_default();
@@ -78,14 +78,14 @@ impl<'a> Facts<'a> {
 
 /// A peer to which articles are sent.
 #[derive(Debug, Clone)]
-pub struct Route {
+pub struct PeerRoute {
     /// Number of the peer in journal rows.
     pub number: u32,
     pub name: String,
     pub send: PeerSend,
 }
 
-impl Route {
+impl PeerRoute {
     /// Returns the peers of a configuration to which articles are sent, with the numbers returned by
     /// `number`.
     pub fn all<E>(config: &Config, number: impl Fn(&str) -> Result<u32, E>) -> Result<Vec<Self>, E> {
@@ -108,7 +108,7 @@ impl Route {
 
 /// One step of a decision, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct RoutingStep {
     /// Configuration key it follows.
     pub what: &'static str,
     pub passed: bool,
@@ -117,32 +117,32 @@ pub struct Step {
 
 /// All peers to which articles are sent, compiled for one table of groups.
 #[derive(Debug)]
-pub struct Routes {
+pub struct RoutingTable {
     table: Arc<GroupTable>,
-    sites: Arc<Sites>,
-    matrix: Matrix,
+    sites: Arc<RoutedSites>,
+    matrix: RoutingMatrix,
 }
 
 /// The part that does not depend on the groups.
 #[derive(Debug, Default)]
-struct Sites {
+struct RoutedSites {
     /// Our own names in Path.
     own: Vec<Box<[u8]>>,
-    routes: Vec<Route>,
+    routes: Vec<PeerRoute>,
     guards: Guards,
     /// Peers that take articles of which only the headers are present.
     take_headers: Vec<u64>,
-    passed: Passed,
+    passed: PathExclusions,
     words: usize,
 }
 
-impl Sites {
-    fn of(site: &Site, routes: Vec<Route>) -> Self {
+impl RoutedSites {
+    fn of(site: &Site, routes: Vec<PeerRoute>) -> Self {
         let columns = routes.iter().map(|route| route.number as usize + 1).max().unwrap_or(0);
         let words = columns.div_ceil(64);
         let guards = Guards::of(routes.iter().map(|route| (route.number as usize, &route.send)), words);
         let mut take_headers = vec![0; words];
-        let mut passed = Passed::new(words);
+        let mut passed = PathExclusions::new(words);
         for route in &routes {
             let column = route.number as usize;
             if route.send.headers_only {
@@ -159,13 +159,13 @@ impl Sites {
 
 /// Buffers for decisions.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct RoutingDecision {
     takes: Vec<u64>,
     never: Vec<u64>,
     bytes: Vec<u8>,
 }
 
-impl Decision {
+impl RoutingDecision {
     /// Returns the peers as in journal rows: a bit for each peer number.
     pub fn sites(&self) -> &[u8] {
         &self.bytes
@@ -177,14 +177,14 @@ impl Decision {
     }
 }
 
-impl Routes {
-    fn new(table: Arc<GroupTable>, sites: Arc<Sites>) -> Self {
-        let matrix = Matrix::new(&table, &sites.routes, sites.words);
+impl RoutingTable {
+    fn new(table: Arc<GroupTable>, sites: Arc<RoutedSites>) -> Self {
+        let matrix = RoutingMatrix::new(&table, &sites.routes, sites.words);
         Self { table, sites, matrix }
     }
 
     /// Decides which peers an article goes to.
-    pub fn decide(&self, facts: &Facts<'_>, decision: &mut Decision) {
+    pub fn decide(&self, facts: &RoutingFacts<'_>, decision: &mut RoutingDecision) {
         let sites = &*self.sites;
         decision.bytes.clear();
         if sites.words == 0 || facts.origin == IMPORTED {
@@ -226,16 +226,17 @@ impl Routes {
 
     /// Returns the steps of the decision whether an article goes to the peer of this name; `None` if no
     /// articles are sent to it at all.
-    pub fn explain(&self, facts: &Facts<'_>, peer: &str) -> Option<Vec<Step>> {
+    pub fn explain(&self, facts: &RoutingFacts<'_>, peer: &str) -> Option<Vec<RoutingStep>> {
         let route = self.sites.routes.iter().find(|route| route.name == peer)?;
         let mut steps = vec![from(facts, route)];
         steps.extend(self.matrix.explain(&self.table, route, facts));
         steps.push(self.sites.passed.explain(facts, route));
         if facts.kind.has(ArticleKind::HEADERS) {
             let text = "only its headers are here".to_owned();
-            steps.push(Step { what: "headers_only", passed: route.send.headers_only, text });
+            steps.push(RoutingStep { what: "headers_only", passed: route.send.headers_only, text });
         }
-        steps.extend(Guard::all(&route.send).iter().map(|guard| guard.explain(facts, &self.sites.own)));
+        steps
+            .extend(RoutingGuard::all(&route.send).iter().map(|guard| guard.explain(facts, &self.sites.own)));
         Some(steps)
     }
 
@@ -246,7 +247,7 @@ impl Routes {
 }
 
 /// Returns the step on the origin of the article.
-fn from(facts: &Facts<'_>, route: &Route) -> Step {
+fn from(facts: &RoutingFacts<'_>, route: &PeerRoute) -> RoutingStep {
     let is_own =
         facts.origin.strip_prefix(OF_PEER).is_some_and(|from| from.eq_ignore_ascii_case(&route.name));
     let (passed, text) = match facts.origin {
@@ -256,31 +257,31 @@ fn from(facts: &Facts<'_>, route: &Route) -> Step {
         "injected" => (true, "was posted here".to_owned()),
         origin => (true, format!("came from {origin}")),
     };
-    Step { what: "origin", passed, text }
+    RoutingStep { what: "origin", passed, text }
 }
 
 /// The current routes.
 #[derive(Debug)]
 pub struct Router {
-    routes: ArcSwap<Routes>,
+    routes: ArcSwap<RoutingTable>,
     /// Held while the matrix is rebuilt.
     building: Ordered<(), { rank::ROUTING }>,
     /// Peers of earlier configurations, as long as an article is decided with them.
-    earlier: Leaf<Vec<Weak<Sites>>>,
+    earlier: Leaf<Vec<Weak<RoutedSites>>>,
 }
 
 impl Router {
     /// Creates a router without peers.
     pub fn new(table: Arc<GroupTable>) -> Self {
-        let routes = Routes::new(table, Arc::default());
+        let routes = RoutingTable::new(table, Arc::default());
         Self { routes: ArcSwap::from_pointee(routes), building: Ordered::default(), earlier: Leaf::default() }
     }
 
     /// Replaces the peers for further decisions. Decisions already begun keep theirs: see
     /// [`Router::is_settled`].
-    pub fn replace(&self, site: &Site, routes: Vec<Route>, table: Arc<GroupTable>) {
+    pub fn replace(&self, site: &Site, routes: Vec<PeerRoute>, table: Arc<GroupTable>) {
         let _building = self.building.lock();
-        let new = Routes::new(table, Arc::new(Sites::of(site, routes)));
+        let new = RoutingTable::new(table, Arc::new(RoutedSites::of(site, routes)));
         let old = self.routes.swap(Arc::new(new));
         self.earlier.lock().push(Arc::downgrade(&old.sites));
     }
@@ -293,7 +294,7 @@ impl Router {
     }
 
     /// Returns the routes for these groups.
-    pub fn routes(&self, table: &Arc<GroupTable>) -> Arc<Routes> {
+    pub fn routes(&self, table: &Arc<GroupTable>) -> Arc<RoutingTable> {
         let routes = self.routes.load_full();
         if Arc::ptr_eq(&routes.table, table) {
             return routes;
@@ -303,7 +304,7 @@ impl Router {
         if Arc::ptr_eq(&routes.table, table) {
             return routes;
         }
-        let routes = Arc::new(Routes::new(table.clone(), routes.sites.clone()));
+        let routes = Arc::new(RoutingTable::new(table.clone(), routes.sites.clone()));
         self.routes.store(routes.clone());
         routes
     }

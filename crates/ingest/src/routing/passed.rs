@@ -4,7 +4,7 @@
 //! of a Path are looked up there. Most entries of a Path belong to sites we do not feed: a filter by length
 //! and first letter avoids looking those up.
 
-use super::{Facts, Route, Step, set};
+use super::{PeerRoute, RoutingFacts, RoutingStep, set};
 use hashbrown::HashMap;
 use memchr::memchr_iter;
 use netnews::path;
@@ -14,7 +14,7 @@ const IDENTITY_BYTES_MAX: usize = 255;
 
 /// Table of the identities that keep articles from peers.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct PathExclusions {
     words: usize,
     /// Peers by identity in lower case.
     peers: HashMap<Box<[u8]>, Box<[u64]>>,
@@ -22,13 +22,13 @@ pub(super) struct Passed {
     filter: [u64; 64],
 }
 
-impl Default for Passed {
+impl Default for PathExclusions {
     fn default() -> Self {
         Self::new(0)
     }
 }
 
-impl Passed {
+impl PathExclusions {
     pub fn new(words: usize) -> Self {
         Self { words, peers: HashMap::new(), filter: [0; 64] }
     }
@@ -77,7 +77,7 @@ impl Passed {
     }
 
     /// Returns the step on Path.
-    pub fn explain(&self, facts: &Facts<'_>, route: &Route) -> Step {
+    pub fn explain(&self, facts: &RoutingFacts<'_>, route: &PeerRoute) -> RoutingStep {
         let mut identities = std::iter::once(&route.name).chain(&route.send.path_never);
         let found = identities.find(|identity| path::contains_identity(facts.path, identity.as_bytes()));
         let text = match found {
@@ -85,6 +85,6 @@ impl Passed {
             None if route.send.path_never.is_empty() => format!("Path does not have {}", route.name),
             None => format!("Path has neither {} nor any of path_never", route.name),
         };
-        Step { what: "path", passed: found.is_none(), text }
+        RoutingStep { what: "path", passed: found.is_none(), text }
     }
 }

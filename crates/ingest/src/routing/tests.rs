@@ -3,22 +3,22 @@
 use super::*;
 use disk::RealDisk;
 use site_config::testing::with_trash;
-use spool::{Flag, NewGroup, Spool};
+use spool::{GroupFlag, NewGroup, Spool};
 use std::time::{Duration, Instant};
 
-const GROUPS: &[(&str, Flag)] = &[
-    ("alt.binaries.x", Flag::Open),
-    ("comp.lang.rust", Flag::Open),
-    ("comp.std.announce", Flag::Moderated),
-    ("internal.talk", Flag::Open),
-    ("misc.test", Flag::Open),
+const GROUPS: &[(&str, GroupFlag)] = &[
+    ("alt.binaries.x", GroupFlag::Open),
+    ("comp.lang.rust", GroupFlag::Open),
+    ("comp.std.announce", GroupFlag::Moderated),
+    ("internal.talk", GroupFlag::Open),
+    ("misc.test", GroupFlag::Open),
 ];
 
-fn table(groups: &[(&str, Flag)]) -> Arc<GroupTable> {
+fn table(groups: &[(&str, GroupFlag)]) -> Arc<GroupTable> {
     let dir = tempfile::tempdir().unwrap();
     let config = with_trash(&format!("[site]\ndata = {:?}\n", dir.path().to_str().unwrap()));
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &()).unwrap();
-    let new = |(name, flag): &(&str, Flag)| NewGroup {
+    let new = |(name, flag): &(&str, GroupFlag)| NewGroup {
         name: (*name).into(),
         flag: flag.clone(),
         ..NewGroup::default()
@@ -30,7 +30,7 @@ fn table(groups: &[(&str, Flag)]) -> Arc<GroupTable> {
 }
 
 /// Peers with these keys, numbered from 3.
-fn routes(peers: &[(&str, &str)]) -> Vec<Route> {
+fn routes(peers: &[(&str, &str)]) -> Vec<PeerRoute> {
     let section = |(name, keys): &(&str, &str)| {
         format!("[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"h:119\"\n{keys}\n")
     };
@@ -38,7 +38,7 @@ fn routes(peers: &[(&str, &str)]) -> Vec<Route> {
     let number = |name: &str| -> Result<u32, ()> {
         Ok(3 + peers.iter().position(|(own, _)| *own == name).unwrap() as u32)
     };
-    Route::all(&config, number).unwrap()
+    PeerRoute::all(&config, number).unwrap()
 }
 
 fn site() -> Site {
@@ -51,7 +51,7 @@ fn router(table: &Arc<GroupTable>, peers: &[(&str, &str)]) -> Router {
     router
 }
 
-const FACTS: Facts<'static> = Facts {
+const FACTS: RoutingFacts<'static> = RoutingFacts {
     message_id: b"<a@b>",
     newsgroups: b"misc.test",
     path: b"me.example!.SEEN.192.0.2.1!up.example!!far.example!not-for-mail",
@@ -73,61 +73,73 @@ fn each_condition_decides() {
     for (keys, facts, wanted) in [
         ("", FACTS, true),
         ("groups = \"comp.*\"", FACTS, false),
-        ("groups = \"comp.*\"", Facts { newsgroups: b"misc.test,\r\n comp.lang.rust", ..FACTS }, true),
-        ("groups_never = \"internal.*\"", Facts { newsgroups: b"misc.test,internal.talk", ..FACTS }, false),
-        // Groups that are not carried here count as well.
-        ("groups_never = \"secret.*\"", Facts { newsgroups: b"misc.test,secret.x", ..FACTS }, false),
-        ("groups = \"de.*\"", Facts { newsgroups: b"misc.test,de.test", ..FACTS }, true),
-        ("only = [\"moderated\"]", FACTS, false),
-        ("only = [\"moderated\"]", Facts { newsgroups: b"misc.test,comp.std.announce", ..FACTS }, true),
+        ("groups = \"comp.*\"", RoutingFacts { newsgroups: b"misc.test,\r\n comp.lang.rust", ..FACTS }, true),
         (
-            "groups = \"misc.*\"\nonly = [\"moderated\"]",
-            Facts { newsgroups: b"misc.test,comp.std.announce", ..FACTS },
+            "groups_never = \"internal.*\"",
+            RoutingFacts { newsgroups: b"misc.test,internal.talk", ..FACTS },
             false,
         ),
-        ("only = [\"unmoderated\"]", Facts { newsgroups: b"comp.std.announce", ..FACTS }, false),
+        // Groups that are not carried here count as well.
+        ("groups_never = \"secret.*\"", RoutingFacts { newsgroups: b"misc.test,secret.x", ..FACTS }, false),
+        ("groups = \"de.*\"", RoutingFacts { newsgroups: b"misc.test,de.test", ..FACTS }, true),
+        ("only = [\"moderated\"]", FACTS, false),
+        (
+            "only = [\"moderated\"]",
+            RoutingFacts { newsgroups: b"misc.test,comp.std.announce", ..FACTS },
+            true,
+        ),
+        (
+            "groups = \"misc.*\"\nonly = [\"moderated\"]",
+            RoutingFacts { newsgroups: b"misc.test,comp.std.announce", ..FACTS },
+            false,
+        ),
+        ("only = [\"unmoderated\"]", RoutingFacts { newsgroups: b"comp.std.announce", ..FACTS }, false),
         ("only = [\"control\"]", FACTS, false),
-        ("only = [\"control\"]", Facts { kind: control, ..FACTS }, true),
-        ("only = [\"no-control\"]", Facts { kind: control, ..FACTS }, false),
+        ("only = [\"control\"]", RoutingFacts { kind: control, ..FACTS }, true),
+        ("only = [\"no-control\"]", RoutingFacts { kind: control, ..FACTS }, false),
         ("only = [\"injected\"]", FACTS, false),
-        ("only = [\"injected\"]", Facts { origin: "injected", ..FACTS }, true),
+        ("only = [\"injected\"]", RoutingFacts { origin: "injected", ..FACTS }, true),
         ("only = [\"distribution\"]", FACTS, false),
-        ("", Facts { kind: ArticleKind::HEADERS, ..FACTS }, false),
-        ("headers_only = true", Facts { kind: ArticleKind::HEADERS, ..FACTS }, true),
+        ("", RoutingFacts { kind: ArticleKind::HEADERS, ..FACTS }, false),
+        ("headers_only = true", RoutingFacts { kind: ArticleKind::HEADERS, ..FACTS }, true),
         ("headers_only = true", FACTS, true),
         ("size_min = 2000\nsize_max = 2000", FACTS, true),
         ("size_min = 2001", FACTS, false),
         ("size_max = 1999", FACTS, false),
         ("crossposts_max = 1", FACTS, true),
-        ("crossposts_max = 1", Facts { newsgroups: b"a.b,misc.test", ..FACTS }, false),
+        ("crossposts_max = 1", RoutingFacts { newsgroups: b"a.b,misc.test", ..FACTS }, false),
         ("hops_max = 2", FACTS, true),
         ("hops_max = 1", FACTS, false),
-        ("hops_max = 0", Facts { path: b"me.example!.POSTED.x!not-for-mail", ..FACTS }, true),
-        ("hops_max = 0", Facts { path: b"me.example!Cluster.example!.POSTED!not-for-mail", ..FACTS }, true),
-        ("distributions = \"!local\"", Facts { distribution: b"local", ..FACTS }, false),
-        ("distributions = \"!local\"", Facts { distribution: b"Local, usa", ..FACTS }, true),
+        ("hops_max = 0", RoutingFacts { path: b"me.example!.POSTED.x!not-for-mail", ..FACTS }, true),
+        (
+            "hops_max = 0",
+            RoutingFacts { path: b"me.example!Cluster.example!.POSTED!not-for-mail", ..FACTS },
+            true,
+        ),
+        ("distributions = \"!local\"", RoutingFacts { distribution: b"local", ..FACTS }, false),
+        ("distributions = \"!local\"", RoutingFacts { distribution: b"Local, usa", ..FACTS }, true),
         ("path_never = [\"FAR.example\"]", FACTS, false),
         // The tail entry is not an identity.
         ("path_never = [\"not-for-mail\"]", FACTS, true),
         ("hash = \"1-10/10\"", FACTS, true),
         ("types = [\"plain\"]", FACTS, true),
-        ("types = [\"plain\"]", Facts { wire: YENC, ..FACTS }, false),
-        ("types = [\"plain\", \"yenc\"]", Facts { wire: YENC, ..FACTS }, true),
-        ("types = [\"binary\"]\ntypes_never = [\"yenc\"]", Facts { wire: YENC, ..FACTS }, false),
+        ("types = [\"plain\"]", RoutingFacts { wire: YENC, ..FACTS }, false),
+        ("types = [\"plain\", \"yenc\"]", RoutingFacts { wire: YENC, ..FACTS }, true),
+        ("types = [\"binary\"]\ntypes_never = [\"yenc\"]", RoutingFacts { wire: YENC, ..FACTS }, false),
         ("types_never = [\"binary\"]", FACTS, true),
-        ("", Facts { origin: "peer Down.Example", ..FACTS }, false),
-        ("", Facts { origin: "import", ..FACTS }, false),
-        ("", Facts { path: b"DOWN.example!x!not-for-mail", ..FACTS }, false),
-        ("", Facts { path: b"a!\r\n down.example!x!not-for-mail", ..FACTS }, false),
-        ("", Facts { path: b"x!down.example", ..FACTS }, true),
-        ("", Facts { newsgroups: b"", ..FACTS }, false),
+        ("", RoutingFacts { origin: "peer Down.Example", ..FACTS }, false),
+        ("", RoutingFacts { origin: "import", ..FACTS }, false),
+        ("", RoutingFacts { path: b"DOWN.example!x!not-for-mail", ..FACTS }, false),
+        ("", RoutingFacts { path: b"a!\r\n down.example!x!not-for-mail", ..FACTS }, false),
+        ("", RoutingFacts { path: b"x!down.example", ..FACTS }, true),
+        ("", RoutingFacts { newsgroups: b"", ..FACTS }, false),
         // Articles in `to.NAME` are for no other peer.
-        ("groups = \"none.*\"", Facts { newsgroups: b"to.Down.example", ..FACTS }, true),
-        ("", Facts { newsgroups: b"to.else.example", ..FACTS }, false),
+        ("groups = \"none.*\"", RoutingFacts { newsgroups: b"to.Down.example", ..FACTS }, true),
+        ("", RoutingFacts { newsgroups: b"to.else.example", ..FACTS }, false),
     ] {
         let router = router(&table, &[("down.example", keys), ("other.example", "groups = \"\"")]);
         let routes = router.routes(&table);
-        let mut decision = Decision::default();
+        let mut decision = RoutingDecision::default();
         routes.decide(&facts, &mut decision);
         assert_eq!(decision.has(3), wanted, "{keys} {facts:?}");
         assert!(!decision.has(4));
@@ -140,10 +152,10 @@ fn each_condition_decides() {
 fn two_parts_of_a_hash_share_all_articles() {
     let table = table(GROUPS);
     let router = router(&table, &[("a", "hash = \"1-3/10:4\""), ("b", "hash = \"4-10/10:4\"")]);
-    let mut decision = Decision::default();
+    let mut decision = RoutingDecision::default();
     for n in 0..200 {
         let id = format!("<{n}@x.example>");
-        router.routes(&table).decide(&Facts { message_id: id.as_bytes(), ..FACTS }, &mut decision);
+        router.routes(&table).decide(&RoutingFacts { message_id: id.as_bytes(), ..FACTS }, &mut decision);
         assert!(decision.has(3) != decision.has(4), "{id}");
     }
 }
@@ -152,7 +164,7 @@ fn two_parts_of_a_hash_share_all_articles() {
 fn a_matrix_of_many_groups_and_peers_is_correct_and_follows_the_groups() {
     let names: Vec<String> =
         (0..300).map(|n| format!("{}.g{}.x{n}", ["comp", "alt", "misc"][n % 3], n % 7)).collect();
-    let groups: Vec<(&str, Flag)> = names.iter().map(|name| (name.as_str(), Flag::Open)).collect();
+    let groups: Vec<(&str, GroupFlag)> = names.iter().map(|name| (name.as_str(), GroupFlag::Open)).collect();
     let (few, all) = (table(&groups[..3]), table(&groups));
     let peers: Vec<(String, String)> = (0..150)
         .map(|n| {
@@ -167,9 +179,9 @@ fn a_matrix_of_many_groups_and_peers_is_correct_and_follows_the_groups() {
         .collect();
     let peers: Vec<(&str, &str)> = peers.iter().map(|(name, keys)| (name.as_str(), keys.as_str())).collect();
     let router = router(&few, &peers);
-    let mut decision = Decision::default();
+    let mut decision = RoutingDecision::default();
     for names in names.chunks(2) {
-        let facts = Facts { newsgroups: &names.join(",").into_bytes(), ..FACTS };
+        let facts = RoutingFacts { newsgroups: &names.join(",").into_bytes(), ..FACTS };
         let routes = router.routes(&all);
         routes.decide(&facts, &mut decision);
         for (at, (name, _)) in peers.iter().enumerate() {
@@ -204,7 +216,7 @@ fn speed() {
     let names: Vec<String> = (0..50_000)
         .map(|n| format!("{}.area{}.group{n}", ["alt", "comp", "de", "rec"][n % 4], n % 97))
         .collect();
-    let groups: Vec<(&str, Flag)> = names.iter().map(|name| (name.as_str(), Flag::Open)).collect();
+    let groups: Vec<(&str, GroupFlag)> = names.iter().map(|name| (name.as_str(), GroupFlag::Open)).collect();
     let table = table(&groups);
     let peers: Vec<(String, String)> = (0..100)
         .map(|n| {
@@ -223,12 +235,12 @@ fn speed() {
     let rebuild = rebuilds.min().unwrap();
     let routes = router.routes(&table);
     let path = b"up1.example.net!up2.example.org!transit.example.com!news.uni.example!a.example!b.example!not-for-mail";
-    let mut decision = Decision::default();
+    let mut decision = RoutingDecision::default();
     let rounds = (0..ROUNDS).map(|round| {
         let begun = Instant::now();
         for n in 0..DECISIONS {
             let name = names[(round * DECISIONS + n) as usize * 7 % names.len()].as_bytes();
-            routes.decide(&Facts { newsgroups: name, path, ..FACTS }, &mut decision);
+            routes.decide(&RoutingFacts { newsgroups: name, path, ..FACTS }, &mut decision);
             std::hint::black_box(decision.sites());
         }
         begun.elapsed() / DECISIONS

@@ -5,7 +5,7 @@
 //! belongs to a flood if half of its hashes occurred often. Quoted lines and signatures, which good
 //! articles share, are left out, and so are words with digits.
 
-use super::counts::{Counts, hash, mixed, step};
+use super::counts::{DecayingCounts, hash, mixed, step};
 use netnews::{Article, Known};
 
 /// Number of orders under which the least hash is kept.
@@ -32,17 +32,17 @@ const WORD_LETTERS_MIN: u32 = 2;
 
 /// Sketch by which a body is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sketch {
+pub(super) enum BodySketch {
     /// Least hashes of its sequences.
     Hashes([u64; ORDERS]),
     /// Hash of a short body.
     Whole(u64),
 }
 
-impl Sketch {
+impl BodySketch {
     /// Returns the sketch of an article; `None` if there is too little to compare.
     pub fn of(article: &Article<'_>) -> Option<Self> {
-        let mut words = Words::default();
+        let mut words = SketchBuilder::default();
         let body = article.body();
         let body = body.get(..BODY_BYTES_MAX).unwrap_or(body);
         for line in body.split_inclusive(|b| *b == b'\n') {
@@ -61,7 +61,7 @@ impl Sketch {
     }
 
     /// Counts the body; returns how often such bodies arrived recently.
-    pub fn count(&self, counts: &mut Counts, now: u64) -> u32 {
+    pub fn count(&self, counts: &mut DecayingCounts, now: u64) -> u32 {
         match self {
             Self::Whole(hash) => counts.add(*hash, now),
             Self::Hashes(hashes) => {
@@ -75,7 +75,7 @@ impl Sketch {
 
 /// Word reader for a body.
 #[derive(Debug)]
-struct Words {
+struct SketchBuilder {
     /// State of the current word.
     word: u64,
     word_letters: u32,
@@ -89,7 +89,7 @@ struct Words {
     letters: u32,
 }
 
-impl Default for Words {
+impl Default for SketchBuilder {
     fn default() -> Self {
         Self {
             word: 0,
@@ -105,7 +105,7 @@ impl Default for Words {
     }
 }
 
-impl Words {
+impl SketchBuilder {
     fn add(&mut self, byte: u8) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => {

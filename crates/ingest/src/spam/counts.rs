@@ -12,13 +12,13 @@ const PERIOD_SECS: u64 = 3_600;
 
 /// A counted key.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+struct DecayingCount {
     key: u64,
     period: u32,
     count: u32,
 }
 
-impl Counted {
+impl DecayingCount {
     /// Returns its count at this time.
     fn at(&self, period: u32) -> u32 {
         self.count.checked_shr(period.saturating_sub(self.period)).unwrap_or(0)
@@ -27,15 +27,15 @@ impl Counted {
 
 /// The table: 2 MiB.
 #[derive(Debug)]
-pub(super) struct Counts(Vec<[Counted; ROW_ENTRIES]>);
+pub(super) struct DecayingCounts(Vec<[DecayingCount; ROW_ENTRIES]>);
 
-impl Default for Counts {
+impl Default for DecayingCounts {
     fn default() -> Self {
         Self(vec![Default::default(); ROWS])
     }
 }
 
-impl Counts {
+impl DecayingCounts {
     /// Counts an occurrence at this time, in Unix seconds; returns the recent count.
     pub fn add(&mut self, key: u64, now: u64) -> u32 {
         let period = u32::try_from(now / PERIOD_SECS).unwrap_or(u32::MAX);
@@ -44,7 +44,7 @@ impl Counts {
         let at = own.or_else(|| (0..ROW_ENTRIES).min_by_key(|at| row.get(*at).map(|entry| entry.at(period))));
         let Some(entry) = at.and_then(|at| row.get_mut(at)) else { return 0 };
         let before = if entry.key == key { entry.at(period) } else { 0 };
-        *entry = Counted { key, period, count: before.saturating_add(1) };
+        *entry = DecayingCount { key, period, count: before.saturating_add(1) };
         entry.count
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn counts_fade_and_frequent_keys_stay() {
-        let mut counts = Counts::default();
+        let mut counts = DecayingCounts::default();
         let mut add = |key, now| counts.add(key, now);
         assert_eq!((1..=10).map(|_| add(7, 0)).last(), Some(10));
         assert_eq!(add(7, 3_600), 6);

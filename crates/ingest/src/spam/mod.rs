@@ -10,9 +10,9 @@ mod tests;
 
 use super::Origin;
 use super::filters::{Filter, Opinion};
-use body::Sketch;
-use counts::{Counts, hash};
-use netnews::article::Types;
+use body::BodySketch;
+use counts::{DecayingCounts, hash};
+use netnews::article::ArticleTypes;
 use netnews::{Article, Known, newsgroups};
 use site_base::clock::unix_now;
 use site_base::lock::Leaf;
@@ -25,7 +25,7 @@ use tracing::info;
 
 /// Kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Check {
+enum SpamCheck {
     Duplicates,
     HostRate,
     PeerRate,
@@ -34,7 +34,7 @@ enum Check {
     Types,
 }
 
-impl Check {
+impl SpamCheck {
     /// Returns the reason with which an article is refused.
     fn reason(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Check {
 
 /// The built-in filters of a site.
 #[derive(Debug)]
-pub(super) struct Spam {
+pub(super) struct SpamFilter {
     config: SpamConfig,
     counts: Arc<SpamCounts>,
 }
@@ -70,11 +70,11 @@ pub(super) struct Spam {
 /// Counts of the filters, kept across a reload.
 #[derive(Debug, Default)]
 pub(super) struct SpamCounts {
-    bodies: Leaf<Counts>,
-    senders: Leaf<Counts>,
+    bodies: Leaf<DecayingCounts>,
+    senders: Leaf<DecayingCounts>,
 }
 
-impl Spam {
+impl SpamFilter {
     pub fn new(config: SpamConfig, counts: Arc<SpamCounts>) -> Self {
         Self { config, counts }
     }
@@ -90,7 +90,7 @@ impl Spam {
         if newsgroups::split(names).any(|name| self.config.groups_never.matches(name)) {
             return Opinion::Pass;
         }
-        let types = LazyCell::new(|| Types::of(article.wire(), article.body_offset()));
+        let types = LazyCell::new(|| ArticleTypes::of(article.wire(), article.body_offset()));
         let (mut class, mut hidden, mut shadow) = (None, None, None);
         for (check, mode) in modes(&self.config) {
             // Articles are counted even if another check refuses them.
@@ -121,30 +121,30 @@ impl Spam {
     /// Returns whether a check would refuse an article.
     fn meets(
         &self,
-        check: Check,
+        check: SpamCheck,
         origin: &Origin,
-        (article, types): (&Article<'_>, &impl Deref<Target = Types>),
+        (article, types): (&Article<'_>, &impl Deref<Target = ArticleTypes>),
         now: u64,
     ) -> bool {
         let config = &self.config;
         match check {
-            Check::Crossposts => crossposts(article) > config.crossposts_max,
-            Check::Binaries => {
+            SpamCheck::Crossposts => crossposts(article) > config.crossposts_max,
+            SpamCheck::Binaries => {
                 let names = article.header(Known::Newsgroups).unwrap_or_default();
                 !newsgroups::split(names).any(|name| config.binaries_groups.matches(name))
-                    && types.has(Types::BINARY)
+                    && types.has(ArticleTypes::BINARY)
             }
-            Check::Types => config.types_refused.iter().any(|one| types.has(one.types())),
-            Check::PeerRate => {
+            SpamCheck::Types => config.types_refused.iter().any(|one| types.has(one.types())),
+            SpamCheck::PeerRate => {
                 let key = hash(origin.for_rules().as_bytes());
                 self.counts.senders.lock().add(key, now) > config.peer_rate_max
             }
-            Check::HostRate => host(article)
+            SpamCheck::HostRate => host(article)
                 .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.host_rate_max),
-            Check::Duplicates => {
+            SpamCheck::Duplicates => {
                 // Control messages for the same purpose look alike.
                 let sketch = match article.count(Known::Control) {
-                    0 => Sketch::of(article),
+                    0 => BodySketch::of(article),
                     _ => None,
                 };
                 sketch.is_some_and(|sketch| {
@@ -155,7 +155,7 @@ impl Spam {
     }
 }
 
-impl Filter for Spam {
+impl Filter for SpamFilter {
     fn name(&self) -> &str {
         "spam"
     }
@@ -169,14 +169,14 @@ impl Filter for Spam {
 
 /// Returns the checks with their modes; those that count are first, so that articles refused by others are
 /// counted as well.
-fn modes(config: &SpamConfig) -> [(Check, SpamMode); 6] {
+fn modes(config: &SpamConfig) -> [(SpamCheck, SpamMode); 6] {
     [
-        (Check::HostRate, config.host_rate),
-        (Check::PeerRate, config.peer_rate),
-        (Check::Duplicates, config.duplicates),
-        (Check::Crossposts, config.crossposts),
-        (Check::Binaries, config.binaries),
-        (Check::Types, config.types),
+        (SpamCheck::HostRate, config.host_rate),
+        (SpamCheck::PeerRate, config.peer_rate),
+        (SpamCheck::Duplicates, config.duplicates),
+        (SpamCheck::Crossposts, config.crossposts),
+        (SpamCheck::Binaries, config.binaries),
+        (SpamCheck::Types, config.types),
     ]
 }
 

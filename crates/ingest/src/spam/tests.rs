@@ -19,8 +19,8 @@ fn config(text: &str) -> SpamConfig {
     config::parse(&text, Path::new("/etc/newsreel.toml")).map_err(|e| e.to_string()).unwrap().spam
 }
 
-fn filter(text: &str) -> Spam {
-    Spam::new(config(text), Arc::default())
+fn filter(text: &str) -> SpamFilter {
+    SpamFilter::new(config(text), Arc::default())
 }
 
 /// SplitMix64.
@@ -352,7 +352,7 @@ fn nineteen_in_twenty_flood_articles_are_refused_and_one_in_two_thousand_others(
     }
 }
 
-fn opinion(filter: &Spam, wire: &str) -> Opinion {
+fn opinion(filter: &SpamFilter, wire: &str) -> Opinion {
     let wire = wire.replace('\n', "\r\n");
     let article = Article::parse(wire.as_bytes()).unwrap();
     filter.opinion(&Origin::batch("me"), &article, 0)
@@ -375,7 +375,7 @@ fn each_mode_has_its_documented_effect() {
         let text = format!("[spam]\ncrossposts = \"{mode}\"\ncrossposts_max = 2\n");
         assert_eq!(opinion(&filter(&text), &crossposted), expected, "{mode}");
         assert_eq!(opinion(&filter(&text), &PLAIN.replace("GROUPS", "a.b,a.c")), Opinion::Pass);
-        assert_eq!(Spam::is_on(&config(&text)), mode != "off");
+        assert_eq!(SpamFilter::is_on(&config(&text)), mode != "off");
     }
     let text = "[spam]\ncrossposts = \"reject\"\ncrossposts_max = 2\n";
     let followup = crossposted.replace("Subject", "Followup-To: a.b\nSubject");

@@ -5,7 +5,7 @@ use super::filters::{BySubject, CLASSES, batch, file, filtering};
 use super::*;
 use crate::aside;
 use crate::filters::{Filter, Filters};
-use crate::release::{Releasing, way};
+use crate::release::{ReleaseContext, way};
 use disk::CrashKind;
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ fn strict(disk: &SimDisk) -> Filer {
 /// Reopens the site after a crash, with the same filter.
 fn reopened(disk: &SimDisk, text: &str) -> Filer {
     let filer = opened(disk, text);
-    let rules = Rules::of(filer.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.spool);
     let filter: Box<dyn Filter> = Box::new(BySubject::default());
-    filer.rules.store(Arc::new(Rules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
+    filer.rules.store(Arc::new(FilingRules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
     filer
 }
 
@@ -33,7 +33,7 @@ fn usual() -> String {
 
 fn release(filer: &Filer, id: &str) -> String {
     // After a crash nothing can be read.
-    let releasing = Releasing { filer, all: filer.reviews.all().unwrap_or_default() };
+    let releasing = ReleaseContext { filer, all: filer.reviews.all().unwrap_or_default() };
     match releasing.release(netnews::MessageId::parse(id.as_bytes()).unwrap()) {
         Ok(text) => text.to_owned(),
         Err(error) => format!("error: {error}"),
@@ -140,7 +140,7 @@ fn hostile_articles_are_restored_unchanged() {
     let filer = strict(&SimDisk::new());
     let crossposted = wire("<i@x>", "misc.test,other.test", "").replace("Subject: s", "Subject: aside");
     let origin = Origin::injected("192.0.2.7", None, vec![b"other.test"[..].into()]);
-    let incoming = [Incoming { wire: crossposted.as_bytes(), claimed_id: None }];
+    let incoming = [IncomingArticle { wire: crossposted.as_bytes(), claimed_id: None }];
     filer.ingest_now(&origin, &incoming, &mut Vec::new());
     assert!(copy_of(&filer, "<i@x>").contains("X-Newsreel-Aside: other.test injected\r\n"));
     assert_eq!(release(&filer, "<i@x>"), "is filed");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::filters::{Filter, Filters, Opinion};
-use crate::reviews::Review;
+use crate::reviews::FilterReview;
 use netnews::Article;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -48,8 +48,8 @@ pub(super) fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max:
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
     let config = filer.rules.load().config.clone();
-    let rules = Rules::of(config, None, &filer.spool);
-    filer.rules.store(Arc::new(Rules { filters: Filters::new(filters, time_max), ..rules }));
+    let rules = FilingRules::of(config, None, &filer.spool);
+    filer.rules.store(Arc::new(FilingRules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
 
@@ -126,8 +126,9 @@ fn findings_are_kept_and_released_articles_let_in() {
     let refused = file(&filer, &articles)[1].clone();
     filer.spool.sync().unwrap();
     let found = |filer: &Filer| -> Vec<(String, String, bool)> {
-        let row =
-            |review: Review| (review.message_id, review.finding.word().to_owned(), review.finding.is_filed());
+        let row = |review: FilterReview| {
+            (review.message_id, review.finding.word().to_owned(), review.finding.is_filed())
+        };
         filer.reviews.all().unwrap().into_iter().map(row).collect()
     };
     let expected = [("<1@x>", "refused", false), ("<2@x>", "hidden", true), ("<3@x>", "would refuse", true)];
@@ -141,9 +142,9 @@ fn findings_are_kept_and_released_articles_let_in() {
     let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
-    let rules = Rules::of(filer.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.spool);
     let filters = Filters::new(vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
-    filer.rules.store(Arc::new(Rules { filters, ..rules }));
+    filer.rules.store(Arc::new(FilingRules { filters, ..rules }));
     assert_eq!(found(&filer), expected);
     assert_eq!(file(&filer, &articles[1..2]), ["class 0"]);
     assert!(!filer.spool.forget(&key, at as u32).unwrap());

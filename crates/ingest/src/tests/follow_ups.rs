@@ -1,7 +1,7 @@
 //! Withdrawals: carried out after the commit, many by one sync, and never lost.
 
 use super::*;
-use crate::follow_ups::Limits;
+use crate::follow_ups::FollowUpLimits;
 use disk::CrashKind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -34,7 +34,7 @@ fn superseding(name: &str) -> (String, String) {
 fn feed(filer: &Filer, batch: &[(String, String)]) -> (Vec<Disposition>, Receipt) {
     let incoming: Vec<_> = batch
         .iter()
-        .map(|(wire, id)| Incoming { wire: wire.as_bytes(), claimed_id: Some(id.as_bytes()) })
+        .map(|(wire, id)| IncomingArticle { wire: wire.as_bytes(), claimed_id: Some(id.as_bytes()) })
         .collect();
     let mut dispositions = Vec::new();
     let origin = Origin::batch("site.example");
@@ -86,9 +86,9 @@ fn the_answer_says_why_nothing_was_withdrawn() {
         Some(filer.settle(&pending))
     };
     assert_eq!(answer(&[article("b")]), None, "nothing to wait for");
-    assert_eq!(answer(&[(keyless, "<k@x>".into())]), Some(Some(NotWithdrawn::NoKey)));
+    assert_eq!(answer(&[(keyless, "<k@x>".into())]), Some(Some(WithdrawalRefusal::NoKey)));
     assert_eq!(answer(&[cancelling("a")]), Some(None));
-    assert_eq!(answer(&[superseding("a")]), Some(Some(NotWithdrawn::NotHere)));
+    assert_eq!(answer(&[superseding("a")]), Some(Some(WithdrawalRefusal::NotHere)));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_article_whose_cancel_waits_is_refused() {
 #[test]
 fn the_queue_is_bounded_and_a_batch_that_finds_it_full_helps() {
     let filer = strict(&SimDisk::new());
-    filer.follow_ups.limit(Limits { tasks: 2_048, bytes: 1 << 20 });
+    filer.follow_ups.limit(FollowUpLimits { tasks: 2_048, bytes: 1 << 20 });
     let mut queued_max = 0;
     for part in 0..40 {
         let cancels: Vec<_> = (0..100).map(|n| cancelling(&format!("{part}-{n}"))).collect();

@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::site::{Plan, Site};
 use disk::{Disk, RealDisk};
-use newscache::{Cache, Marks, Settings};
+use newscache::{Cache, CacheSettings, UpstreamMarks};
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
@@ -134,8 +134,8 @@ fn look_around(client: &mut Client) -> io::Result<()> {
     Ok(())
 }
 
-fn settings(size_bytes: u64) -> Settings {
-    Settings { size_bytes, small_max: 1024, ..Settings::default() }
+fn settings(size_bytes: u64) -> CacheSettings {
+    CacheSettings { size_bytes, small_max: 1024, ..CacheSettings::default() }
 }
 
 fn open(dir: &Path, size_bytes: u64) -> io::Result<Cache> {
@@ -194,7 +194,7 @@ fn fill(dir: &Path, filling: &Path, date: &str) -> io::Result<(u64, u64)> {
     for n in 0..GROUPS {
         let name = group_name(n);
         let group = cache.group(ORIGIN, name.as_bytes(), now);
-        let _as_it_was = group.set_marks(Marks { low: 1, high: 1, count: 1 }, now)?;
+        let _as_it_was = group.set_marks(UpstreamMarks { low: 1, high: 1, count: 1 }, now)?;
         let text = article(&name, n, GROUP_ARTICLE_BYTES, date);
         let _as_it_was = group.put_article(1, id(&name, n).as_bytes(), &text, now)?;
     }

@@ -18,7 +18,7 @@ use crate::rng::Rng;
 use crate::volume::{Kind, Volume};
 use crate::{Verdict, page};
 use clap::{Args, ValueEnum};
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
@@ -89,7 +89,7 @@ pub struct MountOptions {
     lower: PathBuf,
     point: PathBuf,
     #[arg(long, default_value_t)]
-    scheme: Scheme,
+    scheme: BucketScheme,
     /// The least that a FUSE file system can be
     #[arg(long)]
     bare: bool,
@@ -169,7 +169,7 @@ fn measure(
     sizes: &[u32],
 ) -> Result<Vec<Measured>, Box<dyn std::error::Error + Send + Sync>> {
     let files: u64 = sizes.iter().map(|size| 1u64 << size).sum();
-    let schemes: Vec<Scheme> = Way::ALL
+    let schemes: Vec<BucketScheme> = Way::ALL
         .into_iter()
         .filter_map(|way| if let Way::Managed(scheme) = way { Some((way, scheme)) } else { None })
         .filter(|(way, _)| way.is_possible(kind))
@@ -237,7 +237,7 @@ fn builds(
 }
 
 /// Makes the articles, once flat, and as hard links in the buckets of each scheme.
-fn fill(root: &Path, sizes: &[u32], schemes: &[Scheme]) -> std::io::Result<()> {
+fn fill(root: &Path, sizes: &[u32], schemes: &[BucketScheme]) -> std::io::Result<()> {
     let mut text = [0; ARTICLE_BYTES];
     let mut rng = Rng::new(7, 0);
     for size in sizes {

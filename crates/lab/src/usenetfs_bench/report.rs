@@ -5,7 +5,7 @@ use super::way::Way;
 use super::work::{TIMES, Times};
 use crate::drawing::{Axes, Curve, Figure, curves};
 use crate::volume::Kind;
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use std::fmt::Write as _;
 
 /// Table 1: operations of a server in a day, in hundredths of a per cent.
@@ -164,7 +164,7 @@ pub fn holds(all: &[Measured]) -> bool {
 fn promises(all: &[Measured]) -> Vec<(String, bool)> {
     let of = |kind: Kind, way: Way| all.iter().find(|measured| measured.kind == kind && measured.way == way);
     let mut found = Vec::new();
-    let managed = of(Kind::Unindexed, Way::Managed(Scheme::Tens));
+    let managed = of(Kind::Unindexed, Way::Managed(BucketScheme::Tens));
     if let (Some(flat), Some(managed)) = (of(Kind::Unindexed, Way::Flat), managed) {
         let sizes = flat.sizes.iter().zip(&managed.sizes);
         for ((files, slow, _), (_, quick, _)) in sizes.filter(|((files, ..), _)| *files > LARGE) {
@@ -231,7 +231,7 @@ mod tests {
         let all = |slow: f64, ours: f64| {
             vec![
                 measured(Kind::Unindexed, Way::Flat, slow, None),
-                measured(Kind::Unindexed, Way::Managed(Scheme::Tens), 1.0, None),
+                measured(Kind::Unindexed, Way::Managed(BucketScheme::Tens), 1.0, None),
                 measured(Kind::Ext4, Way::Bare, 1.0, Some(1.0)),
                 measured(Kind::Ext4, Way::Unmanaged, 1.0, Some(ours)),
             ]

@@ -2,7 +2,7 @@
 
 use super::passthrough;
 use crate::volume::{Kind, run};
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub enum Way {
     /// The flat directory through the mount.
     Unmanaged,
     /// A managed directory through the mount.
-    Managed(Scheme),
+    Managed(BucketScheme),
     /// A managed directory without a mount, by a program that knows the rule: the method `bucketed`.
     Bucketed,
 }
@@ -39,10 +39,10 @@ impl Way {
         Self::Bare,
         Self::Bindfs,
         Self::Unmanaged,
-        Self::Managed(Scheme::Tens),
-        Self::Managed(Scheme::Pairs),
-        Self::Managed(Scheme::SwappedPairs),
-        Self::Managed(Scheme::Last),
+        Self::Managed(BucketScheme::Tens),
+        Self::Managed(BucketScheme::Pairs),
+        Self::Managed(BucketScheme::SwappedPairs),
+        Self::Managed(BucketScheme::Last),
         Self::Bucketed,
     ];
 
@@ -62,7 +62,7 @@ impl Way {
         match self {
             Self::Flat | Self::Bare | Self::Bindfs | Self::Unmanaged => FLAT.into(),
             Self::Managed(scheme) => scheme_dir(scheme),
-            Self::Bucketed => scheme_dir(Scheme::Tens),
+            Self::Bucketed => scheme_dir(BucketScheme::Tens),
         }
     }
 
@@ -70,7 +70,7 @@ impl Way {
     pub fn is_possible(self, kind: Kind) -> bool {
         match self {
             Self::Bindfs => kind != Kind::Xfs && run("bindfs", &["--version"]).is_ok(),
-            Self::Managed(scheme) => scheme == Scheme::Tens || kind == Kind::Unindexed,
+            Self::Managed(scheme) => scheme == BucketScheme::Tens || kind == Kind::Unindexed,
             _ => true,
         }
     }
@@ -79,14 +79,14 @@ impl Way {
     pub fn path(self, dir: &Path, number: u64) -> PathBuf {
         let name = number.to_string();
         match self {
-            Self::Bucketed => dir.join(Scheme::Tens.bucket(name.as_bytes()).as_str()).join(name),
+            Self::Bucketed => dir.join(BucketScheme::Tens.bucket(name.as_bytes()).as_str()).join(name),
             _ => dir.join(name),
         }
     }
 }
 
 /// The directory with the trees of a scheme.
-pub fn scheme_dir(scheme: Scheme) -> String {
+pub fn scheme_dir(scheme: BucketScheme) -> String {
     format!("scheme-{}", scheme.to_string().replace('/', "-"))
 }
 
@@ -111,7 +111,7 @@ impl Reached {
             }
             Way::Bare | Way::Unmanaged | Way::Managed(_) => {
                 let mut command = Command::new(std::env::current_exe()?);
-                let scheme = if let Way::Managed(scheme) = way { scheme } else { Scheme::Tens };
+                let scheme = if let Way::Managed(scheme) = way { scheme } else { BucketScheme::Tens };
                 command.args(["usenetfs-mount", "--scheme", &scheme.to_string()]);
                 if way == Way::Bare {
                     command.arg("--bare");
@@ -166,11 +166,11 @@ impl Drop for Reached {
 }
 
 /// `lab usenetfs-mount`: the process of a mount.
-pub fn serve(lower: &Path, point: &Path, scheme: Scheme, is_bare: bool) -> Result<()> {
+pub fn serve(lower: &Path, point: &Path, scheme: BucketScheme, is_bare: bool) -> Result<()> {
     if is_bare {
         return Ok(passthrough::serve(lower, point)?);
     }
-    let options = usenetfs::Options { scheme, ..usenetfs::Options::default() };
+    let options = usenetfs::MountSettings { scheme, ..usenetfs::MountSettings::default() };
     let mounted = usenetfs::mount(lower, point, &options)?;
     mounted.end()()?;
     Ok(())

@@ -16,7 +16,7 @@ const HEAD_BYTES_MAX: usize = 1 << 20;
 
 /// Facts about a text from outside of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Hints<'a> {
+pub struct ConversionHints<'a> {
     /// Arrival in Unix seconds, if known.
     pub arrived: Option<i64>,
     /// Arrival to be used if the text has no usable date either.
@@ -25,16 +25,16 @@ pub struct Hints<'a> {
     pub groups: &'a [String],
 }
 
-impl Hints<'_> {
+impl ConversionHints<'_> {
     /// When a text with this head counts as arrived, Unix seconds.
-    pub fn arrival(&self, old: &Old<'_>) -> i64 {
+    pub fn arrival(&self, old: &OldHeaders<'_>) -> i64 {
         self.arrived.or_else(|| old.written()).unwrap_or(self.file_time)
     }
 }
 
 /// A converted article.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
+pub struct ConvertedArticle {
     /// Wire format, without the final `.` line.
     pub wire: Vec<u8>,
     /// Arrival in Unix seconds; 0: now.
@@ -43,7 +43,7 @@ pub struct Adopted {
 
 /// Header values used here, trimmed; empty if absent.
 #[derive(Debug, Default)]
-pub struct Old<'a> {
+pub struct OldHeaders<'a> {
     pub newsgroups: &'a [u8],
     from: &'a [u8],
     path: &'a [u8],
@@ -81,7 +81,7 @@ pub fn divide(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-impl<'a> Old<'a> {
+impl<'a> OldHeaders<'a> {
     /// Parses a head.
     pub fn of(head: &'a [u8]) -> Self {
         let mut old = Self::default();
@@ -124,7 +124,7 @@ impl<'a> Old<'a> {
 }
 
 /// Converts a text to an article; returns the reason if that is impossible.
-pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
+pub fn adopt(text: &[u8], hints: &ConversionHints<'_>) -> Result<ConvertedArticle, &'static str> {
     let a_news = of_a_news(text);
     let text = a_news.as_deref().unwrap_or(text);
     let (head, body) = divide(text);
@@ -134,7 +134,7 @@ pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
     if head.starts_with(b" ") || head.starts_with(b"\t") {
         return Err("the first line is a continuation");
     }
-    let old = Old::of(head);
+    let old = OldHeaders::of(head);
     let arrived = hints.arrival(&old);
     let mut plain = Vec::with_capacity(text.len() + 256);
     let mut add = |name: &str, value: &[u8]| {
@@ -175,11 +175,11 @@ pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
     plain.extend_from_slice(body);
     let mut wire = Vec::new();
     wire::dot_stuff(&plain, &mut wire);
-    Ok(Adopted { wire, arrived: u32::try_from(arrived).unwrap_or(0) })
+    Ok(ConvertedArticle { wire, arrived: u32::try_from(arrived).unwrap_or(0) })
 }
 
 /// Appends the header lines, without empty ones that must not be empty; an invalid Message-ID is renamed.
-fn append_head(head: &[u8], old: &Old<'_>, rename: bool, out: &mut Vec<u8>) {
+fn append_head(head: &[u8], old: &OldHeaders<'_>, rename: bool, out: &mut Vec<u8>) {
     let mut left_out = false;
     for line in head.split_inclusive(|b| *b == b'\n') {
         // Left by a mailer or by UUCP; not a header.
@@ -226,7 +226,7 @@ fn path_of(from: &[u8]) -> Vec<u8> {
 
 /// Returns a Message-ID for a text without one: from `Article-I.D.: site.number` of B News 2.10, or else
 /// from a hash of the text, so that it is the same each time.
-fn made_id(old: &Old<'_>, body: &[u8]) -> String {
+fn made_id(old: &OldHeaders<'_>, body: &[u8]) -> String {
     let id = std::str::from_utf8(old.article_id).unwrap_or_default();
     let is_atom = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
@@ -292,8 +292,8 @@ mod tests {
 
     fn adopted(text: &str, groups: &[&str]) -> (String, u32) {
         let groups: Vec<String> = groups.iter().map(|name| (*name).to_owned()).collect();
-        let hints = Hints { arrived: None, file_time: 77, groups: &groups };
-        let Adopted { wire, arrived } = adopt(text.as_bytes(), &hints).unwrap();
+        let hints = ConversionHints { arrived: None, file_time: 77, groups: &groups };
+        let ConvertedArticle { wire, arrived } = adopt(text.as_bytes(), &hints).unwrap();
         Article::parse(&wire).unwrap().required().unwrap();
         (String::from_utf8(wire).unwrap().replace("\r\n", "\n"), arrived)
     }
@@ -325,7 +325,7 @@ mod tests {
         assert!(adopted(&mail.replace('\n', "\r\n"), &["lists.dev"]).0.contains(&id[13..45]));
         assert!(!adopted(&mail.replace("body", "Body"), &["lists.dev"]).0.contains(&id[13..45]));
         assert_eq!(
-            adopt(mail.as_bytes(), &Hints::default()).unwrap_err(),
+            adopt(mail.as_bytes(), &ConversionHints::default()).unwrap_err(),
             "no Newsgroups header, and no --group, --rule or folder that names a group"
         );
     }
@@ -395,7 +395,7 @@ mod tests {
         ]), 0..14)) {
             let text = text.concat();
             let groups = ["a.b".to_owned()];
-            let hints = Hints { arrived: Some(5), file_time: 0, groups: &groups };
+            let hints = ConversionHints { arrived: Some(5), file_time: 0, groups: &groups };
             if let Ok(first) = adopt(text.as_bytes(), &hints) {
                 prop_assert!(first.wire.ends_with(b"\r\n"));
                 // A converted article is accepted unchanged the next time.

@@ -22,7 +22,7 @@ const SUFFIXES: &[&str] =
 
 /// Form of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum MailFormat {
     /// Many mails in each file.
     Mbox,
     /// One mail in each file, in `new` and `cur`.
@@ -33,19 +33,19 @@ pub enum Form {
 
 /// A file to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct MailFile {
     pub path: PathBuf,
     pub bytes: u64,
     /// Last change in Unix seconds.
     pub changed: i64,
     /// Group derived from its name, or that of its directory.
     pub folder: Option<String>,
-    part: Part,
+    part: FilePart,
 }
 
 /// Part of the file to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum FilePart {
     Whole,
     /// A file in a zip file.
     Member(ZipMember),
@@ -53,30 +53,30 @@ enum Part {
     Unreadable(String),
 }
 
-impl Source {
+impl MailFile {
     /// Opens the content for reading.
     pub fn open(&self) -> io::Result<Box<dyn Read + Send>> {
         match &self.part {
-            Part::Whole => Ok(Box::new(File::open(&self.path)?)),
-            Part::Member(member) => member.open(&self.path),
-            Part::Unreadable(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why.clone())),
+            FilePart::Whole => Ok(Box::new(File::open(&self.path)?)),
+            FilePart::Member(member) => member.open(&self.path),
+            FilePart::Unreadable(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why.clone())),
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for MailFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         match &self.part {
-            Part::Member(member) => write!(f, " ({})", member.name.escape_debug()),
-            Part::Whole | Part::Unreadable(_) => Ok(()),
+            FilePart::Member(member) => write!(f, " ({})", member.name.escape_debug()),
+            FilePart::Whole | FilePart::Unreadable(_) => Ok(()),
         }
     }
 }
 
 /// Returns all files of the given paths; directories are walked in order of name, maildirs in order of
 /// arrival.
-pub fn find(form: Form, paths: &[PathBuf]) -> io::Result<Vec<Source>> {
+pub fn find(form: MailFormat, paths: &[PathBuf]) -> io::Result<Vec<MailFile>> {
     let mut found = Vec::new();
     for path in paths {
         let about = fs::metadata(path).map_err(|error| named(path, &error))?;
@@ -84,7 +84,7 @@ pub fn find(form: Form, paths: &[PathBuf]) -> io::Result<Vec<Source>> {
         if about.is_file() {
             add(form, source(path.clone(), &about, group(last.into_iter().collect())), &mut found);
         } else if about.is_dir() {
-            walk(form, path, &mut Walk { root: last, parts: Vec::new() }, &mut found)
+            walk(form, path, &mut FolderWalk { root: last, parts: Vec::new() }, &mut found)
                 .map_err(|error| named(path, &error))?;
         }
     }
@@ -96,15 +96,15 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 }
 
 /// State of a walk.
-struct Walk {
+struct FolderWalk {
     /// Name of the directory given by the user.
     root: Option<String>,
     /// Directories below it.
     parts: Vec<String>,
 }
 
-fn walk(form: Form, dir: &Path, at: &mut Walk, found: &mut Vec<Source>) -> io::Result<()> {
-    if form == Form::Maildir && (dir.join("cur").is_dir() || dir.join("new").is_dir()) {
+fn walk(form: MailFormat, dir: &Path, at: &mut FolderWalk, found: &mut Vec<MailFile>) -> io::Result<()> {
+    if form == MailFormat::Maildir && (dir.join("cur").is_dir() || dir.join("new").is_dir()) {
         let parts =
             if at.parts.is_empty() { at.root.clone().into_iter().collect() } else { at.parts.clone() };
         maildir(dir, &group(parts), found)?;
@@ -114,11 +114,11 @@ fn walk(form: Form, dir: &Path, at: &mut Walk, found: &mut Vec<Source>) -> io::R
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
-        let is_own = form == Form::Maildir && ["cur", "new", "tmp"].contains(&name.as_str());
+        let is_own = form == MailFormat::Maildir && ["cur", "new", "tmp"].contains(&name.as_str());
         at.parts.push(name);
         if kind.is_dir() && at.parts.len() < DEPTH_MAX && !is_own {
             walk(form, &entry.path(), at, found)?;
-        } else if kind.is_file() && form != Form::Maildir {
+        } else if kind.is_file() && form != MailFormat::Maildir {
             add(form, source(entry.path(), &entry.metadata()?, group(at.parts.clone())), found);
         }
         at.parts.pop();
@@ -126,7 +126,7 @@ fn walk(form: Form, dir: &Path, at: &mut Walk, found: &mut Vec<Source>) -> io::R
     Ok(())
 }
 
-fn maildir(dir: &Path, group: &Option<String>, found: &mut Vec<Source>) -> io::Result<()> {
+fn maildir(dir: &Path, group: &Option<String>, found: &mut Vec<MailFile>) -> io::Result<()> {
     let mut mails = Vec::new();
     for part in ["cur", "new"] {
         let entries = match fs::read_dir(dir.join(part)) {
@@ -152,27 +152,27 @@ pub fn delivered(path: &Path) -> Option<i64> {
     digits.parse().ok().filter(|secs| (1..=i64::from(u32::MAX)).contains(secs))
 }
 
-fn source(path: PathBuf, about: &fs::Metadata, folder: Option<String>) -> Source {
+fn source(path: PathBuf, about: &fs::Metadata, folder: Option<String>) -> MailFile {
     let changed = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let changed = changed.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
-    Source { path, bytes: about.len(), changed, folder, part: Part::Whole }
+    MailFile { path, bytes: about.len(), changed, folder, part: FilePart::Whole }
 }
 
 /// Adds a file, or the files in a zip file.
-fn add(form: Form, file: Source, found: &mut Vec<Source>) {
+fn add(form: MailFormat, file: MailFile, found: &mut Vec<MailFile>) {
     // An unreadable file is reported when it is processed.
-    if form == Form::Maildir || !zip::is_zip(&file.path).unwrap_or(false) {
+    if form == MailFormat::Maildir || !zip::is_zip(&file.path).unwrap_or(false) {
         return found.push(file);
     }
     match zip::members(&file.path) {
-        Ok(members) => found.extend(members.into_iter().map(|member| Source {
+        Ok(members) => found.extend(members.into_iter().map(|member| MailFile {
             path: file.path.clone(),
             bytes: member.bytes.min(unpacked_bytes_max(member.packed_bytes)),
             changed: file.changed,
             folder: member_folder(&member.name, file.folder.as_deref()),
-            part: Part::Member(member),
+            part: FilePart::Member(member),
         })),
-        Err(error) => found.push(Source { part: Part::Unreadable(error.to_string()), ..file }),
+        Err(error) => found.push(MailFile { part: FilePart::Unreadable(error.to_string()), ..file }),
     }
 }
 
@@ -210,8 +210,8 @@ mod tests {
         dir
     }
 
-    fn folders(form: Form, paths: &[PathBuf]) -> Vec<(String, Option<String>)> {
-        let name = |source: &Source| source.path.file_name().unwrap().to_string_lossy().into_owned();
+    fn folders(form: MailFormat, paths: &[PathBuf]) -> Vec<(String, Option<String>)> {
+        let name = |source: &MailFile| source.path.file_name().unwrap().to_string_lossy().into_owned();
         find(form, paths).unwrap().iter().map(|source| (name(source), source.folder.clone())).collect()
     }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn groups_are_derived_from_file_names() {
         let dir = tree(&["comp/lang/c.mbox", "comp.lang.ada.mbox.gz", "odd name", "misc.test"]);
-        let found = folders(Form::Mbox, &[dir.path().to_owned(), dir.path().join("misc.test")]);
+        let found = folders(MailFormat::Mbox, &[dir.path().to_owned(), dir.path().join("misc.test")]);
         assert_eq!(
             found,
             [
@@ -233,14 +233,14 @@ mod tests {
                 row("misc.test", "misc.test"),
             ]
         );
-        assert!(find(Form::Mbox, &[dir.path().join("none")]).unwrap_err().to_string().contains("none"));
+        assert!(find(MailFormat::Mbox, &[dir.path().join("none")]).unwrap_err().to_string().contains("none"));
     }
 
     #[test]
     fn groups_are_derived_from_maildir_folders() {
         let dir =
             tree(&["box/cur/7.b:2,S", "box/new/5.a", "box/tmp/x", "box/.comp.lang.c/new/9.c", "box/notes"]);
-        let found = folders(Form::Maildir, &[dir.path().join("box")]);
+        let found = folders(MailFormat::Maildir, &[dir.path().join("box")]);
         assert_eq!(found, [row("5.a", "box"), row("7.b:2,S", "box"), row("9.c", "comp.lang.c")]);
         assert_eq!((delivered(Path::new("a/7.b:2,S")), delivered(Path::new("a/x.7"))), (Some(7), None));
     }

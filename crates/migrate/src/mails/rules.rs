@@ -15,7 +15,7 @@ use netnews::{Wildmat, newsgroups};
 
 /// A rule, as given on the command line.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct GroupRule {
     header: String,
     pattern: Wildmat,
     group: String,
@@ -23,7 +23,7 @@ pub struct Rule {
 
 /// Reason why a rule or a group name is invalid.
 #[derive(Debug)]
-pub enum RuleError {
+pub enum GroupRuleError {
     /// The text is not a rule.
     Form,
     /// The pattern is invalid.
@@ -32,7 +32,7 @@ pub enum RuleError {
     Group(String),
 }
 
-impl fmt::Display for RuleError {
+impl fmt::Display for GroupRuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Form => f.write_str(
@@ -44,30 +44,31 @@ impl fmt::Display for RuleError {
     }
 }
 
-impl Error for RuleError {}
+impl Error for GroupRuleError {}
 
-impl FromStr for Rule {
-    type Err = RuleError;
+impl FromStr for GroupRule {
+    type Err = GroupRuleError;
 
-    fn from_str(text: &str) -> Result<Self, RuleError> {
-        let (header, rest) = text.split_once(':').ok_or(RuleError::Form)?;
-        let (pattern, group) = rest.rsplit_once('=').ok_or(RuleError::Form)?;
+    fn from_str(text: &str) -> Result<Self, GroupRuleError> {
+        let (header, rest) = text.split_once(':').ok_or(GroupRuleError::Form)?;
+        let (pattern, group) = rest.rsplit_once('=').ok_or(GroupRuleError::Form)?;
         let (header, pattern) = (header.trim(), pattern.trim());
         if header.is_empty() || pattern.is_empty() {
-            return Err(RuleError::Form);
+            return Err(GroupRuleError::Form);
         }
-        let pattern = Wildmat::parse(pattern.to_ascii_lowercase().as_bytes()).map_err(RuleError::Pattern)?;
+        let pattern =
+            Wildmat::parse(pattern.to_ascii_lowercase().as_bytes()).map_err(GroupRuleError::Pattern)?;
         Ok(Self { header: header.to_owned(), pattern, group: group_name(group.trim())? })
     }
 }
 
 /// Parses the name of a group, as given on the command line.
-pub fn group_name(text: &str) -> Result<String, RuleError> {
+pub fn group_name(text: &str) -> Result<String, GroupRuleError> {
     let is_valid = newsgroups::valid_name(text.as_bytes());
-    is_valid.then(|| text.to_owned()).ok_or_else(|| RuleError::Group(text.to_owned()))
+    is_valid.then(|| text.to_owned()).ok_or_else(|| GroupRuleError::Group(text.to_owned()))
 }
 
-impl Rule {
+impl GroupRule {
     /// Returns the group that the rule chooses.
     pub fn target(&self) -> &str {
         &self.group
@@ -90,14 +91,14 @@ fn unfolded(value: &[u8]) -> Vec<u8> {
 
 /// Settings for the choice of groups.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
+pub struct GroupChoice {
     /// Group for all texts.
     pub group: Option<String>,
     /// Rules, of which the first match decides.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<GroupRule>,
 }
 
-impl Choice {
+impl GroupChoice {
     /// Returns the groups of a text with this head; `None` if its own Newsgroups header decides.
     pub fn groups(&self, head: &[u8], newsgroups: &[u8], folder: Option<&str>) -> Option<Vec<String>> {
         if let Some(group) = &self.group {
@@ -119,8 +120,8 @@ mod tests {
 
     #[test]
     fn the_first_applicable_choice_decides() {
-        let rule = |text: &str| text.parse::<Rule>().unwrap();
-        let choice = Choice {
+        let rule = |text: &str| text.parse::<GroupRule>().unwrap();
+        let choice = GroupChoice {
             group: None,
             rules: vec![rule("List-Id: *<dev.example.org>* = lists.dev"), rule("subject: *a=b* = lists.odd")],
         };
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(choice.groups(b"Subject: x\n", b"a.b", Some("c.d")), None);
         assert_eq!(choice.groups(b"Subject: x\n", b"", Some("c.d")), Some(vec!["c.d".to_owned()]));
         assert_eq!(choice.groups(b"Subject: x\n", b"", None), Some(Vec::new()));
-        let all = Choice { group: Some("e.f".into()), ..choice };
+        let all = GroupChoice { group: Some("e.f".into()), ..choice };
         assert_eq!(all.groups(list, b"a.b", None), Some(vec!["e.f".to_owned()]));
     }
 
@@ -139,7 +140,7 @@ mod tests {
         for text in
             ["", "List-Id", "List-Id: x", ": x = a.b", "List-Id: = a.b", "List-Id: x = a..b", "List-Id: x = "]
         {
-            assert!(text.parse::<Rule>().is_err(), "{text}");
+            assert!(text.parse::<GroupRule>().is_err(), "{text}");
         }
     }
 }

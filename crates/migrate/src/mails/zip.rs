@@ -175,19 +175,19 @@ impl ZipMember {
             DEFLATED => Box::new(DeflateDecoder::new(packed)),
             _ => return Err(damaged("it is compressed in a form that is not known here")),
         };
-        Ok(Box::new(Content { content, left: self.bytes, crc: Crc::new(), expected: self.crc }))
+        Ok(Box::new(MemberReader { content, left: self.bytes, crc: Crc::new(), expected: self.crc }))
     }
 }
 
 /// Bytes of a member, with a checksum verified at their end.
-struct Content {
+struct MemberReader {
     content: Box<dyn Read + Send>,
     left: u64,
     crc: Crc,
     expected: u32,
 }
 
-impl Read for Content {
+impl Read for MemberReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);

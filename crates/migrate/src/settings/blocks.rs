@@ -6,7 +6,7 @@
 //! its line, the block around it is marked, and parsing continues with the next word. Sources:
 //! incoming.conf(5), innfeed.conf(5), readers.conf(5), storage.conf(5).
 
-use super::text::{Place, Why, quoted};
+use super::text::{NotConverted, SourcePosition, quoted};
 
 /// Deepest nesting of blocks; INN's own limit for included files is 10.
 const DEPTH_MAX: usize = 16;
@@ -21,52 +21,52 @@ const NEITHER: &str = "neither `key: value` nor the beginning of a block";
 
 /// `key: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pair {
-    pub place: Place,
+pub(super) struct ConfPair {
+    pub place: SourcePosition,
     pub key: String,
     pub value: String,
 }
 
 /// `word name { ... }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
-    pub place: Place,
+pub(super) struct ConfBlock {
+    pub place: SourcePosition,
     /// Line of the closing brace.
-    pub end: Place,
+    pub end: SourcePosition,
     pub word: String,
     pub name: String,
-    pub pairs: Vec<Pair>,
-    pub blocks: Vec<Block>,
+    pub pairs: Vec<ConfPair>,
+    pub blocks: Vec<ConfBlock>,
     /// Whether something in it, but not in an inner block, was not understood.
     pub is_damaged: bool,
 }
 
-impl Block {
-    fn new(place: Place, word: &str, name: &str) -> Self {
+impl ConfBlock {
+    fn new(place: SourcePosition, word: &str, name: &str) -> Self {
         let (word, name) = (word.to_owned(), name.to_owned());
         Self { place, end: place, word, name, pairs: Vec::new(), blocks: Vec::new(), is_damaged: false }
     }
 
     /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&Pair> {
+    pub fn get(&self, key: &str) -> Option<&ConfPair> {
         self.pairs.iter().find(|pair| pair.key == key)
     }
 }
 
 /// A file: statements outside any block are in a root block without a name.
 #[derive(Debug)]
-pub(super) struct Parsed {
-    pub root: Block,
-    pub faults: Vec<(Place, String)>,
+pub(super) struct BlockFile {
+    pub root: ConfBlock,
+    pub faults: Vec<(SourcePosition, String)>,
     /// Lines that include other files.
-    pub includes: Vec<Place>,
+    pub includes: Vec<SourcePosition>,
 }
 
 /// Parses a file.
-pub(super) fn parse(file: &'static str, text: &str) -> Parsed {
-    let mut words = Words { file, rest: text, line: 1, faults: Vec::new() };
-    let mut reader = Reader {
-        open: vec![Block::new(Place::at(file, 1), "", "")],
+pub(super) fn parse(file: &'static str, text: &str) -> BlockFile {
+    let mut words = BlockLexer { file, rest: text, line: 1, faults: Vec::new() };
+    let mut reader = BlockParser {
+        open: vec![ConfBlock::new(SourcePosition::at(file, 1), "", "")],
         faults: Vec::new(),
         includes: Vec::new(),
     };
@@ -85,25 +85,25 @@ pub(super) fn parse(file: &'static str, text: &str) -> Parsed {
             break;
         }
     }
-    let last = Place::at(file, words.line);
+    let last = SourcePosition::at(file, words.line);
     while reader.open.len() > 1 {
         let name = reader.open.last().map(|block| block.name.clone()).unwrap_or_default();
         reader.fault(last, format!("the block `{name}` is not closed"));
         reader.close(last);
     }
-    let root = reader.open.pop().unwrap_or_else(|| Block::new(last, "", ""));
-    Parsed { root, faults: reader.faults, includes: reader.includes }
+    let root = reader.open.pop().unwrap_or_else(|| ConfBlock::new(last, "", ""));
+    BlockFile { root, faults: reader.faults, includes: reader.includes }
 }
 
 /// A word of a file.
 #[derive(Debug)]
-struct Word {
-    place: Place,
+struct BlockToken {
+    place: SourcePosition,
     text: String,
     is_quoted: bool,
 }
 
-impl Word {
+impl BlockToken {
     /// Returns whether it is this brace or colon, or another word with a special meaning.
     fn is(&self, text: &str) -> bool {
         !self.is_quoted && self.text == text
@@ -111,16 +111,16 @@ impl Word {
 }
 
 /// Words of a file, without comments.
-struct Words<'a> {
+struct BlockLexer<'a> {
     file: &'static str,
     rest: &'a str,
     /// Line on which `rest` begins.
     line: u32,
-    faults: Vec<(Place, String)>,
+    faults: Vec<(SourcePosition, String)>,
 }
 
-impl Words<'_> {
-    fn next(&mut self) -> Option<Word> {
+impl BlockLexer<'_> {
+    fn next(&mut self) -> Option<BlockToken> {
         loop {
             let blank = self.rest.trim_start();
             self.take(self.rest.len() - blank.len());
@@ -130,11 +130,12 @@ impl Words<'_> {
                     Some((text, length)) => {
                         let first = self.line;
                         self.take(length + 2);
-                        let place = Place { file: self.file, line: first, last: self.line };
-                        return Some(Word { place, text, is_quoted: true });
+                        let place = SourcePosition { file: self.file, line: first, last: self.line };
+                        return Some(BlockToken { place, text, is_quoted: true });
                     }
                     None => {
-                        self.faults.push((Place::at(self.file, self.line), "a quote is not closed".into()));
+                        self.faults
+                            .push((SourcePosition::at(self.file, self.line), "a quote is not closed".into()));
                         self.take(self.rest.find('\n').unwrap_or(self.rest.len()));
                     }
                 },
@@ -144,7 +145,7 @@ impl Words<'_> {
     }
 
     /// Reads a word up to the next blank or comment; a brace may directly follow a name.
-    fn plain(&mut self) -> Word {
+    fn plain(&mut self) -> BlockToken {
         let mut before = ' ';
         let end = self.rest.char_indices().find(|(_, c)| {
             let ends = c.is_whitespace() || (*c == '#' && before != '\\') || (before == ':' && *c == '"');
@@ -157,9 +158,9 @@ impl Words<'_> {
             end -= 1;
         }
         let text = self.rest.get(..end).unwrap_or_default().replace("\\#", "#").replace("\\\"", "\"");
-        let place = Place::at(self.file, self.line);
+        let place = SourcePosition::at(self.file, self.line);
         self.take(end);
-        Word { place, text, is_quoted: false }
+        BlockToken { place, text, is_quoted: false }
     }
 
     fn take(&mut self, bytes: usize) {
@@ -170,11 +171,11 @@ impl Words<'_> {
     }
 
     /// Reads the value of a key that stands in line `line`.
-    fn value(&mut self, line: u32) -> Result<Word, Why> {
+    fn value(&mut self, line: u32) -> Result<BlockToken, NotConverted> {
         let (rest, own_line) = (self.rest, self.line);
-        let missing = || Why::from("a key without a value");
+        let missing = || NotConverted::from("a key without a value");
         let word = self.next().ok_or_else(missing)?;
-        let is_key = |word: &Word| word.text.ends_with(':') && word.place.line > line;
+        let is_key = |word: &BlockToken| word.text.ends_with(':') && word.place.line > line;
         if word.is("}") || (!word.is_quoted && is_key(&word)) {
             (self.rest, self.line) = (rest, own_line);
             return Err(missing());
@@ -183,16 +184,16 @@ impl Words<'_> {
     }
 }
 
-struct Reader {
+struct BlockParser {
     /// Open blocks, innermost last; never empty.
-    open: Vec<Block>,
-    faults: Vec<(Place, String)>,
-    includes: Vec<Place>,
+    open: Vec<ConfBlock>,
+    faults: Vec<(SourcePosition, String)>,
+    includes: Vec<SourcePosition>,
 }
 
-impl Reader {
+impl BlockParser {
     /// Reads a statement that begins with `word`.
-    fn statement(&mut self, word: Word, words: &mut Words<'_>) -> Result<(), Why> {
+    fn statement(&mut self, word: BlockToken, words: &mut BlockLexer<'_>) -> Result<(), NotConverted> {
         let place = word.place;
         if word.is("}") {
             if self.open.len() < 2 {
@@ -215,20 +216,24 @@ impl Reader {
                 true => words.value(place.line).map(|value| (value.text, value.place.last))?,
                 false => (begun.to_owned(), place.last),
             };
-            return self.pair(Pair { place: Place { last, ..place }, key: key.to_owned(), value });
+            return self.pair(ConfPair {
+                place: SourcePosition { last, ..place },
+                key: key.to_owned(),
+                value,
+            });
         }
         self.block_or_pair(&word, words)
     }
 
     /// Reads `word name {`, `word {`, or innfeed's `key : value`.
-    fn block_or_pair(&mut self, word: &Word, words: &mut Words<'_>) -> Result<(), Why> {
+    fn block_or_pair(&mut self, word: &BlockToken, words: &mut BlockLexer<'_>) -> Result<(), NotConverted> {
         let place = word.place;
         let (rest, line) = (words.rest, words.line);
         let Some(mut name) = words.next() else { return Err(NEITHER.into()) };
         if name.is(":") {
             let value = words.value(place.line)?;
-            let place = Place { last: value.place.last, ..place };
-            return self.pair(Pair { place, key: word.text.clone(), value: value.text });
+            let place = SourcePosition { last: value.place.last, ..place };
+            return self.pair(ConfPair { place, key: word.text.clone(), value: value.text });
         }
         let is_open = match name.is("{") {
             true => {
@@ -244,11 +249,11 @@ impl Reader {
         if self.open.len() > DEPTH_MAX {
             return Err(format!("blocks are nested more than {DEPTH_MAX} deep").into());
         }
-        self.open.push(Block::new(place, &word.text, &name.text));
+        self.open.push(ConfBlock::new(place, &word.text, &name.text));
         Ok(())
     }
 
-    fn pair(&mut self, pair: Pair) -> Result<(), Why> {
+    fn pair(&mut self, pair: ConfPair) -> Result<(), NotConverted> {
         let Some(block) = self.open.last_mut() else { return Ok(()) };
         if block.get(&pair.key).is_some() && !REPEATED.contains(&pair.key.as_str()) {
             return Err(format!("`{}` is there already; the first one counts", quoted(&pair.key)).into());
@@ -258,7 +263,7 @@ impl Reader {
     }
 
     /// Records a fault, once per line.
-    fn fault(&mut self, place: Place, why: String) {
+    fn fault(&mut self, place: SourcePosition, why: String) {
         if let Some(block) = self.open.last_mut() {
             block.is_damaged = true;
         }
@@ -267,7 +272,7 @@ impl Reader {
         }
     }
 
-    fn close(&mut self, place: Place) {
+    fn close(&mut self, place: SourcePosition) {
         if let Some(mut block) = self.open.pop() {
             block.end = place;
             if let Some(outer) = self.open.last_mut() {
@@ -293,25 +298,25 @@ fn in_quotes(text: &str) -> Option<(String, usize)> {
 
 /// A block of a kind with the keys that apply in it: its own, then those of the blocks around it.
 #[derive(Debug)]
-pub(super) struct Scoped {
+pub(super) struct ScopedBlock {
     pub name: String,
-    pub place: Place,
-    pub end: Place,
-    pub own: Vec<Pair>,
+    pub place: SourcePosition,
+    pub end: SourcePosition,
+    pub own: Vec<ConfPair>,
     /// Keys of the blocks around it, nearest first.
-    pub inherited: Vec<Pair>,
+    pub inherited: Vec<ConfPair>,
 }
 
-impl Scoped {
+impl ScopedBlock {
     /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&Pair> {
+    pub fn get(&self, key: &str) -> Option<&ConfPair> {
         self.own.iter().chain(&self.inherited).find(|pair| pair.key == key)
     }
 }
 
 /// Returns all blocks that begin with `word`, including those inside blocks that begin with `group`, and
 /// the lines on which such groups begin and end.
-pub(super) fn scoped(root: &Block, word: &str, group: &str) -> (Vec<Scoped>, Vec<Place>) {
+pub(super) fn scoped(root: &ConfBlock, word: &str, group: &str) -> (Vec<ScopedBlock>, Vec<SourcePosition>) {
     let (mut found, mut lines) = (Vec::new(), Vec::new());
     gather(root, &root.pairs, word, group, &mut found, &mut lines);
     (found, lines)
@@ -319,18 +324,18 @@ pub(super) fn scoped(root: &Block, word: &str, group: &str) -> (Vec<Scoped>, Vec
 
 /// Recursion is bounded by [`DEPTH_MAX`].
 fn gather(
-    block: &Block,
-    inherited: &[Pair],
+    block: &ConfBlock,
+    inherited: &[ConfPair],
     word: &str,
     group: &str,
-    found: &mut Vec<Scoped>,
-    lines: &mut Vec<Place>,
+    found: &mut Vec<ScopedBlock>,
+    lines: &mut Vec<SourcePosition>,
 ) {
     for inner in &block.blocks {
         if inner.word == word {
             let (own, inherited) = (inner.pairs.clone(), inherited.to_vec());
             let (name, place, end) = (inner.name.clone(), inner.place, inner.end);
-            found.push(Scoped { name, place, end, own, inherited });
+            found.push(ScopedBlock { name, place, end, own, inherited });
         } else if inner.word == group {
             lines.extend([inner.place, inner.end]);
             let nearer = [inner.pairs.as_slice(), inherited].concat();

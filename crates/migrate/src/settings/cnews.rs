@@ -9,13 +9,13 @@ use toml_edit::Value;
 
 use super::expire;
 use super::patterns::peer_name;
-use super::sheet::{Section, Sheet};
-use super::text::{Line, Place, Why, continued, lines, pieces, quoted};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::{ConfLine, NotConverted, SourcePosition, continued, lines, pieces, quoted};
 use site_base::units::size_text;
-use site_config::{Distributions, Groups};
+use site_config::{Distributions, NamePattern};
 
 /// Converts the files; `text` returns a file by its name.
-pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
+pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut ConfigDraft) {
     site(&text, sheet);
     storage(sheet);
     explist(text("explist"), sheet);
@@ -24,7 +24,7 @@ pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
     let own = lines("whoami", text("whoami"));
     let mail_to = format!("usenet@{}", own.first().map_or("localhost", |line| line.text.as_str()));
     controlperm(text("controlperm"), &mail_to, sheet);
-    let mut access = Section::new("access");
+    let mut access = DraftSection::new("access");
     access
         .about("Readers of C News open the files. Here programs on this machine may read and post by NNTP.");
     access.noted("from", Value::from_iter(["127.0.0.0/8", "::1"]), "");
@@ -33,7 +33,7 @@ pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
     sheet.push(access);
 }
 
-fn site<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
+fn site<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut ConfigDraft) {
     let first = |file| lines(file, text(file)).into_iter().next();
     let site = sheet.single("site");
     if let Some(line) = first("whoami") {
@@ -54,14 +54,14 @@ fn site<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
 }
 
 /// Writes the storage of C News, which has only one method.
-fn storage(sheet: &mut Sheet) {
-    let mut class = Section::new("class");
+fn storage(sheet: &mut ConfigDraft) {
+    let mut class = DraftSection::new("class");
     class.about("As C News stores: a file an article, links for crossposts, lines that end in LF.");
     class.noted("name", "articles", "");
     class.noted("method", "tradspool", "");
     class.noted("line_ends", "lf", "");
     sheet.push(class);
-    let mut rule = Section::new("rule");
+    let mut rule = DraftSection::new("rule");
     rule.noted("class", "articles", "");
     sheet.push(rule);
 }
@@ -69,7 +69,7 @@ fn storage(sheet: &mut Sheet) {
 /// Converts a list of patterns of C News to a wildmat: in C News the longest pattern that matches decides,
 /// and of two of equal length the excluding one; in a wildmat the last. Patterns match all groups below
 /// them.
-fn wildmat(list: &str) -> Result<String, Why> {
+fn wildmat(list: &str) -> Result<String, NotConverted> {
     let mut all: Vec<(usize, bool, String)> = Vec::new();
     for piece in pieces(list) {
         let (pattern, excludes) = piece.strip_prefix('!').map_or((piece, false), |rest| (rest, true));
@@ -77,7 +77,7 @@ fn wildmat(list: &str) -> Result<String, Why> {
         let alls = words.iter().filter(|word| **word == "all").count();
         let own =
             words.iter().map(|word| if *word == "all" { "*" } else { word }).collect::<Vec<_>>().join(".");
-        Groups::parse(&own).map_err(|error| format!("`{}` is no pattern: {error}", quoted(piece)))?;
+        NamePattern::parse(&own).map_err(|error| format!("`{}` is no pattern: {error}", quoted(piece)))?;
         let sign = if excludes { "!" } else { "" };
         let both =
             if own.ends_with('*') { format!("{sign}{own}") } else { format!("{sign}{own},{sign}{own}.*") };
@@ -91,9 +91,9 @@ fn wildmat(list: &str) -> Result<String, Why> {
 }
 
 /// Converts explist, in which the first matching line decides, as here.
-fn explist(text: &str, sheet: &mut Sheet) {
+fn explist(text: &str, sheet: &mut ConfigDraft) {
     let mut bounds = ("0".to_owned(), "never".to_owned());
-    let mut archives = Archives::default();
+    let mut archives = ArchiveSections::default();
     for line in lines("explist", text) {
         let fields: Vec<&str> = line.text.split_ascii_whitespace().collect();
         let (place, whole) = (line.place, format!("`{}`", quoted(&line.text)));
@@ -130,14 +130,14 @@ fn explist(text: &str, sheet: &mut Sheet) {
 
 /// Fourth fields of explist: directories to which articles are archived before they are deleted.
 #[derive(Default)]
-struct Archives {
+struct ArchiveSections {
     /// Patterns of earlier lines, last first; an article belongs to the first matching line.
     before: Vec<String>,
-    sections: Vec<Section>,
+    sections: Vec<DraftSection>,
 }
 
-impl Archives {
-    fn line(&mut self, groups: &str, kind: &str, archive: &str, place: Place) {
+impl ArchiveSections {
+    fn line(&mut self, groups: &str, kind: &str, archive: &str, place: SourcePosition) {
         let Ok(own) = wildmat(groups) else { return };
         if archive != "-" {
             self.sections.push(self.section(&own, kind, archive, place));
@@ -148,8 +148,8 @@ impl Archives {
         }
     }
 
-    fn section(&self, own: &str, kind: &str, archive: &str, place: Place) -> Section {
-        let mut section = Section::new("archive");
+    fn section(&self, own: &str, kind: &str, archive: &str, place: SourcePosition) -> DraftSection {
+        let mut section = DraftSection::new("archive");
         section.noted("name", format!("archive-{}", self.sections.len() + 1), "");
         let (spared, earlier): (Vec<&str>, Vec<&str>) =
             self.before.iter().flat_map(|list| pieces(list)).partition(|piece| piece.starts_with('!'));
@@ -184,9 +184,9 @@ fn period(
     kind: &str,
     times: &str,
     bounds: &(String, String),
-    place: Place,
-) -> Result<Section, Why> {
-    let mut section = Section::new("expire");
+    place: SourcePosition,
+) -> Result<DraftSection, NotConverted> {
+    let mut section = DraftSection::new("expire");
     let groups = wildmat(groups)?;
     if groups != "*" {
         section.key("groups", groups, place);
@@ -213,16 +213,16 @@ fn period(
 }
 
 /// A line of batchparms.
-struct Batching<'a> {
-    line: &'a Line,
+struct BatchParams<'a> {
+    line: &'a ConfLine,
     bytes: Option<u64>,
     pipeline: Vec<&'a str>,
     has_queue: bool,
     is_off: bool,
 }
 
-impl<'a> Batching<'a> {
-    fn of(line: &'a Line) -> Option<(&'a str, Self)> {
+impl<'a> BatchParams<'a> {
+    fn of(line: &'a ConfLine) -> Option<(&'a str, Self)> {
         let mut rest = line.text.as_str();
         let mut field = || {
             let end = rest.find(char::is_whitespace)?;
@@ -244,18 +244,18 @@ impl<'a> Batching<'a> {
 }
 
 /// Why a line of batchparms has no effect beside the others and sys, if it has none.
-fn why_unused(line: &Line, parms: &[Line], sys: &str) -> Option<&'static str> {
-    let Some((site, _)) = Batching::of(line) else { return Some("not five fields") };
-    let of_site = |own: &Line| split(own.text.split(':').next().unwrap_or_default().trim()).0 == site;
+fn why_unused(line: &ConfLine, parms: &[ConfLine], sys: &str) -> Option<&'static str> {
+    let Some((site, _)) = BatchParams::of(line) else { return Some("not five fields") };
+    let of_site = |own: &ConfLine| split(own.text.split(':').next().unwrap_or_default().trim()).0 == site;
     if site != "/default/" && !continued("sys", sys).iter().any(of_site) {
         return Some("sys has no such site");
     }
-    let mut before = parms.iter().take_while(|before| before.place != line.place).filter_map(Batching::of);
+    let mut before = parms.iter().take_while(|before| before.place != line.place).filter_map(BatchParams::of);
     before.any(|(before, _)| before == site).then_some("an earlier line of this site decides")
 }
 
 /// Converts sys and batchparms: peers to which batches are sent.
-fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
+fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut ConfigDraft) {
     let parms = lines("batchparms", batchparms);
     for line in &parms {
         match why_unused(line, &parms, text) {
@@ -263,7 +263,7 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
             Some(why) => sheet.remark(line.place, format!("`{}`: {why}", quoted(&line.text))),
         }
     }
-    let all: Vec<(&str, Batching<'_>)> = parms.iter().filter_map(Batching::of).collect();
+    let all: Vec<(&str, BatchParams<'_>)> = parms.iter().filter_map(BatchParams::of).collect();
     let mut names = std::collections::BTreeSet::new();
     for line in continued("sys", text) {
         let mut fields = line.text.splitn(4, ':').map(str::trim);
@@ -274,7 +274,7 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
             own_line(groups, distributions, exclusions, line.place, sheet);
             continue;
         }
-        let mut section = Section::new("peer");
+        let mut section = DraftSection::new("peer");
         let mut name = peer_name(site);
         while !names.insert(name.clone()) {
             name.push_str("-2");
@@ -304,7 +304,13 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
 }
 
 /// Converts the line ME: groups and distributions that this site takes.
-fn own_line(groups: &str, distributions: &str, exclusions: &str, place: Place, sheet: &mut Sheet) {
+fn own_line(
+    groups: &str,
+    distributions: &str,
+    exclusions: &str,
+    place: SourcePosition,
+    sheet: &mut ConfigDraft,
+) {
     sheet.saw([place]);
     if !groups.is_empty() {
         match wildmat(groups) {
@@ -331,7 +337,7 @@ fn split(text: &str) -> (&str, &str) {
     text.split_once('/').unwrap_or((text, ""))
 }
 
-fn sys_flags(flags: &str, place: Place, section: &mut Section) {
+fn sys_flags(flags: &str, place: SourcePosition, section: &mut DraftSection) {
     let mut only = Vec::new();
     for (at, flag) in flags.char_indices() {
         match flag {
@@ -356,9 +362,9 @@ fn way(
     name: &str,
     flags: &str,
     command: &str,
-    batching: Option<&Batching<'_>>,
-    place: Place,
-    section: &mut Section,
+    batching: Option<&BatchParams<'_>>,
+    place: SourcePosition,
+    section: &mut DraftSection,
 ) {
     let out = format!("out/{name}");
     if flags.contains('n') {
@@ -387,7 +393,7 @@ fn way(
     section.noted("send.batch_age", "1 s", "articles go one by one, or few at a time");
 }
 
-fn batched(site: &str, batching: &Batching<'_>, section: &mut Section) {
+fn batched(site: &str, batching: &BatchParams<'_>, section: &mut DraftSection) {
     let place = batching.line.place;
     if batching.is_off {
         section.remark(place, "batching is switched off by `!` there");
@@ -423,7 +429,7 @@ fn batched(site: &str, batching: &Batching<'_>, section: &mut Section) {
 }
 
 /// Converts mailpaths: patterns and their moderators' addresses.
-fn mailpaths(text: &str, sheet: &mut Sheet) {
+fn mailpaths(text: &str, sheet: &mut ConfigDraft) {
     for line in lines("mailpaths", text) {
         let mut fields = line.text.split_ascii_whitespace();
         let (name, address) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
@@ -436,7 +442,7 @@ fn mailpaths(text: &str, sheet: &mut Sheet) {
         } else if name == "backbone" {
             sheet.single("moderation").key("default_address", address, line.place);
         } else {
-            let mut section = Section::new("moderator");
+            let mut section = DraftSection::new("moderator");
             match wildmat(name) {
                 Ok(groups) => section.key("groups", groups, line.place),
                 Err(why) => sheet.remark(line.place, why),
@@ -448,14 +454,14 @@ fn mailpaths(text: &str, sheet: &mut Sheet) {
 }
 
 /// Converts controlperm, in which the first matching line decides, as here.
-fn controlperm(text: &str, mail_to: &str, sheet: &mut Sheet) {
+fn controlperm(text: &str, mail_to: &str, sheet: &mut ConfigDraft) {
     for line in lines("controlperm", text) {
         let fields: Vec<&str> = line.text.split_ascii_whitespace().collect();
         let &[groups, from, codes, flags] = fields.as_slice() else {
             sheet.remark(line.place, format!("`{}`: not four fields", quoted(&line.text)));
             continue;
         };
-        let mut section = Section::new("control");
+        let mut section = DraftSection::new("control");
         let kinds = [('n', "newgroup"), ('r', "rmgroup")];
         let kinds = kinds.iter().filter(|(letter, _)| codes.contains(*letter)).map(|(_, kind)| *kind);
         section.key("type", Value::from_iter(kinds.clone()), line.place);
@@ -506,8 +512,8 @@ mod tests {
     fn bounds_extend_to_the_given_time() {
         let days = |times: &str| {
             let bounds = ("0".to_owned(), "90".to_owned());
-            let section = period("all", "x", times, &bounds, Place::at("explist", 1)).unwrap();
-            let mut sheet = Sheet::default();
+            let section = period("all", "x", times, &bounds, SourcePosition::at("explist", 1)).unwrap();
+            let mut sheet = ConfigDraft::default();
             storage(&mut sheet);
             sheet.push(section);
             let (text, refused) = sheet.settle("");

@@ -10,8 +10,8 @@ use netnews::wildmat::Wildmat;
 use toml_edit::{Array, Value};
 
 use super::patterns::Patterns;
-use super::sheet::{Section, Sheet, origins};
-use super::text::{Place, Why, lines, quoted};
+use super::sheet::{ConfigDraft, DraftSection, origins};
+use super::text::{NotConverted, SourcePosition, lines, quoted};
 
 /// Types handled by controlchan; cancels are handled by innd.
 const GROUP_TYPES: [&str; 3] = ["newgroup", "rmgroup", "checkgroups"];
@@ -19,7 +19,7 @@ const OTHER_TYPES: [&str; 3] = ["ihave", "sendme", "other"];
 
 /// Action of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Deed {
+struct ControlDeed {
     action: &'static str,
     signed_by: Option<String>,
     mailed: bool,
@@ -28,18 +28,23 @@ struct Deed {
 
 /// A line, or several with the same action for several types or groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
-    places: Vec<Place>,
+struct ControlRule {
+    places: Vec<SourcePosition>,
     types: Vec<&'static str>,
     from: String,
     groups: String,
-    deed: Deed,
+    deed: ControlDeed,
 }
 
 /// Converts the files, of which later ones take precedence; mail goes to `mail_to`.
-pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &str, sheet: &mut Sheet) {
-    let mut rules: Vec<Rule> = Vec::new();
-    let mut removals: Option<(i64, Place)> = None;
+pub(super) fn convert(
+    files: &[(&'static str, &str)],
+    verifies: bool,
+    mail_to: &str,
+    sheet: &mut ConfigDraft,
+) {
+    let mut rules: Vec<ControlRule> = Vec::new();
+    let mut removals: Option<(i64, SourcePosition)> = None;
     for line in files.iter().flat_map(|(file, text)| lines(file, text)) {
         let place = line.place;
         let fields: Vec<&str> = line.text.splitn(4, ':').map(str::trim).collect();
@@ -90,27 +95,37 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
 }
 
 fn rule(
-    place: Place,
+    place: SourcePosition,
     kind: &str,
     (from, groups, action): (&str, &str, &str),
     verifies: bool,
-) -> Result<Rule, Why> {
+) -> Result<ControlRule, NotConverted> {
     let types = types(kind)?;
     let is_for_groups = types.iter().any(|kind| GROUP_TYPES.contains(kind));
     let groups = if is_for_groups { alternatives(groups)? } else { "*".to_owned() };
     let mut deed = deed(action, verifies)?;
     if deed.action == "do" && !is_for_groups {
-        deed =
-            Deed { action: "log", signed_by: None, mailed: false, note: Some("cannot be carried out here") };
+        deed = ControlDeed {
+            action: "log",
+            signed_by: None,
+            mailed: false,
+            note: Some("cannot be carried out here"),
+        };
     }
-    Ok(Rule { places: vec![place], types, from: alternatives(&from.to_ascii_lowercase())?, groups, deed })
+    Ok(ControlRule {
+        places: vec![place],
+        types,
+        from: alternatives(&from.to_ascii_lowercase())?,
+        groups,
+        deed,
+    })
 }
 
 /// Types known to controlchan that newsreel calls `other`.
 const UNNAMED_TYPES: [&str; 3] = ["sendsys", "senduuname", "version"];
 
 /// Returns the types in a field: words or patterns with `|` between them.
-fn types(field: &str) -> Result<Vec<&'static str>, Why> {
+fn types(field: &str) -> Result<Vec<&'static str>, NotConverted> {
     let named = || [GROUP_TYPES, OTHER_TYPES].concat().into_iter().filter(|own| *own != "other");
     let mut types: Vec<&'static str> = Vec::new();
     for word in field.split('|').map(str::trim) {
@@ -139,7 +154,7 @@ fn types(field: &str) -> Result<Vec<&'static str>, Why> {
 }
 
 /// Converts shell patterns with `|` between them; controlchan takes other list separators literally.
-fn alternatives(text: &str) -> Result<String, Why> {
+fn alternatives(text: &str) -> Result<String, NotConverted> {
     if text.contains(',') || text.split('|').any(|pattern| pattern.trim_start().starts_with(['!', '@'])) {
         return Err(
             "controlchan knows neither lists with commas nor exclusions, so that it never fits".into()
@@ -148,18 +163,18 @@ fn alternatives(text: &str) -> Result<String, Why> {
     Ok(Patterns::parse(&text.replace('|', ","))?.groups)
 }
 
-fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
+fn deed(action: &str, verifies: bool) -> Result<ControlDeed, NotConverted> {
     let (what, to) = action.split_once('=').unwrap_or((action, ""));
     let mailed = to == "mail";
-    let plain = |action: &'static str| Deed { action, signed_by: None, mailed, note: None };
+    let plain = |action: &'static str| ControlDeed { action, signed_by: None, mailed, note: None };
     Ok(match what {
         "doit" => plain("do"),
-        "drop" | "log" => Deed { mailed: false, ..plain("log") },
-        "mail" => Deed { mailed: true, ..plain("mail") },
+        "drop" | "log" => ControlDeed { mailed: false, ..plain("log") },
+        "mail" => ControlDeed { mailed: true, ..plain("mail") },
         // Without pgpverify, controlchan mails messages that it would have verified.
-        what if what.starts_with("verify-") && !verifies => Deed { mailed: true, ..plain("mail") },
+        what if what.starts_with("verify-") && !verifies => ControlDeed { mailed: true, ..plain("mail") },
         what => match what.strip_prefix("verify-").filter(|key| !key.is_empty()) {
-            Some(key) => Deed { signed_by: Some(key.to_owned()), ..plain("do") },
+            Some(key) => ControlDeed { signed_by: Some(key.to_owned()), ..plain("do") },
             None => return Err("no action of INN's".into()),
         },
     })
@@ -167,9 +182,9 @@ fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
 
 /// Returns the rules backwards, with one that only logs after each that requires a signature, unless the
 /// next one about these groups does so anyway.
-fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
+fn guarded(rules: Vec<ControlRule>) -> Vec<ControlRule> {
     let mut all = Vec::new();
-    let logs = |rule: &Rule, other: &Rule| {
+    let logs = |rule: &ControlRule, other: &ControlRule| {
         other.from == "*"
             && other.deed.action == "log"
             && other.groups == rule.groups
@@ -179,21 +194,21 @@ fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
         all.push(rule.clone());
         let before = || rules.iter().take(at).rev().take_while(|other| other.groups == rule.groups);
         if rule.deed.signed_by.is_some() && !before().any(|other| logs(rule, other)) {
-            let deed = Deed {
+            let deed = ControlDeed {
                 action: "log",
                 signed_by: None,
                 mailed: false,
                 note: Some("not signed as asked above"),
             };
-            all.push(Rule { deed, ..rule.clone() });
+            all.push(ControlRule { deed, ..rule.clone() });
         }
     }
     all
 }
 
 /// Joins neighbours that differ only in their types, or only in their groups.
-fn joined(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut all: Vec<Rule> = Vec::new();
+fn joined(rules: Vec<ControlRule>) -> Vec<ControlRule> {
+    let mut all: Vec<ControlRule> = Vec::new();
     for rule in rules {
         let last = all.last_mut().filter(|last| last.from == rule.from && last.deed == rule.deed);
         match last {
@@ -235,7 +250,7 @@ fn hierarchies(groups: &str) -> Option<BTreeSet<&str>> {
 }
 
 /// Returns whether an article may match both, so that their order matters.
-fn may_meet(one: &Rule, other: &Rule) -> bool {
+fn may_meet(one: &ControlRule, other: &ControlRule) -> bool {
     let apart = match (hierarchies(&one.groups), hierarchies(&other.groups)) {
         (Some(own), Some(others)) => own.is_disjoint(&others),
         _ => false,
@@ -244,10 +259,10 @@ fn may_meet(one: &Rule, other: &Rule) -> bool {
 }
 
 /// Joins rules with the same action for other hierarchies, if no rule between them may decide.
-fn gathered(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut all: Vec<Rule> = Vec::new();
+fn gathered(rules: Vec<ControlRule>) -> Vec<ControlRule> {
+    let mut all: Vec<ControlRule> = Vec::new();
     for rule in rules {
-        let is_same = |own: &Rule| {
+        let is_same = |own: &ControlRule| {
             (&own.types, &own.from, &own.deed) == (&rule.types, &rule.from, &rule.deed)
                 && own.groups.len() + rule.groups.len() < GROUPS_BYTES_MAX
                 && ![&own.groups, &rule.groups].iter().any(|groups| groups.contains('!') || *groups == "*")
@@ -265,8 +280,8 @@ fn gathered(rules: Vec<Rule>) -> Vec<Rule> {
     all
 }
 
-fn section(rule: &Rule, mail_to: &str, removals: Option<(i64, Place)>) -> Section {
-    let mut section = Section::new("control");
+fn section(rule: &ControlRule, mail_to: &str, removals: Option<(i64, SourcePosition)>) -> DraftSection {
+    let mut section = DraftSection::new("control");
     section.saw(rule.places.iter().copied());
     let types = rule.types.iter().copied().collect::<Array>();
     section.noted(
@@ -302,7 +317,7 @@ mod tests {
     #[test]
     fn every_limit_of_checkgroups_is_carried_over_or_named() {
         let converted = |text: &str| {
-            let mut sheet = Sheet::default();
+            let mut sheet = ConfigDraft::default();
             convert(&[("control.ctl", text)], true, "news", &mut sheet);
             sheet.settle("").0
         };
@@ -322,7 +337,7 @@ mod tests {
         }
     }
 
-    fn sections(text: &str) -> Vec<Rule> {
+    fn sections(text: &str) -> Vec<ControlRule> {
         let rules = lines("control.ctl", text)
             .iter()
             .map(|line| {
@@ -333,7 +348,7 @@ mod tests {
         joined(guarded(rules))
     }
 
-    fn short(rules: &[Rule]) -> Vec<(String, &str, &str, &'static str)> {
+    fn short(rules: &[ControlRule]) -> Vec<(String, &str, &str, &'static str)> {
         rules
             .iter()
             .map(|rule| (rule.types.join(","), rule.from.as_str(), rule.groups.as_str(), rule.deed.action))

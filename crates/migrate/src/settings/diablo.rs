@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::Value;
 
-use super::patterns::{Hosts, Patterns, Resolve, peer_name};
-use super::sheet::{Section, Sheet};
-use super::text::{Line, Place, Why, lines, quoted};
+use super::patterns::{HostList, Patterns, ResolveHost, peer_name};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::{ConfLine, NotConverted, SourcePosition, lines, quoted};
 use site_base::units::{size_text, span_text};
-use site_config::{ArticleType, HashSplit, Word, is_path_identity};
+use site_config::{ArticleType, ConfigWord, HashSplit, is_path_identity};
 
 /// Deepest nesting of groupref.
 const DEPTH_MAX: usize = 10;
@@ -21,22 +21,22 @@ const NOT_SITES: [&str; 6] = ["GLOBAL", "DEFAULT", "ME", "ISPAM", "ESPAM", "IFIL
 
 /// A label, or a groupdef.
 #[derive(Debug, Default)]
-struct Block {
+struct DiabloBlock {
     name: String,
-    lines: Vec<Line>,
+    lines: Vec<ConfLine>,
 }
 
 /// Converts the files.
-pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: Resolve<'_>, sheet: &mut Sheet) {
-    let mut labels: Vec<Block> = Vec::new();
-    let mut defs: BTreeMap<String, Block> = BTreeMap::new();
-    let mut open: Option<(bool, Block)> = None;
+pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: ResolveHost<'_>, sheet: &mut ConfigDraft) {
+    let mut labels: Vec<DiabloBlock> = Vec::new();
+    let mut defs: BTreeMap<String, DiabloBlock> = BTreeMap::new();
+    let mut open: Option<(bool, DiabloBlock)> = None;
     for line in lines("dnewsfeeds", newsfeeds) {
         let (word, rest) = words(&line.text);
         match (word, open.take()) {
             ("label" | "groupdef", None) => {
                 sheet.saw([line.place]);
-                open = Some((word == "label", Block { name: rest.to_owned(), lines: vec![line] }));
+                open = Some((word == "label", DiabloBlock { name: rest.to_owned(), lines: vec![line] }));
             }
             ("end", Some((is_label, block))) => {
                 sheet.saw([line.place]);
@@ -102,11 +102,11 @@ fn words(text: &str) -> (&str, &str) {
 
 /// Appends the lines of a block with its groupdefs expanded; `budget` limits how many are examined.
 fn whole<'a>(
-    block: &'a Block,
-    defs: &'a BTreeMap<String, Block>,
+    block: &'a DiabloBlock,
+    defs: &'a BTreeMap<String, DiabloBlock>,
     depth: usize,
     budget: &mut usize,
-    all: &mut Vec<&'a Line>,
+    all: &mut Vec<&'a ConfLine>,
 ) {
     for line in block.lines.iter().skip(1) {
         let Some(left) = budget.checked_sub(1) else { return };
@@ -121,7 +121,7 @@ fn whole<'a>(
 
 /// Values collected from several lines.
 #[derive(Default)]
-struct Lists {
+struct PeerLists {
     groups: Vec<String>,
     never: Vec<String>,
     distributions: Vec<String>,
@@ -131,14 +131,14 @@ struct Lists {
 }
 
 fn peer(
-    label: &Block,
+    label: &DiabloBlock,
     name: &str,
-    defs: &BTreeMap<String, Block>,
-    hosts: &[Line],
-    resolve: Resolve<'_>,
-) -> Section {
-    let mut section = Section::new("peer");
-    let place = label.lines.first().map_or(Place::at("dnewsfeeds", 1), |line| line.place);
+    defs: &BTreeMap<String, DiabloBlock>,
+    hosts: &[ConfLine],
+    resolve: ResolveHost<'_>,
+) -> DraftSection {
+    let mut section = DraftSection::new("peer");
+    let place = label.lines.first().map_or(SourcePosition::at("dnewsfeeds", 1), |line| line.place);
     section.key("name", name, place);
     section.saw(label.lines.iter().map(|line| line.place));
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ fn peer(
     if budget == 0 {
         section.disable(format!("with its groupdefs it has more than {LINES_MAX} lines"));
     }
-    let mut lists = Lists::default();
+    let mut lists = PeerLists::default();
     for line in all {
         let (word, rest) = words(&line.text);
         if let Err(why) = key(word, rest, line.place, &mut lists, &mut section, resolve) {
@@ -177,15 +177,15 @@ fn peer(
 fn key(
     word: &str,
     value: &str,
-    place: Place,
-    lists: &mut Lists,
-    section: &mut Section,
-    resolve: Resolve<'_>,
-) -> Result<(), Why> {
+    place: SourcePosition,
+    lists: &mut PeerLists,
+    section: &mut DraftSection,
+    resolve: ResolveHost<'_>,
+) -> Result<(), NotConverted> {
     if value.is_empty() && !matches!(word, "headfeed" | "stream") {
         return Err("nothing stands after it".into());
     }
-    let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
+    let number = || value.parse::<u64>().map_err(|_| NotConverted::from("not a number"));
     let count = || number().map(|count| count.min(1_000_000) as i64);
     let is_on = !["0", "no", "off", "false"].contains(&value);
     match word {
@@ -199,7 +199,7 @@ fn key(
         "arttypes" => return lists.types(value),
         "host" | "hostname" => section.key("send.to", format!("{value}:119"), place),
         "inhost" => {
-            let hosts = Hosts::parse(value, resolve);
+            let hosts = HostList::parse(value, resolve);
             section.key("addresses", Value::from_iter(hosts.networks), place);
             hosts.looked_up.iter().chain(&hosts.unknown).for_each(|text| section.remark(place, text));
         }
@@ -229,9 +229,9 @@ fn key(
     Ok(())
 }
 
-impl Lists {
+impl PeerLists {
     /// Reads `arttypes TYPE ... !TYPE`.
-    fn types(&mut self, value: &str) -> Result<(), Why> {
+    fn types(&mut self, value: &str) -> Result<(), NotConverted> {
         for piece in value.split([',', ' ', '\t']).filter(|piece| !piece.is_empty()) {
             let (own, list) = match piece.strip_prefix('!') {
                 Some(own) => (own, &mut self.types_never),
@@ -247,7 +247,7 @@ impl Lists {
         Ok(())
     }
 
-    fn write(self, place: Place, section: &mut Section) {
+    fn write(self, place: SourcePosition, section: &mut DraftSection) {
         match (Patterns::parse(&self.groups.join(",")), Patterns::parse(&self.never.join(","))) {
             (Ok(groups), Ok(never)) => {
                 section.noted("send.groups", groups.groups, "addgroup and delgroup; the last one decides");
@@ -289,7 +289,7 @@ mod tests {
                      \x20   alias\t\tupstream.example\n    maxconnect\t10\n    groupref\ttextgroups\nend\n\n\
                      label\treaders\n    alias\t\treader.example\n    hostname\treader.example\n    headfeed\tyes\n\
                      \x20   addgroup\t*\n    maxsize\t1000000\n    arttypes\tall\nend\n";
-        let mut sheet = Sheet::default();
+        let mut sheet = ConfigDraft::default();
         storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
         convert(feeds, "", &|_| Vec::new(), &mut sheet);
         sheet.complete(&BTreeMap::from([("dnewsfeeds", feeds.to_owned())]), &["dnewsfeeds"]);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn labels_become_peers() {
-        let mut sheet = Sheet::default();
+        let mut sheet = ConfigDraft::default();
         storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
         let feeds = "groupdef text\n  addgroup *\n  delgroup *.binaries.*\n  groupref text\nend\n\
                      label peer1\n alias news.peer1.example\n alias *.x\n inhost 192.0.2.7\n groupref text\n\

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::patterns::Patterns;
-use super::sheet::{Section, Sheet};
-use super::storage::Classes;
-use super::text::{Line, Place, Why, lines, quoted};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::storage::ConvertedClasses;
+use super::text::{ConfLine, NotConverted, SourcePosition, lines, quoted};
 use site_base::units::span_text;
 
 const FILE: &str = "expire.ctl";
@@ -23,8 +23,8 @@ pub(super) fn convert(
     text: &str,
     by_group: bool,
     age_max_days: Option<u64>,
-    classes: &Classes,
-    sheet: &mut Sheet,
+    classes: &ConvertedClasses,
+    sheet: &mut ConfigDraft,
 ) {
     let mut remember = None;
     let mut rules = Vec::new();
@@ -65,7 +65,11 @@ pub(super) fn convert(
 }
 
 /// Message-IDs are remembered for longer than articles are accepted.
-pub(super) fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, sheet: &mut Sheet) {
+pub(super) fn remember_days(
+    remember: Option<(SourcePosition, String)>,
+    age_max_days: Option<u64>,
+    sheet: &mut ConfigDraft,
+) {
     let least = age_max_days.map_or(1, |days| days + 1);
     let site = sheet.single("site");
     let Some((place, text)) = remember else {
@@ -97,7 +101,7 @@ pub(super) fn remember_days(remember: Option<(Place, String)>, age_max_days: Opt
 }
 
 /// Converts `pattern:flag:min:default:max`.
-fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
+fn for_groups(line: &ConfLine) -> Result<Vec<DraftSection>, NotConverted> {
     let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
     let &[pattern, letters, min, default, max] = fields.as_slice() else {
         return Err("it has not the five fields that groupbaseexpiry asks for".into());
@@ -106,7 +110,7 @@ fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
     if groups.is_empty() {
         return Err("no group matches".into());
     }
-    let mut section = Section::new("expire");
+    let mut section = DraftSection::new("expire");
     if groups != "*" {
         section.key("groups", groups, line.place);
     }
@@ -122,13 +126,13 @@ fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
 }
 
 /// Converts `classnum:min:default:max`.
-fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
+fn for_classes(line: &ConfLine, classes: &ConvertedClasses) -> Result<Vec<DraftSection>, NotConverted> {
     let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
     let &[number, min, default, max] = fields.as_slice() else {
         return Err("it has not the four fields that groupbaseexpiry = false asks for".into());
     };
     let one = |class: Option<&String>| {
-        let mut section = Section::new("expire");
+        let mut section = DraftSection::new("expire");
         if let Some(class) = class {
             section.key("class", class.as_str(), line.place);
         }
@@ -144,7 +148,11 @@ fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
 
 /// Writes the times: INN's `never` as the lower bound keeps articles forever; as the default it keeps those
 /// without Expires.
-pub(super) fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Why> {
+pub(super) fn keep(
+    section: &mut DraftSection,
+    place: SourcePosition,
+    fields: [&str; 3],
+) -> Result<(), NotConverted> {
     let [min, default, max] = fields.map(days);
     let (min, default, max) = (min?, default?, max?);
     let Some(min) = min else {
@@ -164,7 +172,7 @@ pub(super) fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Re
 }
 
 /// Parses a number of days, possibly with a fraction, or `never`.
-pub(super) fn days(text: &str) -> Result<Days, Why> {
+pub(super) fn days(text: &str) -> Result<Days, NotConverted> {
     if text.eq_ignore_ascii_case("never") {
         return Ok(None);
     }

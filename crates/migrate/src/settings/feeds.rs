@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 
 use toml_edit::Value;
 
-use super::blocks::{self, Scoped};
+use super::blocks::{self, ScopedBlock};
 use super::flags;
 use super::inn_conf::InnConf;
-use super::newsfeeds::{self, Entry, Newsfeeds};
+use super::newsfeeds::{self, Newsfeeds, NewsfeedsEntry};
 use super::patterns::Patterns;
-use super::peers::{Peer, Secrets, of_names};
-use super::sheet::{Section, Sheet};
-use super::text::{Line, Place, is_true, lines, quoted};
+use super::peers::{ConvertedPeer, PasswordFiles, of_names};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::{ConfLine, SourcePosition, is_true, lines, quoted};
 use site_base::units::span_text;
 use site_config::Distributions;
 
 /// Texts of the files.
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingTexts<'a> {
     pub newsfeeds: &'a str,
     pub innfeed: &'a str,
     pub nntpsend: &'a str,
@@ -28,12 +28,12 @@ pub(super) struct Outgoing<'a> {
 }
 
 /// Information on destinations.
-struct Ways<'a> {
+struct Destinations<'a> {
     conf: &'a InnConf,
-    innfeed: Vec<Scoped>,
-    innfeed_pairs: Vec<blocks::Pair>,
-    nntpsend: Vec<Line>,
-    passwords: Vec<Line>,
+    innfeed: Vec<ScopedBlock>,
+    innfeed_pairs: Vec<blocks::ConfPair>,
+    nntpsend: Vec<ConfLine>,
+    passwords: Vec<ConfLine>,
     /// Entries of newsfeeds that start innfeed.
     funnels: Vec<String>,
     /// Lines of nntpsend.ctl and passwd.nntp used by an entry.
@@ -42,11 +42,11 @@ struct Ways<'a> {
 
 /// Reads the files and adds their content to the peers.
 pub(super) fn read(
-    files: &Outgoing<'_>,
+    files: &OutgoingTexts<'_>,
     conf: &InnConf,
-    peers: &mut Vec<Peer>,
-    secrets: &mut Secrets,
-    sheet: &mut Sheet,
+    peers: &mut Vec<ConvertedPeer>,
+    secrets: &mut PasswordFiles,
+    sheet: &mut ConfigDraft,
 ) {
     let parsed = newsfeeds::parse(files.newsfeeds);
     sheet.saw(parsed.variables.iter().copied());
@@ -56,8 +56,9 @@ pub(super) fn read(
     }
     let (of_innfeed, group_lines) = blocks::scoped(&innfeed.root, "peer", "group");
     sheet.saw(group_lines);
-    let is_innfeed = |entry: &&Entry| "cx".contains(entry.kind()) && entry.parameter.contains("innfeed");
-    let mut ways = Ways {
+    let is_innfeed =
+        |entry: &&NewsfeedsEntry| "cx".contains(entry.kind()) && entry.parameter.contains("innfeed");
+    let mut ways = Destinations {
         conf,
         innfeed: of_innfeed,
         innfeed_pairs: innfeed.root.pairs,
@@ -74,7 +75,7 @@ pub(super) fn read(
 }
 
 /// Converts the entry ME: settings of the site, except its patterns, with which each feed begins.
-fn me(parsed: &Newsfeeds, sheet: &mut Sheet) {
+fn me(parsed: &Newsfeeds, sheet: &mut ConfigDraft) {
     let Some(me) = &parsed.me else { return };
     sheet.saw([me.place]);
     if !me.distributions.is_empty() {
@@ -97,12 +98,12 @@ fn me(parsed: &Newsfeeds, sheet: &mut Sheet) {
 
 /// Converts an entry.
 fn one(
-    entry: &Entry,
+    entry: &NewsfeedsEntry,
     all: &Newsfeeds,
-    ways: &mut Ways<'_>,
-    peers: &mut Vec<Peer>,
-    secrets: &mut Secrets,
-    sheet: &mut Sheet,
+    ways: &mut Destinations<'_>,
+    peers: &mut Vec<ConvertedPeer>,
+    secrets: &mut PasswordFiles,
+    sheet: &mut ConfigDraft,
 ) {
     let not_needed = match entry.kind() {
         'c' | 'x' if entry.parameter.contains("innfeed") => Some("feeds are part of the server"),
@@ -122,7 +123,7 @@ fn one(
             ),
         );
     }
-    let is_target = |other: &Entry| other.kind() == 'm' && other.parameter == entry.site;
+    let is_target = |other: &NewsfeedsEntry| other.kind() == 'm' && other.parameter == entry.site;
     if all.entries.iter().any(is_target) {
         let why =
             "has no equal: each site has a feed of its own, see the sections of those that feed into it";
@@ -149,7 +150,7 @@ fn one(
 }
 
 /// Writes which articles the peer gets.
-fn wants(entry: &Entry, me: Option<&Entry>, section: &mut Section, name: &str) {
+fn wants(entry: &NewsfeedsEntry, me: Option<&NewsfeedsEntry>, section: &mut DraftSection, name: &str) {
     let own = if entry.patterns.is_empty() { "*" } else { entry.patterns.as_str() };
     let prefix = me.map(|me| me.patterns.as_str()).filter(|patterns| !patterns.is_empty());
     let whole = prefix.map_or_else(|| own.to_owned(), |prefix| format!("{prefix},{own}"));
@@ -189,11 +190,11 @@ fn wants(entry: &Entry, me: Option<&Entry>, section: &mut Section, name: &str) {
 
 /// Writes how articles leave.
 fn way(
-    entry: &Entry,
-    target: Option<&Entry>,
-    ways: &mut Ways<'_>,
-    section: &mut Section,
-    secrets: &mut Secrets,
+    entry: &NewsfeedsEntry,
+    target: Option<&NewsfeedsEntry>,
+    ways: &mut Destinations<'_>,
+    section: &mut DraftSection,
+    secrets: &mut PasswordFiles,
     name: &str,
 ) {
     let out = || format!("out/{name}");
@@ -233,7 +234,7 @@ fn way(
 }
 
 /// Writes a program that reads lines.
-fn program(entry: &Entry, section: &mut Section) {
+fn program(entry: &NewsfeedsEntry, section: &mut DraftSection) {
     let command = entry.parameter.trim();
     let special = |c: char| "|&;<>()$`\"'*?[]#~\\".contains(c);
     let words: Vec<String> = match command.contains(special) {
@@ -246,15 +247,15 @@ fn program(entry: &Entry, section: &mut Section) {
     }
 }
 
-impl Ways<'_> {
+impl Destinations<'_> {
     /// Returns the host of an entry, if one is known other than its name.
-    fn host(&self, entry: &Entry) -> Option<String> {
+    fn host(&self, entry: &NewsfeedsEntry) -> Option<String> {
         let of_innfeed = self.innfeed.iter().find(|peer| peer.name == entry.site);
         let name = of_innfeed.and_then(|peer| peer.get("ip-name")).map(|pair| pair.value.clone());
         name.or_else(|| self.nntpsend_line(&entry.site).map(|(_, host, _)| host))
     }
 
-    fn nntpsend_line(&self, site: &str) -> Option<(Line, String, String)> {
+    fn nntpsend_line(&self, site: &str) -> Option<(ConfLine, String, String)> {
         self.nntpsend.iter().find_map(|line| {
             let text = line.text.split('#').next().unwrap_or_default();
             let fields: Vec<&str> = text.splitn(4, ':').map(str::trim).collect();
@@ -266,7 +267,12 @@ impl Ways<'_> {
         })
     }
 
-    fn by_nntpsend(&mut self, entry: &Entry, section: &mut Section, secrets: &mut Secrets) -> bool {
+    fn by_nntpsend(
+        &mut self,
+        entry: &NewsfeedsEntry,
+        section: &mut DraftSection,
+        secrets: &mut PasswordFiles,
+    ) -> bool {
         let Some((line, host, rest)) = self.nntpsend_line(&entry.site) else { return false };
         self.used.insert((line.place.file, line.place.line));
         section.key("send.to", format!("{}:119", bracketed(&host)), line.place);
@@ -282,8 +288,13 @@ impl Ways<'_> {
         true
     }
 
-    fn by_innfeed(&mut self, entry: &Entry, section: &mut Section, secrets: &mut Secrets) {
-        let empty = Scoped {
+    fn by_innfeed(
+        &mut self,
+        entry: &NewsfeedsEntry,
+        section: &mut DraftSection,
+        secrets: &mut PasswordFiles,
+    ) {
+        let empty = ScopedBlock {
             name: entry.site.clone(),
             place: entry.place,
             end: entry.place,
@@ -314,9 +325,9 @@ impl Ways<'_> {
     }
 
     /// Writes the login of passwd.nntp for a host.
-    fn password(&mut self, host: &str, section: &mut Section, secrets: &mut Secrets) {
+    fn password(&mut self, host: &str, section: &mut DraftSection, secrets: &mut PasswordFiles) {
         let is_for =
-            |line: &Line| line.text.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(host));
+            |line: &ConfLine| line.text.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(host));
         let Some(line) = self.passwords.iter().find(|line| is_for(line)).cloned() else { return };
         let fields: Vec<&str> = line.text.split(':').collect();
         section.saw([line.place]);
@@ -332,7 +343,7 @@ impl Ways<'_> {
     }
 
     /// Writes inn.conf's sourceaddress.
-    fn bind(&self, section: &mut Section) {
+    fn bind(&self, section: &mut DraftSection) {
         let own = self.conf.get("sourceaddress").filter(|setting| setting.value != "all");
         if let Some(setting) = own.filter(|_| !section.has("send.bind")) {
             section.key("send.bind", setting.value.as_str(), setting.place);
@@ -340,7 +351,7 @@ impl Ways<'_> {
     }
 
     /// Reports settings not used by any entry of newsfeeds.
-    fn leftovers(&self, sheet: &mut Sheet) {
+    fn leftovers(&self, sheet: &mut ConfigDraft) {
         for line in
             self.nntpsend.iter().filter(|line| !self.used.contains(&(line.place.file, line.place.line)))
         {
@@ -389,7 +400,12 @@ const PER_PEER: [&str; 14] = [
     "no-check-low",
 ];
 
-fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secrets: &mut Secrets) {
+fn innfeed_key(
+    pair: &blocks::ConfPair,
+    peer: &ScopedBlock,
+    section: &mut DraftSection,
+    secrets: &mut PasswordFiles,
+) {
     let seconds = || pair.value.parse::<u64>().ok().filter(|secs| (1..=86_400).contains(secs));
     let span = |secs: u64| span_text(std::time::Duration::from_secs(secs));
     let place = pair.place;
@@ -439,10 +455,10 @@ fn percent(value: &str) -> Option<i64> {
 
 /// Writes a login, with its password in a file.
 fn login(
-    section: &mut Section,
-    secrets: &mut Secrets,
+    section: &mut DraftSection,
+    secrets: &mut PasswordFiles,
     (host, user, password): (&str, &str, &str),
-    place: Place,
+    place: SourcePosition,
 ) {
     section.key("send.user", user, place);
     section.noted("send.password_file", secrets.add(host, "password", password), "");

@@ -4,14 +4,14 @@
 
 use toml_edit::{Array, Value};
 
-use super::newsfeeds::Entry;
-use super::sheet::Section;
-use super::text::{Why, quoted};
+use super::newsfeeds::NewsfeedsEntry;
+use super::sheet::DraftSection;
+use super::text::{NotConverted, quoted};
 use site_base::units::size_text;
 use site_config::HashSplit;
 
 /// Converts the flags of an entry.
-pub(super) fn convert(entry: &Entry, section: &mut Section) {
+pub(super) fn convert(entry: &NewsfeedsEntry, section: &mut DraftSection) {
     let mut only: Vec<&str> = Vec::new();
     let mut unsaid: Vec<String> = Vec::new();
     for flag in &entry.flags {
@@ -41,7 +41,7 @@ pub(super) fn convert(entry: &Entry, section: &mut Section) {
 }
 
 /// Converts `A`: checks.
-fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
+fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), NotConverted> {
     let mut unknown = Vec::new();
     for letter in letters.chars() {
         match letter {
@@ -70,7 +70,7 @@ fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
 }
 
 /// Converts `N`: moderated or unmoderated groups only.
-fn moderation(value: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
+fn moderation(value: &str, only: &mut Vec<&'static str>) -> Result<(), NotConverted> {
     match value {
         "m" => only.push("moderated"),
         "u" => only.push("unmoderated"),
@@ -80,8 +80,13 @@ fn moderation(value: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
 }
 
 /// Converts flags with a number, and those without an equivalent.
-fn limit(letter: char, value: &str, entry: &Entry, section: &mut Section) -> Result<(), Why> {
-    let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
+fn limit(
+    letter: char,
+    value: &str,
+    entry: &NewsfeedsEntry,
+    section: &mut DraftSection,
+) -> Result<(), NotConverted> {
+    let number = || value.parse::<u64>().map_err(|_| NotConverted::from("not a number"));
     let count = |count: u64| i64::try_from(count.min(1_000_000)).unwrap_or(1_000_000);
     match letter {
         '<' => section.key("send.size_max", size_text(number()?), entry.place),
@@ -103,7 +108,7 @@ fn limit(letter: char, value: &str, entry: &Entry, section: &mut Section) -> Res
 }
 
 /// Converts `W`: items in the lines of a file or for a program.
-fn lines(entry: &Entry, section: &mut Section, unsaid: &mut Vec<String>) {
+fn lines(entry: &NewsfeedsEntry, section: &mut DraftSection, unsaid: &mut Vec<String>) {
     let mut items = Array::new();
     for letter in entry.flag('W').filter(|items| !items.is_empty()).unwrap_or("n").chars() {
         let item = match letter {

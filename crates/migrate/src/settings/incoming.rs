@@ -4,16 +4,21 @@
 
 use toml_edit::Value;
 
-use super::blocks::{self, Pair, Scoped};
-use super::patterns::{Hosts, Patterns, Resolve};
-use super::peers::{Peer, Secrets};
-use super::sheet::{Section, Sheet};
+use super::blocks::{self, ConfPair, ScopedBlock};
+use super::patterns::{HostList, Patterns, ResolveHost};
+use super::peers::{ConvertedPeer, PasswordFiles};
+use super::sheet::{ConfigDraft, DraftSection};
 use super::text::{is_true, pieces, quoted};
 
 const FILE: &str = "incoming.conf";
 
 /// Returns the peers of incoming.conf.
-pub(super) fn read(text: &str, resolve: Resolve<'_>, secrets: &mut Secrets, sheet: &mut Sheet) -> Vec<Peer> {
+pub(super) fn read(
+    text: &str,
+    resolve: ResolveHost<'_>,
+    secrets: &mut PasswordFiles,
+    sheet: &mut ConfigDraft,
+) -> Vec<ConvertedPeer> {
     let parsed = blocks::parse(FILE, text);
     for (place, why) in &parsed.faults {
         sheet.remark(*place, why);
@@ -49,13 +54,13 @@ const KEYS: [&str; 15] = [
     "email",
 ];
 
-fn peer(scoped: &Scoped, resolve: Resolve<'_>, secrets: &mut Secrets) -> Peer {
-    let mut peer = Peer::new(&scoped.name, scoped.place);
+fn peer(scoped: &ScopedBlock, resolve: ResolveHost<'_>, secrets: &mut PasswordFiles) -> ConvertedPeer {
+    let mut peer = ConvertedPeer::new(&scoped.name, scoped.place);
     let section = &mut peer.section;
     section.saw([scoped.end]);
     let hostname = scoped.get("hostname").map_or(scoped.name.as_str(), |pair| pair.value.as_str());
     peer.hosts = pieces(hostname).map(str::to_owned).collect();
-    let hosts = Hosts::parse(hostname, resolve);
+    let hosts = HostList::parse(hostname, resolve);
     let place = scoped.get("hostname").map_or(scoped.place, |pair| pair.place);
     peer.networks = hosts.networks;
     section.key("addresses", Value::from_iter(&peer.networks), place);
@@ -77,7 +82,7 @@ fn peer(scoped: &Scoped, resolve: Resolve<'_>, secrets: &mut Secrets) -> Peer {
 }
 
 /// Converts one key.
-fn key(pair: &Pair, name: &str, section: &mut Section, secrets: &mut Secrets) {
+fn key(pair: &ConfPair, name: &str, section: &mut DraftSection, secrets: &mut PasswordFiles) {
     let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
     match pair.key.as_str() {
         "hostname" => {}

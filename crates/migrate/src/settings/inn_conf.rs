@@ -8,9 +8,9 @@ use std::time::Duration;
 use netnews::overview_row::is_further;
 use toml_edit::Value;
 
-use super::inn_keys::{Fate, fate};
-use super::sheet::Sheet;
-use super::text::{Place, Why, is_true, lines, pieces, quoted};
+use super::inn_keys::{UnmappedKey, fate};
+use super::sheet::ConfigDraft;
+use super::text::{NotConverted, SourcePosition, is_true, lines, pieces, quoted};
 use crate::conf::inn_conf_value;
 use site_base::units::{size_text, span_text};
 use site_config::{host_name, is_path_identity};
@@ -19,25 +19,25 @@ const FILE: &str = "inn.conf";
 
 /// A value and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
-    pub place: Place,
+pub(super) struct InnSetting {
+    pub place: SourcePosition,
     pub value: String,
 }
 
 /// Parsed inn.conf.
 #[derive(Debug, Default)]
 pub(super) struct InnConf {
-    settings: BTreeMap<String, Setting>,
+    settings: BTreeMap<String, InnSetting>,
     /// Keys without a value.
-    empty: Vec<(Place, String)>,
-    faults: Vec<(Place, String)>,
+    empty: Vec<(SourcePosition, String)>,
+    faults: Vec<(SourcePosition, String)>,
 }
 
 impl InnConf {
     /// Parses the file.
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
-        let mut list: Option<(String, Setting)> = None;
+        let mut list: Option<(String, InnSetting)> = None;
         for line in lines(FILE, text) {
             if let Some((key, mut setting)) = list.take() {
                 setting.place.last = line.place.last;
@@ -58,7 +58,7 @@ impl InnConf {
                 continue;
             }
             let value = value.trim();
-            let setting = |value: &str| Setting { place: line.place, value: value.trim().to_owned() };
+            let setting = |value: &str| InnSetting { place: line.place, value: value.trim().to_owned() };
             match value.strip_prefix('[') {
                 Some(open) if !open.contains(']') => list = Some((key.to_owned(), setting(open))),
                 Some(open) => {
@@ -85,7 +85,7 @@ impl InnConf {
     }
 
     /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&Setting> {
+    pub fn get(&self, key: &str) -> Option<&InnSetting> {
         self.settings.get(key)
     }
 
@@ -115,14 +115,14 @@ fn is_key(text: &str) -> bool {
 }
 
 /// Converts inn.conf.
-pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
+pub(super) fn convert(conf: &InnConf, sheet: &mut ConfigDraft) {
     for (place, why) in &conf.faults {
         sheet.remark(*place, why);
     }
     for (place, key) in &conf.empty {
         sheet.unsaid(*place, format!("`{}`", quoted(key)), "nothing is set");
     }
-    let mut by_line: Vec<(&String, &Setting)> = conf.settings.iter().collect();
+    let mut by_line: Vec<(&String, &InnSetting)> = conf.settings.iter().collect();
     by_line.sort_by_key(|(_, setting)| setting.place.line);
     for (key, setting) in by_line {
         let place = setting.place;
@@ -130,11 +130,11 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
         match one(key, &setting.value, place, conf, sheet) {
             Ok(true) => sheet.saw([place]),
             Ok(false) => match fate(key) {
-                Some(Fate::NotNeeded(why)) => sheet.unsaid(place, line, format!("not needed, {why}")),
-                Some(Fate::NoEqual(_)) if is_off(&setting.value) => {
+                Some(UnmappedKey::NotNeeded(why)) => sheet.unsaid(place, line, format!("not needed, {why}")),
+                Some(UnmappedKey::NoEqual(_)) if is_off(&setting.value) => {
                     sheet.unsaid(place, line, "off in INN, and without an equal here");
                 }
-                Some(Fate::NoEqual(why)) => sheet.unsaid(place, line, format!("no equal: {why}")),
+                Some(UnmappedKey::NoEqual(why)) => sheet.unsaid(place, line, format!("no equal: {why}")),
                 None => sheet.remark(place, format!("{line}: INN 2.7 has no such key")),
             },
             Err(why) => sheet.unsaid(place, line, format!("not carried over, {why}")),
@@ -150,16 +150,22 @@ fn is_off(value: &str) -> bool {
 }
 
 /// Parses a whole number.
-fn number(value: &str) -> Result<u64, Why> {
+fn number(value: &str) -> Result<u64, NotConverted> {
     value.parse().map_err(|_| format!("`{}` is not a whole number", quoted(value)).into())
 }
 
-fn seconds(value: &str) -> Result<String, Why> {
+fn seconds(value: &str) -> Result<String, NotConverted> {
     Ok(span_text(Duration::from_secs(number(value)?)))
 }
 
 /// Converts one key; returns whether there was something to write.
-fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) -> Result<bool, Why> {
+fn one(
+    key: &str,
+    value: &str,
+    place: SourcePosition,
+    conf: &InnConf,
+    sheet: &mut ConfigDraft,
+) -> Result<bool, NotConverted> {
     match key {
         "pathhost" => sheet.single("site").key("path_identity", value, place),
         "organization" => sheet.single("site").key("organization", value, place),
@@ -204,7 +210,13 @@ fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) 
 }
 
 /// Converts keys about posts.
-fn posting(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) -> Result<bool, Why> {
+fn posting(
+    key: &str,
+    value: &str,
+    place: SourcePosition,
+    conf: &InnConf,
+    sheet: &mut ConfigDraft,
+) -> Result<bool, NotConverted> {
     let shown = |is_shown: bool| if is_shown { "shown" } else { "hidden" };
     let is_default = |key: &str, default: &str| conf.get(key).is_none_or(|setting| setting.value == default);
     // With these values INN never delays a poster.
@@ -231,7 +243,7 @@ fn posting(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut She
     Ok(true)
 }
 
-fn cancels(value: &str, place: Place, sheet: &mut Sheet) -> Result<(), Why> {
+fn cancels(value: &str, place: SourcePosition, sheet: &mut ConfigDraft) -> Result<(), NotConverted> {
     let cancel = sheet.single("cancel");
     match value {
         "require-auth" => cancel.key("honor", "verified", place),
@@ -255,10 +267,10 @@ fn article_size(bytes: u64) -> String {
 }
 
 /// Converts the listening addresses: like innd, one address per family, or none.
-fn listen(conf: &InnConf, sheet: &mut Sheet) {
+fn listen(conf: &InnConf, sheet: &mut ConfigDraft) {
     let port = conf.get("port").map_or("119", |setting| setting.value.as_str());
     let own = |key: &str| conf.get(key).filter(|setting| setting.value != "none");
-    let any = |setting: &Setting, any: &str| {
+    let any = |setting: &InnSetting, any: &str| {
         if setting.value == "all" { any.to_owned() } else { setting.value.clone() }
     };
     let (v4, v6) = (own("bindaddress"), own("bindaddress6"));
@@ -281,7 +293,7 @@ fn listen(conf: &InnConf, sheet: &mut Sheet) {
 }
 
 /// Writes INN's defaults that differ from ours, and settings combined from several keys.
-fn defaults(conf: &InnConf, sheet: &mut Sheet) {
+fn defaults(conf: &InnConf, sheet: &mut ConfigDraft) {
     let site = sheet.single("site");
     let note = "INN's default";
     if !site.has("path_identity") {
@@ -290,7 +302,8 @@ fn defaults(conf: &InnConf, sheet: &mut Sheet) {
     if conf.get("maxartsize").is_none() {
         site.noted("article_bytes_max", size_text(1_000_000), note);
     }
-    let also: Vec<&Setting> = ["pathalias", "pathcluster"].iter().filter_map(|key| conf.get(key)).collect();
+    let also: Vec<&InnSetting> =
+        ["pathalias", "pathcluster"].iter().filter_map(|key| conf.get(key)).collect();
     if !also.is_empty() {
         let names = also.iter().flat_map(|setting| pieces(&setting.value));
         let lines: Vec<String> = also.iter().map(|setting| setting.place.line.to_string()).collect();

@@ -3,32 +3,34 @@
 //! Converted keys are in `inn_conf`. Source: inn.conf(5) of INN 2.7, and older versions for removed keys.
 
 /// Reason for not converting a key.
-pub(super) enum Fate {
+pub(super) enum UnmappedKey {
     /// No setting is needed here.
     NotNeeded(&'static str),
     /// newsreel has no equivalent.
     NoEqual(&'static str),
 }
 
-use Fate::{NoEqual, NotNeeded};
+use UnmappedKey::{NoEqual, NotNeeded};
 
-const LOGS: Fate = NotNeeded("the log goes to standard error, see site.log_level; newsreel status counts");
-const HISTORY: Fate = NotNeeded("history has one form and sizes itself");
-const OVERVIEW: Fate = NotNeeded("overview has one form, is always on and is kept with the articles");
-const WATCH: Fate = NotNeeded("a full disk stops acceptance by itself, and newsreel check warns in time");
-const PATHS: Fate = NotNeeded("everything of the site is below site.data");
-const PROCESS: Fate = NotNeeded("peers and readers are served by one process");
-const TUNING: Fate = NotNeeded("the server tunes itself");
-const KEYWORDS: Fate = NoEqual("no Keywords are made up");
-const TLS: Fate = NotNeeded("TLS 1.2 and 1.3 with sound ciphers only");
+const LOGS: UnmappedKey =
+    NotNeeded("the log goes to standard error, see site.log_level; newsreel status counts");
+const HISTORY: UnmappedKey = NotNeeded("history has one form and sizes itself");
+const OVERVIEW: UnmappedKey = NotNeeded("overview has one form, is always on and is kept with the articles");
+const WATCH: UnmappedKey =
+    NotNeeded("a full disk stops acceptance by itself, and newsreel check warns in time");
+const PATHS: UnmappedKey = NotNeeded("everything of the site is below site.data");
+const PROCESS: UnmappedKey = NotNeeded("peers and readers are served by one process");
+const TUNING: UnmappedKey = NotNeeded("the server tunes itself");
+const KEYWORDS: UnmappedKey = NoEqual("no Keywords are made up");
+const TLS: UnmappedKey = NotNeeded("TLS 1.2 and 1.3 with sound ciphers only");
 
 /// Returns the reason for not converting a key of inn.conf; `None` if it is unknown.
-pub(super) fn fate(key: &str) -> Option<Fate> {
+pub(super) fn fate(key: &str) -> Option<UnmappedKey> {
     of_the_machine(key).or_else(|| of_the_news(key))
 }
 
 /// Returns the reason for keys about processes, files and logs.
-fn of_the_machine(key: &str) -> Option<Fate> {
+fn of_the_machine(key: &str) -> Option<UnmappedKey> {
     Some(match key {
         "cnfscheckfudgesize"
         | "maxforks"
@@ -90,7 +92,7 @@ fn of_the_machine(key: &str) -> Option<Fate> {
 }
 
 /// Returns the reason for keys about articles, peers and posters.
-fn of_the_news(key: &str) -> Option<Fate> {
+fn of_the_news(key: &str) -> Option<UnmappedKey> {
     Some(match key {
         "icdsynccount" => NotNeeded("see site.durability, which holds for articles and indexes"),
         "remembertrash" => NotNeeded("policy is remembered, damage in transit is not"),

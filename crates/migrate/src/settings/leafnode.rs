@@ -8,25 +8,25 @@ use netnews::newsgroups;
 use toml_edit::Value;
 
 use super::patterns::peer_name;
-use super::peers::Secrets;
-use super::sheet::{Section, Sheet, origins};
-use super::text::{Line, Place, Why, is_true, lines, quoted};
+use super::peers::PasswordFiles;
+use super::sheet::{ConfigDraft, DraftSection, origins};
+use super::text::{ConfLine, NotConverted, SourcePosition, is_true, lines, quoted};
 use site_base::units::{size_text, span_text};
 
 /// A key and its value.
-struct Setting {
-    place: Place,
+struct LeafnodeSetting {
+    place: SourcePosition,
     key: String,
     /// Text between the key and `=`, as in `groupexpire GROUP = DAYS`.
     about: String,
     value: String,
 }
 
-fn setting(line: &Line) -> Option<Setting> {
+fn setting(line: &ConfLine) -> Option<LeafnodeSetting> {
     let (left, value) = line.text.split_once('=')?;
     let (key, about) = left.trim().split_once(char::is_whitespace).unwrap_or((left.trim(), ""));
     let value = value.split(" #").next().unwrap_or_default().trim();
-    (!key.is_empty() && !value.is_empty()).then(|| Setting {
+    (!key.is_empty() && !value.is_empty()).then(|| LeafnodeSetting {
         place: line.place,
         key: key.to_ascii_lowercase(),
         about: about.trim().to_owned(),
@@ -35,7 +35,7 @@ fn setting(line: &Line) -> Option<Setting> {
 }
 
 /// Converts config.
-pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut PasswordFiles, sheet: &mut ConfigDraft) {
     let mut settings = Vec::new();
     for line in lines("config", text) {
         match setting(&line) {
@@ -65,7 +65,8 @@ pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, she
         let end = starts.get(at + 1).copied().unwrap_or(rest.len());
         rest.get(*start..end).unwrap_or_default()
     });
-    let takes_posts = |own: &&[Setting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
+    let takes_posts =
+        |own: &&[LeafnodeSetting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
     if let Some(own) = sections.into_iter().find(takes_posts) {
         posts(own, local_groups, secrets, sheet);
     }
@@ -73,10 +74,15 @@ pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, she
 
 /// Converts the server to which leafnode posts: the first one to which posting is allowed. Local groups
 /// stay here.
-fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+fn posts(
+    settings: &[LeafnodeSetting],
+    local_groups: &str,
+    secrets: &mut PasswordFiles,
+    sheet: &mut ConfigDraft,
+) {
     let Some((first, rest)) = settings.split_first() else { return };
     let get = |key: &str| rest.iter().find(|setting| setting.key == key);
-    let mut upstream = Section::new("upstream");
+    let mut upstream = DraftSection::new("upstream");
     upstream.about("What is posted here goes to this server, as with leafnode.");
     upstream.key("name", peer_name(&first.value), first.place);
     upstream.noted("host", address(&first.value, get("port")), "");
@@ -104,16 +110,16 @@ fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet:
 }
 
 /// Returns a host with its port.
-fn address(host: &str, port: Option<&Setting>) -> String {
+fn address(host: &str, port: Option<&LeafnodeSetting>) -> String {
     format!("{host}:{}", port.map_or("119", |setting| setting.value.as_str()))
 }
 
 /// Writes the login of a server, if there is one.
 fn login<'a>(
-    section: &mut Section,
+    section: &mut DraftSection,
     host: &str,
-    get: impl Fn(&str) -> Option<&'a Setting>,
-    secrets: &mut Secrets,
+    get: impl Fn(&str) -> Option<&'a LeafnodeSetting>,
+    secrets: &mut PasswordFiles,
 ) {
     if let (Some(user), Some(password)) = (get("username"), get("password")) {
         section.key("user", user.value.as_str(), user.place);
@@ -131,10 +137,10 @@ fn is_on(value: &str) -> bool {
     is_true(value) || value == "1" || value == "42"
 }
 
-fn access(is_open: bool, sheet: &mut Sheet) {
+fn access(is_open: bool, sheet: &mut ConfigDraft) {
     let listen = if is_open { "0.0.0.0:119" } else { "127.0.0.1:119" };
     sheet.single("site").noted("listen", Value::from_iter([listen]), "leafnode's port");
-    let mut access = Section::new("access");
+    let mut access = DraftSection::new("access");
     match is_open {
         true => access.noted("from", "all", "allowstrangers"),
         false => {
@@ -146,18 +152,18 @@ fn access(is_open: bool, sheet: &mut Sheet) {
     sheet.push(access);
 }
 
-fn storage(sheet: &mut Sheet) {
-    let mut class = Section::new("class");
+fn storage(sheet: &mut ConfigDraft) {
+    let mut class = DraftSection::new("class");
     class.noted("name", "articles", "");
     class.noted("method", "appendonly", "");
     sheet.push(class);
-    let mut rule = Section::new("rule");
+    let mut rule = DraftSection::new("rule");
     rule.noted("class", "articles", "");
     sheet.push(rule);
 }
 
 /// Converts `groupexpire GROUP = DAYS`, then `expire = DAYS`.
-fn expiry(settings: &[Setting], sheet: &mut Sheet) {
+fn expiry(settings: &[LeafnodeSetting], sheet: &mut ConfigDraft) {
     let of = |key: &'static str| settings.iter().filter(move |setting| setting.key == key);
     for setting in of("groupexpire").chain(of("expire")) {
         let days = setting.value.parse::<u64>().ok().filter(|days| (1..=36_500).contains(days));
@@ -170,7 +176,7 @@ fn expiry(settings: &[Setting], sheet: &mut Sheet) {
             sheet.remark(setting.place, text);
             continue;
         };
-        let mut section = Section::new("expire");
+        let mut section = DraftSection::new("expire");
         if setting.key == "groupexpire" {
             section.key("groups", setting.about.as_str(), setting.place);
         }
@@ -181,9 +187,9 @@ fn expiry(settings: &[Setting], sheet: &mut Sheet) {
 }
 
 /// Converts keys of the site; those of servers are left to `server`.
-fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
+fn site(setting: &LeafnodeSetting, sheet: &mut ConfigDraft) -> Result<(), NotConverted> {
     let (place, value) = (setting.place, setting.value.as_str());
-    let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
+    let number = || value.parse::<u64>().map_err(|_| NotConverted::from("not a number"));
     match setting.key.as_str() {
         "hostname" => sheet.single("site").key("path_identity", value, place),
         // Without a limit.
@@ -245,11 +251,11 @@ fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
 }
 
 /// Converts a server and the keys after it.
-fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
+fn server(settings: &[LeafnodeSetting], secrets: &mut PasswordFiles, sheet: &mut ConfigDraft) {
     let Some((first, rest)) = settings.split_first() else { return };
     let host = first.value.as_str();
     let get = |key: &str| rest.iter().find(|setting| setting.key == key);
-    let mut pull = Section::new("pull");
+    let mut pull = DraftSection::new("pull");
     pull.key("name", peer_name(host), first.place);
     pull.noted(
         "from",
@@ -369,8 +375,8 @@ newsadmin = postmaster@another.example.org
 
     #[test]
     fn every_key_of_the_packages_sample_is_converted_or_has_a_reason() {
-        let mut sheet = Sheet::default();
-        convert(SAMPLE, "", &mut Secrets::default(), &mut sheet);
+        let mut sheet = ConfigDraft::default();
+        convert(SAMPLE, "", &mut PasswordFiles::default(), &mut sheet);
         let (text, refused) = sheet.settle("");
         assert_eq!(refused, None, "{text}");
         assert!(!text.contains("does not know it") && !text.contains("hush"), "{text}");
@@ -393,15 +399,20 @@ newsadmin = postmaster@another.example.org
             ]
         );
         let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
-        let days = |n: u64| Some(site_config::Stay::For(Duration::from_secs(n * 86_400)));
-        assert_eq!(kept, [days(5), days(100), Some(site_config::Stay::Never), days(20)]);
+        let days = |n: u64| Some(site_config::RetentionTime::For(Duration::from_secs(n * 86_400)));
+        assert_eq!(kept, [days(5), days(100), Some(site_config::RetentionTime::Never), days(20)]);
         assert_eq!((config.site.max_age_days, config.limits.idle_timeout.as_secs()), (None, 900));
     }
 
     #[test]
     fn ids_are_remembered_for_longer_than_maxage() {
-        let mut sheet = Sheet::default();
-        convert("server = a.example\nnopost = 1\nmaxage = 365\n", "", &mut Secrets::default(), &mut sheet);
+        let mut sheet = ConfigDraft::default();
+        convert(
+            "server = a.example\nnopost = 1\nmaxage = 365\n",
+            "",
+            &mut PasswordFiles::default(),
+            &mut sheet,
+        );
         let (text, refused) = sheet.settle("");
         assert_eq!(refused, None, "{text}");
         let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
@@ -411,8 +422,8 @@ newsadmin = postmaster@another.example.org
 
     #[test]
     fn servers_become_pulls() {
-        let mut sheet = Sheet::default();
-        let mut secrets = Secrets::default();
+        let mut sheet = ConfigDraft::default();
+        let mut secrets = PasswordFiles::default();
         let text = "hostname = leaf.example.org\nserver = news.example.net\nusername = us\npassword = hush\n\
                     port = 1119\ninitialfetch = 100\nserver = other.example\nnoread = 1\nexpire = 20\n\
                     groupexpire local.* = 90\nmaxfetch = 5\nstrange = 1\nnonsense\nmaxbytes = 100000\n";
@@ -426,7 +437,7 @@ newsadmin = postmaster@another.example.org
         let [pull] = config.pulls.as_slice() else { panic!("{text}") };
         assert_eq!((pull.from.as_str(), pull.first_max), ("news.example.net:1119", Some(100)));
         assert_eq!(secrets.files["passwords/news.example.net.password"], "hush\n");
-        let days = |n: u64| Some(site_config::Stay::For(Duration::from_secs(n * 86_400)));
+        let days = |n: u64| Some(site_config::RetentionTime::For(Duration::from_secs(n * 86_400)));
         let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
         assert_eq!((kept, config.site.article_bytes_max), (vec![days(90), days(20)], 100_000));
         for part in

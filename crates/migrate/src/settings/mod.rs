@@ -33,12 +33,12 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-pub use patterns::Resolve;
+pub use patterns::ResolveHost;
 pub use text::FILE_BYTES_MAX;
 
 use inn_conf::InnConf;
-use peers::Secrets;
-use sheet::Sheet;
+use peers::PasswordFiles;
+use sheet::ConfigDraft;
 
 /// Files of INN that are read, in the order in which they are reported.
 pub const INN_FILES: [&str; 13] = [
@@ -78,7 +78,7 @@ pub const DIABLO_FILES: [&str; 2] = ["dnewsfeeds", "dnntpspool.ctl"];
 
 /// Input of a conversion.
 #[derive(Debug, Default)]
-pub struct Old {
+pub struct OldConfiguration {
     /// Directory of the other server, for display.
     pub dir: String,
     /// Texts of [`INN_FILES`], by name.
@@ -89,7 +89,7 @@ pub struct Old {
 
 /// Result of a conversion.
 #[derive(Debug)]
-pub struct New {
+pub struct ConvertedConfiguration {
     /// Text of the configuration.
     pub text: String,
     /// Error of the configuration's parser that remains.
@@ -103,12 +103,12 @@ pub struct New {
 }
 
 /// Converts the configuration of an INN.
-pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
+pub fn from_inn(old: &OldConfiguration, resolve: ResolveHost<'_>) -> ConvertedConfiguration {
     let file = |name: &str| old.files.get(name).map(String::as_str);
     let text = |name: &str| file(name).unwrap_or_default();
     let conf = InnConf::parse(text("inn.conf"));
-    let mut sheet = Sheet::default();
-    let mut secrets = Secrets::default();
+    let mut sheet = ConfigDraft::default();
+    let mut secrets = PasswordFiles::default();
     inn_conf::convert(&conf, &mut sheet);
     let cycbuffs = storage::Cycbuffs::parse(text("cycbuff.conf"));
     let classes = storage::convert(file("storage.conf"), &cycbuffs, conf.is("wireformat", true), &mut sheet);
@@ -119,13 +119,13 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
     };
     let by_group = conf.is("groupbaseexpiry", true);
     expire::convert(text("expire.ctl"), by_group, age_max, &classes, &mut sheet);
-    let outgoing = feeds::Outgoing {
+    let outgoing = feeds::OutgoingTexts {
         newsfeeds: text("newsfeeds"),
         innfeed: text("innfeed.conf"),
         nntpsend: text("nntpsend.ctl"),
         passwords: text("passwd.nntp"),
     };
-    let files = peers::Files { incoming: text("incoming.conf"), outgoing };
+    let files = peers::PeerTexts { incoming: text("incoming.conf"), outgoing };
     peers::convert(&files, &conf, resolve, &mut secrets, &mut sheet);
     readers::convert(text("readers.conf"), &conf, resolve, &mut sheet);
     moderators::convert(text("moderators"), &mut sheet);
@@ -139,37 +139,37 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
 }
 
 /// Converts the configuration of a C News.
-pub fn from_cnews(old: &Old) -> New {
-    let mut sheet = Sheet::default();
+pub fn from_cnews(old: &OldConfiguration) -> ConvertedConfiguration {
+    let mut sheet = ConfigDraft::default();
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     cnews::convert(text, &mut sheet);
-    finished(sheet, (old, "C News", "cnews-config"), Secrets::default(), &CNEWS_FILES)
+    finished(sheet, (old, "C News", "cnews-config"), PasswordFiles::default(), &CNEWS_FILES)
 }
 
 /// Converts the configuration of a leafnode.
-pub fn from_leafnode(old: &Old) -> New {
-    let (mut sheet, mut secrets) = (Sheet::default(), Secrets::default());
+pub fn from_leafnode(old: &OldConfiguration) -> ConvertedConfiguration {
+    let (mut sheet, mut secrets) = (ConfigDraft::default(), PasswordFiles::default());
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     leafnode::convert(text("config"), text("local.groups"), &mut secrets, &mut sheet);
     finished(sheet, (old, "leafnode", "leafnode-config"), secrets, &LEAFNODE_FILES)
 }
 
 /// Converts the feeds of a Diablo.
-pub fn from_diablo(old: &Old, resolve: Resolve<'_>) -> New {
-    let mut sheet = Sheet::default();
+pub fn from_diablo(old: &OldConfiguration, resolve: ResolveHost<'_>) -> ConvertedConfiguration {
+    let mut sheet = ConfigDraft::default();
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
     diablo::convert(text("dnewsfeeds"), text("dnntpspool.ctl"), resolve, &mut sheet);
-    finished(sheet, (old, "Diablo", "diablo-config"), Secrets::default(), &DIABLO_FILES)
+    finished(sheet, (old, "Diablo", "diablo-config"), PasswordFiles::default(), &DIABLO_FILES)
 }
 
 /// Completes the configuration, and makes sure that our parser accepts it.
 fn finished(
-    mut sheet: Sheet,
-    (old, server, command): (&Old, &str, &str),
-    secrets: Secrets,
+    mut sheet: ConfigDraft,
+    (old, server, command): (&OldConfiguration, &str, &str),
+    secrets: PasswordFiles,
     order: &[&str],
-) -> New {
+) -> ConvertedConfiguration {
     sheet.complete(&old.files, order);
     advise(&mut sheet, &secrets, old.is_trial);
     let head = format!(
@@ -194,11 +194,11 @@ fn finished(
     ];
     let counts = kinds.into_iter().map(|name| (name, sheet.count(name))).filter(|(_, count)| *count > 0);
     let counts = counts.collect();
-    New { text, refused, secrets: secrets.files, counts, remarks: sheet.remarks() }
+    ConvertedConfiguration { text, refused, secrets: secrets.files, counts, remarks: sheet.remarks() }
 }
 
 /// Adds the steps an operator must take before the first start.
-fn advise(sheet: &mut Sheet, secrets: &Secrets, is_trial: bool) {
+fn advise(sheet: &mut ConfigDraft, secrets: &PasswordFiles, is_trial: bool) {
     let mut advice = Vec::new();
     if is_trial {
         advice.push(trial::ADVICE.to_owned());

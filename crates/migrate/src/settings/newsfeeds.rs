@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::text::{Place, Why, continued, pieces, quoted};
+use super::text::{NotConverted, SourcePosition, continued, pieces, quoted};
 
 const FILE: &str = "newsfeeds";
 /// Longest entry after expanding variables, in bytes, as they could grow without bound.
@@ -12,8 +12,8 @@ const ENTRY_BYTES_MAX: usize = 256 << 10;
 
 /// An entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub place: Place,
+pub(super) struct NewsfeedsEntry {
+    pub place: SourcePosition,
     pub site: String,
     pub exclusions: Vec<String>,
     pub patterns: String,
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     pub parameter: String,
 }
 
-impl Entry {
+impl NewsfeedsEntry {
     /// Returns the value of a flag that may be given once; the last one counts.
     pub fn flag(&self, letter: char) -> Option<&str> {
         self.flags.iter().rev().find_map(|flag| flag.strip_prefix(letter))
@@ -37,11 +37,11 @@ impl Entry {
 /// Parsed file.
 #[derive(Debug, Default)]
 pub(super) struct Newsfeeds {
-    pub me: Option<Entry>,
-    pub entries: Vec<Entry>,
+    pub me: Option<NewsfeedsEntry>,
+    pub entries: Vec<NewsfeedsEntry>,
     /// Lines that set variables.
-    pub variables: Vec<Place>,
-    pub faults: Vec<(Place, String)>,
+    pub variables: Vec<SourcePosition>,
+    pub faults: Vec<(SourcePosition, String)>,
 }
 
 /// Parses the file.
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Newsfeeds {
 }
 
 /// Expands variables; a `!` or `@` before one is put before each pattern of its value.
-fn with_variables(text: &str, variables: &BTreeMap<String, String>) -> Result<String, Why> {
+fn with_variables(text: &str, variables: &BTreeMap<String, String>) -> Result<String, NotConverted> {
     let mut whole = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -99,7 +99,7 @@ fn with_variables(text: &str, variables: &BTreeMap<String, String>) -> Result<St
     Ok(whole)
 }
 
-fn entry(place: Place, text: &str) -> Result<Entry, Why> {
+fn entry(place: SourcePosition, text: &str) -> Result<NewsfeedsEntry, NotConverted> {
     let mut fields = text.splitn(4, ':').map(str::trim);
     let names = fields.next().unwrap_or_default();
     let (Some(groups), Some(flags)) = (fields.next(), fields.next()) else {
@@ -111,7 +111,7 @@ fn entry(place: Place, text: &str) -> Result<Entry, Why> {
         return Err("an entry without a name".into());
     }
     let list = |text: &str| pieces(text).map(str::to_owned).collect::<Vec<_>>();
-    Ok(Entry {
+    Ok(NewsfeedsEntry {
         place,
         site: site.trim().to_owned(),
         exclusions: list(exclusions),

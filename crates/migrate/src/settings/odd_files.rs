@@ -52,7 +52,8 @@ fn odd(text: &str) -> Vec<String> {
 
 /// Neither panics nor is refused, whatever the files say; returns the result, its comments in one line each.
 fn taken(server: &str, files: &Files) -> String {
-    let old = Old { dir: "/etc/news".into(), files: files.clone(), ..Old::default() };
+    let old =
+        OldConfiguration { dir: "/etc/news".into(), files: files.clone(), ..OldConfiguration::default() };
     let new = match server {
         "INN" => from_inn(&old, &resolve),
         "C News" => from_cnews(&old),

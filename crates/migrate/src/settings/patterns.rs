@@ -6,11 +6,11 @@
 
 use std::net::IpAddr;
 
-use super::text::{Why, pieces};
-use site_config::{Cidr, Groups};
+use super::text::{NotConverted, pieces};
+use site_config::{Cidr, NamePattern};
 
 /// Looks up the addresses of a host.
-pub type Resolve<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
+pub type ResolveHost<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
 
 /// A list of patterns: groups that match, and groups that poison an article (`@`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Patterns {
 
 impl Patterns {
     /// Parses a list; the error names what newsreel does not support.
-    pub fn parse(text: &str) -> Result<Self, Why> {
+    pub fn parse(text: &str) -> Result<Self, NotConverted> {
         let mut groups = Vec::new();
         let mut never = Vec::new();
         for piece in pieces(text) {
@@ -31,7 +31,8 @@ impl Patterns {
                 (_, Some(rest)) => ('@', rest.trim_start()),
                 _ => (' ', piece),
             };
-            Groups::parse(pattern).map_err(|error| format!("newsreel has no pattern `{piece}`: {error}"))?;
+            NamePattern::parse(pattern)
+                .map_err(|error| format!("newsreel has no pattern `{piece}`: {error}"))?;
             let excluded = || format!("!{pattern}");
             match sign {
                 ' ' => {
@@ -66,7 +67,7 @@ fn joined(patterns: &[String]) -> String {
 
 /// Clients in a list of hosts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Hosts {
+pub(super) struct HostList {
     /// Addresses and networks, or `all`.
     pub networks: Vec<String>,
     /// Excluded addresses and networks.
@@ -79,9 +80,9 @@ pub(super) struct Hosts {
     pub unknown_without: Vec<String>,
 }
 
-impl Hosts {
+impl HostList {
     /// Parses a list of host names, addresses, networks and patterns of them.
-    pub fn parse(text: &str, resolve: Resolve<'_>) -> Self {
+    pub fn parse(text: &str, resolve: ResolveHost<'_>) -> Self {
         let mut hosts = Self::default();
         for piece in pieces(text) {
             let (piece, excluded) = match piece.strip_prefix('!') {
@@ -102,7 +103,7 @@ impl Hosts {
         hosts
     }
 
-    fn one(&mut self, name: &str, resolve: Resolve<'_>) -> Vec<String> {
+    fn one(&mut self, name: &str, resolve: ResolveHost<'_>) -> Vec<String> {
         let local = || vec!["127.0.0.1".to_owned(), "::1".to_owned()];
         match name {
             "*" => return vec!["all".into()],
@@ -200,7 +201,7 @@ mod tests {
             "news.example" => vec!["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()],
             _ => Vec::new(),
         };
-        let hosts = Hosts::parse(
+        let hosts = HostList::parse(
             "localhost, 127.0.0.1, ::1, 10.1.*, 192.0.2.0/24, news.example, *.example.com, no.example, !10.1.2.3, stdin",
             &resolve,
         );
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(hosts.without, ["10.1.2.3"]);
         assert_eq!(hosts.looked_up, ["news.example is 192.0.2.7, 2001:db8::7"]);
         assert_eq!(hosts.unknown.len(), 2, "{hosts:?}");
-        assert_eq!(Hosts::parse("*", &resolve).networks, ["all"]);
+        assert_eq!(HostList::parse("*", &resolve).networks, ["all"]);
     }
 
     #[test]

@@ -9,16 +9,16 @@ use std::net::IpAddr;
 
 use toml_edit::Value;
 
-use super::feeds::{self, Outgoing};
+use super::feeds::{self, OutgoingTexts};
 use super::incoming;
 use super::inn_conf::InnConf;
-use super::patterns::{Resolve, peer_name};
-use super::sheet::{Section, Sheet};
-use super::text::Place;
+use super::patterns::{ResolveHost, peer_name};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::SourcePosition;
 
 /// A peer being assembled.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct ConvertedPeer {
     pub name: String,
     /// Name as in INN.
     pub label: String,
@@ -26,16 +26,16 @@ pub(super) struct Peer {
     pub hosts: Vec<String>,
     /// Addresses of these hosts.
     pub networks: Vec<String>,
-    pub section: Section,
+    pub section: DraftSection,
     /// Whether articles are sent to it.
     pub is_fed: bool,
 }
 
-impl Peer {
+impl ConvertedPeer {
     /// Returns a peer with this label.
-    pub fn new(label: &str, place: Place) -> Self {
+    pub fn new(label: &str, place: SourcePosition) -> Self {
         let name = peer_name(label);
-        let mut section = Section::new("peer");
+        let mut section = DraftSection::new("peer");
         section.key("name", name.as_str(), place);
         let (hosts, networks) = (Vec::new(), Vec::new());
         Self { name, label: label.to_owned(), hosts, networks, section, is_fed: false }
@@ -49,7 +49,7 @@ impl Peer {
 
 /// Passwords of the old configuration, each to be written to a file of its own.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(super) struct PasswordFiles {
     /// Contents of the files, by their path below the directory of the configuration.
     pub files: BTreeMap<String, String>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Secrets {
 /// Directory of the files with passwords.
 const DIR: &str = "passwords";
 
-impl Secrets {
+impl PasswordFiles {
     /// Adds a password; returns the file that will have it.
     pub fn add(&mut self, name: &str, kind: &str, password: &str) -> String {
         let file = format!("{DIR}/{}.{kind}", peer_name(name));
@@ -67,18 +67,18 @@ impl Secrets {
 }
 
 /// Texts of the files about peers.
-pub(super) struct Files<'a> {
+pub(super) struct PeerTexts<'a> {
     pub incoming: &'a str,
-    pub outgoing: Outgoing<'a>,
+    pub outgoing: OutgoingTexts<'a>,
 }
 
 /// Converts all peers.
 pub(super) fn convert(
-    files: &Files<'_>,
+    files: &PeerTexts<'_>,
     conf: &InnConf,
-    resolve: Resolve<'_>,
-    secrets: &mut Secrets,
-    sheet: &mut Sheet,
+    resolve: ResolveHost<'_>,
+    secrets: &mut PasswordFiles,
+    sheet: &mut ConfigDraft,
 ) {
     let mut peers = incoming::read(files.incoming, resolve, secrets, sheet);
     feeds::read(&files.outgoing, conf, &mut peers, secrets, sheet);
@@ -110,10 +110,14 @@ pub(super) fn convert(
 }
 
 /// Returns the peer with one of these names, or a new one at the end.
-pub(super) fn of_names<'a>(peers: &'a mut Vec<Peer>, names: &[&str], place: Place) -> &'a mut Peer {
+pub(super) fn of_names<'a>(
+    peers: &'a mut Vec<ConvertedPeer>,
+    names: &[&str],
+    place: SourcePosition,
+) -> &'a mut ConvertedPeer {
     let known = names.iter().find_map(|name| peers.iter().position(|peer| !peer.is_fed && peer.is(name)));
     let at = known.unwrap_or_else(|| {
-        peers.push(Peer::new(names.first().copied().unwrap_or("peer"), place));
+        peers.push(ConvertedPeer::new(names.first().copied().unwrap_or("peer"), place));
         peers.len() - 1
     });
     &mut peers[at]

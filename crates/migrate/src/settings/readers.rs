@@ -9,26 +9,26 @@ use std::collections::BTreeSet;
 
 use toml_edit::Value;
 
-use super::blocks::{self, Block, Pair};
+use super::blocks::{self, ConfBlock, ConfPair};
 use super::inn_conf::InnConf;
-use super::patterns::{Hosts, Patterns, Resolve};
-use super::sheet::{Section, Sheet};
-use super::text::{Place, is_true, pieces, quoted};
+use super::patterns::{HostList, Patterns, ResolveHost};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::{SourcePosition, is_true, pieces, quoted};
 
 const FILE: &str = "readers.conf";
 
 /// Converts readers.conf.
-pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &mut Sheet) {
+pub(super) fn convert(text: &str, conf: &InnConf, resolve: ResolveHost<'_>, sheet: &mut ConfigDraft) {
     let parsed = blocks::parse(FILE, text);
     for (place, why) in &parsed.faults {
         sheet.remark(*place, why);
     }
-    let mut all = Groups::default();
+    let mut all = ReaderGroups::default();
     all.gather(&parsed.root, &[], sheet);
     if !all.auths.is_empty() || !all.accesses.is_empty() {
         sheet.saw(parsed.root.pairs.iter().map(|pair| pair.place));
     }
-    let mut work = Work {
+    let mut work = ReadersConversion {
         conf,
         resolve,
         auths: all.auths.iter().rev().collect(),
@@ -50,14 +50,14 @@ pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &
 
 /// Auth and access groups of a file, each with the settings of the `group` blocks around it.
 #[derive(Default)]
-struct Groups {
-    auths: Vec<Block>,
-    accesses: Vec<Block>,
+struct ReaderGroups {
+    auths: Vec<ConfBlock>,
+    accesses: Vec<ConfBlock>,
 }
 
-impl Groups {
+impl ReaderGroups {
     /// Recursion is bounded by the nesting of blocks.
-    fn gather(&mut self, block: &Block, inherited: &[Pair], sheet: &mut Sheet) {
+    fn gather(&mut self, block: &ConfBlock, inherited: &[ConfPair], sheet: &mut ConfigDraft) {
         let nearer = [block.pairs.as_slice(), inherited].concat();
         for inner in &block.blocks {
             let list = match inner.word.as_str() {
@@ -78,7 +78,7 @@ impl Groups {
             let mut whole = inner.clone();
             let is_auth = inner.word == "auth";
             let belongs =
-                |pair: &&Pair| pair.key == "key" || is_auth == AUTH_KEYS.contains(&pair.key.as_str());
+                |pair: &&ConfPair| pair.key == "key" || is_auth == AUTH_KEYS.contains(&pair.key.as_str());
             for pair in nearer.iter().filter(belongs) {
                 if whole.get(&pair.key).is_none() {
                     whole.pairs.push(pair.clone());
@@ -111,21 +111,21 @@ const AUTH_KEYS: [&str; 15] = [
 /// Programs that decide in place of access groups.
 const ACCESS_HOOKS: [&str; 4] = ["perl_access", "python_access", "perl_dynamic", "python_dynamic"];
 
-struct Work<'a, 'b> {
+struct ReadersConversion<'a, 'b> {
     conf: &'a InnConf,
-    resolve: Resolve<'a>,
+    resolve: ResolveHost<'a>,
     /// Auth groups, last first.
-    auths: Vec<&'a Block>,
-    accesses: Vec<&'a Block>,
+    auths: Vec<&'a ConfBlock>,
+    accesses: Vec<&'a ConfBlock>,
     /// Whether some of the file's groups are in other files.
     has_includes: bool,
     /// Lines of access groups that have become a section.
     used: BTreeSet<u32>,
-    sheet: &'b mut Sheet,
+    sheet: &'b mut ConfigDraft,
 }
 
 /// Returns the programs that check passwords, with their lines; hooks are `None`.
-fn programs(auth: &Block) -> Vec<(Place, Option<String>)> {
+fn programs(auth: &ConfBlock) -> Vec<(SourcePosition, Option<String>)> {
     let own = auth.pairs.iter().filter_map(|pair| match pair.key.as_str() {
         "auth" => Some((pair.place, Some(pair.value.clone()))),
         "perl_auth" | "python_auth" => Some((pair.place, None)),
@@ -138,7 +138,7 @@ fn programs(auth: &Block) -> Vec<(Place, Option<String>)> {
 }
 
 /// Returns the identity of a client that has not logged in.
-fn default_identity(auth: &Block) -> Option<String> {
+fn default_identity(auth: &ConfBlock) -> Option<String> {
     let name = &auth.get("default")?.value;
     match auth.get("default-domain").filter(|_| !name.contains('@')) {
         Some(domain) => Some(format!("{name}@{}", domain.value)),
@@ -146,11 +146,11 @@ fn default_identity(auth: &Block) -> Option<String> {
     }
 }
 
-fn key_of(block: &Block) -> Option<&str> {
+fn key_of(block: &ConfBlock) -> Option<&str> {
     block.get("key").map(|pair| pair.value.as_str())
 }
 
-impl<'a> Work<'a, '_> {
+impl<'a> ReadersConversion<'a, '_> {
     /// Reports the lines of auth groups, once each.
     fn auth_groups(&mut self) {
         for auth in &self.auths {
@@ -212,7 +212,7 @@ impl<'a> Work<'a, '_> {
                 if let Some(program) = words.first_mut().filter(|program| !program.starts_with('/')) {
                     *program = format!("{}/auth/passwd/{program}", self.conf.path("pathbin", "bin"));
                 }
-                let mut section = Section::new("authenticator");
+                let mut section = DraftSection::new("authenticator");
                 section.key("program", Value::from_iter(words), place);
                 if auth.get("hosts").is_some() {
                     section.say("INN asks it for the hosts of its auth group only, newsreel for everyone.");
@@ -228,11 +228,11 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Returns a section with the conditions of an auth group; `None` if no client can meet them.
-    fn section(&mut self, auth: &Block) -> Option<(Section, Vec<String>)> {
-        let mut section = Section::new("access");
+    fn section(&mut self, auth: &ConfBlock) -> Option<(DraftSection, Vec<String>)> {
+        let mut section = DraftSection::new("access");
         let hosts = match auth.get("hosts") {
-            Some(pair) => Hosts::parse(&pair.value, self.resolve),
-            None => Hosts { networks: vec!["all".into()], ..Hosts::default() },
+            Some(pair) => HostList::parse(&pair.value, self.resolve),
+            None => HostList { networks: vec!["all".into()], ..HostList::default() },
         };
         let place = auth.get("hosts").map_or(auth.place, |pair| pair.place);
         for text in hosts.looked_up {
@@ -255,7 +255,7 @@ impl<'a> Work<'a, '_> {
             false => section.key("from", Value::from_iter(&hosts.networks), place),
         }
         if let Some(pair) = auth.get("localaddress") {
-            let local = Hosts::parse(&pair.value, self.resolve);
+            let local = HostList::parse(&pair.value, self.resolve);
             section.key("listener", Value::from_iter(&local.networks), pair.place);
             if local.networks.is_empty() || !local.unknown.is_empty() || !local.without.is_empty() {
                 section.disable(format!("`{}` cannot be said as addresses of ours", quoted(&pair.value)));
@@ -268,8 +268,9 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Returns why these groups give no rights: a part that was not understood may have removed them.
-    fn barred(&self, auth: &Block, access: Option<&Block>) -> Option<String> {
-        let excluded = auth.get("hosts").map(|pair| Hosts::parse(&pair.value, self.resolve).unknown_without);
+    fn barred(&self, auth: &ConfBlock, access: Option<&ConfBlock>) -> Option<String> {
+        let excluded =
+            auth.get("hosts").map(|pair| HostList::parse(&pair.value, self.resolve).unknown_without);
         let hook = auth.pairs.iter().find(|pair| ACCESS_HOOKS.contains(&pair.key.as_str()));
         if self.has_includes {
             return Some("readers.conf includes files, whose groups may say otherwise".into());
@@ -324,7 +325,7 @@ impl<'a> Work<'a, '_> {
     fn others(&mut self, at: usize) {
         let Some(auth) = self.auths.get(at).copied() else { return };
         let Some(identity) = default_identity(auth) else { return };
-        let fits = |access: &&&Block| {
+        let fits = |access: &&&ConfBlock| {
             let users = access.get("users").map_or("*", |pair| pair.value.as_str());
             key_of(auth) == key_of(access) && matches(users, &identity)
         };
@@ -347,12 +348,12 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Writes a section before that of an auth group, for clients that it excludes.
-    fn except(&mut self, auth: &Block, without: &[String], users: Option<&str>) {
+    fn except(&mut self, auth: &ConfBlock, without: &[String], users: Option<&str>) {
         if without.is_empty() {
             return;
         }
         let place = auth.get("hosts").map_or(auth.place, |pair| pair.place);
-        let mut section = Section::new("access");
+        let mut section = DraftSection::new("access");
         section.about(
             "Excluded with `!` by the auth group below. INN goes on to the next one; here they get nothing.",
         );
@@ -365,7 +366,7 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Writes the rights of an access group.
-    fn may(&mut self, section: &mut Section, auth: &Block, access: &Block) {
+    fn may(&mut self, section: &mut DraftSection, auth: &ConfBlock, access: &ConfBlock) {
         self.used.insert(access.place.line);
         section.saw([access.place, access.end]);
         if let Some(why) = self.barred(auth, Some(access)) {
@@ -382,7 +383,7 @@ impl<'a> Work<'a, '_> {
             None => (named("read"), named("post")),
         };
         let is_rejected = named("reject_with").is_some();
-        let mut groups = |key: &'static str, pair: Option<&Pair>, allowed: bool| -> String {
+        let mut groups = |key: &'static str, pair: Option<&ConfPair>, allowed: bool| -> String {
             let text = match pair {
                 Some(pair) if allowed && !is_rejected => {
                     match Patterns::parse(if pair.value.is_empty() { "*" } else { &pair.value }) {
@@ -426,7 +427,7 @@ impl<'a> Work<'a, '_> {
     }
 
     /// Converts NEWNEWS, allowed by the letter N, or if there are no letters by inn.conf.
-    fn newnews(&self, section: &mut Section, letters: Option<&str>, letter_line: Place) {
+    fn newnews(&self, section: &mut DraftSection, letters: Option<&str>, letter_line: SourcePosition) {
         let newnews = match letters {
             Some(letters) => letters.contains('N'),
             None => self.conf.is("allownewnews", true),
@@ -456,25 +457,25 @@ impl<'a> Work<'a, '_> {
     }
 }
 
-fn encrypted(auth: &Block) -> bool {
+fn encrypted(auth: &ConfBlock) -> bool {
     ["require_encryption", "require_ssl"]
         .iter()
         .filter_map(|key| auth.get(key))
         .any(|pair| is_true(&pair.value))
 }
 
-fn section_hosts(auth: &Block) -> String {
+fn section_hosts(auth: &ConfBlock) -> String {
     auth.get("hosts").map_or_else(|| "everyone".into(), |pair| quoted(&pair.value))
 }
 
 /// Gives a section no rights.
-fn nothing(section: &mut Section) {
+fn nothing(section: &mut DraftSection) {
     section.noted("read", "", "");
     section.noted("post", "", "");
 }
 
 /// Converts the other keys of an access group.
-fn other(pair: &Pair, section: &mut Section, is_anonymous: bool) {
+fn other(pair: &ConfPair, section: &mut DraftSection, is_anonymous: bool) {
     let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
     let place = pair.place;
     match pair.key.as_str() {

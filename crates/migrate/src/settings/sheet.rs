@@ -11,7 +11,7 @@ use std::path::Path;
 
 use toml_edit::Value;
 
-use super::text::{Place, quoted};
+use super::text::{SourcePosition, quoted};
 use site_config as config;
 use site_config::table;
 
@@ -22,39 +22,39 @@ const COMMENT_COLUMN_MAX: usize = 46;
 
 /// A section.
 #[derive(Debug, Clone)]
-pub(super) struct Section {
+pub(super) struct DraftSection {
     name: &'static str,
     /// Text above its head.
     about: Vec<String>,
-    items: Vec<Item>,
-    seen: Vec<Place>,
+    items: Vec<DraftItem>,
+    seen: Vec<SourcePosition>,
     /// Reason why it is written as a comment.
     off: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Item {
+struct DraftItem {
     /// Whether it belongs to the part of the section, such as `[peer.send]`.
     of_part: bool,
-    what: What,
+    what: DraftItemKind,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum DraftItemKind {
     Key {
         word: &'static str,
         /// TOML text.
         value: String,
         note: String,
         /// The line that says so; absent: several do, or none.
-        from: Option<Place>,
+        from: Option<SourcePosition>,
         /// Reason why it is written as a comment.
         off: Option<String>,
     },
     Remark(String),
 }
 
-impl Section {
+impl DraftSection {
     /// Creates an empty section of this name.
     pub fn new(name: &'static str) -> Self {
         Self { name, about: Vec::new(), items: Vec::new(), seen: Vec::new(), off: None }
@@ -66,12 +66,12 @@ impl Section {
     }
 
     /// Marks lines as dealt with.
-    pub fn saw(&mut self, places: impl IntoIterator<Item = Place>) {
+    pub fn saw(&mut self, places: impl IntoIterator<Item = SourcePosition>) {
         self.seen.extend(places);
     }
 
     /// Adds a key, from a line of the old configuration.
-    pub fn key(&mut self, name: &'static str, value: impl Into<Value>, from: Place) {
+    pub fn key(&mut self, name: &'static str, value: impl Into<Value>, from: SourcePosition) {
         self.seen.push(from);
         self.put(name, value.into(), (from.to_string(), Some(from)));
     }
@@ -81,19 +81,21 @@ impl Section {
         self.put(name, value.into(), (note.into(), None));
     }
 
-    fn put(&mut self, name: &'static str, value: Value, (note, from): (String, Option<Place>)) {
+    fn put(&mut self, name: &'static str, value: Value, (note, from): (String, Option<SourcePosition>)) {
         debug_assert!(table::key(self.name, name).is_some(), "{}.{name}", self.name);
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
         let value = value.to_string();
-        let is_old = |item: &mut Item| match &item.what {
-            What::Key { word: old, .. } => (item.of_part, *old) == (of_part, word),
-            What::Remark(_) => false,
+        let is_old = |item: &mut DraftItem| match &item.what {
+            DraftItemKind::Key { word: old, .. } => (item.of_part, *old) == (of_part, word),
+            DraftItemKind::Remark(_) => false,
         };
-        let replaced: Vec<Item> = self.items.extract_if(.., is_old).collect();
-        self.items
-            .push(Item { of_part, what: What::Key { word, value: value.clone(), note, from, off: None } });
+        let replaced: Vec<DraftItem> = self.items.extract_if(.., is_old).collect();
+        self.items.push(DraftItem {
+            of_part,
+            what: DraftItemKind::Key { word, value: value.clone(), note, from, off: None },
+        });
         for item in replaced {
-            if let What::Key { value: old, from: Some(place), .. } = item.what
+            if let DraftItemKind::Key { value: old, from: Some(place), .. } = item.what
                 && from.is_some_and(|from| from != place)
                 && old != value
             {
@@ -103,7 +105,7 @@ impl Section {
     }
 
     /// Adds a remark about a line that cannot be expressed as a key.
-    pub fn remark(&mut self, from: Place, text: impl AsRef<str>) {
+    pub fn remark(&mut self, from: SourcePosition, text: impl AsRef<str>) {
         self.seen.push(from);
         self.say(format!("{from}: {}", text.as_ref()));
     }
@@ -111,12 +113,12 @@ impl Section {
     /// Adds a remark that is not about one line.
     pub fn say(&mut self, text: impl Into<String>) {
         let of_part = self.items.iter().any(|item| item.of_part);
-        self.items.push(Item { of_part, what: What::Remark(text.into()) });
+        self.items.push(DraftItem { of_part, what: DraftItemKind::Remark(text.into()) });
     }
 
     /// Removes a key.
     pub fn forget(&mut self, name: &str) {
-        self.items.retain(|item| !matches!(&item.what, What::Key { word, .. } if *word == name));
+        self.items.retain(|item| !matches!(&item.what, DraftItemKind::Key { word, .. } if *word == name));
     }
 
     /// Has the section written as a comment.
@@ -133,15 +135,16 @@ impl Section {
     pub fn has(&self, name: &str) -> bool {
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
         self.items.iter().any(|item| {
-            item.of_part == of_part && matches!(&item.what, What::Key { word: own, .. } if *own == word)
+            item.of_part == of_part
+                && matches!(&item.what, DraftItemKind::Key { word: own, .. } if *own == word)
         })
     }
 
     /// Returns the position of an item: keys as in the manual, then remarks.
-    fn rank(&self, item: &Item) -> usize {
-        let What::Key { word, .. } = &item.what else { return usize::MAX };
+    fn rank(&self, item: &DraftItem) -> usize {
+        let DraftItemKind::Key { word, .. } = &item.what else { return usize::MAX };
         let keys = table::section(self.name).map(|section| section.keys.as_slice()).unwrap_or_default();
-        let is_own = |key: &table::Key| key.word() == *word && key.name.contains('.') == item.of_part;
+        let is_own = |key: &table::ConfigKey| key.word() == *word && key.name.contains('.') == item.of_part;
         keys.iter().position(is_own).unwrap_or(usize::MAX - 1)
     }
 
@@ -152,10 +155,10 @@ impl Section {
 
 /// The whole file.
 #[derive(Debug, Default)]
-pub(super) struct Sheet {
-    sections: Vec<Section>,
+pub(super) struct ConfigDraft {
+    sections: Vec<DraftSection>,
     /// Remarks that belong to no section.
-    loose: Vec<Loose>,
+    loose: Vec<LooseRemark>,
     seen: HashSet<(&'static str, u32)>,
     /// Advice for the operator before the server is started.
     pub advice: Vec<String>,
@@ -163,52 +166,52 @@ pub(super) struct Sheet {
 
 /// A remark on a line, possibly shared with other lines.
 #[derive(Debug)]
-struct Loose {
-    place: Place,
+struct LooseRemark {
+    place: SourcePosition,
     /// Text of the line; empty if `why` includes it.
     what: String,
     why: String,
 }
 
 /// A line of the file being written, with its section and item.
-struct Origin {
+struct WrittenLine {
     span: Range<usize>,
     section: usize,
     item: Option<usize>,
 }
 
-impl Sheet {
+impl ConfigDraft {
     /// Returns the section of this name that is not repeated.
-    pub fn single(&mut self, name: &'static str) -> &mut Section {
+    pub fn single(&mut self, name: &'static str) -> &mut DraftSection {
         let at = self.sections.iter().position(|section| section.name == name).unwrap_or_else(|| {
-            self.sections.push(Section::new(name));
+            self.sections.push(DraftSection::new(name));
             self.sections.len() - 1
         });
         &mut self.sections[at]
     }
 
     /// Adds a section.
-    pub fn push(&mut self, section: Section) {
+    pub fn push(&mut self, section: DraftSection) {
         self.sections.push(section);
     }
 
     /// Marks lines as dealt with.
-    pub fn saw(&mut self, places: impl IntoIterator<Item = Place>) {
+    pub fn saw(&mut self, places: impl IntoIterator<Item = SourcePosition>) {
         for place in places {
             self.seen.extend((place.line..=place.last).map(|line| (place.file, line)));
         }
     }
 
     /// Adds a remark on a line without an equivalent, outside of any section.
-    pub fn remark(&mut self, from: Place, text: impl Into<String>) {
+    pub fn remark(&mut self, from: SourcePosition, text: impl Into<String>) {
         self.saw([from]);
-        self.loose.push(Loose { place: from, what: String::new(), why: text.into() });
+        self.loose.push(LooseRemark { place: from, what: String::new(), why: text.into() });
     }
 
     /// Adds a remark on `what` of a line; lines with the same remark are listed together.
-    pub fn unsaid(&mut self, from: Place, what: impl Into<String>, why: impl Into<String>) {
+    pub fn unsaid(&mut self, from: SourcePosition, what: impl Into<String>, why: impl Into<String>) {
         self.saw([from]);
-        self.loose.push(Loose { place: from, what: what.into(), why: why.into() });
+        self.loose.push(LooseRemark { place: from, what: what.into(), why: why.into() });
     }
 
     /// Writes all sections of a name as comments.
@@ -226,8 +229,8 @@ impl Sheet {
 
     /// Returns the number of remarks.
     pub fn remarks(&self) -> usize {
-        let of = |section: &Section| {
-            section.items.iter().filter(|item| matches!(item.what, What::Remark(_))).count()
+        let of = |section: &DraftSection| {
+            section.items.iter().filter(|item| matches!(item.what, DraftItemKind::Remark(_))).count()
         };
         self.loose.len() + self.sections.iter().map(of).sum::<usize>()
     }
@@ -243,7 +246,7 @@ impl Sheet {
             for line in super::text::lines(file, text) {
                 if line.text.contains(char::REPLACEMENT_CHARACTER) {
                     let why = "has bytes that are not UTF-8: look at what was made of it".to_owned();
-                    self.loose.push(Loose { place: line.place, what: String::new(), why });
+                    self.loose.push(LooseRemark { place: line.place, what: String::new(), why });
                 }
                 if !self.seen.contains(&(*file, line.place.line)) {
                     // Passwords are not copied.
@@ -254,7 +257,7 @@ impl Sheet {
                         format!("`{}`", quoted(&line.text))
                     };
                     let why = format!("{text}: not understood");
-                    self.loose.push(Loose { place: line.place, what: String::new(), why });
+                    self.loose.push(LooseRemark { place: line.place, what: String::new(), why });
                 }
             }
         }
@@ -287,7 +290,7 @@ impl Sheet {
     }
 
     /// Disables the part that a fault is about; returns whether that was possible.
-    fn refused(&mut self, lines: &[Origin], fault: &config::Fault) -> bool {
+    fn refused(&mut self, lines: &[WrittenLine], fault: &config::ConfigFault) -> bool {
         let Some(origin) = lines.iter().find(|line| line.span.contains(&fault.span.start)) else {
             return false;
         };
@@ -298,7 +301,7 @@ impl Sheet {
             return is_new;
         }
         match origin.item.and_then(|at| section.items.get_mut(at)).map(|item| &mut item.what) {
-            Some(What::Key { off, .. }) if off.is_none() => {
+            Some(DraftItemKind::Key { off, .. }) if off.is_none() => {
                 *off = Some(fault.message.clone());
                 true
             }
@@ -306,8 +309,8 @@ impl Sheet {
         }
     }
 
-    fn written(&self, head: &str) -> (String, Vec<Origin>) {
-        let mut page = Page { text: String::new(), lines: Vec::new() };
+    fn written(&self, head: &str) -> (String, Vec<WrittenLine>) {
+        let mut page = DraftPage { text: String::new(), lines: Vec::new() };
         page.comment(head);
         if !self.advice.is_empty() {
             page.comment("\nBefore you start the server:");
@@ -315,7 +318,7 @@ impl Sheet {
                 page.wrapped("  - ", text);
             }
         }
-        let is_last = |section: &Section| section.name == "control";
+        let is_last = |section: &DraftSection| section.name == "control";
         for (at, section) in self.sections.iter().enumerate().filter(|(_, section)| !is_last(section)) {
             page.section(at, section);
         }
@@ -327,14 +330,14 @@ impl Sheet {
     }
 
     /// Writes the remarks on lines that belong to no section.
-    fn write_loose(&self, page: &mut Page) {
+    fn write_loose(&self, page: &mut DraftPage) {
         if !self.loose.is_empty() {
             page.text.push('\n');
             page.comment("What has no equal here, line by line.");
         }
         let mut file = "";
         for (at, first) in self.loose.iter().enumerate() {
-            let is_same = |other: &Loose| {
+            let is_same = |other: &LooseRemark| {
                 (other.place.file, &other.why) == (first.place.file, &first.why) && !first.what.is_empty()
             };
             if self.loose.iter().take(at).any(is_same) {
@@ -344,18 +347,19 @@ impl Sheet {
                 page.text.push_str("#\n");
                 file = first.place.file;
             }
-            let alike: Vec<&Loose> = self.loose.iter().skip(at + 1).filter(|other| is_same(other)).collect();
+            let alike: Vec<&LooseRemark> =
+                self.loose.iter().skip(at + 1).filter(|other| is_same(other)).collect();
             page.loose(first, &alike);
         }
     }
 }
 
-struct Page {
+struct DraftPage {
     text: String,
-    lines: Vec<Origin>,
+    lines: Vec<WrittenLine>,
 }
 
-impl Page {
+impl DraftPage {
     /// Writes lines of comment unchanged.
     fn comment(&mut self, text: &str) {
         for line in text.lines() {
@@ -387,8 +391,8 @@ impl Page {
     }
 
     /// Writes a remark on a line, and on others like it.
-    fn loose(&mut self, first: &Loose, alike: &[&Loose]) {
-        let places: Vec<Place> =
+    fn loose(&mut self, first: &LooseRemark, alike: &[&LooseRemark]) {
+        let places: Vec<SourcePosition> =
             std::iter::once(first.place).chain(alike.iter().map(|other| other.place)).collect();
         let colon = if first.what.is_empty() { "" } else { ": " };
         let what: Vec<&str> = std::iter::once(first.what.as_str())
@@ -402,10 +406,10 @@ impl Page {
         let from = self.text.len();
         self.text.push_str(text.trim_end());
         self.text.push('\n');
-        self.lines.push(Origin { span: from..self.text.len(), section, item });
+        self.lines.push(WrittenLine { span: from..self.text.len(), section, item });
     }
 
-    fn section(&mut self, at: usize, section: &Section) {
+    fn section(&mut self, at: usize, section: &DraftSection) {
         if section.items.is_empty() && section.about.is_empty() {
             return;
         }
@@ -415,11 +419,11 @@ impl Page {
         if let Some(why) = &section.off {
             self.wrapped("", &format!("Not carried over, since {why}:"));
         }
-        let brackets = table::section(section.name).map_or_else(String::new, table::Section::brackets);
+        let brackets = table::section(section.name).map_or_else(String::new, table::ConfigSection::brackets);
         self.line(at, None, &format!("{off}{brackets}"));
         for of_part in [false, true] {
             let items = || {
-                let mut items: Vec<(usize, &Item)> =
+                let mut items: Vec<(usize, &DraftItem)> =
                     section.items.iter().enumerate().filter(|(_, item)| item.of_part == of_part).collect();
                 items.sort_by_key(|(_, item)| section.rank(item));
                 items.into_iter()
@@ -427,24 +431,24 @@ impl Page {
             if of_part && items().next().is_some() {
                 self.line(at, None, &format!("{off}[{}.send]", section.name));
             }
-            let width = |item: &Item| match &item.what {
-                What::Key { word, value, off: None, .. } => assignment(word, value).chars().count(),
+            let width = |item: &DraftItem| match &item.what {
+                DraftItemKind::Key { word, value, off: None, .. } => assignment(word, value).chars().count(),
                 _ => 0,
             };
             let widths = items().map(|(_, item)| width(item)).filter(|width| *width <= COMMENT_COLUMN_MAX);
             let column = widths.max().unwrap_or(0);
             for (number, item) in items() {
                 match &item.what {
-                    What::Key { word, value, note, off: None, .. } => {
+                    DraftItemKind::Key { word, value, note, off: None, .. } => {
                         self.key(at, number, off, (&assignment(word, value), note, column));
                     }
-                    What::Key { word, value, note, off: Some(why), .. } => {
+                    DraftItemKind::Key { word, value, note, off: Some(why), .. } => {
                         self.wrapped(
                             "",
                             &format!("{note}: {}: not carried over, since {why}", assignment(word, value)),
                         );
                     }
-                    What::Remark(text) => self.wrapped("", text),
+                    DraftItemKind::Remark(text) => self.wrapped("", text),
                 }
             }
         }
@@ -465,7 +469,7 @@ impl Page {
 }
 
 /// Returns a text such as `control.ctl 7-9, 12`.
-pub(super) fn origins(places: &[Place]) -> String {
+pub(super) fn origins(places: &[SourcePosition]) -> String {
     let mut lines: Vec<(u32, u32)> = places.iter().map(|place| (place.line, place.last)).collect();
     lines.sort_unstable();
     lines.dedup();
@@ -500,24 +504,24 @@ mod tests {
         BTreeMap::from([("inn.conf", text.to_owned())])
     }
 
-    fn storage(sheet: &mut Sheet) {
-        let mut class = Section::new("class");
+    fn storage(sheet: &mut ConfigDraft) {
+        let mut class = DraftSection::new("class");
         class.noted("name", "all", "");
         class.noted("method", "appendonly", "");
         sheet.push(class);
-        let mut rule = Section::new("rule");
+        let mut rule = DraftSection::new("rule");
         rule.noted("class", "all", "");
         sheet.push(rule);
     }
 
     #[test]
     fn lines_not_dealt_with_are_listed() {
-        let mut sheet = Sheet::default();
+        let mut sheet = ConfigDraft::default();
         storage(&mut sheet);
-        sheet.single("site").key("path_identity", "news.example", Place::at("inn.conf", 1));
-        sheet.remark(Place::at("inn.conf", 3), "`c: 1`: not needed");
-        sheet.unsaid(Place::at("inn.conf", 5), "`d`", "not needed");
-        sheet.unsaid(Place::at("inn.conf", 6), "`e`", "not needed");
+        sheet.single("site").key("path_identity", "news.example", SourcePosition::at("inn.conf", 1));
+        sheet.remark(SourcePosition::at("inn.conf", 3), "`c: 1`: not needed");
+        sheet.unsaid(SourcePosition::at("inn.conf", 5), "`d`", "not needed");
+        sheet.unsaid(SourcePosition::at("inn.conf", 6), "`e`", "not needed");
         sheet.complete(&files("pathhost: news.example\n# x\nc: 1\nfour: \x1b5\nd\ne\n"), &["inn.conf"]);
         let (text, refused) = sheet.settle("Head.");
         assert_eq!(refused, None);
@@ -534,13 +538,13 @@ mod tests {
 
     #[test]
     fn parts_the_parser_refuses_become_comments_with_the_reason() {
-        let mut sheet = Sheet::default();
+        let mut sheet = ConfigDraft::default();
         storage(&mut sheet);
         let site = sheet.single("site");
-        site.key("path_identity", "two words", Place::at("inn.conf", 1));
-        site.key("organization", "O", Place::at("inn.conf", 2));
+        site.key("path_identity", "two words", SourcePosition::at("inn.conf", 1));
+        site.key("organization", "O", SourcePosition::at("inn.conf", 2));
         for name in ["a", "b"] {
-            let mut peer = Section::new("peer");
+            let mut peer = DraftSection::new("peer");
             peer.noted("name", name, "");
             peer.noted("addresses", Value::from_iter(["192.0.2.1"]), "");
             sheet.push(peer);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use toml_edit::Value;
 
-use super::blocks::{self, Block, Pair};
+use super::blocks::{self, ConfBlock, ConfPair};
 use super::patterns::{Patterns, storage_name};
-use super::sheet::{Section, Sheet};
-use super::text::{Place, Why, continued, is_true, pieces, quoted};
+use super::sheet::{ConfigDraft, DraftSection};
+use super::text::{NotConverted, SourcePosition, continued, is_true, pieces, quoted};
 use site_base::units::{size_text, span_text};
 
 /// Smallest size of a buffer, in bytes.
@@ -20,7 +20,7 @@ const BUFFER_BYTES_MIN: u64 = 64 << 10;
 
 /// Classes of the new configuration.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
+pub(super) struct ConvertedClasses {
     /// Names of classes that keep their articles, by INN's number.
     pub keeping: BTreeMap<u64, BTreeSet<String>>,
     names: BTreeSet<String>,
@@ -28,16 +28,16 @@ pub(super) struct Classes {
 
 /// A line `cycbuff:` or `metacycbuff:`.
 #[derive(Debug, Clone)]
-struct Buffer {
-    place: Place,
+struct InnBuffer {
+    place: SourcePosition,
     name: String,
     path: String,
     bytes: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Meta {
-    place: Place,
+struct InnMetacycbuff {
+    place: SourcePosition,
     buffers: Vec<String>,
     order: String,
 }
@@ -45,9 +45,9 @@ struct Meta {
 /// Parsed cycbuff.conf.
 #[derive(Debug, Default)]
 pub(super) struct Cycbuffs {
-    buffers: Vec<Buffer>,
-    metas: BTreeMap<String, Meta>,
-    notes: Vec<(Place, String)>,
+    buffers: Vec<InnBuffer>,
+    metas: BTreeMap<String, InnMetacycbuff>,
+    notes: Vec<(SourcePosition, String)>,
 }
 
 impl Cycbuffs {
@@ -63,7 +63,7 @@ impl Cycbuffs {
                     found.notes.push((place, format!("`{}:{value}`: {why}", fields[0])));
                 }
                 ["cycbuff", name, path, size] => match size.parse::<u64>() {
-                    Ok(kilobytes) => found.buffers.push(Buffer {
+                    Ok(kilobytes) => found.buffers.push(InnBuffer {
                         place,
                         name: name.to_owned(),
                         path: path.to_owned(),
@@ -81,22 +81,27 @@ impl Cycbuffs {
         found
     }
 
-    fn meta(&mut self, place: Place, name: &str, buffers: &str, order: &str) {
+    fn meta(&mut self, place: SourcePosition, name: &str, buffers: &str, order: &str) {
         let buffers = pieces(buffers).map(str::to_owned).collect();
-        let meta = Meta { place, buffers, order: order.to_ascii_uppercase() };
+        let meta = InnMetacycbuff { place, buffers, order: order.to_ascii_uppercase() };
         self.metas.insert(name.to_owned(), meta);
     }
 }
 
 /// A `method` of storage.conf.
 #[derive(Debug)]
-struct Method<'a> {
-    block: &'a Block,
+struct StorageMethod<'a> {
+    block: &'a ConfBlock,
     class: u64,
 }
 
 /// Writes buffers, classes and rules.
-pub(super) fn convert(storage: Option<&str>, cycbuffs: &Cycbuffs, wire: bool, sheet: &mut Sheet) -> Classes {
+pub(super) fn convert(
+    storage: Option<&str>,
+    cycbuffs: &Cycbuffs,
+    wire: bool,
+    sheet: &mut ConfigDraft,
+) -> ConvertedClasses {
     for (place, note) in &cycbuffs.notes {
         sheet.remark(*place, note);
     }
@@ -104,12 +109,12 @@ pub(super) fn convert(storage: Option<&str>, cycbuffs: &Cycbuffs, wire: bool, sh
     for (place, why) in &parsed.faults {
         sheet.remark(*place, why);
     }
-    let mut classes = Classes::default();
+    let mut classes = ConvertedClasses::default();
     let mut in_use: BTreeSet<&str> = BTreeSet::new();
     let mut ends_with_all = false;
     for block in parsed.root.blocks.iter().filter(|block| block.word == "method") {
         let class = block.get("class").and_then(|pair| pair.value.parse().ok()).unwrap_or(0);
-        let method = Method { block, class };
+        let method = StorageMethod { block, class };
         if ends_with_all {
             sheet.remark(
                 block.place,
@@ -139,15 +144,15 @@ pub(super) fn convert(storage: Option<&str>, cycbuffs: &Cycbuffs, wire: bool, sh
     classes
 }
 
-impl Classes {
+impl ConvertedClasses {
     /// Writes the class of a method, unless it exists; returns its name, if the name is valid.
     fn add<'a>(
         &mut self,
-        method: &Method<'_>,
+        method: &StorageMethod<'_>,
         cycbuffs: &'a Cycbuffs,
         in_use: &mut BTreeSet<&'a str>,
         wire: bool,
-        sheet: &mut Sheet,
+        sheet: &mut ConfigDraft,
     ) -> Option<String> {
         let block = method.block;
         let number = method.class;
@@ -168,7 +173,7 @@ impl Classes {
             self.keeping.entry(number).or_default().insert(name.clone());
         }
         if self.names.insert(name.clone()) {
-            let mut class = Section::new("class");
+            let mut class = DraftSection::new("class");
             class.noted("name", name.as_str(), format!("class {number} of INN"));
             class.key("method", kind, block.place);
             if block.name == "timecaf" {
@@ -184,10 +189,10 @@ impl Classes {
 
     fn cnfs<'a>(
         &mut self,
-        method: &Method<'_>,
+        method: &StorageMethod<'_>,
         cycbuffs: &'a Cycbuffs,
         in_use: &mut BTreeSet<&'a str>,
-        sheet: &mut Sheet,
+        sheet: &mut ConfigDraft,
     ) -> Option<String> {
         let block = method.block;
         let option = block.get("options").map(|pair| pair.value.as_str()).unwrap_or_default();
@@ -216,7 +221,7 @@ impl Classes {
                 None => sheet.remark(meta.place, format!("there is no cycbuff {}", quoted(own))),
             }
         }
-        let mut class = Section::new("class");
+        let mut class = DraftSection::new("class");
         class.noted(
             "name",
             name.as_str(),
@@ -230,8 +235,8 @@ impl Classes {
     }
 }
 
-fn buffer_section(buffer: &Buffer) -> Section {
-    let mut section = Section::new("buffer");
+fn buffer_section(buffer: &InnBuffer) -> DraftSection {
+    let mut section = DraftSection::new("buffer");
     let name = storage_name(&buffer.name);
     section.key("name", name.as_str(), buffer.place);
     section.noted("path", format!("{name}.cyc"), format!("a new file; INN's is {}", quoted(&buffer.path)));
@@ -240,9 +245,9 @@ fn buffer_section(buffer: &Buffer) -> Section {
 }
 
 /// Writes the rule of a method; returns whether it matches every article.
-fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
+fn rule(method: &StorageMethod<'_>, class: &str, sheet: &mut ConfigDraft) -> bool {
     let block = method.block;
-    let mut rule = Section::new("rule");
+    let mut rule = DraftSection::new("rule");
     rule.key("class", class, block.place);
     rule.saw([block.end]);
     if block.get("newsgroups").is_none() {
@@ -250,7 +255,7 @@ fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
     }
     let mut undated = None;
     // The key that may need two rules comes last.
-    let (expires, others): (Vec<&Pair>, _) = block.pairs.iter().partition(|pair| pair.key == "expires");
+    let (expires, others): (Vec<&ConfPair>, _) = block.pairs.iter().partition(|pair| pair.key == "expires");
     for pair in others.into_iter().chain(expires) {
         let before = rule.clone();
         if let Err(why) = condition(pair, &mut rule) {
@@ -275,7 +280,7 @@ fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
     takes_all
 }
 
-fn condition(pair: &Pair, rule: &mut Section) -> Result<(), Why> {
+fn condition(pair: &ConfPair, rule: &mut DraftSection) -> Result<(), NotConverted> {
     let place = pair.place;
     match pair.key.as_str() {
         "class" | "options" => rule.saw([place]),
@@ -326,7 +331,7 @@ fn condition(pair: &Pair, rule: &mut Section) -> Result<(), Why> {
 }
 
 /// Parses `min` or `min,max`.
-fn range(text: &str, read: impl Fn(&str) -> Option<u64>) -> Result<(u64, u64), Why> {
+fn range(text: &str, read: impl Fn(&str) -> Option<u64>) -> Result<(u64, u64), NotConverted> {
     let mut parts = text.split(',').map(|part| read(part.trim()));
     let min = parts.next().flatten().ok_or("not a range")?;
     let max = parts.next().unwrap_or(Some(0)).ok_or("not a range")?;
@@ -356,10 +361,10 @@ fn expires(text: &str) -> Option<u64> {
 }
 
 /// Writes the last rule, for articles that match no other.
-fn last(classes: &mut Classes, sheet: &mut Sheet) {
+fn last(classes: &mut ConvertedClasses, sheet: &mut ConfigDraft) {
     let is_empty = classes.names.is_empty();
     let (name, method) = if is_empty { ("articles", "appendonly") } else { ("elsewhere", "trash") };
-    let mut class = Section::new("class");
+    let mut class = DraftSection::new("class");
     class.about(match is_empty {
         true => "The old files name no storage; articles are kept in files of 256 MiB until they are due.",
         false => {
@@ -370,7 +375,7 @@ fn last(classes: &mut Classes, sheet: &mut Sheet) {
     class.noted("name", name, "");
     class.noted("method", method, "");
     sheet.push(class);
-    let mut rule = Section::new("rule");
+    let mut rule = DraftSection::new("rule");
     rule.noted("class", name, "what no rule above takes");
     sheet.push(rule);
     classes.names.insert(name.to_owned());

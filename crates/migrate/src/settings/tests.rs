@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use site_config as config;
-use site_config::{Config, Stay};
+use site_config::{Config, RetentionTime};
 
 /// A site with settings in each file.
 pub(super) const SITE: &[(&str, &str)] = &[
@@ -80,12 +80,12 @@ pub(super) fn resolve(name: &str) -> Vec<std::net::IpAddr> {
     }
 }
 
-fn site() -> Old {
+fn site() -> OldConfiguration {
     let files = SITE.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    Old { dir: "/etc/news".into(), files, ..Old::default() }
+    OldConfiguration { dir: "/etc/news".into(), files, ..OldConfiguration::default() }
 }
 
-fn converted(old: &Old) -> (New, Config) {
+fn converted(old: &OldConfiguration) -> (ConvertedConfiguration, Config) {
     let mut new = from_inn(old, &resolve);
     assert_eq!(new.refused, None, "{}", new.text);
     let config = config::parse(&new.text, Path::new("newsreel.toml"));
@@ -141,12 +141,12 @@ fn a_whole_site_becomes_a_configuration() {
 #[test]
 fn never_means_what_inn_means() {
     let (_, config) = converted(&site());
-    let days = |n: u64| Stay::For(std::time::Duration::from_secs(n * 86_400));
+    let days = |n: u64| RetentionTime::For(std::time::Duration::from_secs(n * 86_400));
     let rules: Vec<_> = config
         .expire
         .iter()
         .map(|rule| {
-            let groups = rule.groups.as_ref().map(config::Groups::as_str);
+            let groups = rule.groups.as_ref().map(config::NamePattern::as_str);
             (groups, rule.moderated, rule.keep, rule.keep_min, rule.keep_max)
         })
         .collect();
@@ -154,10 +154,10 @@ fn never_means_what_inn_means() {
         rules,
         [
             // Only an Expires header ends it, within 90 days.
-            (Some("faq.*"), None, Some(Stay::Never), None, Some(days(90))),
+            (Some("faq.*"), None, Some(RetentionTime::Never), None, Some(days(90))),
             (Some("local.*"), None, None, None, None),
             (Some("comp.*"), Some(true), Some(days(30)), Some(days(2)), Some(days(365))),
-            (None, None, Some(days(10)), Some(days(1)), Some(Stay::Never)),
+            (None, None, Some(days(10)), Some(days(1)), Some(RetentionTime::Never)),
         ]
     );
     let leaves_all: Vec<bool> = config.expire.iter().map(|rule| rule.from_all_groups).collect();
@@ -332,20 +332,21 @@ pub(super) const CNEWS: &[(&str, &str)] = &[
 #[test]
 fn a_site_of_c_news_becomes_a_configuration() {
     let files = CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    let mut new = from_cnews(&Old { dir: "/etc/news".into(), files, ..Old::default() });
+    let mut new =
+        from_cnews(&OldConfiguration { dir: "/etc/news".into(), files, ..OldConfiguration::default() });
     new.text = new.text.replace("\n#   ", " ");
     assert_eq!(new.refused, None, "{}", new.text);
     let config = config::parse(&new.text, Path::new("newsreel.toml")).unwrap();
     assert_eq!((config.site.path_identity.as_str(), config.site.remember_days), ("sirius", 14));
-    let days = |n: u64| Some(Stay::For(std::time::Duration::from_secs(n * 86_400)));
+    let days = |n: u64| Some(RetentionTime::For(std::time::Duration::from_secs(n * 86_400)));
     let rules: Vec<_> = config
         .expire
         .iter()
         .map(|rule| {
-            (rule.groups.as_ref().map(config::Groups::as_str), rule.moderated, rule.keep, rule.keep_max)
+            (rule.groups.as_ref().map(config::NamePattern::as_str), rule.moderated, rule.keep, rule.keep_max)
         })
         .collect();
-    let never = Some(Stay::Never);
+    let never = Some(RetentionTime::Never);
     assert_eq!(
         rules,
         [
@@ -400,7 +401,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
             let mut files: std::collections::BTreeMap<_, _> =
                 CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
             files.insert(name, text[..at].to_owned() + "!:\"" + &text[at..]);
-            let new = from_cnews(&Old { files, ..Old::default() });
+            let new = from_cnews(&OldConfiguration { files, ..OldConfiguration::default() });
             assert_eq!(new.refused, None, "{name} {at}: {}", new.text);
         }
     }
@@ -408,7 +409,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
 
 #[test]
 fn an_empty_site_becomes_a_configuration() {
-    let (new, config) = converted(&Old::default());
+    let (new, config) = converted(&OldConfiguration::default());
     assert_eq!(config.classes[0].name, "articles", "{}", new.text);
     assert!(config.access.is_empty() && config.peers.is_empty());
     assert_eq!(config.site.listen, ["0.0.0.0:119", "[::]:119"]);
@@ -480,9 +481,9 @@ fn damage_to_files_of_inn_never_causes_a_panic() {
 }
 
 /// Returns an INN with these files.
-fn inn(files: &[(&'static str, &str)]) -> Old {
+fn inn(files: &[(&'static str, &str)]) -> OldConfiguration {
     let files = files.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    Old { dir: "/etc/news".into(), files, ..Old::default() }
+    OldConfiguration { dir: "/etc/news".into(), files, ..OldConfiguration::default() }
 }
 
 #[test]
@@ -571,7 +572,7 @@ fn an_expires_without_a_least_time_takes_articles_without_that_header() {
         .rules
         .iter()
         .map(|rule| {
-            let groups = rule.groups.as_ref().map(config::Groups::as_str);
+            let groups = rule.groups.as_ref().map(config::NamePattern::as_str);
             (rule.class.as_str(), groups, rule.expires_within, rule.expires_absent)
         })
         .collect();

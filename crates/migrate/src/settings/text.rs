@@ -9,7 +9,7 @@ pub const FILE_BYTES_MAX: usize = 4 << 20;
 
 /// Position in the old configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub file: &'static str,
     /// Line number, from 1.
     pub line: u32,
@@ -17,14 +17,14 @@ pub(super) struct Place {
     pub last: u32,
 }
 
-impl Place {
+impl SourcePosition {
     /// Returns the position of a single line.
     pub fn at(file: &'static str, line: u32) -> Self {
         Self { file, line, last: line }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last > self.line {
             true => write!(f, "{} {}-{}", self.file, self.line, self.last),
@@ -35,24 +35,24 @@ impl fmt::Display for Place {
 
 /// A line with content, or several joined lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
-    pub place: Place,
+pub(super) struct ConfLine {
+    pub place: SourcePosition,
     pub text: String,
 }
 
 /// Returns the lines that are neither blank nor a comment, without joining any.
-pub(super) fn lines(file: &'static str, text: &str) -> Vec<Line> {
+pub(super) fn lines(file: &'static str, text: &str) -> Vec<ConfLine> {
     let line = |(at, text): (usize, &str)| {
         let text = text.trim();
         let is_empty = text.is_empty() || text.starts_with('#');
-        (!is_empty).then(|| Line { place: Place::at(file, number(at)), text: text.to_owned() })
+        (!is_empty).then(|| ConfLine { place: SourcePosition::at(file, number(at)), text: text.to_owned() })
     };
     text.lines().enumerate().filter_map(line).collect()
 }
 
 /// Returns such lines, joining those that end in a backslash with the next.
-pub(super) fn continued(file: &'static str, text: &str) -> Vec<Line> {
-    let mut whole: Vec<Line> = Vec::new();
+pub(super) fn continued(file: &'static str, text: &str) -> Vec<ConfLine> {
+    let mut whole: Vec<ConfLine> = Vec::new();
     let mut open = false;
     for (at, text) in text.lines().enumerate() {
         let (text, goes_on) = match text.strip_suffix('\\') {
@@ -64,7 +64,9 @@ pub(super) fn continued(file: &'static str, text: &str) -> Vec<Line> {
                 line.text.push_str(text.trim_start());
                 line.place.last = number(at);
             }
-            None => whole.push(Line { place: Place::at(file, number(at)), text: text.to_owned() }),
+            None => {
+                whole.push(ConfLine { place: SourcePosition::at(file, number(at)), text: text.to_owned() })
+            }
         }
         open = goes_on;
     }
@@ -86,33 +88,33 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
 
 /// Reason, in words, why something is not converted; it becomes a remark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Why(String);
+pub(super) struct NotConverted(String);
 
-impl fmt::Display for Why {
+impl fmt::Display for NotConverted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<String> for Why {
+impl From<String> for NotConverted {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl From<&str> for Why {
+impl From<&str> for NotConverted {
     fn from(text: &str) -> Self {
         Self(text.to_owned())
     }
 }
 
-impl From<Why> for String {
-    fn from(why: Why) -> Self {
+impl From<NotConverted> for String {
+    fn from(why: NotConverted) -> Self {
         why.0
     }
 }
 
-impl AsRef<str> for Why {
+impl AsRef<str> for NotConverted {
     fn as_ref(&self) -> &str {
         &self.0
     }
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn lines_keep_their_numbers() {
         let text = "# a\n\n one \ntwo\\\n   :three\\\n\t:four\nfive\\";
-        let own = |list: &[Line]| -> Vec<(u32, u32, String)> {
+        let own = |list: &[ConfLine]| -> Vec<(u32, u32, String)> {
             list.iter().map(|line| (line.place.line, line.place.last, line.text.clone())).collect()
         };
         assert_eq!(
@@ -149,8 +151,8 @@ mod tests {
             [(3, 3, "one".into()), (4, 6, "two:three:four".into()), (7, 7, "five".into())]
         );
         assert_eq!(own(&lines("moderators", "a\n#b\n c")), [(1, 1, "a".into()), (3, 3, "c".into())]);
-        assert_eq!(Place { file: "newsfeeds", line: 4, last: 6 }.to_string(), "newsfeeds 4-6");
-        assert_eq!(Place::at("inn.conf", 7).to_string(), "inn.conf 7");
+        assert_eq!(SourcePosition { file: "newsfeeds", line: 4, last: 6 }.to_string(), "newsfeeds 4-6");
+        assert_eq!(SourcePosition::at("inn.conf", 7).to_string(), "inn.conf 7");
         assert_eq!(quoted("a\x1b[31mb\n"), "a [31mb");
     }
 }

@@ -6,7 +6,7 @@
 use toml_edit::Value;
 
 use super::inn_conf::InnConf;
-use super::sheet::{Section, Sheet};
+use super::sheet::{ConfigDraft, DraftSection};
 
 /// Port of a trial, as INN has the usual one.
 const PORT: u16 = 1119;
@@ -19,7 +19,7 @@ pub(super) const ADVICE: &str = "This is a trial beside INN: it has a path ident
     directory.";
 
 /// Makes the site able to run beside INN.
-pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
+pub(super) fn convert(conf: &InnConf, sheet: &mut ConfigDraft) {
     let site = sheet.single("site");
     let name = format!("{PREFIX}.{}", conf.path_identity());
     site.noted("path_identity", name, "of the trial's own: INN has another in each Path");
@@ -35,7 +35,7 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
     site.noted("listen", Value::from_iter(listen), "of the trial's own");
     sheet.disable("peer", "INN speaks to its peers while this is tried");
     sheet.disable("control", "INN carries out control messages while this is tried");
-    let mut inn = Section::new("peer");
+    let mut inn = DraftSection::new("peer");
     inn.about("The INN of this machine, which feeds the trial.");
     inn.noted("name", "inn-itself", "");
     let bound =

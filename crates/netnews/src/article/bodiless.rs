@@ -7,7 +7,7 @@ use super::{Article, Known};
 
 /// Size of the whole article, from the headers of an article without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bodiless {
+pub struct BodilessArticle {
     /// Size of the article in octets, with the Xref of this copy.
     pub bytes: u64,
     /// Lines of the body; 0 if unknown.
@@ -19,7 +19,7 @@ pub struct Bodiless {
 impl Article<'_> {
     /// Returns the size of the whole article, if this is one without its body. Control messages are always
     /// whole.
-    pub fn bodiless(&self) -> Option<Bodiless> {
+    pub fn bodiless(&self) -> Option<BodilessArticle> {
         if !self.body().is_empty() || self.count(Known::Control) > 0 {
             return None;
         }
@@ -41,7 +41,7 @@ impl Article<'_> {
         let (announced, lines) = (announced?, lines.unwrap_or_default());
         let xref = self.header_lines(Known::Xref).map_or(0, |range| range.len() as u64);
         let body_bytes = announced.saturating_sub(own.saturating_sub(xref));
-        (lines > 0 || announced > own).then_some(Bodiless {
+        (lines > 0 || announced > own).then_some(BodilessArticle {
             bytes: announced.saturating_add(xref),
             lines,
             body_bytes,

@@ -18,14 +18,14 @@ const YENC_NAMES: [&[u8]; 2] = [b"x-yencode", b"x-yenc"];
 
 /// Encodings of binary data in text that are not MIME's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum EmbeddedEncoding {
     /// `=ybegin ... =yend`.
     Yenc,
     /// `begin 644 NAME ... end`.
     Uuencode,
 }
 
-impl Encoding {
+impl EmbeddedEncoding {
     /// The one that a Content-Transfer-Encoding names, if any.
     pub fn named(value: &[u8]) -> Option<Self> {
         let is_in = |names: &[&[u8]]| names.iter().any(|name| name.eq_ignore_ascii_case(value));
@@ -159,7 +159,10 @@ mod tests {
         ] {
             assert_eq!(is_yenc_mark(line.as_bytes()), is_mark, "{line}");
         }
-        assert_eq!(Encoding::named(b"X-UUEncode"), Some(Encoding::Uuencode));
-        assert_eq!((Encoding::named(b"x-yenc"), Encoding::named(b"base64")), (Some(Encoding::Yenc), None));
+        assert_eq!(EmbeddedEncoding::named(b"X-UUEncode"), Some(EmbeddedEncoding::Uuencode));
+        assert_eq!(
+            (EmbeddedEncoding::named(b"x-yenc"), EmbeddedEncoding::named(b"base64")),
+            (Some(EmbeddedEncoding::Yenc), None)
+        );
     }
 }

@@ -4,11 +4,11 @@
 //! Source: RFC 5536 section 2.2, extended for articles of 1993: no space after the colon, empty values, lines
 //! of any length.
 
-use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, Known, Malformed, Place, known};
+use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, HeaderPosition, Known, MalformedArticle, known};
 use memchr::{memchr, memrchr};
 
 /// The size of a header block.
-pub(super) struct Block {
+pub(super) struct HeaderBlock {
     /// Bytes of the block, blank line included.
     pub(super) bytes: usize,
     /// Lines of the block, without the blank line.
@@ -27,9 +27,16 @@ const NAME: [bool; 256] = {
 };
 
 /// Walks the header lines of `wire` up to the blank line and records where the known headers are.
-pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<Block, Malformed> {
+pub(super) fn place(
+    wire: &[u8],
+    places: &mut [HeaderPosition; known::COUNT],
+) -> Result<HeaderBlock, MalformedArticle> {
     let block = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
-    let endless = if wire.len() > block.len() { Malformed::HeadersTooLarge } else { Malformed::NoBlankLine };
+    let endless = if wire.len() > block.len() {
+        MalformedArticle::HeadersTooLarge
+    } else {
+        MalformedArticle::NoBlankLine
+    };
     let mut at = 0;
     let (mut lines, mut xref_lines) = (0, 0);
     let mut open: Option<Known> = None;
@@ -39,13 +46,13 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
             return Err(if rest.is_empty() || wire.len() > block.len() {
                 endless
             } else {
-                Malformed::UnfinishedLine
+                MalformedArticle::UnfinishedLine
             });
         };
         let line = rest.get(..line_bytes).unwrap_or_default();
         match line.first() {
-            Some(b'\r') => return Ok(Block { bytes: at + line_bytes, lines }),
-            Some(b' ' | b'\t') if lines == 0 => return Err(Malformed::LeadingContinuation),
+            Some(b'\r') => return Ok(HeaderBlock { bytes: at + line_bytes, lines }),
+            Some(b' ' | b'\t') if lines == 0 => return Err(MalformedArticle::LeadingContinuation),
             Some(b' ' | b'\t') => extend(places, open, at + line_bytes),
             _ => open = note(places, line, at)?,
         }
@@ -54,7 +61,7 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
         // Stored articles may have more lines than the limit allows: an Xref line is inserted when they are
         // filed.
         if lines - xref_lines > HEADER_LINES_MAX {
-            return Err(Malformed::TooManyHeaderLines);
+            return Err(MalformedArticle::TooManyHeaderLines);
         }
         at += line_bytes;
     }
@@ -62,7 +69,11 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
 
 /// Records a header's first line. Returns the header if it is the first of its name, so that continuation
 /// lines are counted as part of it.
-fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Option<Known>, Malformed> {
+fn note(
+    places: &mut [HeaderPosition; known::COUNT],
+    line: &[u8],
+    at: usize,
+) -> Result<Option<Known>, MalformedArticle> {
     let colon = name_end(line)?;
     let (name, value) = line.split_at(colon);
     let found = Known::find(name);
@@ -81,18 +92,18 @@ fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Op
 }
 
 /// Returns the position of the colon after a header's name.
-fn name_end(line: &[u8]) -> Result<usize, Malformed> {
+fn name_end(line: &[u8]) -> Result<usize, MalformedArticle> {
     // Names are short: a loop is faster than a search that is prepared for long ones.
     let end = line.iter().position(|&b| !NAME[b as usize]).unwrap_or(line.len());
     match line.get(end) {
-        Some(b':') if end == 0 => Err(Malformed::EmptyHeaderName),
+        Some(b':') if end == 0 => Err(MalformedArticle::EmptyHeaderName),
         Some(b':') => Ok(end),
-        _ if memchr(b':', line).is_some() => Err(Malformed::HeaderName),
-        _ => Err(Malformed::HeaderNoColon),
+        _ if memchr(b':', line).is_some() => Err(MalformedArticle::HeaderName),
+        _ => Err(MalformedArticle::HeaderNoColon),
     }
 }
 
-fn extend(places: &mut [Place; known::COUNT], open: Option<Known>, end: usize) {
+fn extend(places: &mut [HeaderPosition; known::COUNT], open: Option<Known>, end: usize) {
     if let Some(place) = open.and_then(|known| places.get_mut(known as usize)) {
         place.end = end as u16;
     }

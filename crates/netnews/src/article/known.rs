@@ -77,12 +77,12 @@ known! {
 pub(super) const COUNT: usize = Known::NAMES.len();
 
 /// First and last octets of a name, in lower case: for 4 to 16 octets it holds all of them.
-type Packed = (u64, u64);
+type PackedName = (u64, u64);
 
-const EMPTY: (u8, Packed, Known) = (0, (0, 0), Known::MessageId);
+const EMPTY: (u8, PackedName, Known) = (0, (0, 0), Known::MessageId);
 
 /// (length, packed name, field), grouped by length; `STARTS[n]..STARTS[n + 1]` are those of length n.
-const SORTED: [(u8, Packed, Known); COUNT] = {
+const SORTED: [(u8, PackedName, Known); COUNT] = {
     let mut rows = [EMPTY; COUNT];
     let (mut length, mut filled) = (0, 0);
     while length < NAME_BYTES_MAX {
@@ -125,7 +125,7 @@ const STARTS: [u8; NAME_BYTES_MAX + 1] = {
 const SMALL_4: u32 = 0x2020_2020;
 const SMALL_8: u64 = 0x2020_2020_2020_2020;
 
-const fn pack(name: &[u8]) -> Option<Packed> {
+const fn pack(name: &[u8]) -> Option<PackedName> {
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         return Some((u64::from_le_bytes(*first) | SMALL_8, u64::from_le_bytes(*last) | SMALL_8));
     }

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// A formal defect. None of these is remembered in the history: another peer may send a good copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Malformed {
+pub enum MalformedArticle {
     /// The headers never end.
     NoBlankLine,
     /// The last line has no CRLF.
@@ -44,32 +44,34 @@ pub enum Malformed {
     Empty(Known),
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedArticle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Malformed::NoBlankLine => "no blank line after headers",
-            Malformed::UnfinishedLine => "last line without CRLF",
-            Malformed::HeaderNoColon => "header line without colon",
-            Malformed::HeaderName => "bad octet in header name",
-            Malformed::EmptyHeaderName => "empty header name",
-            Malformed::LeadingContinuation => "first line is a continuation",
-            Malformed::Nul => "NUL octet",
-            Malformed::BareCr => "CR without LF",
-            Malformed::BareLf => "LF without CR",
-            Malformed::LoneDot => "line of a lone dot",
-            Malformed::HeadersTooLarge => {
+            MalformedArticle::NoBlankLine => "no blank line after headers",
+            MalformedArticle::UnfinishedLine => "last line without CRLF",
+            MalformedArticle::HeaderNoColon => "header line without colon",
+            MalformedArticle::HeaderName => "bad octet in header name",
+            MalformedArticle::EmptyHeaderName => "empty header name",
+            MalformedArticle::LeadingContinuation => "first line is a continuation",
+            MalformedArticle::Nul => "NUL octet",
+            MalformedArticle::BareCr => "CR without LF",
+            MalformedArticle::BareLf => "LF without CR",
+            MalformedArticle::LoneDot => "line of a lone dot",
+            MalformedArticle::HeadersTooLarge => {
                 return write!(f, "headers too large (at most {HEADER_BYTES_MAX} bytes)");
             }
-            Malformed::TooManyHeaderLines => {
+            MalformedArticle::TooManyHeaderLines => {
                 return write!(f, "too many header lines (at most {HEADER_LINES_MAX})");
             }
-            Malformed::TooLarge => return write!(f, "article too large (at most {ARTICLE_BYTES_MAX} bytes)"),
-            Malformed::Missing(known) => return write!(f, "missing {} header", known.name()),
-            Malformed::Repeated(known) => return write!(f, "repeated {} header", known.name()),
-            Malformed::Empty(known) => return write!(f, "empty {} header", known.name()),
+            MalformedArticle::TooLarge => {
+                return write!(f, "article too large (at most {ARTICLE_BYTES_MAX} bytes)");
+            }
+            MalformedArticle::Missing(known) => return write!(f, "missing {} header", known.name()),
+            MalformedArticle::Repeated(known) => return write!(f, "repeated {} header", known.name()),
+            MalformedArticle::Empty(known) => return write!(f, "empty {} header", known.name()),
         };
         f.write_str(text)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedArticle {}

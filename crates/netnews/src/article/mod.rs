@@ -15,12 +15,12 @@ mod scan;
 mod types;
 
 pub use binary::encoding;
-pub use bodiless::Bodiless;
-pub use encoded::Encoding;
+pub use bodiless::BodilessArticle;
+pub use encoded::EmbeddedEncoding;
 pub use headers::{HeaderFields, Headers, content, content_of, xref_places};
 pub use known::Known;
-pub use malformed::Malformed;
-pub use types::Types;
+pub use malformed::MalformedArticle;
+pub use types::ArticleTypes;
 
 use crate::message_id::MessageId;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub const REQUIRED: [Known; 6] =
 /// Position of a known header: the whole field is `start..end`, its value `value..end - 2`. A blank line
 /// follows within `HEADER_BYTES_MAX`, so offsets fit 16 bits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct HeaderPosition {
     start: u16,
     value: u16,
     end: u16,
@@ -57,20 +57,20 @@ pub struct Article<'a> {
     body_offset: usize,
     lines: u64,
     bytes: u64,
-    places: [Place; known::COUNT],
+    places: [HeaderPosition; known::COUNT],
 }
 
 impl<'a> Article<'a> {
     /// Parses an article of wire-format bytes, without the final `.` CRLF. Allocates nothing.
-    pub fn parse(wire: &'a [u8]) -> Result<Article<'a>, Malformed> {
+    pub fn parse(wire: &'a [u8]) -> Result<Article<'a>, MalformedArticle> {
         if wire.len() > ARTICLE_BYTES_MAX {
-            return Err(Malformed::TooLarge);
+            return Err(MalformedArticle::TooLarge);
         }
         let counts = scan::scan(wire)?;
-        let mut places = [Place::default(); known::COUNT];
+        let mut places = [HeaderPosition::default(); known::COUNT];
         let block = headers::place(wire, &mut places)?;
         if !wire.ends_with(b"\n") {
-            return Err(Malformed::UnfinishedLine);
+            return Err(MalformedArticle::UnfinishedLine);
         }
         Ok(Article {
             wire,
@@ -148,21 +148,21 @@ impl<'a> Article<'a> {
     }
 
     /// Checks that the mandatory headers are present, once each and not empty.
-    pub fn required(&self) -> Result<(), Malformed> {
+    pub fn required(&self) -> Result<(), MalformedArticle> {
         for known in REQUIRED {
             match self.count(known) {
-                0 => return Err(Malformed::Missing(known)),
+                0 => return Err(MalformedArticle::Missing(known)),
                 1 => {}
-                _ => return Err(Malformed::Repeated(known)),
+                _ => return Err(MalformedArticle::Repeated(known)),
             }
             if self.header(known).is_none_or(|value| value.trim_ascii().is_empty()) {
-                return Err(Malformed::Empty(known));
+                return Err(MalformedArticle::Empty(known));
             }
         }
         Ok(())
     }
 
-    fn place(&self, known: Known) -> Option<&Place> {
+    fn place(&self, known: Known) -> Option<&HeaderPosition> {
         self.places.get(known as usize).filter(|place| place.count > 0)
     }
 }

@@ -7,7 +7,7 @@
 
 mod wide;
 
-use super::Malformed;
+use super::MalformedArticle;
 use memchr::{memchr, memchr_iter, memmem};
 
 /// Octets of a block: one of the widest vectors, or two or four narrower ones.
@@ -18,7 +18,7 @@ const BLOCKS_MAX: usize = 255;
 
 /// Counts made by the pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct LineCounts {
     /// Lines, including header lines and the blank line.
     pub(super) lines: u64,
     /// Lines that begin with a dot and therefore have one octet of dot-stuffing.
@@ -26,20 +26,20 @@ pub(super) struct Counts {
 }
 
 /// Counts the lines of `wire`, if every LF follows a CR, every CR precedes a LF, and no octet is NUL.
-pub(super) fn scan(wire: &[u8]) -> Result<Counts, Malformed> {
+pub(super) fn scan(wire: &[u8]) -> Result<LineCounts, MalformedArticle> {
     let Some(counts) = wide::count(wire) else {
         return Err(why(wire));
     };
     if counts.dots > 0 && has_lone_dot(wire) {
-        return Err(Malformed::LoneDot);
+        return Err(MalformedArticle::LoneDot);
     }
     Ok(counts)
 }
 
 /// The pass itself. Returns `None` if some octet is out of place.
 #[inline(always)]
-fn count(wire: &[u8]) -> Option<Counts> {
-    let mut counts = Counts { lines: 0, dots: u64::from(wire.first() == Some(&b'.')) };
+fn count(wire: &[u8]) -> Option<LineCounts> {
+    let mut counts = LineCounts { lines: 0, dots: u64::from(wire.first() == Some(&b'.')) };
     let mut bad = matches!(wire.first(), Some(b'\n' | 0)) | (wire.last() == Some(&b'\r'));
     // Compares each octet with the one before it.
     let before = wire.get(..wire.len().saturating_sub(1)).unwrap_or_default();
@@ -47,7 +47,7 @@ fn count(wire: &[u8]) -> Option<Counts> {
     let (before, before_rest) = before.as_chunks::<LANES>();
     let (here, here_rest) = here.as_chunks::<LANES>();
     for (before, here) in before.chunks(BLOCKS_MAX).zip(here.chunks(BLOCKS_MAX)) {
-        let mut lanes = Lanes::new();
+        let mut lanes = LaneCounters::new();
         before.iter().zip(here).for_each(|(before, here)| lanes.add(before, here));
         bad |= lanes.sum_up(&mut counts);
     }
@@ -55,14 +55,14 @@ fn count(wire: &[u8]) -> Option<Counts> {
     let (mut last_before, mut last_here) = ([b'x'; LANES], [b'x'; LANES]);
     last_before.iter_mut().zip(before_rest).for_each(|(lane, octet)| *lane = *octet);
     last_here.iter_mut().zip(here_rest).for_each(|(lane, octet)| *lane = *octet);
-    let mut lanes = Lanes::new();
+    let mut lanes = LaneCounters::new();
     lanes.add(&last_before, &last_here);
     bad |= lanes.sum_up(&mut counts);
     (!bad).then_some(counts)
 }
 
 /// Results for each position of a block.
-struct Lanes {
+struct LaneCounters {
     lines: [u8; LANES],
     dots: [u8; LANES],
     /// Not 0 where a CR or LF stood alone.
@@ -70,7 +70,7 @@ struct Lanes {
     smallest: [u8; LANES],
 }
 
-impl Lanes {
+impl LaneCounters {
     #[inline(always)]
     fn new() -> Self {
         Self { lines: [0; LANES], dots: [0; LANES], mixed: [0; LANES], smallest: [0xff; LANES] }
@@ -91,7 +91,7 @@ impl Lanes {
 
     /// Adds the lanes to `counts`. Returns true if some octet was out of place.
     #[inline(always)]
-    fn sum_up(&self, counts: &mut Counts) -> bool {
+    fn sum_up(&self, counts: &mut LineCounts) -> bool {
         let sum = |lanes: &[u8; LANES]| lanes.iter().map(|&lane| u64::from(lane)).sum::<u64>();
         counts.lines += sum(&self.lines);
         counts.dots += sum(&self.dots);
@@ -108,12 +108,12 @@ fn all_bits(yes: bool) -> u8 {
 }
 
 /// Returns the rule that an invalid article breaks; slow and rarely called.
-fn why(wire: &[u8]) -> Malformed {
+fn why(wire: &[u8]) -> MalformedArticle {
     if memchr(0, wire).is_some() {
-        return Malformed::Nul;
+        return MalformedArticle::Nul;
     }
     let bare_cr = memchr_iter(b'\r', wire).any(|at| wire.get(at + 1) != Some(&b'\n'));
-    if bare_cr { Malformed::BareCr } else { Malformed::BareLf }
+    if bare_cr { MalformedArticle::BareCr } else { MalformedArticle::BareLf }
 }
 
 fn has_lone_dot(wire: &[u8]) -> bool {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn naive(wire: &[u8]) -> Result<Counts, ()> {
+    fn naive(wire: &[u8]) -> Result<LineCounts, ()> {
         let text: String = wire.iter().map(|&b| b as char).collect();
         let rest = text.replace("\r\n", "\u{100}");
         if rest.contains(['\r', '\n', '\0'])
@@ -135,21 +135,21 @@ mod tests {
         }
         let lines = rest.matches('\u{100}').count() as u64;
         let dots = rest.split('\u{100}').filter(|line| line.starts_with('.')).count() as u64;
-        Ok(Counts { lines, dots })
+        Ok(LineCounts { lines, dots })
     }
 
     #[test]
     fn each_defect_has_its_error() {
         for (wire, expected) in [
-            (&b"a\0b\r\n"[..], Malformed::Nul),
-            (b"\0\r\n", Malformed::Nul),
-            (b"a\rb\r\n", Malformed::BareCr),
-            (b"a\r\n\r", Malformed::BareCr),
-            (b"a\r\r\n", Malformed::BareCr),
-            (b"a\nb\r\n", Malformed::BareLf),
-            (b"\na\r\n", Malformed::BareLf),
-            (b"a\r\n.\r\nb\r\n", Malformed::LoneDot),
-            (b".\r\n", Malformed::LoneDot),
+            (&b"a\0b\r\n"[..], MalformedArticle::Nul),
+            (b"\0\r\n", MalformedArticle::Nul),
+            (b"a\rb\r\n", MalformedArticle::BareCr),
+            (b"a\r\n\r", MalformedArticle::BareCr),
+            (b"a\r\r\n", MalformedArticle::BareCr),
+            (b"a\nb\r\n", MalformedArticle::BareLf),
+            (b"\na\r\n", MalformedArticle::BareLf),
+            (b"a\r\n.\r\nb\r\n", MalformedArticle::LoneDot),
+            (b".\r\n", MalformedArticle::LoneDot),
         ] {
             assert_eq!(scan(wire), Err(expected), "{wire:?}");
         }
@@ -166,7 +166,7 @@ mod tests {
             }
             let mut wire = vec![b'x'; at];
             wire.extend_from_slice(b"\r\n..\r\n");
-            assert_eq!(scan(&wire), Ok(Counts { lines: 2, dots: 1 }));
+            assert_eq!(scan(&wire), Ok(LineCounts { lines: 2, dots: 1 }));
         }
     }
 
@@ -174,12 +174,12 @@ mod tests {
     fn lanes_are_summed_up_before_they_overflow() {
         let lines = LANES * BLOCKS_MAX;
         let wire = b".\r\n".repeat(lines);
-        assert_eq!(count(&wire), Some(Counts { lines: lines as u64, dots: lines as u64 }));
+        assert_eq!(count(&wire), Some(LineCounts { lines: lines as u64, dots: lines as u64 }));
         assert_eq!(wide::count(&wire), count(&wire));
         // Every line end falls in the same lane.
         let line = [&[b'x'; LANES - 2][..], &b"\r\n"[..]].concat();
         let wire = line.repeat(BLOCKS_MAX * 2 + 1);
-        assert_eq!(count(&wire), Some(Counts { lines: BLOCKS_MAX as u64 * 2 + 1, dots: 0 }));
+        assert_eq!(count(&wire), Some(LineCounts { lines: BLOCKS_MAX as u64 * 2 + 1, dots: 0 }));
         assert_eq!(wide::count(&wire), count(&wire));
     }
 

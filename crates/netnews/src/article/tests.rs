@@ -12,7 +12,7 @@ fn with(line: &str) -> Vec<u8> {
     [line.as_bytes(), PLAIN].concat()
 }
 
-fn malformed(wire: &[u8]) -> Malformed {
+fn malformed(wire: &[u8]) -> MalformedArticle {
     Article::parse(wire).expect_err("parses")
 }
 
@@ -102,21 +102,21 @@ fn the_first_of_repeated_headers_counts_and_keeps_its_own_folds() {
 fn empty_body_needs_its_blank_line() {
     let article = Article::parse(b"A: b\r\n\r\n").unwrap();
     assert_eq!((article.body(), article.lines(), article.bytes()), (&b""[..], 0, 8));
-    assert_eq!(malformed(b"A: b\r\n"), Malformed::NoBlankLine);
-    assert_eq!(malformed(b""), Malformed::NoBlankLine);
-    assert_eq!(malformed(b"A: b"), Malformed::UnfinishedLine);
-    assert_eq!(malformed(b"A: b\r\n\r\nbody"), Malformed::UnfinishedLine);
+    assert_eq!(malformed(b"A: b\r\n"), MalformedArticle::NoBlankLine);
+    assert_eq!(malformed(b""), MalformedArticle::NoBlankLine);
+    assert_eq!(malformed(b"A: b"), MalformedArticle::UnfinishedLine);
+    assert_eq!(malformed(b"A: b\r\n\r\nbody"), MalformedArticle::UnfinishedLine);
     assert_eq!(Article::parse(b"\r\n").unwrap().headers().count(), 0);
 }
 
 #[test]
 fn header_lines_have_a_form() {
-    assert_eq!(malformed(&with("no colon here\r\n")), Malformed::HeaderNoColon);
-    assert_eq!(malformed(&with(": no name\r\n")), Malformed::EmptyHeaderName);
-    assert_eq!(malformed(&with(" continued\r\n")), Malformed::LeadingContinuation);
-    assert_eq!(malformed(&with("\tcontinued\r\n")), Malformed::LeadingContinuation);
+    assert_eq!(malformed(&with("no colon here\r\n")), MalformedArticle::HeaderNoColon);
+    assert_eq!(malformed(&with(": no name\r\n")), MalformedArticle::EmptyHeaderName);
+    assert_eq!(malformed(&with(" continued\r\n")), MalformedArticle::LeadingContinuation);
+    assert_eq!(malformed(&with("\tcontinued\r\n")), MalformedArticle::LeadingContinuation);
     for name in ["From ", "A name", "Caf\u{e9}", "X\x7fY", "X\tY", "Message-ID ", "Message\u{1}ID"] {
-        assert_eq!(malformed(&with(&format!("{name}: x\r\n"))), Malformed::HeaderName, "{name}");
+        assert_eq!(malformed(&with(&format!("{name}: x\r\n"))), MalformedArticle::HeaderName, "{name}");
     }
     for name in ["X", "x_y", "Article-I.D.", "!#$%&'*+", "..dotted"] {
         assert!(Article::parse(&with(&format!("{name}: x\r\n"))).is_ok(), "{name}");
@@ -126,7 +126,8 @@ fn header_lines_have_a_form() {
 #[test]
 fn octets_that_break_lines_are_rejected_anywhere() {
     for at in [0, 3, 12, PLAIN.len() - 8, PLAIN.len() - 2] {
-        for (octet, expected) in [(0, Malformed::Nul), (b'\r', Malformed::BareCr), (b'\n', Malformed::BareLf)]
+        for (octet, expected) in
+            [(0, MalformedArticle::Nul), (b'\r', MalformedArticle::BareCr), (b'\n', MalformedArticle::BareLf)]
         {
             let mut wire = PLAIN.to_vec();
             wire.insert(at, octet);
@@ -142,17 +143,23 @@ fn octets_that_break_lines_are_rejected_anywhere() {
 fn limits() {
     let long = |n: usize| format!("X: {}\r\n", "y".repeat(n));
     assert!(Article::parse(&with(&long(40_000))).is_ok());
-    assert_eq!(malformed(&with(&long(HEADER_BYTES_MAX))), Malformed::HeadersTooLarge);
+    assert_eq!(malformed(&with(&long(HEADER_BYTES_MAX))), MalformedArticle::HeadersTooLarge);
     let exact = [long(HEADER_BYTES_MAX - 7).as_bytes(), b"\r\nbody\r\n"].concat();
     assert_eq!(Article::parse(&exact).unwrap().body_offset(), HEADER_BYTES_MAX);
     let over = [long(HEADER_BYTES_MAX - 6).as_bytes(), b"\r\nbody\r\n"].concat();
-    assert_eq!(malformed(&over), Malformed::HeadersTooLarge);
+    assert_eq!(malformed(&over), MalformedArticle::HeadersTooLarge);
     let lines = |n: usize| ["X: y\r\n".repeat(n), "\r\n".into()].concat();
     assert!(Article::parse(lines(HEADER_LINES_MAX as usize).as_bytes()).is_ok());
-    assert_eq!(malformed(lines(HEADER_LINES_MAX as usize + 1).as_bytes()), Malformed::TooManyHeaderLines);
+    assert_eq!(
+        malformed(lines(HEADER_LINES_MAX as usize + 1).as_bytes()),
+        MalformedArticle::TooManyHeaderLines
+    );
     let stored = |n: usize| ["Xref: here a:1\r\n b:2\r\n", &lines(n)].concat();
     assert!(Article::parse(stored(HEADER_LINES_MAX as usize).as_bytes()).is_ok());
-    assert_eq!(malformed(stored(HEADER_LINES_MAX as usize + 1).as_bytes()), Malformed::TooManyHeaderLines);
+    assert_eq!(
+        malformed(stored(HEADER_LINES_MAX as usize + 1).as_bytes()),
+        MalformedArticle::TooManyHeaderLines
+    );
 }
 
 #[test]
@@ -169,15 +176,18 @@ fn required_headers() {
             edited.concat().into_bytes()
         };
         let check = |wire: &[u8]| Article::parse(wire).unwrap().required();
-        assert_eq!(check(&edit("")), Err(Malformed::Missing(known)));
-        assert_eq!(check(&edit(&format!("{line} \t\r\n"))), Err(Malformed::Empty(known)));
-        assert_eq!(check(&edit(&format!("{line} a\r\n{line} b\r\n"))), Err(Malformed::Repeated(known)));
+        assert_eq!(check(&edit("")), Err(MalformedArticle::Missing(known)));
+        assert_eq!(check(&edit(&format!("{line} \t\r\n"))), Err(MalformedArticle::Empty(known)));
+        assert_eq!(
+            check(&edit(&format!("{line} a\r\n{line} b\r\n"))),
+            Err(MalformedArticle::Repeated(known))
+        );
     }
 }
 
 #[test]
 fn texts_are_short() {
-    assert_eq!(Malformed::Missing(Known::Date).to_string(), "missing Date header");
+    assert_eq!(MalformedArticle::Missing(Known::Date).to_string(), "missing Date header");
     assert_eq!(malformed(b"A: b\r\n").to_string(), "no blank line after headers");
 }
 

@@ -6,7 +6,7 @@
 //! 6; yEnc draft 1.3.
 
 use super::binary::DATA_LINES_MIN;
-use super::encoded::{self, Encoding};
+use super::encoded::{self, EmbeddedEncoding};
 use memchr::memchr;
 
 /// Lengths of lines of base64: most programs write 64, 72 or 76 characters.
@@ -18,9 +18,9 @@ const BINHEX: &[u8] = b"!\"#$%&'()*+,-012345689@ABCDEFGHIJKLMNPQRSTUVXYZ[`abcdef
 
 /// Set of types of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Types(u16);
+pub struct ArticleTypes(u16);
 
-impl Types {
+impl ArticleTypes {
     /// Text of none of the other types.
     pub const PLAIN: Self = Self(1);
     /// A control message.
@@ -55,7 +55,7 @@ impl Types {
             types.add_if(has_prefix(line, b"control:"), Self::CONTROL);
             types.add_if(has_prefix(line, b"mime-version:"), Self::MIME);
         }
-        let mut runs = Runs::default();
+        let mut runs = DataRun::default();
         for line in lines(body) {
             if types.has(Self::BINARY) {
                 break;
@@ -91,15 +91,15 @@ impl Types {
             self.add_if(has_prefix(value, b"application/octet-stream"), Self::BINARY);
         } else if let Some(value) = after_prefix(line, b"content-transfer-encoding:") {
             self.add_if(has_prefix(value, b"base64"), Self(Self::BASE64.0 | Self::BINARY.0));
-            match Encoding::named(value.trim_ascii_end()) {
-                Some(Encoding::Uuencode) => self.add(Self(Self::UUENCODE.0 | Self::BINARY.0)),
-                Some(Encoding::Yenc) => self.add(Self(Self::YENC.0 | Self::BINARY.0)),
+            match EmbeddedEncoding::named(value.trim_ascii_end()) {
+                Some(EmbeddedEncoding::Uuencode) => self.add(Self(Self::UUENCODE.0 | Self::BINARY.0)),
+                Some(EmbeddedEncoding::Yenc) => self.add(Self(Self::YENC.0 | Self::BINARY.0)),
                 None => {}
             }
         }
     }
 
-    fn note_body_line(&mut self, line: &[u8], runs: &mut Runs) {
+    fn note_body_line(&mut self, line: &[u8], runs: &mut DataRun) {
         if line.starts_with(b"=y") {
             let begin = encoded::yenc_begin(line);
             let is_yenc = begin.is_some() || encoded::is_yenc_mark(line);
@@ -122,14 +122,14 @@ impl Types {
 
 /// Consecutive lines that look like data of one kind.
 #[derive(Default)]
-struct Runs {
-    kind: Option<Types>,
+struct DataRun {
+    kind: Option<ArticleTypes>,
     lines: u32,
 }
 
-impl Runs {
+impl DataRun {
     /// Counts a line. Returns the length of the run, this line included.
-    fn count(&mut self, kind: Option<Types>) -> u32 {
+    fn count(&mut self, kind: Option<ArticleTypes>) -> u32 {
         let before = if kind == self.kind { self.lines } else { 0 };
         (self.kind, self.lines) = (kind, if kind.is_some() { before + 1 } else { 0 });
         self.lines
@@ -137,10 +137,12 @@ impl Runs {
 }
 
 /// Whether a line looks like data of a kind, and `continues` it if the line before did.
-fn is_data(line: &[u8], kind: Types, continues: bool) -> bool {
+fn is_data(line: &[u8], kind: ArticleTypes, continues: bool) -> bool {
     match kind {
-        Types::UUENCODE => encoded::is_uu_data(line, continues),
-        Types::BINHEX => BINHEX_LINE_BYTES.contains(&line.len()) && line.iter().all(|b| BINHEX.contains(b)),
+        ArticleTypes::UUENCODE => encoded::is_uu_data(line, continues),
+        ArticleTypes::BINHEX => {
+            BINHEX_LINE_BYTES.contains(&line.len()) && line.iter().all(|b| BINHEX.contains(b))
+        }
         _ => {
             let is_base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
             BASE64_LINE_BYTES.contains(&line.len()) && line.iter().all(is_base64)
@@ -172,13 +174,13 @@ fn after_prefix<'a>(line: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    fn types(head: &str, body: &str) -> Types {
+    fn types(head: &str, body: &str) -> ArticleTypes {
         let head = format!("Subject: s\r\n{head}\r\n");
-        Types::of(format!("{head}{body}").as_bytes(), head.len())
+        ArticleTypes::of(format!("{head}{body}").as_bytes(), head.len())
     }
 
-    fn all(types: &[Types]) -> Types {
-        types.iter().fold(Types::default(), |all, one| Types(all.0 | one.0))
+    fn all(types: &[ArticleTypes]) -> ArticleTypes {
+        types.iter().fold(ArticleTypes::default(), |all, one| ArticleTypes(all.0 | one.0))
     }
 
     #[test]
@@ -192,46 +194,55 @@ mod tests {
         let html = "Content-Type: text/html; charset=utf-8\r\n";
         let multipart = "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n";
         for (head, body, expected) in [
-            ("", words.as_str(), all(&[Types::PLAIN])),
-            ("", "", all(&[Types::PLAIN])),
-            ("Control: cancel <a@b>\r\n", "", all(&[Types::CONTROL])),
-            ("", "=ybegin line=128 size=9 name=a\r\n", all(&[Types::YENC, Types::BINARY])),
+            ("", words.as_str(), all(&[ArticleTypes::PLAIN])),
+            ("", "", all(&[ArticleTypes::PLAIN])),
+            ("Control: cancel <a@b>\r\n", "", all(&[ArticleTypes::CONTROL])),
+            ("", "=ybegin line=128 size=9 name=a\r\n", all(&[ArticleTypes::YENC, ArticleTypes::BINARY])),
             (
                 "",
                 "=ybegin part=1 total=2 line=128 size=9 name=a\r\n",
-                all(&[Types::YENC, Types::BINARY, Types::PARTIAL]),
+                all(&[ArticleTypes::YENC, ArticleTypes::BINARY, ArticleTypes::PARTIAL]),
             ),
-            ("", "=ybegin is a word\r\n", all(&[Types::PLAIN])),
-            ("", "=ypart begin=9 end=99\r\n", all(&[Types::YENC, Types::BINARY, Types::PARTIAL])),
+            ("", "=ybegin is a word\r\n", all(&[ArticleTypes::PLAIN])),
+            (
+                "",
+                "=ypart begin=9 end=99\r\n",
+                all(&[ArticleTypes::YENC, ArticleTypes::BINARY, ArticleTypes::PARTIAL]),
+            ),
             (
                 "Content-Transfer-Encoding: x-uuencode\r\n",
                 "begin 644 a\r\n",
-                all(&[Types::UUENCODE, Types::BINARY]),
+                all(&[ArticleTypes::UUENCODE, ArticleTypes::BINARY]),
             ),
-            ("", uu.as_str(), all(&[Types::UUENCODE, Types::BINARY])),
-            ("", uu_8.as_str(), all(&[Types::PLAIN])),
-            ("", base64.as_str(), all(&[Types::BASE64, Types::BINARY])),
-            ("", base64_8.as_str(), all(&[Types::PLAIN])),
-            ("", binhex.as_str(), all(&[Types::BINHEX, Types::BINARY])),
-            (html, words.as_str(), all(&[Types::MIME, Types::HTML])),
+            ("", uu.as_str(), all(&[ArticleTypes::UUENCODE, ArticleTypes::BINARY])),
+            ("", uu_8.as_str(), all(&[ArticleTypes::PLAIN])),
+            ("", base64.as_str(), all(&[ArticleTypes::BASE64, ArticleTypes::BINARY])),
+            ("", base64_8.as_str(), all(&[ArticleTypes::PLAIN])),
+            ("", binhex.as_str(), all(&[ArticleTypes::BINHEX, ArticleTypes::BINARY])),
+            (html, words.as_str(), all(&[ArticleTypes::MIME, ArticleTypes::HTML])),
             (
                 multipart,
                 "--x\r\nContent-Type: text/html\r\n\r\nHi\r\n",
-                all(&[Types::MIME, Types::MULTIPART, Types::HTML]),
+                all(&[ArticleTypes::MIME, ArticleTypes::MULTIPART, ArticleTypes::HTML]),
             ),
             (
                 multipart,
                 "--x\r\ncontent-transfer-encoding: BASE64\r\n\r\nAAAA\r\n",
-                all(&[Types::MIME, Types::MULTIPART, Types::BASE64, Types::BINARY]),
+                all(&[
+                    ArticleTypes::MIME,
+                    ArticleTypes::MULTIPART,
+                    ArticleTypes::BASE64,
+                    ArticleTypes::BINARY,
+                ]),
             ),
-            ("Content-Type: message/partial\r\n", "", all(&[Types::MIME, Types::PARTIAL])),
-            ("", "-----BEGIN PGP MESSAGE-----\r\n", all(&[Types::PGP])),
+            ("Content-Type: message/partial\r\n", "", all(&[ArticleTypes::MIME, ArticleTypes::PARTIAL])),
+            ("", "-----BEGIN PGP MESSAGE-----\r\n", all(&[ArticleTypes::PGP])),
         ] {
             assert_eq!(types(head, body), expected, "{head}{body}");
         }
         let quoted: String = uu.lines().map(|line| format!("> {line}\r\n")).collect();
-        assert!(types("", &quoted).has(Types::UUENCODE));
+        assert!(types("", &quoted).has(ArticleTypes::UUENCODE));
         let interrupted = uu_8.clone() + "a word\r\n" + &uu_8;
-        assert_eq!(types("", &interrupted), Types::PLAIN);
+        assert_eq!(types("", &interrupted), ArticleTypes::PLAIN);
     }
 }

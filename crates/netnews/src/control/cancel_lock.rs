@@ -11,7 +11,7 @@ const COMMENT_DEPTH_MAX: usize = 16;
 
 /// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum LockScheme {
     /// SHA-1. Deprecated: checked, never generated.
     Sha1,
     /// SHA-256, which every implementation supports.
@@ -20,7 +20,7 @@ pub enum Scheme {
     Sha512,
 }
 
-impl Scheme {
+impl LockScheme {
     /// Finds a scheme by name, in any case; `None` for those not supported, whose elements are skipped.
     pub fn find(name: &[u8]) -> Option<Self> {
         [Self::Sha1, Self::Sha256, Self::Sha512]
@@ -40,32 +40,32 @@ impl Scheme {
 
 /// One `scheme:text` of either header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element<'a> {
+pub struct LockElement<'a> {
     /// The hash function.
-    pub scheme: Scheme,
+    pub scheme: LockScheme,
     /// Base64 text of a lock or of a key; not checked for padding (RFC 8315 section 6).
     pub text: &'a [u8],
 }
 
 /// Returns the elements of a Cancel-Lock or Cancel-Key value, without comments and unknown schemes.
-pub fn elements(value: &[u8]) -> impl Iterator<Item = Element<'_>> {
-    Words { rest: value }.filter_map(element).take(ELEMENTS_MAX)
+pub fn elements(value: &[u8]) -> impl Iterator<Item = LockElement<'_>> {
+    LockWords { rest: value }.filter_map(element).take(ELEMENTS_MAX)
 }
 
-fn element(word: &[u8]) -> Option<Element<'_>> {
+fn element(word: &[u8]) -> Option<LockElement<'_>> {
     let colon = memchr::memchr(b':', word)?;
-    let scheme = Scheme::find(word.get(..colon)?)?;
+    let scheme = LockScheme::find(word.get(..colon)?)?;
     let text = word.get(colon + 1..)?;
     let base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    (!text.is_empty() && text.iter().all(base64)).then_some(Element { scheme, text })
+    (!text.is_empty() && text.iter().all(base64)).then_some(LockElement { scheme, text })
 }
 
 /// Iterator over the words between white space and comments.
-struct Words<'a> {
+struct LockWords<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for LockWords<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -105,7 +105,7 @@ fn after_comment(text: &[u8]) -> &[u8] {
 
 /// Returns whether one of the keys opens one of the locks (RFC 8315 section 3.5). `hash` appends Base64 of
 /// the hash of the bytes passed to it.
-pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(Scheme, &[u8], &mut Vec<u8>)) -> bool {
+pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(LockScheme, &[u8], &mut Vec<u8>)) -> bool {
     let mut made = Vec::new();
     elements(keys).any(|key| {
         made.clear();
@@ -123,13 +123,13 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn texts(value: &str) -> Vec<(Scheme, &str)> {
+    fn texts(value: &str) -> Vec<(LockScheme, &str)> {
         elements(value.as_bytes()).map(|e| (e.scheme, std::str::from_utf8(e.text).unwrap())).collect()
     }
 
     #[test]
     fn elements_between_folds_comments_and_unknown_schemes() {
-        let (sha1, sha256, sha512) = (Scheme::Sha1, Scheme::Sha256, Scheme::Sha512);
+        let (sha1, sha256, sha512) = (LockScheme::Sha1, LockScheme::Sha256, LockScheme::Sha512);
         for (value, expected) in [
             ("", vec![]),
             ("sha256:ab=", vec![(sha256, "ab=")]),
@@ -149,7 +149,7 @@ mod tests {
     /// Uses a hash that only doubles the text.
     #[test]
     fn one_key_of_many_opens_one_lock_of_many() {
-        let double = |_: Scheme, key: &[u8], out: &mut Vec<u8>| {
+        let double = |_: LockScheme, key: &[u8], out: &mut Vec<u8>| {
             out.extend_from_slice(key);
             out.extend_from_slice(key);
         };

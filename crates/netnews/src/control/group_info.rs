@@ -36,7 +36,7 @@ const DESCRIPTION_BYTES_MAX: usize = 400;
 
 /// A group as a control message describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupLine {
+pub struct GroupDescription {
     /// Name of the group, a valid one.
     pub name: String,
     /// Description in UTF-8, without control characters; empty if there is none.
@@ -47,14 +47,14 @@ pub struct GroupLine {
 
 /// Headers that determine how a body is decoded; empty where one is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BodyForm<'a> {
+pub struct BodyHeaders<'a> {
     /// Content-Type.
     pub content_type: &'a [u8],
     /// Content-Transfer-Encoding.
     pub transfer: &'a [u8],
 }
 
-impl<'a> BodyForm<'a> {
+impl<'a> BodyHeaders<'a> {
     /// Returns the headers of an article.
     pub fn of(article: &Article<'a>) -> Self {
         Self {
@@ -85,25 +85,25 @@ impl Entity<'_> {
     fn group_lines<'a>(
         &'a self,
         wanted: impl Fn(&&[u8]) -> bool + 'a,
-    ) -> impl Iterator<Item = GroupLine> + 'a {
+    ) -> impl Iterator<Item = GroupDescription> + 'a {
         lines(&self.content).filter(wanted).filter_map(|line| group_line(line, self.charset()))
     }
 
     /// Returns the group line after the tag line.
-    fn line_after_tag(&self) -> Option<GroupLine> {
+    fn line_after_tag(&self) -> Option<GroupDescription> {
         let mut lines = lines(&self.content).skip_while(|line| !is_tag_line(line)).skip(1);
         group_line(lines.next()?, self.charset())
     }
 }
 
 /// Returns the entities of a message: its body, or the parts of that.
-pub fn entities<'a>(form: BodyForm<'a>, body: &'a [u8]) -> Vec<Entity<'a>> {
+pub fn entities<'a>(form: BodyHeaders<'a>, body: &'a [u8]) -> Vec<Entity<'a>> {
     let mut found = Vec::new();
     append_entities(form, body, 0, &mut found);
     found
 }
 
-fn append_entities<'a>(form: BodyForm<'a>, body: &'a [u8], depth: usize, found: &mut Vec<Entity<'a>>) {
+fn append_entities<'a>(form: BodyHeaders<'a>, body: &'a [u8], depth: usize, found: &mut Vec<Entity<'a>>) {
     let boundary = parameter(form.content_type, b"boundary");
     let begin = form.content_type.trim_ascii_start().get(..10);
     let is_multipart = begin.is_some_and(|begin| begin.eq_ignore_ascii_case(b"multipart/"))
@@ -118,7 +118,7 @@ fn append_entities<'a>(form: BodyForm<'a>, body: &'a [u8], depth: usize, found: 
             let (head, content) = head_and_content(part);
             let content_type = field(head, b"Content-Type").trim_ascii_start();
             let transfer = field(head, b"Content-Transfer-Encoding");
-            append_entities(BodyForm { content_type, transfer }, content, depth + 1, found);
+            append_entities(BodyHeaders { content_type, transfer }, content, depth + 1, found);
         }
     }
     // A body without parts is read as it stands.
@@ -129,7 +129,7 @@ fn append_entities<'a>(form: BodyForm<'a>, body: &'a [u8], depth: usize, found: 
 }
 
 /// Returns the line about its group in the body of a newgroup message.
-pub fn newgroup_line(form: BodyForm<'_>, body: &[u8]) -> Option<GroupLine> {
+pub fn newgroup_line(form: BodyHeaders<'_>, body: &[u8]) -> Option<GroupDescription> {
     let entities = entities(form, body);
     if let Some(entity) = entities.iter().find(|entity| entity.is(GROUP_INFO)) {
         return entity.group_lines(|line| !is_tag_line(line)).next();
@@ -138,7 +138,7 @@ pub fn newgroup_line(form: BodyForm<'_>, body: &[u8]) -> Option<GroupLine> {
 }
 
 /// Returns the address for posts to a moderated group, if the body of its newgroup message has one.
-pub fn submission_address(form: BodyForm<'_>, body: &[u8]) -> Option<String> {
+pub fn submission_address(form: BodyHeaders<'_>, body: &[u8]) -> Option<String> {
     entities(form, body).iter().find_map(|entity| lines(&entity.content).find_map(address_of))
 }
 
@@ -150,7 +150,7 @@ fn address_of(line: &[u8]) -> Option<String> {
 }
 
 /// Returns the groups that a checkgroups message lists.
-pub fn listed_groups(form: BodyForm<'_>, body: &[u8]) -> Vec<GroupLine> {
+pub fn listed_groups(form: BodyHeaders<'_>, body: &[u8]) -> Vec<GroupDescription> {
     let entities = entities(form, body);
     let typed = entities.iter().find(|entity| entity.is(CHECK_GROUPS));
     let read = typed.map_or(entities.as_slice(), std::slice::from_ref);
@@ -159,7 +159,7 @@ pub fn listed_groups(form: BodyForm<'_>, body: &[u8]) -> Vec<GroupLine> {
 
 /// Scope of a checkgroups message: the arguments of its Control header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope<'a> {
+pub struct CheckgroupsScope<'a> {
     /// Hierarchies that the message lists; if empty, those of the groups in its body.
     pub hierarchies: Vec<&'a [u8]>,
     /// Excluded parts of these hierarchies.
@@ -168,7 +168,7 @@ pub struct Scope<'a> {
     pub serial: &'a [u8],
 }
 
-impl<'a> Scope<'a> {
+impl<'a> CheckgroupsScope<'a> {
     /// Reads the value of a Control header; `None` if an argument is invalid.
     pub fn of(control: &'a [u8]) -> Option<Self> {
         let mut scope = Self::default();
@@ -194,7 +194,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns whether a serial number, as in [`Scope::serial`], is smaller than another.
+/// Returns whether a serial number, as in [`CheckgroupsScope::serial`], is smaller than another.
 pub fn is_older_serial(serial: &[u8], than: &[u8]) -> bool {
     (serial.len(), serial) < (than.len(), than)
 }
@@ -214,7 +214,7 @@ fn is_tag_line(line: &[u8]) -> bool {
 }
 
 /// Parses `name TAB description`; spaces too, where the name cannot be a word of a sentence.
-fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupLine> {
+fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupDescription> {
     let end = line.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     let is_listed = valid_name(name) && (rest.starts_with(b"\t") || name.contains(&b'.'));
@@ -225,7 +225,7 @@ fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupLine> {
         .and_then(|at| description.as_bytes().get(at..))
         .is_some_and(|end| end.eq_ignore_ascii_case(MODERATED));
     let name = is_listed.then(|| String::from_utf8(name.to_vec()).ok())??;
-    Some(GroupLine { name, description, is_moderated })
+    Some(GroupDescription { name, description, is_moderated })
 }
 
 /// Returns the text without control characters, cut to the maximum length of a description.
@@ -359,12 +359,12 @@ mod tests {
         For your newsgroups file:\r\nexample.admin.info\tAbout the \u{e9}xample.* groups (Moderated)\r\n\r\n\
         --nxtprt\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nA group.\r\n\r\n--nxtprt--\r\n";
 
-    fn typed(content_type: &str) -> BodyForm<'_> {
-        BodyForm { content_type: content_type.as_bytes(), transfer: b"" }
+    fn typed(content_type: &str) -> BodyHeaders<'_> {
+        BodyHeaders { content_type: content_type.as_bytes(), transfer: b"" }
     }
 
-    fn line(name: &str, description: &str, is_moderated: bool) -> Option<GroupLine> {
-        Some(GroupLine { name: name.into(), description: description.into(), is_moderated })
+    fn line(name: &str, description: &str, is_moderated: bool) -> Option<GroupDescription> {
+        Some(GroupDescription { name: name.into(), description: description.into(), is_moderated })
     }
 
     #[test]
@@ -393,8 +393,9 @@ mod tests {
 
     #[test]
     fn transfer_encodings_are_decoded_before_lines_are_read() {
-        let quoted = BodyForm { content_type: b"text/plain; charset=utf-8", transfer: b"Quoted-Printable" };
-        let coded = BodyForm { transfer: b"base64", ..quoted };
+        let quoted =
+            BodyHeaders { content_type: b"text/plain; charset=utf-8", transfer: b"Quoted-Printable" };
+        let coded = BodyHeaders { transfer: b"base64", ..quoted };
         for body in [
             "For your newsgroups file:\r\nx.y\t=C3=84pfel\r\n",
             "For your newsgroups file:\nx.y=09=C3=84pf=\nel\n",
@@ -466,7 +467,8 @@ mod tests {
             let found = newgroup_line(typed("multipart/mixed; boundary=b"), part.as_bytes());
             assert_eq!(found, line("x.y", expected, false), "{charset} in a part");
         }
-        let quoted = BodyForm { content_type: b"text/plain; charset=koi8-r", transfer: b"quoted-printable" };
+        let quoted =
+            BodyHeaders { content_type: b"text/plain; charset=koi8-r", transfer: b"quoted-printable" };
         assert_eq!(listed_groups(quoted, b"x.y\t=F0=D2\r\n").pop(), line("x.y", "\u{41f}\u{440}", false));
     }
 
@@ -480,18 +482,18 @@ mod tests {
 
     #[test]
     fn scopes_cover_the_hierarchies_they_name() {
-        let scope = Scope::of(b"checkgroups de !de.alt #002009021301").unwrap();
+        let scope = CheckgroupsScope::of(b"checkgroups de !de.alt #002009021301").unwrap();
         assert_eq!(scope.serial, b"2009021301");
         for (group, covered) in
             [("de", true), ("de.comp", true), ("de.alt", false), ("de.alt.x", false), ("deu.x", false)]
         {
             assert_eq!(scope.covers(group.as_bytes()), covered, "{group}");
         }
-        assert_eq!(Scope::of(b"checkgroups"), Some(Scope::default()));
-        assert_eq!(Scope::of(b"checkgroups x #0").unwrap().serial, b"0");
+        assert_eq!(CheckgroupsScope::of(b"checkgroups"), Some(CheckgroupsScope::default()));
+        assert_eq!(CheckgroupsScope::of(b"checkgroups x #0").unwrap().serial, b"0");
         for bad in ["checkgroups #", "checkgroups #1a", "checkgroups !", "checkgroups a..b", "checkgroups *"]
         {
-            assert_eq!(Scope::of(bad.as_bytes()), None, "{bad}");
+            assert_eq!(CheckgroupsScope::of(bad.as_bytes()), None, "{bad}");
         }
         assert!(is_older_serial(b"99", b"100") && !is_older_serial(b"100", b"99"));
         assert!(!is_older_serial(b"100", b"100") && is_older_serial(b"", b"1"));

@@ -16,7 +16,7 @@ use std::fmt;
 
 /// Request of a Control header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control<'a> {
+pub enum ControlCommand<'a> {
     /// Withdraw this article.
     Cancel(MessageId<'a>),
     /// Create a group, moderated or not.
@@ -36,7 +36,7 @@ pub enum Control<'a> {
 
 /// Reason why a Control or Supersedes header cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadControl {
+pub enum ControlError {
     /// There is no verb.
     NoVerb,
     /// The verb contains octets that are not allowed in one.
@@ -53,7 +53,7 @@ pub enum BadControl {
     Repeated(Known),
 }
 
-impl fmt::Display for BadControl {
+impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoVerb => f.write_str("Control header without a command"),
@@ -67,7 +67,7 @@ impl fmt::Display for BadControl {
     }
 }
 
-impl std::error::Error for BadControl {}
+impl std::error::Error for ControlError {}
 
 /// Returns the words of a header's value.
 fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -80,38 +80,38 @@ pub fn verb(value: &[u8]) -> &[u8] {
 }
 
 /// Reads the value of a Control header. Verbs are accepted in any case.
-pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
+pub fn parse(value: &[u8]) -> Result<ControlCommand<'_>, ControlError> {
     let mut words = words(value);
-    let verb = words.next().ok_or(BadControl::NoVerb)?;
+    let verb = words.next().ok_or(ControlError::NoVerb)?;
     if !verb.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
-        return Err(BadControl::BadVerb);
+        return Err(ControlError::BadVerb);
     }
     let is = |name: &[u8]| verb.eq_ignore_ascii_case(name);
     if is(b"cancel") {
-        let id = words.next().and_then(MessageId::parse).ok_or(BadControl::NoTarget)?;
-        return Ok(Control::Cancel(id));
+        let id = words.next().and_then(MessageId::parse).ok_or(ControlError::NoTarget)?;
+        return Ok(ControlCommand::Cancel(id));
     }
     if is(b"newgroup") {
-        let name = words.next().ok_or(BadControl::NoGroup)?;
+        let name = words.next().ok_or(ControlError::NoGroup)?;
         let moderated = match words.next() {
             None => false,
             // `unmoderated` is not in the standard, but common.
             Some(flag) if flag.eq_ignore_ascii_case(b"unmoderated") => false,
             Some(flag) if flag.eq_ignore_ascii_case(b"moderated") => true,
-            Some(_) => return Err(BadControl::UnknownFlag),
+            Some(_) => return Err(ControlError::UnknownFlag),
         };
-        return Ok(Control::Newgroup { name, moderated });
+        return Ok(ControlCommand::Newgroup { name, moderated });
     }
     if is(b"rmgroup") {
-        return words.next().map(Control::Rmgroup).ok_or(BadControl::NoGroup);
+        return words.next().map(ControlCommand::Rmgroup).ok_or(ControlError::NoGroup);
     }
-    Ok(if is(b"checkgroups") { Control::Checkgroups } else { Control::Other(verb) })
+    Ok(if is(b"checkgroups") { ControlCommand::Checkgroups } else { ControlCommand::Other(verb) })
 }
 
 /// Withdrawal of another article.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal<'a> {
-    /// By `Control: cancel`.
+    /// By `ControlCommand: cancel`.
     Cancel(MessageId<'a>),
     /// Withdrawal by Supersedes: the article replaces the other.
     Supersede(MessageId<'a>),
@@ -127,22 +127,22 @@ impl<'a> Withdrawal<'a> {
 }
 
 /// Returns the withdrawal that `article` asks for; `None` for nearly every article.
-pub fn withdrawal<'a>(article: &Article<'a>) -> Result<Option<Withdrawal<'a>>, BadControl> {
+pub fn withdrawal<'a>(article: &Article<'a>) -> Result<Option<Withdrawal<'a>>, ControlError> {
     let (control, supersedes) = (article.header(Known::Control), article.header(Known::Supersedes));
     for known in [Known::Control, Known::Supersedes] {
         if article.count(known) > 1 {
-            return Err(BadControl::Repeated(known));
+            return Err(ControlError::Repeated(known));
         }
     }
     match (control, supersedes) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(BadControl::Both),
+        (Some(_), Some(_)) => Err(ControlError::Both),
         (None, Some(value)) => {
-            let id = MessageId::from_header(value).ok_or(BadControl::NoTarget)?;
+            let id = MessageId::from_header(value).ok_or(ControlError::NoTarget)?;
             Ok(Some(Withdrawal::Supersede(id)))
         }
         (Some(value), None) => Ok(match parse(value)? {
-            Control::Cancel(id) => Some(Withdrawal::Cancel(id)),
+            ControlCommand::Cancel(id) => Some(Withdrawal::Cancel(id)),
             _ => None,
         }),
     }
@@ -156,21 +156,21 @@ mod tests {
     fn commands_of_control_headers() {
         let id = MessageId::parse(b"<a@b>").unwrap();
         for (value, expected) in [
-            ("cancel <a@b>", Ok(Control::Cancel(id))),
-            ("CANCEL\r\n <a@b> ", Ok(Control::Cancel(id))),
-            ("cancel", Err(BadControl::NoTarget)),
-            ("cancel a@b", Err(BadControl::NoTarget)),
-            ("newgroup x.y moderated", Ok(Control::Newgroup { name: b"x.y", moderated: true })),
-            ("newgroup x.y", Ok(Control::Newgroup { name: b"x.y", moderated: false })),
-            ("newgroup x.y unmoderated", Ok(Control::Newgroup { name: b"x.y", moderated: false })),
-            ("newgroup x.y =z", Err(BadControl::UnknownFlag)),
-            ("newgroup", Err(BadControl::NoGroup)),
-            ("rmgroup x.y", Ok(Control::Rmgroup(b"x.y"))),
-            ("rmgroup ", Err(BadControl::NoGroup)),
-            ("checkgroups x #2026", Ok(Control::Checkgroups)),
-            ("sendsys", Ok(Control::Other(b"sendsys"))),
-            ("../../etc", Err(BadControl::BadVerb)),
-            (" ", Err(BadControl::NoVerb)),
+            ("cancel <a@b>", Ok(ControlCommand::Cancel(id))),
+            ("CANCEL\r\n <a@b> ", Ok(ControlCommand::Cancel(id))),
+            ("cancel", Err(ControlError::NoTarget)),
+            ("cancel a@b", Err(ControlError::NoTarget)),
+            ("newgroup x.y moderated", Ok(ControlCommand::Newgroup { name: b"x.y", moderated: true })),
+            ("newgroup x.y", Ok(ControlCommand::Newgroup { name: b"x.y", moderated: false })),
+            ("newgroup x.y unmoderated", Ok(ControlCommand::Newgroup { name: b"x.y", moderated: false })),
+            ("newgroup x.y =z", Err(ControlError::UnknownFlag)),
+            ("newgroup", Err(ControlError::NoGroup)),
+            ("rmgroup x.y", Ok(ControlCommand::Rmgroup(b"x.y"))),
+            ("rmgroup ", Err(ControlError::NoGroup)),
+            ("checkgroups x #2026", Ok(ControlCommand::Checkgroups)),
+            ("sendsys", Ok(ControlCommand::Other(b"sendsys"))),
+            ("../../etc", Err(ControlError::BadVerb)),
+            (" ", Err(ControlError::NoVerb)),
         ] {
             assert_eq!(parse(value.as_bytes()), expected, "{value}");
         }
@@ -184,9 +184,9 @@ mod tests {
             ("Control: cancel <a@b>", Ok(Some(Withdrawal::Cancel(id)))),
             ("Control: newgroup x", Ok(None)),
             ("Supersedes: <a@b>", Ok(Some(Withdrawal::Supersede(id)))),
-            ("Supersedes: <a@b> <c@d>", Err(BadControl::NoTarget)),
-            ("Supersedes: <a@b>\r\nControl: cancel <a@b>", Err(BadControl::Both)),
-            ("Supersedes: <a@b>\r\nSupersedes: <c@d>", Err(BadControl::Repeated(Known::Supersedes))),
+            ("Supersedes: <a@b> <c@d>", Err(ControlError::NoTarget)),
+            ("Supersedes: <a@b>\r\nControl: cancel <a@b>", Err(ControlError::Both)),
+            ("Supersedes: <a@b>\r\nSupersedes: <c@d>", Err(ControlError::Repeated(Known::Supersedes))),
         ] {
             let wire = format!("{head}\r\n\r\n");
             assert_eq!(withdrawal(&Article::parse(wire.as_bytes()).unwrap()), expected, "{head}");

@@ -20,7 +20,7 @@ const END: &str = "@@END NCM BODY";
 
 /// Action that a notice asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum NoticeAction {
     /// To hide articles.
     Hide,
     /// To show articles that the same issuer had hidden.
@@ -29,22 +29,22 @@ pub enum Action {
 
 /// A notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice<'a> {
+pub struct NocemNotice<'a> {
     /// Issuer of the notice, usually an address.
     pub issuer: &'a str,
     /// Reason, in a word of the issuer's.
     pub kind: &'a str,
     /// Requested action.
-    pub action: Action,
+    pub action: NoticeAction,
     /// Identifier of the notice among those of its issuer.
     pub id: &'a str,
     /// The articles.
-    pub listed: Vec<Listed<'a>>,
+    pub listed: Vec<ListedArticle<'a>>,
 }
 
 /// An article in a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<'a> {
+pub struct ListedArticle<'a> {
     /// Message-ID of the article.
     pub id: MessageId<'a>,
     /// Groups of the article, as stated by the issuer.
@@ -53,7 +53,7 @@ pub struct Listed<'a> {
 
 /// Reasons why a text is not a readable notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadNotice {
+pub enum NoticeError {
     /// The text contains no notice.
     Absent,
     /// There is more than one, or its delimiters are out of order.
@@ -74,7 +74,7 @@ pub enum BadNotice {
     TooLong,
 }
 
-impl fmt::Display for BadNotice {
+impl fmt::Display for NoticeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Absent => "there is no notice in what is signed",
@@ -90,43 +90,43 @@ impl fmt::Display for BadNotice {
     }
 }
 
-impl<'a> Notice<'a> {
+impl<'a> NocemNotice<'a> {
     /// Reads the one notice in a text whose lines end in LF.
-    pub fn of(text: &'a [u8]) -> Result<Self, BadNotice> {
-        let text = std::str::from_utf8(text).map_err(|_| BadNotice::NotText)?;
+    pub fn of(text: &'a [u8]) -> Result<Self, NoticeError> {
+        let text = std::str::from_utf8(text).map_err(|_| NoticeError::NotText)?;
         let mut lines = text.lines().map(|line| line.trim_end_matches([' ', '\t', '\r']));
         let begins = |line: &&str| line.starts_with("@@");
-        if lines.by_ref().find(begins).ok_or(BadNotice::Absent)? != HEADERS {
-            return Err(BadNotice::Several);
+        if lines.by_ref().find(begins).ok_or(NoticeError::Absent)? != HEADERS {
+            return Err(NoticeError::Several);
         }
         let headers: Vec<&str> = lines.by_ref().take_while(|line| *line != BODY).collect();
-        let mut body = Body::default();
+        let mut body = NoticeBody::default();
         loop {
             match lines.next() {
-                None => return Err(BadNotice::Endless),
+                None => return Err(NoticeError::Endless),
                 Some(END) => break,
-                Some(line) if line.starts_with("@@") => return Err(BadNotice::Several),
+                Some(line) if line.starts_with("@@") => return Err(NoticeError::Several),
                 Some(line) => body.add(line)?,
             }
         }
         if lines.any(|line| line.starts_with("@@")) || headers.iter().any(begins) {
-            return Err(BadNotice::Several);
+            return Err(NoticeError::Several);
         }
         let mut listed = body.listed;
         listed.retain(|listed| !listed.groups.is_empty());
         let value = |name, others: &[&str]| header(&headers, name, others);
         if !is_known(value("Version", &[])?) {
-            return Err(BadNotice::Version);
+            return Err(NoticeError::Version);
         }
         let action = match value("Action", &[])?.to_ascii_lowercase().as_str() {
-            "hide" => Action::Hide,
-            "show" | "unhide" => Action::Show,
-            _ => return Err(BadNotice::Action),
+            "hide" => NoticeAction::Hide,
+            "show" | "unhide" => NoticeAction::Show,
+            _ => return Err(NoticeError::Action),
         };
         let (issuer, kind) = (value("Issuer", &[])?, value("Type", &[])?);
         let id = value("Notice-ID", &["NoticeID"])?;
         if listed.is_empty() {
-            return Err(BadNotice::Empty);
+            return Err(NoticeError::Empty);
         }
         Ok(Self { issuer, kind, action, id, listed })
     }
@@ -134,15 +134,15 @@ impl<'a> Notice<'a> {
 
 /// State of reading a notice's body.
 #[derive(Default)]
-struct Body<'a> {
-    listed: Vec<Listed<'a>>,
+struct NoticeBody<'a> {
+    listed: Vec<ListedArticle<'a>>,
     /// Lines that begin with a blank belong to no article.
     is_skipping: bool,
 }
 
-impl<'a> Body<'a> {
+impl<'a> NoticeBody<'a> {
     /// Adds the articles and groups of a line.
-    fn add(&mut self, line: &'a str) -> Result<(), BadNotice> {
+    fn add(&mut self, line: &'a str) -> Result<(), NoticeError> {
         if line.starts_with('#') || line.is_empty() {
             return Ok(());
         }
@@ -151,9 +151,9 @@ impl<'a> Body<'a> {
             let id = words.next().and_then(|id| MessageId::parse(id.as_bytes()));
             self.is_skipping = id.is_none();
             if self.listed.len() >= LISTED_MAX {
-                return Err(BadNotice::TooLong);
+                return Err(NoticeError::TooLong);
             }
-            self.listed.extend(id.map(|id| Listed { id, groups: Vec::new() }));
+            self.listed.extend(id.map(|id| ListedArticle { id, groups: Vec::new() }));
         }
         if let Some(last) = self.listed.last_mut().filter(|_| !self.is_skipping) {
             let room = GROUPS_MAX - last.groups.len();
@@ -164,7 +164,7 @@ impl<'a> Body<'a> {
 }
 
 /// Returns the value of a header, by one of its names.
-fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<&'a str, BadNotice> {
+fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<&'a str, NoticeError> {
     let mut values = lines.iter().filter_map(|line| {
         let (own, value) = line.split_once(':')?;
         let own = own.trim_end();
@@ -174,7 +174,7 @@ fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<
     let value = values.next().filter(|value| !value.is_empty() && value.len() <= VALUE_BYTES_MAX);
     match (value, values.next()) {
         (Some(value), None) if !value.chars().any(char::is_control) => Ok(value),
-        _ => Err(BadNotice::Header(name)),
+        _ => Err(NoticeError::Header(name)),
     }
 }
 
@@ -193,24 +193,24 @@ mod tests {
         # a comment <no@x> comp.test\n<1@x>\tcomp.a\n<2@x> comp.a comp.b\n\tcomp.c,comp.d \n \n\
         <3@x>\n\tcomp.e\n@@END NCM BODY\n\nbye\n";
 
-    fn read(text: &str) -> Result<Notice<'_>, BadNotice> {
-        Notice::of(text.as_bytes())
+    fn read(text: &str) -> Result<NocemNotice<'_>, NoticeError> {
+        NocemNotice::of(text.as_bytes())
     }
 
     #[test]
     fn a_notice_lists_articles_with_their_groups() {
         let notice = read(NOTICE).unwrap();
         assert_eq!((notice.issuer, notice.kind, notice.id), ("bot@x.example", "spam", "2026-11.7"));
-        assert_eq!(notice.action, Action::Hide);
+        assert_eq!(notice.action, NoticeAction::Hide);
         let listed: Vec<(&[u8], usize)> =
             notice.listed.iter().map(|listed| (listed.id.as_bytes(), listed.groups.len())).collect();
         assert_eq!(listed, [(&b"<1@x>"[..], 1), (b"<2@x>", 4), (b"<3@x>", 1)]);
         assert_eq!(notice.listed[1].groups, ["comp.a", "comp.b", "comp.c", "comp.d"]);
         for (from, to, action) in [
-            ("Action: hide", "action : SHOW", Action::Show),
-            ("Action: hide", "Action: unhide", Action::Show),
-            ("Version: 0.93", "Version: 0.9", Action::Hide),
-            ("Notice-ID", "NoticeID", Action::Hide),
+            ("Action: hide", "action : SHOW", NoticeAction::Show),
+            ("Action: hide", "Action: unhide", NoticeAction::Show),
+            ("Version: 0.93", "Version: 0.9", NoticeAction::Hide),
+            ("Notice-ID", "NoticeID", NoticeAction::Hide),
         ] {
             assert_eq!(read(&NOTICE.replace(from, to)).unwrap().action, action, "{to}");
         }
@@ -224,28 +224,28 @@ mod tests {
     #[test]
     fn notice_not_in_the_form_is_rejected() {
         for (from, to, why) in [
-            ("@@BEGIN NCM HEADERS", "BEGIN NCM HEADERS", BadNotice::Several),
-            ("@@BEGIN NCM BODY", "BEGIN NCM BODY", BadNotice::Endless),
-            ("@@END NCM BODY", "END NCM BODY", BadNotice::Endless),
-            ("@@END NCM BODY", "@@BEGIN NCM BODY", BadNotice::Several),
-            ("bye", "@@BEGIN NCM HEADERS", BadNotice::Several),
-            ("Version: 0.93\n", "", BadNotice::Header("Version")),
-            ("Version: 0.93", "Version: 1.0", BadNotice::Version),
-            ("Version: 0.93", "Version: 0.931", BadNotice::Version),
-            ("Action: hide", "Action: none", BadNotice::Action),
-            ("Action: hide", "Action: hide\nAction: show", BadNotice::Header("Action")),
-            ("Issuer: bot@x.example", "Issuer: ", BadNotice::Header("Issuer")),
-            ("Issuer: bot@x.example", "Issuer: a\u{1b}b", BadNotice::Header("Issuer")),
-            ("Type: spam\n", "", BadNotice::Header("Type")),
-            ("Notice-ID: 2026-11.7", "Notice-ID: a\nNoticeID: b", BadNotice::Header("Notice-ID")),
+            ("@@BEGIN NCM HEADERS", "BEGIN NCM HEADERS", NoticeError::Several),
+            ("@@BEGIN NCM BODY", "BEGIN NCM BODY", NoticeError::Endless),
+            ("@@END NCM BODY", "END NCM BODY", NoticeError::Endless),
+            ("@@END NCM BODY", "@@BEGIN NCM BODY", NoticeError::Several),
+            ("bye", "@@BEGIN NCM HEADERS", NoticeError::Several),
+            ("Version: 0.93\n", "", NoticeError::Header("Version")),
+            ("Version: 0.93", "Version: 1.0", NoticeError::Version),
+            ("Version: 0.93", "Version: 0.931", NoticeError::Version),
+            ("Action: hide", "Action: none", NoticeError::Action),
+            ("Action: hide", "Action: hide\nAction: show", NoticeError::Header("Action")),
+            ("Issuer: bot@x.example", "Issuer: ", NoticeError::Header("Issuer")),
+            ("Issuer: bot@x.example", "Issuer: a\u{1b}b", NoticeError::Header("Issuer")),
+            ("Type: spam\n", "", NoticeError::Header("Type")),
+            ("Notice-ID: 2026-11.7", "Notice-ID: a\nNoticeID: b", NoticeError::Header("Notice-ID")),
         ] {
             assert_eq!(read(&NOTICE.replace(from, to)), Err(why), "{to}");
         }
-        assert_eq!(read("text"), Err(BadNotice::Absent));
-        assert_eq!(Notice::of(b"@@BEGIN NCM HEADERS\n\xff"), Err(BadNotice::NotText));
-        assert_eq!(read(&NOTICE.replace(".a", "").replace('<', "")), Err(BadNotice::Empty));
+        assert_eq!(read("text"), Err(NoticeError::Absent));
+        assert_eq!(NocemNotice::of(b"@@BEGIN NCM HEADERS\n\xff"), Err(NoticeError::NotText));
+        assert_eq!(read(&NOTICE.replace(".a", "").replace('<', "")), Err(NoticeError::Empty));
         let long = "<1@x> a\n".repeat(LISTED_MAX + 1);
-        assert_eq!(read(&NOTICE.replace("<1@x>\tcomp.a\n", &long)), Err(BadNotice::TooLong));
+        assert_eq!(read(&NOTICE.replace("<1@x>\tcomp.a\n", &long)), Err(NoticeError::TooLong));
         let wide = NOTICE.replace("\tcomp.a", &format!("\tcomp.a{}", " x".repeat(1_000)));
         assert_eq!(read(&wide).unwrap().listed[0].groups.len(), GROUPS_MAX);
     }
@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn truncated_or_damaged_notices_do_not_panic() {
         for len in 0..NOTICE.len() {
-            assert!(Notice::of(&NOTICE.as_bytes()[..len]).is_err() || NOTICE[len..].len() < 7);
+            assert!(NocemNotice::of(&NOTICE.as_bytes()[..len]).is_err() || NOTICE[len..].len() < 7);
             for bit in 0..8 {
                 let mut changed = NOTICE.as_bytes().to_vec();
                 changed[len] ^= 1 << bit;
-                let listed = Notice::of(&changed).map_or(0, |notice| notice.listed.len());
+                let listed = NocemNotice::of(&changed).map_or(0, |notice| notice.listed.len());
                 assert!(listed <= 4);
             }
         }

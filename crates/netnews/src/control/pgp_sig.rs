@@ -96,13 +96,13 @@ const SIGNED: [Known; 11] = [
 
 /// Article that is to be signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsigned {
+pub struct UnsignedArticle {
     list: String,
     /// Text to be signed, with LF at the ends of lines.
     pub message: Vec<u8>,
 }
 
-impl Unsigned {
+impl UnsignedArticle {
     /// Prepares an article for signing.
     pub fn of(article: &Article<'_>) -> Result<Self, BadSignature> {
         let names: Vec<&str> =
@@ -186,7 +186,7 @@ mod tests {
     fn text_to_be_signed_is_the_text_verified_later() {
         let wire = b"Path: p\r\nFrom: a@x\r\nSubject: a\r\n b\t\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\
             Newsgroups: g\r\nMessage-ID: <1@x>\r\nApproved: m@x\r\n\r\n..dot  \r\nlast\r\n";
-        let unsigned = Unsigned::of(&Article::parse(wire).unwrap()).unwrap();
+        let unsigned = UnsignedArticle::of(&Article::parse(wire).unwrap()).unwrap();
         let text = "X-Signed-Headers: Subject,Newsgroups,Message-ID,Date,From,Approved\nSubject: a\n b\n\
             Newsgroups: g\nMessage-ID: <1@x>\nDate: 1 Jan 2026 00:00:00 +0000\nFrom: a@x\nApproved: m@x\n\n\
             .dot\nlast\n";

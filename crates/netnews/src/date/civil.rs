@@ -5,14 +5,14 @@
 
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Civil {
+pub(super) struct CivilDate {
     pub(super) year: i64,
     pub(super) month: u8,
     pub(super) day: u8,
 }
 
 /// Returns the days since 1 January 1970.
-pub(super) fn days(date: Civil) -> i64 {
+pub(super) fn days(date: CivilDate) -> i64 {
     let month = i64::from(date.month);
     let year = if month <= 2 { date.year - 1 } else { date.year };
     let era = year.div_euclid(400);
@@ -24,7 +24,7 @@ pub(super) fn days(date: Civil) -> i64 {
 }
 
 /// Returns the day that is `days` after 1 January 1970.
-pub(super) fn civil(days: i64) -> Civil {
+pub(super) fn civil(days: i64) -> CivilDate {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -34,7 +34,7 @@ pub(super) fn civil(days: i64) -> Civil {
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u8;
     let month = ((month_from_march + 2) % 12 + 1) as u8;
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    Civil { year, month, day }
+    CivilDate { year, month, day }
 }
 
 /// Returns the number of days of a month.
@@ -53,18 +53,18 @@ mod tests {
 
     #[test]
     fn every_day_of_many_years() {
-        let mut day_number = days(Civil { year: 1600, month: 1, day: 1 });
+        let mut day_number = days(CivilDate { year: 1600, month: 1, day: 1 });
         for year in 1600..2500 {
             for month in 1..=12 {
                 for day in 1..=month_days(year, month) {
-                    let date = Civil { year, month, day };
+                    let date = CivilDate { year, month, day };
                     assert_eq!(days(date), day_number);
                     assert_eq!(civil(day_number), date);
                     day_number += 1;
                 }
             }
         }
-        assert_eq!(days(Civil { year: 1970, month: 1, day: 1 }), 0);
-        assert_eq!(days(Civil { year: 2000, month: 3, day: 1 }), 11_017);
+        assert_eq!(days(CivilDate { year: 1970, month: 1, day: 1 }), 0);
+        assert_eq!(days(CivilDate { year: 2000, month: 3, day: 1 }), 11_017);
     }
 }

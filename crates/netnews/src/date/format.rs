@@ -3,25 +3,25 @@
 //! Always UTC. Years outside 0 to 9999 are clamped to that range. Called by inject (Date, Injection-Date) and
 //! sessions (DATE). Sources: RFC 5322 section 3.3, RFC 3977 section 7.1.2.
 
-use super::civil::{Civil, civil};
+use super::civil::{CivilDate, civil};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 const YEAR_0_SECONDS: i64 = -62_167_219_200;
 const YEAR_9999_END_SECONDS: i64 = 253_402_300_799;
 
-struct Moment {
+struct UtcTime {
     days: i64,
-    date: Civil,
+    date: CivilDate,
     hour: u8,
     minute: u8,
     second: u8,
 }
 
-fn moment(secs: i64) -> Moment {
+fn moment(secs: i64) -> UtcTime {
     let secs = secs.clamp(YEAR_0_SECONDS, YEAR_9999_END_SECONDS);
     let days = secs.div_euclid(SECONDS_PER_DAY);
     let of_day = secs.rem_euclid(SECONDS_PER_DAY);
-    Moment {
+    UtcTime {
         days,
         date: civil(days),
         hour: (of_day / 3600) as u8,
@@ -103,5 +103,5 @@ pub fn parse_nntp(date: &[u8], time: &[u8], now: i64) -> Option<i64> {
         && minute <= 59
         && second <= 60;
     let of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    valid.then(|| super::civil::days(Civil { year, month, day }) * SECONDS_PER_DAY + of_day)
+    valid.then(|| super::civil::days(CivilDate { year, month, day }) * SECONDS_PER_DAY + of_day)
 }

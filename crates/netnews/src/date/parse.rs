@@ -5,15 +5,15 @@
 //! after the time and a weekday before it. Called by `date::parse`. Source: RFC 5322 sections 3.3 and 4.3,
 //! and practice on Usenet.
 
-use super::civil::{Civil, days, month_days};
-use super::tokens::{Token, Tokens};
+use super::civil::{CivilDate, days, month_days};
+use super::tokens::{DateToken, DateTokens};
 use super::zone;
 
 /// The longest value that is read.
 const DATE_BYTES_MAX: usize = 256;
 
 #[derive(Default)]
-struct Parts {
+struct DateParts {
     year: Option<i64>,
     month: Option<u8>,
     day: Option<u8>,
@@ -55,7 +55,7 @@ fn standard(value: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let (year, month, day, zone) = (Some(year), Some(month), Some(day), Some(zone));
-    Parts { year, month, day, time, zone, ..Parts::default() }.seconds()
+    DateParts { year, month, day, time, zone, ..DateParts::default() }.seconds()
 }
 
 fn two(tens: u8, ones: u8) -> Option<u8> {
@@ -66,14 +66,14 @@ fn any_form(value: &[u8]) -> Option<i64> {
     if value.len() > DATE_BYTES_MAX {
         return None;
     }
-    let mut parts = Parts::default();
-    for token in Tokens::new(value) {
+    let mut parts = DateParts::default();
+    for token in DateTokens::new(value) {
         match token? {
-            Token::Word(word) => parts.word(word)?,
-            Token::Number { value, digits } => parts.number(value, digits)?,
-            Token::Time { hour, minute, second } => set(&mut parts.time, (hour, minute, second))?,
-            Token::Signed { negative, digits } => parts.signed(negative, digits)?,
-            Token::Joint(joint) => parts.joint = Some(joint),
+            DateToken::Word(word) => parts.word(word)?,
+            DateToken::Number { value, digits } => parts.number(value, digits)?,
+            DateToken::Time { hour, minute, second } => set(&mut parts.time, (hour, minute, second))?,
+            DateToken::Signed { negative, digits } => parts.signed(negative, digits)?,
+            DateToken::Joint(joint) => parts.joint = Some(joint),
         }
     }
     parts.settle()?;
@@ -110,7 +110,7 @@ fn named(names: &[u32], word: &[u8]) -> Option<usize> {
     names.iter().position(|name| *name == first)
 }
 
-impl Parts {
+impl DateParts {
     fn word(&mut self, word: &[u8]) -> Option<()> {
         // Nearly every date has a month and a weekday, and no zone has such a name.
         if word.len() == 3
@@ -210,7 +210,7 @@ impl Parts {
             return None;
         }
         let of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-        Some(days(Civil { year, month, day }) * 86_400 + of_day - self.zone.unwrap_or(0))
+        Some(days(CivilDate { year, month, day }) * 86_400 + of_day - self.zone.unwrap_or(0))
     }
 }
 

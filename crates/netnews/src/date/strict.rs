@@ -14,11 +14,11 @@ const COMMENT_DEPTH_MAX: usize = 16;
 
 /// Returns whether `value` is a `date-time`.
 pub(super) fn is_date_time(value: &[u8]) -> bool {
-    read(&mut Reader { rest: value }).is_some()
+    read(&mut DateReader { rest: value }).is_some()
 }
 
 /// Parses `[weekday ","] day month year time zone`.
-fn read(reader: &mut Reader<'_>) -> Option<()> {
+fn read(reader: &mut DateReader<'_>) -> Option<()> {
     reader.blank()?;
     if reader.rest.first().is_some_and(u8::is_ascii_alphabetic) {
         let weekday = reader.while_of(u8::is_ascii_alphabetic);
@@ -61,11 +61,11 @@ fn is_one_of(names: &[u32], word: &[u8]) -> Option<()> {
 }
 
 /// Rest of a value that is not read yet.
-struct Reader<'a> {
+struct DateReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DateReader<'a> {
     fn while_of(&mut self, is_wanted: impl Fn(&u8) -> bool) -> &'a [u8] {
         let end = self.rest.iter().position(|b| !is_wanted(b)).unwrap_or(self.rest.len());
         let (found, rest) = self.rest.split_at(end);

@@ -6,7 +6,7 @@
 
 /// A piece of a Date value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum DateToken<'a> {
     /// Letters.
     Word(&'a [u8]),
     /// Digits, up to nine.
@@ -20,7 +20,7 @@ pub(super) enum Token<'a> {
 }
 
 /// Iterator over the tokens; ends early at something that cannot be part of a date.
-pub(super) struct Tokens<'a> {
+pub(super) struct DateTokens<'a> {
     rest: &'a [u8],
     /// True if the last token was a number not followed by space: a `-` now joins and is not a sign.
     joined: bool,
@@ -28,9 +28,9 @@ pub(super) struct Tokens<'a> {
     timed: bool,
 }
 
-impl<'a> Tokens<'a> {
-    pub(super) fn new(value: &'a [u8]) -> Tokens<'a> {
-        Tokens { rest: value, joined: false, timed: false }
+impl<'a> DateTokens<'a> {
+    pub(super) fn new(value: &'a [u8]) -> DateTokens<'a> {
+        DateTokens { rest: value, joined: false, timed: false }
     }
 
     fn take(&mut self, keep: impl Fn(u8) -> bool) -> &'a [u8] {
@@ -60,14 +60,14 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn number_or_time(&mut self) -> Option<Token<'a>> {
+    fn number_or_time(&mut self) -> Option<DateToken<'a>> {
         let digits = self.take(|b| b.is_ascii_digit());
         if digits.len() > 9 {
             return None;
         }
         let value = u32::try_from(crate::decimal::parse_decimal(digits)?).ok()?;
         if self.rest.first() != Some(&b':') {
-            return Some(Token::Number { value, digits: digits.len() as u8 });
+            return Some(DateToken::Number { value, digits: digits.len() as u8 });
         }
         let minute = self.after_colon()?;
         let second = if self.rest.first() == Some(&b':') { self.after_colon()? } else { 0 };
@@ -77,7 +77,7 @@ impl<'a> Tokens<'a> {
         }
         self.timed = true;
         let hour = u8::try_from(value).ok().filter(|_| digits.len() <= 2)?;
-        Some(Token::Time { hour, minute, second })
+        Some(DateToken::Time { hour, minute, second })
     }
 
     fn after_colon(&mut self) -> Option<u8> {
@@ -88,8 +88,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Option<Token<'a>>;
+impl<'a> Iterator for DateTokens<'a> {
+    type Item = Option<DateToken<'a>>;
 
     /// Returns the next token; `Some(None)` for something that cannot be part of a date.
     fn next(&mut self) -> Option<Self::Item> {
@@ -105,16 +105,16 @@ impl<'a> Iterator for Tokens<'a> {
                 b'A'..=b'Z' | b'a'..=b'z' => {
                     let word = self.take(|b| b.is_ascii_alphabetic());
                     self.joined = !self.timed;
-                    Some(Token::Word(word))
+                    Some(DateToken::Word(word))
                 }
                 b'-' | b'/' | b'.' if joined => {
                     self.skip();
-                    Some(Token::Joint(b))
+                    Some(DateToken::Joint(b))
                 }
                 b'+' | b'-' if self.timed => {
                     self.skip();
                     let digits = self.take(|b| b.is_ascii_digit() || b == b':');
-                    (!digits.is_empty()).then_some(Token::Signed { negative: b == b'-', digits })
+                    (!digits.is_empty()).then_some(DateToken::Signed { negative: b == b'-', digits })
                 }
                 b'(' => {
                     self.skip_comment();

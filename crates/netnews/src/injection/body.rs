@@ -4,7 +4,7 @@
 //! Source: INN's nnrpd (its `checkincludedtext`, the empty body), RFC 5536 section 2.2 for the length of
 //! lines.
 
-use super::{Objection, Rules};
+use super::{InjectionError, InjectionRules};
 use crate::article::Article;
 use memchr::memchr_iter;
 
@@ -12,7 +12,7 @@ use memchr::memchr_iter;
 const QUOTED_LINES_MIN: u64 = 40;
 
 /// Checks the body.
-pub fn check(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
+pub fn check(article: &Article<'_>, rules: &InjectionRules) -> Result<(), InjectionError> {
     let body = article.body();
     let (mut at, mut lines, mut quoted, mut text) = (0, 0, 0, false);
     for lf in memchr_iter(b'\n', body) {
@@ -21,17 +21,17 @@ pub fn check(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
         let line = if line.starts_with(b".") { line.get(1..).unwrap_or_default() } else { line };
         lines += 1;
         if line.len() > rules.line_bytes_max {
-            return Err(Objection::LongLine { line: lines, bytes_max: rules.line_bytes_max });
+            return Err(InjectionError::LongLine { line: lines, bytes_max: rules.line_bytes_max });
         }
         quoted += u64::from(is_quoted(line));
         text |= !line.trim_ascii().is_empty();
         at = lf + 1;
     }
     if !text {
-        return Err(Objection::NoBody);
+        return Err(InjectionError::NoBody);
     }
     if rules.check_quoted && lines > QUOTED_LINES_MIN && quoted * 2 > lines {
-        return Err(Objection::MostlyQuoted);
+        return Err(InjectionError::MostlyQuoted);
     }
     Ok(())
 }
@@ -45,8 +45,8 @@ fn is_quoted(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn judged(body: &str, check_quoted: bool) -> Result<(), Objection> {
-        let rules = Rules {
+    fn judged(body: &str, check_quoted: bool) -> Result<(), InjectionError> {
+        let rules = InjectionRules {
             article_bytes_max: 1 << 20,
             age_secs_max: None,
             groups_max: 1,
@@ -62,15 +62,15 @@ mod tests {
     fn bodies() {
         let x80 = "x".repeat(80);
         assert_eq!(judged("a\r\n", true), Ok(()));
-        assert_eq!(judged("", true), Err(Objection::NoBody));
-        assert_eq!(judged("\r\n \t\r\n", true), Err(Objection::NoBody));
+        assert_eq!(judged("", true), Err(InjectionError::NoBody));
+        assert_eq!(judged("\r\n \t\r\n", true), Err(InjectionError::NoBody));
         assert_eq!(judged(&format!("{x80}\r\n.{x80}\r\n"), true), Ok(()));
         assert_eq!(
             judged(&format!("a\r\n{x80}x\r\n"), true),
-            Err(Objection::LongLine { line: 2, bytes_max: 80 })
+            Err(InjectionError::LongLine { line: 2, bytes_max: 80 })
         );
         let (quote, own) = ("> q\r\n", "own\r\n");
-        assert_eq!(judged(&(quote.repeat(21) + &own.repeat(20)), true), Err(Objection::MostlyQuoted));
+        assert_eq!(judged(&(quote.repeat(21) + &own.repeat(20)), true), Err(InjectionError::MostlyQuoted));
         assert_eq!(judged(&(quote.repeat(21) + &own.repeat(20)), false), Ok(()));
         assert_eq!(judged(&(quote.repeat(21) + &own.repeat(21)), true), Ok(()));
         assert_eq!(judged(&(quote.repeat(39) + own), true), Ok(()));

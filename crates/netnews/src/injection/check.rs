@@ -4,8 +4,8 @@
 //! newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and the
 //! checks of INN's nnrpd.
 
-use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
-use crate::article::{Article, Known, Malformed, REQUIRED};
+use super::{InjectionError, InjectionRules, LINE_BYTES_MAX, mailbox};
+use crate::article::{Article, Known, MalformedArticle, REQUIRED};
 use crate::encoded_word::{EncodedWord, encoded_words};
 use crate::{control, date, newsgroups};
 
@@ -65,22 +65,22 @@ const SINGLE: &[Known] = &[
 ];
 
 /// Checks everything except the body and the right to post to the groups.
-pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objection> {
+pub fn check(article: &Article<'_>, rules: &InjectionRules, now: i64) -> Result<(), InjectionError> {
     if article.wire().len() as u64 > rules.article_bytes_max {
-        return Err(Objection::TooLarge { bytes_max: rules.article_bytes_max });
+        return Err(InjectionError::TooLarge { bytes_max: rules.article_bytes_max });
     }
     REQUIRED.into_iter().try_for_each(|known| mandatory(article, known))?;
     for &known in SINGLE {
         if article.count(known) > 1 {
-            return Err(Objection::Malformed(Malformed::Repeated(known)));
+            return Err(InjectionError::Malformed(MalformedArticle::Repeated(known)));
         }
     }
     article.headers().fields().try_for_each(|(name, field)| form(name, field))?;
     if article.header(Known::Path).is_some_and(says_posted) {
-        return Err(Objection::Posted);
+        return Err(InjectionError::Posted);
     }
     if article.count(Known::MessageId) > 0 && !article.message_id().is_some_and(|id| id.is_strict()) {
-        return Err(Objection::BadMessageId);
+        return Err(InjectionError::BadMessageId);
     }
     for known in [Known::Date, Known::InjectionDate] {
         dated(article, known, rules, now)?;
@@ -88,12 +88,12 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
     if let Some(value) = article.header(Known::Expires)
         && standard_date(value, Known::Expires)? <= now
     {
-        return Err(Objection::Expired);
+        return Err(InjectionError::Expired);
     }
     for known in [Known::From, Known::Sender, Known::ReplyTo] {
         let is_valid = if known == Known::Sender { mailbox::is_sender } else { mailbox::is_mailbox_list };
         if article.header(known).is_some_and(|value| !is_valid(value)) {
-            return Err(Objection::BadAddress(known));
+            return Err(InjectionError::BadAddress(known));
         }
     }
     group_names(article, rules)?;
@@ -104,56 +104,56 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
     let subject = article.header(Known::Subject).unwrap_or_default();
     let cmsg = subject.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"cmsg "));
     if cmsg && withdraws.is_none() && article.count(Known::Control) == 0 {
-        return Err(Objection::ControlInSubject);
+        return Err(InjectionError::ControlInSubject);
     }
     Ok(())
 }
 
 /// Checks a mandatory header. Message-ID, Date and Path may be missing; those present occur once and are not
 /// empty.
-fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
+fn mandatory(article: &Article<'_>, known: Known) -> Result<(), InjectionError> {
     let may_be_missing = matches!(known, Known::MessageId | Known::Date | Known::Path);
     match article.count(known) {
         0 if may_be_missing => return Ok(()),
-        0 => return Err(Objection::Malformed(Malformed::Missing(known))),
+        0 => return Err(InjectionError::Malformed(MalformedArticle::Missing(known))),
         1 => {}
-        _ => return Err(Objection::Malformed(Malformed::Repeated(known))),
+        _ => return Err(InjectionError::Malformed(MalformedArticle::Repeated(known))),
     }
     if article.header(known).is_none_or(|value| value.trim_ascii().is_empty()) {
-        return Err(Objection::Malformed(Malformed::Empty(known)));
+        return Err(InjectionError::Malformed(MalformedArticle::Empty(known)));
     }
     Ok(())
 }
 
 /// Checks every header; `field` is everything after its colon.
-fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
+fn form(name: &[u8], field: &[u8]) -> Result<(), InjectionError> {
     let named = |list: &[&'static str]| {
         list.iter().copied().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
     };
     if let Some(known) = named(NOT_YOURS) {
-        return Err(Objection::NotYours(known));
+        return Err(InjectionError::NotYours(known));
     }
     if let Some(known) = named(OBSOLETE) {
-        return Err(Objection::Obsolete(known));
+        return Err(InjectionError::Obsolete(known));
     }
     if field.trim_ascii().is_empty() {
-        return Err(Objection::EmptyHeader(shown(name)));
+        return Err(InjectionError::EmptyHeader(shown(name)));
     }
     if !field.starts_with(b" ") {
-        return Err(Objection::NoSpace(shown(name)));
+        return Err(InjectionError::NoSpace(shown(name)));
     }
-    let Ok(text) = std::str::from_utf8(field) else { return Err(Objection::NotUtf8(shown(name))) };
+    let Ok(text) = std::str::from_utf8(field) else { return Err(InjectionError::NotUtf8(shown(name))) };
     if text.chars().any(commands_terminals) || has_encoded_controls(text) {
-        return Err(Objection::ControlCharacter(shown(name)));
+        return Err(InjectionError::ControlCharacter(shown(name)));
     }
     let mut before = name.len() + b":".len();
     for line in field.split(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() + before > LINE_BYTES_MAX {
-            return Err(Objection::LongHeaderLine(shown(name)));
+            return Err(InjectionError::LongHeaderLine(shown(name)));
         }
         if before == 0 && line.trim_ascii().is_empty() {
-            return Err(Objection::BlankFold(shown(name)));
+            return Err(InjectionError::BlankFold(shown(name)));
         }
         before = 0;
     }
@@ -240,23 +240,28 @@ fn utf7_units(octets: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
+fn dated(
+    article: &Article<'_>,
+    known: Known,
+    rules: &InjectionRules,
+    now: i64,
+) -> Result<(), InjectionError> {
     let Some(value) = article.header(known) else { return Ok(()) };
     let dated = standard_date(value, known)?;
     if dated > now + FUTURE_SECS_MAX {
-        return Err(Objection::FutureDate(known));
+        return Err(InjectionError::FutureDate(known));
     }
     if let Some(age_secs_max) = rules.age_secs_max.filter(|age_secs_max| dated < now - age_secs_max) {
-        return Err(Objection::OldDate { known, age_secs_max });
+        return Err(InjectionError::OldDate { known, age_secs_max });
     }
     Ok(())
 }
 
 /// Returns the time of a header in the form of RFC 5322. Relaying agents may reject any other (RFC 5537
 /// section 3.5 step 3), after the poster was answered that the article is received.
-fn standard_date(value: &[u8], known: Known) -> Result<i64, Objection> {
+fn standard_date(value: &[u8], known: Known) -> Result<i64, InjectionError> {
     let time = if date::is_standard(value) { date::parse(value) } else { None };
-    time.ok_or(Objection::BadHeader(known))
+    time.ok_or(InjectionError::BadHeader(known))
 }
 
 fn says_posted(path: &[u8]) -> bool {
@@ -267,17 +272,17 @@ fn says_posted(path: &[u8]) -> bool {
 }
 
 /// Checks the names in Newsgroups, and in Followup-To, which may be `poster` instead.
-fn group_names(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
+fn group_names(article: &Article<'_>, rules: &InjectionRules) -> Result<(), InjectionError> {
     let names = |known| newsgroups::split(article.header(known).unwrap_or_default());
     if names(Known::Newsgroups).count() > rules.groups_max {
-        return Err(Objection::TooManyGroups { groups_max: rules.groups_max });
+        return Err(InjectionError::TooManyGroups { groups_max: rules.groups_max });
     }
     if names(Known::FollowupTo).count() > rules.followup_groups_max {
-        return Err(Objection::TooManyFollowups { groups_max: rules.followup_groups_max });
+        return Err(InjectionError::TooManyFollowups { groups_max: rules.followup_groups_max });
     }
     match names(Known::Newsgroups).chain(names(Known::FollowupTo)).find(|name| !newsgroups::valid_name(name))
     {
-        Some(name) => Err(Objection::BadGroupName(shown(name))),
+        Some(name) => Err(InjectionError::BadGroupName(shown(name))),
         None => Ok(()),
     }
 }
@@ -295,7 +300,7 @@ mod tests {
     const NOW: i64 = 1_780_000_000;
 
     fn judged(change: impl FnOnce(String) -> String) -> Option<String> {
-        let rules = Rules {
+        let rules = InjectionRules {
             article_bytes_max: 4000,
             age_secs_max: Some(10 * 86_400),
             groups_max: 3,
@@ -455,7 +460,7 @@ mod tests {
             Some("Article is too large: at most 4000 bytes are accepted")
         );
         let latin = [&b"From: a@b\r\nNewsgroups: c\r\nSubject: caf"[..], b"\xe9", b"\r\n\r\nb\r\n"].concat();
-        let rules = Rules {
+        let rules = InjectionRules {
             article_bytes_max: 999,
             age_secs_max: None,
             groups_max: 1,

@@ -6,7 +6,7 @@
 //! 8315 sections 3.1 to 3.4.
 
 use crate::article::{Article, Known};
-use crate::path::{self, Diagnostic};
+use crate::path::{self, PathDiagnostic};
 use crate::{date, decimal};
 
 /// Tail entry of a Path that had none.
@@ -14,7 +14,7 @@ const TAIL: &[u8] = b"not-for-mail";
 
 /// Additions of an injecting agent to a proto-article. Empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stamp<'a> {
+pub struct InjectionStamp<'a> {
     /// Names prepended to Path: our path identity, perhaps followed by other names of ours with `!` between
     /// them.
     pub identity: &'a str,
@@ -38,11 +38,11 @@ pub struct Stamp<'a> {
 }
 
 /// Returns the article completed from a proto-article, in wire format without the final `.` line.
-pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
+pub fn complete(article: &Article<'_>, stamp: &InjectionStamp<'_>) -> Vec<u8> {
     let missing = |known| article.count(known) == 0;
     let mut today = Vec::new();
     date::format_rfc5322(stamp.now, &mut today);
-    let mut put = Put { article, inserts: Vec::new(), headers: Vec::new() };
+    let mut put = HeaderInserts { article, inserts: Vec::new(), headers: Vec::new() };
     if !stamp.to_moderator {
         put.path(stamp);
     }
@@ -69,7 +69,7 @@ pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
 }
 
 /// Insertions into an article.
-struct Put<'a, 'b> {
+struct HeaderInserts<'a, 'b> {
     article: &'a Article<'b>,
     /// Texts, each with its position in the wire format.
     inserts: Vec<(usize, Vec<u8>)>,
@@ -77,12 +77,12 @@ struct Put<'a, 'b> {
     headers: Vec<u8>,
 }
 
-impl Put<'_, '_> {
-    fn path(&mut self, stamp: &Stamp<'_>) {
+impl HeaderInserts<'_, '_> {
+    fn path(&mut self, stamp: &InjectionStamp<'_>) {
         let mut prefix = Vec::new();
         path::prefix(
             stamp.identity.as_bytes(),
-            Diagnostic::Posted(stamp.posted_from.as_bytes()),
+            PathDiagnostic::Posted(stamp.posted_from.as_bytes()),
             &mut prefix,
         );
         match self.article.header_lines(Known::Path) {
@@ -175,19 +175,19 @@ mod tests {
     const NOW: i64 = 1_780_000_000;
     const OWN: &str = "From: a@b\r\nNewsgroups: c.d\r\nSubject: s\r\n";
 
-    fn stamp() -> Stamp<'static> {
-        Stamp {
+    fn stamp() -> InjectionStamp<'static> {
+        InjectionStamp {
             identity: "me.example",
             posted_from: "192.0.2.1",
             now: NOW,
             message_id: "<fresh@me.example>",
             organization: "Us",
             info: b"me.example; posting-host=\"192.0.2.1\"",
-            ..Stamp::default()
+            ..InjectionStamp::default()
         }
     }
 
-    fn completed(proto: &str, stamp: &Stamp<'_>) -> String {
+    fn completed(proto: &str, stamp: &InjectionStamp<'_>) -> String {
         let article = Article::parse(proto.as_bytes()).unwrap();
         let complete = String::from_utf8(complete(&article, stamp)).unwrap();
         Article::parse(complete.as_bytes()).unwrap();
@@ -228,21 +228,22 @@ mod tests {
     #[test]
     fn path_and_cancel_headers_of_the_poster_are_extended() {
         let proto = format!("Path: \r\n reader!me\r\nCancel-Lock: sha256:own\r\n{OWN}\r\n..b\r\n");
-        let stamp = Stamp { cancel_lock: "sha256:ours", cancel_key: "sha256:key", ..stamp() };
+        let stamp = InjectionStamp { cancel_lock: "sha256:ours", cancel_key: "sha256:key", ..stamp() };
         let complete = completed(&proto, &stamp);
         assert!(complete.starts_with(
             "Path: me.example!.POSTED.192.0.2.1!\r\n reader!me\r\nCancel-Lock: sha256:own\r\n \
                 sha256:ours\r\nFrom"
         ));
         assert!(complete.ends_with("\r\nCancel-Key: sha256:key\r\n\r\n..b\r\n"), "{complete}");
-        let complete = completed(&format!("{OWN}\r\nb\r\n"), &Stamp { posted_from: "", ..stamp });
+        let complete = completed(&format!("{OWN}\r\nb\r\n"), &InjectionStamp { posted_from: "", ..stamp });
         assert!(complete.contains("\r\nPath: me.example!.POSTED!not-for-mail\r\n"));
         assert!(complete.contains("\r\nCancel-Lock: sha256:ours\r\n"));
     }
 
     #[test]
     fn moderator_copy_has_no_injection_headers() {
-        let complete = completed(&format!("{OWN}\r\nb\r\n"), &Stamp { to_moderator: true, ..stamp() });
+        let complete =
+            completed(&format!("{OWN}\r\nb\r\n"), &InjectionStamp { to_moderator: true, ..stamp() });
         assert_eq!(
             complete,
             format!(

@@ -2,7 +2,7 @@
 //!
 //! Pure: clock, random octets, hashes and policy are arguments. `check` checks the headers, `body` the body;
 //! `complete` builds the article, `elsewhere` turns it back into a proto-article, `moderation` writes the
-//! mail to a moderator; `Objection` explains to the poster what to do. Called by newsreel's `inject`.
+//! mail to a moderator; `InjectionError` explains to the poster what to do. Called by newsreel's `inject`.
 //! Sources: RFC 5537 sections 3.4.1 and 3.5, RFC 5536 section 3, and the checks of INN's nnrpd.
 
 mod body;
@@ -15,10 +15,10 @@ mod objection;
 
 pub use body::check as check_body;
 pub use check::check as check_headers;
-pub use complete::{Stamp, append_info, complete, message_id};
+pub use complete::{InjectionStamp, append_info, complete, message_id};
 pub use elsewhere::for_another;
 pub use mailbox::{is_address, is_mailbox_list};
-pub use objection::Objection;
+pub use objection::InjectionError;
 
 /// Maximum length of a header line and, by default, of a body line, in octets without CRLF (RFC 5536 section
 /// 2.2).
@@ -26,7 +26,7 @@ pub const LINE_BYTES_MAX: usize = 998;
 
 /// Requirements of a site on proto-articles beyond the standards.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct InjectionRules {
     /// Maximum size of a proto-article, in bytes.
     pub article_bytes_max: u64,
     /// Maximum age of Date, in seconds; `None`: any age.

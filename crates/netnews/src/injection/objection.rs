@@ -3,15 +3,15 @@
 //! The texts follow `441` in the answer to POST, so they are one line without control characters. Source: RFC
 //! 5537 section 3.5: the injecting agent bears much of the burden of diagnosing.
 
-use crate::article::{Known, Malformed};
-use crate::control::BadControl;
+use crate::article::{Known, MalformedArticle};
+use crate::control::ControlError;
 use std::fmt;
 
 /// A defect of a proto-article.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Objection {
+pub enum InjectionError {
     /// The text is not an article.
-    Malformed(Malformed),
+    Malformed(MalformedArticle),
     /// A header that only injecting agents or servers add.
     NotYours(&'static str),
     /// A header of the news format before 1990.
@@ -65,7 +65,7 @@ pub enum Objection {
         groups_max: usize,
     },
     /// A Control or Supersedes header that cannot be read.
-    BadControl(BadControl),
+    BadControl(ControlError),
     /// A Subject that is meant as a control message.
     ControlInSubject,
     /// There is no text.
@@ -81,7 +81,7 @@ pub enum Objection {
     MostlyQuoted,
 }
 
-impl fmt::Display for Objection {
+impl fmt::Display for InjectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => write!(f, "Posting failed: {malformed}"),
@@ -154,16 +154,16 @@ impl fmt::Display for Objection {
     }
 }
 
-impl std::error::Error for Objection {}
+impl std::error::Error for InjectionError {}
 
-impl From<Malformed> for Objection {
-    fn from(malformed: Malformed) -> Self {
+impl From<MalformedArticle> for InjectionError {
+    fn from(malformed: MalformedArticle) -> Self {
         Self::Malformed(malformed)
     }
 }
 
-impl From<BadControl> for Objection {
-    fn from(bad: BadControl) -> Self {
+impl From<ControlError> for InjectionError {
+    fn from(bad: ControlError) -> Self {
         Self::BadControl(bad)
     }
 }

@@ -51,7 +51,7 @@ pub fn next_line_within(buf: &[u8], from: usize, line_bytes_max: usize) -> NextL
 
 /// Result of `find_end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum BlockEnd {
     /// The block is whole.
     Found {
         /// Length of the block without the final `.` CRLF: every line of it ends in CRLF.
@@ -70,16 +70,16 @@ static END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder:
 
 /// Finds the end of the multi-line block that starts at `buf[0]`. `from` is 0 at first and then what the last
 /// call returned as `resume_from`.
-pub fn find_end(buf: &[u8], from: usize) -> End {
+pub fn find_end(buf: &[u8], from: usize) -> BlockEnd {
     if from == 0 && buf.starts_with(b".\r\n") {
-        return End::Found { article_len: 0, next: 3 };
+        return BlockEnd::Found { article_len: 0, next: 3 };
     }
     if let Some(at) = END.find(buf.get(from..).unwrap_or_default()) {
         let article_len = from + at + 2;
-        return End::Found { article_len, next: article_len + 3 };
+        return BlockEnd::Found { article_len, next: article_len + 3 };
     }
     // The last four bytes may be the beginning of the five searched for.
-    End::More { resume_from: buf.len().saturating_sub(4).max(from) }
+    BlockEnd::More { resume_from: buf.len().saturating_sub(4).max(from) }
 }
 
 /// Appends `text`, whose lines end in LF or CRLF, in wire format: CRLF lines, a dot before every leading dot,

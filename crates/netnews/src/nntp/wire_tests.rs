@@ -34,10 +34,10 @@ fn the_line_limit_includes_the_crlf() {
 
 #[test]
 fn ends() {
-    assert_eq!(find_end(b"a\r\n.\r\nQUIT", 0), End::Found { article_len: 3, next: 6 });
-    assert_eq!(find_end(b".\r\nQUIT", 0), End::Found { article_len: 0, next: 3 });
-    assert_eq!(find_end(b"\r\n.\r\n", 0), End::Found { article_len: 2, next: 5 });
-    assert_eq!(find_end(b"a\r\n..\r\n.\r\n", 0), End::Found { article_len: 7, next: 10 });
+    assert_eq!(find_end(b"a\r\n.\r\nQUIT", 0), BlockEnd::Found { article_len: 3, next: 6 });
+    assert_eq!(find_end(b".\r\nQUIT", 0), BlockEnd::Found { article_len: 0, next: 3 });
+    assert_eq!(find_end(b"\r\n.\r\n", 0), BlockEnd::Found { article_len: 2, next: 5 });
+    assert_eq!(find_end(b"a\r\n..\r\n.\r\n", 0), BlockEnd::Found { article_len: 7, next: 10 });
     for not_yet in [
         &b""[..],
         b".",
@@ -50,7 +50,7 @@ fn ends() {
         b"a\r.\r\n",
         b"a\r\n.x\r\n",
     ] {
-        assert!(matches!(find_end(not_yet, 0), End::More { .. }), "{not_yet:?}");
+        assert!(matches!(find_end(not_yet, 0), BlockEnd::More { .. }), "{not_yet:?}");
     }
 }
 
@@ -83,7 +83,7 @@ proptest! {
         let mut steps = steps.into_iter().chain(std::iter::repeat(5));
         let resumed = loop {
             match find_end(&buf[..have], from) {
-                End::More { resume_from } if have < buf.len() => {
+                BlockEnd::More { resume_from } if have < buf.len() => {
                     from = resume_from;
                     have = buf.len().min(have + steps.next().unwrap_or(1));
                 }
@@ -91,13 +91,13 @@ proptest! {
             }
         };
         match (find_end(&buf, 0), resumed) {
-            (End::Found { article_len, next }, resumed) => {
-                prop_assert_eq!(resumed, End::Found { article_len, next })
+            (BlockEnd::Found { article_len, next }, resumed) => {
+                prop_assert_eq!(resumed, BlockEnd::Found { article_len, next })
             }
-            (End::More { .. }, End::Found { .. }) => {
+            (BlockEnd::More { .. }, BlockEnd::Found { .. }) => {
                 prop_assert!(false, "resumed found an end that is not there")
             }
-            (End::More { .. }, End::More { .. }) => {}
+            (BlockEnd::More { .. }, BlockEnd::More { .. }) => {}
         }
     }
 
@@ -109,7 +109,7 @@ proptest! {
         wire.extend_from_slice(b".\r\n");
         let next = wire.len();
         wire.extend_from_slice(&after);
-        prop_assert_eq!(find_end(&wire, 0), End::Found { article_len, next });
+        prop_assert_eq!(find_end(&wire, 0), BlockEnd::Found { article_len, next });
         let mut back = Vec::new();
         unstuff(&wire[..article_len], &mut back);
         let mut lines: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();

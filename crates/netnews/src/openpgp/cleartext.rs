@@ -5,7 +5,7 @@
 //! ambiguous is rejected, since the text that is verified must be the text that is read. Source: RFC 4880
 //! section 7; RFC 9580 section 7, by which the header Hash may be absent.
 
-use super::{Hash, Kind, Signature, from_base64};
+use super::{HashAlgorithm, Signature, SignatureKind, from_base64};
 use std::fmt;
 
 const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
@@ -28,7 +28,7 @@ pub struct Cleartext {
 
 /// Reasons why there is no signed text to be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotCleartext {
+pub enum CleartextError {
     /// Nothing is signed.
     Absent,
     /// There is more than one signed text.
@@ -47,7 +47,7 @@ pub enum NotCleartext {
     OtherHash,
 }
 
-impl fmt::Display for NotCleartext {
+impl fmt::Display for CleartextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Absent => "it is not signed",
@@ -65,20 +65,20 @@ impl fmt::Display for NotCleartext {
 impl Cleartext {
     /// Reads the one signed text in `body`, whose lines end in LF or CRLF. Text before and after it is
     /// ignored.
-    pub fn of(body: &[u8]) -> Result<Self, NotCleartext> {
+    pub fn of(body: &[u8]) -> Result<Self, CleartextError> {
         if body.len() > BYTES_MAX {
-            return Err(NotCleartext::TooLong);
+            return Err(CleartextError::TooLong);
         }
         let mut lines = body.split(|b| *b == b'\n').map(without_blanks);
-        lines.by_ref().find(|line| *line == BEGIN).ok_or(NotCleartext::Absent)?;
+        lines.by_ref().find(|line| *line == BEGIN).ok_or(CleartextError::Absent)?;
         if lines.clone().any(|line| line == BEGIN) {
-            return Err(NotCleartext::Several);
+            return Err(CleartextError::Several);
         }
         let hashes = hashes(&mut lines)?;
         let text = text(&mut lines)?;
         let signature = signature(&mut lines)?;
         if !hashes.is_empty() && !hashes.iter().any(|name| is_named(signature.hash, name)) {
-            return Err(NotCleartext::OtherHash);
+            return Err(CleartextError::OtherHash);
         }
         Ok(Self { text, signature })
     }
@@ -90,20 +90,20 @@ pub fn may_be_cleartext(body: &[u8]) -> bool {
 }
 
 /// Returns the names of hash functions in the headers, up to the blank line.
-fn hashes<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]>, NotCleartext> {
+fn hashes<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]>, CleartextError> {
     let mut names = Vec::new();
     for line in lines.take(HEADERS_MAX) {
         if line.is_empty() {
             return Ok(names);
         }
-        let list = line.strip_prefix(b"Hash:").ok_or(NotCleartext::Header)?;
+        let list = line.strip_prefix(b"Hash:").ok_or(CleartextError::Header)?;
         names.extend(list.split(|b| *b == b',').map(<[u8]>::trim_ascii));
     }
-    Err(NotCleartext::Header)
+    Err(CleartextError::Header)
 }
 
 /// Returns the text, up to the signature.
-fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCleartext> {
+fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, CleartextError> {
     let mut text = Vec::new();
     let mut is_first = true;
     for line in lines {
@@ -114,7 +114,7 @@ fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCl
             // A dash and a blank, whose blank has been removed as the end of the line.
             b"-" => &[],
             [b'-', b' ', rest @ ..] => rest,
-            [b'-', ..] => return Err(NotCleartext::Dash),
+            [b'-', ..] => return Err(CleartextError::Dash),
             line => line,
         };
         if !is_first {
@@ -123,23 +123,23 @@ fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCl
         is_first = false;
         text.extend_from_slice(line);
     }
-    Err(NotCleartext::Endless)
+    Err(CleartextError::Endless)
 }
 
 /// Returns the armored signature, up to its end.
-fn signature<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Signature, NotCleartext> {
+fn signature<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Signature, CleartextError> {
     let blank = lines.take(HEADERS_MAX).find(|line| line.is_empty());
-    blank.ok_or(NotCleartext::Signature)?;
+    blank.ok_or(CleartextError::Signature)?;
     let mut words = Vec::new();
     for line in lines.take(SIGNATURE_LINES_MAX) {
         if line == END_SIGNATURE {
-            let bytes = from_base64(words.into_iter()).ok_or(NotCleartext::Signature)?;
-            let signature = Signature::read(&bytes).filter(|signature| signature.kind == Kind::Text);
-            return signature.ok_or(NotCleartext::Signature);
+            let bytes = from_base64(words.into_iter()).ok_or(CleartextError::Signature)?;
+            let signature = Signature::read(&bytes).filter(|signature| signature.kind == SignatureKind::Text);
+            return signature.ok_or(CleartextError::Signature);
         }
-        words.push(std::str::from_utf8(line).map_err(|_| NotCleartext::Signature)?);
+        words.push(std::str::from_utf8(line).map_err(|_| CleartextError::Signature)?);
     }
-    Err(NotCleartext::Endless)
+    Err(CleartextError::Endless)
 }
 
 /// Returns a line without its line end and the blanks before that, which are not signed.
@@ -149,13 +149,13 @@ fn without_blanks(line: &[u8]) -> &[u8] {
     line.get(..line.len() - blanks).unwrap_or(line)
 }
 
-fn is_named(hash: Hash, name: &[u8]) -> bool {
+fn is_named(hash: HashAlgorithm, name: &[u8]) -> bool {
     let own: &[u8] = match hash {
-        Hash::Sha1 => b"SHA1",
-        Hash::Sha256 => b"SHA256",
-        Hash::Sha384 => b"SHA384",
-        Hash::Sha512 => b"SHA512",
-        Hash::Other(_) => return false,
+        HashAlgorithm::Sha1 => b"SHA1",
+        HashAlgorithm::Sha256 => b"SHA256",
+        HashAlgorithm::Sha384 => b"SHA384",
+        HashAlgorithm::Sha512 => b"SHA512",
+        HashAlgorithm::Other(_) => return false,
     };
     name.eq_ignore_ascii_case(own)
 }
@@ -179,7 +179,7 @@ mod tests {
         format!("before\n-----BEGIN PGP SIGNED MESSAGE-----\n{head}\n{text}\n{}after\n", armored(1))
     }
 
-    fn text_of(message: &str) -> Result<String, NotCleartext> {
+    fn text_of(message: &str) -> Result<String, CleartextError> {
         Cleartext::of(message.as_bytes()).map(|signed| String::from_utf8(signed.text).unwrap())
     }
 
@@ -208,24 +208,24 @@ mod tests {
     fn ambiguous_text_is_rejected() {
         let good = message("Hash: SHA256\n", "a\nb");
         for (bad, why) in [
-            ("no armor".to_owned(), NotCleartext::Absent),
-            (good.repeat(2), NotCleartext::Several),
-            (message("Hash: SHA256\nComment: x\n", "a"), NotCleartext::Header),
-            (message("a\n", "b"), NotCleartext::Header),
-            (message(&"Hash: SHA256\n".repeat(30), "b"), NotCleartext::Header),
-            (message("Hash: SHA512\n", "a"), NotCleartext::OtherHash),
-            (message("", "a\n-b"), NotCleartext::Dash),
-            (message("", "a\n-----END PGP SIGNATURE-----\nb"), NotCleartext::Dash),
-            (good.replace("-----BEGIN PGP SIGNATURE", "- ----BEGIN PGP SIGNATURE"), NotCleartext::Dash),
-            (good.replace("-----END", "=====END"), NotCleartext::Endless),
-            (good.replace("Version: x\n\n", "Version: x\n"), NotCleartext::Endless),
-            (good.replace("-----END", "AAAA\n-----END"), NotCleartext::Signature),
-            (good.replace(&armored(1), &armored(0)), NotCleartext::Signature),
-            (good.replace(&armored(1), ""), NotCleartext::Endless),
+            ("no armor".to_owned(), CleartextError::Absent),
+            (good.repeat(2), CleartextError::Several),
+            (message("Hash: SHA256\nComment: x\n", "a"), CleartextError::Header),
+            (message("a\n", "b"), CleartextError::Header),
+            (message(&"Hash: SHA256\n".repeat(30), "b"), CleartextError::Header),
+            (message("Hash: SHA512\n", "a"), CleartextError::OtherHash),
+            (message("", "a\n-b"), CleartextError::Dash),
+            (message("", "a\n-----END PGP SIGNATURE-----\nb"), CleartextError::Dash),
+            (good.replace("-----BEGIN PGP SIGNATURE", "- ----BEGIN PGP SIGNATURE"), CleartextError::Dash),
+            (good.replace("-----END", "=====END"), CleartextError::Endless),
+            (good.replace("Version: x\n\n", "Version: x\n"), CleartextError::Endless),
+            (good.replace("-----END", "AAAA\n-----END"), CleartextError::Signature),
+            (good.replace(&armored(1), &armored(0)), CleartextError::Signature),
+            (good.replace(&armored(1), ""), CleartextError::Endless),
         ] {
             assert_eq!(text_of(&bad), Err(why), "{bad}");
         }
-        assert_eq!(Cleartext::of(&vec![b'x'; BYTES_MAX + 1]), Err(NotCleartext::TooLong));
+        assert_eq!(Cleartext::of(&vec![b'x'; BYTES_MAX + 1]), Err(CleartextError::TooLong));
         assert!(may_be_cleartext(good.as_bytes()) && !may_be_cleartext(b"BEGIN PGP"));
     }
 

@@ -1,6 +1,6 @@
 //! Public keys with their user IDs.
 
-use super::signature::{Kind, Signature};
+use super::signature::{Signature, SignatureKind};
 use super::{PUBLIC_KEY, Packet, SIGNATURE, SUBKEY, USER_ATTRIBUTE, USER_ID, mpi, packets, u32_of};
 
 /// Maximum number of a key's users, and of its self-signatures, that are read.
@@ -15,7 +15,7 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 
 /// Key material for verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Material {
+pub enum KeyMaterial {
     /// Modulus and exponent.
     Rsa(Vec<u8>, Vec<u8>),
     /// Point of 32 bytes.
@@ -34,7 +34,7 @@ pub struct PublicKey {
     /// Time of creation, in Unix seconds.
     pub created: u32,
     /// Key material for verification.
-    pub material: Material,
+    pub material: KeyMaterial,
     /// Bytes hashed for the fingerprint with SHA-1, and at the beginning of self-signatures.
     pub hashed: Vec<u8>,
 }
@@ -101,8 +101,8 @@ impl Certificate {
         let Some(signature) = Signature::of(body).filter(|_| self.signatures.len() < USERS_MAX) else {
             return false;
         };
-        let of_key = matches!(signature.kind, Kind::DirectKey | Kind::KeyRevocation);
-        let of_user = signature.kind == Kind::Certification && !user.is_empty();
+        let of_key = matches!(signature.kind, SignatureKind::DirectKey | SignatureKind::KeyRevocation);
+        let of_user = signature.kind == SignatureKind::Certification && !user.is_empty();
         if !of_key && !of_user {
             return false;
         }
@@ -130,14 +130,14 @@ impl PublicKey {
     }
 }
 
-fn material(algorithm: u8, bytes: &[u8]) -> Option<Material> {
+fn material(algorithm: u8, bytes: &[u8]) -> Option<KeyMaterial> {
     Some(match algorithm {
         1 | 3 => {
             let (n, rest) = mpi(bytes)?;
             let (e, rest) = mpi(rest)?;
-            rest.is_empty().then(|| Material::Rsa(n.to_vec(), e.to_vec()))?
+            rest.is_empty().then(|| KeyMaterial::Rsa(n.to_vec(), e.to_vec()))?
         }
-        17 => Material::Other("DSA is not supported"),
+        17 => KeyMaterial::Other("DSA is not supported"),
         19 | 22 => {
             let (len, rest) = bytes.split_first()?;
             let (curve, rest) = rest.split_at_checked(usize::from(*len))?;
@@ -145,15 +145,15 @@ fn material(algorithm: u8, bytes: &[u8]) -> Option<Material> {
             let point = Some(point).filter(|_| rest.is_empty())?;
             match (algorithm, curve) {
                 (22, ED25519_LEGACY) => {
-                    Material::Ed25519(point.strip_prefix(&[0x40]).filter(|p| p.len() == 32)?.to_vec())
+                    KeyMaterial::Ed25519(point.strip_prefix(&[0x40]).filter(|p| p.len() == 32)?.to_vec())
                 }
-                (19, P256) => Material::P256(point.to_vec()),
-                (19, P384) => Material::P384(point.to_vec()),
-                _ => Material::Other("an elliptic curve other than Ed25519, P-256 and P-384"),
+                (19, P256) => KeyMaterial::P256(point.to_vec()),
+                (19, P384) => KeyMaterial::P384(point.to_vec()),
+                _ => KeyMaterial::Other("an elliptic curve other than Ed25519, P-256 and P-384"),
             }
         }
-        27 => Material::Ed25519(Some(bytes).filter(|bytes| bytes.len() == 32)?.to_vec()),
-        _ => Material::Other("an unknown algorithm"),
+        27 => KeyMaterial::Ed25519(Some(bytes).filter(|bytes| bytes.len() == 32)?.to_vec()),
+        _ => KeyMaterial::Other("an unknown algorithm"),
     })
 }
 

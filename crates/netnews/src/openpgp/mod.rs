@@ -12,9 +12,9 @@ mod key;
 mod signature;
 
 pub use armor::{crc24, dearmored, from_base64};
-pub use cleartext::{Cleartext, NotCleartext, may_be_cleartext};
-pub use key::{Certificate, Material, PublicKey, SelfSignature, certificates, outdated};
-pub use signature::{Hash, Kind, Signature, Value};
+pub use cleartext::{Cleartext, CleartextError, may_be_cleartext};
+pub use key::{Certificate, KeyMaterial, PublicKey, SelfSignature, certificates, outdated};
+pub use signature::{HashAlgorithm, Signature, SignatureKind, SignatureValue};
 
 /// A public key.
 const PUBLIC_KEY: u8 = 6;

@@ -4,7 +4,7 @@ use super::{SIGNATURE, mpi, new_length, packets, u32_of};
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hash {
+pub enum HashAlgorithm {
     /// SHA-1. Weak: only in old keys' signatures of themselves.
     Sha1,
     /// SHA-256.
@@ -19,7 +19,7 @@ pub enum Hash {
 
 /// Type of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SignatureKind {
     /// Signature of bytes.
     Binary,
     /// Signature of a text, hashed with CRLF line ends.
@@ -36,7 +36,7 @@ pub enum Kind {
 
 /// Numbers of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SignatureValue {
     /// RSA.
     Rsa(Vec<u8>),
     /// Two numbers: ECDSA, EdDSA.
@@ -47,9 +47,9 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// Type of the signature.
-    pub kind: Kind,
+    pub kind: SignatureKind,
     /// Hash function.
-    pub hash: Hash,
+    pub hash: HashAlgorithm,
     /// Time of creation, in Unix seconds.
     pub created: u32,
     /// Seconds from creation to expiry; 0: never expires.
@@ -65,7 +65,7 @@ pub struct Signature {
     /// The first two bytes of the hash.
     pub left: [u8; 2],
     /// Numbers of the signature.
-    pub value: Value,
+    pub value: SignatureValue,
 }
 
 impl Signature {
@@ -167,43 +167,43 @@ impl Signature {
     }
 }
 
-fn kind_of(byte: u8) -> Kind {
+fn kind_of(byte: u8) -> SignatureKind {
     match byte {
-        0x00 => Kind::Binary,
-        0x01 => Kind::Text,
-        0x10..=0x13 => Kind::Certification,
-        0x1f => Kind::DirectKey,
-        0x20 => Kind::KeyRevocation,
-        other => Kind::Other(other),
+        0x00 => SignatureKind::Binary,
+        0x01 => SignatureKind::Text,
+        0x10..=0x13 => SignatureKind::Certification,
+        0x1f => SignatureKind::DirectKey,
+        0x20 => SignatureKind::KeyRevocation,
+        other => SignatureKind::Other(other),
     }
 }
 
-fn hash_of(byte: u8) -> Hash {
+fn hash_of(byte: u8) -> HashAlgorithm {
     match byte {
-        2 => Hash::Sha1,
-        8 => Hash::Sha256,
-        9 => Hash::Sha384,
-        10 => Hash::Sha512,
-        other => Hash::Other(other),
+        2 => HashAlgorithm::Sha1,
+        8 => HashAlgorithm::Sha256,
+        9 => HashAlgorithm::Sha384,
+        10 => HashAlgorithm::Sha512,
+        other => HashAlgorithm::Other(other),
     }
 }
 
 /// Decodes the numbers of a signature; nothing may follow them.
-fn value(algorithm: u8, bytes: &[u8]) -> Option<Value> {
+fn value(algorithm: u8, bytes: &[u8]) -> Option<SignatureValue> {
     let (value, rest) = match algorithm {
         1 | 3 => {
             let (number, rest) = mpi(bytes)?;
-            (Value::Rsa(number.to_vec()), rest)
+            (SignatureValue::Rsa(number.to_vec()), rest)
         }
         17 | 19 | 22 => {
             let (r, rest) = mpi(bytes)?;
             let (s, rest) = mpi(rest)?;
-            (Value::Pair(r.to_vec(), s.to_vec()), rest)
+            (SignatureValue::Pair(r.to_vec(), s.to_vec()), rest)
         }
         27 => {
             let (pair, rest) = bytes.split_at_checked(64)?;
             let (r, s) = pair.split_at_checked(32)?;
-            (Value::Pair(r.to_vec(), s.to_vec()), rest)
+            (SignatureValue::Pair(r.to_vec(), s.to_vec()), rest)
         }
         _ => return None,
     };

@@ -112,7 +112,7 @@ pub fn arrange<N: AsRef<[u8]>>(row: &[u8], names: &[N], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fields, append_fields, append_row};
+    use super::super::{OverviewFields, append_fields, append_row};
     use super::*;
     use proptest::prelude::*;
 
@@ -120,7 +120,10 @@ mod tests {
 
     fn stored(head: &[u8], names: &[&str], xref: &[u8]) -> Vec<u8> {
         let (mut text, mut row) = (Vec::new(), Vec::new());
-        append_fields(&Fields { subject: b"s", message_id: b"<a@b>", ..Fields::default() }, &mut text);
+        append_fields(
+            &OverviewFields { subject: b"s", message_id: b"<a@b>", ..OverviewFields::default() },
+            &mut text,
+        );
         append_headers(head, names, &mut text);
         append_row(7, &text, xref, &mut row);
         row

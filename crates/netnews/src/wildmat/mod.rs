@@ -18,12 +18,12 @@ pub const WILDMAT_BYTES_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Wildmat {
     /// Patterns in the order as written.
-    patterns: Vec<Part>,
+    patterns: Vec<WildmatPart>,
 }
 
 /// One pattern.
 #[derive(Clone, Debug)]
-struct Part {
+struct WildmatPart {
     is_negated: bool,
     pattern: Pattern,
     /// Number of octets of the pattern as written, without the `!`.
@@ -84,10 +84,10 @@ impl Wildmat {
             return Err(WildmatError::TooLong);
         }
         let pattern = pattern::whole(text)?;
-        Ok(Wildmat { patterns: vec![Part { is_negated: false, pattern, len: text.len() }] })
+        Ok(Wildmat { patterns: vec![WildmatPart { is_negated: false, pattern, len: text.len() }] })
     }
 
-    fn with(text: &[u8], take: fn(&[u8]) -> pattern::Taken<'_>) -> Result<Wildmat, WildmatError> {
+    fn with(text: &[u8], take: fn(&[u8]) -> pattern::TakenPattern<'_>) -> Result<Wildmat, WildmatError> {
         if text.len() > WILDMAT_BYTES_MAX {
             return Err(WildmatError::TooLong);
         }
@@ -97,7 +97,7 @@ impl Wildmat {
             let is_negated = rest.first() == Some(&b'!');
             let written = rest.get(usize::from(is_negated)..).unwrap_or_default();
             let (pattern, after) = take(written)?;
-            patterns.push(Part { is_negated, pattern, len: written.len() - after.len() });
+            patterns.push(WildmatPart { is_negated, pattern, len: written.len() - after.len() });
             match after.split_first() {
                 None => return Ok(Wildmat { patterns }),
                 Some((_, next)) => rest = next,
@@ -120,7 +120,7 @@ impl Wildmat {
     }
 
     /// Returns the rightmost pattern that matches, unless it is negated, and its index.
-    fn last_match(&self, text: &[u8]) -> Option<(usize, &Part)> {
+    fn last_match(&self, text: &[u8]) -> Option<(usize, &WildmatPart)> {
         let mut parts = self.patterns.iter().enumerate().rev();
         parts.find(|(_, part)| part.pattern.matches(text)).filter(|(_, part)| !part.is_negated)
     }

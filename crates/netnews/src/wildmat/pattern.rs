@@ -19,11 +19,11 @@ pub(super) enum Pattern {
     /// `*text*`, likewise.
     Infix(Box<memmem::Finder<'static>>),
     /// Anything else.
-    Elements(Box<[Element]>),
+    Elements(Box<[PatternElement]>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub(super) enum PatternElement {
     /// This octet.
     Octet(u8),
     /// Any one character.
@@ -35,10 +35,10 @@ pub(super) enum Element {
 }
 
 /// A pattern and the rest of the wildmat after it, or an error.
-pub(super) type Taken<'a> = Result<(Pattern, &'a [u8]), WildmatError>;
+pub(super) type TakenPattern<'a> = Result<(Pattern, &'a [u8]), WildmatError>;
 
 /// Takes a pattern by RFC 3977's grammar off `text`, up to a comma: (pattern, rest with the comma).
-pub(super) fn strict(text: &[u8]) -> Taken<'_> {
+pub(super) fn strict(text: &[u8]) -> TakenPattern<'_> {
     let end = text.iter().position(|&b| b == b',').unwrap_or(text.len());
     let (own, rest) = text.split_at(end);
     if let Some(&reserved) = own.iter().find(|b| matches!(b, b'\\' | b'[' | b']' | b'!')) {
@@ -51,7 +51,7 @@ pub(super) fn strict(text: &[u8]) -> Taken<'_> {
 }
 
 /// Takes a pattern with sets and backslashes off `text`, up to a comma.
-pub(super) fn lenient(text: &[u8]) -> Taken<'_> {
+pub(super) fn lenient(text: &[u8]) -> TakenPattern<'_> {
     take(text, Some(b','))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn whole(text: &[u8]) -> Result<Pattern, WildmatError> {
     take(text, None).map(|(pattern, _)| pattern)
 }
 
-fn take(text: &[u8], end: Option<u8>) -> Taken<'_> {
+fn take(text: &[u8], end: Option<u8>) -> TakenPattern<'_> {
     let mut elements = Vec::new();
     let mut rest = text;
     while let Some((&b, after)) = rest.split_first() {
@@ -68,7 +68,7 @@ fn take(text: &[u8], end: Option<u8>) -> Taken<'_> {
             b if Some(b) == end => break,
             b'\\' => {
                 let (&escaped, after) = after.split_first().ok_or(WildmatError::Unfinished)?;
-                elements.push(Element::Octet(escaped));
+                elements.push(PatternElement::Octet(escaped));
                 rest = after;
             }
             b'[' => {
@@ -85,16 +85,16 @@ fn take(text: &[u8], end: Option<u8>) -> Taken<'_> {
     Ok((shape(elements)?, rest))
 }
 
-fn simple(b: u8) -> Element {
+fn simple(b: u8) -> PatternElement {
     match b {
-        b'*' => Element::Star,
-        b'?' => Element::One,
-        other => Element::Octet(other),
+        b'*' => PatternElement::Star,
+        b'?' => PatternElement::One,
+        other => PatternElement::Octet(other),
     }
 }
 
 /// Parses a set after its `[`: `^` or `!` first negates, `]` first is itself, `a-z` is a range.
-fn set(text: &[u8]) -> Option<(Element, &[u8])> {
+fn set(text: &[u8]) -> Option<(PatternElement, &[u8])> {
     let negated = matches!(text.first(), Some(b'^' | b'!'));
     let mut rest = text.get(usize::from(negated)..)?;
     let mut ranges = Vec::new();
@@ -109,19 +109,23 @@ fn set(text: &[u8]) -> Option<(Element, &[u8])> {
         }
         ranges.push((low, high));
     }
-    Some((Element::Set { negated, ranges: ranges.into() }, rest.get(1..)?))
+    Some((PatternElement::Set { negated, ranges: ranges.into() }, rest.get(1..)?))
 }
 
-fn shape(mut elements: Vec<Element>) -> Result<Pattern, WildmatError> {
+fn shape(mut elements: Vec<PatternElement>) -> Result<Pattern, WildmatError> {
     if elements.is_empty() {
         return Err(WildmatError::EmptyPattern);
     }
-    elements.dedup_by(|next, previous| *next == Element::Star && *previous == Element::Star);
-    let octets = |elements: &[Element]| -> Option<Box<[u8]>> {
-        elements.iter().map(|element| if let Element::Octet(b) = element { Some(*b) } else { None }).collect()
+    elements.dedup_by(|next, previous| *next == PatternElement::Star && *previous == PatternElement::Star);
+    let octets = |elements: &[PatternElement]| -> Option<Box<[u8]>> {
+        elements
+            .iter()
+            .map(|element| if let PatternElement::Octet(b) = element { Some(*b) } else { None })
+            .collect()
     };
-    let utf8 = |elements: &[Element]| octets(elements).filter(|text| str::from_utf8(text).is_ok());
-    let (before, after) = (elements.first() == Some(&Element::Star), elements.last() == Some(&Element::Star));
+    let utf8 = |elements: &[PatternElement]| octets(elements).filter(|text| str::from_utf8(text).is_ok());
+    let (before, after) =
+        (elements.first() == Some(&PatternElement::Star), elements.last() == Some(&PatternElement::Star));
     let inner = elements.get(usize::from(before)..elements.len() - usize::from(after)).unwrap_or_default();
     let plain = match (before, after) {
         (false, false) => octets(inner).map(Pattern::Exact),
@@ -153,11 +157,11 @@ impl Pattern {
 
 /// Matches elements against the text; after a mismatch it returns to the last star, which then matches one
 /// character more. Earlier stars need never be tried again.
-fn matches(elements: &[Element], text: &[u8]) -> bool {
+fn matches(elements: &[PatternElement], text: &[u8]) -> bool {
     let (mut pattern, mut rest) = (elements, text);
-    let mut last_star: Option<(&[Element], &[u8])> = None;
+    let mut last_star: Option<(&[PatternElement], &[u8])> = None;
     loop {
-        if let Some((Element::Star, after)) = pattern.split_first() {
+        if let Some((PatternElement::Star, after)) = pattern.split_first() {
             if after.is_empty() {
                 return true;
             }
@@ -179,12 +183,12 @@ fn matches(elements: &[Element], text: &[u8]) -> bool {
 }
 
 /// Matches one element against the start of `text`; returns the rest of both if it matches.
-fn step<'p, 't>(pattern: &'p [Element], text: &'t [u8]) -> Option<(&'p [Element], &'t [u8])> {
+fn step<'p, 't>(pattern: &'p [PatternElement], text: &'t [u8]) -> Option<(&'p [PatternElement], &'t [u8])> {
     let (element, pattern) = pattern.split_first()?;
     let rest = match element {
-        Element::Octet(octet) => text.split_first().filter(|(b, _)| *b == octet)?.1,
-        Element::One => character(text)?.1,
-        Element::Set { negated, ranges } => {
+        PatternElement::Octet(octet) => text.split_first().filter(|(b, _)| *b == octet)?.1,
+        PatternElement::One => character(text)?.1,
+        PatternElement::Set { negated, ranges } => {
             let (c, rest) = character(text)?;
             let inside = ranges.iter().any(|&(low, high)| (low..=high).contains(&c));
             if inside == *negated {
@@ -192,7 +196,7 @@ fn step<'p, 't>(pattern: &'p [Element], text: &'t [u8]) -> Option<(&'p [Element]
             }
             rest
         }
-        Element::Star => return None,
+        PatternElement::Star => return None,
     };
     Some((pattern, rest))
 }

@@ -1,8 +1,8 @@
 //! Selection among many sorted names: each pattern that begins with plain text examines only the names with
 //! that beginning, so that thousands of names cost little more than the patterns.
 
-use super::pattern::{Element, Pattern};
-use super::{Part, Wildmat};
+use super::pattern::{Pattern, PatternElement};
+use super::{Wildmat, WildmatPart};
 use std::ops::Range;
 
 impl Wildmat {
@@ -10,7 +10,7 @@ impl Wildmat {
     /// their octets. Bit `n % 64` of word `n / 64` represents name `n`.
     pub fn select(&self, names: &[&[u8]], chosen: &mut [u64]) {
         chosen.fill(0);
-        for Part { is_negated, pattern, .. } in &self.patterns {
+        for WildmatPart { is_negated, pattern, .. } in &self.patterns {
             let begins = begin(pattern);
             let range = starting_with(names, &begins);
             if matches!(pattern, Pattern::Prefix(_)) {
@@ -32,7 +32,9 @@ fn begin(pattern: &Pattern) -> Vec<u8> {
         Pattern::Exact(text) | Pattern::Prefix(text) => text.to_vec(),
         Pattern::Suffix(_) | Pattern::Infix(_) => Vec::new(),
         Pattern::Elements(elements) => {
-            let octet = |element: &Element| if let Element::Octet(b) = element { Some(*b) } else { None };
+            let octet = |element: &PatternElement| {
+                if let PatternElement::Octet(b) = element { Some(*b) } else { None }
+            };
             elements.iter().map_while(octet).collect()
         }
     }

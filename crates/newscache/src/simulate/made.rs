@@ -4,7 +4,7 @@
 //! beside programs that fetch whole groups; [`decay`] has no readers: each article has a popularity, which
 //! fades. The others are simple: [`zipf`], [`scan`], [`mixed`], [`repeated`], [`downloads`]. Called by tests.
 
-use super::trace::{Builder, Trace};
+use super::trace::{Trace, TraceBuilder};
 
 const DAY: u64 = 86_400;
 /// Time at which traces begin: some Monday.
@@ -26,9 +26,9 @@ const PATIENCE: f64 = 300.0;
 const PATIENCE_SPREAD: f64 = 1.5;
 
 /// SplitMix64.
-struct Random(u64);
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -58,7 +58,7 @@ impl Random {
 }
 
 /// A growing group.
-struct Group {
+struct GrowingGroup {
     /// Number of new articles per day.
     per_day: f64,
     is_binary: bool,
@@ -66,7 +66,7 @@ struct Group {
     before: u64,
 }
 
-impl Group {
+impl GrowingGroup {
     fn high(&self, at: u64) -> u64 {
         self.before + (self.per_day * (at - BEGIN) as f64 / DAY as f64) as u64
     }
@@ -74,21 +74,21 @@ impl Group {
 
 /// Returns the size of an article, which depends on its name alone.
 fn size(group: u64, number: u64, is_binary: bool) -> u64 {
-    let mut random = Random(group.wrapping_mul(0x1234_5678_9abc) ^ number);
+    let mut random = SplitMix(group.wrapping_mul(0x1234_5678_9abc) ^ number);
     let bytes = if is_binary { random.tailed(60_000.0, 1.0) } else { random.tailed(1900.0, 0.6) };
     bytes.clamp(300.0, 2_000_000.0) as u64
 }
 
-fn groups(count: u64, random: &mut Random) -> Vec<Group> {
+fn groups(count: u64, random: &mut SplitMix) -> Vec<GrowingGroup> {
     let group = |at: u64| {
         let per_day = random.tailed(if at < TOP { 100.0 } else { 14.0 }, 0.8);
-        Group { per_day, is_binary: at % 9 == 3, before: (per_day * 12.0) as u64 }
+        GrowingGroup { per_day, is_binary: at % 9 == 3, before: (per_day * 12.0) as u64 }
     };
     (0..count).map(group).collect()
 }
 
 /// A reader: the groups it follows, and the number up to which it has read each.
-struct Reader {
+struct SimulatedReader {
     follows: Vec<u64>,
     places: std::collections::HashMap<u64, u64>,
     /// Percentage of new articles that it reads.
@@ -97,24 +97,24 @@ struct Reader {
     patience: u64,
 }
 
-fn reader(random: &mut Random) -> Reader {
+fn reader(random: &mut SplitMix) -> SimulatedReader {
     let count = 2 + random.below(14);
-    let follow = |random: &mut Random| match random.below(100) {
+    let follow = |random: &mut SplitMix| match random.below(100) {
         0..PAPER_TOP_PERCENT => random.rank(TOP),
         _ => TOP + random.rank(PAPER_GROUPS - TOP),
     };
     let follows = (0..count).map(|_| follow(random)).collect();
     let patience = random.tailed(PATIENCE, PATIENCE_SPREAD) as u64;
-    Reader { follows, places: Default::default(), thorough: 20 + random.below(70), patience }
+    SimulatedReader { follows, places: Default::default(), thorough: 20 + random.below(70), patience }
 }
 
 /// Simulates one visit of a group: some of the articles since the last one, or of the newest ones.
 #[allow(clippy::too_many_arguments)]
 fn visit(
-    to: &mut Builder,
-    random: &mut Random,
-    group: (u64, &Group),
-    reader: &mut Reader,
+    to: &mut TraceBuilder,
+    random: &mut SplitMix,
+    group: (u64, &GrowingGroup),
+    reader: &mut SimulatedReader,
     client: &str,
     at: u64,
     most: u64,
@@ -131,7 +131,7 @@ fn visit(
     while number < high && read < most {
         number += 1;
         // Threads that interest one reader interest others.
-        let interest = Random((n << 32) | (number / 3)).below(100);
+        let interest = SplitMix((n << 32) | (number / 3)).below(100);
         if (interest + random.below(100)) / 2 < reader.thorough {
             read += 1;
             let bytes = size(n, number, group.is_binary);
@@ -144,17 +144,22 @@ fn visit(
 
 /// Returns a trace of returning readers, as in the paper's trial of ten days.
 pub fn paper(seed: u64) -> Trace {
-    let mut to = Builder::default();
-    let random = &mut Random(seed);
+    let mut to = TraceBuilder::default();
+    let random = &mut SplitMix(seed);
     let groups = groups(PAPER_GROUPS, random);
-    let mut readers: Vec<Reader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
+    let mut readers: Vec<SimulatedReader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
     readings(&mut to, random, &groups, &mut readers);
     (0..PAPER_OTHERS).for_each(|_| to.other());
     to.finish()
 }
 
 /// Simulates all sessions of the paper's trial.
-fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &mut [Reader]) {
+fn readings(
+    to: &mut TraceBuilder,
+    random: &mut SplitMix,
+    groups: &[GrowingGroup],
+    readers: &mut [SimulatedReader],
+) {
     let (mut articles, mut of_top) = (0, 0);
     for session in 0..PAPER_SESSIONS {
         let at = BEGIN + session * PAPER_DAYS * DAY / PAPER_SESSIONS;
@@ -193,10 +198,10 @@ fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &m
 
 /// Returns a trace of the same readers, and of three programs that fetch all of some groups every night.
 pub fn scans(seed: u64) -> Trace {
-    let mut to = Builder::default();
-    let random = &mut Random(seed ^ 0x5ca5);
+    let mut to = TraceBuilder::default();
+    let random = &mut SplitMix(seed ^ 0x5ca5);
     let groups = groups(PAPER_GROUPS, random);
-    let mut readers: Vec<Reader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
+    let mut readers: Vec<SimulatedReader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
     readings(&mut to, random, &groups, &mut readers);
     for night in 1..PAPER_DAYS {
         for program in 0..3_u64 {
@@ -217,8 +222,8 @@ pub fn scans(seed: u64) -> Trace {
 
 /// Returns a trace of articles whose popularity fades with the days since their posting; without readers.
 pub fn decay(seed: u64) -> Trace {
-    let mut to = Builder::default();
-    let random = &mut Random(seed ^ 0xdeca);
+    let mut to = TraceBuilder::default();
+    let random = &mut SplitMix(seed ^ 0xdeca);
     let count = 300;
     let groups = groups(count, random);
     // In each group readers look back a different time, in days.
@@ -235,7 +240,7 @@ pub fn decay(seed: u64) -> Trace {
         let near = newest.saturating_sub(back).max(1);
         // The most interesting one of some that were posted together.
         let few = (0..4).map(|_| (near + random.below(8)).min(newest.max(1)));
-        let number = few.min_by_key(|number| Random((n << 40) ^ number).next()).unwrap_or(near);
+        let number = few.min_by_key(|number| SplitMix((n << 40) ^ number).next()).unwrap_or(near);
         let bytes = size(n, number, group.is_binary);
         to.article(at, &format!("192.0.2.{}", random.below(250)), &format!("g{n}"), number, "", bytes);
     }
@@ -247,12 +252,12 @@ const SIMPLE_REQUESTS: u64 = 100_000;
 
 /// Returns a size between 1 and 5 KB, which depends on the article alone.
 fn plain_size(article: u64) -> u64 {
-    1000 + Random(article).below(4000)
+    1000 + SplitMix(article).below(4000)
 }
 
 /// Returns a trace of 5,000 articles of one group whose popularity does not change.
 pub fn zipf(seed: u64) -> Trace {
-    let (mut to, random) = (Builder::default(), &mut Random(seed));
+    let (mut to, random) = (TraceBuilder::default(), &mut SplitMix(seed));
     for request in 0..SIMPLE_REQUESTS {
         let number = random.rank(5000) + 1;
         to.article(BEGIN + request, "192.0.2.1", "g0", number, "", plain_size(number));
@@ -262,7 +267,7 @@ pub fn zipf(seed: u64) -> Trace {
 
 /// Returns a trace of a popular group; a third of the requests read another one once from end to end.
 pub fn scan(seed: u64) -> Trace {
-    let (mut to, random, mut place) = (Builder::default(), &mut Random(seed), 0);
+    let (mut to, random, mut place) = (TraceBuilder::default(), &mut SplitMix(seed), 0);
     for request in 0..SIMPLE_REQUESTS {
         let (group, number) = if (request / 2000) % 3 == 2 {
             place += 1;
@@ -277,7 +282,7 @@ pub fn scan(seed: u64) -> Trace {
 
 /// Returns a trace of popular groups, groups that are read repeatedly, and groups that are read once.
 pub fn mixed(seed: u64) -> Trace {
-    let (mut to, random) = (Builder::default(), &mut Random(seed));
+    let (mut to, random) = (TraceBuilder::default(), &mut SplitMix(seed));
     let mut places = [0_u64; 20];
     for request in 0..SIMPLE_REQUESTS {
         let group = random.below(20);
@@ -296,7 +301,7 @@ pub fn mixed(seed: u64) -> Trace {
 
 /// Returns a trace of `articles` articles, read in the same order `times` times.
 pub fn repeated(seed: u64, articles: u64, times: u64) -> Trace {
-    let mut to = Builder::default();
+    let mut to = TraceBuilder::default();
     for request in 0..articles * times {
         let number = request % articles + 1;
         to.article(BEGIN + request, "192.0.2.1", "g0", number, "", plain_size(seed ^ number));
@@ -307,13 +312,13 @@ pub fn repeated(seed: u64, articles: u64, times: u64) -> Trace {
 /// Returns a trace of downloads of 10 to 90 large articles by their Message-IDs, each of which is read up to
 /// three times before the next one begins.
 pub fn downloads(seed: u64, count: u64) -> Trace {
-    let (mut to, random, mut at) = (Builder::default(), &mut Random(seed), BEGIN);
+    let (mut to, random, mut at) = (TraceBuilder::default(), &mut SplitMix(seed), BEGIN);
     for download in 0..count {
         let (articles, times) = (10 + random.below(80), 1 + random.below(3));
         for article in (0..times).flat_map(|_| 0..articles) {
             let id = format!("<{article}.{download}@made.example>");
             at += 1;
-            to.article(at, "192.0.2.1", "", 0, &id, 700_000 + Random(article).below(50_000));
+            to.article(at, "192.0.2.1", "", 0, &id, 700_000 + SplitMix(article).below(50_000));
         }
     }
     to.finish()
@@ -322,13 +327,13 @@ pub fn downloads(seed: u64, count: u64) -> Trace {
 /// Returns a trace of downloads that are read once, of which the last `hot` articles are read twice more, and
 /// then one of `articles` that is read twice.
 pub fn download_after_others(others: u64, hot: u64, articles: u64) -> Trace {
-    let (mut to, mut at) = (Builder::default(), BEGIN);
+    let (mut to, mut at) = (TraceBuilder::default(), BEGIN);
     let before = (0..others).chain((0..2).flat_map(|_| others - hot..others));
     let twice = (0..2).flat_map(|_| others..others + articles);
     for article in before.chain(twice) {
         at += 1;
         let id = format!("<{article}@made.example>");
-        to.article(at, "192.0.2.1", "", 0, &id, 700_000 + Random(article).below(50_000));
+        to.article(at, "192.0.2.1", "", 0, &id, 700_000 + SplitMix(article).below(50_000));
     }
     to.finish()
 }

@@ -1,7 +1,7 @@
 //! The simulator: results of each strategy for recorded requests of readers, at many sizes.
 //!
-//! The strategies are those of the store. [`Units::Articles`] is the comparison of the paper, which removes
-//! single articles. [`Units::Files`] simulates the store with its own bookkeeping, where one file has many
+//! The strategies are those of the store. [`RemovalUnit::Articles`] is the comparison of the paper, which removes
+//! single articles. [`RemovalUnit::Files`] simulates the store with its own bookkeeping, where one file has many
 //! small articles. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
 
 #[cfg(any(test, feature = "testing"))]
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lock_order::Innermost;
 
 use crate::strategy::StrategyKind;
-pub use trace::{Article, Request, Trace};
+pub use trace::{Trace, TraceArticle, TraceRequest};
 
 /// Number of sizes that are simulated by default.
 const SIZES: usize = 12;
 
 /// Unit of removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Units {
+pub enum RemovalUnit {
     /// One article, as in the paper.
     Articles,
     /// One file, as in the store.
@@ -34,7 +34,7 @@ pub enum Units {
 
 /// Result of one strategy at one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Point {
+pub struct SimulationPoint {
     /// The strategy.
     pub strategy: StrategyKind,
     /// The size of the cache.
@@ -49,7 +49,7 @@ pub struct Point {
     pub upstream_bytes: u64,
 }
 
-impl Point {
+impl SimulationPoint {
     /// Returns the hits as a share of the requests.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / (self.requests as f64).max(1.0)
@@ -74,9 +74,9 @@ pub fn simulate(
     trace: &Trace,
     strategies: &[StrategyKind],
     sizes: &[u64],
-    units: Units,
+    units: RemovalUnit,
     progress: impl Fn(u64) + Sync,
-) -> Vec<Point> {
+) -> Vec<SimulationPoint> {
     let pairs = strategies.iter().flat_map(|strategy| sizes.iter().map(move |size| (*strategy, *size)));
     let work: Vec<(StrategyKind, u64)> = pairs.collect();
     let points = Innermost::new(vec![None; work.len()]);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use netnews::decimal::parse_decimal;
 
-use super::trace::{Builder, USUAL_BYTES};
+use super::trace::{TraceBuilder, USUAL_BYTES};
 
 /// Maximum number of open sessions, and of groups with known positions of clients.
 const SESSIONS_MAX: usize = 1 << 16;
@@ -21,7 +21,7 @@ const VISIT_MAX: u64 = 100_000;
 const DAY_SECONDS: u64 = 86_400;
 
 #[derive(Debug, Default)]
-struct Session {
+struct NnrpdSession {
     client: String,
     group: String,
     at: u64,
@@ -32,17 +32,17 @@ struct Session {
 
 /// State of reading a log.
 #[derive(Debug, Default)]
-pub(crate) struct Nnrpd {
-    sessions: HashMap<String, Session>,
+pub(crate) struct NnrpdLog {
+    sessions: HashMap<String, NnrpdSession>,
     /// Last number that a client has read of a group.
     places: HashMap<(String, String), u64>,
     highs: HashMap<String, u64>,
     last_at: u64,
 }
 
-impl Nnrpd {
+impl NnrpdLog {
     /// Reads a line; returns false if it is none of nnrpd's.
-    pub fn line(&mut self, line: &str, to: &mut Builder) -> bool {
+    pub fn line(&mut self, line: &str, to: &mut TraceBuilder) -> bool {
         let Some((head, text)) = line.split_once(": ") else { return false };
         let Some(pid) = head.rsplit(' ').next().filter(|word| word.starts_with("nnrpd")) else {
             return false;
@@ -90,7 +90,7 @@ impl Nnrpd {
     }
 
     /// Ends the sessions whose end is not in the log.
-    pub fn finish(mut self, to: &mut Builder) {
+    pub fn finish(mut self, to: &mut TraceBuilder) {
         let mut pids: Vec<String> = self.sessions.keys().cloned().collect();
         pids.sort_unstable();
         for pid in pids {
@@ -99,7 +99,7 @@ impl Nnrpd {
     }
 
     /// Adds requests for the next articles of each group.
-    fn visits(&mut self, pid: &str, bytes: u64, to: &mut Builder) {
+    fn visits(&mut self, pid: &str, bytes: u64, to: &mut TraceBuilder) {
         let Some(session) = self.sessions.get_mut(pid) else { return };
         for (group, count) in std::mem::take(&mut session.waiting) {
             let high = self.highs.entry(group.clone()).or_insert(0);
@@ -119,7 +119,7 @@ impl Nnrpd {
 }
 
 /// Handles a command of a client, as logged by `nnrpd -t`.
-fn command<'a>(session: &mut Session, mut words: impl Iterator<Item = &'a str>, to: &mut Builder) {
+fn command<'a>(session: &mut NnrpdSession, mut words: impl Iterator<Item = &'a str>, to: &mut TraceBuilder) {
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
     let argument = words.next().unwrap_or_default();
     match verb.as_str() {

@@ -1,17 +1,22 @@
 //! Replay of a trace with one strategy at one size. Called by `simulate`.
 
-use super::{Point, Trace, Units};
-use crate::bookkeeping::{Books, File, on_disk};
+use super::{RemovalUnit, SimulationPoint, Trace};
+use crate::bookkeeping::{Bookkeeping, CacheFile, on_disk};
 use crate::record::HEADER_BYTES;
-use crate::settings::Settings;
-use crate::strategy::{Item, StrategyKind, Victim};
+use crate::settings::CacheSettings;
+use crate::strategy::{StrategyKind, UnitInfo, Victim};
 
 /// Approximate length of a Message-ID.
 const ID_BYTES: u64 = 40;
 
 /// Replays a trace.
-pub(super) fn replay(trace: &Trace, strategy: StrategyKind, size_bytes: u64, units: Units) -> Point {
-    let mut point = Point {
+pub(super) fn replay(
+    trace: &Trace,
+    strategy: StrategyKind,
+    size_bytes: u64,
+    units: RemovalUnit,
+) -> SimulationPoint {
+    let mut point = SimulationPoint {
         strategy,
         size_bytes,
         requests: trace.requests.len() as u64,
@@ -20,13 +25,13 @@ pub(super) fn replay(trace: &Trace, strategy: StrategyKind, size_bytes: u64, uni
         upstream_bytes: 0,
     };
     match units {
-        Units::Articles => by_article(trace, &mut point),
-        Units::Files => by_file(trace, &mut point),
+        RemovalUnit::Articles => by_article(trace, &mut point),
+        RemovalUnit::Files => by_file(trace, &mut point),
     }
     point
 }
 
-fn by_article(trace: &Trace, point: &mut Point) {
+fn by_article(trace: &Trace, point: &mut SimulationPoint) {
     let mut strategy = point.strategy.new_strategy();
     let mut is_here = vec![false; trace.articles.len()];
     // Cached articles of each group, and some that were removed.
@@ -64,19 +69,20 @@ fn by_article(trace: &Trace, point: &mut Point) {
         is_here[unit as usize] = true;
         groups[article.group as usize].push(unit);
         let key = u64::from(unit);
-        let item = Item { key, group: article.group, bytes: article.bytes, expires: article.posted };
+        let item = UnitInfo { key, group: article.group, bytes: article.bytes, expires: article.posted };
         strategy.insert(unit, item);
     }
 }
 
 /// Replays the trace like the store, without its disk.
-fn by_file(trace: &Trace, point: &mut Point) {
-    let settings = Settings { size_bytes: point.size_bytes, strategy: point.strategy, ..Settings::default() };
+fn by_file(trace: &Trace, point: &mut SimulationPoint) {
+    let settings =
+        CacheSettings { size_bytes: point.size_bytes, strategy: point.strategy, ..CacheSettings::default() };
     let shape = settings.shape();
-    let mut books = Books::new(point.strategy, shape);
+    let mut books = Bookkeeping::new(point.strategy, shape);
     // Location of each article, and the newest file of each group with its length.
-    let mut places: Vec<Option<(u32, File)>> = vec![None; trace.articles.len()];
-    let mut newest: Vec<Option<(u32, File, u64)>> = vec![None; trace.groups];
+    let mut places: Vec<Option<(u32, CacheFile)>> = vec![None; trace.articles.len()];
+    let mut newest: Vec<Option<(u32, CacheFile, u64)>> = vec![None; trace.groups];
     let mut gone = Vec::new();
     for (n, request) in trace.requests.iter().enumerate() {
         let Some(article) = trace.articles.get(request.article as usize) else { continue };
@@ -95,7 +101,7 @@ fn by_file(trace: &Trace, point: &mut Point) {
         let (key, generation) = books.slots.get(slot as usize).map_or((0, 0), |s| (s.key, s.generation));
         gone.clear();
         if article.bytes > shape.large_above {
-            let file = File::Large((u128::from(request.article) << 64) | u128::from(request.article));
+            let file = CacheFile::Large((u128::from(request.article) << 64) | u128::from(request.article));
             let bytes = article.bytes + 2 * HEADER_BYTES as u64;
             if books.reserve(on_disk(bytes), &mut gone) {
                 books.release(on_disk(bytes));
@@ -119,7 +125,7 @@ fn by_file(trace: &Trace, point: &mut Point) {
         let (unit, file) = match grown {
             Some((unit, file, _)) => (unit, file),
             None => {
-                let file = File::Segment { key, generation, seq: n as u32 };
+                let file = CacheFile::Segment { key, generation, seq: n as u32 };
                 let bytes = 2 * HEADER_BYTES as u64 + bytes;
                 (books.enter(slot, file, bytes, article.posted, request.at), file)
             }

@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use disk::{Patience, SimDisk};
+use disk::{ReadMode, SimDisk};
 
 use super::made::{self, PAPER_ARTICLES};
 use super::*;
 use crate::cache::Cache;
-use crate::group::Change;
-use crate::settings::Settings;
-use crate::stats::{Access, RequestKind};
+use crate::group::GroupOutcome;
+use crate::settings::CacheSettings;
+use crate::stats::{CacheAccess, RequestKind};
 use StrategyKind::{Baf, Gain, Letf, Lfua, Lrua, Lrug, S3fifo};
 
 /// Size at which the findings are tested, in hundredths of all articles.
@@ -27,9 +27,14 @@ fn sizes(trace: &Trace, percents: &[u64]) -> Vec<u64> {
 }
 
 /// Returns the points of some strategies, each by size.
-fn points(trace: &Trace, strategies: &[StrategyKind], percents: &[u64], units: Units) -> Vec<Vec<Point>> {
+fn points(
+    trace: &Trace,
+    strategies: &[StrategyKind],
+    percents: &[u64],
+    units: RemovalUnit,
+) -> Vec<Vec<SimulationPoint>> {
     let all = simulate(trace, strategies, &sizes(trace, percents), units, |_| ());
-    all.chunks(percents.len()).map(<[Point]>::to_vec).collect()
+    all.chunks(percents.len()).map(<[SimulationPoint]>::to_vec).collect()
 }
 
 #[test]
@@ -46,7 +51,7 @@ fn the_trace_has_the_paper_s_shares() {
 #[test]
 fn findings_of_the_paper_are_reproduced() {
     let trace = made::paper(1);
-    let found = points(&trace, &[Lrua, Lrug, Lfua, Baf, Letf], &[FINDINGS], Units::Articles);
+    let found = points(&trace, &[Lrua, Lrug, Lfua, Baf, Letf], &[FINDINGS], RemovalUnit::Articles);
     let [lrua, lrug, lfua, baf, letf] = [0, 1, 2, 3, 4].map(|n| found[n][0]);
     assert!(lrug.upstream_bytes < lrua.upstream_bytes, "LRUG beats LRUA: {lrug:?}, {lrua:?}");
     assert!(letf.upstream_bytes < baf.upstream_bytes, "LETF beats BAF: {letf:?}, {baf:?}");
@@ -59,7 +64,7 @@ fn findings_of_the_paper_are_reproduced() {
 fn gain_fetches_less_than_lrug_and_s3_fifo_on_all_traces() {
     let traces = [made::paper(HELD_OUT), made::scans(HELD_OUT), made::decay(HELD_OUT)];
     for (name, trace) in ["paper", "scans", "decay"].into_iter().zip(traces) {
-        let found = points(&trace, &[Gain, Lrug, S3fifo], &[5, 10, 20], Units::Articles);
+        let found = points(&trace, &[Gain, Lrug, S3fifo], &[5, 10, 20], RemovalUnit::Articles);
         for (n, gain) in found[0].iter().enumerate() {
             for other in [found[1][n], found[2][n]] {
                 let part = gain.upstream_bytes as f64 / other.upstream_bytes as f64;
@@ -78,7 +83,7 @@ const BEHIND_WHILE_LEARNING_MAX: f64 = 1.12;
 fn assert_near_the_best(name: &str, trace: &Trace, sizes: &[u64], behind_max: f64) {
     let others = StrategyKind::ALL.into_iter().filter(|kind| *kind != Gain);
     let strategies: Vec<_> = std::iter::once(Gain).chain(others).collect();
-    let points = simulate(trace, &strategies, sizes, Units::Articles, |_| ());
+    let points = simulate(trace, &strategies, sizes, RemovalUnit::Articles, |_| ());
     let (gain, others) = points.split_at(sizes.len());
     for (n, gain) in gain.iter().enumerate() {
         let of_size = others.iter().filter(|point| point.size_bytes == sizes[n]);
@@ -130,13 +135,13 @@ fn full_cache_keeps_as_much_of_a_download_as_fits() {
 fn the_live_cache_keeps_a_download_that_was_just_fetched() {
     const BYTES: usize = 300_000;
     for strategy in [Gain, Lrua, Lrug, S3fifo] {
-        let settings = Settings { size_bytes: 8 << 20, strategy, ..Settings::default() };
+        let settings = CacheSettings { size_bytes: 8 << 20, strategy, ..CacheSettings::default() };
         let (cache, _) = Cache::open(Arc::new(SimDisk::new()), Path::new("/cache"), settings, 1).unwrap();
         let mut missed = 0;
         let (others, download) = (0..60, 60..75);
         for article in others.chain(download.clone()).chain(download) {
             let (id, at) = (format!("<{article}@x>"), 100 + article);
-            let is_here = cache.find(id.as_bytes(), Patience::Wait, &mut Vec::new(), at).unwrap().is_some();
+            let is_here = cache.find(id.as_bytes(), ReadMode::Wait, &mut Vec::new(), at).unwrap().is_some();
             if !is_here {
                 missed += 1;
                 cache.put_by_id("trace", id.as_bytes(), &[b'x'; BYTES], at).unwrap();
@@ -157,9 +162,9 @@ fn the_manual_has_the_table_of_all_traces() {
     for (name, trace) in names.into_iter().zip(traces) {
         let asked: u64 = trace.requests.iter().map(|of| trace.articles[of.article as usize].bytes).sum();
         let strategies = [Lrua, Lrug, Lfua, Baf, Letf, S3fifo, Gain];
-        let found = points(&trace, &strategies, &PERCENTS, Units::Articles);
+        let found = points(&trace, &strategies, &PERCENTS, RemovalUnit::Articles);
         for (n, percent) in PERCENTS.into_iter().enumerate() {
-            let part = |points: &Vec<Point>| 100.0 * points[n].upstream_bytes as f64 / asked as f64;
+            let part = |points: &Vec<SimulationPoint>| 100.0 * points[n].upstream_bytes as f64 / asked as f64;
             let row: Vec<String> = found.iter().map(|points| format!("{:.1}", part(points))).collect();
             let name = if n == 0 { format!("{name}, ") } else { String::new() };
             let row = format!("| {name}{percent} % | {} |", row.join(" | "));
@@ -172,7 +177,7 @@ fn the_manual_has_the_table_of_all_traces() {
 /// Returns the result for the same requests of a cache on a simulated disk.
 fn live(trace: &Trace, strategy: StrategyKind, size_bytes: u64) -> u64 {
     let disk = Arc::new(SimDisk::new());
-    let settings = Settings { size_bytes, strategy, ..Settings::default() };
+    let settings = CacheSettings { size_bytes, strategy, ..CacheSettings::default() };
     let (cache, _) = Cache::open(disk, Path::new("/cache"), settings, 1).unwrap();
     let mut bytes = Vec::new();
     for request in &trace.requests {
@@ -185,9 +190,12 @@ fn live(trace: &Trace, strategy: StrategyKind, size_bytes: u64) -> u64 {
         if !is_hit {
             let id = format!("<{n:032}@x>");
             bytes.resize(article.bytes as usize, b'x');
-            assert_eq!(group.put_article(number, id.as_bytes(), &bytes, request.at).unwrap(), Change::None);
+            assert_eq!(
+                group.put_article(number, id.as_bytes(), &bytes, request.at).unwrap(),
+                GroupOutcome::None
+            );
         }
-        cache.record(&Access {
+        cache.record(&CacheAccess {
             at: request.at,
             client: "192.0.2.1",
             kind: RequestKind::Article,
@@ -208,7 +216,7 @@ fn the_simulator_agrees_with_the_live_cache() {
     let mut trace = made::decay(2);
     trace.requests.truncate(5000);
     for (strategy, size) in [(Lrua, 2 << 20), (Lrug, 5 << 20), (Gain, 12 << 20)] {
-        let simulated = simulate(&trace, &[strategy], &[size], Units::Files, |_| ());
+        let simulated = simulate(&trace, &[strategy], &[size], RemovalUnit::Files, |_| ());
         let (expected, found) = (simulated[0].hit_rate(), live(&trace, strategy, size) as f64 / 5000.0);
         assert!((expected - found).abs() < 0.01, "{strategy} at {size}: {expected} and {found}");
         assert!(expected > 0.05, "{strategy} at {size}: nearly nothing hits");

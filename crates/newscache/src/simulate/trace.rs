@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 
-use super::nnrpd::Nnrpd;
+use super::nnrpd::NnrpdLog;
 use crate::access_log::{LINE_BYTES_MAX, parse_line};
 use crate::record::hash64;
 use crate::stats::RequestKind;
@@ -22,7 +22,7 @@ pub(crate) const USUAL_BYTES: u64 = 2350;
 
 /// An article of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Article {
+pub struct TraceArticle {
     /// Group in which it was requested first, numbered densely.
     pub group: u32,
     /// Size, as far as it was read.
@@ -34,7 +34,7 @@ pub struct Article {
 
 /// A request for an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct TraceRequest {
     /// Time in Unix seconds.
     pub at: u64,
     /// Index of the article in [`Trace::articles`].
@@ -45,9 +45,9 @@ pub struct Request {
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Requests for articles.
-    pub requests: Vec<Request>,
+    pub requests: Vec<TraceRequest>,
     /// The articles.
-    pub articles: Vec<Article>,
+    pub articles: Vec<TraceArticle>,
     /// Number of their groups.
     pub groups: usize,
     /// Number of clients.
@@ -60,14 +60,14 @@ pub struct Trace {
 
 /// A trace that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Builder {
+pub(crate) struct TraceBuilder {
     trace: Trace,
     groups: HashMap<Box<str>, u32>,
     clients: HashMap<u64, ()>,
     articles: HashMap<u64, u32>,
 }
 
-impl Builder {
+impl TraceBuilder {
     /// Adds a request that is not for an article.
     pub fn other(&mut self) {
         self.trace.others += 1;
@@ -97,11 +97,11 @@ impl Builder {
         let next = self.trace.articles.len() as u32;
         let article = *self.articles.entry(key).or_insert(next);
         if article == next {
-            self.trace.articles.push(Article { group: group_at, bytes, posted: at, number });
+            self.trace.articles.push(TraceArticle { group: group_at, bytes, posted: at, number });
         } else if let Some(known) = self.trace.articles.get_mut(article as usize) {
             known.bytes = known.bytes.max(bytes);
         }
-        self.trace.requests.push(Request { at, article });
+        self.trace.requests.push(TraceRequest { at, article });
     }
 
     /// Returns the trace, with the data that depends on all of it.
@@ -117,19 +117,19 @@ impl Builder {
     /// group and that for its highest one.
     fn estimate_posted(&mut self) {
         #[derive(Clone, Copy)]
-        struct Span {
+        struct NumberSpan {
             low: (u64, u64),
             high: (u64, u64),
         }
-        let mut spans: Vec<Option<Span>> = vec![None; self.trace.groups];
+        let mut spans: Vec<Option<NumberSpan>> = vec![None; self.trace.groups];
         for article in self.trace.articles.iter().filter(|article| article.number > 0) {
             let here = (article.number, article.posted);
             let Some(span) = spans.get_mut(article.group as usize) else { continue };
-            let known = span.get_or_insert(Span { low: here, high: here });
+            let known = span.get_or_insert(NumberSpan { low: here, high: here });
             (known.low, known.high) = (known.low.min(here), known.high.max(here));
         }
         for article in self.trace.articles.iter_mut().filter(|article| article.number > 0) {
-            let Some(Some(Span { low, high })) = spans.get(article.group as usize) else { continue };
+            let Some(Some(NumberSpan { low, high })) = spans.get(article.group as usize) else { continue };
             let numbers = (high.0 - low.0).max(1);
             let seconds = u128::from(high.1.saturating_sub(low.1)) * u128::from(article.number - low.0);
             article.posted = low.1 + (seconds / u128::from(numbers)) as u64;
@@ -143,8 +143,8 @@ impl Trace {
     /// # Errors
     /// Those of reading.
     pub fn read(mut log: impl BufRead, mut progress: impl FnMut(u64)) -> io::Result<Self> {
-        let mut builder = Builder::default();
-        let mut nnrpd = Nnrpd::default();
+        let mut builder = TraceBuilder::default();
+        let mut nnrpd = NnrpdLog::default();
         let (mut line, mut done) = (Vec::new(), 0_u64);
         loop {
             line.clear();
@@ -178,7 +178,8 @@ impl Trace {
 
     /// Returns the total size of all requests.
     pub fn asked_bytes(&self) -> u64 {
-        let bytes = |request: &Request| self.articles.get(request.article as usize).map_or(0, |a| a.bytes);
+        let bytes =
+            |request: &TraceRequest| self.articles.get(request.article as usize).map_or(0, |a| a.bytes);
         self.requests.iter().map(bytes).sum()
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::{Item, Strategy, Victim};
+use super::{Strategy, UnitInfo, Victim};
 
 /// Divisor of the cache's size that gives the share of the small queue.
 const SMALL_PART: u64 = 10;
@@ -11,7 +11,7 @@ const SMALL_PART: u64 = 10;
 const USES_MAX: u8 = 3;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
+struct FifoEntry {
     key: u64,
     bytes: u64,
     /// Stamp that invalidates outdated places in the queues; 0 if there is no such unit.
@@ -23,7 +23,7 @@ struct Entry {
 /// S3-FIFO strategy.
 #[derive(Debug, Default)]
 pub(super) struct S3Fifo {
-    entries: Vec<Entry>,
+    entries: Vec<FifoEntry>,
     small: VecDeque<(u32, u32)>,
     main: VecDeque<(u32, u32)>,
     small_bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct S3Fifo {
 }
 
 impl S3Fifo {
-    fn live(&self, place: (u32, u32), in_main: bool) -> Option<Entry> {
+    fn live(&self, place: (u32, u32), in_main: bool) -> Option<FifoEntry> {
         let entry = self.entries.get(place.0 as usize)?;
         (entry.stamp == place.1 && entry.in_main == in_main).then_some(*entry)
     }
@@ -92,15 +92,16 @@ impl S3Fifo {
 }
 
 impl Strategy for S3Fifo {
-    fn insert(&mut self, unit: u32, item: Item) {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         let at = unit as usize;
         if at >= self.entries.len() {
-            self.entries.resize(at + 1, Entry::default());
+            self.entries.resize(at + 1, FifoEntry::default());
         }
         self.stamp = self.stamp.wrapping_add(1).max(1);
         // Its place in the ghost queue stays until its turn.
         let in_main = self.ghost_keys.contains(&item.key);
-        self.entries[at] = Entry { key: item.key, bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };
+        self.entries[at] =
+            FifoEntry { key: item.key, bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };
         self.count += 1;
         if in_main {
             self.main_bytes += item.bytes;
@@ -117,7 +118,7 @@ impl Strategy for S3Fifo {
         }
     }
 
-    fn grow(&mut self, unit: u32, item: Item) {
+    fn grow(&mut self, unit: u32, item: UnitInfo) {
         let Some(entry) = self.entries.get_mut(unit as usize).filter(|entry| entry.stamp != 0) else {
             return;
         };
@@ -130,7 +131,7 @@ impl Strategy for S3Fifo {
         let Some(entry) = self.entries.get_mut(unit as usize).filter(|entry| entry.stamp != 0) else {
             return;
         };
-        let Entry { key, bytes, in_main, .. } = std::mem::take(entry);
+        let FifoEntry { key, bytes, in_main, .. } = std::mem::take(entry);
         self.count -= 1;
         if in_main {
             self.main_bytes -= bytes;

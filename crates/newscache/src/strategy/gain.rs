@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::queue::Lists;
-use super::rank::Ranked;
-use super::{Item, Strategy, Victim};
+use super::queue::UnitLists;
+use super::rank::RankedQueue;
+use super::{Strategy, UnitInfo, Victim};
 
 /// Weight of one use, in ranks.
 const USE: u64 = 1 << 16;
@@ -55,27 +55,27 @@ const LOOP_LEAST: f64 = 4.0;
 
 /// Criterion by which a unit was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
+enum RemovalChoice {
     Estimate,
     Recency,
 }
 
 /// A removed unit.
 #[derive(Debug, Clone, Copy)]
-struct Departed {
+struct RemovedUnit {
     uses: u8,
     /// Choice that removed it where the other would not have; `None` if both agreed, or neither did it.
-    by: Option<Choice>,
+    by: Option<RemovalChoice>,
 }
 
 /// Fate of the units that one choice removed.
 #[derive(Debug, Default)]
-struct Judgement {
+struct ChoiceRecord {
     gone: f64,
     back: f64,
 }
 
-impl Judgement {
+impl ChoiceRecord {
     fn rate(&self) -> f64 {
         (self.back + 0.5) / (self.gone + 2.0)
     }
@@ -108,10 +108,10 @@ impl LoopWatch {
 
 /// The strategy: 45 bytes for each unit up to the largest, and for each present one some 30 for removed ones.
 #[derive(Debug)]
-pub(super) struct Gain {
-    units: Ranked,
+pub(super) struct GainStrategy {
+    units: RankedQueue,
     /// All units in one list, the least recently used first.
-    recency: Lists,
+    recency: UnitLists,
     /// Group of each unit.
     group_of: Vec<u32>,
     uses: Vec<u8>,
@@ -121,12 +121,12 @@ pub(super) struct Gain {
     groups: Vec<(u16, u16)>,
     /// Rank of the last removed unit.
     floor: u64,
-    gone: HashMap<u32, Departed>,
+    gone: HashMap<u32, RemovedUnit>,
     gone_order: VecDeque<u32>,
     /// Last chosen unit, and its choice if the two differ.
-    named: Option<(u32, Option<Choice>)>,
-    by_estimate: Judgement,
-    by_recency: Judgement,
+    named: Option<(u32, Option<RemovalChoice>)>,
+    by_estimate: ChoiceRecord,
+    by_recency: ChoiceRecord,
     /// Share of units that are chosen by recency, and accumulated fraction of the next one.
     share: f64,
     due: f64,
@@ -134,11 +134,11 @@ pub(super) struct Gain {
     is_looping: bool,
 }
 
-impl Default for Gain {
+impl Default for GainStrategy {
     fn default() -> Self {
         Self {
-            units: Ranked::default(),
-            recency: Lists::default(),
+            units: RankedQueue::default(),
+            recency: UnitLists::default(),
             group_of: Vec::new(),
             uses: Vec::new(),
             keys: Vec::new(),
@@ -148,8 +148,8 @@ impl Default for Gain {
             gone: HashMap::new(),
             gone_order: VecDeque::new(),
             named: None,
-            by_estimate: Judgement::default(),
-            by_recency: Judgement::default(),
+            by_estimate: ChoiceRecord::default(),
+            by_recency: ChoiceRecord::default(),
             share: SHARE_LEAST,
             due: 0.0,
             watch: LoopWatch::default(),
@@ -164,7 +164,7 @@ fn short(key: u64) -> u32 {
     key as u32
 }
 
-impl Gain {
+impl GainStrategy {
     fn group(&mut self, group: u32) -> &mut (u16, u16) {
         let at = group as usize;
         if at >= self.groups.len() {
@@ -190,7 +190,7 @@ impl Gain {
         self.group_of.get(unit as usize).copied().filter(|group| *group != NO_GROUP)
     }
 
-    fn remember(&mut self, key: u32, departed: Departed) {
+    fn remember(&mut self, key: u32, departed: RemovedUnit) {
         if self.gone.insert(key, departed).is_none() {
             self.gone_order.push_back(key);
         }
@@ -208,8 +208,8 @@ impl Gain {
             return 0;
         };
         match departed.by {
-            Some(Choice::Estimate) => self.by_estimate.back += 1.0,
-            Some(Choice::Recency) => self.by_recency.back += 1.0,
+            Some(RemovalChoice::Estimate) => self.by_estimate.back += 1.0,
+            Some(RemovalChoice::Recency) => self.by_recency.back += 1.0,
             None => {}
         }
         let counted_max = (self.count as f64 * LOOP_FOR_EACH).max(LOOP_LEAST);
@@ -218,11 +218,11 @@ impl Gain {
     }
 
     /// Records the removal of a unit that only one choice named.
-    fn judge(&mut self, by: Choice) {
+    fn judge(&mut self, by: RemovalChoice) {
         let gone_max = (self.count as f64 * JUDGED_FOR_EACH).max(JUDGED_LEAST);
         match by {
-            Choice::Estimate => self.by_estimate.let_go(gone_max),
-            Choice::Recency => self.by_recency.let_go(gone_max),
+            RemovalChoice::Estimate => self.by_estimate.let_go(gone_max),
+            RemovalChoice::Recency => self.by_recency.let_go(gone_max),
         }
         let is_better = self.by_recency.rate() < self.by_estimate.rate() * BETTER;
         let share = if is_better { self.share + SHARE_STEP } else { self.share - SHARE_STEP };
@@ -230,7 +230,7 @@ impl Gain {
     }
 }
 
-impl Strategy for Gain {
+impl Strategy for GainStrategy {
     fn reserve(&mut self, units: usize, groups: usize) {
         self.units.reserve(units);
         self.group_of.reserve_exact(units);
@@ -239,7 +239,7 @@ impl Strategy for Gain {
         self.groups.reserve_exact(groups);
     }
 
-    fn insert(&mut self, unit: u32, item: Item) {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         let at = unit as usize;
         if at >= self.uses.len() {
             self.uses.resize(at + 1, 0);
@@ -270,7 +270,7 @@ impl Strategy for Gain {
         self.rank(unit, group);
     }
 
-    fn grow(&mut self, unit: u32, item: Item) {
+    fn grow(&mut self, unit: u32, item: UnitInfo) {
         if self.group_of(unit).is_some() {
             self.recency.remove(unit);
             self.recency.push(0, unit);
@@ -291,7 +291,7 @@ impl Strategy for Gain {
             self.judge(by);
         }
         let (key, uses) = (self.keys[unit as usize], self.uses[unit as usize]);
-        self.remember(key, Departed { uses: uses.min(GONE_USES_MAX), by });
+        self.remember(key, RemovedUnit { uses: uses.min(GONE_USES_MAX), by });
     }
 
     fn victim(&mut self) -> Option<Victim> {
@@ -302,9 +302,9 @@ impl Strategy for Gain {
             self.due += self.share;
             let is_due = self.due >= 1.0 && !self.is_looping;
             self.due = self.due.fract();
-            if is_due { Choice::Recency } else { Choice::Estimate }
+            if is_due { RemovalChoice::Recency } else { RemovalChoice::Estimate }
         });
-        let first = if by == Choice::Recency { oldest } else { least };
+        let first = if by == RemovalChoice::Recency { oldest } else { least };
         self.named = Some((first, (least != oldest).then_some(by)));
         if first == least {
             self.floor = self.floor.max(self.units.rank(least).unwrap_or(0));

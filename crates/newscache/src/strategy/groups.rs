@@ -1,43 +1,43 @@
 //! LRUG, LFUG and the hybrid of LRUA and LRUG, which choose by group.
 
-use super::queue::Lists;
-use super::rank::Ranked;
+use super::queue::UnitLists;
+use super::rank::RankedQueue;
 use super::units::frequency;
-use super::{Item, Strategy, Victim};
+use super::{Strategy, UnitInfo, Victim};
 
 /// Order of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
+pub(super) enum GroupOrder {
     Recency,
     Frequency,
 }
 
 /// LRUG and LFUG, which remove whole groups.
 #[derive(Debug)]
-pub(super) struct ByGroup {
-    rank: Rank,
-    groups: Ranked,
-    units: Lists,
+pub(super) struct GroupStrategy {
+    rank: GroupOrder,
+    groups: RankedQueue,
+    units: UnitLists,
     tick: u64,
 }
 
-impl ByGroup {
-    pub fn new(rank: Rank) -> Self {
-        Self { rank, groups: Ranked::default(), units: Lists::default(), tick: 0 }
+impl GroupStrategy {
+    pub fn new(rank: GroupOrder) -> Self {
+        Self { rank, groups: RankedQueue::default(), units: UnitLists::default(), tick: 0 }
     }
 
     fn use_group(&mut self, group: u32) {
         self.tick += 1;
         let rank = match self.rank {
-            Rank::Recency => self.tick,
-            Rank::Frequency => frequency(self.groups.rank(group), self.tick),
+            GroupOrder::Recency => self.tick,
+            GroupOrder::Frequency => frequency(self.groups.rank(group), self.tick),
         };
         self.groups.set(group, rank);
     }
 }
 
-impl Strategy for ByGroup {
-    fn insert(&mut self, unit: u32, item: Item) {
+impl Strategy for GroupStrategy {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         self.units.push(item.group, unit);
         self.use_group(item.group);
     }
@@ -48,7 +48,7 @@ impl Strategy for ByGroup {
         }
     }
 
-    fn grow(&mut self, unit: u32, _item: Item) {
+    fn grow(&mut self, unit: u32, _item: UnitInfo) {
         self.hit(unit);
     }
 
@@ -66,14 +66,14 @@ impl Strategy for ByGroup {
 
 /// The hybrid: removes the least recently used unit of the least recently used group.
 #[derive(Debug, Default)]
-pub(super) struct Hybrid {
-    groups: Ranked,
-    units: Lists,
+pub(super) struct HybridStrategy {
+    groups: RankedQueue,
+    units: UnitLists,
     tick: u64,
 }
 
-impl Strategy for Hybrid {
-    fn insert(&mut self, unit: u32, item: Item) {
+impl Strategy for HybridStrategy {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         self.tick += 1;
         self.units.push(item.group, unit);
         self.groups.set(item.group, self.tick);
@@ -87,7 +87,7 @@ impl Strategy for Hybrid {
         }
     }
 
-    fn grow(&mut self, unit: u32, _item: Item) {
+    fn grow(&mut self, unit: u32, _item: UnitInfo) {
         self.hit(unit);
     }
 

@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 /// Properties of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct UnitInfo {
     /// Key of its content, the same when it returns after its removal.
     pub key: u64,
     /// Group it belongs to, numbered densely.
@@ -44,11 +44,11 @@ pub trait Strategy: Send {
     /// Makes room for the expected initial number of units and groups.
     fn reserve(&mut self, _units: usize, _groups: usize) {}
     /// Adds a new unit, which has just been requested.
-    fn insert(&mut self, unit: u32, item: Item);
+    fn insert(&mut self, unit: u32, item: UnitInfo);
     /// Records a hit in a unit.
     fn hit(&mut self, unit: u32);
     /// Records that a unit has grown, with its new size.
-    fn grow(&mut self, unit: u32, item: Item);
+    fn grow(&mut self, unit: u32, item: UnitInfo);
     /// Removes a unit, which the strategy itself or the caller chose.
     fn remove(&mut self, unit: u32);
     /// Returns what to remove next; `None` if there is nothing. The caller then removes it.
@@ -112,15 +112,15 @@ impl StrategyKind {
     /// Creates a strategy of this kind without units.
     pub fn new_strategy(self) -> Box<dyn Strategy> {
         match self {
-            Self::Lrua => Box::new(units::ByUnit::new(units::Rank::Recency)),
-            Self::Lfua => Box::new(units::ByUnit::new(units::Rank::Frequency)),
-            Self::Baf => Box::new(units::ByUnit::new(units::Rank::Size)),
-            Self::Letf => Box::new(units::ByUnit::new(units::Rank::Expiry)),
-            Self::Lrug => Box::new(groups::ByGroup::new(groups::Rank::Recency)),
-            Self::Lfug => Box::new(groups::ByGroup::new(groups::Rank::Frequency)),
-            Self::Hybrid => Box::new(groups::Hybrid::default()),
+            Self::Lrua => Box::new(units::UnitStrategy::new(units::UnitOrder::Recency)),
+            Self::Lfua => Box::new(units::UnitStrategy::new(units::UnitOrder::Frequency)),
+            Self::Baf => Box::new(units::UnitStrategy::new(units::UnitOrder::Size)),
+            Self::Letf => Box::new(units::UnitStrategy::new(units::UnitOrder::Expiry)),
+            Self::Lrug => Box::new(groups::GroupStrategy::new(groups::GroupOrder::Recency)),
+            Self::Lfug => Box::new(groups::GroupStrategy::new(groups::GroupOrder::Frequency)),
+            Self::Hybrid => Box::new(groups::HybridStrategy::default()),
             Self::S3fifo => Box::new(fifo::S3Fifo::default()),
-            Self::Gain => Box::new(gain::Gain::default()),
+            Self::Gain => Box::new(gain::GainStrategy::default()),
         }
     }
 }
@@ -133,21 +133,21 @@ impl fmt::Display for StrategyKind {
 
 /// Error for an unknown name of a strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoSuchStrategy;
+pub struct UnknownStrategy;
 
-impl fmt::Display for NoSuchStrategy {
+impl fmt::Display for UnknownStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = StrategyKind::ALL.map(StrategyKind::name);
         write!(f, "no such strategy; there are {}", names.join(", "))
     }
 }
 
-impl std::error::Error for NoSuchStrategy {}
+impl std::error::Error for UnknownStrategy {}
 
 impl FromStr for StrategyKind {
-    type Err = NoSuchStrategy;
+    type Err = UnknownStrategy;
 
-    fn from_str(name: &str) -> Result<Self, NoSuchStrategy> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(NoSuchStrategy)
+    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownStrategy)
     }
 }

@@ -5,40 +5,40 @@
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct ListNode {
     before: u32,
     after: u32,
     list: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
     count: u32,
 }
 
-const EMPTY: Ends = Ends { first: NONE, last: NONE, count: 0 };
+const EMPTY: ListEnds = ListEnds { first: NONE, last: NONE, count: 0 };
 
 /// Linked lists of units.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    nodes: Vec<Node>,
-    ends: Vec<Ends>,
+pub(super) struct UnitLists {
+    nodes: Vec<ListNode>,
+    ends: Vec<ListEnds>,
 }
 
-impl Lists {
+impl UnitLists {
     /// Appends a unit that is in no list to one.
     pub fn push(&mut self, list: u32, unit: u32) {
         let (at, of) = (unit as usize, list as usize);
         if at >= self.nodes.len() {
-            self.nodes.resize(at + 1, Node { before: NONE, after: NONE, list: NONE });
+            self.nodes.resize(at + 1, ListNode { before: NONE, after: NONE, list: NONE });
         }
         if of >= self.ends.len() {
             self.ends.resize(of + 1, EMPTY);
         }
         let last = self.ends[of].last;
-        self.nodes[at] = Node { before: last, after: NONE, list };
+        self.nodes[at] = ListNode { before: last, after: NONE, list };
         match last {
             NONE => self.ends[of].first = unit,
             last => self.nodes[last as usize].after = unit,
@@ -49,7 +49,7 @@ impl Lists {
 
     /// Removes a unit from its list, which is returned.
     pub fn remove(&mut self, unit: u32) -> Option<u32> {
-        let Node { before, after, list } = *self.nodes.get(unit as usize)?;
+        let ListNode { before, after, list } = *self.nodes.get(unit as usize)?;
         let ends = self.ends.get_mut(list as usize)?;
         ends.count -= 1;
         match before {

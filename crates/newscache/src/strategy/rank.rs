@@ -8,7 +8,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Heap with the smallest rank first.
 #[derive(Debug, Default)]
-pub(super) struct Ranked {
+pub(super) struct RankedQueue {
     heap: Vec<u32>,
     place: Vec<u32>,
     rank: Vec<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Ranked {
     sets: u64,
 }
 
-impl Ranked {
+impl RankedQueue {
     /// Makes room for this many things.
     pub fn reserve(&mut self, things: usize) {
         self.heap.reserve_exact(things);

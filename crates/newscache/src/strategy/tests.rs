@@ -7,7 +7,7 @@ use super::*;
 /// Properties of a unit in the model.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    item: Item,
+    item: UnitInfo,
     used: u64,
     uses: u64,
 }
@@ -32,7 +32,7 @@ impl Model {
         *group = (self.tick, group.1 + 1);
     }
 
-    fn insert(&mut self, unit: u32, item: Item) {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         self.units.insert(unit, Known { item, used: 0, uses: 0 });
         self.ask(unit);
     }
@@ -80,7 +80,7 @@ fn compare(kind: StrategyKind) {
     let (mut strategy, mut model, mut seed) = (kind.new_strategy(), Model::default(), kind as u64 + 1);
     for step in 0..20_000_u64 {
         let unit = random(&mut seed, 60) as u32;
-        let item = Item {
+        let item = UnitInfo {
             key: u64::from(unit),
             group: unit % 9,
             bytes: random(&mut seed, 50),
@@ -152,7 +152,8 @@ fn every_strategy_names_existing_units_until_none_is_left() {
         };
         for _ in 0..20_000 {
             let unit = random(&mut seed, 500) as u32;
-            let item = Item { key: unit.into(), group: unit % 20, bytes: 1 + unit as u64 % 7, expires: 0 };
+            let item =
+                UnitInfo { key: unit.into(), group: unit % 20, bytes: 1 + unit as u64 % 7, expires: 0 };
             match (there.contains_key(&unit), random(&mut seed, 9)) {
                 (false, _) => {
                     there.insert(unit, item.group);
@@ -162,7 +163,7 @@ fn every_strategy_names_existing_units_until_none_is_left() {
                     there.remove(&unit);
                     strategy.remove(unit);
                 }
-                (true, 1) => strategy.grow(unit, Item { bytes: item.bytes + 3, ..item }),
+                (true, 1) => strategy.grow(unit, UnitInfo { bytes: item.bytes + 3, ..item }),
                 (true, _) => strategy.hit(unit),
             }
             if there.len() > 200 {
@@ -180,7 +181,7 @@ fn every_strategy_names_existing_units_until_none_is_left() {
 #[test]
 fn s3_fifo_prefers_returning_units_to_scanned_ones() {
     let mut strategy = StrategyKind::S3fifo.new_strategy();
-    let item = |key| Item { key, group: 0, bytes: 1, expires: 0 };
+    let item = |key| UnitInfo { key, group: 0, bytes: 1, expires: 0 };
     for unit in 0..10 {
         strategy.insert(unit, item(unit.into()));
     }

@@ -1,14 +1,14 @@
 //! LRUA, LFUA, BAF and LETF: units ordered by one value.
 
-use super::rank::Ranked;
-use super::{Item, Strategy, Victim};
+use super::rank::RankedQueue;
+use super::{Strategy, UnitInfo, Victim};
 
 /// Number of bits of a rank by frequency for the time of the last use.
 const TICK_BITS: u32 = 40;
 
 /// Value that orders the units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
+pub(super) enum UnitOrder {
     Recency,
     Frequency,
     Size,
@@ -24,27 +24,27 @@ pub(super) fn frequency(before: Option<u64>, tick: u64) -> u64 {
 
 /// Strategy that orders units by one value.
 #[derive(Debug)]
-pub(super) struct ByUnit {
-    rank: Rank,
-    units: Ranked,
+pub(super) struct UnitStrategy {
+    rank: UnitOrder,
+    units: RankedQueue,
     /// Number of requests so far.
     tick: u64,
 }
 
-impl ByUnit {
-    pub fn new(rank: Rank) -> Self {
-        Self { rank, units: Ranked::default(), tick: 0 }
+impl UnitStrategy {
+    pub fn new(rank: UnitOrder) -> Self {
+        Self { rank, units: RankedQueue::default(), tick: 0 }
     }
 }
 
-impl Strategy for ByUnit {
-    fn insert(&mut self, unit: u32, item: Item) {
+impl Strategy for UnitStrategy {
+    fn insert(&mut self, unit: u32, item: UnitInfo) {
         self.tick += 1;
         let rank = match self.rank {
-            Rank::Recency => self.tick,
-            Rank::Frequency => frequency(None, self.tick),
-            Rank::Size => u64::MAX - item.bytes,
-            Rank::Expiry => item.expires,
+            UnitOrder::Recency => self.tick,
+            UnitOrder::Frequency => frequency(None, self.tick),
+            UnitOrder::Size => u64::MAX - item.bytes,
+            UnitOrder::Expiry => item.expires,
         };
         self.units.set(unit, rank);
     }
@@ -53,17 +53,17 @@ impl Strategy for ByUnit {
         self.tick += 1;
         let Some(before) = self.units.rank(unit) else { return };
         match self.rank {
-            Rank::Recency => self.units.set(unit, self.tick),
-            Rank::Frequency => self.units.set(unit, frequency(Some(before), self.tick)),
+            UnitOrder::Recency => self.units.set(unit, self.tick),
+            UnitOrder::Frequency => self.units.set(unit, frequency(Some(before), self.tick)),
             // Of equals the least recently used one is removed first.
-            Rank::Size | Rank::Expiry => self.units.set(unit, before),
+            UnitOrder::Size | UnitOrder::Expiry => self.units.set(unit, before),
         }
     }
 
-    fn grow(&mut self, unit: u32, item: Item) {
+    fn grow(&mut self, unit: u32, item: UnitInfo) {
         match self.rank {
-            Rank::Recency | Rank::Frequency => self.hit(unit),
-            Rank::Size | Rank::Expiry => self.insert(unit, item),
+            UnitOrder::Recency | UnitOrder::Frequency => self.hit(unit),
+            UnitOrder::Size | UnitOrder::Expiry => self.insert(unit, item),
         }
     }
 

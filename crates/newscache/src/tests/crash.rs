@@ -3,9 +3,9 @@
 use std::io;
 
 use super::*;
-use crate::bookkeeping::Marks;
-use crate::group::{Change, Rows};
-use crate::large::Place;
+use crate::bookkeeping::UpstreamMarks;
+use crate::group::{GroupOutcome, RowCoverage};
+use crate::large::ArticleDestination;
 use crate::lists::ListKind;
 use disk::CrashKind;
 
@@ -28,7 +28,7 @@ fn size(number: u64) -> usize {
 
 fn fill(cache: &Cache, is_new: bool, now: u64) -> io::Result<()> {
     let group = cache.group("isp", b"a.b", now);
-    _ = group.set_marks(Marks { low: 1, high: 9 - u64::from(is_new), count: 8 }, now)?;
+    _ = group.set_marks(UpstreamMarks { low: 1, high: 9 - u64::from(is_new), count: 8 }, now)?;
     let rows: Vec<u8> = (1..=8)
         .flat_map(|n| {
             let line = row(of(n, is_new), 600);
@@ -40,7 +40,7 @@ fn fill(cache: &Cache, is_new: bool, now: u64) -> io::Result<()> {
     for n in 1..=8 {
         let (id, text) = (id(of(n, is_new)), article(of(n, is_new), size(n)));
         if n == 4 {
-            let mut writer = cache.writer(Place::Group(&group, n), &id, now)?;
+            let mut writer = cache.writer(ArticleDestination::Group(&group, n), &id, now)?;
             text.chunks(9000).try_for_each(|piece| writer.write(piece, now))?;
             _ = writer.finish(now)?;
         } else {
@@ -63,7 +63,7 @@ fn run(sim: &SimDisk, reached: &mut Reached) -> io::Result<()> {
     drop(cache);
     let (cache, _) = Cache::open(disk, Path::new(DIR), settings(1 << 20), 7)?;
     let group = cache.group("isp", b"a.b", 7);
-    if group.set_marks(Marks { low: 1, high: 8, count: 8 }, 7)? == Change::Anew {
+    if group.set_marks(UpstreamMarks { low: 1, high: 8, count: 8 }, 7)? == GroupOutcome::Anew {
         reached.anew = true;
     }
     fill(&cache, true, 7)?;
@@ -92,7 +92,7 @@ fn check(image: &SimDisk, reached: Reached, what: &str) {
     assert!(!(seen_new && seen_old), "{what}: articles of before and after");
     assert!(!reached.done || found == 7 || !what.starts_with("Kill"), "{what}: only {found} articles");
     let mut text = Vec::new();
-    if group.rows(1..=8, 99_999, &mut text, 20).unwrap() == Rows::Done && !text.is_empty() {
+    if group.rows(1..=8, 99_999, &mut text, 20).unwrap() == RowCoverage::Done && !text.is_empty() {
         let lines = text.split_inclusive(|b| *b == b'\n').count();
         assert!(lines >= 7, "{what}: {lines} rows are said to be all");
     }

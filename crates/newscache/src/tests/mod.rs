@@ -11,17 +11,17 @@ use std::sync::Arc;
 use disk::{Disk, SimDisk};
 
 use crate::cache::Cache;
-use crate::opening::Opened;
-use crate::settings::Settings;
+use crate::opening::OpeningReport;
+use crate::settings::CacheSettings;
 use crate::strategy::StrategyKind;
 
 const DIR: &str = "/cache";
 
-fn settings(size_bytes: u64) -> Settings {
-    Settings { size_bytes, small_max: 16 << 10, strategy: StrategyKind::Lrua, negative_age: 60 }
+fn settings(size_bytes: u64) -> CacheSettings {
+    CacheSettings { size_bytes, small_max: 16 << 10, strategy: StrategyKind::Lrua, negative_age: 60 }
 }
 
-fn open(sim: &SimDisk, settings: Settings, now: u64) -> (Cache, Opened) {
+fn open(sim: &SimDisk, settings: CacheSettings, now: u64) -> (Cache, OpeningReport) {
     Cache::open(Arc::new(sim.clone()), Path::new(DIR), settings, now).unwrap()
 }
 

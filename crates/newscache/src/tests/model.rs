@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::bookkeeping::Marks;
-use crate::group::{Change, Group, Rows};
+use crate::bookkeeping::UpstreamMarks;
+use crate::group::{CacheGroup, GroupOutcome, RowCoverage};
 
 /// The upstream: numbers with the sizes of their articles.
 struct Upstream {
@@ -21,9 +21,9 @@ impl Upstream {
         self.there.range(first..=last).flat_map(|(n, size)| row(*n, *size)).collect()
     }
 
-    fn tell(&self, group: &Group, now: u64) {
-        let marks = Marks { low: self.low, high: self.high, count: self.there.len() as u64 };
-        assert_eq!(group.set_marks(marks, now).unwrap(), Change::None);
+    fn tell(&self, group: &CacheGroup, now: u64) {
+        let marks = UpstreamMarks { low: self.low, high: self.high, count: self.there.len() as u64 };
+        assert_eq!(group.set_marks(marks, now).unwrap(), GroupOutcome::None);
         if !self.lists {
             return;
         }
@@ -44,16 +44,16 @@ impl Random {
 }
 
 /// Reads rows as a reader's session does; returns the number of questions to upstream.
-fn read_rows(group: &Group, upstream: &Upstream, first: u64, last: u64) -> u64 {
+fn read_rows(group: &CacheGroup, upstream: &Upstream, first: u64, last: u64) -> u64 {
     let (mut text, mut at, mut asked) = (Vec::new(), first, 0);
     loop {
         match group.rows(at..=last, 2000, &mut text, 5).unwrap() {
-            Rows::Done => break,
-            Rows::Limit { next } => at = next,
-            Rows::Missing { range } => {
+            RowCoverage::Done => break,
+            RowCoverage::Limit { next } => at = next,
+            RowCoverage::Missing { range } => {
                 let rows = upstream.rows(*range.start(), *range.end());
                 at = *range.start();
-                assert_eq!(group.put_rows(range, &rows, 5).unwrap(), Change::None);
+                assert_eq!(group.put_rows(range, &rows, 5).unwrap(), GroupOutcome::None);
                 asked += 1;
                 assert!(asked < 500, "it asks again and again for {at}");
             }
@@ -67,7 +67,7 @@ fn read_rows(group: &Group, upstream: &Upstream, first: u64, last: u64) -> u64 {
     asked
 }
 
-fn step(random: &mut Random, upstream: &mut Upstream, group: &Group, now: u64) {
+fn step(random: &mut Random, upstream: &mut Upstream, group: &CacheGroup, now: u64) {
     match random.below(12) {
         0..=2 => {
             for _ in 0..random.below(6) {
@@ -106,7 +106,7 @@ fn step(random: &mut Random, upstream: &mut Upstream, group: &Group, now: u64) {
             Some(found) => assert_eq!((found, &bytes), (id(*n), &article(*n, *size))),
             None => {
                 let text = article(*n, *size);
-                assert_eq!(group.put_article(*n, &id(*n), &text, now).unwrap(), Change::None);
+                assert_eq!(group.put_article(*n, &id(*n), &text, now).unwrap(), GroupOutcome::None);
             }
         }
     }

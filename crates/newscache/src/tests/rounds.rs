@@ -6,11 +6,11 @@
 use std::io;
 
 use super::*;
-use crate::bookkeeping::Marks;
-use crate::group::{Change, Rows};
-use crate::large::Place;
+use crate::bookkeeping::UpstreamMarks;
+use crate::group::{GroupOutcome, RowCoverage};
+use crate::large::ArticleDestination;
 use crate::lists::ListKind;
-use disk::{CrashKind, Open};
+use disk::{CrashKind, OpenMode};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const STEPS: u64 = 250;
@@ -45,8 +45,8 @@ fn size(number: u64) -> usize {
     if number.is_multiple_of(6) { 60_000 } else { 400 + (number * 37 % 3000) as usize }
 }
 
-fn marks(before: u64) -> Marks {
-    Marks { low: before + 1, high: before + NUMBERS, count: NUMBERS }
+fn marks(before: u64) -> UpstreamMarks {
+    UpstreamMarks { low: before + 1, high: before + NUMBERS, count: NUMBERS }
 }
 
 struct Round {
@@ -126,7 +126,7 @@ impl Round {
         if self.random.below(8) == 0 {
             return self.sim.remove(&path).unwrap();
         }
-        let file = self.sim.open(&path, Open::Existing).unwrap();
+        let file = self.sim.open(&path, OpenMode::Existing).unwrap();
         let len = file.len().unwrap();
         let at = self.random.below(len);
         let write = |bytes: &[u8], at: u64| file.write_all_at(&[io::IoSlice::new(bytes)], at).unwrap();
@@ -136,7 +136,7 @@ impl Round {
             2 => write(b"more than there was", len),
             3 => {
                 let path = self.some_file();
-                let other = self.sim.open(&path, Open::ReadOnly).unwrap();
+                let other = self.sim.open(&path, OpenMode::ReadOnly).unwrap();
                 let mut bytes = vec![0; other.len().unwrap() as usize];
                 other.read_at(&mut bytes, 0).unwrap();
                 write(&bytes, 0);
@@ -169,16 +169,22 @@ impl Round {
             0 => _ = group.set_marks(marks(before), self.now)?,
             1 => {
                 let rows: Vec<u8> = (number..=last).flat_map(|n| row(n, size(n))).collect();
-                assert_eq!(group.put_rows(number..=last, &rows, self.now)?, Change::None, "{}", self.what);
+                assert_eq!(
+                    group.put_rows(number..=last, &rows, self.now)?,
+                    GroupOutcome::None,
+                    "{}",
+                    self.what
+                );
             }
             2 => {
                 let all: Vec<u64> = (before + 1..=before + NUMBERS).collect();
                 _ = group.set_numbers(before + 1..=before + NUMBERS, &all, self.now)?;
             }
             3 => {
-                let mut writer = self.cache.writer(Place::Group(&group, number), &id, self.now)?;
+                let mut writer =
+                    self.cache.writer(ArticleDestination::Group(&group, number), &id, self.now)?;
                 text.chunks(9000).try_for_each(|piece| writer.write(piece, self.now))?;
-                assert_eq!(writer.finish(self.now)?, Change::None, "{}", self.what);
+                assert_eq!(writer.finish(self.now)?, GroupOutcome::None, "{}", self.what);
             }
             4 => self.cache.put_by_id("isp", &id, &text, self.now)?,
             5 if self.random.below(4) == 0 => {
@@ -188,7 +194,12 @@ impl Round {
             }
             6 if self.random.below(4) == 0 => self.cache.save()?,
             _ => {
-                assert_eq!(group.put_article(number, &id, &text, self.now)?, Change::None, "{}", self.what);
+                assert_eq!(
+                    group.put_article(number, &id, &text, self.now)?,
+                    GroupOutcome::None,
+                    "{}",
+                    self.what
+                );
             }
         }
         self.read()
@@ -218,7 +229,11 @@ impl Round {
         let right: Vec<u8> = (first..=last).flat_map(|n| row(n, size(n))).collect();
         let mut rows = Vec::new();
         let end = group.rows(first..=last, usize::MAX, &mut rows, self.now)?;
-        assert!(right.starts_with(&rows) && (end != Rows::Done || rows == right), "{}: rows", self.what);
+        assert!(
+            right.starts_with(&rows) && (end != RowCoverage::Done || rows == right),
+            "{}: rows",
+            self.what
+        );
         let mut numbers = Vec::new();
         if group.numbers(first..=last, usize::MAX, &mut numbers)? {
             assert!(numbers.into_iter().eq(first..=last), "{}: numbers", self.what);
@@ -250,7 +265,7 @@ impl Round {
             for number in before + 1..before + 20 {
                 let text = article(number, size(number));
                 let kept = group.put_article(number, &id(number), &text, self.now);
-                assert_eq!(kept.unwrap(), Change::None, "{}", self.what);
+                assert_eq!(kept.unwrap(), GroupOutcome::None, "{}", self.what);
                 let mut bytes = Vec::new();
                 let found = group.article(number, &mut bytes, self.now).unwrap();
                 assert!(found.is_some() && bytes == text, "{}: {number} is not kept", self.what);

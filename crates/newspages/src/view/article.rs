@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{moment, text};
-use crate::content::{Block, Content, File};
+use crate::content::{ArticleContent, AttachedFile, TextBlock};
 use crate::{header, urls};
 
 /// Surroundings of an article.
@@ -18,7 +18,7 @@ pub struct ArticlePage<'a> {
 }
 
 /// Renders an article.
-pub fn article(content: &Content, page: &ArticlePage<'_>) -> Markup {
+pub fn article(content: &ArticleContent, page: &ArticlePage<'_>) -> Markup {
     let head = &content.head;
     let id = head.message_id.as_deref().unwrap_or_default();
     html! {
@@ -58,29 +58,31 @@ pub fn article(content: &Content, page: &ArticlePage<'_>) -> Markup {
     }
 }
 
-fn date(content: &Content) -> String {
+fn date(content: &ArticleContent) -> String {
     match content.head.date {
         Some(secs) => format!("{} UTC", moment(secs)),
         None => content.head.date_text.clone(),
     }
 }
 
-fn block(block: &Block, content: &Content, id: &str) -> Markup {
+fn block(block: &TextBlock, content: &ArticleContent, id: &str) -> Markup {
     match block {
-        Block::Text(lines) => html! { div.text dir="auto" { (text::lines(lines)) } },
-        Block::Quote(lines) => html! { div.text dir="auto" { (text::quotation(lines)) } },
-        Block::Signature(lines) => html! { div.text.signature dir="auto" { "-- \n" (text::lines(lines)) } },
-        Block::File(at) => {
+        TextBlock::Text(lines) => html! { div.text dir="auto" { (text::lines(lines)) } },
+        TextBlock::Quote(lines) => html! { div.text dir="auto" { (text::quotation(lines)) } },
+        TextBlock::Signature(lines) => {
+            html! { div.text.signature dir="auto" { "-- \n" (text::lines(lines)) } }
+        }
+        TextBlock::File(at) => {
             content.files.get(*at).map_or_else(Markup::default, |file| self::file(file, id, at + 1))
         }
-        Block::Message([from, subject, date]) => html! {
+        TextBlock::Message([from, subject, date]) => html! {
             p.note dir="auto" { "A message within the message: " b { (subject) } ", " (header::author(from)) ", " (date) }
         },
-        Block::FromHtml => html! { p.note { "This was HTML; here is its text." } },
+        TextBlock::FromHtml => html! { p.note { "This was HTML; here is its text." } },
     }
 }
 
-fn file(file: &File, id: &str, number: usize) -> Markup {
+fn file(file: &AttachedFile, id: &str, number: usize) -> Markup {
     html! {
         p.file {
             a href=(urls::file(id, number, &file.name)) download=(file.name) { (file.name) }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::moment;
-use crate::threads::{Row, Thread, base_subject};
+use crate::threads::{Thread, ThreadRow, base_subject};
 use crate::{header, urls};
 
 /// Maximum indentation of a thread.
@@ -11,7 +11,7 @@ const INDENT_MAX: usize = 12;
 
 /// A group in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupLine {
+pub struct GroupListEntry {
     /// Name of the group.
     pub name: String,
     /// Description in one line.
@@ -22,7 +22,7 @@ pub struct GroupLine {
 
 /// Paths of the pages before and after.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turning {
+pub struct PageLinks {
     /// Page with newer or earlier items.
     pub newer: Option<String>,
     /// Page with older or later items.
@@ -37,11 +37,11 @@ pub struct GroupPage<'a> {
     /// Description in one line.
     pub description: &'a str,
     /// Articles of this page.
-    pub rows: &'a [Row],
+    pub rows: &'a [ThreadRow],
     /// Threads of these articles.
     pub threads: &'a [Thread],
     /// Paths of the other pages.
-    pub turning: &'a Turning,
+    pub turning: &'a PageLinks,
     /// Path of the form for an article, if the reader may post.
     pub write: Option<&'a str>,
 }
@@ -56,7 +56,7 @@ pub struct ThreadPage<'a> {
     /// Title of the thread.
     pub title: &'a str,
     /// Rows that the thread's nodes refer to.
-    pub rows: &'a [Row],
+    pub rows: &'a [ThreadRow],
     /// The thread, or the part of it that is shown.
     pub thread: &'a Thread,
     /// Number of articles that are not shown.
@@ -65,7 +65,7 @@ pub struct ThreadPage<'a> {
 
 /// An article found by a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundLine {
+pub struct SearchHit {
     /// Message-ID.
     pub message_id: String,
     /// Subject.
@@ -84,13 +84,13 @@ pub struct SearchPage<'a> {
     /// Query as entered.
     pub query: &'a str,
     /// Articles found; `None` without a search.
-    pub lines: Option<&'a [FoundLine]>,
+    pub lines: Option<&'a [SearchHit]>,
     /// Error in the query.
     pub problem: Option<&'a str>,
     /// True if the index is complete.
     pub is_complete: bool,
     /// Paths of the other pages.
-    pub turning: &'a Turning,
+    pub turning: &'a PageLinks,
 }
 
 /// Renders a search and its results.
@@ -117,7 +117,7 @@ pub fn search(page: &SearchPage<'_>) -> Markup {
     }
 }
 
-fn found_line(line: &FoundLine) -> Markup {
+fn found_line(line: &SearchHit) -> Markup {
     html! {
         a dir="auto" href=(urls::article(&line.message_id)) {
             @if line.subject.is_empty() { "(no subject)" } @else { (line.subject) }
@@ -131,7 +131,7 @@ fn found_line(line: &FoundLine) -> Markup {
 }
 
 /// Renders the list of groups; `pattern` is the search pattern.
-pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
+pub fn groups(lines: &[GroupListEntry], pattern: &str, turning: &PageLinks) -> Markup {
     html! {
         h1 { "Groups" }
         form.search action=(urls::GROUPS) method="get" role="search" {
@@ -177,7 +177,7 @@ pub fn group(page: &GroupPage<'_>) -> Markup {
 }
 
 fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
-    let rows: Vec<&Row> = thread.rows().filter_map(|at| page.rows.get(at)).collect();
+    let rows: Vec<&ThreadRow> = thread.rows().filter_map(|at| page.rows.get(at)).collect();
     let Some(first) = rows.first() else { return Markup::default() };
     let (subject, _) = base_subject(&first.subject);
     let newest = rows.iter().max_by_key(|row| row.date).unwrap_or(first);
@@ -224,7 +224,7 @@ pub fn thread(page: &ThreadPage<'_>) -> Markup {
     }
 }
 
-fn article_line(row: &Row) -> Markup {
+fn article_line(row: &ThreadRow) -> Markup {
     html! {
         a dir="auto" href=(urls::article(&row.message_id)) {
             @if row.subject.is_empty() { "(no subject)" } @else { (row.subject) }
@@ -234,7 +234,7 @@ fn article_line(row: &Row) -> Markup {
 }
 
 /// Renders links to the pages before and after.
-fn pages(turning: &Turning, newer: &str, older: &str) -> Markup {
+fn pages(turning: &PageLinks, newer: &str, older: &str) -> Markup {
     html! {
         @if turning.newer.is_some() || turning.older.is_some() {
             nav.pages aria-label="Pages" {

@@ -10,7 +10,7 @@ mod text;
 
 pub use article::{ArticlePage, article};
 pub use lists::{
-    FoundLine, GroupLine, GroupPage, SearchPage, ThreadPage, Turning, group, groups, search, thread,
+    GroupListEntry, GroupPage, PageLinks, SearchHit, SearchPage, ThreadPage, group, groups, search, thread,
 };
 
 /// Formats a time like `2026-11-21 01:24`; empty for an unknown time.

@@ -3,17 +3,17 @@
 use maud::{Markup, html};
 
 use crate::content::QUOTED_LINES_OPEN;
-use crate::flowed::Line;
-use crate::links::{self, Span};
+use crate::flowed::QuotedLine;
+use crate::links::{self, LinkSpan};
 
 /// Renders a line with its links.
 pub(super) fn line(text: &str) -> Markup {
     html! {
         @for span in links::spans(text) {
             @match span {
-                Span::Text(text) => (text),
-                Span::Outside(url) => a href=(url) rel="nofollow noopener noreferrer ugc" { (url) },
-                Span::Inside(text, place) => a href=(place) { (text) },
+                LinkSpan::Text(text) => (text),
+                LinkSpan::Outside(url) => a href=(url) rel="nofollow noopener noreferrer ugc" { (url) },
+                LinkSpan::Inside(text, place) => a href=(place) { (text) },
             }
         }
     }
@@ -25,7 +25,7 @@ pub(super) fn lines<T: AsRef<str>>(lines: &[T]) -> Markup {
 }
 
 /// Renders a quotation; a long one is folded.
-pub(super) fn quotation(quoted: &[Line]) -> Markup {
+pub(super) fn quotation(quoted: &[QuotedLine]) -> Markup {
     let rows = html! {
         @for run in quoted.chunk_by(|a, b| a.depth == b.depth) {
             @let depth = run.first().map_or(1, |line| line.depth);

@@ -1,11 +1,11 @@
 //! `archive status`.
 
-use super::listing::Listed;
+use super::listing::ListedRow;
 use super::table::Columns;
 use operators::report::ArchiveStatus;
 use site_base::units::{about_size, about_span, counted, grouped};
 
-impl Listed for ArchiveStatus {
+impl ListedRow for ArchiveStatus {
     fn table(archives: &[Self], now: u64) -> String {
         text(archives, now)
     }

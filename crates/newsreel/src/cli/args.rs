@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::locate::Where;
-use migrate::mails::rules::{Rule, group_name};
+use super::locate::SiteLocation;
+use migrate::mails::rules::{GroupRule, group_name};
 use operators::request::{FeedCommand, HistoryForm, Request};
 use site_base::units;
 use site_config::{Cidr, Durability, check_host_port, is_path_identity};
@@ -24,13 +24,13 @@ use site_config::{Cidr, Durability, check_host_port, is_path_identity};
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(super) command: CliCommand,
     #[command(flatten)]
-    pub(super) at: Where,
+    pub(super) at: SiteLocation,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Create a site if there is none, and serve it
     #[command(long_about = "Create a site if there is none, and serve it.\n\n\
         In a new DIR this creates a configuration, two cyclic buffers of 512 MiB and a few groups; an existing site is \
@@ -665,7 +665,7 @@ pub(super) struct MailOptions {
     /// File articles with a matching header in GROUP, as in "List-Id: *dev.example.org* = lists.dev"
     /// (repeatable)
     #[arg(long = "rule", value_name = "HEADER: PATTERN = GROUP")]
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<GroupRule>,
     /// Add groups that are missing, with flag y
     #[arg(long)]
     pub(super) create_groups: bool,

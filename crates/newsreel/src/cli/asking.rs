@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 
 use std::path::Path;
 
-use super::screen::Failure;
+use super::screen::CliError;
 use site_base::units;
 use site_config::{Cidr, check_host_port, host_name, is_path_identity};
 
@@ -24,7 +24,7 @@ pub(super) const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 /// Answers to the questions.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct InitAnswers {
     pub identity: String,
     /// Networks of readers; empty for this machine alone.
     pub readers: Vec<Cidr>,
@@ -41,7 +41,11 @@ pub(super) fn is_loopback(network: Cidr) -> bool {
 }
 
 /// Asks for the settings of a new site.
-pub(super) fn ask(dir: &Path, input: &mut impl BufRead, output: &mut impl Write) -> Result<Answers, Failure> {
+pub(super) fn ask(
+    dir: &Path,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Result<InitAnswers, CliError> {
     let mut dialogue = Dialogue { input, output };
     dialogue
         .say(&format!("A new site in {}. An empty answer takes what is in brackets.\n", dir.display()))?;
@@ -84,7 +88,7 @@ pub(super) fn ask(dir: &Path, input: &mut impl BufRead, output: &mut impl Write)
             |text| check_host_port(text).map(|()| text.to_owned()),
         )?),
     };
-    Ok(Answers { identity, readers, disk, peers, listen })
+    Ok(InitAnswers { identity, readers, disk, peers, listen })
 }
 
 /// Returns the words of a list; none if the text is the word for an empty list.
@@ -99,8 +103,8 @@ struct Dialogue<'a, I, O> {
 }
 
 impl<I: BufRead, O: Write> Dialogue<'_, I, O> {
-    fn say(&mut self, text: &str) -> Result<(), Failure> {
-        write!(self.output, "{text}").and_then(|()| self.output.flush()).map_err(|_| Failure::Told)
+    fn say(&mut self, text: &str) -> Result<(), CliError> {
+        write!(self.output, "{text}").and_then(|()| self.output.flush()).map_err(|_| CliError::Told)
     }
 
     /// Asks until the answer is acceptable.
@@ -109,14 +113,14 @@ impl<I: BufRead, O: Write> Dialogue<'_, I, O> {
         text: &str,
         usual: &str,
         taken: impl Fn(&str) -> Result<T, E>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CliError> {
         loop {
             self.say(&format!("{text} [{usual}]: "))?;
             let mut line = Vec::new();
             let mut input = std::io::Read::take(&mut *self.input, ANSWER_BYTES_MAX);
             let read = input.read_until(b'\n', &mut line);
             if !matches!(read, Ok(1..)) {
-                return Err(Failure::Usage("no more answers; nothing was created".into()));
+                return Err(CliError::Usage("no more answers; nothing was created".into()));
             }
             let line = String::from_utf8_lossy(&line);
             match taken(Some(line.trim()).filter(|line| !line.is_empty()).unwrap_or(usual)) {
@@ -131,7 +135,7 @@ impl<I: BufRead, O: Write> Dialogue<'_, I, O> {
 mod tests {
     use super::*;
 
-    fn asked(answers: &str) -> (Result<Answers, Failure>, String) {
+    fn asked(answers: &str) -> (Result<InitAnswers, CliError>, String) {
         let mut said = Vec::new();
         let answered = ask(Path::new("site"), &mut answers.as_bytes(), &mut said);
         (answered, String::from_utf8(said).unwrap())

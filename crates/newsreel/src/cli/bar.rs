@@ -14,10 +14,10 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Progress of one command.
 pub(super) struct Bar {
-    state: Leaf<State>,
+    state: Leaf<BarState>,
 }
 
-struct State {
+struct BarState {
     terminal: bool,
     what: String,
     note: String,
@@ -31,7 +31,7 @@ struct State {
 impl Bar {
     /// Creates a bar for standard error, whether it is a terminal or not.
     pub(super) fn new() -> Self {
-        let state = State {
+        let state = BarState {
             terminal: std::io::stderr().is_terminal(),
             what: String::new(),
             note: String::new(),
@@ -63,7 +63,7 @@ impl Bar {
     }
 }
 
-impl State {
+impl BarState {
     /// The plain line that is due, if the last one was printed so long ago.
     fn line(&mut self, done: u64, interval: Duration) -> Option<String> {
         let percent = u128::from(done) * 100 / u128::from(self.total.max(1));

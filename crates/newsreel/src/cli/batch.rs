@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, say};
+use super::screen::{CliError, complain, say};
 use feeds::batch_without_server;
 use operators as operations;
 use operators::request::{Reply, Request};
 
-pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
+pub(super) fn batch(peer: &str, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let mut said = Ok(());
     let mut hear = |reply| match reply {
@@ -29,5 +29,5 @@ pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
         }
     };
     said?;
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }

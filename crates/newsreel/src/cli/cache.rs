@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use disk::Progress;
 use newscache::StrategyKind;
-use newscache::chart::{Figure, figure};
-use newscache::simulate::{Point, Trace, Units, simulate, sizes_for};
+use newscache::chart::{PaperFigure, figure};
+use newscache::simulate::{RemovalUnit, SimulationPoint, Trace, simulate, sizes_for};
 use serde::Serialize;
 
 use super::bar::Bar;
-use super::locate::Where;
-use super::screen::{Failure, complain, say, say_json, unreadable};
+use super::locate::SiteLocation;
+use super::screen::{CliError, complain, say, say_json, unreadable};
 use super::table::Columns;
 use super::{cache_stats, listing, reach};
 use operators::request::{PostsCommand, Request};
@@ -143,7 +143,7 @@ pub(super) struct SimulateOptions {
 
 /// Result of one strategy at one size.
 #[derive(Debug, Serialize)]
-struct Row {
+struct SimulationRow {
     strategy: &'static str,
     size_bytes: u64,
     requests: u64,
@@ -153,12 +153,12 @@ struct Row {
     upstream_bytes: u64,
     /// Gain from a fifth more disk; only for sizes that were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    with_a_fifth_more: Option<More>,
+    with_a_fifth_more: Option<ExtraDiskGain>,
 }
 
 /// Gain from more disk.
 #[derive(Debug, Serialize)]
-struct More {
+struct ExtraDiskGain {
     hits: i64,
     upstream_bytes: i64,
 }
@@ -173,15 +173,15 @@ struct Simulation {
     clients: usize,
     other_requests: u64,
     unknown_lines: u64,
-    rows: Vec<Row>,
+    rows: Vec<SimulationRow>,
 }
 
 /// Runs a command; `up` creates a site with a cache and serves it.
 pub(super) fn run(
     command: CacheCommand,
-    at: &Where,
-    up: fn(&CacheUpOptions) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    at: &SiteLocation,
+    up: fn(&CacheUpOptions) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     match command {
         CacheCommand::Up(options) => up(&options),
         CacheCommand::Stats { all, json } => cache_stats::stats(at, all, json),
@@ -191,10 +191,10 @@ pub(super) fn run(
     }
 }
 
-fn replay(options: &SimulateOptions) -> Result<(), Failure> {
+fn replay(options: &SimulateOptions) -> Result<(), CliError> {
     let trace = read(&options.log)?;
     if trace.requests.is_empty() {
-        return Err(Failure::Problem(format!(
+        return Err(CliError::Problem(format!(
             "{} names no request for an article: it is neither an access log of newsreel nor a log of nnrpd",
             options.log.display()
         )));
@@ -204,7 +204,7 @@ fn replay(options: &SimulateOptions) -> Result<(), Failure> {
     sizes.extend(options.size.iter().map(|size| fifth_more(*size)));
     sizes.sort_unstable();
     sizes.dedup();
-    let units = if options.by_article { Units::Articles } else { Units::Files };
+    let units = if options.by_article { RemovalUnit::Articles } else { RemovalUnit::Files };
     let bar = Bar::new();
     bar.start("replaying", (strategies.len() * sizes.len()) as u64);
     let points = simulate(&trace, strategies, &sizes, units, |done| bar.step(done));
@@ -220,7 +220,7 @@ fn fifth_more(size: u64) -> u64 {
     size.saturating_add(size / 5)
 }
 
-fn read(log: &Path) -> Result<Trace, Failure> {
+fn read(log: &Path) -> Result<Trace, CliError> {
     let cannot = unreadable(log);
     let bar = Bar::new();
     let trace = if log == Path::new("-") {
@@ -238,16 +238,16 @@ fn read(log: &Path) -> Result<Trace, Failure> {
     Ok(trace)
 }
 
-fn draw(dir: &Path, points: &[Point]) -> Result<(), Failure> {
-    for (name, what) in [("bandwidth.svg", Figure::Bandwidth), ("hit-rate.svg", Figure::HitRate)] {
+fn draw(dir: &Path, points: &[SimulationPoint]) -> Result<(), CliError> {
+    for (name, what) in [("bandwidth.svg", PaperFigure::Bandwidth), ("hit-rate.svg", PaperFigure::HitRate)] {
         let path = dir.join(name);
         std::fs::write(&path, figure(points, what))
-            .map_err(|error| Failure::Problem(format!("cannot write {}: {error}", path.display())))?;
+            .map_err(|error| CliError::Problem(format!("cannot write {}: {error}", path.display())))?;
     }
     Ok(())
 }
 
-fn summary(trace: &Trace, rows: Vec<Row>) -> Simulation {
+fn summary(trace: &Trace, rows: Vec<SimulationRow>) -> Simulation {
     Simulation {
         requests: trace.requests.len(),
         articles: trace.articles.len(),
@@ -262,19 +262,19 @@ fn summary(trace: &Trace, rows: Vec<Row>) -> Simulation {
 
 /// Returns a row for each point. Sizes in `asked` include the gain from a fifth more, which has no row of its
 /// own.
-fn rows(points: &[Point], asked: &[u64]) -> Vec<Row> {
-    let more = |point: &Point| {
-        let with = |other: &&Point| {
+fn rows(points: &[SimulationPoint], asked: &[u64]) -> Vec<SimulationRow> {
+    let more = |point: &SimulationPoint| {
+        let with = |other: &&SimulationPoint| {
             other.strategy == point.strategy && other.size_bytes == fifth_more(point.size_bytes)
         };
         let other = points.iter().find(with).filter(|_| asked.contains(&point.size_bytes))?;
-        Some(More {
+        Some(ExtraDiskGain {
             hits: other.hits as i64 - point.hits as i64,
             upstream_bytes: other.upstream_bytes as i64 - point.upstream_bytes as i64,
         })
     };
     let shown = points.iter().filter(|point| asked.is_empty() || asked.contains(&point.size_bytes));
-    let row = |point: &Point| Row {
+    let row = |point: &SimulationPoint| SimulationRow {
         strategy: point.strategy.name(),
         size_bytes: point.size_bytes,
         requests: point.requests,
@@ -306,7 +306,7 @@ fn text(simulation: &Simulation) -> String {
     if simulation.rows.iter().all(|row| row.with_a_fifth_more.is_none()) {
         return head + &columns.text();
     }
-    let more = |row: &Row| {
+    let more = |row: &SimulationRow| {
         let more = row.with_a_fifth_more.as_ref()?;
         let saved = more.upstream_bytes.min(0).unsigned_abs();
         Some(format!("{:+} hits, {} less", more.hits, about_size(saved)))
@@ -324,7 +324,7 @@ mod tests {
         let log: String = (0..600).map(|at| line(at, at % 30)).collect();
         let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
         let sizes = [2_000_000, fifth_more(2_000_000), 100_000_000];
-        let points = simulate(&trace, &[StrategyKind::Lrua], &sizes, Units::Articles, |_| ());
+        let points = simulate(&trace, &[StrategyKind::Lrua], &sizes, RemovalUnit::Articles, |_| ());
         let all = rows(&points, &[2_000_000]);
         assert_eq!((all.len(), all[0].hits), (1, 0), "a cycle that does not fit");
         assert_eq!(all[0].with_a_fifth_more.as_ref().unwrap().hits, 0);

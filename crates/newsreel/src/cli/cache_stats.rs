@@ -1,9 +1,9 @@
 //! `cache stats`: requests of readers and the share that the cache answered, as in table 3 of the NewsCache
 //! paper, and by upstream and group.
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, problem, say, say_json};
+use super::screen::{CliError, problem, say, say_json};
 use super::status::{cache_text, counts_text};
 use operators::cached;
 use operators::report::{CacheStatus, Report};
@@ -12,7 +12,7 @@ use operators::request::Request;
 /// Groups shown without `--all`.
 const GROUPS_SHOWN: usize = 20;
 
-pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn stats(at: &SiteLocation, all: bool, json: bool) -> Result<(), CliError> {
     let config = at.load()?;
     let (reports, _) = reach::heard::<Box<Report>>(&config, &Request::STATUS)?;
     let mut status = reports.into_iter().find_map(|report| report.server?.cache);
@@ -22,7 +22,7 @@ pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
         status = cache.map(|cache| CacheStatus::of(&cache.stats()));
     }
     let Some(mut status) = status else {
-        return Err(Failure::Problem("there is no cache: nothing was read from an [[upstream]] yet".into()));
+        return Err(CliError::Problem("there is no cache: nothing was read from an [[upstream]] yet".into()));
     };
     if json {
         return say_json(&status);

@@ -11,17 +11,17 @@ use netnews::date;
 use serde::Serialize;
 
 use super::bar::Bar;
-use super::control::{Control, Listening};
-use super::locate::Where;
+use super::control::{ControlClient, ControlSocketState};
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say, say_json, unreadable};
-use migrate::name_map::{BODY_START, Head, LINE_BYTES};
+use super::screen::{CliError, say, say_json, unreadable};
+use migrate::name_map::{BODY_START, LINE_BYTES, NameMapHead};
 use operators::buffers::changed;
 use operators::report::Report;
 use operators::request::{BufferCommand, Reply, Request};
 use site_base::units;
 use site_base::units::counted;
-use site_config::edit::Change;
+use site_config::edit::ConfigEdit;
 use site_config::{Config, edit};
 
 /// Bytes of a file that are read to find an article's Message-ID.
@@ -29,7 +29,7 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Output of `verify --json`.
 #[derive(Debug, Default, Serialize)]
-struct Findings {
+struct VerifyOutput {
     ok: bool,
     problems: Vec<Problem>,
     summary: Vec<String>,
@@ -47,10 +47,10 @@ struct Problem {
     error: Option<String>,
 }
 
-pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn verify(at: &SiteLocation, repair: bool, dry_run: bool, json: bool) -> Result<(), CliError> {
     let config = at.load()?;
     let request = Request::Verify { repair, dry_run, json };
-    let mut findings = Findings::default();
+    let mut findings = VerifyOutput::default();
     findings.ok = reach::ask(&config, &request, &mut |reply| match reply {
         Reply::Problem(what) => findings.problems.push(Problem { what, ..Problem::default() }),
         Reply::Repair { what, error } => {
@@ -69,7 +69,7 @@ pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Res
         findings.problems.iter().try_for_each(|problem| say(told(problem, repair, dry_run)))?;
         findings.summary.iter().try_for_each(say)?;
     }
-    if findings.ok { Ok(()) } else { Err(Failure::Told) }
+    if findings.ok { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// Returns a problem as printed: the problem, and below it the repair.
@@ -84,7 +84,7 @@ fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     format!("{}\n  {done}", problem.what)
 }
 
-pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
+pub(super) fn rebuild(without: &[String], at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     stopped(&config, "rebuild")?;
     let disk = Arc::new(RealDisk::new());
@@ -93,7 +93,8 @@ pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
     let remove = |name: &String| BufferCommand::Remove { name: name.clone(), articles: true };
     let left = missing.iter().fold(config.clone(), |config, name| changed(&config, &remove(name)));
     // Committed before the indexes, so that no opening creates a new file where the disk is to be mounted.
-    let changes: Vec<Change> = missing.iter().map(|name| Change::Remove { name: name.clone() }).collect();
+    let changes: Vec<ConfigEdit> =
+        missing.iter().map(|name| ConfigEdit::Remove { name: name.clone() }).collect();
     let mut commit = || if changes.is_empty() { Ok(()) } else { edit::apply(&config.file, &changes) };
     let report = spool::rebuild_without(disk, left.spool_config(), without, &Bar::new(), &mut commit)?;
     let (articles, groups) = (counted(report.articles, "article"), counted(report.groups, "group"));
@@ -112,14 +113,16 @@ pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stopped(config: &Config, command: &str) -> Result<(), Failure> {
-    match Control::find(&config.site.data)? {
-        Listening::Silent | Listening::Nobody => Ok(()),
-        Listening::Server(_) => Err(Failure::Problem(format!("the server runs; stop it before {command}"))),
+fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
+    match ControlClient::find(&config.site.data)? {
+        ControlSocketState::Silent | ControlSocketState::Nobody => Ok(()),
+        ControlSocketState::Server(_) => {
+            Err(CliError::Problem(format!("the server runs; stop it before {command}")))
+        }
     }
 }
 
-pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
+pub(super) fn explain(subject: &str, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let file = Path::new(subject);
     let ask = |subject: String| reach::print(&config, &Request::Explain { subject });
@@ -135,11 +138,11 @@ pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
 }
 
 /// Returns an explanation of a file that is a group's name.map.
-fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
+fn map_file(file: &Path) -> Result<Option<Vec<String>>, CliError> {
     let cannot = unreadable(file);
     let mut begun = Vec::new();
     fs::File::open(file).map_err(cannot)?.take(BODY_START).read_to_end(&mut begun).map_err(cannot)?;
-    let Some(head) = Head::parse(&begun) else { return Ok(None) };
+    let Some(head) = NameMapHead::parse(&begun) else { return Ok(None) };
     let map = fs::read(file).map_err(cannot)?;
     let lines = (map.len() as u64).saturating_sub(BODY_START) / LINE_BYTES as u64;
     let end = head.low.saturating_add(lines);
@@ -165,7 +168,7 @@ fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
 }
 
 /// Returns an explanation of a file that is a buffer of the configuration.
-fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> {
+fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, CliError> {
     let same =
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
     let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
@@ -183,7 +186,7 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> 
     }))
 }
 
-fn message_id_of(file: &Path) -> Result<String, Failure> {
+fn message_id_of(file: &Path) -> Result<String, CliError> {
     let cannot = unreadable(file);
     let mut text = Vec::new();
     fs::File::open(file).map_err(cannot)?.take(HEAD_BYTES_MAX).read_to_end(&mut text).map_err(cannot)?;
@@ -194,8 +197,9 @@ fn message_id_of(file: &Path) -> Result<String, Failure> {
     let message_id = value.and_then(netnews::message_id::MessageId::from_header);
     match message_id {
         Some(id) => Ok(String::from_utf8_lossy(id.as_bytes()).into_owned()),
-        None => {
-            Err(Failure::Problem(format!("{} is neither an article nor a file of the spool", file.display())))
-        }
+        None => Err(CliError::Problem(format!(
+            "{} is neither an article nor a file of the spool",
+            file.display()
+        ))),
     }
 }

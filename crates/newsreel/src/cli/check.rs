@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::compare::compare;
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::preflight;
-use super::rights::{self, Asked};
-use super::screen::{Failure, say};
+use super::rights::{self, AccessQuery};
+use super::screen::{CliError, say};
 use clap::Args;
 use site_base::units;
 use site_base::units::counted;
 use site_config::Upstream;
-use site_config::{Config, Method, PeerSend, WayOut, Word, manual};
+use site_config::{Config, ConfigWord, FeedTransport, Method, PeerSend, manual};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(super) struct AccessQuestion {
     diff: bool,
 }
 
-pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure> {
+pub(super) fn check(at: &SiteLocation, question: &AccessQuestion) -> Result<(), CliError> {
     if question.diff {
         return compare(at);
     }
@@ -43,7 +43,11 @@ pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure
     if let Some(address) = question.access {
         let (listener, user, tls) = (question.listener, question.user.clone(), question.tls);
         let users = rights::users_of(&config)?;
-        return say(rights::decision(&config, users.as_ref(), &Asked { address, listener, user, tls })?);
+        return say(rights::decision(
+            &config,
+            users.as_ref(),
+            &AccessQuery { address, listener, user, tls },
+        )?);
     }
     let mut users = None;
     let found = preflight::look(&config, &mut users);
@@ -55,17 +59,17 @@ pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure
     if !found.text().is_empty() {
         say(found.text())?;
     }
-    if found.problems.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    if found.problems.is_empty() { Ok(()) } else { Err(CliError::Told) }
 }
 
-pub(super) fn show(at: &Where) -> Result<(), Failure> {
+pub(super) fn show(at: &SiteLocation) -> Result<(), CliError> {
     say(at.load()?.to_toml().trim_end())
 }
 
-pub(super) fn explain(word: &str) -> Result<(), Failure> {
+pub(super) fn explain(word: &str) -> Result<(), CliError> {
     match manual::explain(word) {
         Some(text) => say(text.trim_end()),
-        None => Err(Failure::Usage(match manual::suggestion(word) {
+        None => Err(CliError::Usage(match manual::suggestion(word) {
             Some(near) => format!("there is no key `{word}`; did you mean `{near}`?"),
             None => format!("there is no key `{word}`; `newsreel explain-config` lists them all"),
         })),
@@ -190,9 +194,9 @@ fn upstream_text(upstream: &Upstream) -> String {
 /// Describes how articles leave for a peer.
 fn way_text(send: &PeerSend) -> String {
     match send.way_out() {
-        WayOut::Connections => format!("at {}", send.to.join(", ")),
-        WayOut::Batches(dir) => format!("as batches in {}", dir.display()),
-        WayOut::File(file) => format!("as lines in {}", file.display()),
-        WayOut::Program(words) => format!("as lines to {}", words.join(" ")),
+        FeedTransport::Connections => format!("at {}", send.to.join(", ")),
+        FeedTransport::Batches(dir) => format!("as batches in {}", dir.display()),
+        FeedTransport::File(file) => format!("as lines in {}", file.display()),
+        FeedTransport::Program(words) => format!("as lines to {}", words.join(" ")),
     }
 }

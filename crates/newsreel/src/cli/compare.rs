@@ -1,16 +1,16 @@
 //! `check --diff`: a configuration against the running server.
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say};
+use super::screen::{CliError, say};
 use operators::request::{Reply, Request};
 
 /// Prints what a reload would change and what would need a restart; settings that the server would refuse are
 /// a failure.
-pub(super) fn compare(at: &Where) -> Result<(), Failure> {
+pub(super) fn compare(at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let cannot =
-        |error: std::io::Error| Failure::Problem(format!("cannot read {}: {error}", config.file.display()));
+        |error: std::io::Error| CliError::Problem(format!("cannot read {}: {error}", config.file.display()));
     let text = std::fs::read_to_string(&config.file).map_err(cannot)?;
     let file = std::path::absolute(&config.file).map_err(cannot)?;
     let (mut said, mut refused) = (Vec::new(), Vec::new());
@@ -20,7 +20,7 @@ pub(super) fn compare(at: &Where) -> Result<(), Failure> {
         _ => {}
     })?;
     if !ok {
-        return Err(Failure::Problem(format!("a reload would be refused:\n\n{}", refused.join("\n"))));
+        return Err(CliError::Problem(format!("a reload would be refused:\n\n{}", refused.join("\n"))));
     }
     say(said.join("\n"))
 }

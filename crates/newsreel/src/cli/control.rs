@@ -11,9 +11,9 @@ use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::screen::{Failure, complain};
-use ingest::Fate;
-use ingest::batches::Parcel;
+use super::screen::{CliError, complain};
+use ingest::BatchResult;
+use ingest::batches::BatchParcel;
 use operators::control_socket::rnews::put_parcel;
 use operators::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
 use operators::request::{Reply, Request};
@@ -26,18 +26,18 @@ const OTHERS_TIMEOUT: Duration = Duration::from_secs(2);
 const PARCELS_AHEAD: usize = 2;
 
 /// State of the control socket of a spool.
-pub(super) enum Listening {
-    Server(Control),
+pub(super) enum ControlSocketState {
+    Server(ControlClient),
     /// A process that does not answer: one that is ending, or one that is too busy.
     Silent,
     Nobody,
 }
 
 /// Receives the fates of the articles of a parcel.
-pub(super) type Settle<'a> = dyn FnMut(&Parcel, &[Fate]) -> Result<(), Failure> + 'a;
+pub(super) type Settle<'a> = dyn FnMut(&BatchParcel, &[BatchResult]) -> Result<(), CliError> + 'a;
 
 /// A connection to a running server.
-pub(super) struct Control {
+pub(super) struct ControlClient {
     read: BufReader<UnixStream>,
     write: UnixStream,
     /// The directory of the server's spool.
@@ -47,28 +47,28 @@ pub(super) struct Control {
 /// File in which the system lists the Unix sockets in use.
 const SOCKETS_FILE: &str = "/proc/net/unix";
 
-impl Control {
+impl ControlClient {
     /// Looks for the server of the spool in `data`. An accepted connection is not enough: the socket of a
     /// process that was killed and has not ended yet accepts one, too.
-    pub(super) fn find(data: &Path) -> Result<Listening, Failure> {
+    pub(super) fn find(data: &Path) -> Result<ControlSocketState, CliError> {
         let path = socket_path(data);
         let write = match UnixStream::connect(&path) {
             Ok(write) => write,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let (path, advice) = (path.display(), super::owner::advice(&path));
-                return Err(Failure::Problem(format!("the control socket {path} is not ours: {advice}")));
+                return Err(CliError::Problem(format!("the control socket {path} is not ours: {advice}")));
             }
-            Err(_) => return Ok(Listening::Nobody),
+            Err(_) => return Ok(ControlSocketState::Nobody),
         };
         let greeted = Self::greeted(write, data);
-        Ok(greeted.map_or(Listening::Silent, |(control, _)| Listening::Server(control)))
+        Ok(greeted.map_or(ControlSocketState::Silent, |(control, _)| ControlSocketState::Server(control)))
     }
 
     /// Looks for the server of a configuration: that of the spool in `data`, else one that serves another
     /// spool by the same file, which named that spool when the server started.
-    pub(super) fn find_by(file: &Path, data: &Path) -> Result<Listening, Failure> {
+    pub(super) fn find_by(file: &Path, data: &Path) -> Result<ControlSocketState, CliError> {
         let found = Self::find(data)?;
-        if matches!(found, Listening::Server(_)) {
+        if matches!(found, ControlSocketState::Server(_)) {
             return Ok(found);
         }
         let Some(control) = Self::elsewhere(file, data) else { return Ok(found) };
@@ -77,7 +77,7 @@ impl Control {
             control.data.display(),
             data.display()
         ));
-        Ok(Listening::Server(control))
+        Ok(ControlSocketState::Server(control))
     }
 
     /// Returns the server that uses `file` with another spool than the one in `data`.
@@ -140,7 +140,7 @@ impl Control {
         &mut self,
         request: &Request,
         hear: &mut (dyn FnMut(Reply) + Send),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         self.send(request).map_err(broken)?;
         self.hear(hear)
     }
@@ -149,9 +149,9 @@ impl Control {
     /// of its articles, or without fates once the connection has broken.
     pub(super) fn rnews(
         self,
-        mut next: impl FnMut() -> Option<Parcel> + Send,
+        mut next: impl FnMut() -> Option<BatchParcel> + Send,
         settle: &mut Settle<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let Self { read, mut write, data } = self;
         let mut hearing = Self { read, write: write.try_clone().map_err(broken)?, data };
         std::thread::scope(|scope| {
@@ -193,7 +193,7 @@ impl Control {
                         }
                     });
                     ended?;
-                    trouble.map_or(Ok(()), |text| Err(Failure::Problem(text)))?;
+                    trouble.map_or(Ok(()), |text| Err(CliError::Problem(text)))?;
                 }
             }
             Ok(())
@@ -201,14 +201,14 @@ impl Control {
     }
 
     /// Reads the fates of the articles of a parcel.
-    fn fates(&mut self) -> Result<Vec<Fate>, Failure> {
+    fn fates(&mut self) -> Result<Vec<BatchResult>, CliError> {
         let mut text = Vec::new();
         let mut limited = (&mut self.read).take(LINE_BYTES_MAX as u64);
         limited.read_until(b'\n', &mut text).map_err(broken)?;
         match serde_json::from_slice(&text) {
             _ if text.is_empty() => Err(unanswered()),
             Ok(Reply::Articles(fates)) => Ok(fates),
-            Ok(_) => Err(Failure::Problem("the server does not answer what it was asked".into())),
+            Ok(_) => Err(CliError::Problem("the server does not answer what it was asked".into())),
             Err(error) => Err(not_understood(&error)),
         }
     }
@@ -218,7 +218,7 @@ impl Control {
         &mut self,
         frames: &[u8],
         hear: &mut (dyn FnMut(Reply) + Send),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         self.send(&Request::Import).map_err(broken)?;
         self.write
             .write_all(frames)
@@ -239,7 +239,7 @@ impl Control {
     }
 
     /// Passes on replies up to the last one; returns whether the request succeeded.
-    pub(super) fn hear(&mut self, hear: &mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure> {
+    pub(super) fn hear(&mut self, hear: &mut (dyn FnMut(Reply) + Send)) -> Result<bool, CliError> {
         let mut text = Vec::new();
         loop {
             text.clear();
@@ -262,14 +262,14 @@ fn line(request: &Request) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-fn unanswered() -> Failure {
-    Failure::Problem("the server closed the control socket before it had answered".into())
+fn unanswered() -> CliError {
+    CliError::Problem("the server closed the control socket before it had answered".into())
 }
 
-fn not_understood(error: &serde_json::Error) -> Failure {
-    Failure::Problem(format!("the server's answer is not understood ({error}); is it another version?"))
+fn not_understood(error: &serde_json::Error) -> CliError {
+    CliError::Problem(format!("the server's answer is not understood ({error}); is it another version?"))
 }
 
-fn broken(error: io::Error) -> Failure {
-    Failure::Problem(format!("the connection to the server broke: {error}"))
+fn broken(error: io::Error) -> CliError {
+    CliError::Problem(format!("the connection to the server broke: {error}"))
 }

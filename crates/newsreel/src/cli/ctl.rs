@@ -1,12 +1,12 @@
 //! `ctl`: control of a running server.
 
 use super::args::CtlCommand;
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say};
+use super::screen::{CliError, say};
 use operators::request::{Reply, Request};
 
-pub(super) fn run(command: &CtlCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn run(command: &CtlCommand, at: &SiteLocation) -> Result<(), CliError> {
     let request = match command {
         CtlCommand::Reload => Request::Reload,
         CtlCommand::Pause { reason } => Request::Pause { reason: reason.clone() },
@@ -26,5 +26,5 @@ pub(super) fn run(command: &CtlCommand, at: &Where) -> Result<(), Failure> {
         _ => {}
     })?;
     let text = lines.join("\n");
-    if ok { say(text) } else { Err(Failure::Problem(text)) }
+    if ok { say(text) } else { Err(CliError::Problem(text)) }
 }

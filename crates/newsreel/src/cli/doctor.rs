@@ -13,9 +13,9 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
-use super::locate::Where;
-use super::preflight::{self, Findings, Part, Running};
-use super::screen::{Failure, say, say_json};
+use super::locate::SiteLocation;
+use super::preflight::{self, CheckResult, Findings, RunningServer};
+use super::screen::{CliError, say, say_json};
 use super::table::Columns;
 use site_base::units;
 use site_config::Config;
@@ -34,7 +34,7 @@ pub(super) struct DoctorOptions {
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Health {
+enum CheckHealth {
     Ok,
     Warning,
     Fault,
@@ -42,59 +42,59 @@ enum Health {
 
 /// One line: the subject, its health, and advice if it is not well.
 #[derive(Debug, Serialize)]
-struct Line {
+struct DoctorLine {
     about: &'static str,
-    health: Health,
+    health: CheckHealth,
     text: String,
 }
 
-pub(super) fn doctor(at: &Where, options: &DoctorOptions) -> Result<(), Failure> {
+pub(super) fn doctor(at: &SiteLocation, options: &DoctorOptions) -> Result<(), CliError> {
     let config = Arc::new(at.load()?);
     let lines = lines(&config, options.offline)?;
     let count = |health| lines.iter().filter(|line| line.health == health).count() as u64;
-    let faults = count(Health::Fault);
+    let faults = count(CheckHealth::Fault);
     if options.json {
         say_json(&lines)?;
     } else {
-        let word = |line: &Line| match line.health {
-            Health::Ok => "ok",
-            Health::Warning => "warning",
-            Health::Fault => "FAULT",
+        let word = |line: &DoctorLine| match line.health {
+            CheckHealth::Ok => "ok",
+            CheckHealth::Warning => "warning",
+            CheckHealth::Fault => "FAULT",
         };
         let table = Columns::of(&lines).left("", |line| word(line).into()).left("", |line| line.about.into());
         let table = table.left("", |line| line.text.clone()).text();
-        let (faults, warnings) = (units::counted(faults, "fault"), count(Health::Warning));
+        let (faults, warnings) = (units::counted(faults, "fault"), count(CheckHealth::Warning));
         say(format_args!("{}\n\n{faults}, {}", table.trim_start(), units::counted(warnings, "warning")))?;
     }
-    if faults == 0 { Ok(()) } else { Err(Failure::Told) }
+    if faults == 0 { Ok(()) } else { Err(CliError::Told) }
 }
 
-fn lines(config: &Arc<Config>, offline: bool) -> Result<Vec<Line>, Failure> {
+fn lines(config: &Arc<Config>, offline: bool) -> Result<Vec<DoctorLine>, CliError> {
     let (mut parts, running) = preflight::parts(config, &mut None);
     parts.push(server(config, running.as_ref()));
     parts.extend(paths::parts(config));
     parts.extend(host::parts(config));
     parts.extend(network::parts(config, running.as_ref(), offline)?);
     let mut lines = Vec::new();
-    for Part { about, well, found: Findings { problems, warnings } } in parts {
-        let mut add = |health, text| lines.push(Line { about, health, text });
+    for CheckResult { about, well, found: Findings { problems, warnings } } in parts {
+        let mut add = |health, text| lines.push(DoctorLine { about, health, text });
         if problems.is_empty() && warnings.is_empty() {
-            add(Health::Ok, well);
+            add(CheckHealth::Ok, well);
         }
-        problems.into_iter().for_each(|text| add(Health::Fault, text));
-        warnings.into_iter().for_each(|text| add(Health::Warning, text));
+        problems.into_iter().for_each(|text| add(CheckHealth::Fault, text));
+        warnings.into_iter().for_each(|text| add(CheckHealth::Warning, text));
     }
     Ok(lines)
 }
 
 /// Returns a check in which nothing bad has been found yet.
-fn part(about: &'static str, well: impl Into<String>) -> Part {
-    Part { about, well: well.into(), found: Findings::default() }
+fn part(about: &'static str, well: impl Into<String>) -> CheckResult {
+    CheckResult { about, well: well.into(), found: Findings::default() }
 }
 
 /// Checks whether a server runs, and names the process of the last one otherwise.
-fn server(config: &Config, running: Option<&Running>) -> Part {
-    if let Some(Running { pid, uptime_secs, .. }) = running {
+fn server(config: &Config, running: Option<&RunningServer>) -> CheckResult {
+    if let Some(RunningServer { pid, uptime_secs, .. }) = running {
         return part("server", format!("runs as process {pid}, since {}", units::about_span(*uptime_secs)));
     }
     let last = std::fs::read_to_string(config.site.data.join("lock")).unwrap_or_default();
@@ -115,8 +115,8 @@ mod tests {
         let lines = lines(&config, true).unwrap();
         let of = |about: &str| lines.iter().filter(|line| line.about == about).collect::<Vec<_>>();
         let spool = of("spool");
-        assert!(spool.iter().any(|line| line.health == Health::Fault), "{lines:#?}");
-        assert!(spool.iter().all(|line| line.health != Health::Ok), "{lines:#?}");
+        assert!(spool.iter().any(|line| line.health == CheckHealth::Fault), "{lines:#?}");
+        assert!(spool.iter().all(|line| line.health != CheckHealth::Ok), "{lines:#?}");
         assert_eq!(of("memory").len(), 1);
         assert!(of("ports").iter().all(|line| line.text.contains("no server runs")), "{lines:#?}");
         assert!(of("peers").is_empty() && of("dns").is_empty(), "{lines:#?}");

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say, say_json, unreadable};
+use super::screen::{CliError, say, say_json, unreadable};
 use super::table::Columns;
-use operators::request::{Request, WouldExpire};
+use operators::request::{ExpirePreview, Request};
 use site_base::units::{about_size, grouped};
 
 /// Reads the file, asks what its rules would delete, and prints it as a table or as JSON.
-pub(super) fn what_if(at: &Where, file: &Path, days: Option<u32>, json: bool) -> Result<(), Failure> {
+pub(super) fn what_if(at: &SiteLocation, file: &Path, days: Option<u32>, json: bool) -> Result<(), CliError> {
     let config = at.load()?;
     let cannot = unreadable(file);
     let text = Some(std::fs::read_to_string(file).map_err(cannot)?);
@@ -20,9 +20,9 @@ pub(super) fn what_if(at: &Where, file: &Path, days: Option<u32>, json: bool) ->
     if json { say_json(&rows) } else { say(table(rows, days)) }
 }
 
-fn table(mut rows: Vec<WouldExpire>, days: Option<u32>) -> String {
-    let sum = |of: fn(&WouldExpire) -> u64| rows.iter().map(of).sum();
-    let total = WouldExpire {
+fn table(mut rows: Vec<ExpirePreview>, days: Option<u32>) -> String {
+    let sum = |of: fn(&ExpirePreview) -> u64| rows.iter().map(of).sum();
+    let total = ExpirePreview {
         section: None,
         conditions: "together".into(),
         articles: sum(|row| row.articles),
@@ -39,7 +39,7 @@ fn table(mut rows: Vec<WouldExpire>, days: Option<u32>) -> String {
         }
     }
     rows.push(total);
-    let section = |row: &WouldExpire| row.section.map_or(String::new(), |n| format!("[[expire]] {n}"));
+    let section = |row: &ExpirePreview| row.section.map_or(String::new(), |n| format!("[[expire]] {n}"));
     let columns = Columns::of(&rows)
         .left("", section)
         .left("", |row| row.conditions.clone())
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn sections_are_rows_and_the_last_one_is_their_sum() {
-        let row = |section, conditions: &str, articles, now, later| WouldExpire {
+        let row = |section, conditions: &str, articles, now, later| ExpirePreview {
             section,
             conditions: conditions.into(),
             articles,

@@ -11,18 +11,18 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use disk::{Progress, RealDisk};
 use netnews::{batch, mbox};
-use spool::Key;
+use spool::ArticleKey;
 
 use super::args::{ExportCommand, ExportOptions};
 use super::bar::Bar;
 use super::init::make_dir;
-use super::locate::Where;
-use super::output::Output;
+use super::locate::SiteLocation;
+use super::output::CommandOutput;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, say};
-use migrate::mails::folders::Form;
-use operators::archive::{Copy, maildir};
-use operators::request::{ArticleText, GroupRow, Reply, Request};
+use super::screen::{CliError, complain, say};
+use migrate::mails::folders::MailFormat;
+use operators::archive::{ArchiveCopy, maildir};
+use operators::request::{ArticleText, GroupListRow, Reply, Request};
 use site_base::units::counted;
 
 /// Sender in the line that begins a mail.
@@ -32,31 +32,31 @@ const MAILS_AT_ONCE: usize = 1_000;
 /// Size of such a batch, in bytes.
 const MAIL_BYTES_AT_ONCE: usize = 16 << 20;
 
-pub(super) fn export(command: ExportCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn export(command: ExportCommand, at: &SiteLocation) -> Result<(), CliError> {
     match command {
         ExportCommand::NameMap { group, out } => name_map(&group, out.as_deref(), at),
-        ExportCommand::Mbox(options) => articles(Form::Mbox, &options, at),
-        ExportCommand::Maildir(options) => articles(Form::Maildir, &options, at),
-        ExportCommand::Rnews(options) => articles(Form::Rnews, &options, at),
+        ExportCommand::Mbox(options) => articles(MailFormat::Mbox, &options, at),
+        ExportCommand::Maildir(options) => articles(MailFormat::Maildir, &options, at),
+        ExportCommand::Rnews(options) => articles(MailFormat::Rnews, &options, at),
     }
 }
 
-fn name_map(group: &str, out: Option<&Path>, at: &Where) -> Result<(), Failure> {
+fn name_map(group: &str, out: Option<&Path>, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
-    let mut to = Output::open(out)?;
+    let mut to = CommandOutput::open(out)?;
     let ok = reach::ask(&config, &Request::NameMap { group: group.to_owned() }, &mut |reply| {
         if let Reply::Text(line) = reply {
             to.line(&line);
         }
     })?;
     to.finish()?;
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
-fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failure> {
+fn articles(form: MailFormat, options: &ExportOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let mut reach = Reach::new(&config)?;
-    let mut groups: Vec<GroupRow> = Vec::new();
+    let mut groups: Vec<GroupListRow> = Vec::new();
     let request = Request::GroupList { wildmat: Some(options.groups.clone()) };
     let mut ok = reach.ask(&config, &request, &mut |reply| {
         if let Reply::Group(group) = reply {
@@ -69,7 +69,7 @@ fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failu
     bar.start("exporting", groups.iter().map(|group| group.count).sum());
     let mut written = 0;
     for group in &groups {
-        let mut to = Writing::new(form, &options.out, &group.name)?;
+        let mut to = ExportWriter::new(form, &options.out, &group.name)?;
         let mut result = Ok(());
         ok &= reach.ask(&config, &Request::Articles { group: group.name.clone() }, &mut |reply| {
             if let (Reply::Article(article), Ok(())) = (reply, &result) {
@@ -79,7 +79,7 @@ fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failu
             }
         })?;
         let path = to.path.display().to_string();
-        let cannot = |error| Failure::Problem(format!("cannot write {path}: {error}"));
+        let cannot = |error| CliError::Problem(format!("cannot write {path}: {error}"));
         result.and_then(|()| to.finish()).map_err(cannot)?;
     }
     bar.finish();
@@ -92,43 +92,43 @@ fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failu
     if groups.is_empty() {
         complain("newsreel: no group that matches has articles");
     }
-    if ok && !groups.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    if ok && !groups.is_empty() { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// State of writing the articles of a group.
-struct Writing {
-    form: Form,
+struct ExportWriter {
+    form: MailFormat,
     /// Path of the file or the maildir.
     path: PathBuf,
     /// Path of the file until it is complete.
     part: PathBuf,
     file: Option<BufWriter<File>>,
     bytes: Vec<u8>,
-    mails: Vec<Copy>,
+    mails: Vec<ArchiveCopy>,
     mail_bytes: usize,
 }
 
-impl Writing {
-    fn new(form: Form, dir: &Path, group: &str) -> Result<Self, Failure> {
+impl ExportWriter {
+    fn new(form: MailFormat, dir: &Path, group: &str) -> Result<Self, CliError> {
         let name = match form {
-            Form::Mbox => format!("{group}.mbox"),
-            Form::Rnews => format!("{group}.rnews"),
-            Form::Maildir => group.to_owned(),
+            MailFormat::Mbox => format!("{group}.mbox"),
+            MailFormat::Rnews => format!("{group}.rnews"),
+            MailFormat::Maildir => group.to_owned(),
         };
         let (path, part) = (dir.join(&name), dir.join(format!("{name}.part")));
         let mut writing =
             Self { form, path, part, file: None, bytes: Vec::new(), mails: Vec::new(), mail_bytes: 0 };
-        if form == Form::Maildir {
+        if form == MailFormat::Maildir {
             make_dir(&writing.path)?;
             return Ok(writing);
         }
         if writing.path.exists() {
             let path = writing.path.display();
-            return Err(Failure::Problem(format!(
+            return Err(CliError::Problem(format!(
                 "{path} is there already; move it away, or name another --out"
             )));
         }
-        let cannot = |error| Failure::Problem(format!("cannot write {}: {error}", writing.part.display()));
+        let cannot = |error| CliError::Problem(format!("cannot write {}: {error}", writing.part.display()));
         writing.file = Some(BufWriter::with_capacity(1 << 20, File::create(&writing.part).map_err(cannot)?));
         Ok(writing)
     }
@@ -138,15 +138,15 @@ impl Writing {
         let arrived = i64::try_from(article.arrived).unwrap_or_default();
         self.bytes.clear();
         match self.form {
-            Form::Mbox => mbox::append_mail(SENDER, arrived, &text, &mut self.bytes),
-            Form::Rnews => {
+            MailFormat::Mbox => mbox::append_mail(SENDER, arrived, &text, &mut self.bytes),
+            MailFormat::Rnews => {
                 batch::append_rnews_line(text.len() as u64, &mut self.bytes);
                 self.bytes.extend_from_slice(&text);
             }
-            Form::Maildir => {
-                let key = Key(u128::from_str_radix(&article.key, 16).map_err(io::Error::other)?);
+            MailFormat::Maildir => {
+                let key = ArticleKey(u128::from_str_radix(&article.key, 16).map_err(io::Error::other)?);
                 self.mail_bytes += text.len();
-                self.mails.push(Copy { key, arrived: article.arrived, numbers: Vec::new(), text });
+                self.mails.push(ArchiveCopy { key, arrived: article.arrived, numbers: Vec::new(), text });
                 if self.mails.len() >= MAILS_AT_ONCE || self.mail_bytes >= MAIL_BYTES_AT_ONCE {
                     self.put()?;
                 }

@@ -5,16 +5,16 @@ use std::path::Path;
 use netnews::newsgroups::{self, NamingFault};
 
 use super::args::GroupCommand;
-use super::locate::Where;
-use super::screen::{Failure, complain, say, say_json};
+use super::locate::SiteLocation;
+use super::screen::{CliError, complain, say, say_json};
 use super::table::Columns;
 use super::{group_sync, groups_file, reach};
-use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use operators::request::{GroupEntry, GroupListRow, Reply, Request};
 use site::moderation;
 use site_base::units::{counted, grouped};
 use site_config::Config;
 
-pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn run(command: GroupCommand, at: &SiteLocation) -> Result<(), CliError> {
     if let GroupCommand::Sync(options) = &command {
         return group_sync::sync(options, at);
     }
@@ -38,7 +38,7 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
         GroupCommand::Remove { names } => change(&config, &Request::GroupRemove { names }, "removed", true),
         GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
         GroupCommand::Import { file, times } => {
-            let wrong = |file: &Path, error| Failure::Usage(format!("{}: {error}", file.display()));
+            let wrong = |file: &Path, error| CliError::Usage(format!("{}: {error}", file.display()));
             let text = groups_file::read(&file)?;
             let mut groups = groups_file::parse(&text).map_err(|error| wrong(&file, error))?;
             if let Some(times) = times {
@@ -59,7 +59,7 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
 }
 
 /// Reports which moderated groups of the site have no moderator.
-pub(super) fn advise_on_moderators(config: &Config) -> Result<(), Failure> {
+pub(super) fn advise_on_moderators(config: &Config) -> Result<(), CliError> {
     let rows = rows(config, None)?;
     let moderated = rows.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str());
     if let Some(advice) = moderation::advice(config, moderated) {
@@ -80,7 +80,7 @@ pub(super) fn advise_on_names<'a>(names: impl Iterator<Item = &'a str>) {
 }
 
 /// Carries out a change and reports each group, or without `each` only failures and the count.
-fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), Failure> {
+fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), CliError> {
     let (mut changed_count, mut same_count) = (0, 0);
     let mut said = Ok(());
     let ok = reach::ask(config, request, &mut |reply| match reply {
@@ -114,14 +114,14 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         let (changed, same) = (counted(changed_count, "group"), grouped(same_count));
         say(format_args!("{changed} {done}, already there: {same}"))?;
     }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
-fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failure> {
+fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupListRow>, CliError> {
     reach::rows(config, &Request::GroupList { wildmat })
 }
 
-fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
+fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), CliError> {
     let asked = wildmat.clone();
     let rows = rows(config, wildmat)?;
     if json {
@@ -129,7 +129,7 @@ fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Fail
     }
     if let (Some(wildmat), true) = (asked, rows.is_empty()) {
         complain(format_args!("newsreel: no group matches {wildmat}"));
-        return Err(Failure::Told);
+        return Err(CliError::Told);
     }
     if json {
         return Ok(());

@@ -2,16 +2,16 @@
 
 use clap::Args;
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
 use super::reach;
-use super::screen::{Failure, complain, problem, say};
+use super::screen::{CliError, complain, problem, say};
 use super::send::inside;
 use operators::group_sync;
-use operators::group_sync::Changes;
+use operators::group_sync::SyncChanges;
 use operators::request::{Reply, Request};
 use site_base::units::counted;
-use site_config::Groups;
+use site_config::NamePattern;
 
 /// Options of `group sync`.
 #[derive(Debug, Args)]
@@ -34,14 +34,14 @@ pub(super) struct SyncOptions {
     link: LinkOptions,
 }
 
-pub(super) fn sync(options: &SyncOptions, at: &Where) -> Result<(), Failure> {
+pub(super) fn sync(options: &SyncOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
-    let wanted = Groups::parse(&options.groups).map_err(Failure::Usage)?;
+    let wanted = NamePattern::parse(&options.groups).map_err(CliError::Usage)?;
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
     let runtime = crate::server::runtime().map_err(problem)?;
     let handle = runtime.handle().clone();
     let lists = inside(&runtime, || handle.block_on(group_sync::fetch(&dial, &wanted)))?;
-    let lists = lists.map_err(|error| Failure::Problem(format!("{}: {error}", dial.to)))?;
+    let lists = lists.map_err(|error| CliError::Problem(format!("{}: {error}", dial.to)))?;
     let here = reach::rows(&config, &Request::GroupList { wildmat: None })?;
     let changes = group_sync::compare(&here, &lists, &wanted);
     tell(&changes, options)?;
@@ -59,7 +59,7 @@ pub(super) fn sync(options: &SyncOptions, at: &Where) -> Result<(), Failure> {
     if options.dry_run {
         return say(format_args!("would be done: {summary}"));
     }
-    let Changes { add, set, .. } = changes;
+    let SyncChanges { add, set, .. } = changes;
     if !(add.is_empty() && set.is_empty() && removed.is_empty()) {
         let request = Request::GroupUpdate { add, set, remove: removed };
         let mut is_refused = false;
@@ -70,13 +70,13 @@ pub(super) fn sync(options: &SyncOptions, at: &Where) -> Result<(), Failure> {
             }
         })?;
         if !ok {
-            return Err(Failure::Told);
+            return Err(CliError::Told);
         }
     }
     say(summary)
 }
 
-fn tell(changes: &Changes, options: &SyncOptions) -> Result<(), Failure> {
+fn tell(changes: &SyncChanges, options: &SyncOptions) -> Result<(), CliError> {
     for group in &changes.add {
         say(format_args!("add {} {} {}", group.name, group.flag, group.description))?;
     }
@@ -91,11 +91,11 @@ fn tell(changes: &Changes, options: &SyncOptions) -> Result<(), Failure> {
 
 /// Refuses to remove too large a share of the groups: a server that has lost its groups, or shows only some,
 /// must not empty this one.
-fn check_share(changes: &Changes, removed: usize, options: &SyncOptions) -> Result<(), Failure> {
+fn check_share(changes: &SyncChanges, removed: usize, options: &SyncOptions) -> Result<(), CliError> {
     if removed * 100 <= changes.compared * usize::from(options.remove_max) {
         return Ok(());
     }
-    Err(Failure::Problem(format!(
+    Err(CliError::Problem(format!(
         "nothing is done: {removed} of the {} groups compared here would be removed, more than {} %; if that is \
          meant, say so with --remove-max",
         changes.compared, options.remove_max

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use netnews::control::group_info::lines_to_utf8;
 
-use super::screen::Failure;
-use operators::request::{GroupEntry, GroupRow};
+use super::screen::CliError;
+use operators::request::{GroupEntry, GroupListRow};
 use site_base::units::counted;
 
 /// Longest file that is read, in bytes.
@@ -84,7 +84,7 @@ fn list_line(line: &str) -> Result<GroupEntry, String> {
 }
 
 fn is_flag(word: &str) -> bool {
-    spool::Flag::parse(word).is_some()
+    spool::GroupFlag::parse(word).is_some()
 }
 
 /// Sets the times and creators of groups from an active.times file (`name seconds creator`); groups that it
@@ -111,22 +111,22 @@ pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), Str
 }
 
 /// Returns a line that [`add_times`] reads back.
-pub(super) fn times_text(group: &GroupRow) -> String {
+pub(super) fn times_text(group: &GroupListRow) -> String {
     format!("{} {} {}", group.name, group.created, group.creator).trim_end().to_owned()
 }
 
 /// Returns a line that [`parse`] reads back.
-pub(super) fn list_text(group: &GroupRow) -> String {
+pub(super) fn list_text(group: &GroupListRow) -> String {
     format!("{} {} {}", group.name, group.flag, group.description).trim_end().to_owned()
 }
 
 /// Returns a line of an active file, numbers padded to ten digits as is usual there.
-pub(super) fn active_text(group: &GroupRow) -> String {
+pub(super) fn active_text(group: &GroupListRow) -> String {
     format!("{} {:010} {:010} {}", group.name, group.high, group.low, group.flag)
 }
 
 /// Reads a file of groups and converts it to UTF-8; `-` is standard input.
-pub(super) fn read(file: &Path) -> Result<String, Failure> {
+pub(super) fn read(file: &Path) -> Result<String, CliError> {
     let mut text = Vec::new();
     let is_stdin = file == Path::new("-");
     let source: io::Result<Box<dyn Read>> = if is_stdin {
@@ -135,7 +135,7 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
         File::open(file).map(|file| Box::new(file) as _)
     };
     let read = source.and_then(|source| source.take(FILE_BYTES_MAX).read_to_end(&mut text));
-    read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
+    read.map_err(|error| CliError::Usage(format!("cannot read {}: {error}", file.display())))?;
     Ok(lines_to_utf8(&text))
 }
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn exported_groups_are_read_back() {
-        let group = GroupRow {
+        let group = GroupListRow {
             name: "local.test".into(),
             flag: "m".into(),
             low: 3,

@@ -8,10 +8,10 @@ use disk::Progress;
 
 use super::args::HistoryCommand;
 use super::bar::Bar;
-use super::locate::Where;
-use super::output::Output;
+use super::locate::SiteLocation;
+use super::output::CommandOutput;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, say, unreadable};
+use super::screen::{CliError, complain, say, unreadable};
 use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
 use site_base::units::{counted, grouped};
 
@@ -20,16 +20,16 @@ const PART_BYTES: usize = 1 << 20;
 /// Longest line, in bytes; the rest of a longer one is read as a line of its own, which is invalid.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-pub(super) fn run(command: HistoryCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn run(command: HistoryCommand, at: &SiteLocation) -> Result<(), CliError> {
     match command {
         HistoryCommand::Export { form, out } => export(form, out.as_deref(), at),
         HistoryCommand::Import { file } => import(&file, at),
     }
 }
 
-fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failure> {
+fn export(form: HistoryForm, out: Option<&Path>, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
-    let mut to = Output::open(out)?;
+    let mut to = CommandOutput::open(out)?;
     let mut ends = None;
     let ok = reach::ask(&config, &Request::HistoryExport { form }, &mut |reply| match reply {
         Reply::Text(lines) => to.line(&lines),
@@ -37,7 +37,7 @@ fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failu
         _ => {}
     })?;
     to.finish()?;
-    let Some((named, unnamed)) = ends.filter(|_| ok) else { return Err(Failure::Told) };
+    let Some((named, unnamed)) = ends.filter(|_| ok) else { return Err(CliError::Told) };
     complain(format_args!("{} written", counted(named, "Message-ID")));
     if unnamed > 0 {
         complain(format_args!(
@@ -49,7 +49,7 @@ fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failu
     Ok(())
 }
 
-fn import(file: &Path, at: &Where) -> Result<(), Failure> {
+fn import(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let cannot = unreadable(file);
     let is_stdin = file == Path::new("-");
@@ -77,7 +77,7 @@ fn import(file: &Path, at: &Where) -> Result<(), Failure> {
         })?;
         if !ok {
             bar.finish();
-            return Err(Failure::Problem(format!(
+            return Err(CliError::Problem(format!(
                 "the import ended after {}; once that is repaired, run it again",
                 counted(sum.remembered, "id")
             )));
@@ -115,7 +115,7 @@ fn add(sum: &mut HistoryCounts, counts: HistoryCounts) {
     }
 }
 
-fn tell(sum: &HistoryCounts) -> Result<(), Failure> {
+fn tell(sum: &HistoryCounts) -> Result<(), CliError> {
     say(format_args!("{} remembered now", counted(sum.remembered, "id")))?;
     for (count, what) in [
         (sum.known, "were known already"),
@@ -127,5 +127,5 @@ fn tell(sum: &HistoryCounts) -> Result<(), Failure> {
         }
     }
     sum.quoted.iter().for_each(|line| complain(format_args!("newsreel: not a line of history: {line}")));
-    if sum.damaged == 0 { Ok(()) } else { Err(Failure::Told) }
+    if sum.damaged == 0 { Ok(()) } else { Err(CliError::Told) }
 }

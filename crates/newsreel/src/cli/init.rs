@@ -15,11 +15,11 @@ use rustix::fs::{FlockOperation, flock};
 use super::args::InitOptions;
 use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
-use super::screen::{Failure, complain, problem, say};
+use super::screen::{CliError, complain, problem, say};
 use super::{asking, group, groups_file, reach, starter_lists};
 use access::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
-use disk::{Access, Disk, RealDisk, durable_create};
-use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use disk::{Disk, FileAccess, RealDisk, durable_create};
+use operators::request::{GroupEntry, GroupListRow, Reply, Request};
 use site::inject::Secret;
 use site_base::units;
 use site_config as config;
@@ -65,7 +65,7 @@ local.general y Talk
 local.test y For trying things out
 ";
 
-pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
+pub(super) fn init(options: &InitOptions) -> Result<(), CliError> {
     let is_asked = is_open(options) && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let answered = match is_asked && !config_file(&options.dir).is_file() {
         true => Some(asked(options)?),
@@ -113,7 +113,7 @@ fn is_open(options: &InitOptions) -> bool {
 }
 
 /// Returns the options as answered on the terminal.
-fn asked(options: &InitOptions) -> Result<InitOptions, Failure> {
+fn asked(options: &InitOptions) -> Result<InitOptions, CliError> {
     let answers = asking::ask(&options.dir, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?;
     Ok(InitOptions {
         path_identity: Some(answers.identity),
@@ -132,7 +132,7 @@ pub(super) fn make_default(
     listen: &[String],
     tls_listen: &[String],
     web_listen: &[String],
-) -> Result<Config, Failure> {
+) -> Result<Config, CliError> {
     let given = |named: &[String], usual: fn() -> Vec<String>| match named {
         [] if listen.is_empty() => usual(),
         named => named.to_vec(),
@@ -155,7 +155,7 @@ fn free_web_address() -> Vec<String> {
 
 /// Creates the site that `cache up` serves: it shows another server's groups, and has few articles of its
 /// own.
-pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
+pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, CliError> {
     let listen = options.listen.clone();
     let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
     let (dir, buffer) = (options.dir.clone(), Some(CACHE_BUFFER_BYTES));
@@ -165,16 +165,16 @@ pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
 
 /// Creates a site, or completes an existing one; returns whether it is new. The configuration is written
 /// last, so a site that has one is complete, and every earlier step can be repeated.
-fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
+fn make(options: &InitOptions) -> Result<(Config, bool), CliError> {
     make_with(options, "", groups(options.groups.as_deref())?)
 }
 
 /// The same with these groups; a new configuration ends with `more`.
-fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), Failure> {
+fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), CliError> {
     let file = options.dir.join(CONFIG_FILE_NAME);
     let text = config_text(options) + more;
     let config = config::parse(&text, &file)?;
-    let dir = OwnDir::take(&options.dir)?;
+    let dir = LockedSiteDir::take(&options.dir)?;
     if file.is_file() {
         let config = config::load(&file)?;
         make_dir(&config.site.data)?;
@@ -196,14 +196,14 @@ fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Resu
 }
 
 /// Checks whether the spool could be created.
-fn inspect(config: &Config) -> Result<(), Failure> {
+fn inspect(config: &Config) -> Result<(), CliError> {
     let disk: Arc<dyn disk::Disk> = Arc::new(disk::RealDisk::new());
     let problems = spool::inspect(&disk, &config.spool_config(), false).problems;
-    problems.first().map_or(Ok(()), |problem| Err(Failure::Problem(problem.to_string())))
+    problems.first().map_or(Ok(()), |problem| Err(CliError::Problem(problem.to_string())))
 }
 
 /// Creates everything of a site but its configuration; existing files stay as they are.
-fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
+fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
     let data = &config.site.data;
     make_dir(data)?;
     make_certificate(config)?;
@@ -220,22 +220,22 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     if ok {
         Ok(())
     } else {
-        Err(Failure::Problem(format!("groups could not be added: {}", failed.join("; "))))
+        Err(CliError::Problem(format!("groups could not be added: {}", failed.join("; "))))
     }
 }
 
 /// Creates a directory and its parents, durably.
-pub(super) fn make_dir(dir: &Path) -> Result<(), Failure> {
+pub(super) fn make_dir(dir: &Path) -> Result<(), CliError> {
     RealDisk::new().create_dir(dir).map_err(|error| cannot("make the directory", dir, &error))
 }
 
 /// Returns whether the site has any group; one whose creation was interrupted has none.
-fn has_groups(config: &Config) -> Result<bool, Failure> {
-    Ok(!reach::rows::<GroupRow>(config, &Request::GroupList { wildmat: None })?.is_empty())
+fn has_groups(config: &Config) -> Result<bool, CliError> {
+    Ok(!reach::rows::<GroupListRow>(config, &Request::GroupList { wildmat: None })?.is_empty())
 }
 
 /// Creates the self-signed certificate, if the configuration names it and it does not exist.
-fn make_certificate(config: &Config) -> Result<(), Failure> {
+fn make_certificate(config: &Config) -> Result<(), CliError> {
     let ([certificate], [key]) = (config.tls.certificate.as_slice(), config.tls.key.as_slice()) else {
         return Ok(());
     };
@@ -246,7 +246,7 @@ fn make_certificate(config: &Config) -> Result<(), Failure> {
             .map_err(|error| cannot("make the certificate", certificate, &error)),
         (there, _) => {
             let (there, gone) = if there { (certificate, key) } else { (key, certificate) };
-            Err(Failure::Problem(format!(
+            Err(CliError::Problem(format!(
                 "{} is there, but not {}; put it back, or remove the former to have both created again",
                 there.display(),
                 gone.display()
@@ -256,26 +256,26 @@ fn make_certificate(config: &Config) -> Result<(), Failure> {
 }
 
 /// Writes the configuration atomically, and never replaces an existing one.
-fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
-    match durable_create(&RealDisk::new(), file, &[text.as_bytes()], Access::All) {
+fn write_config(file: &Path, text: &str) -> Result<(), CliError> {
+    match durable_create(&RealDisk::new(), file, &[text.as_bytes()], FileAccess::All) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::Problem(format!("{} is there already", file.display()))),
+        Ok(false) => Err(CliError::Problem(format!("{} is there already", file.display()))),
         Err(error) => Err(cannot("write", file, &error)),
     }
 }
 
 /// The site's directory, locked against other `init` commands, and its entries before, so that the work of a
 /// failed `init` can be undone and nothing else is removed.
-struct OwnDir {
+struct LockedSiteDir {
     dir: PathBuf,
     /// Entries before; `None` if the directory did not exist.
     before: Option<Vec<OsString>>,
     _locked: fs::File,
 }
 
-impl OwnDir {
+impl LockedSiteDir {
     /// Creates the directory if it is missing, and waits for another `init` that works in it.
-    fn take(dir: &Path) -> Result<Self, Failure> {
+    fn take(dir: &Path) -> Result<Self, CliError> {
         loop {
             let is_new = !dir.exists();
             make_dir(dir)?;
@@ -348,19 +348,19 @@ fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
     told
 }
 
-fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
+fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> CliError {
+    CliError::Problem(format!("cannot {doing} {}: {error}", path.display()))
 }
 
 /// Returns the system's groups and those of the file, or the starter groups; of duplicates, the file's first
 /// one counts.
-fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
+fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, CliError> {
     let text = match file {
         Some(file) => groups_file::read(file)?,
         None => STARTER_GROUPS.to_owned(),
     };
     let named = |text: &str, from: &Path| {
-        groups_file::parse(text).map_err(|error| Failure::Usage(format!("{}: {error}", from.display())))
+        groups_file::parse(text).map_err(|error| CliError::Usage(format!("{}: {error}", from.display())))
     };
     let mut groups = named(&text, file.unwrap_or(Path::new("starter groups")))?;
     groups.extend(named(SYSTEM_GROUPS, Path::new("system groups"))?);

@@ -3,17 +3,17 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::Failure;
+use super::screen::CliError;
 use operators::request::{KeysCommand, Request};
 
 /// Longest file of keys, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-pub(super) fn keys(at: &Where, mut command: KeysCommand) -> Result<(), Failure> {
+pub(super) fn keys(at: &SiteLocation, mut command: KeysCommand) -> Result<(), CliError> {
     if let KeysCommand::Import { file, content } = &mut command {
-        let cannot = |error: String| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+        let cannot = |error: String| CliError::Usage(format!("cannot read {}: {error}", file.display()));
         let disk = disk::RealDisk::new();
         let bytes =
             disk::read_small(&disk, file, FILE_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;

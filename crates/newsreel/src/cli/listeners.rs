@@ -1,12 +1,12 @@
 //! The sockets of a server, bound before it reports that it is ready.
 
-use super::screen::Failure;
+use super::screen::CliError;
 use site::listening;
-use site::listening::Bound;
+use site::listening::BoundSocket;
 
 /// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; of a
 /// name with several addresses, at least one must work.
-pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> {
+pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<BoundSocket>, CliError> {
     let mut listeners = Vec::new();
     for name in listen {
         let bound = listening::bind(name).map_err(|error| {
@@ -16,7 +16,7 @@ pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> 
                 }
                 _ => "",
             };
-            Failure::Problem(format!(
+            CliError::Problem(format!(
                 "cannot listen on {name}: {error}; {rights}another address can be set with {key}"
             ))
         })?;
@@ -33,7 +33,7 @@ mod tests {
     fn port_in_use_is_reported_by_name() {
         let first = bind(&["127.0.0.1:0".into()], "listen in [site]").unwrap();
         let taken = first[0].socket.local_addr().unwrap().to_string();
-        let Failure::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen in [web]").unwrap_err()
+        let CliError::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen in [web]").unwrap_err()
         else {
             panic!()
         };

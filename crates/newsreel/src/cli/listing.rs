@@ -1,24 +1,24 @@
 //! Commands that list what a site has: as a table, or as JSON.
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::{CliError, say, say_json};
 use super::table::{Columns, age};
 use operators::report::ArchiveStatus;
 use operators::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand};
-use operators::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
+use operators::request::{BufferRow, FromReply, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span};
 
 /// Rows that an answer lists.
-pub(super) trait Listed: Carried + Serialize + Send {
+pub(super) trait ListedRow: FromReply + Serialize + Send {
     /// Returns the rows as a table, at a time in Unix seconds.
     fn table(rows: &[Self], now: u64) -> String;
 }
 
 /// Carries out a request and shows the rows of its answer.
-pub(super) fn ask(at: &Where, request: &Request) -> Result<(), Failure> {
+pub(super) fn ask(at: &SiteLocation, request: &Request) -> Result<(), CliError> {
     match request {
         Request::Archive { command: ArchiveCommand::Status { json } } => {
             show::<ArchiveStatus>(at, request, *json)
@@ -37,17 +37,17 @@ pub(super) fn ask(at: &Where, request: &Request) -> Result<(), Failure> {
 }
 
 /// Shows the rows that answer a request; after a failure, those that arrived.
-pub(super) fn show<R: Listed>(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
+pub(super) fn show<R: ListedRow>(at: &SiteLocation, request: &Request, json: bool) -> Result<(), CliError> {
     let (rows, ok) = reach::heard::<R>(&at.load()?, request)?;
     if json {
         say_json(&rows)?;
     } else if ok || !rows.is_empty() {
         say(R::table(&rows, unix_secs()))?;
     }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
-impl Listed for HiddenRow {
+impl ListedRow for HiddenRow {
     fn table(rows: &[Self], now: u64) -> String {
         Columns::of(rows)
             .left("Message-ID", |row| row.message_id.clone())
@@ -58,7 +58,7 @@ impl Listed for HiddenRow {
     }
 }
 
-impl Listed for HeldRow {
+impl ListedRow for HeldRow {
     fn table(rows: &[Self], now: u64) -> String {
         Columns::of(rows)
             .left("Message-ID", |row| row.message_id.clone())
@@ -70,7 +70,7 @@ impl Listed for HeldRow {
     }
 }
 
-impl Listed for PostRow {
+impl ListedRow for PostRow {
     fn table(rows: &[Self], now: u64) -> String {
         Columns::of(rows)
             .left("Message-ID", |row| row.message_id.clone())
@@ -84,7 +84,7 @@ impl Listed for PostRow {
     }
 }
 
-impl Listed for ReviewRow {
+impl ListedRow for ReviewRow {
     fn table(rows: &[Self], now: u64) -> String {
         Columns::of(rows)
             .left("Message-ID", |row| row.message_id.clone())
@@ -99,7 +99,7 @@ impl Listed for ReviewRow {
     }
 }
 
-impl Listed for BufferRow {
+impl ListedRow for BufferRow {
     fn table(rows: &[Self], now: u64) -> String {
         Columns::of(rows)
             .left("buffer", |row| row.name.clone())

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::owner;
-use super::screen::{Failure, complain};
+use super::screen::{CliError, complain};
 use site_config::{Config, ConfigError};
 
 /// Selection of the site.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct Where {
+pub(super) struct SiteLocation {
     /// The configuration [default: the first newsreel.toml in ., newsreel-data, run, /etc/newsreel,
     /// /var/lib/newsreel]
     #[arg(short, long, value_name = "FILE", global = true, env = "NEWSREEL_CONFIG")]
@@ -27,9 +27,9 @@ const SITE_DIRS: [&str; 5] = ["", "newsreel-data", "run", "/etc/newsreel", "/var
 /// Name of the configuration in a site's directory.
 pub(super) const CONFIG_FILE_NAME: &str = "newsreel.toml";
 
-impl Where {
+impl SiteLocation {
     /// Returns the configuration's file: the one named, or the first of the usual ones that exists.
-    pub(super) fn file(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn file(&self) -> Result<PathBuf, CliError> {
         if let Some(file) = &self.config {
             return Ok(file.clone());
         }
@@ -46,7 +46,7 @@ impl Where {
             found.extend(usual().find(is_forbidden));
         }
         match found.as_slice() {
-            [] => Err(Failure::Usage(format!(
+            [] => Err(CliError::Usage(format!(
                 "no site found in . or {}; name one with --dir DIR or --config FILE, or make one with: \
                  newsreel up",
                 SITE_DIRS[1..].join(", ")
@@ -65,11 +65,11 @@ impl Where {
     }
 
     /// Reads the configuration.
-    pub(super) fn load(&self) -> Result<Config, Failure> {
+    pub(super) fn load(&self) -> Result<Config, CliError> {
         site_config::load(&self.file()?).map_err(|error| match error {
             ConfigError::Unreadable { file, error } if error.kind() == ErrorKind::PermissionDenied => {
                 let advice = owner::advice(&file);
-                Failure::Usage(format!("cannot read {}: {advice}", file.display()))
+                CliError::Usage(format!("cannot read {}: {advice}", file.display()))
             }
             error => error.into(),
         })

@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
-use super::screen::{Failure, say};
+use super::screen::{CliError, say};
 use site_config::manual;
 
 /// Name of the program in its pages and completions.
@@ -33,20 +33,20 @@ const EXIT_CODES: [(&str, &str); 4] = [
 ];
 
 /// Prints docs/config.md, or writes man pages and completions.
-pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> Result<(), Failure> {
+pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> Result<(), CliError> {
     match share {
         None => say(manual::markdown().trim_end()),
         Some(dir) => write_all(program, dir, date)
-            .map_err(|error| Failure::Problem(format!("cannot write below {}: {error}", dir.display()))),
+            .map_err(|error| CliError::Problem(format!("cannot write below {}: {error}", dir.display()))),
     }
 }
 
 /// Prints a shell's completions of commands and options.
-pub(super) fn completions(program: &mut Command, shell: Shell) -> Result<(), Failure> {
+pub(super) fn completions(program: &mut Command, shell: Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, program, PROGRAM, &mut script);
     // Not by `say`: the script must not be altered.
-    io::Write::write_all(&mut io::stdout().lock(), &script).map_err(|_| Failure::Told)
+    io::Write::write_all(&mut io::stdout().lock(), &script).map_err(|_| CliError::Told)
 }
 
 fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> {

@@ -63,10 +63,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
 
-use args::{Cli, Command};
-use locate::Where;
+use args::{Cli, CliCommand};
+use locate::SiteLocation;
 use operators::request::Request;
-use screen::{Failure, complain};
+use screen::{CliError, complain};
 
 /// File mode mask of all commands: files have at most mode 0640 and directories 0750, and all that are not
 /// private to their owner have exactly these.
@@ -88,52 +88,52 @@ pub fn main() -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-fn run(command: Command, at: &Where) -> Result<(), Failure> {
+fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
     match command {
-        Command::Up { dir, listen, tls_listen, web_listen } => {
+        CliCommand::Up { dir, listen, tls_listen, web_listen } => {
             serve::up(&dir, &listen, &tls_listen, &web_listen)
         }
-        Command::Init(options) => init::init(&options),
-        Command::Serve => serve::serve(&at.load()?),
+        CliCommand::Init(options) => init::init(&options),
+        CliCommand::Serve => serve::serve(&at.load()?),
         #[cfg(feature = "mount")]
-        Command::Mount(options) => mount::mount(&options, at),
+        CliCommand::Mount(options) => mount::mount(&options, at),
         #[cfg(feature = "mount")]
-        Command::Manage(options) => mount::manage(&options),
+        CliCommand::Manage(options) => mount::manage(&options),
         #[cfg(feature = "mount")]
-        Command::Unmanage(options) => mount::unmanage(&options),
-        Command::Check { access } => check::check(at, &access),
-        Command::Doctor(options) => doctor::doctor(at, &options),
-        Command::Show => check::show(at),
-        Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
-        Command::Group { command } => group::run(command, at),
-        Command::History { command } => history::run(command, at),
-        Command::User { command } => user::run(command, at),
-        Command::Ctl { command } => ctl::run(&command, at),
-        Command::Ask(Request::Status { json }) => status::status(at, json),
-        Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
-        Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
-        Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
-        Command::Ask(Request::Expire { what_if: Some(file), days, json, .. }) => {
+        CliCommand::Unmanage(options) => mount::unmanage(&options),
+        CliCommand::Check { access } => check::check(at, &access),
+        CliCommand::Doctor(options) => doctor::doctor(at, &options),
+        CliCommand::Show => check::show(at),
+        CliCommand::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
+        CliCommand::Group { command } => group::run(command, at),
+        CliCommand::History { command } => history::run(command, at),
+        CliCommand::User { command } => user::run(command, at),
+        CliCommand::Ctl { command } => ctl::run(&command, at),
+        CliCommand::Ask(Request::Status { json }) => status::status(at, json),
+        CliCommand::Ask(Request::Explain { subject }) => care::explain(&subject, at),
+        CliCommand::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
+        CliCommand::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
+        CliCommand::Ask(Request::Expire { what_if: Some(file), days, json, .. }) => {
             expire::what_if(at, &file, days, json)
         }
-        Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
-        Command::Ask(Request::Keys { command }) => keys::keys(at, command),
-        Command::Ask(request) => listing::ask(at, &request),
-        Command::Top(options) => top::top(at, &options),
-        Command::Report(options) => report::report(at, &options),
+        CliCommand::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
+        CliCommand::Ask(Request::Keys { command }) => keys::keys(at, command),
+        CliCommand::Ask(request) => listing::ask(at, &request),
+        CliCommand::Top(options) => top::top(at, &options),
+        CliCommand::Report(options) => report::report(at, &options),
         #[cfg(feature = "search")]
-        Command::Rebuild { search: true, .. } => search::rebuild(at),
-        Command::Rebuild { without, .. } => care::rebuild(&without, at),
+        CliCommand::Rebuild { search: true, .. } => search::rebuild(at),
+        CliCommand::Rebuild { without, .. } => care::rebuild(&without, at),
         #[cfg(feature = "search")]
-        Command::Search(options) => search::search(at, &options),
-        Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
-        Command::Pull(options) => pull::pull(&options, at),
-        Command::Send(options) => send::send(&options, at),
-        Command::Export { command } => export::export(command, at),
-        Command::Import { command } => import::import(command, at),
-        Command::Cache { command } => cache::run(command, at, serve::up_cache),
-        Command::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
-        Command::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
-        Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
+        CliCommand::Search(options) => search::search(at, &options),
+        CliCommand::Rnews { file } => rnews::rnews(file.as_deref(), at),
+        CliCommand::Pull(options) => pull::pull(&options, at),
+        CliCommand::Send(options) => send::send(&options, at),
+        CliCommand::Export { command } => export::export(command, at),
+        CliCommand::Import { command } => import::import(command, at),
+        CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
+        CliCommand::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
+        CliCommand::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
+        CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }
 }

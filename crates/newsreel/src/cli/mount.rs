@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use clap::Args;
 use disk::Progress as _;
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
-use usenetfs::{Device, Form, Mounted, Options, Suggestions};
+use usenetfs::{Device, DirectoryForm, MountSettings, Mounted, Suggestions};
 
 use super::bar::Bar;
-use super::control::{Control, Listening};
-use super::locate::Where;
+use super::control::{ControlClient, ControlSocketState};
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, complain, problem, say, say_json};
+use super::screen::{CliError, complain, problem, say, say_json};
 use operators::request::{Reply, Request};
 use site_base::units;
 use site_base::units::counted;
@@ -57,7 +57,7 @@ pub(super) struct MountOptions {
     crlf: bool,
     /// The buckets of managed directories, named by that of article 123456: 345, 34/56, 56/34 or 456
     #[arg(long, value_name = "SCHEME", default_value_t)]
-    scheme: Scheme,
+    scheme: BucketScheme,
     /// How long the kernel keeps names and attributes; longer is faster, and safe as long as LOWER is changed
     /// only through the mount
     #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "1s")]
@@ -112,7 +112,7 @@ const FOREIGN_PREFIXES: &[&str] = &["x-", "X-", "comment="];
 
 impl MountOptions {
     /// Returns the options with those of `-o` applied.
-    fn with_options(&self) -> Result<Self, Failure> {
+    fn with_options(&self) -> Result<Self, CliError> {
         let mut options = self.clone();
         for option in std::mem::take(&mut options.options) {
             options.set(&option)?;
@@ -120,8 +120,8 @@ impl MountOptions {
         Ok(options)
     }
 
-    fn set(&mut self, option: &str) -> Result<(), Failure> {
-        let wrong = |why: String| Failure::Usage(format!("-o {option}: {why}"));
+    fn set(&mut self, option: &str) -> Result<(), CliError> {
+        let wrong = |why: String| CliError::Usage(format!("-o {option}: {why}"));
         match option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value))) {
             ("ro", None) => self.read_only = true,
             ("only_owner", None) => self.only_owner = true,
@@ -139,7 +139,7 @@ impl MountOptions {
     }
 
     fn are_others_allowed(&self) -> bool {
-        self.allow_others || !self.only_owner && Options::default().allow_other
+        self.allow_others || !self.only_owner && MountSettings::default().allow_other
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) struct ManageOptions {
     dir: Option<PathBuf>,
     /// The directory's buckets; must be those of the mount
     #[arg(long, value_name = "SCHEME", default_value_t)]
-    scheme: Scheme,
+    scheme: BucketScheme,
     /// Show what would be moved, and move nothing
     #[arg(long)]
     dry_run: bool,
@@ -174,13 +174,13 @@ pub(super) struct UnmanageOptions {
     dir: PathBuf,
     /// The directory's buckets
     #[arg(long, value_name = "SCHEME", default_value_t)]
-    scheme: Scheme,
+    scheme: BucketScheme,
     /// Show what would be moved, and move nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {
+pub(super) fn mount(options: &MountOptions, at: &SiteLocation) -> Result<(), CliError> {
     let options = &options.with_options()?;
     match (&options.spool, &options.lower, &options.mountpoint) {
         _ if options.background => in_background(),
@@ -192,7 +192,7 @@ pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {
 
 /// Runs this command in another process, without `--background`, until it has mounted or failed. That process
 /// then reports one line on standard error.
-fn in_background() -> Result<(), Failure> {
+fn in_background() -> Result<(), CliError> {
     let program = std::env::current_exe().map_err(problem)?;
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
     let mut child = Command::new(program)
@@ -214,11 +214,11 @@ fn in_background() -> Result<(), Failure> {
     }
     // The line is an error, so the process ends.
     child.wait().map_err(problem)?;
-    Err(Failure::Problem(said.trim_start_matches("newsreel: ").to_owned()))
+    Err(CliError::Problem(said.trim_start_matches("newsreel: ").to_owned()))
 }
 
-fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), Failure> {
-    let mount = Options {
+fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), CliError> {
+    let mount = MountSettings {
         scheme: options.scheme,
         keep: options.keep,
         allow_other: options.are_others_allowed(),
@@ -255,7 +255,7 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
 }
 
 /// Mounts, and lets the server answer.
-fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure> {
+fn spool(point: &Path, options: &MountOptions, at: &SiteLocation) -> Result<(), CliError> {
     let mut control = reach::server(at)?;
     let source = format!("{}{}", usenetfs::SPOOL_SOURCE, control.data().display());
     let asked = Request::Mount { reader: options.reader, crlf: options.crlf };
@@ -265,7 +265,7 @@ fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure
     control.send_device(device.take()).map_err(problem)?;
     let works = answers(|hear| control.hear(hear))?;
     let Some(Reply::Mounted { mount }) = works.last() else {
-        return Err(Failure::Problem("the server does not answer what it was asked".to_owned()));
+        return Err(CliError::Problem("the server does not answer what it was asked".to_owned()));
     };
     let (mount, data) = (*mount, control.data().to_owned());
     // A mount takes no place from other commands.
@@ -281,28 +281,28 @@ fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure
 
 /// The replies of one step, which must succeed.
 fn answers(
-    step: impl FnOnce(&mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure>,
-) -> Result<Vec<Reply>, Failure> {
+    step: impl FnOnce(&mut (dyn FnMut(Reply) + Send)) -> Result<bool, CliError>,
+) -> Result<Vec<Reply>, CliError> {
     let (mut replies, mut errors) = (Vec::new(), Vec::new());
     let ok = step(&mut |reply| match reply {
         Reply::Error(text) => errors.push(text),
         other => replies.push(other),
     })?;
-    if ok { Ok(replies) } else { Err(Failure::Problem(errors.join("\n"))) }
+    if ok { Ok(replies) } else { Err(CliError::Problem(errors.join("\n"))) }
 }
 
 /// Asks now and then until somebody has unmounted it, or the server answers for it no longer. At once when
 /// `hurried` is closed, since the end is near.
-fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result<(), Failure> {
+fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result<(), CliError> {
     loop {
         if hurried.recv_timeout(STANDING_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
             std::thread::sleep(END_INTERVAL);
         }
-        let mut control = match Control::find(data)? {
-            Listening::Server(control) => control,
+        let mut control = match ControlClient::find(data)? {
+            ControlSocketState::Server(control) => control,
             // It has no time, or is about to end.
-            Listening::Silent => continue,
-            Listening::Nobody => return Err(Failure::Problem("the server has stopped".to_owned())),
+            ControlSocketState::Silent => continue,
+            ControlSocketState::Nobody => return Err(CliError::Problem("the server has stopped".to_owned())),
         };
         let mut said = None;
         if control.ask(&Request::MountStanding { mount }, &mut |reply| said = Some(reply)).is_err() {
@@ -312,9 +312,9 @@ fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result
         match said {
             Some(Reply::MountEnded { failure: None }) => return Ok(()),
             Some(Reply::MountEnded { failure: Some(why) }) => {
-                return Err(Failure::Problem(format!("the mount has failed: {why}")));
+                return Err(CliError::Problem(format!("the mount has failed: {why}")));
             }
-            Some(Reply::Error(why)) => return Err(Failure::Problem(why)),
+            Some(Reply::Error(why)) => return Err(CliError::Problem(why)),
             _ => {}
         }
     }
@@ -324,9 +324,9 @@ fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result
 /// waits for the server's last reply.
 async fn until_answered_no_longer(
     mut device: Device,
-    end: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+    end: impl FnOnce() -> Result<(), CliError> + Send + 'static,
     hurry: Sender<()>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate()).map_err(problem)?,
         signal(SignalKind::interrupt()).map_err(problem)?,
@@ -352,19 +352,19 @@ async fn until_answered_no_longer(
     Ok(())
 }
 
-pub(super) fn manage(options: &ManageOptions) -> Result<(), Failure> {
+pub(super) fn manage(options: &ManageOptions) -> Result<(), CliError> {
     match (&options.suggest, &options.dir) {
         (Some(spool), _) => suggest(spool, options),
-        (None, Some(dir)) => convert(dir, Form::Managed, options.scheme, options.dry_run),
+        (None, Some(dir)) => convert(dir, DirectoryForm::Managed, options.scheme, options.dry_run),
         (None, None) => Ok(()),
     }
 }
 
-pub(super) fn unmanage(options: &UnmanageOptions) -> Result<(), Failure> {
-    convert(&options.dir, Form::Flat, options.scheme, options.dry_run)
+pub(super) fn unmanage(options: &UnmanageOptions) -> Result<(), CliError> {
+    convert(&options.dir, DirectoryForm::Flat, options.scheme, options.dry_run)
 }
 
-fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), Failure> {
+fn convert(dir: &Path, form: DirectoryForm, scheme: BucketScheme, dry_run: bool) -> Result<(), CliError> {
     let bar = Bar::new();
     let mut begun = false;
     let mut progress = |done, total| {
@@ -379,14 +379,14 @@ fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), 
     let (moved, dir) = (counted(done.moved, "entry"), dir.display());
     let directories = counted(done.buckets, "directory");
     say(match (form, dry_run) {
-        (Form::Managed, true) => {
+        (DirectoryForm::Managed, true) => {
             format!("{dir}: {moved} would be moved into {directories}")
         }
-        (Form::Managed, false) => {
+        (DirectoryForm::Managed, false) => {
             format!("{dir} is managed: {moved} moved; {directories}")
         }
-        (Form::Flat, true) => format!("{dir}: {moved} would be moved"),
-        (Form::Flat, false) => format!("{dir} is flat: {moved} moved"),
+        (DirectoryForm::Flat, true) => format!("{dir}: {moved} would be moved"),
+        (DirectoryForm::Flat, false) => format!("{dir} is flat: {moved} moved"),
     })
 }
 
@@ -407,7 +407,7 @@ struct CandidateAsJson {
     gain: u64,
 }
 
-fn suggest(spool: &Path, options: &ManageOptions) -> Result<(), Failure> {
+fn suggest(spool: &Path, options: &ManageOptions) -> Result<(), CliError> {
     let found = usenetfs::suggest(spool, options.scheme, options.at_least, &mut |_| {})
         .map_err(|error| problem(format_args!("{}: {error}", spool.display())))?;
     if options.json { say_json(&as_json(&found)) } else { say(as_text(&found)) }

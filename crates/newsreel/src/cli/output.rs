@@ -4,19 +4,19 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::screen::Failure;
+use super::screen::CliError;
 
-/// Lines being written. The first failure ends the writing, and [`Output::finish`] returns it.
-pub(super) struct Output<'a> {
+/// Lines being written. The first failure ends the writing, and [`CommandOutput::finish`] returns it.
+pub(super) struct CommandOutput<'a> {
     /// Path of the file; `None` for standard output.
     path: Option<&'a Path>,
     to: BufWriter<Box<dyn Write + Send>>,
     written: io::Result<()>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> CommandOutput<'a> {
     /// Creates the file, or truncates it.
-    pub fn open(path: Option<&'a Path>) -> Result<Self, Failure> {
+    pub fn open(path: Option<&'a Path>) -> Result<Self, CliError> {
         let to: Box<dyn Write + Send> = match path {
             Some(file) => Box::new(File::create(file).map_err(|error| cannot(path, &error))?),
             None => Box::new(io::stdout()),
@@ -31,15 +31,15 @@ impl<'a> Output<'a> {
         }
     }
 
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), CliError> {
         self.written.and_then(|()| self.to.flush()).map_err(|error| cannot(self.path, &error))
     }
 }
 
-fn cannot(path: Option<&Path>, error: &io::Error) -> Failure {
+fn cannot(path: Option<&Path>, error: &io::Error) -> CliError {
     match path {
-        Some(path) => Failure::Problem(format!("cannot write {}: {error}", path.display())),
+        Some(path) => CliError::Problem(format!("cannot write {}: {error}", path.display())),
         // A reader that closes the output has seen enough.
-        None => Failure::Told,
+        None => CliError::Told,
     }
 }

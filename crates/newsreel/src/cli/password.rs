@@ -3,7 +3,7 @@
 //! Passwords never come from the command line, where every process of the machine could read them. Called by
 //! `user`.
 
-use super::screen::Failure;
+use super::screen::CliError;
 use access::users::prepared_password;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead, IsTerminal, Read, Write};
@@ -15,15 +15,15 @@ const NEW_CHARACTERS_MIN: usize = 8;
 const LINE_BYTES_MAX: u64 = 4096;
 
 /// Asks for an existing password; returns it prepared.
-pub(super) fn ask(prompt: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn ask(prompt: &str) -> Result<Vec<u8>, CliError> {
     prepared(&line(prompt)?)
 }
 
 /// Asks for a new password, twice at a terminal; returns it prepared.
-pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, CliError> {
     let first = line(&format!("Password for {name}: "))?;
     if std::io::stdin().is_terminal() && line("Again: ")? != first {
-        return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
+        return Err(CliError::Usage("the two passwords differ; nothing was changed".into()));
     }
     let new = prepared(&first)?;
     // Octets that are not text count individually.
@@ -33,25 +33,25 @@ pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, Failure> {
             "a new password has at least {NEW_CHARACTERS_MIN} characters; some words in a row make a good one; \
              nothing was changed"
         );
-        return Err(Failure::Usage(text));
+        return Err(CliError::Usage(text));
     }
     Ok(new)
 }
 
-fn prepared(typed: &[u8]) -> Result<Vec<u8>, Failure> {
+fn prepared(typed: &[u8]) -> Result<Vec<u8>, CliError> {
     prepared_password(typed).ok_or_else(|| {
-        Failure::Usage(
+        CliError::Usage(
             "a password has 1 to 512 bytes, none of them a control character; nothing was changed".into(),
         )
     })
 }
 
-fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
-    let unreadable = |error: std::io::Error| Failure::Problem(format!("cannot read the password: {error}"));
+fn line(prompt: &str) -> Result<Vec<u8>, CliError> {
+    let unreadable = |error: std::io::Error| CliError::Problem(format!("cannot read the password: {error}"));
     let silence = if std::io::stdin().is_terminal() {
         // Without a visible prompt the user still knows what to type.
         let _unseen = write!(std::io::stderr(), "{prompt}");
-        Some(Silence::begin().map_err(unreadable)?)
+        Some(EchoOff::begin().map_err(unreadable)?)
     } else {
         None
     };
@@ -67,9 +67,9 @@ fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// Turns off the terminal's echo until dropped.
-struct Silence(Termios);
+struct EchoOff(Termios);
 
-impl Silence {
+impl EchoOff {
     fn begin() -> std::io::Result<Self> {
         let _unseen = std::io::stderr().flush();
         let before = tcgetattr(std::io::stdin())?;
@@ -80,7 +80,7 @@ impl Silence {
     }
 }
 
-impl Drop for Silence {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         // A closed terminal needs no echo.
         let _gone = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);

@@ -1,17 +1,17 @@
 //! `cancel-key`: prints what an operator needs for a cancel.
 
-use super::locate::Where;
-use super::screen::{Failure, problem, say};
+use super::locate::SiteLocation;
+use super::screen::{CliError, problem, say};
 use access::cancel_lock::key_element;
 use netnews::MessageId;
 use site::inject::Secret;
 
 /// Prints the Cancel-Key header that withdraws an article posted here: the key of the operator, or of the
 /// user who posted it.
-pub(super) fn cancel_key(at: &Where, id: &str, user: Option<&str>) -> Result<(), Failure> {
+pub(super) fn cancel_key(at: &SiteLocation, id: &str, user: Option<&str>) -> Result<(), CliError> {
     let config = at.load()?;
     let id = MessageId::parse(id.as_bytes()).ok_or_else(|| {
-        Failure::Usage(format!("`{id}` is not a Message-ID; write it with its brackets: '<...>'"))
+        CliError::Usage(format!("`{id}` is not a Message-ID; write it with its brackets: '<...>'"))
     })?;
     let secret = Secret::open(&config.site.data).map_err(problem)?;
     let key = match user {

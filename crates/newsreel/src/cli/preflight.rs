@@ -17,9 +17,9 @@ mod tls;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::control::{Control, Listening};
+use super::control::{ControlClient, ControlSocketState};
 use super::rights;
-use access::users::Table;
+use access::users::UserTable;
 use operators::report::ServerStatus;
 use operators::request::{Reply, Request};
 use site_base::units;
@@ -77,7 +77,7 @@ fn add(list: &mut Vec<String>, text: String) {
 
 /// The running server of the site, as far as it matters here.
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(super) struct RunningServer {
     /// Directory of the server's spool; the configuration may name another after a restart.
     data: PathBuf,
     pub pid: u32,
@@ -93,7 +93,7 @@ pub(super) struct Running {
 
 /// Subject of a check, with its findings.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct CheckResult {
     /// Name of the subject, in a word or two.
     pub about: &'static str,
     /// Text shown if nothing was found.
@@ -102,19 +102,22 @@ pub(super) struct Part {
 }
 
 /// Runs all checks.
-pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings {
+pub(super) fn look(config: &Arc<Config>, users: &mut Option<UserTable>) -> Findings {
     let mut found = Findings::default();
     parts(config, users).0.into_iter().for_each(|part| found.merge(part.found));
     found
 }
 
 /// Runs all checks, one subject after the other, and looks for the running server.
-pub(super) fn parts(config: &Arc<Config>, users: &mut Option<Table>) -> (Vec<Part>, Option<Running>) {
+pub(super) fn parts(
+    config: &Arc<Config>,
+    users: &mut Option<UserTable>,
+) -> (Vec<CheckResult>, Option<RunningServer>) {
     let mut parts = Vec::new();
     let mut part = |about, well: String, look: &mut dyn FnMut(&mut Findings)| {
         let mut found = Findings::default();
         look(&mut found);
-        parts.push(Part { about, well, found });
+        parts.push(CheckResult { about, well, found });
     };
     part("users", "can be read".into(), &mut |found| match rights::users_of(config) {
         Ok(table) => *users = table,
@@ -148,10 +151,10 @@ pub(super) fn parts(config: &Arc<Config>, users: &mut Option<Table>) -> (Vec<Par
     (parts, server)
 }
 
-fn running(config: &Config, found: &mut Findings) -> Option<Running> {
-    let mut control = match Control::find_by(&config.file, &config.site.data) {
-        Ok(Listening::Server(control)) => control,
-        Ok(Listening::Silent | Listening::Nobody) => return None,
+fn running(config: &Config, found: &mut Findings) -> Option<RunningServer> {
+    let mut control = match ControlClient::find_by(&config.file, &config.site.data) {
+        Ok(ControlSocketState::Server(control)) => control,
+        Ok(ControlSocketState::Silent | ControlSocketState::Nobody) => return None,
         Err(failure) => {
             let text = failure.to_string();
             let why = text.trim_start_matches("newsreel: ");
@@ -159,7 +162,7 @@ fn running(config: &Config, found: &mut Findings) -> Option<Running> {
             return None;
         }
     };
-    let mut running = Running { data: control.data().to_owned(), ..Running::default() };
+    let mut running = RunningServer { data: control.data().to_owned(), ..RunningServer::default() };
     let mut hear = |reply: Reply| match reply {
         Reply::Status(report) => {
             let server: ServerStatus = report.server.unwrap_or_default();

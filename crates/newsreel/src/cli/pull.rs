@@ -7,15 +7,15 @@ use clap::Args;
 
 use super::args::host_port;
 use super::bar::Bar;
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, problem, say, say_json};
-use access::tls::Dial;
+use super::screen::{CliError, complain, problem, say, say_json};
+use access::tls::RemoteServer;
 use operators::pull::standing;
-use operators::pull::{Ground, PullSpec};
+use operators::pull::{PullSite, PullSpec};
 use operators::request::{Reply, Request};
 use site_base::units;
-use site_config::{Config, Groups, Link, LinkTls, PullBy};
+use site_config::{Config, Link, LinkTls, NamePattern, PullMethod};
 
 /// Options for a connection to another server.
 #[derive(Debug, Clone, Args)]
@@ -45,7 +45,7 @@ pub(super) struct LinkOptions {
 
 impl LinkOptions {
     /// Returns how to connect to a server at `to`.
-    pub(super) fn dial(&self, to: &str) -> Dial {
+    pub(super) fn dial(&self, to: &str) -> RemoteServer {
         // The server reads these files, and has another working directory.
         let whole = |file: &Option<PathBuf>| {
             file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()))
@@ -60,7 +60,7 @@ impl LinkOptions {
             mechanisms: Vec::new(),
             compress: self.compress,
         };
-        Dial { to: to.to_owned(), link }
+        RemoteServer { to: to.to_owned(), link }
     }
 
     /// Returns whether any option was given.
@@ -92,7 +92,7 @@ pub(super) struct PullOptions {
     first: Option<u64>,
     /// How to find out what is new
     #[arg(long, value_enum)]
-    by: Option<PullBy>,
+    by: Option<PullMethod>,
     /// Connections at once [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
     connections: Option<u8>,
@@ -106,10 +106,10 @@ pub(super) struct PullOptions {
     json: bool,
 }
 
-pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
+pub(super) fn pull(options: &PullOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let spec = spec(options, &config)?;
-    Groups::parse(&spec.groups).map_err(Failure::Usage)?;
+    NamePattern::parse(&spec.groups).map_err(CliError::Usage)?;
     let bar = Bar::new();
     let mut summary = None;
     let mut hear = |reply| match reply {
@@ -132,26 +132,26 @@ pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
             details.lines().iter().try_for_each(say)?;
         }
     }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// Returns the pull to carry out: from a section, or as typed.
-fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
+fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, CliError> {
     let section = config.pulls.iter().find(|pull| pull.name == options.server);
     let mut spec = match section {
         Some(_) if options.link.is_given() => {
             let text =
                 format!("the connection to `{}` is configured in its [[pull]] section", options.server);
-            return Err(Failure::Usage(text));
+            return Err(CliError::Usage(text));
         }
         Some(section) => PullSpec::from(section),
         None => PullSpec {
             name: options.server.clone(),
             dial: options.link.dial(&address(&options.server, options.link.tls)?),
             groups: options.groups.clone().ok_or_else(|| {
-                Failure::Usage("name the groups, such as 'comp.*,!comp.os.*', or '*' for all".into())
+                CliError::Usage("name the groups, such as 'comp.*,!comp.os.*', or '*' for all".into())
             })?,
-            by: PullBy::Number,
+            by: PullMethod::Number,
             create_groups: false,
             first_max: None,
             connections: 2,
@@ -172,7 +172,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
 }
 
 /// Returns `HOST:PORT`, with the default port if none was typed.
-pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, Failure> {
+pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, CliError> {
     let port = if tls == LinkTls::Implicit { 563 } else { 119 };
     let is_bare_v6 = typed.parse::<std::net::Ipv6Addr>().is_ok();
     let whole = match typed {
@@ -180,7 +180,7 @@ pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, Failure> {
         _ if typed.contains(':') && !typed.ends_with(']') => typed.to_owned(),
         _ => format!("{typed}:{port}"),
     };
-    host_port(&whole).map_err(Failure::Usage)
+    host_port(&whole).map_err(CliError::Usage)
 }
 
 /// Pulls into the spool, which is open here.
@@ -189,8 +189,8 @@ fn here(
     spool: Arc<spool::Spool>,
     spec: &PullSpec,
     hear: &mut (dyn FnMut(Reply) + Send),
-) -> Result<bool, Failure> {
-    let ground = Ground {
+) -> Result<bool, CliError> {
+    let ground = PullSite {
         filer: Arc::new(reach::filer(config, &spool)?),
         spool: spool.clone(),
         data: Path::to_owned(&config.site.data),

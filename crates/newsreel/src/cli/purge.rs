@@ -1,22 +1,22 @@
 //! `purge`: removes all articles from groups.
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say, say_json};
-use operators::request::{Purged, Request};
+use super::screen::{CliError, say, say_json};
+use operators::request::{PurgeRow, Request};
 use site_base::units::{counted, grouped};
 
 /// Carries out the request, and prints the result as text or JSON.
-pub(super) fn purge(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
-    let (purged, ok) = reach::heard::<Purged>(&at.load()?, request)?;
+pub(super) fn purge(at: &SiteLocation, request: &Request, json: bool) -> Result<(), CliError> {
+    let (purged, ok) = reach::heard::<PurgeRow>(&at.load()?, request)?;
     if let Some(report) = purged.first() {
         if json { say_json(report)? } else { say(text(report))? }
     }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
-fn text(report: &Purged) -> String {
-    let Purged { dry_run, groups, articles, crossposts, numbers } = *report;
+fn text(report: &PurgeRow) -> String {
+    let PurgeRow { dry_run, groups, articles, crossposts, numbers } = *report;
     let verb = if dry_run { "would be purged" } else { "purged" };
     let mut text = format!(
         "{} {verb} from {}, with {}",

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use disk::{Disk, RealDisk};
-use spool::{Recovery, Spool, SpoolError};
+use spool::{RecoveryReport, Spool, SpoolError};
 
 use super::bar::Bar;
-use super::control::{Control, Listening};
-use super::locate::{CONFIG_FILE_NAME, Where};
+use super::control::{ControlClient, ControlSocketState};
+use super::locate::{CONFIG_FILE_NAME, SiteLocation};
 use super::owner;
-use super::screen::{Failure, complain, problem, say};
+use super::screen::{CliError, complain, problem, say};
 use feeds::begin_without_server;
 use ingest::Filer;
 use operators as operations;
 use operators::archive::Archives;
-use operators::request::{BufferCommand, Carried, Reply, Request};
-use site::moderation::Moderation;
+use operators::request::{BufferCommand, FromReply, Reply, Request};
+use site::moderation::ModerationQueue;
 use site_config as config;
-use site_config::{Config, ConfigError, Live};
-use upstreams::Posts;
+use site_config::{Config, ConfigError, LiveConfig};
+use upstreams::UpstreamPosts;
 
 /// Time to wait for a spool that another process has open.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ const TRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Access to a site's spool.
 pub(super) enum Reach {
     /// The running server.
-    Server(Control),
+    Server(ControlClient),
     /// The spool, opened here as no server runs.
     Here(Arc<Spool>),
 }
@@ -38,13 +38,15 @@ pub(super) enum Reach {
 impl Reach {
     /// Finds the running server of this configuration, or opens its spool. Waits for a server that is just
     /// starting.
-    pub(super) fn new(config: &Config) -> Result<Self, Failure> {
-        let mut wait = Wait::new("a server that is starting, or another command");
+    pub(super) fn new(config: &Config) -> Result<Self, CliError> {
+        let mut wait = SpoolWait::new("a server that is starting, or another command");
         loop {
-            if let Listening::Server(control) = Control::find_by(&config.file, &config.site.data)? {
+            if let ControlSocketState::Server(control) =
+                ControlClient::find_by(&config.file, &config.site.data)?
+            {
                 return Ok(Self::Server(control));
             }
-            owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
+            owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
             match open_existing(config) {
                 Ok((spool, _)) => {
                     spool.set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
@@ -52,7 +54,7 @@ impl Reach {
                 }
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
                 Err(SpoolError::Locked(path)) => {
-                    return Err(Failure::Problem(format!(
+                    return Err(CliError::Problem(format!(
                         "{} is in use by a newsreel process that does not answer on its control socket; wait, or stop it",
                         path.display()
                     )));
@@ -68,7 +70,7 @@ impl Reach {
         config: &Config,
         request: &Request,
         hear: &mut (dyn FnMut(Reply) + Send),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         let bar = Bar::new();
         let mut hear = |reply| match reply {
             Reply::Progress { what, done, total } => bar.show(&what, done, total),
@@ -93,8 +95,8 @@ impl Reach {
                     operations::filter::execute(&filer, command, &mut hear)
                 }
                 Request::Moderation { command } => {
-                    let config = Live::new(Arc::new(config.clone()));
-                    let moderation = Moderation::open(&config, spool.disk()).map_err(problem)?;
+                    let config = LiveConfig::new(Arc::new(config.clone()));
+                    let moderation = ModerationQueue::open(&config, spool.disk()).map_err(problem)?;
                     operations::moderation::execute(&moderation, None, command, &mut hear)
                 }
                 Request::VerifyCache => {
@@ -102,7 +104,7 @@ impl Reach {
                     operations::cached::verify(cache.as_ref(), &mut hear)
                 }
                 Request::Posts { command } => {
-                    let posts = Posts::open(spool.disk().clone(), &config.site.data);
+                    let posts = UpstreamPosts::open(spool.disk().clone(), &config.site.data);
                     operations::posts::execute(&posts, command, &mut hear)
                 }
                 Request::Why { message_id, peer } => {
@@ -114,7 +116,7 @@ impl Reach {
     }
 
     /// Ends access; a spool that was opened here is closed.
-    pub(super) fn close(self) -> Result<(), Failure> {
+    pub(super) fn close(self) -> Result<(), CliError> {
         match self {
             Self::Server(_) => Ok(()),
             Self::Here(spool) => Ok(spool.close()?),
@@ -123,7 +125,7 @@ impl Reach {
 }
 
 /// Returns the filer of articles while no server runs, which routes to every configured peer.
-pub(super) fn filer(config: &Config, spool: &Arc<Spool>) -> Result<Filer, Failure> {
+pub(super) fn filer(config: &Config, spool: &Arc<Spool>) -> Result<Filer, CliError> {
     begin_without_server(spool, config).map_err(problem)?;
     Ok(Filer::new(Arc::new(config.clone()), spool.clone()))
 }
@@ -133,7 +135,7 @@ pub(super) fn ask(
     config: &Config,
     request: &Request,
     hear: &mut (dyn FnMut(Reply) + Send),
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     let mut reach = match Reach::new(config) {
         Ok(reach) => reach,
         Err(failure) => return seen_closed(config, request, failure, hear),
@@ -148,12 +150,12 @@ pub(super) fn ask(
 fn seen_closed(
     config: &Config,
     request: &Request,
-    failure: Failure,
+    failure: CliError,
     hear: &mut (dyn FnMut(Reply) + Send),
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     let list = matches!(request, Request::Buffer { command: BufferCommand::List { .. } });
     let (disk, spool) = (Arc::new(RealDisk::new()), config.spool_config());
-    let Failure::Problem(why) = &failure else { return Err(failure) };
+    let CliError::Problem(why) = &failure else { return Err(failure) };
     let is_shown = list || matches!(request, Request::Status { .. });
     // A spool that cannot be examined is not known to be away, and `failure` gives the reason.
     if !is_shown || spool::away(&*disk, &spool).map_or(true, |away| away.is_empty()) {
@@ -171,23 +173,23 @@ fn seen_closed(
 }
 
 /// Carries out one request; returns those of its replies that carry a `T`, and whether it succeeded.
-pub(super) fn heard<T: Carried + Send>(
+pub(super) fn heard<T: FromReply + Send>(
     config: &Config,
     request: &Request,
-) -> Result<(Vec<T>, bool), Failure> {
+) -> Result<(Vec<T>, bool), CliError> {
     let mut rows = Vec::new();
     let ok = ask(config, request, &mut |reply| rows.extend(T::of(reply)))?;
     Ok((rows, ok))
 }
 
 /// Like [`heard`], but returns an error if the request failed.
-pub(super) fn rows<T: Carried + Send>(config: &Config, request: &Request) -> Result<Vec<T>, Failure> {
+pub(super) fn rows<T: FromReply + Send>(config: &Config, request: &Request) -> Result<Vec<T>, CliError> {
     let (rows, ok) = heard(config, request)?;
-    if ok { Ok(rows) } else { Err(Failure::Told) }
+    if ok { Ok(rows) } else { Err(CliError::Told) }
 }
 
 /// Carries out one request that is answered by lines of text, and prints them.
-pub(super) fn print(config: &Config, request: &Request) -> Result<(), Failure> {
+pub(super) fn print(config: &Config, request: &Request) -> Result<(), CliError> {
     let mut said = Ok(());
     let ok = ask(config, request, &mut |reply| {
         if let (Reply::Text(text), Ok(())) = (reply, &said) {
@@ -195,58 +197,58 @@ pub(super) fn print(config: &Config, request: &Request) -> Result<(), Failure> {
         }
     })?;
     said?;
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// Like [`ask`], for the site at `at`; a running server is asked even if the configuration has a fault.
 pub(super) fn ask_at(
-    at: &Where,
+    at: &SiteLocation,
     request: &Request,
     hear: &mut (dyn FnMut(Reply) + Send),
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     match at.load() {
         Ok(config) => ask(&config, request, hear),
-        Err(Failure::Config(fault)) => server_despite(fault)?.ask(request, hear),
+        Err(CliError::Config(fault)) => server_despite(fault)?.ask(request, hear),
         Err(failure) => Err(failure),
     }
 }
 
 /// Returns the running server of the site at `at`, even if the configuration has a fault.
-pub(super) fn server(at: &Where) -> Result<Control, Failure> {
+pub(super) fn server(at: &SiteLocation) -> Result<ControlClient, CliError> {
     let config = match at.load() {
         Ok(config) => config,
-        Err(Failure::Config(fault)) => return server_despite(fault),
+        Err(CliError::Config(fault)) => return server_despite(fault),
         Err(failure) => return Err(failure),
     };
     let data = config.site.data.display();
-    match Control::find_by(&config.file, &config.site.data)? {
-        Listening::Server(control) => Ok(control),
-        Listening::Silent => {
-            Err(Failure::Problem(format!("the server on {data} does not answer; it may be stopping")))
+    match ControlClient::find_by(&config.file, &config.site.data)? {
+        ControlSocketState::Server(control) => Ok(control),
+        ControlSocketState::Silent => {
+            Err(CliError::Problem(format!("the server on {data} does not answer; it may be stopping")))
         }
-        Listening::Nobody => {
-            Err(Failure::Problem(format!("no server runs on {data}; start one with: newsreel serve")))
+        ControlSocketState::Nobody => {
+            Err(CliError::Problem(format!("no server runs on {data}; start one with: newsreel serve")))
         }
     }
 }
 
 /// Returns the server that runs with an earlier version of a configuration; if there is none, the fault is
 /// the error.
-pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure> {
-    let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(Failure::Config(fault)) };
-    match Control::find_by(file, &config::data_in(text, file))? {
-        Listening::Server(control) => {
+pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<ControlClient, CliError> {
+    let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(CliError::Config(fault)) };
+    match ControlClient::find_by(file, &config::data_in(text, file))? {
+        ControlSocketState::Server(control) => {
             complain(format_args!(
                 "newsreel: {fault}; newsreel check shows them. The server runs on with what it read before"
             ));
             Ok(control)
         }
-        Listening::Silent | Listening::Nobody => Err(Failure::Config(fault)),
+        ControlSocketState::Silent | ControlSocketState::Nobody => Err(CliError::Config(fault)),
     }
 }
 
 /// Opens an existing spool. The mount point of a disk that is not mounted must not become a new, empty spool.
-fn open_existing(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
+fn open_existing(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
     if let Some(text) = missing(config)? {
         return Err(SpoolError::Unfit(text));
     }
@@ -273,22 +275,22 @@ pub(super) fn missing(config: &Config) -> Result<Option<String>, SpoolError> {
 }
 
 /// Creates the spool of a configuration, unless it exists.
-pub(super) fn make(config: &Config) -> Result<(), Failure> {
+pub(super) fn make(config: &Config) -> Result<(), CliError> {
     if missing(config)?.is_none() {
         return Ok(());
     }
-    owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
+    owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
     Ok(spool.close()?)
 }
 
 /// Opens the spool for a server. Waits for a command that has it open, but not for another server.
-pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
-    let mut wait = Wait::new("a command, or another server that is starting");
+pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
+    let mut wait = SpoolWait::new("a command, or another server that is starting");
     loop {
         match open_existing(config) {
             Err(SpoolError::Locked(path))
-                if !matches!(Control::find(&config.site.data), Ok(Listening::Server(_)))
+                if !matches!(ControlClient::find(&config.site.data), Ok(ControlSocketState::Server(_)))
                     && wait.goes_on(&path) => {}
             opened => return opened,
         }
@@ -296,12 +298,12 @@ pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolE
 }
 
 /// Wait for another process to release a spool.
-struct Wait {
+struct SpoolWait {
     whom: &'static str,
     until: Option<Instant>,
 }
 
-impl Wait {
+impl SpoolWait {
     fn new(whom: &'static str) -> Self {
         Self { whom, until: None }
     }

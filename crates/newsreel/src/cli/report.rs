@@ -3,8 +3,8 @@
 //! Reads the record of the day, whether a server runs or not. The contents are those of INN's innreport and
 //! inpaths.
 
-use super::locate::Where;
-use super::screen::{Failure, say};
+use super::locate::SiteLocation;
+use super::screen::{CliError, say};
 use super::table::Columns;
 use clap::{Args, ValueEnum};
 use disk::RealDisk;
@@ -27,8 +27,8 @@ pub(super) struct ReportOptions {
     #[arg(long, value_name = "DAY", value_parser = day)]
     day: Option<u64>,
     /// The output format
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    format: Form,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    format: ReportFormat,
     /// The address of the mail
     #[arg(long, value_name = "ADDRESS", default_value = "news")]
     to: String,
@@ -36,7 +36,7 @@ pub(super) struct ReportOptions {
 
 /// Format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ReportFormat {
     /// For a terminal
     Text,
     /// A page that needs nothing else
@@ -59,25 +59,27 @@ fn day(text: &str) -> io::Result<u64> {
     }
 }
 
-pub(super) fn report(at: &Where, options: &ReportOptions) -> Result<(), Failure> {
+pub(super) fn report(at: &SiteLocation, options: &ReportOptions) -> Result<(), CliError> {
     let config = at.load()?;
     let (disk, data) = (RealDisk::new(), &config.site.data);
     let known = days(&disk, data);
     let today = unix_secs() / DAY_SECS;
     let over = known.iter().rev().find(|day| **day < today).or(known.last());
     let Some(day) = options.day.or(over.copied()) else {
-        return Err(Failure::Problem("no day is recorded yet: the server records each while it runs".into()));
+        return Err(CliError::Problem(
+            "no day is recorded yet: the server records each while it runs".into(),
+        ));
     };
-    let problem = |error: io::Error| Failure::Problem(format!("cannot read the record: {error}"));
+    let problem = |error: io::Error| CliError::Problem(format!("cannot read the record: {error}"));
     let Some(record) = read(&disk, data, day).map_err(problem)? else {
-        return Err(Failure::Problem(format!("nothing is recorded of {}", day_text(day))));
+        return Err(CliError::Problem(format!("nothing is recorded of {}", day_text(day))));
     };
     let title = format!("newsreel on {}: {}", config.site.path_identity, day_text(day));
     let parts = parts(&record);
     say(match options.format {
-        Form::Text => text(&title, &parts),
-        Form::Html => html(&title, &parts),
-        Form::Mail => format!("{}\n{}", head(&options.to, &title), text(&title, &parts)),
+        ReportFormat::Text => text(&title, &parts),
+        ReportFormat::Html => html(&title, &parts),
+        ReportFormat::Mail => format!("{}\n{}", head(&options.to, &title), text(&title, &parts)),
     })
 }
 
@@ -93,17 +95,17 @@ fn head(to: &str, title: &str) -> String {
 }
 
 /// A part of the report: a title, and rows, the first of which has the headings.
-struct Part {
+struct ReportSection {
     title: &'static str,
     rows: Vec<Vec<String>>,
 }
 
-fn part(title: &'static str, headings: &[&str], rows: Vec<Vec<String>>) -> Option<Part> {
+fn part(title: &'static str, headings: &[&str], rows: Vec<Vec<String>>) -> Option<ReportSection> {
     let head = headings.iter().map(|text| (*text).to_owned()).collect();
-    (!rows.is_empty()).then(|| Part { title, rows: std::iter::once(head).chain(rows).collect() })
+    (!rows.is_empty()).then(|| ReportSection { title, rows: std::iter::once(head).chain(rows).collect() })
 }
 
-fn parts(record: &DayRecord) -> Vec<Part> {
+fn parts(record: &DayRecord) -> Vec<ReportSection> {
     let logins = &record.logins;
     let sums = [
         ("articles accepted", record.accepted),
@@ -197,9 +199,9 @@ fn clock(secs: u64) -> String {
     format!("{:02}:{:02}", of_day / 3_600, of_day / 60 % 60)
 }
 
-fn text(title: &str, parts: &[Part]) -> String {
+fn text(title: &str, parts: &[ReportSection]) -> String {
     let mut out = format!("{title}\n");
-    for Part { title, rows } in parts {
+    for ReportSection { title, rows } in parts {
         let Some((head, rows)) = rows.split_first() else { continue };
         let cell = |at: usize| move |row: &Vec<String>| row.get(at).cloned().unwrap_or_default();
         let mut columns = Columns::of(rows);
@@ -216,7 +218,7 @@ fn text(title: &str, parts: &[Part]) -> String {
     out.trim_end().to_owned()
 }
 
-fn html(title: &str, parts: &[Part]) -> String {
+fn html(title: &str, parts: &[ReportSection]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>:root {{ \
          color-scheme: light dark; }} body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1rem auto; \
@@ -225,7 +227,7 @@ fn html(title: &str, parts: &[Part]) -> String {
          </head><body><main>\n<h1>{0}</h1>\n",
         escaped(title)
     );
-    for Part { title, rows } in parts {
+    for ReportSection { title, rows } in parts {
         out.push_str(&format!("<h2>{}</h2>\n<table>\n", escaped(title)));
         for (at, row) in rows.iter().enumerate() {
             let tag = if at == 0 { "th" } else { "td" };

@@ -3,19 +3,19 @@
 //!
 //! Called by `check`.
 
-use super::screen::Failure;
+use super::screen::CliError;
 use super::table::Columns;
 use access::rules::AccessContext;
-use access::users::Table;
+use access::users::UserTable;
 use access::{User, rules, users};
 use site_base::units;
 use site_base::units::counted;
-use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
+use site_config::{Access, Cidr, Config, LocalAddress, NamePattern, NumberWidth, faults};
 use std::net::{IpAddr, SocketAddr};
 
 /// The client that `check --access` asks about.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct AccessQuery {
     pub address: IpAddr,
     pub listener: Option<SocketAddr>,
     pub user: Option<String>,
@@ -41,7 +41,7 @@ fn joined<T: ToString>(all: &[T]) -> String {
     all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn wildmat(groups: &Groups, none: &str) -> String {
+fn wildmat(groups: &NamePattern, none: &str) -> String {
     match groups.as_str() {
         "" => none.to_owned(),
         "*" => "everything".to_owned(),
@@ -83,7 +83,7 @@ fn besides(access: &Access) -> String {
     if !access.newnews {
         words.push("no NEWNEWS".to_owned());
     }
-    if access.numbers == Numbers::Bits31 {
+    if access.numbers == NumberWidth::Bits31 {
         words.push("numbers in 31 bits".to_owned());
     }
     if let Some(n) = access.connections_per_address_max {
@@ -102,15 +102,15 @@ fn besides(access: &Access) -> String {
 }
 
 /// Reads the file of users, if there is one.
-pub(super) fn users_of(config: &Config) -> Result<Option<Table>, Failure> {
+pub(super) fn users_of(config: &Config) -> Result<Option<UserTable>, CliError> {
     users::load(&config.site.data)
-        .map_err(|error| Failure::Problem(format!("cannot read the users: {error}")))
+        .map_err(|error| CliError::Problem(format!("cannot read the users: {error}")))
 }
 
 /// Returns warnings about names of the configuration that the file of users lacks.
-pub(super) fn unknown(config: &Config, known: Option<&Table>) -> Vec<String> {
+pub(super) fn unknown(config: &Config, known: Option<&UserTable>) -> Vec<String> {
     let mut told = Vec::new();
-    let all_groups = || known.into_iter().flat_map(Table::iter).flat_map(|record| &record.user.groups);
+    let all_groups = || known.into_iter().flat_map(UserTable::iter).flat_map(|record| &record.user.groups);
     for (at, access) in config.access.iter().enumerate() {
         for group in &access.user_groups {
             if known.is_some_and(|table| table.has_group(group)) {
@@ -137,7 +137,11 @@ pub(super) fn unknown(config: &Config, known: Option<&Table>) -> Vec<String> {
 }
 
 /// Describes which section decides for a client, and what it grants.
-pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) -> Result<String, Failure> {
+pub(super) fn decision(
+    config: &Config,
+    known: Option<&UserTable>,
+    asked: &AccessQuery,
+) -> Result<String, CliError> {
     let user = match &asked.user {
         None => None,
         Some(name) => Some(user(known, name)?),
@@ -176,11 +180,11 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
 }
 
 /// Returns advice if the file of users does not have a name.
-fn no_such_user(config: &Config, known: Option<&Table>, name: &str) -> Option<String> {
+fn no_such_user(config: &Config, known: Option<&UserTable>, name: &str) -> Option<String> {
     if known.is_some_and(|table| table.get(name).is_some()) {
         return None;
     }
-    let names = known.into_iter().flat_map(Table::iter).map(|record| &*record.user.name);
+    let names = known.into_iter().flat_map(UserTable::iter).map(|record| &*record.user.name);
     let advice = match faults::nearest(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None if config.authenticators.is_empty() && config.tls.client_ca.is_none() => {
@@ -192,9 +196,9 @@ fn no_such_user(config: &Config, known: Option<&Table>, name: &str) -> Option<St
 }
 
 /// Returns the user of that name; a user that the file lacks may still come from a program or certificate.
-fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
+fn user(known: Option<&UserTable>, name: &str) -> Result<User, CliError> {
     let name = users::prepared(name.as_bytes())
-        .ok_or_else(|| Failure::Usage(format!("`{name}` cannot be a user's name")))?;
+        .ok_or_else(|| CliError::Usage(format!("`{name}` cannot be a user's name")))?;
     let record = known.and_then(|table| table.get(&name));
     Ok(record
         .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone()))
@@ -203,7 +207,7 @@ fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use access::users::{Record, Table};
+    use access::users::{UserRecord, UserTable};
     use site_config::testing::with_trash;
 
     const RULES: &str = r#"
@@ -229,10 +233,10 @@ read = "misc.*"
 numbers = "31-bit"
 "#;
 
-    fn parts() -> (Config, Table) {
-        let mut users = Table::empty([0; 16]);
+    fn parts() -> (Config, UserTable) {
+        let mut users = UserTable::empty([0; 16]);
         let user = User { name: "fred".into(), groups: ["stuff".into(), "staff".into()].into() };
-        users.put(Record { user, changed: 1, credentials: None });
+        users.put(UserRecord { user, changed: 1, credentials: None });
         (with_trash(RULES), users)
     }
 
@@ -253,7 +257,7 @@ numbers = "31-bit"
     fn deciding_section_is_named() {
         let (config, users) = parts();
         let asked = |user: Option<&str>, tls, listener: Option<&str>| {
-            let asked = Asked {
+            let asked = AccessQuery {
                 address: "192.0.2.7".parse().unwrap(),
                 listener: listener.map(|at| at.parse().unwrap()),
                 user: user.map(str::to_owned),
@@ -278,9 +282,13 @@ numbers = "31-bit"
             "{fried}"
         );
         assert!(asked(Some("wilma"), true, Some("192.0.2.9:119")).contains("[[access]] 3 decides"));
-        let asked =
-            Asked { address: "::1".parse().unwrap(), listener: None, user: Some("a b".into()), tls: false };
-        assert!(matches!(decision(&config, None, &asked), Err(Failure::Usage(_))));
+        let asked = AccessQuery {
+            address: "::1".parse().unwrap(),
+            listener: None,
+            user: Some("a b".into()),
+            tls: false,
+        };
+        assert!(matches!(decision(&config, None, &asked), Err(CliError::Usage(_))));
     }
 
     #[test]
@@ -292,7 +300,7 @@ numbers = "31-bit"
         );
         let mut other = users.clone();
         let user = User { name: "fred".into(), groups: ["stuff".into()].into() };
-        other.put(Record { user, changed: 1, credentials: None });
+        other.put(UserRecord { user, changed: 1, credentials: None });
         let told = unknown(&config, Some(&other));
         assert_eq!(told[0], "[[access]] 1: no user is in the group `staff`; did you mean `stuff`?");
         assert_eq!(unknown(&config, None).len(), 2);

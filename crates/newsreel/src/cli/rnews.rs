@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use super::control::{Control, Settle};
-use super::locate::Where;
+use super::control::{ControlClient, Settle};
+use super::locate::SiteLocation;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, problem, say};
+use super::screen::{CliError, complain, problem, say};
 use disk::{Disk, RealDisk};
-use ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
+use ingest::batches::{BatchLedger, BatchParcel, BatchReader, IncomingDir, UnfiledPolicy};
 use site_base::units::counted;
 use site_config::Config;
 
@@ -26,37 +26,37 @@ const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;
 const PARCELS_AHEAD: usize = 2;
 
 /// Ways to file articles.
-enum Way {
-    Server(Control),
+enum RnewsTarget {
+    Server(ControlClient),
     Here(Box<Config>, Arc<spool::Spool>),
     /// Filing is not possible now: all articles are kept.
     Later,
 }
 
 /// The parts of a site that filing a batch needs.
-struct Site {
-    way: Way,
+struct RnewsSite {
+    way: RnewsTarget,
     /// The spool's directory.
     data: PathBuf,
     /// Size limit of articles.
     article_bytes_max: u64,
-    keep: Keep,
+    keep: UnfiledPolicy,
 }
 
-pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
+pub(super) fn rnews(file: Option<&Path>, at: &SiteLocation) -> Result<(), CliError> {
     let file = file.filter(|file| *file != Path::new("-"));
     let name = file.map_or("standard input".into(), |path| path.display().to_string());
     let source: Box<dyn Read + Send> = match file {
         None => Box::new(std::io::stdin()),
         Some(path) => {
-            let cannot = |error| Failure::Usage(format!("cannot read {name}: {error}"));
+            let cannot = |error| CliError::Usage(format!("cannot read {name}: {error}"));
             Box::new(fs::File::open(path).map_err(cannot)?)
         }
     };
     // After any failure the batch is complete, and articles already filed are duplicates the next time.
     file_batch(source, name, at).map_err(|failure| match failure {
-        Failure::Told => Failure::Told,
-        failure => Failure::TryLater(Box::new(failure)),
+        CliError::Told => CliError::Told,
+        failure => CliError::TryLater(Box::new(failure)),
     })
 }
 
@@ -64,23 +64,23 @@ fn disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk::new())
 }
 
-fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<(), Failure> {
-    let Site { way, data, article_bytes_max, keep } = site(at)?;
+fn file_batch(source: Box<dyn Read + Send>, name: String, at: &SiteLocation) -> Result<(), CliError> {
+    let RnewsSite { way, data, article_bytes_max, keep } = site(at)?;
     let mut line = |line: std::fmt::Arguments<'_>| complain(line);
-    let mut ledger = Ledger::new(name.clone(), (&data, &disk()), keep, &mut line);
-    let mut batch = Batch::new(source, article_bytes_max);
+    let mut ledger = BatchLedger::new(name.clone(), (&data, &disk()), keep, &mut line);
+    let mut batch = BatchReader::new(source, article_bytes_max);
     let mut unread = None;
     let next = || {
         batch.next_parcel().unwrap_or_else(|error| {
-            unread = Some(Failure::Problem(format!("cannot read {name}: {error}")));
+            unread = Some(CliError::Problem(format!("cannot read {name}: {error}")));
             None
         })
     };
-    let mut settle = |parcel: &Parcel, fates: &[_]| ledger.settle(parcel, fates).map_err(problem);
+    let mut settle = |parcel: &BatchParcel, fates: &[_]| ledger.settle(parcel, fates).map_err(problem);
     match way {
-        Way::Server(control) => control.rnews(next, &mut settle)?,
-        Way::Here(config, spool) => file_here(*config, spool, next, &mut settle)?,
-        Way::Later => {
+        RnewsTarget::Server(control) => control.rnews(next, &mut settle)?,
+        RnewsTarget::Here(config, spool) => file_here(*config, spool, next, &mut settle)?,
+        RnewsTarget::Later => {
             let mut next = next;
             while let Some(parcel) = next() {
                 settle(&parcel, &[])?;
@@ -95,7 +95,7 @@ fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<
 }
 
 /// Reports the result of the batch.
-fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
+fn finish(ledger: BatchLedger<'_>) -> Result<(), CliError> {
     let tally = ledger.tally;
     let kept = ledger.end();
     say(tally.summary())?;
@@ -106,45 +106,50 @@ fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
                 let count = counted(tally.try_later, "article");
                 say(format_args!("{count} kept; the server files {it} as soon as it can"))?;
             }
-            if tally.damaged == 0 { Ok(()) } else { Err(Failure::Told) }
+            if tally.damaged == 0 { Ok(()) } else { Err(CliError::Told) }
         }
-        Ok(_) => Err(Failure::TryLater(Box::new(Failure::Told))),
+        Ok(_) => Err(CliError::TryLater(Box::new(CliError::Told))),
         Err(why) => {
             let text = format!("what cannot be filed now is not kept either: {why}");
-            Err(Failure::TryLater(Box::new(Failure::Problem(text))))
+            Err(CliError::TryLater(Box::new(CliError::Problem(text))))
         }
     }
 }
 
 /// Returns the running server, even if the configuration has a fault, or the spool; or neither, if the
 /// articles can wait.
-fn site(at: &Where) -> Result<Site, Failure> {
+fn site(at: &SiteLocation) -> Result<RnewsSite, CliError> {
     let config = match at.load() {
         Ok(config) => config,
-        Err(Failure::Config(fault)) => {
+        Err(CliError::Config(fault)) => {
             let control = reach::server_despite(fault)?;
             let data = control.data().to_owned();
             let article_bytes_max = UNKNOWN_ARTICLE_BYTES_MAX;
-            return Ok(Site { way: Way::Server(control), data, article_bytes_max, keep: Keep::Not });
+            return Ok(RnewsSite {
+                way: RnewsTarget::Server(control),
+                data,
+                article_bytes_max,
+                keep: UnfiledPolicy::Not,
+            });
         }
         Err(failure) => return Err(failure),
     };
     let article_bytes_max = config.site.article_bytes_max;
-    let keep = Keep::In(Incoming::of(&config, &disk()), None);
+    let keep = UnfiledPolicy::In(IncomingDir::of(&config, &disk()), None);
     let data = config.site.data.clone();
     Ok(match Reach::new(&config) {
         Ok(Reach::Server(control)) => {
             let data = control.data().to_owned();
-            Site { way: Way::Server(control), data, article_bytes_max, keep }
+            RnewsSite { way: RnewsTarget::Server(control), data, article_bytes_max, keep }
         }
         Ok(Reach::Here(spool)) => {
-            Site { way: Way::Here(Box::new(config), spool), data, article_bytes_max, keep }
+            RnewsSite { way: RnewsTarget::Here(Box::new(config), spool), data, article_bytes_max, keep }
         }
         // The mount point of a disk that is not mounted is no place to keep anything.
         Err(failure) if reach::missing(&config)?.is_some() => return Err(failure),
         Err(failure) => {
             complain(failure);
-            Site { way: Way::Later, data, article_bytes_max, keep }
+            RnewsSite { way: RnewsTarget::Later, data, article_bytes_max, keep }
         }
     })
 }
@@ -152,9 +157,9 @@ fn site(at: &Where) -> Result<Site, Failure> {
 fn file_here(
     config: Config,
     spool: Arc<spool::Spool>,
-    mut next: impl FnMut() -> Option<Parcel> + Send,
+    mut next: impl FnMut() -> Option<BatchParcel> + Send,
     settle: &mut Settle<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let filer = reach::filer(&config, &spool)?;
     filer.start_filters();
     std::thread::scope(|scope| {
@@ -163,7 +168,7 @@ fn file_here(
         for parcel in ready {
             settle(&parcel, &filer.file_batch(&parcel.wires()))?;
         }
-        Ok::<(), Failure>(())
+        Ok::<(), CliError>(())
     })?;
     filer.end_filters();
     drop(filer);

@@ -11,7 +11,7 @@ use site_config::ConfigError;
 
 /// Reason that a command failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CliError {
     /// The configuration is wrong: exit code 2.
     Config(Box<ConfigError>),
     /// Invalid arguments: exit code 2.
@@ -24,7 +24,7 @@ pub(super) enum Failure {
     TryLater(Box<Self>),
 }
 
-impl Failure {
+impl CliError {
     /// Returns the exit code.
     pub(super) fn code(&self) -> u8 {
         match self {
@@ -44,7 +44,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => f.write_str(error.report(std::io::stderr().is_terminal()).trim_end()),
@@ -55,41 +55,41 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         Self::Config(Box::new(error))
     }
 }
 
-impl From<spool::SpoolError> for Failure {
+impl From<spool::SpoolError> for CliError {
     fn from(error: spool::SpoolError) -> Self {
         Self::Problem(error.to_string())
     }
 }
 
 /// Converts an error that names its action to a failure.
-pub(super) fn problem(error: impl fmt::Display) -> Failure {
-    Failure::Problem(error.to_string())
+pub(super) fn problem(error: impl fmt::Display) -> CliError {
+    CliError::Problem(error.to_string())
 }
 
 /// Returns the failure for a named file that cannot be read.
-pub(super) fn unreadable(file: &Path) -> impl Fn(io::Error) -> Failure + Copy {
-    move |error| Failure::Usage(format!("cannot read {}: {error}", file.display()))
+pub(super) fn unreadable(file: &Path) -> impl Fn(io::Error) -> CliError + Copy {
+    move |error| CliError::Usage(format!("cannot read {}: {error}", file.display()))
 }
 
 /// Prints lines to standard output; a closed output ends the command quietly.
-pub(super) fn say(lines: impl fmt::Display) -> Result<(), Failure> {
+pub(super) fn say(lines: impl fmt::Display) -> Result<(), CliError> {
     print(&printable::lines(&lines.to_string()))
 }
 
 /// Prints a value as JSON.
-pub(super) fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+pub(super) fn say_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(value).map_err(problem)?;
     print(&printable::json(&text))
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failure::Told)
+fn print(text: &str) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| CliError::Told)
 }
 
 /// Writes lines to standard error. A failure to do so cannot be reported.

@@ -1,10 +1,10 @@
 //! `search`, and `rebuild --search`.
 
-use super::control::{Control, Listening};
-use super::listing::{self, Listed};
-use super::locate::Where;
+use super::control::{ControlClient, ControlSocketState};
+use super::listing::{self, ListedRow};
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say};
+use super::screen::{CliError, say};
 use super::table::Columns;
 use clap::Args;
 use disk::{Disk, RealDisk};
@@ -27,15 +27,15 @@ pub(super) struct SearchOptions {
     query: Vec<String>,
 }
 
-pub(super) fn search(at: &Where, options: &SearchOptions) -> Result<(), Failure> {
+pub(super) fn search(at: &SiteLocation, options: &SearchOptions) -> Result<(), CliError> {
     let request = Request::Search { query: options.query.join(" "), limit: usize::from(options.limit) };
-    if !matches!(Control::find(&at.load()?.site.data)?, Listening::Server(_)) {
-        return Err(Failure::Problem("no server runs: only a running server has the index open".into()));
+    if !matches!(ControlClient::find(&at.load()?.site.data)?, ControlSocketState::Server(_)) {
+        return Err(CliError::Problem("no server runs: only a running server has the index open".into()));
     }
     listing::show::<FoundRow>(at, &request, options.json)
 }
 
-impl Listed for FoundRow {
+impl ListedRow for FoundRow {
     fn table(rows: &[Self], _now: u64) -> String {
         Columns::of(rows)
             .left("date", |row| day(row.date))
@@ -52,19 +52,20 @@ fn day(secs: i64) -> String {
     newspages::feed::rfc3339(secs).split('T').next().unwrap_or_default().to_owned()
 }
 
-pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
+pub(super) fn rebuild(at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
-    match Control::find(&config.site.data)? {
-        Listening::Server(_) => reach::print(&config, &Request::RebuildSearch),
-        Listening::Silent => Err(Failure::Problem("the server does not answer: try again".into())),
-        Listening::Nobody => {
-            super::owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
+    match ControlClient::find(&config.site.data)? {
+        ControlSocketState::Server(_) => reach::print(&config, &Request::RebuildSearch),
+        ControlSocketState::Silent => Err(CliError::Problem("the server does not answer: try again".into())),
+        ControlSocketState::Nobody => {
+            super::owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
             let (disk, dir) = (RealDisk::new(), config.site.data.join(DIR_NAME));
             let removed = match disk.has_dir(&dir) {
                 Ok(true) => newssearch::index::remove(&disk, &dir),
                 other => other.map(drop),
             };
-            removed.map_err(|error| Failure::Problem(format!("cannot remove {}: {error}", dir.display())))?;
+            removed
+                .map_err(|error| CliError::Problem(format!("cannot remove {}: {error}", dir.display())))?;
             say("the search index was removed; the server builds it again when it is started")
         }
     }

@@ -10,11 +10,11 @@ use clap::Args;
 use disk::Progress;
 
 use super::bar::Bar;
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
 use super::reach::Reach;
-use super::screen::{Failure, complain, problem, say, say_json};
-use ingest::batches::Batch;
+use super::screen::{CliError, complain, problem, say, say_json};
+use ingest::batches::BatchReader;
 use operators::request::{Reply, Request};
 use operators::transmit;
 use operators::transmit::{SendCounts, progress};
@@ -41,7 +41,7 @@ pub(super) struct SendOptions {
     json: bool,
 }
 
-pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
+pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliError> {
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
     let bar = Bar::new();
     let (mut summary, mut lines) = (None, 0);
@@ -61,14 +61,17 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
     let ok = if is_file {
         let (source, size) = open(&options.what)?;
         let read = Arc::<AtomicU64>::default();
-        let batch = Batch::new(Box::new(Counted(source, read.clone())), ARTICLE_BYTES_MAX);
+        let batch = BatchReader::new(Box::new(CountingReader(source, read.clone())), ARTICLE_BYTES_MAX);
         let how_far = || (read.load(Ordering::Relaxed), size);
         let runtime = crate::server::runtime().map_err(problem)?;
         inside(&runtime, || {
             progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear, &|| false)
         })?
     } else if !netnews::newsgroups::valid_name(options.what.as_bytes()) {
-        return Err(Failure::Usage(format!("there is no file {}, and no group has that name", options.what)));
+        return Err(CliError::Usage(format!(
+            "there is no file {}, and no group has that name",
+            options.what
+        )));
     } else {
         let config = at.load()?;
         let request = Request::Send { group: options.what.clone(), dial: Box::new(dial) };
@@ -87,11 +90,11 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
     report(options, summary, lines, ok)
 }
 
-fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bool) -> Result<(), Failure> {
+fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bool) -> Result<(), CliError> {
     if lines > LINES_MAX {
         complain(format_args!("and {} more such lines", grouped(lines - LINES_MAX)));
     }
-    let Some(counts) = summary else { return if ok { Ok(()) } else { Err(Failure::Told) } };
+    let Some(counts) = summary else { return if ok { Ok(()) } else { Err(CliError::Told) } };
     if options.json {
         say_json(&counts)?;
     } else {
@@ -115,8 +118,8 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
         say(text)?;
     }
     match () {
-        () if !ok || counts.later > 0 => Err(Failure::TryLater(Box::new(Failure::Told))),
-        () if counts.damaged + counts.given_up > 0 => Err(Failure::Told),
+        () if !ok || counts.later > 0 => Err(CliError::TryLater(Box::new(CliError::Told))),
+        () if counts.damaged + counts.given_up > 0 => Err(CliError::Told),
         () => Ok(()),
     }
 }
@@ -125,31 +128,31 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
 pub(super) fn inside<T: Send>(
     runtime: &tokio::runtime::Runtime,
     work: impl FnOnce() -> T + Send,
-) -> Result<T, Failure> {
+) -> Result<T, CliError> {
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             let _inside = runtime.enter();
             work()
         });
-        inside.join().map_err(|_| Failure::Problem("it failed by a fault of newsreel's".into()))
+        inside.join().map_err(|_| CliError::Problem("it failed by a fault of newsreel's".into()))
     })
 }
 
 /// Opens the file; also returns its size if known, else 0.
-fn open(what: &str) -> Result<(Box<dyn Read + Send>, u64), Failure> {
+fn open(what: &str) -> Result<(Box<dyn Read + Send>, u64), CliError> {
     if what == "-" {
         return Ok((Box::new(io::stdin()), 0));
     }
-    let cannot = |error| Failure::Usage(format!("cannot read {what}: {error}"));
+    let cannot = |error| CliError::Usage(format!("cannot read {what}: {error}"));
     let file = fs::File::open(what).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
     Ok((Box::new(file), size))
 }
 
 /// Counts the bytes that are read.
-struct Counted(Box<dyn Read + Send>, Arc<AtomicU64>);
+struct CountingReader(Box<dyn Read + Send>, Arc<AtomicU64>);
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(out)?;
         self.1.fetch_add(read as u64, Ordering::Relaxed);

@@ -4,17 +4,17 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Flag, Spool, SpoolError};
+use spool::{GroupFlag, Spool, SpoolError};
 
 use super::cache::CacheUpOptions;
-use super::screen::{Failure, problem, say};
+use super::screen::{CliError, problem, say};
 use super::{init, listeners, reach};
-use access::tls::{Offer, is_self_signed};
-use site::listening::{Bound, Listeners};
+use access::tls::{TlsOffer, is_self_signed};
+use site::listening::{BoundSocket, Listeners};
 use site_base::units;
 use site_config as config;
 use site_config::edit;
-use site_config::edit::Change;
+use site_config::edit::ConfigEdit;
 use site_config::{Config, UnknownGroups, check_host_port};
 
 pub(super) fn up(
@@ -22,7 +22,7 @@ pub(super) fn up(
     listen: &[String],
     tls_listen: &[String],
     web_listen: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let file = init::config_file(dir);
     if !file.is_file() {
         return run(&init::make_default(dir, listen, tls_listen, web_listen)?, true);
@@ -32,45 +32,45 @@ pub(super) fn up(
         [("site", "listen", listen), ("site", "tls_listen", tls_listen), ("web", "listen", web_listen)];
     for (section, key, wanted) in wanted {
         if !wanted.is_empty() {
-            let change = Change::Value { section, key, value: wanted.iter().collect() };
-            edit::apply(&file, &[change]).map_err(Failure::Problem)?;
+            let change = ConfigEdit::Value { section, key, value: wanted.iter().collect() };
+            edit::apply(&file, &[change]).map_err(CliError::Problem)?;
         }
     }
     run(&config::load(&file)?, true)
 }
 
 /// Like [`up`], with a cache.
-pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), Failure> {
+pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), CliError> {
     let file = init::config_file(&options.dir);
     if !file.is_file() {
         return run(&init::make_cache(options)?, true);
     }
     let config = config::load(&file)?;
     if !config.upstreams.iter().any(|upstream| upstream.host == options.host()) {
-        return Err(Failure::Usage(format!(
+        return Err(CliError::Usage(format!(
             "{} is there already, and no [[upstream]] in it has host = \"{}\"; add one, or name another --dir",
             file.display(),
             options.host()
         )));
     }
-    options.listen.iter().try_for_each(|address| check_host_port(address)).map_err(Failure::Usage)?;
+    options.listen.iter().try_for_each(|address| check_host_port(address)).map_err(CliError::Usage)?;
     up(&options.dir, &options.listen, &[], &[])
 }
 
-pub(super) fn serve(config: &Config) -> Result<(), Failure> {
+pub(super) fn serve(config: &Config) -> Result<(), CliError> {
     run(config, false)
 }
 
-fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
+fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     let config = &Arc::new(config.clone());
-    Offer::read(config).map_err(Failure::Usage)?;
+    TlsOffer::read(config).map_err(CliError::Usage)?;
     site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");
     }
     let (spool, _logged) = match reach::open_to_serve(config) {
         Ok(opened) => opened,
-        Err(error @ SpoolError::Unfit(_)) => return Err(Failure::Usage(error.to_string())),
+        Err(error @ SpoolError::Unfit(_)) => return Err(CliError::Usage(error.to_string())),
         Err(error) => return Err(error.into()),
     };
     if config.site.unknown_groups == UnknownGroups::Junk && spool.group_id(b"junk").is_none() {
@@ -79,7 +79,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
         );
     }
     let table = spool.groups();
-    let moderated = table.iter().filter(|group| group.flag() == Flag::Moderated);
+    let moderated = table.iter().filter(|group| group.flag() == GroupFlag::Moderated);
     if let Some(advice) = site::moderation::advice(config, moderated.map(|group| &*group.name)) {
         tracing::warn!("{advice}");
     }
@@ -92,13 +92,13 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     let runtime = crate::server::runtime().map_err(problem)?;
     let shutdown = {
         let _inside = runtime.enter();
-        stop_signal().map_err(|error| Failure::Problem(format!("cannot wait for signals: {error}")))?
+        stop_signal().map_err(|error| CliError::Problem(format!("cannot wait for signals: {error}")))?
     };
     if inviting {
         say(invitation(config, &spool, &listeners))?;
     }
     let served = runtime.block_on(crate::server::run(config.clone(), Arc::new(spool), listeners, shutdown));
-    served.map_err(|error| Failure::Problem(format!("the server stopped: {error}")))
+    served.map_err(|error| CliError::Problem(format!("the server stopped: {error}")))
 }
 
 /// Completes at the first SIGTERM or SIGINT. From the call on, these no longer end the process by themselves.
@@ -117,7 +117,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
 
 /// Returns the message of `up` once it listens: the addresses, and what to try next.
 fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
-    let local = |listeners: &[Bound]| -> Vec<_> {
+    let local = |listeners: &[BoundSocket]| -> Vec<_> {
         listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()
     };
     let addresses = local(&listeners.plain);

@@ -2,10 +2,10 @@
 //!
 //! Called by `init`. Existing files stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section 7.6.5.
 
-use disk::{Access, RealDisk, durable_create};
+use disk::{FileAccess, RealDisk, durable_create};
 use std::path::Path;
 
-use super::screen::Failure;
+use super::screen::CliError;
 use operators::request::GroupEntry;
 use site_config::Config;
 
@@ -13,7 +13,7 @@ use site_config::Config;
 const SUBSCRIPTIONS_MAX: usize = 50;
 
 /// Creates the lists of a site with these initial groups; without groups there is nothing to list.
-pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
+pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
     if groups.is_empty() {
         return Ok(());
     }
@@ -41,9 +41,9 @@ fn subscriptions(groups: &[GroupEntry]) -> String {
     text
 }
 
-fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], Access::All);
-    made.map(drop).map_err(|error| Failure::Problem(format!("cannot make {}: {error}", path.display())))
+fn write_new(path: &Path, text: &str) -> Result<(), CliError> {
+    let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], FileAccess::All);
+    made.map(drop).map_err(|error| CliError::Problem(format!("cannot make {}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! `status`: state of the server and its spool.
 
 use super::archive;
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::{CliError, say, say_json};
 use super::table::{Columns, age};
 use operators::report::{
-    BatchesStatus, BufferStatus, CacheCounts, CacheStatus, ClassStatus, FeedStatus, FilterStatus,
-    OutputStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus, Unnumbered, UpstreamStatus,
+    BatchesStatus, BufferReport, CacheCounts, CacheStatus, ClassReport, FeedStatus, FilterStatus,
+    OutputStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus, UnnumberedSavings, UpstreamStatus,
 };
 use operators::request::{Reply, Request};
 use site_base::clock::unix_secs;
@@ -18,21 +18,21 @@ const NOT_KNOWN: &str = "not known yet";
 /// Age from which measurements are marked, in seconds.
 const MEASURED_SECS_MAX: u64 = 60;
 
-pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
+pub(super) fn status(at: &SiteLocation, json: bool) -> Result<(), CliError> {
     let mut report = None;
     reach::ask_at(at, &Request::STATUS, &mut |reply| {
         if let Reply::Status(told) = reply {
             report = Some(told);
         }
     })?;
-    let report = report.ok_or_else(|| Failure::Problem("the server sent no status".into()))?;
+    let report = report.ok_or_else(|| CliError::Problem("the server sent no status".into()))?;
     if json {
         say_json(&report)?;
     } else {
         say(text(&report, unix_secs()))?;
     }
     let is_well = report.spool.stopped.is_none() && report.spool.unopened.is_none();
-    if is_well { Ok(()) } else { Err(Failure::Told) }
+    if is_well { Ok(()) } else { Err(CliError::Told) }
 }
 
 fn text(report: &Report, now: u64) -> String {
@@ -378,7 +378,7 @@ fn hot_memory_text(spool: &SpoolStatus) -> String {
     )
 }
 
-fn unnumbered_text(saved: &Unnumbered) -> String {
+fn unnumbered_text(saved: &UnnumberedSavings) -> String {
     format!(
         "\n  {} without numbers since the start, which saved {} of overview and at least {:.1} us an article",
         counted(saved.articles, "article"),
@@ -408,11 +408,11 @@ fn overhead_text(o: &Overhead) -> String {
 pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
     let rate = |bytes: f64| format!("{}/s", about_size(bytes as u64));
     let span = |secs: Option<u64>| secs.map_or_else(String::new, about_span);
-    let stay = |class: &ClassStatus| {
+    let stay = |class: &ClassReport| {
         let unknown = if class.keeps_nothing() { "" } else { NOT_KNOWN };
         class.stays_secs.map_or_else(|| unknown.to_owned(), about_span)
     };
-    let note = |class: &ClassStatus| {
+    let note = |class: &ClassReport| {
         let mut notes = Vec::new();
         if class.is_below_target() {
             let from = class.target_missed.filter(|at| *at > now);
@@ -443,12 +443,12 @@ pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
 
 pub(super) fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
     // Unknown if the spool is not open; nothing is known of a buffer that is away.
-    let oldest = |buffer: &BufferStatus| match buffer.oldest_arrival {
+    let oldest = |buffer: &BufferReport| match buffer.oldest_arrival {
         None if spool.unopened.is_some() => String::new(),
         arrival => age(arrival, now),
     };
-    let of_here = |buffer: &BufferStatus, text: String| if buffer.away { String::new() } else { text };
-    let percent = |buffer: &BufferStatus| {
+    let of_here = |buffer: &BufferReport, text: String| if buffer.away { String::new() } else { text };
+    let percent = |buffer: &BufferReport| {
         let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.area_bytes.max(1));
         percent.to_string()
     };
@@ -492,7 +492,9 @@ fn readers_text(spool: &SpoolStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operators::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
+    use operators::report::{
+        JournalReaderReport, KeptVolumeReport, LoginStatus, ModerationStatus, PeerStatus,
+    };
 
     fn report(server: Option<ServerStatus>) -> Report {
         Report {
@@ -509,7 +511,7 @@ mod tests {
                 journal_bytes: 1 << 20,
                 measured: 8_200,
                 overhead: Some(Overhead { record_bytes: 90, history_bytes: 50, ..Overhead::default() }),
-                classes: vec![ClassStatus {
+                classes: vec![ClassReport {
                     name: "text".into(),
                     method: "cnfs".into(),
                     oldest_arrival: Some(1_000),
@@ -518,18 +520,18 @@ mod tests {
                     stays_secs: Some(7_200),
                     keep_target_secs: Some(86_400),
                     stays_worst_secs: Some(21_600),
-                    ..ClassStatus::default()
+                    ..ClassReport::default()
                 }],
-                buffers: vec![BufferStatus {
+                buffers: vec![BufferReport {
                     name: "text0".into(),
                     size_bytes: 2 << 30,
                     area_bytes: 2 << 30,
                     used_bytes: 1 << 30,
                     cycle: 2,
                     oldest_arrival: Some(1_000),
-                    ..BufferStatus::default()
+                    ..BufferReport::default()
                 }],
-                kept: vec![KeptStatus {
+                kept: vec![KeptVolumeReport {
                     name: "archive".into(),
                     method: "tradspool".into(),
                     articles: 12,
@@ -566,7 +568,7 @@ mod tests {
     fn spool_whose_disk_is_away_is_shown_in_part() {
         let mut report = report(None);
         report.spool.unopened = Some("buffer \"text1\" is missing".into());
-        let away = BufferStatus { name: "text1".into(), away: true, ..BufferStatus::default() };
+        let away = BufferReport { name: "text1".into(), away: true, ..BufferReport::default() };
         report.spool.buffers.push(away);
         (report.spool.classes, report.spool.kept) = (Vec::new(), Vec::new());
         let expected = "news.example.org: no server runs\n\n\
@@ -582,7 +584,7 @@ mod tests {
     #[test]
     fn readers_of_the_journal_are_listed() {
         let mut report = report(None);
-        let slow = ReaderStatus {
+        let slow = JournalReaderReport {
             name: "feed.peer".into(),
             durable: true,
             position: 1_000_000,
@@ -591,9 +593,15 @@ mod tests {
             lost_articles: 1_200,
             damage: None,
         };
-        let memory = ReaderStatus { name: "tail".into(), position: 7, ..ReaderStatus::default() };
+        let memory =
+            JournalReaderReport { name: "tail".into(), position: 7, ..JournalReaderReport::default() };
         let damage = Some("its file was missing; it went back to the oldest row".into());
-        let back = ReaderStatus { name: "days".into(), durable: true, damage, ..ReaderStatus::default() };
+        let back = JournalReaderReport {
+            name: "days".into(),
+            durable: true,
+            damage,
+            ..JournalReaderReport::default()
+        };
         report.spool.readers = vec![slow, memory, back];
         let shown = text(&report, 8_205);
         let expected = "\n\nreader of the journal   position   backlog  articles lost\n\

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use clap::{CommandFactory, Parser};
 
-use super::args::{Cli, Command, InitOptions};
-use super::locate::Where;
+use super::args::{Cli, CliCommand, InitOptions};
+use super::locate::SiteLocation;
 use super::{check, group, init, reach};
-use operators::request::{GroupRow, Reply, Request};
+use operators::request::{GroupListRow, Reply, Request};
 
 fn options(words: &[&str]) -> InitOptions {
     let typed = ["newsreel", "init"].iter().chain(words);
     match Cli::try_parse_from(typed).unwrap().command {
-        Command::Init(options) => options,
+        CliCommand::Init(options) => options,
         other => panic!("{other:?}"),
     }
 }
@@ -21,11 +21,11 @@ fn refused(words: &[&str]) -> String {
     Cli::try_parse_from(std::iter::once(&"newsreel").chain(words)).unwrap_err().to_string()
 }
 
-fn at(dir: &Path) -> Where {
-    Where { config: None, dir: Some(dir.to_owned()) }
+fn at(dir: &Path) -> SiteLocation {
+    SiteLocation { config: None, dir: Some(dir.to_owned()) }
 }
 
-fn groups_of(dir: &Path) -> Vec<GroupRow> {
+fn groups_of(dir: &Path) -> Vec<GroupListRow> {
     let config = at(dir).load().unwrap();
     let mut rows = Vec::new();
     let ok = reach::ask(&config, &Request::GroupList { wildmat: None }, &mut |reply| {
@@ -37,7 +37,7 @@ fn groups_of(dir: &Path) -> Vec<GroupRow> {
     rows
 }
 
-fn names(rows: &[GroupRow]) -> Vec<&str> {
+fn names(rows: &[GroupListRow]) -> Vec<&str> {
     rows.iter().map(|row| row.name.as_str()).collect()
 }
 
@@ -128,7 +128,7 @@ fn groups_are_exported_and_imported_again() {
     let file = home.path().join("list");
     std::fs::write(&file, "misc.test y Tests\nmisc.old =misc.test\n").unwrap();
     let typed = ["newsreel", "group", "import", file.to_str().unwrap()];
-    let Command::Group { command, .. } = Cli::try_parse_from(typed).unwrap().command else { panic!() };
+    let CliCommand::Group { command, .. } = Cli::try_parse_from(typed).unwrap().command else { panic!() };
     group::run(command, &at(home.path())).unwrap();
     let rows = groups_of(home.path());
     let found = |name: &str| rows.iter().find(|row| row.name == name).map(super::groups_file::list_text);

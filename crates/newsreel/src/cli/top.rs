@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::control::Control;
-use super::locate::Where;
+use super::control::ControlClient;
+use super::locate::SiteLocation;
 use super::reach;
-use super::screen::Failure;
+use super::screen::CliError;
 use operators::report::Report;
 use operators::request::{Reply, Request};
 use site_base::clock::unix_secs;
 use terminal::Terminal;
-use view::{Action, View};
+use view::{KeyAction, TopView};
 
 /// Options of `top`.
 #[derive(Debug, Clone, Args)]
@@ -29,15 +29,15 @@ pub(super) struct TopOptions {
     interval: u64,
 }
 
-pub(super) fn top(at: &Where, options: &TopOptions) -> Result<(), Failure> {
+pub(super) fn top(at: &SiteLocation, options: &TopOptions) -> Result<(), CliError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         let text = "top needs a terminal; newsreel status tells the same once, and --json for programs";
-        return Err(Failure::Usage(text.into()));
+        return Err(CliError::Usage(text.into()));
     }
     let mut control = reach::server(at)?;
-    let mut view = View::new(status(&mut control)?, Instant::now());
+    let mut view = TopView::new(status(&mut control)?, Instant::now());
     let mut terminal =
-        Terminal::open().map_err(|error| Failure::Problem(format!("the terminal: {error}")))?;
+        Terminal::open().map_err(|error| CliError::Problem(format!("the terminal: {error}")))?;
     // The terminal is restored before an error is printed.
     let ended = run(&mut control, &mut view, &mut terminal, Duration::from_secs(options.interval));
     drop(terminal);
@@ -45,24 +45,24 @@ pub(super) fn top(at: &Where, options: &TopOptions) -> Result<(), Failure> {
 }
 
 fn run(
-    control: &mut Control,
-    view: &mut View,
+    control: &mut ControlClient,
+    view: &mut TopView,
     terminal: &mut Terminal,
     interval: Duration,
-) -> Result<(), Failure> {
-    let lost = |error: std::io::Error| Failure::Problem(format!("the terminal: {error}"));
+) -> Result<(), CliError> {
+    let lost = |error: std::io::Error| CliError::Problem(format!("the terminal: {error}"));
     let mut next = Instant::now() + interval;
     loop {
         terminal.show(&view.lines(terminal.size(), unix_secs())).map_err(lost)?;
         let key = terminal.key(next.saturating_duration_since(Instant::now())).map_err(lost)?;
         match key.map(|key| view.press(key)) {
-            Some(Action::Quit) => return Ok(()),
-            Some(Action::Ask(request)) => {
+            Some(KeyAction::Quit) => return Ok(()),
+            Some(KeyAction::Ask(request)) => {
                 view.say(asked(control, &request)?);
                 next = Instant::now();
             }
-            Some(Action::Look) => next = Instant::now(),
-            Some(Action::Stay) | None => {}
+            Some(KeyAction::Look) => next = Instant::now(),
+            Some(KeyAction::Stay) | None => {}
         }
         if Instant::now() >= next {
             view.take(status(control)?, Instant::now());
@@ -71,18 +71,18 @@ fn run(
     }
 }
 
-fn status(control: &mut Control) -> Result<Report, Failure> {
+fn status(control: &mut ControlClient) -> Result<Report, CliError> {
     let mut report = None;
     control.ask(&Request::STATUS, &mut |reply| {
         if let Reply::Status(told) = reply {
             report = Some(told);
         }
     })?;
-    report.map(|report| *report).ok_or_else(|| Failure::Problem("the server sent no status".into()))
+    report.map(|report| *report).ok_or_else(|| CliError::Problem("the server sent no status".into()))
 }
 
 /// Returns the server's answer to a request.
-fn asked(control: &mut Control, request: &Request) -> Result<String, Failure> {
+fn asked(control: &mut ControlClient, request: &Request) -> Result<String, CliError> {
     let mut said = String::new();
     control.ask(request, &mut |reply| {
         if let Reply::Text(text) | Reply::Error(text) = reply {

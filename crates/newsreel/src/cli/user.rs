@@ -1,13 +1,13 @@
 //! `user add|set|passwd|remove|list|check`: the file of users, beside a running server or without one.
 
-use super::locate::Where;
+use super::locate::SiteLocation;
 use super::password;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{CliError, complain, say, say_json};
 use super::table::Columns;
 use access::User;
 use access::rules;
 use access::users;
-use access::users::{Credentials, EditError, Record, Table};
+use access::users::{EditError, StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
 use netnews::date::format_nntp;
 use serde::Serialize;
@@ -63,7 +63,7 @@ pub(super) enum UserCommand {
     },
 }
 
-pub(super) fn run(command: UserCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn run(command: UserCommand, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     match command {
         UserCommand::Add { name, group, no_password } => add(&config, &name, &group, no_password),
@@ -75,18 +75,18 @@ pub(super) fn run(command: UserCommand, at: &Where) -> Result<(), Failure> {
     }
 }
 
-fn prepared(name: &str) -> Result<String, Failure> {
+fn prepared(name: &str) -> Result<String, CliError> {
     users::prepared(name.as_bytes()).ok_or_else(|| {
-        Failure::Usage(format!(
+        CliError::Usage(format!(
             "`{name}` cannot be a user's name: 1 to 128 bytes, no spaces, commas, angle brackets or control characters"
         ))
     })
 }
 
-fn groups(names: &[String]) -> Result<Box<[Box<str>]>, Failure> {
+fn groups(names: &[String]) -> Result<Box<[Box<str>]>, CliError> {
     if let Some(bad) = names.iter().find(|name| !users::is_group_name(name)) {
         let text = format!("`{bad}` cannot be a group of users: 1 to 15 letters, digits, `_`, `.` or `-`");
-        return Err(Failure::Usage(text));
+        return Err(CliError::Usage(text));
     }
     let mut groups: Vec<Box<str>> = names.iter().map(|name| name.as_str().into()).collect();
     groups.sort_unstable();
@@ -95,36 +95,36 @@ fn groups(names: &[String]) -> Result<Box<[Box<str>]>, Failure> {
 }
 
 /// Calls `change` with the users, and saves them; creates the site's directory if needed.
-fn edit<T>(config: &Config, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, Failure> {
+fn edit<T>(config: &Config, change: impl FnOnce(&mut UserTable) -> Result<T, String>) -> Result<T, CliError> {
     let data = &config.site.data;
     let made = std::fs::create_dir_all(data).map_err(EditError::Io);
     made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
-        EditError::Refused(text) => Failure::Problem(text),
+        EditError::Refused(text) => CliError::Problem(text),
         EditError::Io(error) => {
-            Failure::Problem(format!("cannot change the users in {}: {error}", data.display()))
+            CliError::Problem(format!("cannot change the users in {}: {error}", data.display()))
         }
     })
 }
 
-fn load(config: &Config) -> Result<Option<Table>, Failure> {
+fn load(config: &Config) -> Result<Option<UserTable>, CliError> {
     let data = &config.site.data;
     users::load(data)
-        .map_err(|error| Failure::Problem(format!("cannot read the users in {}: {error}", data.display())))
+        .map_err(|error| CliError::Problem(format!("cannot read the users in {}: {error}", data.display())))
 }
 
-fn credentials(password: &[u8]) -> Result<Credentials, Failure> {
-    Credentials::new(password).map_err(|_| Failure::Problem("the system has no random numbers".into()))
+fn credentials(password: &[u8]) -> Result<StoredCredentials, CliError> {
+    StoredCredentials::new(password).map_err(|_| CliError::Problem("the system has no random numbers".into()))
 }
 
 fn no_such(name: &str) -> String {
     format!("there is no user `{name}`; see newsreel user list")
 }
 
-fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), Failure> {
+fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), CliError> {
     let (name, groups) = (prepared(name)?, groups(group_names)?);
     let there = || format!("user `{name}` is there already; newsreel user passwd and user set change users");
     if load(config)?.is_some_and(|table| table.get(&name).is_some()) {
-        return Err(Failure::Problem(there()));
+        return Err(CliError::Problem(there()));
     }
     let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
     let user = User { name: name.as_str().into(), groups };
@@ -132,7 +132,7 @@ fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -
         if table.get(&name).is_some() {
             return Err(there());
         }
-        table.put(Record { user: user.clone(), changed: unix_secs(), credentials: made });
+        table.put(UserRecord { user: user.clone(), changed: unix_secs(), credentials: made });
         Ok(())
     })?;
     say(format_args!("{name} added"))?;
@@ -155,32 +155,32 @@ fn gains_nothing(config: &Config, user: &User) -> Option<String> {
     })
 }
 
-fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), Failure> {
+fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliError> {
     let (name, groups) = (prepared(name)?, groups(group_names)?);
     let shown = if groups.is_empty() { "no group".to_owned() } else { groups.join(", ") };
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
-        table.put(Record { user: User { groups, ..record.user }, ..record });
+        table.put(UserRecord { user: User { groups, ..record.user }, ..record });
         Ok(())
     })?;
     say(format_args!("{name} is in {shown}"))
 }
 
-fn passwd(config: &Config, name: &str) -> Result<(), Failure> {
+fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
     let name = prepared(name)?;
     if load(config)?.is_none_or(|table| table.get(&name).is_none()) {
-        return Err(Failure::Problem(no_such(&name)));
+        return Err(CliError::Problem(no_such(&name)));
     }
     let made = credentials(&password::ask_new(&name)?)?;
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
-        table.put(Record { changed: unix_secs(), credentials: Some(made), ..record });
+        table.put(UserRecord { changed: unix_secs(), credentials: Some(made), ..record });
         Ok(())
     })?;
     say(format_args!("{name} has a new password"))
 }
 
-fn remove(config: &Config, names: &[String]) -> Result<(), Failure> {
+fn remove(config: &Config, names: &[String]) -> Result<(), CliError> {
     let names: Vec<String> = names.iter().map(|name| prepared(name)).collect::<Result<_, _>>()?;
     edit(config, |table| match names.iter().find(|name| table.get(name).is_none()) {
         Some(missing) => Err(format!("{}; nobody was removed", no_such(missing))),
@@ -196,7 +196,7 @@ fn remove(config: &Config, names: &[String]) -> Result<(), Failure> {
 
 /// A user as shown by `list --json`.
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+struct UserRow<'a> {
     name: &'a str,
     groups: &'a [Box<str>],
     /// Whether the file has a password; otherwise a program or certificate decides.
@@ -205,8 +205,8 @@ struct Row<'a> {
     changed: u64,
 }
 
-impl<'a> Row<'a> {
-    fn of(record: &'a Record) -> Self {
+impl<'a> UserRow<'a> {
+    fn of(record: &'a UserRecord) -> Self {
         Self {
             name: &record.user.name,
             groups: &record.user.groups,
@@ -216,14 +216,14 @@ impl<'a> Row<'a> {
     }
 }
 
-fn list(config: &Config, json: bool) -> Result<(), Failure> {
+fn list(config: &Config, json: bool) -> Result<(), CliError> {
     let loaded = load(config)?;
-    let records: Vec<&Record> = loaded.iter().flat_map(Table::iter).collect();
+    let records: Vec<&UserRecord> = loaded.iter().flat_map(UserTable::iter).collect();
     if json {
-        let rows: Vec<Row<'_>> = records.iter().map(|record| Row::of(record)).collect();
+        let rows: Vec<UserRow<'_>> = records.iter().map(|record| UserRow::of(record)).collect();
         return say_json(&rows);
     }
-    let since = |record: &&Record| {
+    let since = |record: &&UserRecord| {
         let since = format_nntp(i64::try_from(record.changed).unwrap_or_default());
         let digits = String::from_utf8_lossy(since.as_ref()).into_owned();
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
@@ -237,18 +237,18 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
     say(columns.text())
 }
 
-fn check(config: &Config, name: &str) -> Result<(), Failure> {
+fn check(config: &Config, name: &str) -> Result<(), CliError> {
     let name = prepared(name)?;
     let table = load(config)?;
     let record = table.as_ref().and_then(|table| table.get(&name));
-    let record = record.ok_or_else(|| Failure::Problem(no_such(&name)))?;
+    let record = record.ok_or_else(|| CliError::Problem(no_such(&name)))?;
     let Some(credentials) = &record.credentials else {
         let text = format!("{name} has no password here: an authenticator program or a certificate decides");
-        return Err(Failure::Problem(text));
+        return Err(CliError::Problem(text));
     };
     if credentials.argon2.verifies(&password::ask(&format!("Password of {name}: "))?) {
         say(format_args!("right: this is the password of {name}"))
     } else {
-        Err(Failure::Problem(format!("wrong: this is not the password of {name}")))
+        Err(CliError::Problem(format!("wrong: this is not the password of {name}")))
     }
 }

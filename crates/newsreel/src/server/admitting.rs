@@ -4,13 +4,13 @@
 //! each accepted connection.
 
 use super::Server;
-use access::Caller;
+use access::ClientEndpoint;
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
 use site::listening::proxied::read_header;
-use site::listening::{Admit, Beginning, SessionTask};
-use site::log::refusals::{Refusal, Refusals};
-use site::session::{Client, Session, SessionContext};
+use site::listening::{Admit, ConnectionProtocol, SessionTask};
+use site::log::refusals::{ConnectionRefusal, RefusalLog};
+use site::session::{ConnectedClient, Session, SessionContext};
 use site::{ConnectionPermit, Site};
 use site_base::counters::add;
 use std::net::SocketAddr;
@@ -26,11 +26,11 @@ pub(super) fn admitting<S: NewsSource>(
     source: S,
     server: &Weak<Server>,
 ) -> Admit {
-    let refusals = Refusals::default();
+    let refusals = RefusalLog::default();
     let (context, web) = (context.clone(), admitting_http(site, server));
     let admit = {
         let site = site.clone();
-        Arc::new(move |socket, caller: Caller, beginning: Beginning| {
+        Arc::new(move |socket, caller: ClientEndpoint, beginning: ConnectionProtocol| {
             if !beginning.is_nntp() {
                 return web(socket, caller, beginning);
             }
@@ -49,12 +49,12 @@ pub(super) fn admitting<S: NewsSource>(
         })
     };
     let site = site.clone();
-    Arc::new(move |socket: Socket, address: SocketAddr, beginning: Beginning| {
+    Arc::new(move |socket: Socket, address: SocketAddr, beginning: ConnectionProtocol| {
         let config = site.config.current();
         // The system is asked only where it matters.
         let needs_local = !beginning.is_nntp() || config.needs_local_address();
         let local = if needs_local { socket.local_address() } else { None };
-        let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
+        let caller = ClientEndpoint { address: address.ip().to_canonical(), port: address.port(), local };
         if !config.site.proxy_protocol_from.iter().any(|proxy| proxy.contains(caller.address)) {
             return admit(socket, caller, beginning);
         }
@@ -71,15 +71,15 @@ pub(super) fn admitting<S: NewsSource>(
 /// Serves a connection from a proxy until its end, for the client named in its PROXY header.
 async fn passed_on<A>(
     mut socket: Socket,
-    proxy: Caller,
-    beginning: Beginning,
+    proxy: ClientEndpoint,
+    beginning: ConnectionProtocol,
     permit: ConnectionPermit,
     admit: Arc<A>,
 ) where
-    A: Fn(Socket, Caller, Beginning) -> Option<SessionTask>,
+    A: Fn(Socket, ClientEndpoint, ConnectionProtocol) -> Option<SessionTask>,
 {
     let caller = match read_header(&mut socket).await {
-        Ok(Some(ends)) => Caller {
+        Ok(Some(ends)) => ClientEndpoint {
             address: ends.client.ip().to_canonical(),
             port: ends.client.port(),
             local: Some(ends.local),
@@ -101,8 +101,8 @@ async fn passed_on<A>(
 fn admitting_http(
     site: &Arc<Site>,
     server: &Weak<Server>,
-) -> impl Fn(Socket, Caller, Beginning) -> Option<SessionTask> + use<> {
-    let web = web::Web::new(site, server.clone());
+) -> impl Fn(Socket, ClientEndpoint, ConnectionProtocol) -> Option<SessionTask> + use<> {
+    let web = web::HttpService::new(site, server.clone());
     move |socket, caller, beginning| web.admit(socket, caller, beginning)
 }
 
@@ -111,7 +111,7 @@ fn admitting_http(
 fn admitting_http(
     _site: &Arc<Site>,
     _server: &Weak<Server>,
-) -> impl Fn(Socket, Caller, Beginning) -> Option<SessionTask> + use<> {
+) -> impl Fn(Socket, ClientEndpoint, ConnectionProtocol) -> Option<SessionTask> + use<> {
     |_socket, _caller, _beginning| None
 }
 
@@ -121,14 +121,14 @@ fn admit<S: NewsSource>(
     context: &Arc<SessionContext>,
     source: &S,
     mut socket: Socket,
-    caller: Caller,
+    caller: ClientEndpoint,
     begins_with_tls: bool,
-) -> Result<Session<S>, Refusal> {
+) -> Result<Session<S>, ConnectionRefusal> {
     let config = site.config.current();
-    let client = Client::at(&config, &site.gate, caller);
+    let client = ConnectedClient::at(&config, &site.gate, caller);
     if !client.is_known() {
         turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
-        return Err(Refusal::Unknown);
+        return Err(ConnectionRefusal::Unknown);
     }
     let permit = site.permits.take(&config.limits, client.address(), client.peer());
     let permit = permit.map_err(|full| full.to_string());
@@ -148,7 +148,7 @@ fn admit<S: NewsSource>(
         }
         Err(reason) => {
             turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, &reason);
-            Err(Refusal::Full(reason))
+            Err(ConnectionRefusal::Full(reason))
         }
     }
 }

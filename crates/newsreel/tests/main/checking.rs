@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use disk::{Disk, Open, RealDisk};
+use disk::{Disk, OpenMode, RealDisk};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
@@ -252,7 +252,7 @@ fn check_reports_unusable_buffers() {
     site.finds(path, &foreign, &["the secret in", "is not the one"]);
     // A buffer that is held open.
     let disk = RealDisk::new();
-    let held = disk.open(&dir.join("text0.cyc"), Open::Existing).unwrap();
+    let held = disk.open(&dir.join("text0.cyc"), OpenMode::Existing).unwrap();
     held.try_lock().unwrap();
     site.finds_now(&["text0.cyc is in use"]);
     drop(held);

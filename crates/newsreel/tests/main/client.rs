@@ -2,7 +2,7 @@
 //! wrapper of `nntp_io` in which every wait has a limit. Anything unexpected fails the test.
 
 use crate::layers::settings_name;
-use nntp_io::{Connection, Error, Limits, Socket, block_on};
+use nntp_io::{ClientLimits, Connection, Error, Socket, block_on};
 use rustix::net::{self, AddressFamily, SocketType};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ProtocolVersion};
@@ -35,11 +35,11 @@ impl Client {
     fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_nonblocking(true).unwrap();
-        let limits = Limits {
+        let limits = ClientLimits {
             connect_timeout: ANSWER_TIMEOUT,
             answer_timeout: ANSWER_TIMEOUT,
             idle_timeout: ANSWER_TIMEOUT,
-            ..Limits::default()
+            ..ClientLimits::default()
         };
         Self(Connection::new(Socket::own(stream), limits))
     }

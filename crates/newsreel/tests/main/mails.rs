@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use netnews::mbox::{Splitter, Step, append_mail};
+use netnews::mbox::{MboxSplitter, MboxStep, append_mail};
 use serde_json::Value;
 
 use crate::operated::Operated;
@@ -48,10 +48,10 @@ fn mbox(texts: &[String]) -> Vec<u8> {
 /// Returns the mails of a file: arrival, and text without Xref, which is each site's own.
 fn mails(file: &Path) -> Vec<(i64, String)> {
     let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let (mut splitter, mut rest, mut mails) = (Splitter::new(1 << 20), bytes.as_slice(), Vec::new());
+    let (mut splitter, mut rest, mut mails) = (MboxSplitter::new(1 << 20), bytes.as_slice(), Vec::new());
     loop {
         match splitter.step(rest, true) {
-            Step::Mail(bytes, mail) => {
+            MboxStep::Mail(bytes, mail) => {
                 let mut text = Vec::new();
                 mail.append_text(&mut text);
                 let text = String::from_utf8(text).unwrap();
@@ -59,8 +59,8 @@ fn mails(file: &Path) -> Vec<(i64, String)> {
                 mails.push((mail.arrived.unwrap(), lines.collect()));
                 rest = &rest[bytes..];
             }
-            Step::Skip(bytes) => rest = &rest[bytes..],
-            Step::End => return mails,
+            MboxStep::Skip(bytes) => rest = &rest[bytes..],
+            MboxStep::End => return mails,
             other => panic!("{other:?}"),
         }
     }

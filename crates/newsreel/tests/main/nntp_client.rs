@@ -1,4 +1,4 @@
-//! `nntp_io::Client` against the server: every way to encrypt, to log in and to compress, and pipelines that
+//! `nntp_io::NntpClient` against the server: every way to encrypt, to log in and to compress, and pipelines that
 //! fill the buffers of both sides.
 //!
 //! Sources: RFC 3977 section 3.5, RFC 4642-4644, RFC 8054, RFC 8143.
@@ -10,8 +10,8 @@ use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::tls::Site;
 use nntp_io::{
-    ArticleRequest, Client, Compression, Credentials, Error, Judgement, Login, Mechanism, Retry, Role,
-    Security, Step, Target, Tls, block_on,
+    AnswerJudgement, ArticleRequest, ClientCredentials, ClientMechanism, CompressionPolicy, ConnectOptions,
+    Error, LoginOptions, NntpClient, RetryAdvice, Role, Security, SetupStep, TlsOptions, block_on,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,16 +25,19 @@ read = \"*\"
 post = \"*\"
 ";
 
-fn tls(site: &Site, identity: Option<&Identity>) -> Tls {
-    Tls { config: Arc::new(settings(&site.authority, identity)), name: settings_name("news.example.org") }
+fn tls(site: &Site, identity: Option<&Identity>) -> TlsOptions {
+    TlsOptions {
+        config: Arc::new(settings(&site.authority, identity)),
+        name: settings_name("news.example.org"),
+    }
 }
 
-fn connect(target: &Target) -> Result<Client, Error> {
-    block_on(Client::connect(target))
+fn connect(target: &ConnectOptions) -> Result<NntpClient, Error> {
+    block_on(NntpClient::connect(target))
 }
 
 /// Returns the lines of a response's block.
-fn lines(client: &mut Client, command: &str) -> Vec<String> {
+fn lines(client: &mut NntpClient, command: &str) -> Vec<String> {
     assert!(block_on(client.request(command)).unwrap().has_block);
     let mut lines = Vec::new();
     while let Some(line) = block_on(client.block_line()).unwrap() {
@@ -44,13 +47,13 @@ fn lines(client: &mut Client, command: &str) -> Vec<String> {
 }
 
 /// Returns the three ways to encrypt, with the port of each.
-fn secured(site: &Site) -> [Target; 3] {
-    let plain = Target::from(site.server.address);
-    let implicit = Target::from(site.server.tls_address.unwrap());
+fn secured(site: &Site) -> [ConnectOptions; 3] {
+    let plain = ConnectOptions::from(site.server.address);
+    let implicit = ConnectOptions::from(site.server.tls_address.unwrap());
     [
         plain.clone(),
-        Target { security: Security::StartTls(tls(site, None)), ..plain },
-        Target { security: Security::Implicit(tls(site, None)), ..implicit },
+        ConnectOptions { security: Security::StartTls(tls(site, None)), ..plain },
+        ConnectOptions { security: Security::Implicit(tls(site, None)), ..implicit },
     ]
 }
 
@@ -58,13 +61,15 @@ fn secured(site: &Site) -> [Target; 3] {
 fn tls_and_compression_work_in_every_combination() {
     let site = Site::start();
     for (number, target) in secured(&site).into_iter().enumerate() {
-        for compression in [Compression::Never, Compression::IfOffered, Compression::Required] {
-            let target = Target { compression, role: Role::Transit, ..target.clone() };
+        for compression in
+            [CompressionPolicy::Never, CompressionPolicy::IfOffered, CompressionPolicy::Required]
+        {
+            let target = ConnectOptions { compression, role: Role::Transit, ..target.clone() };
             let mut client = connect(&target).unwrap();
             assert_eq!(client.tls().is_some(), number > 0);
             assert!(client.streaming() && client.posting_allowed() && !client.greeting().is_empty());
             let offered = block_on(client.capabilities()).unwrap().clone();
-            assert_eq!(offered.has("COMPRESS"), compression == Compression::Never);
+            assert_eq!(offered.has("COMPRESS"), compression == CompressionPolicy::Never);
             let id = format!("<{number}.{compression:?}@x.example>");
             let wire = article(&id, "misc.test", &"a line of some length\r\n".repeat(5000));
             let wire = wire.strip_suffix(".\r\n").unwrap();
@@ -73,9 +78,9 @@ fn tls_and_compression_work_in_every_combination() {
             client.submit(format!("BODY {id}")).unwrap();
             client.submit(format!("STAT {id}")).unwrap();
             let wanted = block_on(client.answer()).unwrap();
-            assert_eq!(wanted.judged(ArticleRequest::Check, id.as_bytes()), Judgement::Wanted);
+            assert_eq!(wanted.judged(ArticleRequest::Check, id.as_bytes()), AnswerJudgement::Wanted);
             let sent = block_on(client.answer()).unwrap();
-            assert_eq!(sent.judged(ArticleRequest::Takethis, id.as_bytes()), Judgement::Accepted);
+            assert_eq!(sent.judged(ArticleRequest::Takethis, id.as_bytes()), AnswerJudgement::Accepted);
             assert_eq!(block_on(client.answer()).unwrap().code, 222);
             let mut body = Vec::new();
             block_on(client.read_block(&mut body, 1 << 20)).unwrap();
@@ -93,19 +98,22 @@ fn server_with_a_wrong_identity_is_rejected() {
     let site = Site::start();
     let [_, starttls, implicit] = secured(&site);
     for target in [starttls, implicit] {
-        let other = Tls { name: settings_name("other.example.org"), ..tls(&site, None) };
+        let other = TlsOptions { name: settings_name("other.example.org"), ..tls(&site, None) };
         let security = match target.security {
             Security::StartTls(_) => Security::StartTls(other),
             _ => Security::Implicit(other),
         };
-        let error = connect(&Target { security, ..target }).err().unwrap();
+        let error = connect(&ConnectOptions { security, ..target }).err().unwrap();
         assert!(matches!(error, Error::Tls(_)), "{error}");
-        assert_eq!(error.retry(), Retry::Never);
+        assert_eq!(error.retry(), RetryAdvice::Never);
     }
     let server = Server::start();
-    let plain = Target { security: Security::StartTls(tls(&site, None)), ..Target::from(server.address) };
+    let plain = ConnectOptions {
+        security: Security::StartTls(tls(&site, None)),
+        ..ConnectOptions::from(server.address)
+    };
     let error = connect(&plain).err().unwrap();
-    assert!(matches!(error, Error::Refused { step: Step::StartTls, code: 580, .. }), "{error}");
+    assert!(matches!(error, Error::Refused { step: SetupStep::StartTls, code: 580, .. }), "{error}");
 }
 
 #[test]
@@ -117,34 +125,38 @@ fn every_login_mechanism_works() {
     });
     add_users(&site.server);
     let [plain, starttls, implicit] = secured(&site);
-    let reads = |target: &Target| {
+    let reads = |target: &ConnectOptions| {
         let mut client = connect(target)?;
         assert_eq!(block_on(client.request("GROUP local.empty")).unwrap().code, 211);
         Ok::<_, Error>(())
     };
     for target in [&plain, &starttls, &implicit] {
         assert_eq!(block_on(connect(target).unwrap().request("GROUP local.empty")).unwrap().code, 480);
-        for compression in [Compression::Never, Compression::Required] {
-            for mechanisms in
-                [vec![], vec![Mechanism::User], vec![Mechanism::Plain], vec![Mechanism::ScramSha256]]
-            {
+        for compression in [CompressionPolicy::Never, CompressionPolicy::Required] {
+            for mechanisms in [
+                vec![],
+                vec![ClientMechanism::User],
+                vec![ClientMechanism::Plain],
+                vec![ClientMechanism::ScramSha256],
+            ] {
                 for (password, right) in [("flintstone", true), ("Flintstone", false)] {
                     let mechanism = mechanisms.clone();
-                    let login = Login {
+                    let login = LoginOptions {
                         mechanisms: mechanism.clone(),
                         clear_passwords: true,
-                        ..Login::password("fred", password)
+                        ..LoginOptions::password("fred", password)
                     };
                     let role = Role::Reader;
-                    let outcome = reads(&Target { login: Some(login), compression, role, ..target.clone() });
+                    let outcome =
+                        reads(&ConnectOptions { login: Some(login), compression, role, ..target.clone() });
                     match outcome {
                         Ok(()) => assert!(right, "{mechanism:?}"),
                         Err(error) => {
                             assert!(!right, "{mechanism:?}: {error}");
                             let refused =
-                                matches!(error, Error::Refused { step: Step::Login, code: 481, .. });
+                                matches!(error, Error::Refused { step: SetupStep::Login, code: 481, .. });
                             assert!(refused, "{mechanism:?}: {error}");
-                            assert_eq!(error.retry(), Retry::Never);
+                            assert_eq!(error.retry(), RetryAdvice::Never);
                         }
                     }
                 }
@@ -152,27 +164,44 @@ fn every_login_mechanism_works() {
         }
     }
     // A password is not sent in the clear, but SCRAM does not send it.
-    let sent = Login { mechanisms: vec![Mechanism::Plain], ..Login::password("fred", "flintstone") };
-    let error = reads(&Target { login: Some(sent), ..plain.clone() }).unwrap_err();
+    let sent = LoginOptions {
+        mechanisms: vec![ClientMechanism::Plain],
+        ..LoginOptions::password("fred", "flintstone")
+    };
+    let error = reads(&ConnectOptions { login: Some(sent), ..plain.clone() }).unwrap_err();
     assert!(matches!(error, Error::Request(_)), "{error}");
-    reads(&Target { login: Some(Login::password("fred", "flintstone")), ..plain.clone() }).unwrap();
+    reads(&ConnectOptions { login: Some(LoginOptions::password("fred", "flintstone")), ..plain.clone() })
+        .unwrap();
     // A response too long for the command line; the password is wrong.
-    let long = Login { mechanisms: vec![Mechanism::Plain], ..Login::password("fred", "x".repeat(450)) };
-    let error = reads(&Target { login: Some(long), ..implicit.clone() }).unwrap_err();
-    assert!(matches!(error, Error::Refused { step: Step::Login, .. }), "{error}");
+    let long = LoginOptions {
+        mechanisms: vec![ClientMechanism::Plain],
+        ..LoginOptions::password("fred", "x".repeat(450))
+    };
+    let error = reads(&ConnectOptions { login: Some(long), ..implicit.clone() }).unwrap_err();
+    assert!(matches!(error, Error::Refused { step: SetupStep::Login, .. }), "{error}");
 
     let wilma = site.authority.sign("wilma");
     let shows = Security::Implicit(tls(&site, Some(&wilma)));
-    reads(&Target { security: shows.clone(), login: Some(Login::certificate()), ..implicit.clone() })
-        .unwrap();
+    reads(&ConnectOptions {
+        security: shows.clone(),
+        login: Some(LoginOptions::certificate()),
+        ..implicit.clone()
+    })
+    .unwrap();
     for (identity, right) in [("wilma", true), ("fred", false)] {
-        let credentials = Credentials::Certificate { identity: Some(identity.to_owned()) };
-        let login = Some(Login { credentials, ..Login::certificate() });
-        assert_eq!(reads(&Target { security: shows.clone(), login, ..implicit.clone() }).is_ok(), right);
+        let credentials = ClientCredentials::Certificate { identity: Some(identity.to_owned()) };
+        let login = Some(LoginOptions { credentials, ..LoginOptions::certificate() });
+        assert_eq!(
+            reads(&ConnectOptions { security: shows.clone(), login, ..implicit.clone() }).is_ok(),
+            right
+        );
     }
-    let error = reads(&Target { login: Some(Login::certificate()), ..implicit }).unwrap_err();
-    assert!(matches!(error, Error::Refused { step: Step::Login, .. }), "{error}");
-    assert!(matches!(reads(&Target { login: Some(Login::certificate()), ..plain }), Err(Error::Request(_))));
+    let error = reads(&ConnectOptions { login: Some(LoginOptions::certificate()), ..implicit }).unwrap_err();
+    assert!(matches!(error, Error::Refused { step: SetupStep::Login, .. }), "{error}");
+    assert!(matches!(
+        reads(&ConnectOptions { login: Some(LoginOptions::certificate()), ..plain }),
+        Err(Error::Request(_))
+    ));
 }
 
 /// Both sides send more than all buffers between them hold, and the client reads no response before
@@ -182,14 +211,14 @@ fn thousand_commands_that_fill_all_buffers_are_answered() {
     const COMMANDS: usize = 1000;
     let site = Site::start();
     let body = "0123456789012345678901234567890123456789012345678901234567890\r\n".repeat(1000);
-    let mut first = connect(&Target::from(site.server.address)).unwrap();
+    let mut first = connect(&ConnectOptions::from(site.server.address)).unwrap();
     let wire = article("<long@x.example>", "misc.test", &body);
     first.submit_takethis(b"<long@x.example>", wire.strip_suffix(".\r\n").unwrap().as_bytes()).unwrap();
     assert_eq!(block_on(first.answer()).unwrap().code, 239);
     let wire = wire.strip_suffix(".\r\n").unwrap();
     for target in secured(&site) {
-        for compression in [Compression::Never, Compression::Required] {
-            let mut target = Target { compression, ..target.clone() };
+        for compression in [CompressionPolicy::Never, CompressionPolicy::Required] {
+            let mut target = ConnectOptions { compression, ..target.clone() };
             target.limits.queued_bytes_max = 256 << 20;
             let mut client = connect(&target).unwrap();
             for _ in 0..COMMANDS / 2 {
@@ -202,7 +231,7 @@ fn thousand_commands_that_fill_all_buffers_are_answered() {
             for _ in 0..COMMANDS / 2 {
                 let answer = block_on(client.answer()).unwrap();
                 let judgement = answer.judged(ArticleRequest::Takethis, b"<long@x.example>");
-                assert_eq!(judgement, Judgement::Rejected);
+                assert_eq!(judgement, AnswerJudgement::Rejected);
                 assert_eq!(block_on(client.answer()).unwrap().code, 222);
                 while let Some(chunk) = block_on(client.chunk()).unwrap() {
                     read += chunk.len();
@@ -219,7 +248,7 @@ fn thousand_commands_that_fill_all_buffers_are_answered() {
 #[test]
 fn articles_arrive_in_pieces_and_may_be_left_unread() {
     let server = Server::start();
-    let mut client = connect(&Target::from(server.address)).unwrap();
+    let mut client = connect(&ConnectOptions::from(server.address)).unwrap();
     let body = "x".repeat(60) + "\r\n";
     let wire = article(
         "<a@x.example>",
@@ -229,7 +258,7 @@ fn articles_arrive_in_pieces_and_may_be_left_unread() {
     block_on(client.request("IHAVE <a@x.example>")).unwrap();
     client.submit_article(wire.strip_suffix(".\r\n").unwrap().as_bytes()).unwrap();
     let sent = block_on(client.answer()).unwrap();
-    assert_eq!(sent.judged(ArticleRequest::Transfer, b"<a@x.example>"), Judgement::Accepted);
+    assert_eq!(sent.judged(ArticleRequest::Transfer, b"<a@x.example>"), AnswerJudgement::Accepted);
     for command in ["BODY <a@x.example>", "BODY <a@x.example>", "BODY <b@x.example>", "DATE"] {
         client.submit(command).unwrap();
     }
@@ -250,7 +279,7 @@ fn articles_arrive_in_pieces_and_may_be_left_unread() {
 #[test]
 fn connection_closed_by_the_server_is_not_reused() {
     let mut server = Server::start_at([127, 0, 0, 8]);
-    let mut client = connect(&Target::from(server.address)).unwrap();
+    let mut client = connect(&ConnectOptions::from(server.address)).unwrap();
     assert_eq!(block_on(client.request("DATE")).unwrap().code, 111);
     assert!(block_on(client.is_reusable()));
     server.join();
@@ -258,6 +287,6 @@ fn connection_closed_by_the_server_is_not_reused() {
     while block_on(client.is_reusable()) {
         assert!(begun.elapsed() < PATIENCE, "400 and the end do not arrive");
     }
-    let error = connect(&Target::from(server.address)).err().unwrap();
-    assert_eq!(error.retry(), Retry::Later, "{error}");
+    let error = connect(&ConnectOptions::from(server.address)).err().unwrap();
+    assert_eq!(error.retry(), RetryAdvice::Later, "{error}");
 }

@@ -4,7 +4,7 @@ use disk::{Disk, RealDisk};
 use newsreel::server;
 use site::listening::Listeners;
 use site_config::Config;
-use spool::{Flag, GroupChange, NewGroup, Spool};
+use spool::{GroupChange, GroupFlag, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -235,13 +235,13 @@ impl Server {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
             ["hide", id] => self.spool.hide_all(&[id.as_bytes()], "operator", "").unwrap().len() == 1,
             ["newgroup", name, flag, high @ ..] => {
-                let flag = Flag::parse(flag).unwrap();
+                let flag = GroupFlag::parse(flag).unwrap();
                 let high = high.first().map_or(0, |high| high.parse().unwrap());
                 let group = NewGroup { name: (*name).into(), flag, high, ..NewGroup::default() };
                 self.spool.add_groups(&[group]).unwrap() == 1
             }
             ["changegroup", name, flag] => {
-                let change = GroupChange { flag: Flag::parse(flag), ..GroupChange::default() };
+                let change = GroupChange { flag: GroupFlag::parse(flag), ..GroupChange::default() };
                 self.spool.change_group(name, &change).unwrap()
             }
             ["user", name, password @ ..] => self.user(&["add", name], &password.join(" ")).is_ok(),

@@ -6,7 +6,7 @@ use newsreel::server;
 use site::listening::Listeners;
 use site_config as config;
 use site_config::Config;
-use spool::{Flag, NewGroup, Spool};
+use spool::{GroupFlag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub fn make_with(
         .iter()
         .map(|(name, flag, description)| NewGroup {
             name: (*name).into(),
-            flag: Flag::parse(flag).unwrap(),
+            flag: GroupFlag::parse(flag).unwrap(),
             description: (*description).into(),
             creator: GROUPS_CREATOR.into(),
             created: GROUPS_CREATED,

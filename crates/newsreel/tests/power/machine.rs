@@ -1,7 +1,7 @@
 //! A machine whose power can go: the disk, its file system, and the server on it.
 
 use crate::device::{Device, Random};
-use nntp_io::{Target, block_on};
+use nntp_io::{ConnectOptions, block_on};
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
@@ -19,11 +19,11 @@ const START_MAX: Duration = Duration::from_secs(120);
 pub const GROUPS: [&str; 3] = ["test.a", "test.b", "test.c"];
 
 /// A connection.
-pub struct Client(nntp_io::Client);
+pub struct Client(nntp_io::NntpClient);
 
 impl Client {
     fn connect(port: u16) -> io::Result<Self> {
-        Ok(Self(block_on(nntp_io::Client::connect(&Target::new(HOST, port)))?))
+        Ok(Self(block_on(nntp_io::NntpClient::connect(&ConnectOptions::new(HOST, port)))?))
     }
 
     /// TAKETHIS; its answer.

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 
 use tantivy::schema::Field;
 
-use super::Fields;
-use super::terms::{TERMS_MAX, Terms};
-use super::workers::Article;
-use crate::text::Text;
+use super::IndexFields;
+use super::terms::{TERMS_MAX, TermTable};
+use super::workers::QueuedArticle;
+use crate::text::IndexedText;
 use crate::words::each_word;
 
 /// Log entry: beginning of a field, which restarts the positions.
@@ -30,7 +30,7 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// An article that is not written yet.
 #[derive(Debug)]
-struct Unwritten {
+struct UnwrittenArticle {
     key: u64,
     message_id: String,
     date: i64,
@@ -43,23 +43,23 @@ struct Unwritten {
 
 /// Articles that are not written yet.
 #[derive(Debug)]
-pub struct Part {
-    fields: Fields,
-    terms: Terms,
+pub struct PendingPart {
+    fields: IndexFields,
+    terms: TermTable,
     log: Vec<u32>,
-    articles: Vec<Unwritten>,
+    articles: Vec<UnwrittenArticle>,
     /// Index of each article, by its key.
     places: HashMap<u64, usize>,
     message_id_bytes: usize,
     bytes_max: usize,
 }
 
-impl Part {
+impl PendingPart {
     /// Creates an empty part, which is full when it uses this much memory.
-    pub fn new(fields: Fields, bytes_max: usize) -> Self {
+    pub fn new(fields: IndexFields, bytes_max: usize) -> Self {
         Self {
             fields,
-            terms: Terms::default(),
+            terms: TermTable::default(),
             // Only the used part takes real memory.
             log: Vec::with_capacity(bytes_max / WORD_BYTES),
             articles: Vec::new(),
@@ -77,9 +77,9 @@ impl Part {
     }
 
     /// Adds an article.
-    pub fn add(&mut self, article: Article) {
+    pub fn add(&mut self, article: QueuedArticle) {
         let fields = self.fields;
-        let text = Text::of(&article.wire, article.text_bytes_max);
+        let text = IndexedText::of(&article.wire, article.text_bytes_max);
         self.number(fields.key, article.key);
         self.number(fields.volume, u64::from(article.volume));
         self.begin();
@@ -97,7 +97,7 @@ impl Part {
         let latest = article.arrived.saturating_add(AHEAD_SECS_MAX);
         self.places.insert(article.key, self.articles.len());
         self.message_id_bytes += article.message_id.len();
-        self.articles.push(Unwritten {
+        self.articles.push(UnwrittenArticle {
             key: article.key,
             message_id: article.message_id,
             date: text.date.filter(|date| *date <= latest).unwrap_or(article.arrived),

@@ -20,7 +20,7 @@ const SLOTS_PER_8_TERMS: usize = 13;
 pub const TERMS_MAX: usize = 1 << 24;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct TermSlot {
     /// The term itself or its hash.
     key: u64,
     /// Number of the term plus 1; 0 for a free slot.
@@ -29,8 +29,8 @@ struct Slot {
 
 /// Terms of all fields.
 #[derive(Debug)]
-pub struct Terms {
-    slots: Vec<Slot>,
+pub struct TermTable {
+    slots: Vec<TermSlot>,
     /// The terms, one after the other, each preceded by its field.
     bytes: Vec<u8>,
     /// End of each term.
@@ -38,15 +38,15 @@ pub struct Terms {
     seeds: [u64; 2],
 }
 
-impl Default for Terms {
+impl Default for TermTable {
     fn default() -> Self {
         let state = RandomState::new();
         let seeds = [state.hash_one(0), state.hash_one(1) | 1];
-        Self { slots: vec![Slot::default(); SLOTS_MIN], bytes: Vec::new(), ends: Vec::new(), seeds }
+        Self { slots: vec![TermSlot::default(); SLOTS_MIN], bytes: Vec::new(), ends: Vec::new(), seeds }
     }
 }
 
-impl Terms {
+impl TermTable {
     /// Returns the number of terms.
     pub fn count(&self) -> usize {
         self.ends.len()
@@ -55,7 +55,7 @@ impl Terms {
     /// Returns the memory in bytes, including that for sorting.
     pub fn size(&self) -> usize {
         // A growing table exists twice for a moment, which takes one and a half of its size.
-        self.slots.len() * (size_of::<Slot>() * 3 / 2) + self.bytes.len() + self.ends.len() * (4 + 4 + 16)
+        self.slots.len() * (size_of::<TermSlot>() * 3 / 2) + self.bytes.len() + self.ends.len() * (4 + 4 + 16)
     }
 
     /// Removes all terms. The table shrinks to half of what these terms needed, so that memory for a single
@@ -64,7 +64,7 @@ impl Terms {
         let needed = (self.ends.len() * SLOTS_PER_8_TERMS / 8 / 2).next_power_of_two();
         self.slots.truncate(needed.max(SLOTS_MIN));
         self.slots.shrink_to_fit();
-        self.slots.fill(Slot::default());
+        self.slots.fill(TermSlot::default());
         self.bytes.clear();
         self.ends.clear();
     }
@@ -107,7 +107,7 @@ impl Terms {
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
         let number = self.ends.len() as u32;
         if let Some(slot) = self.slots.get_mut(at) {
-            *slot = Slot { key, number };
+            *slot = TermSlot { key, number };
         }
         if self.ends.len() * SLOTS_PER_8_TERMS > self.slots.len() * 8 {
             self.grow();
@@ -116,7 +116,7 @@ impl Terms {
     }
 
     fn grow(&mut self) {
-        let mut slots = vec![Slot::default(); self.slots.len() * 2];
+        let mut slots = vec![TermSlot::default(); self.slots.len() * 2];
         let mask = slots.len() - 1;
         for slot in self.slots.iter().filter(|slot| slot.number > 0) {
             let mut at = self.fold(slot.key) as usize & mask;
@@ -194,7 +194,7 @@ mod tests {
         fn each_term_has_one_number(
             all in prop::collection::vec((0u8..3, prop::collection::vec(0u8..3, 0..12)), 0..200)
         ) {
-            let (mut terms, mut model) = (Terms::default(), BTreeMap::new());
+            let (mut terms, mut model) = (TermTable::default(), BTreeMap::new());
             for (field, term) in &all {
                 let next = model.len() as u32;
                 let expected = *model.entry((*field, term.clone())).or_insert(next);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_table_grows_and_is_cleared() {
-        let mut terms = Terms::default();
+        let mut terms = TermTable::default();
         for round in 0..2 {
             for n in 0..20_000u32 {
                 let term = format!("term{n}");

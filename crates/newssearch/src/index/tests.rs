@@ -10,11 +10,11 @@ fn text(subject: &str, from: &str, body: &str) -> String {
     format!("Path: a!b\r\nSubject: {subject}\r\nFrom: {from}\r\n\r\n{body}\r\n")
 }
 
-fn add(writer: &mut Writer, n: u64, wire: &str) {
+fn add(writer: &mut SearchWriter, n: u64, wire: &str) {
     let id = format!("<{n}@x>");
     let (groups, thread) = (["a.b", if n.is_multiple_of(2) { "even" } else { "odd" }], [n, n / 10]);
     let (arrived, place) = (i64::try_from(n).unwrap() * 86_400, n * 100);
-    let article = Indexed {
+    let article = IndexedArticle {
         key: n,
         message_id: &id,
         arrived,
@@ -33,9 +33,9 @@ fn found(searcher: &Searcher, query: &str) -> Vec<String> {
     searcher.search(&query, None, None, (0, 100)).unwrap()
 }
 
-fn fresh() -> (Arc<dyn Disk>, Writer, Searcher) {
+fn fresh() -> (Arc<dyn Disk>, SearchWriter, Searcher) {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let (writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0, WriterMode::Following).unwrap();
     (disk, writer, searcher)
 }
 
@@ -128,8 +128,8 @@ fn large_part_has_correct_results() {
 #[test]
 fn removals_and_replacements_apply_to_uncommitted_parts() {
     let (disk, fields) = (Arc::new(SimDisk::new()) as Arc<dyn Disk>, schema().1);
-    let (mut writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
-    writer.workers = Workers::start(1, 0, writer.writer.index(), fields).unwrap();
+    let (mut writer, searcher) = open(&disk, Path::new(DIR), 0, WriterMode::Following).unwrap();
+    writer.workers = IndexWorkers::start(1, 0, writer.writer.index(), fields).unwrap();
     (1..=4).for_each(|n| add(&mut writer, n, &text("word", "x", "")));
     writer.remove(2).unwrap();
     add(&mut writer, 3, &text("other", "x", ""));
@@ -161,12 +161,12 @@ fn index_of_another_format_is_rebuilt() {
     writer.commit("far").unwrap();
     writer.close().unwrap();
     durable(&disk, "meta.json", b"{}");
-    let (writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0, WriterMode::Following).unwrap();
     assert_eq!((writer.progress(), searcher.articles()), (None, 0));
 }
 
 fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
-    disk::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], disk::Access::Group).unwrap();
+    disk::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], disk::FileAccess::Group).unwrap();
 }
 
 /// Makes two commits; after a crash at any write the index is in the state of one of them, or empty, and
@@ -174,7 +174,7 @@ fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
 #[test]
 fn a_crash_at_any_write_leaves_a_commit() {
     let run = |disk: &Arc<dyn Disk>| -> Result<(), IndexError> {
-        let (mut writer, _) = open(disk, Path::new(DIR), 0, Work::Following)?;
+        let (mut writer, _) = open(disk, Path::new(DIR), 0, WriterMode::Following)?;
         for commit in 1..=2 {
             add(&mut writer, commit, &text("word", "", ""));
             writer.commit(&commit.to_string())?;
@@ -192,7 +192,7 @@ fn a_crash_at_any_write_leaves_a_commit() {
             true => Arc::new(disk.image().unwrap()),
             false => Arc::new(disk),
         };
-        let (mut writer, searcher) = open(&after, Path::new(DIR), 0, Work::Following).unwrap();
+        let (mut writer, searcher) = open(&after, Path::new(DIR), 0, WriterMode::Following).unwrap();
         let commits = writer.progress().map_or(0, |text| text.parse::<u64>().unwrap());
         assert_eq!(searcher.articles(), commits, "step {step} of {steps}, {stopped:?}");
         add(&mut writer, 3, &text("word", "", ""));

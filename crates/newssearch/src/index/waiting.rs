@@ -13,30 +13,30 @@ const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Articles that wait to be indexed.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct WaitingBytes {
     bytes: Innermost<usize>,
     less: Condvar,
 }
 
-impl Waiting {
+impl WaitingBytes {
     /// Waits for room, and reserves it.
-    pub fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
+    pub fn claim(self: &Arc<Self>, bytes: usize) -> WaitingClaim {
         let mut waiting = self.bytes.lock();
         let is_too_much = |waiting: &mut usize| *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX;
         waiting.wait_while_for(&self.less, is_too_much, ROOM_WAIT_MAX);
         *waiting += bytes;
-        Claim { waiting: self.clone(), bytes }
+        WaitingClaim { waiting: self.clone(), bytes }
     }
 }
 
 /// Reservation for a waiting article, until dropped.
 #[derive(Debug)]
-pub struct Claim {
-    waiting: Arc<Waiting>,
+pub struct WaitingClaim {
+    waiting: Arc<WaitingBytes>,
     bytes: usize,
 }
 
-impl Drop for Claim {
+impl Drop for WaitingClaim {
     fn drop(&mut self) {
         *self.waiting.bytes.lock() -= self.bytes;
         self.waiting.less.notify_one();
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn articles_wait_within_a_bound() {
-        let waiting = Arc::<Waiting>::default();
+        let waiting = Arc::<WaitingBytes>::default();
         let large = waiting.claim(2 * WAITING_BYTES_MAX);
         let (told, heard) = std::sync::mpsc::channel();
         let other = waiting.clone();

@@ -14,16 +14,16 @@ use tantivy::fastfield::write_alive_bitset;
 use tantivy::index::{Index, Segment, SegmentComponent, SegmentMeta};
 use tantivy::{BitSet, TantivyError};
 
-use super::part::Part;
-use super::waiting::{Claim, Waiting};
-use super::{Fields, IndexError, Indexed};
+use super::part::PendingPart;
+use super::waiting::{WaitingBytes, WaitingClaim};
+use super::{IndexError, IndexFields, IndexedArticle};
 
 /// Maximum number of orders that wait for a thread; their articles are also bounded in bytes.
 const ORDERS_MAX: usize = 10_000;
 
 /// An article on its way to a thread.
 #[derive(Debug)]
-pub struct Article {
+pub struct QueuedArticle {
     pub key: u64,
     pub message_id: String,
     pub arrived: i64,
@@ -34,11 +34,11 @@ pub struct Article {
     /// The article as stored.
     pub wire: Vec<u8>,
     pub text_bytes_max: usize,
-    _claim: Claim,
+    _claim: WaitingClaim,
 }
 
-impl Article {
-    fn new(article: &Indexed<'_>, waiting: &Arc<Waiting>) -> Self {
+impl QueuedArticle {
+    fn new(article: &IndexedArticle<'_>, waiting: &Arc<WaitingBytes>) -> Self {
         Self {
             key: article.key,
             message_id: article.message_id.to_owned(),
@@ -54,58 +54,58 @@ impl Article {
     }
 }
 
-enum Order {
-    Add(Box<Article>),
+enum WorkerOrder {
+    Add(Box<QueuedArticle>),
     Remove(u64),
     /// Order to write the rest, and to hand over all parts.
     Write(SyncSender<Vec<SegmentMeta>>),
 }
 
-struct Worker {
-    orders: SyncSender<Order>,
+struct IndexWorker {
+    orders: SyncSender<WorkerOrder>,
     thread: JoinHandle<Result<(), IndexError>>,
 }
 
 /// The indexing threads.
-pub struct Workers {
-    workers: Vec<Worker>,
-    waiting: Arc<Waiting>,
+pub struct IndexWorkers {
+    workers: Vec<IndexWorker>,
+    waiting: Arc<WaitingBytes>,
 }
 
-impl Workers {
+impl IndexWorkers {
     /// Starts `count` threads, with memory for all of them.
     pub fn start(
         count: usize,
         memory_bytes: usize,
         index: &Index,
-        fields: Fields,
+        fields: IndexFields,
     ) -> Result<Self, IndexError> {
         let mut workers = Vec::with_capacity(count);
         for _ in 0..count {
             let (orders, next) = sync_channel(ORDERS_MAX);
-            let indexing = Indexing {
-                part: Part::new(fields, memory_bytes / count.max(1)),
+            let indexing = WorkerIndex {
+                part: PendingPart::new(fields, memory_bytes / count.max(1)),
                 index: index.clone(),
                 written: Vec::new(),
                 places: HashMap::new(),
             };
             let thread = thread::Builder::new().name("indexing".into()).spawn(|| indexing.run(next))?;
-            workers.push(Worker { orders, thread });
+            workers.push(IndexWorker { orders, thread });
         }
         Ok(Self { workers, waiting: Arc::default() })
     }
 
     /// Adds an article.
-    pub fn add(&mut self, article: &Indexed<'_>) -> Result<(), IndexError> {
-        self.order(article.key, Order::Add(Box::new(Article::new(article, &self.waiting))))
+    pub fn add(&mut self, article: &IndexedArticle<'_>) -> Result<(), IndexError> {
+        self.order(article.key, WorkerOrder::Add(Box::new(QueuedArticle::new(article, &self.waiting))))
     }
 
     /// Removes an article from the parts that were not handed over.
     pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
-        self.order(key, Order::Remove(key))
+        self.order(key, WorkerOrder::Remove(key))
     }
 
-    fn order(&mut self, key: u64, order: Order) -> Result<(), IndexError> {
+    fn order(&mut self, key: u64, order: WorkerOrder) -> Result<(), IndexError> {
         let at = key as usize % self.workers.len().max(1);
         match self.workers.get(at).map(|worker| worker.orders.send(order)) {
             Some(Ok(())) => Ok(()),
@@ -119,7 +119,7 @@ impl Workers {
         for worker in &self.workers {
             let (answer, answered) = sync_channel(1);
             // A failed thread does not answer.
-            let _failed = worker.orders.send(Order::Write(answer));
+            let _failed = worker.orders.send(WorkerOrder::Write(answer));
             answers.push(answered);
         }
         let mut parts = Vec::new();
@@ -144,11 +144,11 @@ impl Workers {
 
     /// Ends the threads; unwritten articles are lost.
     pub fn end(self) -> Result<(), IndexError> {
-        self.workers.into_iter().map(Worker::end).fold(Ok(()), Result::and)
+        self.workers.into_iter().map(IndexWorker::end).fold(Ok(()), Result::and)
     }
 }
 
-impl Worker {
+impl IndexWorker {
     fn end(self) -> Result<(), IndexError> {
         drop(self.orders);
         self.thread.join().unwrap_or_else(|_| {
@@ -158,32 +158,32 @@ impl Worker {
 }
 
 /// State of an indexing thread.
-struct Indexing {
-    part: Part,
+struct WorkerIndex {
+    part: PendingPart,
     index: Index,
-    written: Vec<Written>,
+    written: Vec<WrittenPart>,
     /// Index of the part that has an article, by its key, and the article's number in it.
     places: HashMap<u64, (usize, u32)>,
 }
 
 /// A part that was not handed over yet.
-struct Written {
+struct WrittenPart {
     segment: Segment,
     /// Articles of the part that were removed since.
     gone: Vec<u32>,
 }
 
-impl Indexing {
-    fn run(mut self, orders: Receiver<Order>) -> Result<(), IndexError> {
+impl WorkerIndex {
+    fn run(mut self, orders: Receiver<WorkerOrder>) -> Result<(), IndexError> {
         for order in orders {
             match order {
-                Order::Add(article) => {
+                WorkerOrder::Add(article) => {
                     self.part.add(*article);
                     if self.part.is_full() {
                         self.write()?;
                     }
                 }
-                Order::Remove(key) => {
+                WorkerOrder::Remove(key) => {
                     self.part.remove(key);
                     if let Some((at, number)) = self.places.remove(&key)
                         && let Some(written) = self.written.get_mut(at)
@@ -191,11 +191,11 @@ impl Indexing {
                         written.gone.push(number);
                     }
                 }
-                Order::Write(answer) => {
+                WorkerOrder::Write(answer) => {
                     self.write()?;
                     self.places.clear();
                     let parts: Result<Vec<SegmentMeta>, TantivyError> =
-                        self.written.drain(..).map(Written::hand_over).collect();
+                        self.written.drain(..).map(WrittenPart::hand_over).collect();
                     // The recipient may have ended.
                     let _gone = answer.send(parts?);
                 }
@@ -212,14 +212,14 @@ impl Indexing {
         {
             let at = self.written.len();
             self.places.extend(keys.into_iter().zip(0..).map(|(key, number)| (key, (at, number))));
-            self.written.push(Written { segment: segment.with_max_doc(articles), gone: Vec::new() });
+            self.written.push(WrittenPart { segment: segment.with_max_doc(articles), gone: Vec::new() });
         }
         self.part.clear();
         Ok(())
     }
 }
 
-impl Written {
+impl WrittenPart {
     /// Returns the part, with its removed articles.
     fn hand_over(self) -> Result<SegmentMeta, TantivyError> {
         let mut segment = self.segment;

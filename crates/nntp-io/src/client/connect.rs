@@ -5,11 +5,11 @@
 //! TLS and after the login (RFC 4642 section 2.2.2, RFC 4643 section 2.2); compression comes last (RFC 8054
 //! section 2.2.2).
 
-use super::login::Login;
-use super::{Capabilities, Client};
+use super::login::LoginOptions;
+use super::{Capabilities, NntpClient};
 use crate::connection::Connection;
-use crate::error::{Error, Fault, Step, Wait, printable};
-use crate::limits::Limits;
+use crate::error::{Error, ProtocolFault, SetupStep, WaitEvent, printable};
+use crate::limits::ClientLimits;
 use crate::transport::Socket;
 use netnews::nntp::response::code;
 use rustls::ClientConfig;
@@ -27,7 +27,7 @@ const CAPABILITIES_MAX: usize = 200;
 /// A server, and how to connect to it. Everything but the address has a default: no TLS, no login, no
 /// compression.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ConnectOptions {
     /// Name or address of the server.
     pub host: String,
     /// Port of the server.
@@ -39,14 +39,14 @@ pub struct Target {
     /// Purpose of the connection.
     pub role: Role,
     /// Credentials and methods of the login.
-    pub login: Option<Login>,
+    pub login: Option<LoginOptions>,
     /// Compression of the connection.
-    pub compression: Compression,
+    pub compression: CompressionPolicy,
     /// Bounds on the cost of the server.
-    pub limits: Limits,
+    pub limits: ClientLimits,
 }
 
-impl Target {
+impl ConnectOptions {
     /// Returns a server with the default settings.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
@@ -56,13 +56,13 @@ impl Target {
             security: Security::None,
             role: Role::Any,
             login: None,
-            compression: Compression::Never,
-            limits: Limits::default(),
+            compression: CompressionPolicy::Never,
+            limits: ClientLimits::default(),
         }
     }
 }
 
-impl From<SocketAddr> for Target {
+impl From<SocketAddr> for ConnectOptions {
     fn from(address: SocketAddr) -> Self {
         Self::new(address.ip().to_string(), address.port())
     }
@@ -75,21 +75,21 @@ pub enum Security {
     /// No encryption.
     None,
     /// STARTTLS after the greeting (RFC 4642).
-    StartTls(Tls),
+    StartTls(TlsOptions),
     /// TLS from the first octet (RFC 8143 section 2).
-    Implicit(Tls),
+    Implicit(TlsOptions),
 }
 
 /// Parameters of TLS.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsOptions {
     /// Trusted roots and our certificate; made by [`tls::client_config`](crate::tls::client_config).
     pub config: Arc<ClientConfig>,
     /// Name that the server must prove to have.
     pub name: ServerName<'static>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
     }
@@ -104,13 +104,13 @@ pub enum Role {
     /// not know (RFC 3977 section 5.3).
     Reader,
     /// Feeding: MODE STREAM is sent to learn whether the server accepts streaming (RFC 4644 section 2.3); see
-    /// [`Client::streaming`].
+    /// [`NntpClient::streaming`].
     Transit,
 }
 
 /// Use of compression (RFC 8054).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
+pub enum CompressionPolicy {
     /// Never.
     Never,
     /// If the server offers it.
@@ -119,14 +119,14 @@ pub enum Compression {
     Required,
 }
 
-impl Client {
+impl NntpClient {
     /// Connects to a server and prepares the connection for use.
     ///
     /// # Errors
-    /// [`Error::Lookup`], [`Error::Connect`], [`Error::Tls`], [`Error::Refused`] with the step that was
-    /// refused, [`Error::NotOffered`], and those of [`Client::answer`]. [`Error::retry`] returns whether to
+    /// [`Error::Lookup`], [`Error::Connect`], [`Error::TlsOptions`], [`Error::Refused`] with the step that was
+    /// refused, [`Error::NotOffered`], and those of [`NntpClient::answer`]. [`Error::retry`] returns whether to
     /// try again.
-    pub async fn connect(target: &Target) -> Result<Self, Error> {
+    pub async fn connect(target: &ConnectOptions) -> Result<Self, Error> {
         let stream = connect(target).await?;
         // Without this option a command waits for the acknowledgement of the one before.
         stream.set_nodelay(true).map_err(Error::Broken)?;
@@ -135,7 +135,7 @@ impl Client {
         Ok(client)
     }
 
-    async fn set_up(&mut self, target: &Target) -> Result<(), Error> {
+    async fn set_up(&mut self, target: &ConnectOptions) -> Result<(), Error> {
         if let Security::Implicit(tls) = &target.security {
             self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
         }
@@ -155,10 +155,10 @@ impl Client {
             self.mode_stream().await?;
         }
         match target.compression {
-            Compression::Never => Ok(()),
-            Compression::IfOffered if !self.offers_compression().await? => Ok(()),
+            CompressionPolicy::Never => Ok(()),
+            CompressionPolicy::IfOffered if !self.offers_compression().await? => Ok(()),
             // A server that does not offer compression refuses.
-            Compression::IfOffered | Compression::Required => self.compress().await,
+            CompressionPolicy::IfOffered | CompressionPolicy::Required => self.compress().await,
         }?;
         self.is_logged_in = target.login.is_some();
         Ok(())
@@ -168,7 +168,7 @@ impl Client {
     /// stale.
     ///
     /// # Errors
-    /// Those of [`Client::request`]. A server that does not know the command (introduced by RFC 3977) has an
+    /// Those of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977) has an
     /// empty list.
     pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
         if self.capabilities.is_none() {
@@ -179,7 +179,7 @@ impl Client {
                     list.push(line);
                     lines += 1;
                     if lines > CAPABILITIES_MAX {
-                        return Err(Error::Protocol(Fault::BlockTooLong(CAPABILITIES_MAX as u64)));
+                        return Err(Error::Protocol(ProtocolFault::BlockTooLong(CAPABILITIES_MAX as u64)));
                     }
                 }
             }
@@ -191,7 +191,7 @@ impl Client {
     async fn greeted(&mut self) -> Result<(), Error> {
         self.outstanding.push_back(false);
         let limit = self.connection.limits().greeting_timeout;
-        let (code, len, next) = self.first_line(limit, Wait::Greeting).await?;
+        let (code, len, next) = self.first_line(limit, WaitEvent::Greeting).await?;
         self.outstanding.pop_front();
         let line = self.connection.take(next).get(..len).unwrap_or_default();
         let text = printable(line.get(4..).unwrap_or_default());
@@ -201,13 +201,13 @@ impl Client {
                 self.posting_allowed = code == code::POSTING_ALLOWED;
                 Ok(())
             }
-            400..600 => Err(Error::Refused { step: Step::Greeting, code, text }),
-            _ => Err(Error::Protocol(Fault::UnexpectedCode(code))),
+            400..600 => Err(Error::Refused { step: SetupStep::Greeting, code, text }),
+            _ => Err(Error::Protocol(ProtocolFault::UnexpectedCode(code))),
         }
     }
 
-    async fn start_tls(&mut self, tls: &Tls) -> Result<(), Error> {
-        self.step("STARTTLS", Step::StartTls, &[code::CONTINUE_TLS]).await?;
+    async fn start_tls(&mut self, tls: &TlsOptions) -> Result<(), Error> {
+        self.step("STARTTLS", SetupStep::StartTls, &[code::CONTINUE_TLS]).await?;
         self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
         // Capabilities listed before TLS are no longer valid.
         self.capabilities = None;
@@ -226,7 +226,7 @@ impl Client {
             // The server knows no modes.
             code::UNKNOWN_COMMAND | code::SYNTAX_ERROR => Ok(false),
             code::AUTHENTICATION_REQUIRED if may_log_in => Ok(true),
-            code => Err(Error::Refused { step: Step::ModeReader, code, text: printable(answer.text()) }),
+            code => Err(Error::Refused { step: SetupStep::ModeReader, code, text: printable(answer.text()) }),
         }
     }
 
@@ -245,7 +245,7 @@ impl Client {
     }
 
     async fn compress(&mut self) -> Result<(), Error> {
-        self.step("COMPRESS DEFLATE", Step::Compress, &[code::COMPRESSION_ACTIVE]).await?;
+        self.step("COMPRESS DEFLATE", SetupStep::Compress, &[code::COMPRESSION_ACTIVE]).await?;
         self.connection.start_compression().await?;
         self.capabilities = None;
         Ok(())
@@ -255,7 +255,7 @@ impl Client {
     pub(super) async fn step(
         &mut self,
         command: &str,
-        step: Step,
+        step: SetupStep,
         codes: &[u16],
     ) -> Result<(u16, Vec<u8>), Error> {
         let answer = self.request(command).await?;
@@ -265,7 +265,7 @@ impl Client {
         let (code, text) = (answer.code, printable(answer.text()));
         self.over = true;
         if code < 400 {
-            Err(Error::Protocol(Fault::UnexpectedCode(code)))
+            Err(Error::Protocol(ProtocolFault::UnexpectedCode(code)))
         } else {
             Err(Error::Refused { step, code, text })
         }
@@ -273,11 +273,11 @@ impl Client {
 }
 
 /// Connects to the first address of the server that accepts a connection.
-async fn connect(target: &Target) -> Result<TcpStream, Error> {
+async fn connect(target: &ConnectOptions) -> Result<TcpStream, Error> {
     let limit = target.limits.connect_timeout;
     let lookup = timeout(limit, lookup_host((target.host.as_str(), target.port))).await;
     let failed = |source: io::Error| Error::Lookup { host: target.host.as_str().into(), source };
-    let addresses = lookup.map_err(|_| Error::TimedOut(Wait::Connecting))?.map_err(failed)?;
+    let addresses = lookup.map_err(|_| Error::TimedOut(WaitEvent::Connecting))?.map_err(failed)?;
     let mut error = failed(io::Error::other("the name has no address that fits"));
     let fits = |address: &SocketAddr| target.bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
     for address in addresses.filter(fits) {

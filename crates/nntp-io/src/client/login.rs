@@ -5,9 +5,9 @@
 //! unencrypted connection unless that is explicitly allowed. Sources: RFC 4643, RFC 4422, RFC 4616, RFC 5802,
 //! RFC 7677.
 
-use super::Client;
+use super::NntpClient;
 use super::scram;
-use crate::error::{Error, Fault, Step};
+use crate::error::{Error, ProtocolFault, SetupStep};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use netnews::nntp::response::code;
@@ -18,12 +18,12 @@ const COMMAND_BYTES_MAX: usize = 510;
 
 /// Credentials and methods of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct LoginOptions {
     /// Identity of the client.
-    pub credentials: Credentials,
+    pub credentials: ClientCredentials,
     /// Methods in the order in which they are tried, regardless of what the server offers; if empty, those
     /// that it offers: SCRAM-SHA-256, then PLAIN, then USER.
-    pub mechanisms: Vec<Mechanism>,
+    pub mechanisms: Vec<ClientMechanism>,
     /// True if a password may be sent over a connection that is not encrypted. SCRAM-SHA-256 does not send
     /// it.
     pub clear_passwords: bool,
@@ -31,7 +31,7 @@ pub struct Login {
 
 /// Identity of a client.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Credentials {
+pub enum ClientCredentials {
     /// A user with a password.
     Password {
         /// The user's name.
@@ -46,7 +46,7 @@ pub enum Credentials {
     },
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for ClientCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Password { name, .. } => {
@@ -61,7 +61,7 @@ impl fmt::Debug for Credentials {
 
 /// Method of logging in with a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
+pub enum ClientMechanism {
     /// AUTHINFO USER and PASS (RFC 4643 section 2.3).
     User,
     /// SASL PLAIN (RFC 4616).
@@ -70,35 +70,35 @@ pub enum Mechanism {
     ScramSha256,
 }
 
-impl Login {
+impl LoginOptions {
     /// Returns a login as `name` with `password`, by the best method that the server offers; the password is
     /// not sent in the clear.
     pub fn password(name: impl Into<String>, password: impl Into<String>) -> Self {
-        let credentials = Credentials::Password { name: name.into(), password: password.into() };
+        let credentials = ClientCredentials::Password { name: name.into(), password: password.into() };
         Self { credentials, mechanisms: Vec::new(), clear_passwords: false }
     }
 
     /// Returns a login as the owner of our certificate.
     pub fn certificate() -> Self {
         Self {
-            credentials: Credentials::Certificate { identity: None },
+            credentials: ClientCredentials::Certificate { identity: None },
             mechanisms: Vec::new(),
             clear_passwords: false,
         }
     }
 }
 
-impl Client {
-    pub(super) async fn log_in(&mut self, login: &Login) -> Result<(), Error> {
+impl NntpClient {
+    pub(super) async fn log_in(&mut self, login: &LoginOptions) -> Result<(), Error> {
         match &login.credentials {
-            Credentials::Certificate { identity } => {
+            ClientCredentials::Certificate { identity } => {
                 let identity = identity.as_deref().unwrap_or_default();
                 if self.tls().is_none() {
                     return Err(Error::Request("a login by certificate needs TLS"));
                 }
                 self.sasl("EXTERNAL", identity.as_bytes()).await.map(drop)
             }
-            Credentials::Password { name, password } => {
+            ClientCredentials::Password { name, password } => {
                 let mechanisms = self.mechanisms(login).await?;
                 self.log_in_by_one(&mechanisms, name, password).await
             }
@@ -108,7 +108,7 @@ impl Client {
     /// Tries one method after the other for as long as the server refuses them and keeps the connection.
     async fn log_in_by_one(
         &mut self,
-        mechanisms: &[Mechanism],
+        mechanisms: &[ClientMechanism],
         name: &str,
         password: &str,
     ) -> Result<(), Error> {
@@ -116,11 +116,11 @@ impl Client {
         for mechanism in mechanisms {
             self.over = false;
             let tried = match mechanism {
-                Mechanism::User => self.log_in_by_user(name, password).await,
-                Mechanism::Plain => {
+                ClientMechanism::User => self.log_in_by_user(name, password).await,
+                ClientMechanism::Plain => {
                     self.sasl("PLAIN", format!("\0{name}\0{password}").as_bytes()).await.map(drop)
                 }
-                Mechanism::ScramSha256 => self.log_in_by_scram(name, password).await,
+                ClientMechanism::ScramSha256 => self.log_in_by_scram(name, password).await,
             };
             match tried {
                 // After these codes the server ends the connection (RFC 3977 section 3.2.1).
@@ -135,9 +135,9 @@ impl Client {
     }
 
     /// Returns the methods of logging in with a password, in the order to try.
-    async fn mechanisms(&mut self, login: &Login) -> Result<Vec<Mechanism>, Error> {
+    async fn mechanisms(&mut self, login: &LoginOptions) -> Result<Vec<ClientMechanism>, Error> {
         let may_send = login.clear_passwords || self.tls().is_some();
-        let is_safe = |mechanism: &Mechanism| may_send || *mechanism == Mechanism::ScramSha256;
+        let is_safe = |mechanism: &ClientMechanism| may_send || *mechanism == ClientMechanism::ScramSha256;
         if !login.mechanisms.is_empty() {
             let safe: Vec<_> = login.mechanisms.iter().copied().filter(is_safe).collect();
             return match safe.is_empty() {
@@ -150,9 +150,9 @@ impl Client {
         let known = self.capabilities().await?;
         // For a server that does not list its methods, or is too old to list anything, the oldest is tried.
         let offered = [
-            (Mechanism::ScramSha256, known.has_argument("SASL", "SCRAM-SHA-256")),
-            (Mechanism::Plain, known.has_argument("SASL", "PLAIN")),
-            (Mechanism::User, known.has_argument("AUTHINFO", "USER") || !known.has("AUTHINFO")),
+            (ClientMechanism::ScramSha256, known.has_argument("SASL", "SCRAM-SHA-256")),
+            (ClientMechanism::Plain, known.has_argument("SASL", "PLAIN")),
+            (ClientMechanism::User, known.has_argument("AUTHINFO", "USER") || !known.has("AUTHINFO")),
         ];
         let mut offered: Vec<_> =
             offered.into_iter().filter_map(|(way, is_it)| is_it.then_some(way)).collect();
@@ -168,18 +168,18 @@ impl Client {
 
     async fn log_in_by_user(&mut self, name: &str, password: &str) -> Result<(), Error> {
         let both = [code::PASSWORD_REQUIRED, code::AUTHENTICATED];
-        let (answer, _) = self.step(&format!("AUTHINFO USER {name}"), Step::Login, &both).await?;
+        let (answer, _) = self.step(&format!("AUTHINFO USER {name}"), SetupStep::Login, &both).await?;
         if answer == code::PASSWORD_REQUIRED {
-            self.step(&format!("AUTHINFO PASS {password}"), Step::Login, &[code::AUTHENTICATED]).await?;
+            self.step(&format!("AUTHINFO PASS {password}"), SetupStep::Login, &[code::AUTHENTICATED]).await?;
         }
         Ok(())
     }
 
     async fn log_in_by_scram(&mut self, name: &str, password: &str) -> Result<(), Error> {
-        let exchange = scram::Exchange::begin(name)?;
+        let exchange = scram::ScramClient::begin(name)?;
         let (answer, server_first) = self.sasl("SCRAM-SHA-256", exchange.first().as_bytes()).await?;
         if answer != code::CONTINUE_SASL {
-            return Err(Error::Protocol(Fault::ServerProof));
+            return Err(Error::Protocol(ProtocolFault::ServerProof));
         }
         // Deriving the key takes milliseconds by design.
         let password = password.to_owned();
@@ -187,7 +187,7 @@ impl Client {
         let (last, proof) = derived.map_err(|error| Error::Broken(error.into()))??;
         let (answer, data) = self.respond(last.as_bytes()).await?;
         if data != proof.as_bytes() {
-            return Err(Error::Protocol(Fault::ServerProof));
+            return Err(Error::Protocol(ProtocolFault::ServerProof));
         }
         // Some servers send their proof as one more challenge, which needs an empty response.
         if answer == code::CONTINUE_SASL { self.respond(b"").await.and_then(accepted) } else { Ok(()) }
@@ -202,12 +202,18 @@ impl Client {
         } else {
             match self.exchanged(&command).await? {
                 (code::CONTINUE_SASL, data) if data.is_empty() => self.respond(response).await?,
-                _ => return Err(Error::Protocol(Fault::Sasl("the server did not wait for a response"))),
+                _ => {
+                    return Err(Error::Protocol(ProtocolFault::Sasl(
+                        "the server did not wait for a response",
+                    )));
+                }
             }
         };
         // The exchange of these mechanisms has one message.
         if mechanism != "SCRAM-SHA-256" && answer == code::CONTINUE_SASL {
-            return Err(Error::Protocol(Fault::Sasl("the server asks for more than the mechanism has")));
+            return Err(Error::Protocol(ProtocolFault::Sasl(
+                "the server asks for more than the mechanism has",
+            )));
         }
         Ok((answer, data))
     }
@@ -218,7 +224,7 @@ impl Client {
 
     async fn exchanged(&mut self, line: &str) -> Result<(u16, Vec<u8>), Error> {
         let codes = [code::AUTHENTICATED, code::AUTHENTICATED_WITH_DATA, code::CONTINUE_SASL];
-        let (answer, text) = self.step(line, Step::Login, &codes).await?;
+        let (answer, text) = self.step(line, SetupStep::Login, &codes).await?;
         if answer == code::AUTHENTICATED {
             return Ok((answer, Vec::new()));
         }
@@ -227,14 +233,14 @@ impl Client {
             text => BASE64_STANDARD.decode(text).ok(),
         };
         data.map(|data| (answer, data))
-            .ok_or(Error::Protocol(Fault::Sasl("what the server says is not base64")))
+            .ok_or(Error::Protocol(ProtocolFault::Sasl("what the server says is not base64")))
     }
 }
 
 fn accepted((answer, _): (u16, Vec<u8>)) -> Result<(), Error> {
     match answer {
         code::CONTINUE_SASL => {
-            Err(Error::Protocol(Fault::Sasl("the server asks for more than the mechanism has")))
+            Err(Error::Protocol(ProtocolFault::Sasl("the server asks for more than the mechanism has")))
         }
         _ => Ok(()),
     }

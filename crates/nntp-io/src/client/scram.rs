@@ -1,9 +1,9 @@
 //! The client's side of SCRAM-SHA-256, without I/O.
 //!
-//! [`Exchange::begin`], then [`Exchange::answer`] with the server's first message; both results are messages
+//! [`ScramClient::begin`], then [`ScramClient::answer`] with the server's first message; both results are messages
 //! before base64. No channel binding. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677; RFC 4013 (SASLprep).
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, ProtocolFault};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -19,13 +19,13 @@ const NONCE_BYTES: usize = 18;
 const HASH_BYTES: usize = 32;
 
 /// An exchange that waits for the server's first message.
-pub(super) struct Exchange {
+pub(super) struct ScramClient {
     nonce: String,
     bare: String,
     first: String,
 }
 
-impl Exchange {
+impl ScramClient {
     /// Begins an exchange for the user `name`.
     pub fn begin(name: &str) -> Result<Self, Error> {
         let mut octets = [0; NONCE_BYTES];
@@ -48,18 +48,18 @@ impl Exchange {
 
     /// Returns the last message, and the answer that the server must give to it. Takes some time by design.
     pub fn answer(&self, password: &str, server_first: &[u8]) -> Result<(String, String), Error> {
-        let malformed = || Error::Protocol(Fault::Sasl("the server's SCRAM message makes no sense"));
+        let malformed = || Error::Protocol(ProtocolFault::Sasl("the server's SCRAM message makes no sense"));
         let server_first = str::from_utf8(server_first).map_err(|_| malformed())?;
         let mut parts = server_first.split(',');
         let mut part = |label| parts.next().and_then(|part| part.strip_prefix(label)).ok_or_else(malformed);
         let (nonce, salt, iterations) = (part("r=")?, part("s=")?, part("i=")?);
         if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
-            return Err(Error::Protocol(Fault::ServerProof));
+            return Err(Error::Protocol(ProtocolFault::ServerProof));
         }
         let salt = BASE64_STANDARD.decode(salt).map_err(|_| malformed())?;
         let iterations: u32 = iterations.parse().map_err(|_| malformed())?;
         if !(ITERATIONS_MIN..=ITERATIONS_MAX).contains(&iterations) {
-            return Err(Error::Protocol(Fault::Sasl(
+            return Err(Error::Protocol(ProtocolFault::Sasl(
                 "the server asks for too few or too many SCRAM iterations",
             )));
         }
@@ -99,7 +99,7 @@ mod tests {
     /// Example of RFC 7677 section 3.
     #[test]
     fn the_example_of_rfc_7677() {
-        let exchange = Exchange::with_nonce("user", "rOprNGfwEbeRWgbNEkqO".into());
+        let exchange = ScramClient::with_nonce("user", "rOprNGfwEbeRWgbNEkqO".into());
         assert_eq!(exchange.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let (last, proof) = exchange.answer("pencil", SERVER_FIRST).unwrap();
         let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn servers_without_a_valid_proof_are_rejected() {
-        let exchange = Exchange::with_nonce("user", "abc".into());
+        let exchange = ScramClient::with_nonce("user", "abc".into());
         for bad in [
             "r=xyz1,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
             "r=abc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
@@ -127,6 +127,6 @@ mod tests {
 
     #[test]
     fn names_are_prepared_and_escaped() {
-        assert_eq!(Exchange::with_nonce("a,b=c\u{2168}", "n".into()).first(), "n,,n=a=2Cb=3DcIX,r=n");
+        assert_eq!(ScramClient::with_nonce("a,b=c\u{2168}", "n".into()).first(), "n,,n=a=2Cb=3DcIX,r=n");
     }
 }

@@ -9,8 +9,8 @@
 //! `compress_stream`. Sources: RFC 8054, RFC 1951.
 
 use super::letters;
-use super::load::{Line, Load};
-use super::pieces::{Asked, Pieces};
+use super::load::{LineSpeed, MachineLoad};
+use super::pieces::{PieceCache, PieceLookup};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::io;
 use std::sync::Arc;
@@ -41,20 +41,20 @@ const LETTERS_BYTES_MAX: usize = 16 << 10;
 
 /// Permits for the compressed connections that one process serves or makes.
 #[derive(Debug, Clone)]
-pub struct Compressed {
+pub struct CompressionPermits {
     connections: Arc<Semaphore>,
     kept: Arc<Semaphore>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCompression>,
 }
 
 /// State shared by all compressed connections that one process serves.
 #[derive(Debug, Default)]
-struct Shared {
-    pieces: Pieces,
-    load: Load,
+struct SharedCompression {
+    pieces: PieceCache,
+    load: MachineLoad,
 }
 
-impl Default for Compressed {
+impl Default for CompressionPermits {
     fn default() -> Self {
         Self {
             connections: Arc::new(Semaphore::new(COMPRESSED_CONNECTIONS_MAX)),
@@ -64,7 +64,7 @@ impl Default for Compressed {
     }
 }
 
-impl Compressed {
+impl CompressionPermits {
     /// Returns the number of compressed connections open now.
     pub fn connections(&self) -> usize {
         COMPRESSED_CONNECTIONS_MAX.saturating_sub(self.connections.available_permits())
@@ -72,10 +72,10 @@ impl Compressed {
 
     /// Returns both directions of a new compressed connection; `None` if there are too many. `free_bytes` is
     /// the amount that may be decoded before the ratio counts: the largest article.
-    pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
+    pub fn begin(&self, free_bytes: u64) -> Option<(Deflater, Inflater)> {
         let permit = self.connections.clone().try_acquire_owned().ok()?;
-        let deflating = Deflating { shared: Some(self.shared.clone()), ..Deflating::new(self.kept.clone()) };
-        Some((deflating, Inflating::new(free_bytes, Some(permit))))
+        let deflating = Deflater { shared: Some(self.shared.clone()), ..Deflater::new(self.kept.clone()) };
+        Some((deflating, Inflater::new(free_bytes, Some(permit))))
     }
 
     /// Frees compressed articles that were not sent for this time.
@@ -84,21 +84,21 @@ impl Compressed {
     }
 
     /// Returns both directions of an outgoing connection, which counts against no limit.
-    pub(crate) fn one(free_bytes: u64) -> (Deflating, Inflating) {
-        (Deflating::new(Arc::new(Semaphore::new(1))), Inflating::new(free_bytes, None))
+    pub(crate) fn one(free_bytes: u64) -> (Deflater, Inflater) {
+        (Deflater::new(Arc::new(Semaphore::new(1))), Inflater::new(free_bytes, None))
     }
 }
 
 /// The compressing direction of a connection.
-pub struct Deflating {
+pub struct Deflater {
     /// Compressor, created when something is sent.
     compress: Option<Box<Compress>>,
     /// Permit to keep the compressor between answers.
     permit: Option<OwnedSemaphorePermit>,
     kept: Arc<Semaphore>,
     /// State shared with other connections; `None` for an outgoing connection.
-    shared: Option<Arc<Shared>>,
-    line: Line,
+    shared: Option<Arc<SharedCompression>>,
+    line: LineSpeed,
     /// True while output is Huffman-coded only.
     is_hurried: bool,
     /// True while the compressor holds something back.
@@ -107,21 +107,21 @@ pub struct Deflating {
     is_apart: bool,
 }
 
-impl Deflating {
+impl Deflater {
     fn new(kept: Arc<Semaphore>) -> Self {
         Self {
             compress: None,
             permit: None,
             kept,
             shared: None,
-            line: Line::default(),
+            line: LineSpeed::default(),
             is_hurried: false,
             is_pending: false,
             is_apart: false,
         }
     }
 
-    /// Returns whether there is a compressor that [`Deflating::drop_compressor`] would free.
+    /// Returns whether there is a compressor that [`Deflater::drop_compressor`] would free.
     pub fn has_compressor(&self) -> bool {
         self.compress.is_some()
     }
@@ -193,21 +193,21 @@ impl Deflating {
     }
 }
 
-impl Deflating {
-    /// Like [`Deflating::deflate`], for a piece that may be sent to other clients too. A piece that was sent
+impl Deflater {
+    /// Like [`Deflater::deflate`], for a piece that may be sent to other clients too. A piece that was sent
     /// before is compressed separately, once for all of them.
     ///
     /// # Errors
-    /// Those of [`Deflating::deflate`].
+    /// Those of [`Deflater::deflate`].
     pub fn deflate_piece(&mut self, plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
-        let asked = self.shared.as_ref().map_or(Asked::Unknown, |shared| shared.pieces.ask(plain));
-        if matches!(asked, Asked::Unknown) {
+        let asked = self.shared.as_ref().map_or(PieceLookup::Unknown, |shared| shared.pieces.ask(plain));
+        if matches!(asked, PieceLookup::Unknown) {
             return self.deflate(plain, flush, out);
         }
         if self.is_pending {
             self.deflate(&[], true, out)?;
         }
-        if let Asked::Found(packed) = asked {
+        if let PieceLookup::Found(packed) = asked {
             out.extend_from_slice(&packed);
             self.is_apart = true;
             return Ok(());
@@ -242,7 +242,7 @@ fn put_stored(plain: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The decompressing direction of a connection.
-pub struct Inflating {
+pub struct Inflater {
     decompress: Box<Decompress>,
     free_bytes: u64,
     /// True if the last call filled its room, so that there may be more output without more input.
@@ -250,7 +250,7 @@ pub struct Inflating {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Inflating {
+impl Inflater {
     fn new(free_bytes: u64, permit: Option<OwnedSemaphorePermit>) -> Self {
         Self { decompress: Box::new(Decompress::new(false)), free_bytes, has_more: false, _permit: permit }
     }
@@ -329,7 +329,7 @@ mod tests {
     /// Several connections, in any order, with and without flushes.
     #[test]
     fn pieces_fit_into_any_stream() {
-        let compressed = Compressed::default();
+        let compressed = CompressionPermits::default();
         let mut all: Vec<_> =
             (0..3).map(|_| (compressed.begin(0).unwrap().0, Vec::new(), Vec::new())).collect();
         let text = |n: usize, bytes: usize| -> Vec<u8> {
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn popular_pieces_are_compressed_once() {
-        let compressed = Compressed::default();
+        let compressed = CompressionPermits::default();
         let article: Vec<u8> = (0..500).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
         let streams: Vec<Vec<u8>> = (0..4)
             .map(|_| {
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn compression_is_reduced_if_the_processor_is_the_bottleneck() {
-        let compressed = Compressed::default();
+        let compressed = CompressionPermits::default();
         let mut deflating = compressed.begin(0).unwrap().0;
         let (text, noise) = ("Most of what people write is letters.\r\n".repeat(60), [0xe5u8; 2000]);
         let (mut plain, mut stream) = (Vec::new(), Vec::new());
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn compressors_beyond_those_kept_are_dropped_between_answers() {
-        let compressed = Compressed::default();
+        let compressed = CompressionPermits::default();
         let mut all: Vec<_> = (0..KEPT_COMPRESSORS_MAX + 1).map(|_| compressed.begin(0).unwrap().0).collect();
         let mut out = Vec::new();
         for deflating in &mut all {
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn connections_are_counted() {
-        let compressed = Compressed::default();
+        let compressed = CompressionPermits::default();
         let all: Vec<_> = (0..COMPRESSED_CONNECTIONS_MAX).map(|_| compressed.begin(0).unwrap()).collect();
         assert!(compressed.begin(0).is_none());
         drop(all);

@@ -4,9 +4,9 @@
 //! `pending`. Output is compressed, then encrypted, piece by piece. Invariant: there are no buffers without
 //! bytes in transit. Called by `Transport`.
 
-use super::deflate::{Deflating, Inflating};
+use super::deflate::{Deflater, Inflater};
 use super::socket::Socket;
-use super::tls_layer::{Progress, TlsLayer};
+use super::tls_layer::{TlsLayer, TlsProgress};
 use crate::pool;
 use rustls::CommonState;
 use std::io;
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 const PIECE_BYTES: usize = 48 << 10;
 
 /// A connection with layers.
-pub struct Layered {
+pub struct LayeredStream {
     socket: Socket,
     tls: Option<TlsLayer>,
-    deflate: Option<(Deflating, Inflating)>,
+    deflate: Option<(Deflater, Inflater)>,
     /// Input from TLS, or from the socket without it, that is not delivered yet; from `at` on.
     pending: Vec<u8>,
     at: usize,
@@ -30,7 +30,7 @@ pub struct Layered {
     ended: bool,
 }
 
-impl Layered {
+impl LayeredStream {
     /// Creates a connection; `tls` comes with the data that the other side sent right after the handshake.
     pub(super) fn new(socket: Socket, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
         let (tls, pending) = tls.unzip();
@@ -38,7 +38,7 @@ impl Layered {
         Self { socket, tls, deflate: None, pending, at: 0, has_more: false, ended: false }
     }
 
-    pub(super) fn compress(&mut self, deflating: Deflating, inflating: Inflating) {
+    pub(super) fn compress(&mut self, deflating: Deflater, inflating: Inflater) {
         self.deflate = Some((deflating, inflating));
     }
 
@@ -106,7 +106,7 @@ impl Layered {
                     keep(pending, plain);
                 }
             });
-            self.ended = progress? == Progress::End;
+            self.ended = progress? == TlsProgress::End;
         }
     }
 

@@ -41,26 +41,26 @@ const AT_ONCE: usize = 4;
 /// Sampling distance, in octets, for deciding whether a text is worth coding.
 const LOOK_EVERY: usize = 16;
 
-static CODES: LazyLock<[Code; 257]> = LazyLock::new(|| codes(&LENGTHS));
-static BLOCK_START: LazyLock<Bits> = LazyLock::new(block_start);
+static CODES: LazyLock<[HuffmanCode; 257]> = LazyLock::new(|| codes(&LENGTHS));
+static BLOCK_START: LazyLock<BitWriter> = LazyLock::new(block_start);
 
 /// Bits of the stream, the first one lowest.
 #[derive(Debug, Clone, Copy, Default)]
-struct Code {
+struct HuffmanCode {
     bits: u16,
     len: u8,
 }
 
 /// Whole octets, followed by bits that do not fill one yet.
 #[derive(Debug, Clone, Default)]
-struct Bits {
+struct BitWriter {
     octets: Vec<u8>,
     rest: u64,
     /// Number of bits in `rest`, fewer than 8.
     len: u32,
 }
 
-impl Bits {
+impl BitWriter {
     /// Appends at most 16 bits.
     fn put(&mut self, bits: u16, len: u8) {
         self.rest |= u64::from(bits) << self.len;
@@ -72,7 +72,7 @@ impl Bits {
         }
     }
 
-    fn put_code(&mut self, code: Option<&Code>) {
+    fn put_code(&mut self, code: Option<&HuffmanCode>) {
         if let Some(code) = code {
             self.put(code.bits, code.len);
         }
@@ -81,12 +81,12 @@ impl Bits {
 
 /// Derives codes from lengths (RFC 1951 section 3.2.2); codes are stored in the stream from the highest bit
 /// on.
-fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
-    let mut codes = [Code::default(); N];
+fn codes<const N: usize>(lengths: &[u8; N]) -> [HuffmanCode; N] {
+    let mut codes = [HuffmanCode::default(); N];
     let mut next = 0u16;
     for len in 1..=15u8 {
         for (code, _) in codes.iter_mut().zip(lengths).filter(|(_, length)| **length == len) {
-            *code = Code { bits: next.reverse_bits() >> (16 - len), len };
+            *code = HuffmanCode { bits: next.reverse_bits() >> (16 - len), len };
             next += 1;
         }
         next <<= 1;
@@ -96,8 +96,8 @@ fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
 
 /// Returns the beginning of a block, up to its text: with dynamic codes, not the last block, with two unused
 /// codes for distances (all decoders accept a complete code).
-fn block_start() -> Bits {
-    let mut start = Bits::default();
+fn block_start() -> BitWriter {
+    let mut start = BitWriter::default();
     start.put(0, 1);
     start.put(2, 2);
     start.put(0, 5);
@@ -151,14 +151,14 @@ pub(super) fn put(text: &[u8], out: &mut Vec<u8>) {
     let (groups, last) = text.as_chunks::<AT_ONCE>();
     for group in groups {
         for octet in group {
-            let Code { bits, len: of_code } = code(*octet);
+            let HuffmanCode { bits, len: of_code } = code(*octet);
             rest |= u64::from(bits) << len;
             len += u32::from(of_code);
         }
         flush(&mut rest, &mut len);
     }
     let end = codes.get(END).copied().unwrap_or_default();
-    for Code { bits, len: of_code } in last.iter().map(|octet| code(*octet)).chain([end]) {
+    for HuffmanCode { bits, len: of_code } in last.iter().map(|octet| code(*octet)).chain([end]) {
         rest |= u64::from(bits) << len;
         len += u32::from(of_code);
         flush(&mut rest, &mut len);

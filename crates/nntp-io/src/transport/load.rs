@@ -16,20 +16,20 @@ const IDLE_ENDS: u64 = 40;
 
 /// Load of the machine, measured again by a caller when it is old.
 #[derive(Debug)]
-pub struct Load {
+pub struct MachineLoad {
     is_busy: AtomicBool,
-    last: Innermost<Last>,
+    last: Innermost<LastMeasurement>,
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastMeasurement {
     at: Instant,
-    times: Option<Times>,
+    times: Option<ProcessorTimes>,
 }
 
 /// Processor time of the machine since its start, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Times {
+struct ProcessorTimes {
     all: u64,
     idle: u64,
     /// Time of programs of low priority.
@@ -38,33 +38,33 @@ struct Times {
     own: u64,
 }
 
-impl Default for Load {
+impl Default for MachineLoad {
     fn default() -> Self {
-        let last = Last { at: Instant::now(), times: None };
+        let last = LastMeasurement { at: Instant::now(), times: None };
         Self { is_busy: AtomicBool::new(false), last: Innermost::new(last) }
     }
 }
 
-impl Load {
+impl MachineLoad {
     /// Returns whether all processors were busy a moment ago; false where the system does not report it.
     pub fn is_busy(&self, now: Instant) -> bool {
         if let Some(mut last) = self.last.try_lock()
             && (last.times.is_none() || now.saturating_duration_since(last.at) >= HOLDS)
         {
-            let times = fs::read_to_string("/proc/stat").ok().and_then(|stat| Times::parse(&stat));
+            let times = fs::read_to_string("/proc/stat").ok().and_then(|stat| ProcessorTimes::parse(&stat));
             let own = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| own_time(&stat));
-            let times = times.map(|times| Times { own: own.unwrap_or(times.nice), ..times });
+            let times = times.map(|times| ProcessorTimes { own: own.unwrap_or(times.nice), ..times });
             if let (Some(before), Some(times)) = (last.times, times) {
                 let limit = if self.is_busy.load(Ordering::Relaxed) { IDLE_ENDS } else { IDLE_BEGINS };
                 self.is_busy.store(times.idle_since(before) < limit, Ordering::Relaxed);
             }
-            *last = Last { at: now, times: times.or(Some(Times::default())) };
+            *last = LastMeasurement { at: now, times: times.or(Some(ProcessorTimes::default())) };
         }
         self.is_busy.load(Ordering::Relaxed)
     }
 }
 
-impl Times {
+impl ProcessorTimes {
     /// Parses the first line of `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq
     /// steal ...`, in which time of guests is part of the first two.
     fn parse(stat: &str) -> Option<Self> {
@@ -97,7 +97,7 @@ fn own_time(stat: &str) -> Option<u64> {
 
 /// Speed of a client in reading its output.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct LineSpeed {
     /// Bytes since the last measurement.
     bytes: u64,
     looked: Option<Instant>,
@@ -110,7 +110,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Mbit/s.
 const FAST_BYTES_PER_S: u64 = 512 << 10;
 
-impl Line {
+impl LineSpeed {
     /// Counts bytes that the client has accepted.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_line_is_fast_while_it_takes_much() {
-        let (mut line, start) = (Line::default(), Instant::now());
+        let (mut line, start) = (LineSpeed::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         assert!(!line.is_fast(at(0)), "nothing is known");
         line.sent(60 << 10);
@@ -150,22 +150,22 @@ mod tests {
     #[test]
     fn load_depends_on_idle_time() {
         let stat = "cpu  500 20 150 200 100 10 15 5 7 0\ncpu0 1 2 3 4 5\n";
-        let (before, times) = (Times::default(), Times::parse(stat).unwrap());
-        assert_eq!(times, Times { all: 1000, idle: 300, nice: 20, own: 0 });
+        let (before, times) = (ProcessorTimes::default(), ProcessorTimes::parse(stat).unwrap());
+        assert_eq!(times, ProcessorTimes { all: 1000, idle: 300, nice: 20, own: 0 });
         assert_eq!(times.idle_since(before), 32, "20 of others that give way");
-        assert_eq!(Times { own: 15, ..times }.idle_since(before), 30);
-        assert_eq!(Times { own: 99, ..times }.idle_since(before), 30, "of its own none gives way");
+        assert_eq!(ProcessorTimes { own: 15, ..times }.idle_since(before), 30);
+        assert_eq!(ProcessorTimes { own: 99, ..times }.idle_since(before), 30, "of its own none gives way");
         let own = "7 (a (b) c) S 1 7 7 0 -1 4194304 1 2 3 4 120 30 5 6 20 0 1 0";
         assert_eq!((own_time(own), own_time("7 (x"), own_time("7 (x) S 1")), (Some(150), None, None));
         assert_eq!(times.idle_since(times), 100, "no time has passed");
         for bad in ["", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5", "cpu x 2 3 4 5 6"] {
-            assert_eq!(Times::parse(bad), None, "{bad}");
+            assert_eq!(ProcessorTimes::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn result_is_reused_for_a_moment() {
-        let (load, start) = (Load::default(), Instant::now());
+        let (load, start) = (MachineLoad::default(), Instant::now());
         assert!(!load.is_busy(start), "nothing to compare with");
         let taken = load.last.lock().times;
         load.is_busy(start + HOLDS / 2);

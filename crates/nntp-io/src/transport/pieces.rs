@@ -26,7 +26,7 @@ const SENT_BITS: u32 = 14;
 const HASHED_BYTES: usize = 256;
 
 /// A piece, and its compressed form.
-struct Kept {
+struct KeptPiece {
     hash: u64,
     plain: Box<[u8]>,
     packed: Arc<[u8]>,
@@ -34,25 +34,25 @@ struct Kept {
     used: AtomicU32,
 }
 
-type Set = VecDeque<Kept>;
+type PieceSet = VecDeque<KeptPiece>;
 
 /// Pieces in sets by their hash; in a set the oldest is replaced.
-pub(super) struct Pieces {
-    sets: Box<[Innermost<Set>]>,
+pub(super) struct PieceCache {
+    sets: Box<[Innermost<PieceSet>]>,
     /// Parts of the hashes of pieces that were sent once.
     sent: Box<[AtomicU32]>,
     hasher: RandomState,
     begun: Instant,
 }
 
-impl std::fmt::Debug for Pieces {
+impl std::fmt::Debug for PieceCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pieces").finish_non_exhaustive()
     }
 }
 
 /// Result of a lookup.
-pub(super) enum Asked {
+pub(super) enum PieceLookup {
     /// Compressed form of the piece.
     Found(Arc<[u8]>),
     /// The piece was sent before and is worth keeping.
@@ -61,7 +61,7 @@ pub(super) enum Asked {
     Unknown,
 }
 
-impl Default for Pieces {
+impl Default for PieceCache {
     fn default() -> Self {
         Self {
             sets: (0..1 << SET_BITS).map(|_| Innermost::default()).collect(),
@@ -72,12 +72,12 @@ impl Default for Pieces {
     }
 }
 
-impl Pieces {
+impl PieceCache {
     fn hash(&self, plain: &[u8]) -> u64 {
         self.hasher.hash_one((plain.get(..HASHED_BYTES).unwrap_or(plain), plain.len()))
     }
 
-    fn set(&self, hash: u64) -> Option<&Innermost<Set>> {
+    fn set(&self, hash: u64) -> Option<&Innermost<PieceSet>> {
         self.sets.get((hash >> (u64::BITS - SET_BITS)) as usize)
     }
 
@@ -86,19 +86,19 @@ impl Pieces {
     }
 
     /// Looks up a piece that is about to be sent.
-    pub fn ask(&self, plain: &[u8]) -> Asked {
+    pub fn ask(&self, plain: &[u8]) -> PieceLookup {
         if !(PIECE_BYTES_MIN..=PIECE_BYTES_MAX).contains(&plain.len()) {
-            return Asked::Unknown;
+            return PieceLookup::Unknown;
         }
         let hash = self.hash(plain);
-        let Some(set) = self.set(hash) else { return Asked::Unknown };
+        let Some(set) = self.set(hash) else { return PieceLookup::Unknown };
         if let Some(kept) = set.lock().iter().find(|kept| kept.hash == hash && *kept.plain == *plain) {
             kept.used.store(self.now(), Ordering::Relaxed);
-            return Asked::Found(kept.packed.clone());
+            return PieceLookup::Found(kept.packed.clone());
         }
         let (slot, mark) = ((hash as usize) & ((1 << SENT_BITS) - 1), (hash >> SENT_BITS) as u32 | 1);
         let before = self.sent.get(slot).map_or(0, |sent| sent.swap(mark, Ordering::Relaxed));
-        if before == mark { Asked::Again } else { Asked::Unknown }
+        if before == mark { PieceLookup::Again } else { PieceLookup::Unknown }
     }
 
     /// Keeps a piece with its compressed form, which was compressed separately.
@@ -109,12 +109,13 @@ impl Pieces {
         if set.iter().any(|kept| kept.hash == hash && *kept.plain == *plain) {
             return;
         }
-        let held = |set: &Set| set.iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>();
+        let held =
+            |set: &PieceSet| set.iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>();
         while held(&set) + bytes > SET_BYTES_MAX {
             set.pop_front();
         }
         let used = AtomicU32::new(self.now());
-        set.push_back(Kept { hash, plain: plain.into(), packed: packed.into(), used });
+        set.push_back(KeptPiece { hash, plain: plain.into(), packed: packed.into(), used });
     }
 
     /// Removes pieces that were not used for this time.
@@ -136,32 +137,32 @@ mod tests {
 
     #[test]
     fn piece_is_kept_on_second_use_and_compared_in_full() {
-        let pieces = Pieces::default();
+        let pieces = PieceCache::default();
         let mut text = piece(7, 2000);
-        assert!(matches!(pieces.ask(&text), Asked::Unknown));
-        assert!(matches!(pieces.ask(&text), Asked::Again));
+        assert!(matches!(pieces.ask(&text), PieceLookup::Unknown));
+        assert!(matches!(pieces.ask(&text), PieceLookup::Again));
         pieces.put(&text, b"packed");
-        assert!(matches!(pieces.ask(&text), Asked::Found(packed) if *packed == *b"packed"));
+        assert!(matches!(pieces.ask(&text), PieceLookup::Found(packed) if *packed == *b"packed"));
         // Differs only beyond the hashed bytes.
         text[1999] ^= 1;
-        assert!(!matches!(pieces.ask(&text), Asked::Found(_)));
+        assert!(!matches!(pieces.ask(&text), PieceLookup::Found(_)));
         pieces.forget(Duration::from_secs(3600));
         text[1999] ^= 1;
-        assert!(matches!(pieces.ask(&text), Asked::Found(_)));
+        assert!(matches!(pieces.ask(&text), PieceLookup::Found(_)));
         for bytes in [PIECE_BYTES_MIN - 1, PIECE_BYTES_MAX + 1] {
-            assert!((0..3).all(|_| matches!(pieces.ask(&piece(9, bytes)), Asked::Unknown)));
+            assert!((0..3).all(|_| matches!(pieces.ask(&piece(9, bytes)), PieceLookup::Unknown)));
         }
         pieces.forget(Duration::ZERO);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let pieces = Pieces::default();
+        let pieces = PieceCache::default();
         for n in 0..20_000 {
             let text = piece(n, PIECE_BYTES_MIN + n as usize % 5000);
             pieces.put(&text, &text[..300]);
         }
-        let held = |set: &Innermost<Set>| {
+        let held = |set: &Innermost<PieceSet>| {
             set.lock().iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>()
         };
         assert!(pieces.sets.iter().all(|set| (1..=SET_BYTES_MAX).contains(&held(set))));

@@ -20,9 +20,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The socket of a connection.
-pub struct Socket(State);
+pub struct Socket(SocketState);
 
-enum State {
+enum SocketState {
     Registered(TcpStream),
     /// Deregistered socket, polled by its user alone.
     Own(std::net::TcpStream),
@@ -33,30 +33,30 @@ enum State {
 impl Socket {
     /// Wraps a stream that is registered with the runtime.
     pub fn new(stream: TcpStream) -> Self {
-        Self(State::Registered(stream))
+        Self(SocketState::Registered(stream))
     }
 
     /// Wraps a nonblocking stream that is not registered yet.
     pub fn own(stream: std::net::TcpStream) -> Self {
-        Self(State::Own(stream))
+        Self(SocketState::Own(stream))
     }
 
     /// Returns the local address.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.0 {
-            State::Registered(stream) => stream.local_addr().ok(),
-            State::Own(own) => own.local_addr().ok(),
-            State::Lost => None,
+            SocketState::Registered(stream) => stream.local_addr().ok(),
+            SocketState::Own(own) => own.local_addr().ok(),
+            SocketState::Lost => None,
         }
     }
 
     /// Takes the socket out of the runtime.
     pub fn deregister(&mut self) {
-        if let State::Registered(_) = &self.0
-            && let State::Registered(stream) = std::mem::replace(&mut self.0, State::Lost)
+        if let SocketState::Registered(_) = &self.0
+            && let SocketState::Registered(stream) = std::mem::replace(&mut self.0, SocketState::Lost)
             && let Ok(own) = stream.into_std()
         {
-            self.0 = State::Own(own);
+            self.0 = SocketState::Own(own);
         }
     }
 
@@ -74,23 +74,23 @@ impl Socket {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if an earlier registration failed.
     pub fn registered(&mut self) -> io::Result<&mut TcpStream> {
-        if let State::Own(_) = &self.0
-            && let State::Own(own) = std::mem::replace(&mut self.0, State::Lost)
+        if let SocketState::Own(_) = &self.0
+            && let SocketState::Own(own) = std::mem::replace(&mut self.0, SocketState::Lost)
         {
-            self.0 = State::Registered(TcpStream::from_std(own)?);
+            self.0 = SocketState::Registered(TcpStream::from_std(own)?);
         }
         match &mut self.0 {
-            State::Registered(stream) => Ok(stream),
-            State::Own(_) | State::Lost => Err(io::ErrorKind::NotConnected.into()),
+            SocketState::Registered(stream) => Ok(stream),
+            SocketState::Own(_) | SocketState::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
     /// Returns whether the socket has something to read: bytes, the end, or an error. Asks the system.
     pub fn has_input(&self) -> bool {
         match &self.0 {
-            State::Own(own) => peeks(own),
-            State::Registered(stream) => peeks(stream),
-            State::Lost => true,
+            SocketState::Own(own) => peeks(own),
+            SocketState::Registered(stream) => peeks(stream),
+            SocketState::Lost => true,
         }
     }
 
@@ -100,9 +100,9 @@ impl Socket {
     /// Those of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            State::Registered(stream) => stream.poll_read_ready(cx),
+            SocketState::Registered(stream) => stream.poll_read_ready(cx),
             // The read will show.
-            State::Own(_) | State::Lost => Poll::Ready(Ok(())),
+            SocketState::Own(_) | SocketState::Lost => Poll::Ready(Ok(())),
         }
     }
 
@@ -111,7 +111,7 @@ impl Socket {
     /// # Errors
     /// Those of the socket.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        if let State::Own(own) = &self.0 {
+        if let SocketState::Own(own) = &self.0 {
             match recv(own, spare_capacity(buffer), RecvFlags::empty()) {
                 Err(rustix::io::Errno::WOULDBLOCK) => {}
                 read => return Poll::Ready(read.map(|(_, n)| n).map_err(io::Error::from)),
@@ -155,16 +155,16 @@ impl Socket {
     /// Those of the socket, [`io::ErrorKind::WouldBlock`] among them.
     pub fn try_write(&mut self, parts: [&[u8]; 3]) -> io::Result<usize> {
         match &self.0 {
-            State::Own(own) => send_now(own, parts),
+            SocketState::Own(own) => send_now(own, parts),
             // The runtime does not know yet that a new socket is writable.
-            State::Registered(stream) => match send_now(stream, parts) {
+            SocketState::Registered(stream) => match send_now(stream, parts) {
                 // Attempted by the runtime, which then reports when there is room.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     stream.try_write_vectored(&parts.map(IoSlice::new))
                 }
                 sent => sent,
             },
-            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+            SocketState::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -247,14 +247,14 @@ mod tests {
             client.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"211 1 1 1 a\r\n");
             // Nothing has arrived: the socket is registered again and the runtime wakes the reader.
-            assert!(matches!(socket.0, State::Own(_)));
+            assert!(matches!(socket.0, SocketState::Own(_)));
             let (heard, sent) = tokio::join!(read(&mut socket), async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 client.write_all(b"DATE\r\n").await
             });
             sent.unwrap();
             assert_eq!(heard, b"DATE\r\n");
-            assert!(matches!(socket.0, State::Registered(_)));
+            assert!(matches!(socket.0, SocketState::Registered(_)));
         }
     }
 

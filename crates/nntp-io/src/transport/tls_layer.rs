@@ -33,7 +33,7 @@ const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State of the input after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum TlsProgress {
     /// All whole records are handled.
     More,
     /// The other side sends nothing more.
@@ -41,12 +41,12 @@ pub(super) enum Progress {
 }
 
 /// Our side of the connection, with its state.
-pub(super) enum Side {
+pub(super) enum TlsSide {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
-impl Side {
+impl TlsSide {
     /// Creates the side of a server.
     pub fn server(config: Arc<ServerConfig>) -> io::Result<Self> {
         UnbufferedServerConnection::new(config).map(Self::Server).map_err(io::Error::other)
@@ -66,14 +66,14 @@ impl Side {
 }
 
 /// One step of handling records.
-struct Step {
+struct RecordStep {
     /// Number of input bytes to be consumed.
     discard: usize,
-    then: Then,
+    then: StepOutcome,
 }
 
 /// Action after a step.
-enum Then {
+enum StepOutcome {
     /// There may be more to do with the same input.
     Again,
     /// Nothing can be done without more input.
@@ -85,7 +85,7 @@ enum Then {
 
 /// TLS of one connection.
 pub(super) struct TlsLayer {
-    side: Side,
+    side: TlsSide,
     /// Records that arrived, from `at` on.
     incoming: Vec<u8>,
     at: usize,
@@ -97,14 +97,14 @@ pub(super) struct TlsLayer {
 impl TlsLayer {
     /// Negotiates TLS over `socket`; also returns the data that arrived right after the handshake. If the
     /// other side makes an error, an alert is sent to it.
-    pub async fn negotiate(socket: &mut Socket, side: Side) -> io::Result<(Self, Vec<u8>)> {
+    pub async fn negotiate(socket: &mut Socket, side: TlsSide) -> io::Result<(Self, Vec<u8>)> {
         let mut layer = Self { side, incoming: Vec::new(), at: 0, outgoing: Vec::new(), ended: false };
         let mut early = Vec::new();
         loop {
             let progress = layer.advance(&mut |plain| early.extend_from_slice(plain));
             let sent = socket.write([layer.outgoing.as_slice(), &[], &[]], ALERT_TIMEOUT).await;
             layer.outgoing.clear();
-            if progress? == Progress::End {
+            if progress? == TlsProgress::End {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             sent?;
@@ -144,22 +144,22 @@ impl TlsLayer {
 
     /// Handles every whole record; plaintext is passed to `sink`, records to be sent to `outgoing`. After an
     /// error `outgoing` may hold an alert.
-    pub fn advance(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<Progress> {
+    pub fn advance(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<TlsProgress> {
         let mut failed: Option<io::Error> = None;
         loop {
             let Self { side, incoming, at, outgoing, .. } = self;
             let rest = incoming.get_mut(*at..).unwrap_or_default();
-            let Step { discard, then } = match side {
-                Side::Server(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
-                Side::Client(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
+            let RecordStep { discard, then } = match side {
+                TlsSide::Server(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
+                TlsSide::Client(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
             };
             self.consume(discard);
             match then {
-                Then::Again => {}
-                Then::Failed(error) => failed = failed.or_else(|| Some(invalid(error))),
-                Then::Ended | Then::Wait => {
-                    self.ended |= matches!(then, Then::Ended);
-                    let progress = if self.ended { Progress::End } else { Progress::More };
+                StepOutcome::Again => {}
+                StepOutcome::Failed(error) => failed = failed.or_else(|| Some(invalid(error))),
+                StepOutcome::Ended | StepOutcome::Wait => {
+                    self.ended |= matches!(then, StepOutcome::Ended);
+                    let progress = if self.ended { TlsProgress::End } else { TlsProgress::More };
                     return failed.map_or(Ok(progress), Err);
                 }
             }
@@ -183,25 +183,25 @@ impl TlsLayer {
     /// Appends `plain`, encrypted, to `outgoing`. Input that has arrived meanwhile is passed to `sink`.
     pub fn encrypt(&mut self, plain: &[u8], sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         self.advance(sink)?;
-        self.produce(Output::Text(plain))
+        self.produce(TlsContent::Text(plain))
     }
 
     /// Appends close_notify to `outgoing` (RFC 8446 section 6.1).
     pub fn close(&mut self) -> io::Result<()> {
-        match self.produce(Output::CloseNotify) {
+        match self.produce(TlsContent::CloseNotify) {
             // The connection has ended already.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             produced => produced,
         }
     }
 
-    fn produce(&mut self, output: Output<'_>) -> io::Result<()> {
+    fn produce(&mut self, output: TlsContent<'_>) -> io::Result<()> {
         let rest = self.incoming.get_mut(self.at..).unwrap_or_default();
         let discard = match &mut self.side {
-            Side::Server(connection) => {
+            TlsSide::Server(connection) => {
                 write(connection.process_tls_records(rest), output, &mut self.outgoing)?
             }
-            Side::Client(connection) => {
+            TlsSide::Client(connection) => {
                 write(connection.process_tls_records(rest), output, &mut self.outgoing)?
             }
         };
@@ -221,7 +221,7 @@ impl TlsLayer {
 
 /// Content that is to be encrypted.
 #[derive(Clone, Copy)]
-enum Output<'a> {
+enum TlsContent<'a> {
     Text(&'a [u8]),
     CloseNotify,
 }
@@ -232,8 +232,8 @@ fn step<Data>(
     UnbufferedStatus { mut discard, state }: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
     sink: &mut dyn FnMut(&[u8]),
-) -> io::Result<Step> {
-    let mut then = Then::Again;
+) -> io::Result<RecordStep> {
+    let mut then = StepOutcome::Again;
     match state {
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
             while let Some(record) = traffic.next_record() {
@@ -245,50 +245,50 @@ fn step<Data>(
         Ok(ConnectionState::EncodeTlsData(mut data)) => {
             append(outgoing, RECORD_EXTRA_BYTES, |room| match data.encode(room) {
                 Ok(written) => Ok(written),
-                Err(EncodeError::InsufficientSize(size)) => Err(Short::Size(size)),
-                Err(error) => Err(Short::Failed(io::Error::other(error))),
+                Err(EncodeError::InsufficientSize(size)) => Err(AppendError::Size(size)),
+                Err(error) => Err(AppendError::Failed(io::Error::other(error))),
             })?;
             if outgoing.len() > UNREAD_BYTES_MAX {
                 return Err(io::Error::other("the other side takes none of the TLS records it asks for"));
             }
         }
         Ok(ConnectionState::TransmitTlsData(sent_later)) => sent_later.done(),
-        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => then = Then::Ended,
-        Ok(_) => then = Then::Wait,
-        Err(error) => then = Then::Failed(error),
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => then = StepOutcome::Ended,
+        Ok(_) => then = StepOutcome::Wait,
+        Err(error) => then = StepOutcome::Failed(error),
     }
-    Ok(Step { discard, then })
+    Ok(RecordStep { discard, then })
 }
 
 /// Appends `output`, encrypted, to `outgoing`; returns the number of input bytes to be consumed.
 fn write<Data>(
     UnbufferedStatus { discard, state }: UnbufferedStatus<'_, '_, Data>,
-    output: Output<'_>,
+    output: TlsContent<'_>,
     outgoing: &mut Vec<u8>,
 ) -> io::Result<usize> {
     let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
     let extra = match output {
-        Output::Text(plain) => plain.len() + RECORD_EXTRA_BYTES * (1 + plain.len() / (16 << 10)),
-        Output::CloseNotify => RECORD_EXTRA_BYTES,
+        TlsContent::Text(plain) => plain.len() + RECORD_EXTRA_BYTES * (1 + plain.len() / (16 << 10)),
+        TlsContent::CloseNotify => RECORD_EXTRA_BYTES,
     };
     append(outgoing, extra, |room| {
         let written = match output {
-            Output::Text(plain) => traffic.encrypt(plain, room),
-            Output::CloseNotify => traffic.queue_close_notify(room),
+            TlsContent::Text(plain) => traffic.encrypt(plain, room),
+            TlsContent::CloseNotify => traffic.queue_close_notify(room),
         };
         match written {
             Ok(written) => Ok(written),
-            Err(EncryptError::InsufficientSize(size)) => Err(Short::Size(size)),
-            Err(error) => Err(Short::Failed(io::Error::other(error))),
+            Err(EncryptError::InsufficientSize(size)) => Err(AppendError::Size(size)),
+            Err(error) => Err(AppendError::Failed(io::Error::other(error))),
         }
     })?;
     Ok(discard)
 }
 
 /// Reason why nothing could be written into the available room.
-enum Short {
+enum AppendError {
     Size(InsufficientSizeError),
     Failed(io::Error),
 }
@@ -297,7 +297,7 @@ enum Short {
 fn append(
     buffer: &mut Vec<u8>,
     extra: usize,
-    mut write: impl FnMut(&mut [u8]) -> Result<usize, Short>,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, AppendError>,
 ) -> io::Result<()> {
     if buffer.capacity() == 0 {
         *buffer = pool::take();
@@ -311,8 +311,8 @@ fn append(
                 buffer.truncate(used + written);
                 return Ok(());
             }
-            Err(Short::Size(size)) => room = size.required_size,
-            Err(Short::Failed(error)) => {
+            Err(AppendError::Size(size)) => room = size.required_size,
+            Err(AppendError::Failed(error)) => {
                 buffer.truncate(used);
                 return Err(error);
             }

@@ -1,31 +1,31 @@
 //! Copies articles after their arrival: a durable reader of the journal for each archive.
 
-use super::copy::{Copy, Found, fetch};
-use super::section::Section;
-use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Spool, Start};
+use super::copy::{ArchiveCopy, CopyOutcome, fetch};
+use super::section::ArchiveSection;
+use spool::{ArticleBuf, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, Spool, TailStart};
 use std::io;
 
 /// Bytes of articles that are copied together.
 const CHUNK_BYTES: usize = 8 << 20;
 
 /// Reader of an archive.
-pub(super) struct Arrivals {
+pub(super) struct ArrivalCopier {
     pub cursor: Cursor,
     /// Position up to which all articles are done.
-    mark: Mark,
-    batch: Batch,
+    mark: JournalMark,
+    batch: JournalBatch,
     buf: ArticleBuf,
 }
 
-impl Arrivals {
+impl ArrivalCopier {
     /// Continues at the cursor; a new archive begins with articles that arrive now.
-    pub fn open(spool: &Spool, section: &Section) -> io::Result<Self> {
-        let cursor = spool.cursor(&section.reader(), Start::Now)?;
-        Ok(Self { mark: cursor.mark(), cursor, batch: Batch::default(), buf: ArticleBuf::default() })
+    pub fn open(spool: &Spool, section: &ArchiveSection) -> io::Result<Self> {
+        let cursor = spool.cursor(&section.reader(), TailStart::Now)?;
+        Ok(Self { mark: cursor.mark(), cursor, batch: JournalBatch::default(), buf: ArticleBuf::default() })
     }
 
     /// Copies the next articles; returns false if there are none yet. After an error they are read again.
-    pub fn step(&mut self, spool: &Spool, section: &Section) -> io::Result<bool> {
+    pub fn step(&mut self, spool: &Spool, section: &ArchiveSection) -> io::Result<bool> {
         let done = self.try_step(spool, section);
         if done.is_err() {
             self.cursor.seek(self.mark);
@@ -33,26 +33,26 @@ impl Arrivals {
         done
     }
 
-    fn try_step(&mut self, spool: &Spool, section: &Section) -> io::Result<bool> {
+    fn try_step(&mut self, spool: &Spool, section: &ArchiveSection) -> io::Result<bool> {
         self.cursor.next(&mut self.batch)?;
         if self.batch.is_empty() {
             return Ok(false);
         }
         let (mut copies, mut bytes, mut lost) = (Vec::new(), 0, Vec::new());
         for (_, event) in self.batch.events() {
-            let Event::Article(row) = event else { continue };
+            let JournalEvent::Article(row) = event else { continue };
             let numbers = section.wanted(&named(spool, &row));
             if numbers.is_empty() {
                 continue;
             }
             match fetch(spool, section.config.honor_no_archive, (&row.key, &row.token), &mut self.buf) {
-                Found::Here => {
-                    let copy = Copy::of(row.key, numbers, &self.buf);
+                CopyOutcome::Here => {
+                    let copy = ArchiveCopy::of(row.key, numbers, &self.buf);
                     bytes += copy.text.len();
                     copies.push(copy);
                 }
-                Found::Withdrawn => {}
-                Found::Lost => lost.push(numbers),
+                CopyOutcome::Withdrawn => {}
+                CopyOutcome::Lost => lost.push(numbers),
             }
             if bytes >= CHUNK_BYTES {
                 section.put(&copies)?;

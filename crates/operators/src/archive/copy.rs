@@ -1,13 +1,13 @@
 //! A copy of an article for an archive.
 
-use disk::Patience;
+use disk::ReadMode;
 use netnews::nntp::wire;
-use spool::{ArticleBuf, Key, Lookup, Spool, Token};
+use spool::{ArticleBuf, ArticleKey, Lookup, Spool, Token};
 
 /// An article to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
-    pub key: Key,
+pub struct ArchiveCopy {
+    pub key: ArticleKey,
     /// Time of arrival, in Unix seconds.
     pub arrived: u64,
     /// Groups of the article that the archive is for, with its numbers there; at least one.
@@ -16,9 +16,9 @@ pub struct Copy {
     pub text: Vec<u8>,
 }
 
-impl Copy {
+impl ArchiveCopy {
     /// Creates a copy of the article in `buf`.
-    pub fn of(key: Key, numbers: Vec<(String, u64)>, buf: &ArticleBuf) -> Self {
+    pub fn of(key: ArticleKey, numbers: Vec<(String, u64)>, buf: &ArticleBuf) -> Self {
         let article = buf.article();
         let mut text = Vec::new();
         wire::to_text(article.strip_suffix(b".\r\n").unwrap_or(article), &mut text);
@@ -40,7 +40,7 @@ pub(super) fn declines(head: &[u8]) -> bool {
 
 /// Result of reading a token.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum CopyOutcome {
     /// The article was read.
     Here,
     /// The article was cancelled or is hidden (CN-25), or its author declines: it is not for archives.
@@ -50,12 +50,19 @@ pub(super) enum Found {
 }
 
 /// Reads an article; with `asks`, respects authors who decline.
-pub(super) fn fetch(spool: &Spool, asks: bool, (key, token): (&Key, &Token), buf: &mut ArticleBuf) -> Found {
-    match spool.read(token, Some(key), Patience::Wait, buf) {
-        Ok(true) if asks && declines(buf.head()) => Found::Withdrawn,
-        Ok(true) => Found::Here,
-        Ok(false) if matches!(spool.lookup(key), Lookup::Remembered | Lookup::Hidden(_)) => Found::Withdrawn,
-        Ok(false) | Err(_) => Found::Lost,
+pub(super) fn fetch(
+    spool: &Spool,
+    asks: bool,
+    (key, token): (&ArticleKey, &Token),
+    buf: &mut ArticleBuf,
+) -> CopyOutcome {
+    match spool.read(token, Some(key), ReadMode::Wait, buf) {
+        Ok(true) if asks && declines(buf.head()) => CopyOutcome::Withdrawn,
+        Ok(true) => CopyOutcome::Here,
+        Ok(false) if matches!(spool.lookup(key), Lookup::Remembered | Lookup::Hidden(_)) => {
+            CopyOutcome::Withdrawn
+        }
+        Ok(false) | Err(_) => CopyOutcome::Lost,
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The name derives from the article, so a second copy is recognized, even in `cur`.
 
-use super::copy::Copy;
+use super::copy::ArchiveCopy;
 use super::tree::{linked, write};
 use disk::Disk;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ const SUFFIX: &str = ".newsreel";
 
 /// Copies articles to the maildir at `root`, durably; returns how many were not there. With `again`, some may
 /// have been copied before and read since.
-pub fn put(disk: &dyn Disk, root: &Path, copies: &[Copy], again: bool) -> io::Result<u64> {
+pub fn put(disk: &dyn Disk, root: &Path, copies: &[ArchiveCopy], again: bool) -> io::Result<u64> {
     let [tmp, new, cur] = ["tmp", "new", "cur"].map(|name| root.join(name));
     for dir in [&tmp, &new, &cur] {
         disk.create_dir(dir)?;
@@ -26,8 +26,8 @@ pub fn put(disk: &dyn Disk, root: &Path, copies: &[Copy], again: bool) -> io::Re
     // Readers add flags after a colon.
     let read = if again { disk.list(&cur)? } else { Vec::new() };
     let read: HashSet<&str> = read.iter().filter_map(|name| name.split(':').next()).collect();
-    let name = |copy: &Copy| format!("{}.{:032x}{SUFFIX}", copy.arrived, copy.key.0);
-    let missing: Vec<(&Copy, String)> = copies
+    let name = |copy: &ArchiveCopy| format!("{}.{:032x}{SUFFIX}", copy.arrived, copy.key.0);
+    let missing: Vec<(&ArchiveCopy, String)> = copies
         .iter()
         .map(|copy| (copy, name(copy)))
         .filter(|(_, name)| !read.contains(name.as_str()))

@@ -4,9 +4,9 @@
 //! left by a crash or an error is truncated. The memory also lists the latest articles, so none is written
 //! twice.
 
-use super::copy::Copy;
-use super::state::{Memory, MemoryFile, Written};
-use disk::{Disk, Open};
+use super::copy::ArchiveCopy;
+use super::state::{ArchiveMemory, ArchiveMemoryFile, MboxState};
+use disk::{Disk, OpenMode};
 use netnews::mbox::append_mail;
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -18,38 +18,38 @@ const SENDER: &str = "newsreel-archive";
 pub(super) fn put(
     disk: &dyn Disk,
     path: &Path,
-    copies: &[Copy],
-    (memory, file_of_memory): (&mut Memory, &MemoryFile),
+    copies: &[ArchiveCopy],
+    (memory, file_of_memory): (&mut ArchiveMemory, &ArchiveMemoryFile),
 ) -> io::Result<u64> {
     let is_there = disk.about(path)?.is_some();
-    let file = disk.open(path, Open::Create)?;
+    let file = disk.open(path, OpenMode::Create)?;
     if !is_there && let Some(dir) = path.parent() {
         disk.sync_dir(dir)?;
     }
     let mut end = file.len()?;
-    if let Some(Written { bytes, is_whole: false }) = memory.mbox
+    if let Some(MboxState { bytes, is_whole: false }) = memory.mbox
         && bytes < end
     {
         file.set_len(bytes)?;
         file.sync()?;
         end = bytes;
     }
-    let fresh: Vec<&Copy> = copies.iter().filter(|copy| !memory.is_done(&copy.key)).collect();
+    let fresh: Vec<&ArchiveCopy> = copies.iter().filter(|copy| !memory.is_done(&copy.key)).collect();
     let mails: Vec<Vec<u8>> = fresh.iter().map(|copy| mail(copy)).collect();
-    memory.mbox = Some(Written { bytes: end, is_whole: false });
+    memory.mbox = Some(MboxState { bytes: end, is_whole: false });
     file_of_memory.write(memory)?;
     let parts: Vec<IoSlice<'_>> = mails.iter().map(|mail| IoSlice::new(mail)).collect();
     file.write_all_at(&parts, end)?;
     file.sync()?;
     let bytes = end + mails.iter().map(|mail| mail.len() as u64).sum::<u64>();
-    memory.mbox = Some(Written { bytes, is_whole: true });
+    memory.mbox = Some(MboxState { bytes, is_whole: true });
     fresh.iter().for_each(|copy| memory.add_done(copy.key));
     file_of_memory.write(memory)?;
     Ok(fresh.len() as u64)
 }
 
 /// Formats an article as a mail of an mbox.
-fn mail(copy: &Copy) -> Vec<u8> {
+fn mail(copy: &ArchiveCopy) -> Vec<u8> {
     let mut mail = Vec::new();
     append_mail(SENDER, i64::try_from(copy.arrived).unwrap_or_default(), &copy.text, &mut mail);
     mail

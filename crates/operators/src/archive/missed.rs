@@ -1,7 +1,7 @@
 //! Articles that were removed without a copy: lines in a bounded file (`docs/formats/archive.md`).
 
 use super::section::log_path;
-use disk::{Access, AppendLog, Disk, Line};
+use disk::{AppendLog, Disk, FileAccess, LogLine};
 use site_base::lock::Leaf;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ impl MissedLog {
     fn open(&self) -> io::Result<(AppendLog, Vec<String>, u64)> {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         let (disk, path) = (self.disk.clone(), self.path.clone());
-        let log = AppendLog::open(disk, path, Access::Group, FILE_BYTES_MAX, |line| {
-            let Line::Whole(text) = line else { return false };
+        let log = AppendLog::open(disk, path, FileAccess::Group, FILE_BYTES_MAX, |line| {
+            let LogLine::Whole(text) = line else { return false };
             bytes += text.len() as u64;
             lines.push(text.to_owned());
             true

@@ -25,16 +25,16 @@ pub use run::keep_archiving;
 use super::Sink;
 use super::report::ArchiveStatus;
 use super::request::{ArchiveCommand, Reply};
-pub use copy::Copy;
-use copy::{Found, fetch};
+pub use copy::ArchiveCopy;
+use copy::{CopyOutcome, fetch};
 use disk::Disk;
 use lock_order::Ordered;
 use missed::MissedLog;
-use section::Section;
+use section::ArchiveSection;
 use site::Site;
 use site_base::lock::rank;
 use site_config::Config;
-use spool::{Archivist, ArticleBuf, Key, Leaving, MayLeave, Spool, Token};
+use spool::{Archivist, ArticleBuf, ArticleKey, ExpiryHook, LeavingArticle, Spool, Token};
 pub(super) use state::is_whole as is_state_whole;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -49,18 +49,18 @@ const NO_ARCHIVE: &str = "its archive could not be written";
 
 /// An article that waits to be copied.
 #[derive(Debug, Clone)]
-struct Held {
-    key: Key,
+struct DueArticle {
+    key: ArticleKey,
     token: Token,
     numbers: Vec<(String, u64)>,
 }
 
 /// State of articles that are due.
 #[derive(Debug, Default)]
-struct Due {
-    held: Vec<Held>,
+struct DueArticles {
+    held: Vec<DueArticle>,
     /// Articles that have been copied, by archive.
-    done: HashSet<(String, Key)>,
+    done: HashSet<(String, ArticleKey)>,
     /// Articles removed without a copy and not counted yet, by archive.
     missed: Vec<(String, Vec<(String, u64)>)>,
 }
@@ -71,8 +71,8 @@ pub struct Archives {
     disk: Arc<dyn Disk>,
     data: PathBuf,
     log: Arc<MissedLog>,
-    sections: Ordered<Vec<Arc<Section>>, { rank::ARCHIVES }>,
-    due: Ordered<Due, { rank::ARCHIVES_DUE }>,
+    sections: Ordered<Vec<Arc<ArchiveSection>>, { rank::ARCHIVES }>,
+    due: Ordered<DueArticles, { rank::ARCHIVES_DUE }>,
 }
 
 impl Archives {
@@ -100,13 +100,13 @@ impl Archives {
             let same = sections.iter().find(|section| section.config == *config).cloned();
             same.unwrap_or_else(|| {
                 let (disk, log) = (self.disk.clone(), self.log.clone());
-                Arc::new(Section::new(config.clone(), disk, &self.data, log))
+                Arc::new(ArchiveSection::new(config.clone(), disk, &self.data, log))
             })
         };
         *sections = config.archives.iter().map(section).collect();
     }
 
-    fn sections(&self) -> Vec<Arc<Section>> {
+    fn sections(&self) -> Vec<Arc<ArchiveSection>> {
         self.sections.lock().clone()
     }
 
@@ -121,11 +121,11 @@ impl Archives {
     }
 
     /// Copies the held articles that one archive wants; returns whether any may now be removed.
-    fn copy_held(&self, spool: &Spool, section: &Section, held: &[Held]) -> bool {
+    fn copy_held(&self, spool: &Spool, section: &ArchiveSection, held: &[DueArticle]) -> bool {
         let is_done = {
             let due = self.due.lock();
             let of_section = due.done.iter().filter(|(name, _)| *name == section.config.name);
-            of_section.map(|(_, key)| *key).collect::<HashSet<Key>>()
+            of_section.map(|(_, key)| *key).collect::<HashSet<ArticleKey>>()
         };
         let (mut buf, mut copies, mut bytes, mut keys) = (ArticleBuf::default(), Vec::new(), 0, Vec::new());
         let mut lost = Vec::new();
@@ -136,13 +136,13 @@ impl Archives {
                 keys.push(article.key);
                 match fetch(spool, section.config.honor_no_archive, (&article.key, &article.token), &mut buf)
                 {
-                    Found::Here => {
-                        let copy = Copy::of(article.key, numbers, &buf);
+                    CopyOutcome::Here => {
+                        let copy = ArchiveCopy::of(article.key, numbers, &buf);
                         bytes += copy.text.len();
                         copies.push(copy);
                     }
-                    Found::Withdrawn => {}
-                    Found::Lost => lost.push(numbers),
+                    CopyOutcome::Withdrawn => {}
+                    CopyOutcome::Lost => lost.push(numbers),
                 }
             }
             if bytes >= CHUNK_BYTES || all.peek().is_none() {
@@ -171,8 +171,8 @@ impl Archives {
     }
 }
 
-impl MayLeave for Archives {
-    fn may_leave(&self, article: &Leaving<'_>) -> bool {
+impl ExpiryHook for Archives {
+    fn may_leave(&self, article: &LeavingArticle<'_>) -> bool {
         let sections = self.sections.lock();
         if !sections.iter().any(|section| section.is_for_expiry()) {
             return true;
@@ -194,7 +194,7 @@ impl MayLeave for Archives {
             }
             if due.held.len() < HELD_MAX {
                 let (key, token) = (article.key, article.token);
-                due.held.push(Held { key, token, numbers });
+                due.held.push(DueArticle { key, token, numbers });
             }
             return false;
         }
@@ -215,14 +215,14 @@ impl Archivist for Archives {
             let mut due = self.due.lock();
             let held = std::mem::take(&mut due.held);
             // Articles that this pass did not ask about again have been removed in another way.
-            let keys: HashSet<Key> = held.iter().map(|article| article.key).collect();
+            let keys: HashSet<ArticleKey> = held.iter().map(|article| article.key).collect();
             due.done.retain(|(_, key)| keys.contains(key));
             held
         };
         let mut may_go = false;
         for section in self.sections().iter().filter(|section| section.is_for_expiry()) {
             may_go |= self.copy_held(spool, section, &held);
-            let waits = |article: &&Held| !section.wanted(&article.numbers).is_empty();
+            let waits = |article: &&DueArticle| !section.wanted(&article.numbers).is_empty();
             let waiting = if section.is_failing() { held.iter().filter(waits).count() } else { 0 };
             section.set_held(waiting as u64);
         }

@@ -1,8 +1,8 @@
 //! Copies articles of cyclic volumes before they are overwritten: a reader that stays ahead of the write
 //! position.
 
-use super::copy::{Copy, declines};
-use super::section::Section;
+use super::copy::{ArchiveCopy, declines};
+use super::section::ArchiveSection;
 use spool::{ArticleBuf, CyclicVolume, Spool};
 use std::io;
 
@@ -15,22 +15,22 @@ const ARTICLES_MAX: usize = 2_000;
 
 /// Reader of an archive.
 #[derive(Default)]
-pub(super) struct Overwriting {
+pub(super) struct OverwriteCopier {
     buf: ArticleBuf,
 }
 
 /// Articles read from a part of a volume.
 #[derive(Default)]
-struct Part {
-    copies: Vec<Copy>,
+struct VolumePart {
+    copies: Vec<ArchiveCopy>,
     unreadable: u64,
     /// Offset up to which the volume has been read.
     to: u64,
 }
 
-impl Overwriting {
+impl OverwriteCopier {
     /// Copies the next articles; returns false if none is near enough. After an error they are read again.
-    pub fn step(&mut self, spool: &Spool, section: &Section) -> io::Result<bool> {
+    pub fn step(&mut self, spool: &Spool, section: &ArchiveSection) -> io::Result<bool> {
         let mut more = Ok(false);
         for volume in spool.cyclic_volumes() {
             more = more.and_then(|more| Ok(self.step_in(spool, section, &volume)? || more));
@@ -45,7 +45,12 @@ impl Overwriting {
         more
     }
 
-    fn step_in(&mut self, spool: &Spool, section: &Section, volume: &CyclicVolume) -> io::Result<bool> {
+    fn step_in(
+        &mut self,
+        spool: &Spool,
+        section: &ArchiveSection,
+        volume: &CyclicVolume,
+    ) -> io::Result<bool> {
         let reader = section.reader();
         let from = section.place(volume.id)?.unwrap_or(volume.tail).max(volume.tail);
         let target = volume.tail.saturating_add(volume.area_bytes / AHEAD_PARTS).min(volume.head);
@@ -62,8 +67,14 @@ impl Overwriting {
         Ok(part.to < target)
     }
 
-    fn read(&mut self, spool: &Spool, section: &Section, volume: u16, (from, to): (u64, u64)) -> Part {
-        let (mut part, mut bytes, mut articles) = (Part { to: from, ..Part::default() }, 0, 0);
+    fn read(
+        &mut self,
+        spool: &Spool,
+        section: &ArchiveSection,
+        volume: u16,
+        (from, to): (u64, u64),
+    ) -> VolumePart {
+        let (mut part, mut bytes, mut articles) = (VolumePart { to: from, ..VolumePart::default() }, 0, 0);
         while bytes < CHUNK_BYTES && articles < ARTICLES_MAX {
             articles += 1;
             match spool.read_next(volume, (part.to, to), &mut self.buf) {
@@ -76,7 +87,7 @@ impl Overwriting {
                     let numbers = section.wanted(&found.numbers);
                     let is_declined = section.config.honor_no_archive && declines(self.buf.head());
                     if !numbers.is_empty() && !found.is_hidden && !is_declined {
-                        let copy = Copy::of(found.key, numbers, &self.buf);
+                        let copy = ArchiveCopy::of(found.key, numbers, &self.buf);
                         bytes += copy.text.len();
                         part.copies.push(copy);
                     }

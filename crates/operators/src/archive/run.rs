@@ -1,10 +1,10 @@
 //! The archives of a running server: a task for each.
 
 use super::Archives;
-use super::arrivals::Arrivals;
-use super::overwriting::Overwriting;
-use super::section::{CURSOR_PREFIX, Section, reader_of};
-use site::{Signal, Site};
+use super::arrivals::ArrivalCopier;
+use super::overwriting::OverwriteCopier;
+use super::section::{ArchiveSection, CURSOR_PREFIX, reader_of};
+use site::{SessionSignal, Site};
 use spool::Spool;
 use std::future::poll_fn;
 use std::io;
@@ -35,7 +35,7 @@ pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
         }
         loop {
             let signal = retrying(&site, &archives).await;
-            if signal == Signal::Stop {
+            if signal == SessionSignal::Stop {
                 tasks.shutdown().await;
                 return;
             }
@@ -49,7 +49,7 @@ pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
 
 /// Waits for a signal; meanwhile starts passes of expiry as long as articles that are due wait for an
 /// archive, as nothing else retries them.
-async fn retrying(site: &Site, archives: &Archives) -> Signal {
+async fn retrying(site: &Site, archives: &Archives) -> SessionSignal {
     let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
     loop {
         tokio::select! {
@@ -81,7 +81,7 @@ fn forget_others(spool: &Spool, archives: &Archives) {
 }
 
 /// Copies articles for one archive.
-async fn copy(spool: Arc<Spool>, section: Arc<Section>) {
+async fn copy(spool: Arc<Spool>, section: Arc<ArchiveSection>) {
     loop {
         let Err(error) = follow(&spool, &section).await;
         section.fails(&error);
@@ -90,9 +90,9 @@ async fn copy(spool: Arc<Spool>, section: Arc<Section>) {
 }
 
 /// Follows new articles; returns only on an error.
-async fn follow(spool: &Arc<Spool>, section: &Section) -> Result<std::convert::Infallible, io::Error> {
+async fn follow(spool: &Arc<Spool>, section: &ArchiveSection) -> Result<std::convert::Infallible, io::Error> {
     if section.is_for_expiry() {
-        let mut overwriting = Overwriting::default();
+        let mut overwriting = OverwriteCopier::default();
         loop {
             if !block_in_place(|| overwriting.step(spool, section))? {
                 sleep(GATHER).await;
@@ -100,7 +100,7 @@ async fn follow(spool: &Arc<Spool>, section: &Section) -> Result<std::convert::I
             tokio::task::yield_now().await;
         }
     }
-    let mut arrivals = block_in_place(|| Arrivals::open(spool, section)).inspect_err(|error| {
+    let mut arrivals = block_in_place(|| ArrivalCopier::open(spool, section)).inspect_err(|error| {
         error!(archive = section.config.name, %error, "cannot follow the journal");
     })?;
     loop {

@@ -1,15 +1,15 @@
 //! One archive: its directory, its memory and its status.
 
-use super::copy::Copy;
+use super::copy::ArchiveCopy;
 use super::missed::MissedLog;
-use super::state::{Memory, MemoryFile};
+use super::state::{ArchiveMemory, ArchiveMemoryFile};
 use super::{maildir, mbox, tree};
 use crate::report::ArchiveStatus;
-use disk::{Access, Disk, durable_create};
+use disk::{Disk, FileAccess, durable_create};
 use lock_order::Ordered;
 use site_base::clock::unix_secs;
 use site_base::lock::{Leaf, rank};
-use site_config::{Archive, ArchiveForm, ArchiveWhen};
+use site_config::{Archive, ArchiveForm, ArchiveTrigger};
 use spool::Spool;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,52 +26,52 @@ const MARKER_TEXT: &[u8] =
 
 /// Reason why an archive cannot be written, and since when.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct ArchiveTrouble {
     since: Instant,
     text: String,
 }
 
 /// State of the copying.
 #[derive(Debug)]
-struct Store {
-    memory: Option<Memory>,
+struct ArchiveStore {
+    memory: Option<ArchiveMemory>,
     /// Whether the next articles may have been copied already: set at the start and after an error.
     again: bool,
 }
 
 /// An archive of the configuration.
 #[derive(Debug)]
-pub(super) struct Section {
+pub(super) struct ArchiveSection {
     pub config: Archive,
     disk: Arc<dyn Disk>,
-    file: MemoryFile,
+    file: ArchiveMemoryFile,
     log: Arc<MissedLog>,
-    store: Ordered<Store, { rank::ARCHIVE_STORE }>,
-    trouble: Leaf<Option<Trouble>>,
-    counts: Leaf<Counts>,
+    store: Ordered<ArchiveStore, { rank::ARCHIVE_STORE }>,
+    trouble: Leaf<Option<ArchiveTrouble>>,
+    counts: Leaf<ArchiveCounts>,
     /// Articles due that the last pass of expiry held back, because they could not be copied.
     held: AtomicU64,
 }
 
 /// Figures for the status, kept apart from the memory, which is locked during copying.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct ArchiveCounts {
     archived: u64,
     missed: u64,
     /// Time of the last copy since the start, in Unix seconds.
     last: Option<u64>,
 }
 
-impl Section {
+impl ArchiveSection {
     pub fn new(config: Archive, disk: Arc<dyn Disk>, data: &Path, log: Arc<MissedLog>) -> Self {
-        let file = MemoryFile::of(disk.clone(), data, &config.name);
+        let file = ArchiveMemoryFile::of(disk.clone(), data, &config.name);
         // A file that cannot be read is tried again at the next copy.
         let memory = file.read().ok();
         let counts = memory.as_ref().map(|memory| {
-            let Memory { archived, missed, .. } = *memory;
-            Counts { archived, missed, last: None }
+            let ArchiveMemory { archived, missed, .. } = *memory;
+            ArchiveCounts { archived, missed, last: None }
         });
-        let (store, counts) = (Store { memory, again: true }, Leaf::new(counts.unwrap_or_default()));
+        let (store, counts) = (ArchiveStore { memory, again: true }, Leaf::new(counts.unwrap_or_default()));
         let (trouble, held) = Default::default();
         Self { config, disk, file, log, store: Ordered::new(store), trouble, counts, held }
     }
@@ -83,7 +83,7 @@ impl Section {
 
     /// Returns whether the archive copies articles on expiry.
     pub fn is_for_expiry(&self) -> bool {
-        self.config.when == ArchiveWhen::Expiry
+        self.config.when == ArchiveTrigger::Expiry
     }
 
     /// Returns the numbers in groups that the archive is for.
@@ -93,7 +93,7 @@ impl Section {
     }
 
     /// Copies articles; they are durable on success.
-    pub fn put(&self, copies: &[Copy]) -> io::Result<()> {
+    pub fn put(&self, copies: &[ArchiveCopy]) -> io::Result<()> {
         if copies.is_empty() {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Section {
         put
     }
 
-    fn put_in(&self, store: &mut Store, copies: &[Copy]) -> io::Result<()> {
+    fn put_in(&self, store: &mut ArchiveStore, copies: &[ArchiveCopy]) -> io::Result<()> {
         let again = store.again;
         let memory = self.memory(store)?;
         self.check_root(memory)?;
@@ -128,7 +128,7 @@ impl Section {
         Ok(())
     }
 
-    fn memory<'a>(&self, store: &'a mut Store) -> io::Result<&'a mut Memory> {
+    fn memory<'a>(&self, store: &'a mut ArchiveStore) -> io::Result<&'a mut ArchiveMemory> {
         match &mut store.memory {
             Some(memory) => Ok(memory),
             none => Ok(none.insert(self.file.read()?)),
@@ -136,7 +136,7 @@ impl Section {
     }
 
     /// Checks that the directory is the archive, and not an empty mount point.
-    fn check_root(&self, memory: &mut Memory) -> io::Result<()> {
+    fn check_root(&self, memory: &mut ArchiveMemory) -> io::Result<()> {
         let root = &self.config.path;
         let missing = |text: String| Err(io::Error::new(io::ErrorKind::NotFound, text));
         if !self.disk.has_dir(root)? {
@@ -154,7 +154,7 @@ impl Section {
                 root.display()
             ));
         } else {
-            durable_create(&*self.disk, &marker, &[MARKER_TEXT], Access::Group)?;
+            durable_create(&*self.disk, &marker, &[MARKER_TEXT], FileAccess::Group)?;
             memory.begun = dir;
             self.file.write(memory)?;
         }
@@ -207,7 +207,7 @@ impl Section {
         if trouble.as_ref().is_none_or(|trouble| trouble.text != text) {
             warn!(archive = self.config.name, "articles cannot be copied now: {text}");
         }
-        *trouble = Some(Trouble { since, text });
+        *trouble = Some(ArchiveTrouble { since, text });
     }
 
     fn works(&self) {
@@ -246,7 +246,7 @@ impl Section {
 
     /// Returns the status of the archive.
     pub fn status(&self, spool: &Spool) -> ArchiveStatus {
-        let Counts { archived, missed, last } = *self.counts.lock();
+        let ArchiveCounts { archived, missed, last } = *self.counts.lock();
         let trouble = self.trouble.lock().clone();
         let held = self.held.load(Ordering::Relaxed);
         let gives_up =
@@ -278,7 +278,7 @@ pub(super) fn reader_of(name: &str) -> String {
 /// Prefix of the names of archives' cursors.
 pub(super) const CURSOR_PREFIX: &str = "archive.";
 
-fn word_of<W: site_config::Word + PartialEq>(value: W) -> String {
+fn word_of<W: site_config::ConfigWord + PartialEq>(value: W) -> String {
     let found = W::WORDS.iter().find(|(_, one)| *one == value);
     found.map(|(word, _)| (*word).to_owned()).unwrap_or_default()
 }

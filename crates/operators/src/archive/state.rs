@@ -1,8 +1,8 @@
 //! The durable memory of an archive (`docs/formats/archive.md`).
 
-use disk::{Access, Disk, durable_replace, read_or_set_aside};
+use disk::{Disk, FileAccess, durable_replace, read_or_set_aside};
 use site_base::summed::{text_without_sum, with_sum};
-use spool::Key;
+use spool::ArticleKey;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const DONE_MAX: usize = 8_192;
 
 /// Progress of writing an mbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct MboxState {
     /// Length of the file before or after the last append.
     pub bytes: u64,
     /// Whether the append is complete; if not, data after `bytes` is partial.
@@ -28,7 +28,7 @@ pub(super) struct Written {
 
 /// The memory of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(super) struct ArchiveMemory {
     /// Directory of the first copy, as configured; empty before any copy.
     pub begun: String,
     /// Number of articles ever copied.
@@ -38,20 +38,20 @@ pub(super) struct Memory {
     /// Offset in each cyclic volume before which all articles are done.
     pub places: BTreeMap<u16, u64>,
     /// State of the mbox.
-    pub mbox: Option<Written>,
+    pub mbox: Option<MboxState>,
     /// Latest articles in the mbox.
-    done: VecDeque<Key>,
-    known: HashSet<Key>,
+    done: VecDeque<ArticleKey>,
+    known: HashSet<ArticleKey>,
 }
 
-impl Memory {
+impl ArchiveMemory {
     /// Returns whether the mbox has the article, as far as is remembered.
-    pub fn is_done(&self, key: &Key) -> bool {
+    pub fn is_done(&self, key: &ArticleKey) -> bool {
         self.known.contains(key)
     }
 
     /// Records that the mbox has the article.
-    pub fn add_done(&mut self, key: Key) {
+    pub fn add_done(&mut self, key: ArticleKey) {
         if self.known.insert(key) {
             self.done.push_back(key);
         }
@@ -74,7 +74,7 @@ impl Memory {
             text.push_str(&format!("begun {}\n", self.begun));
         }
         self.places.iter().for_each(|(volume, place)| text.push_str(&format!("place {volume} {place}\n")));
-        if let Some(Written { bytes, is_whole }) = self.mbox {
+        if let Some(MboxState { bytes, is_whole }) = self.mbox {
             text.push_str(&format!("mbox {bytes} {}\n", if is_whole { "whole" } else { "open" }));
         }
         self.done.iter().for_each(|key| text.push_str(&format!("done {:032x}\n", key.0)));
@@ -100,9 +100,9 @@ impl Memory {
                     memory.places.insert(volume.parse().ok()?, place.parse().ok()?);
                 }
                 ["mbox", bytes, state @ ("whole" | "open")] => {
-                    memory.mbox = Some(Written { bytes: bytes.parse().ok()?, is_whole: state == "whole" });
+                    memory.mbox = Some(MboxState { bytes: bytes.parse().ok()?, is_whole: state == "whole" });
                 }
-                ["done", key] => memory.add_done(Key(u128::from_str_radix(key, 16).ok()?)),
+                ["done", key] => memory.add_done(ArticleKey(u128::from_str_radix(key, 16).ok()?)),
                 _ => return None,
             }
         }
@@ -112,35 +112,35 @@ impl Memory {
 
 /// Returns whether the file of an archive's memory is whole.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
-    Memory::parsed(bytes).is_some()
+    ArchiveMemory::parsed(bytes).is_some()
 }
 
 /// File of an archive's memory.
 #[derive(Debug)]
-pub(super) struct MemoryFile {
+pub(super) struct ArchiveMemoryFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
 }
 
-impl MemoryFile {
+impl ArchiveMemoryFile {
     /// Returns the file for the archive of this name, of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path, name: &str) -> Self {
         Self { disk, path: data.join(DIR).join(format!("{name}.state")) }
     }
 
     /// Reads the memory. A damaged file counts as empty: articles not known to be copied are copied again.
-    pub fn read(&self) -> io::Result<Memory> {
+    pub fn read(&self) -> io::Result<ArchiveMemory> {
         let costs = "what is not known to be in the archive is copied again; an mbox may get articles twice";
-        let read = read_or_set_aside(&*self.disk, &self.path, FILE_BYTES_MAX, costs, Memory::parsed)?;
+        let read = read_or_set_aside(&*self.disk, &self.path, FILE_BYTES_MAX, costs, ArchiveMemory::parsed)?;
         Ok(read.whole().unwrap_or_default())
     }
 
     /// Writes the memory; durable on return.
-    pub fn write(&self, memory: &Memory) -> io::Result<()> {
+    pub fn write(&self, memory: &ArchiveMemory) -> io::Result<()> {
         if let Some(dir) = self.path.parent() {
             self.disk.create_dir(dir)?;
         }
-        durable_replace(&*self.disk, &self.path, &[memory.text().as_bytes()], Access::Group)
+        durable_replace(&*self.disk, &self.path, &[memory.text().as_bytes()], FileAccess::Group)
     }
 }
 
@@ -150,23 +150,28 @@ mod tests {
 
     #[test]
     fn memory_is_read_back_and_damage_is_noticed() {
-        let mut memory = Memory { begun: "/an archive".into(), archived: 7, missed: 2, ..Memory::default() };
+        let mut memory =
+            ArchiveMemory { begun: "/an archive".into(), archived: 7, missed: 2, ..ArchiveMemory::default() };
         memory.places = [(3, 99), (4, 5)].into();
-        memory.mbox = Some(Written { bytes: 4_096, is_whole: false });
-        (0..DONE_MAX as u128 + 5).for_each(|n| memory.add_done(Key(n)));
-        assert!(!memory.is_done(&Key(4)) && memory.is_done(&Key(5)) && memory.done.len() == DONE_MAX);
+        memory.mbox = Some(MboxState { bytes: 4_096, is_whole: false });
+        (0..DONE_MAX as u128 + 5).for_each(|n| memory.add_done(ArticleKey(n)));
+        assert!(
+            !memory.is_done(&ArticleKey(4))
+                && memory.is_done(&ArticleKey(5))
+                && memory.done.len() == DONE_MAX
+        );
         let text = memory.text();
-        assert_eq!(Memory::parsed(text.as_bytes()), Some(memory.clone()));
+        assert_eq!(ArchiveMemory::parsed(text.as_bytes()), Some(memory.clone()));
         memory.forget_other("/an archive");
-        assert_eq!(Memory::parsed(text.as_bytes()), Some(memory.clone()));
+        assert_eq!(ArchiveMemory::parsed(text.as_bytes()), Some(memory.clone()));
         memory.forget_other("/other");
         assert_eq!((memory.archived, memory.places.len(), memory.mbox), (7, 2, None));
-        assert!(memory.begun.is_empty() && !memory.is_done(&Key(5)));
+        assert!(memory.begun.is_empty() && !memory.is_done(&ArticleKey(5)));
         for at in (0..text.len()).step_by(997) {
             let mut damaged = text.clone().into_bytes();
             damaged[at] ^= 1;
-            assert_eq!(Memory::parsed(&damaged), None, "{at}");
-            assert_eq!(Memory::parsed(&text.as_bytes()[..at]), None, "{at}");
+            assert_eq!(ArchiveMemory::parsed(&damaged), None, "{at}");
+            assert_eq!(ArchiveMemory::parsed(&text.as_bytes()[..at]), None, "{at}");
         }
     }
 }

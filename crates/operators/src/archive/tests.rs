@@ -1,10 +1,10 @@
 //! Archives of a spool in memory: crashes at every step, full and missing disks, overwritten articles.
 
-use super::arrivals::Arrivals;
-use super::overwriting::Overwriting;
+use super::arrivals::ArrivalCopier;
+use super::overwriting::OverwriteCopier;
 use super::*;
 use disk::{CrashKind, SimDisk};
-use ingest::{Filer, Imported};
+use ingest::{Filer, ImportedArticle};
 use site_config as config;
 use spool::{ExpireReport, Lookup, NewGroup};
 use std::path::Path;
@@ -89,14 +89,14 @@ impl Archived {
         &self.spool
     }
 
-    fn section(&self) -> Arc<Section> {
+    fn section(&self) -> Arc<ArchiveSection> {
         self.archives.sections()[0].clone()
     }
 
     fn file(&self, numbers: std::ops::Range<usize>, groups: &str, body: &str) {
         for n in numbers {
             let wire = wire(n, groups, body);
-            let imported = Imported { wire: wire.as_bytes(), places: b"", arrived: 0 };
+            let imported = ImportedArticle { wire: wire.as_bytes(), places: b"", arrived: 0 };
             self.filer.import(&[imported]);
         }
         self.spool.settle().unwrap();
@@ -172,7 +172,7 @@ fn copies(disk: &SimDisk, form: &str) -> (Vec<usize>, Vec<String>) {
 /// Copies all articles that have arrived.
 fn catch_up(site: &Archived) -> std::io::Result<()> {
     let section = site.section();
-    let mut arrivals = Arrivals::open(site.spool(), &section)?;
+    let mut arrivals = ArrivalCopier::open(site.spool(), &section)?;
     while arrivals.step(site.spool(), &section)? {}
     Ok(())
 }
@@ -211,14 +211,14 @@ fn copy_interrupted_at_any_step_is_completed_exactly_once() {
         let text = format!("{CONFIG}\n[[archive]]\nname = \"a\"\npath = \"{ROOT}\"\nform = \"{form}\"\n");
         let config =
             config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
-        let copy = |n: usize| Copy {
-            key: Key(n as u128),
+        let copy = |n: usize| ArchiveCopy {
+            key: ArticleKey(n as u128),
             arrived: 1_000,
             numbers: vec![("misc.test".to_owned(), n as u64 + 1)],
             text: wire(n, "misc.test", "\n>From nobody").replace("\r\n", "\n").into_bytes(),
         };
-        let all: Vec<Copy> = (0..ARTICLES).map(copy).collect();
-        let put = |disk: &SimDisk, copies: &[&[Copy]]| {
+        let all: Vec<ArchiveCopy> = (0..ARTICLES).map(copy).collect();
+        let put = |disk: &SimDisk, copies: &[&[ArchiveCopy]]| {
             let archives = Archives::of(&config, &(Arc::new(disk.clone()) as Arc<dyn Disk>));
             let section = archives.sections().remove(0);
             copies.iter().try_for_each(|copies| section.put(copies))
@@ -327,8 +327,8 @@ fn full_or_missing_disk_delays_only_articles_that_are_due() {
     let text = format!("{CONFIG}\n[[archive]]\nname = \"a\"\npath = \"{other}\"\n");
     let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
     let archives = Archives::of(&config, &(Arc::new(disk.clone()) as Arc<dyn Disk>));
-    let (key, numbers) = (Key(9), vec![("kept.test".to_owned(), 9)]);
-    archives.sections()[0].put(&[Copy { key, arrived: 0, numbers, text: b"x\n".to_vec() }]).unwrap();
+    let (key, numbers) = (ArticleKey(9), vec![("kept.test".to_owned(), 9)]);
+    archives.sections()[0].put(&[ArchiveCopy { key, arrived: 0, numbers, text: b"x\n".to_vec() }]).unwrap();
     assert_eq!(content(&disk, "/other/kept/test/9").as_deref(), Some("x\n"));
 }
 
@@ -363,7 +363,7 @@ fn overwritten_articles_were_copied_or_are_listed() {
     let site = Archived::new("groups = \"misc.*\"");
     let (section, spool) = (site.section(), site.spool());
     let body = format!("\r\n{}", "0123456789abcdef".repeat(700));
-    let mut overwriting = Overwriting::default();
+    let mut overwriting = OverwriteCopier::default();
     let mut copy = |site: &Archived| -> std::io::Result<()> {
         while overwriting.step(site.spool(), &section)? {}
         Ok(())
@@ -392,7 +392,7 @@ fn overwritten_articles_were_copied_or_are_listed() {
     let status = site.status();
     assert!(status.missed > 0 && status.problem.contains("mount its disk"), "{status:?}");
     site.file(260..300, "misc.test", &body);
-    disk::durable_create(&site.disk, Path::new("/arch/.newsreel-archive"), &[b""], disk::Access::Group)
+    disk::durable_create(&site.disk, Path::new("/arch/.newsreel-archive"), &[b""], disk::FileAccess::Group)
         .unwrap();
     copy(&site).unwrap();
     let lost = gone(0, 300).into_iter().filter(|n| !is_copied(*n)).count() as u64;

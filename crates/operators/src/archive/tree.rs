@@ -3,8 +3,8 @@
 //! Files are written below [`NEW_DIR`], synced, and then linked to their names: a name exists only with the
 //! whole article. An existing article stays as it is, so a second copy changes nothing.
 
-use super::copy::Copy;
-use disk::{Disk, Open, read_small};
+use super::copy::ArchiveCopy;
+use disk::{Disk, OpenMode, read_small};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const NEW_DIR: &str = ".newsreel-new";
 
 /// Copies articles to the tree at `root`, durably; returns how many were not there.
-pub(super) fn put(disk: &dyn Disk, root: &Path, copies: &[Copy]) -> io::Result<u64> {
+pub(super) fn put(disk: &dyn Disk, root: &Path, copies: &[ArchiveCopy]) -> io::Result<u64> {
     let new_dir = root.join(NEW_DIR);
     disk.create_dir(&new_dir)?;
     clear(disk, &new_dir)?;
@@ -36,7 +36,7 @@ pub(super) fn put(disk: &dyn Disk, root: &Path, copies: &[Copy]) -> io::Result<u
 
 /// Writes a new file; durable after the next sync of its directory's tree.
 pub(super) fn write(disk: &dyn Disk, path: &Path, text: &[u8]) -> io::Result<()> {
-    disk.open(path, Open::CreateNew)?.write_all_at(&[IoSlice::new(text)], 0)
+    disk.open(path, OpenMode::CreateNew)?.write_all_at(&[IoSlice::new(text)], 0)
 }
 
 /// Removes files that a crash or an error has left.
@@ -57,7 +57,7 @@ fn group_dir(root: &Path, group: &str) -> PathBuf {
 
 /// Links a file to its name; returns false if the article is there already. If another article has the name,
 /// the file gets one with the article's key.
-fn link(disk: &dyn Disk, new: &Path, dir: &Path, number: u64, copy: &Copy) -> io::Result<bool> {
+fn link(disk: &dyn Disk, new: &Path, dir: &Path, number: u64, copy: &ArchiveCopy) -> io::Result<bool> {
     disk.make_dirs(dir, false)?;
     let path = dir.join(number.to_string());
     if linked(disk, new, &path)? {

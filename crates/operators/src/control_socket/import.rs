@@ -4,7 +4,7 @@
 //! Writes and reads the frames. Used by the running server and by `newsreel import`.
 
 use crate::request::Reply;
-use ingest::{ImportResult, Imported};
+use ingest::{ImportResult, ImportedArticle};
 use site::Site;
 use std::io::{self, Read, Write};
 
@@ -14,7 +14,7 @@ pub const BATCH_ARTICLES_MAX: usize = 1024;
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Appends an article's frame, starting with its length.
-pub fn put_frame(article: &Imported<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+pub fn put_frame(article: &ImportedArticle<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let places = u16::try_from(article.places.len()).map_err(io::Error::other)?;
     let length = u32::try_from(6 + article.places.len() + article.wire.len()).map_err(io::Error::other)?;
     out.extend_from_slice(&length.to_be_bytes());
@@ -26,11 +26,11 @@ pub fn put_frame(article: &Imported<'_>, out: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Reads a frame without its length.
-fn parse_frame(frame: &[u8]) -> Option<Imported<'_>> {
+fn parse_frame(frame: &[u8]) -> Option<ImportedArticle<'_>> {
     let (arrived, rest) = frame.split_first_chunk()?;
     let (places, rest) = rest.split_first_chunk()?;
     let (places, wire) = rest.split_at_checked(usize::from(u16::from_be_bytes(*places)))?;
-    Some(Imported { wire, arrived: u32::from_be_bytes(*arrived), places })
+    Some(ImportedArticle { wire, arrived: u32::from_be_bytes(*arrived), places })
 }
 
 /// Files the articles that follow the request.
@@ -48,7 +48,7 @@ pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Wri
         bytes += frame.len();
         frames.push(frame);
     }
-    let articles: Option<Vec<Imported<'_>>> = frames.iter().map(|frame| parse_frame(frame)).collect();
+    let articles: Option<Vec<ImportedArticle<'_>>> = frames.iter().map(|frame| parse_frame(frame)).collect();
     let articles = articles.ok_or(io::ErrorKind::InvalidData)?;
     let results = site.filer.import(&articles);
     let ok = !results.iter().any(ImportResult::is_trouble);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_as_it_was_put() {
-        let article = Imported { wire: b"Path: x\r\n\r\n", arrived: 77, places: b"a.b:5 c:0" };
+        let article = ImportedArticle { wire: b"Path: x\r\n\r\n", arrived: 77, places: b"a.b:5 c:0" };
         let mut out = Vec::new();
         put_frame(&article, &mut out).unwrap();
         let (length, frame) = out.split_first_chunk::<4>().unwrap();

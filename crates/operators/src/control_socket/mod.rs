@@ -19,7 +19,7 @@ mod seats;
 use crate as operations;
 use crate::cached;
 #[cfg(feature = "mount")]
-use crate::mounted::Looks;
+use crate::mounted::SpoolViewOptions;
 use crate::posts;
 use crate::pull::standing;
 use crate::reload;
@@ -60,12 +60,12 @@ pub fn socket_path(data: &Path) -> PathBuf {
 }
 
 /// The listening control socket; its file is removed when dropped.
-pub struct Listener {
+pub struct ControlListener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Listener {
+impl ControlListener {
     /// Binds the socket in the spool's directory. This server has the spool open, so no other server uses a
     /// socket that is left there.
     pub fn bind(site: &Site) -> io::Result<Self> {
@@ -96,9 +96,13 @@ impl Listener {
             tokio::select! {
                 () = &mut stopping => break,
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(serve_connection(server.clone(), seats.clone(), stream));
-                    }
+                    // In the order in which they came, so that the last to come stays.
+                    Ok((stream, _)) => match entered(&seats, stream) {
+                        Ok(connection) => {
+                            connections.spawn(serve_connection(server.clone(), Arc::new(connection)));
+                        }
+                        Err(error) => debug!(%error, "control connection ended"),
+                    },
                     Err(error) => {
                         warn!(%error, "cannot accept a control connection");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -112,7 +116,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ControlListener {
     fn drop(&mut self) {
         // The file may have been removed already.
         let _gone = fs::remove_file(&self.path);
@@ -134,15 +138,15 @@ fn is_for_all(request: &Request) -> bool {
     matches!(request, Request::Ping | Request::Status { .. })
 }
 
-/// Serves a connection to its end.
-async fn serve_connection(server: Arc<Server>, seats: Arc<Seats>, stream: UnixStream) {
+/// Takes a connection in.
+fn entered(seats: &Arc<Seats>, stream: UnixStream) -> io::Result<Connection> {
     let is_member = !is_of_server(&stream);
-    let entered = stream.into_std().and_then(|stream| seats.enter(stream, is_member));
-    let conversed = match entered {
-        Ok(connection) => converse(&server, Arc::new(connection)).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = conversed {
+    seats.enter(stream.into_std()?, is_member)
+}
+
+/// Serves a connection to its end.
+async fn serve_connection(server: Arc<Server>, connection: Arc<Connection>) {
+    if let Err(error) = converse(&server, connection).await {
         debug!(%error, "control connection ended");
     }
 }
@@ -194,7 +198,7 @@ fn answer_line(server: &Server, seat: &Seat, line: &[u8], follows: Vec<u8>) -> i
         }
         #[cfg(feature = "mount")]
         Ok(Request::Mount { reader, crlf }) => {
-            mount::serve(&server.site, Looks { reader, crlf }, &mut replies)?
+            mount::serve(&server.site, SpoolViewOptions { reader, crlf }, &mut replies)?
         }
         #[cfg(feature = "mount")]
         Ok(Request::MountStanding { mount }) => mount::say_standing(mount, &mut replies)?,
@@ -273,7 +277,7 @@ fn answer(
 
 /// Reports what a reload changed, or would change, or why it is refused.
 fn reloaded(
-    report: Result<reload::ReloadReport, reload::Refused>,
+    report: Result<reload::ReloadReport, reload::ReloadError>,
     replies: &mut (impl Write + Send),
 ) -> io::Result<bool> {
     let ok = report.is_ok();

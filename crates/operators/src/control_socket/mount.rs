@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use super::say;
 use super::seats::WatchedStream;
-use crate::mounted::{Looks, SpoolArticles};
+use crate::mounted::{SpoolArticles, SpoolViewOptions};
 use crate::request::Reply;
 use access::users::random;
 use site::Site;
@@ -100,7 +100,7 @@ pub(super) fn say_standing(mount: u64, replies: &mut impl Write) -> io::Result<b
 /// it does.
 pub(super) fn serve(
     site: &Arc<Site>,
-    looks: Looks,
+    looks: SpoolViewOptions,
     replies: &mut BufWriter<WatchedStream>,
 ) -> io::Result<bool> {
     let articles = match SpoolArticles::new(site, looks) {

@@ -26,12 +26,12 @@ pub fn put_parcel(out: &mut impl Write, wires: &[&[u8]]) -> io::Result<()> {
 
 /// A parcel as read; its memory is reused for the next one.
 #[derive(Default)]
-struct Parcel {
+struct ArticleParcel {
     lengths: Vec<u8>,
     wires: Vec<u8>,
 }
 
-impl Parcel {
+impl ArticleParcel {
     /// Reads the next parcel; false at the end.
     fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
         let bytes = read_u32(from)?;
@@ -72,7 +72,7 @@ fn read_bytes(from: &mut impl Read, bytes: u32, out: &mut Vec<u8>) -> io::Result
 
 /// Files the parcels that follow the request.
 pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Write) -> io::Result<bool> {
-    let mut parcel = Parcel::default();
+    let mut parcel = ArticleParcel::default();
     let mut ok = true;
     while parcel.read(requests)? {
         let fates = site.filer.file_batch(&parcel.articles()?);
@@ -99,12 +99,12 @@ mod tests {
         put_parcel(&mut out, &wires).unwrap();
         put_parcel(&mut out, &[]).unwrap();
         let mut from = out.as_slice();
-        let mut parcel = Parcel::default();
+        let mut parcel = ArticleParcel::default();
         assert!(parcel.read(&mut from).unwrap());
         assert_eq!(parcel.articles().unwrap(), wires);
         assert!(!parcel.read(&mut from).unwrap() && from.is_empty());
         for end in 0..out.len() - 8 {
-            assert!(Parcel::default().read(&mut &out[..end]).is_err(), "{end}");
+            assert!(ArticleParcel::default().read(&mut &out[..end]).is_err(), "{end}");
         }
         // A length that reaches beyond the parcel.
         out[11] += 1;

@@ -5,7 +5,7 @@
 //! will first be younger than they should be.
 
 use super::{DAY_SECS, History, day_text};
-use crate::report::ClassStatus;
+use crate::report::ClassReport;
 
 /// Number of past days among which the worst one is sought.
 const WORST_DAYS: u64 = 365;
@@ -13,7 +13,7 @@ const WORST_DAYS: u64 = 365;
 const STEPS: u64 = 200;
 
 /// Adds the forecast from past days to the status of classes, at `now` (Unix seconds).
-pub(crate) fn foretell(classes: &mut [ClassStatus], history: &History, now: u64) {
+pub(crate) fn foretell(classes: &mut [ClassReport], history: &History, now: u64) {
     for class in classes.iter_mut().filter(|class| class.room_bytes > 0) {
         let today = now / DAY_SECS;
         let past = history.range(today.saturating_sub(WORST_DAYS)..today);
@@ -36,7 +36,7 @@ fn seconds(bytes: u64, bytes_a_day: u64) -> u64 {
 
 /// Returns when articles younger than `wanted` will first be overwritten, in Unix seconds; `None`: not at
 /// this rate.
-fn missed(class: &ClassStatus, wanted: Option<u64>, history: &History, now: u64) -> Option<u64> {
+fn missed(class: &ClassReport, wanted: Option<u64>, history: &History, now: u64) -> Option<u64> {
     let (wanted, stays, rate) = (wanted?, class.stays_secs?, class.day_bytes_per_sec);
     if stays >= wanted || rate <= 0.0 {
         return None;
@@ -51,7 +51,7 @@ fn missed(class: &ClassStatus, wanted: Option<u64>, history: &History, now: u64)
 }
 
 /// Returns the bytes that were stored in the last `secs` seconds.
-fn before(class: &ClassStatus, secs: u64, history: &History, now: u64) -> f64 {
+fn before(class: &ClassReport, secs: u64, history: &History, now: u64) -> f64 {
     let rate = class.day_bytes_per_sec;
     let age = class.oldest_arrival.map_or(0, |at| now.saturating_sub(at));
     let mut bytes = 0.0;
@@ -78,16 +78,16 @@ mod tests {
     const NOW: u64 = 20_000 * DAY_SECS;
 
     /// Returns a class with room for 1,000 bytes that gets so many a day, and should keep articles 10 days.
-    fn class(bytes_a_day: f64) -> ClassStatus {
+    fn class(bytes_a_day: f64) -> ClassReport {
         let rate = bytes_a_day / DAY_SECS as f64;
-        ClassStatus {
+        ClassReport {
             name: "text".into(),
             room_bytes: 1_000,
             day_bytes_per_sec: rate,
             oldest_arrival: Some(NOW - 30 * DAY_SECS),
             stays_secs: Some((1_000.0 / rate) as u64),
             keep_target_secs: Some(10 * DAY_SECS),
-            ..ClassStatus::default()
+            ..ClassReport::default()
         }
     }
 
@@ -96,7 +96,7 @@ mod tests {
         days.into_iter().map(day).collect()
     }
 
-    fn told(class: ClassStatus, history: &History) -> ClassStatus {
+    fn told(class: ClassReport, history: &History) -> ClassReport {
         let mut all = [class];
         foretell(&mut all, history, NOW);
         let [class] = all;
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn forecast_allows_for_the_unfilled_part_of_a_buffer() {
         // A day old, and filled at 200 bytes a day: full after 5 days.
-        let young = ClassStatus { oldest_arrival: Some(NOW - DAY_SECS), ..class(200.0) };
+        let young = ClassReport { oldest_arrival: Some(NOW - DAY_SECS), ..class(200.0) };
         let ahead = told(young, &History::new()).target_missed.unwrap() - NOW;
         assert!((DAY_SECS * 39 / 10..=DAY_SECS * 42 / 10).contains(&ahead), "{ahead}");
     }

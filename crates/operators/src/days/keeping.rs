@@ -5,14 +5,14 @@
 //! the record, a minute apart, is lost with the process. The thread has the lowest priority.
 
 use super::record::{self, ClassDay, DayRecord, PeerDay, count};
-use super::{DAY_SECS, Days, history};
+use super::{DAY_SECS, DayTotals, history};
 use crate::report::{LoginStatus, PeerStatus, Report, ServerStatus};
 use crate::trouble;
 use netnews::path;
 use site::Site;
 use site_base::clock::unix_secs;
 use site_config::Config;
-use spool::{ArticleRow, Batch, Cursor, Event, GroupId, GroupTable, Start};
+use spool::{ArticleRow, Cursor, GroupId, GroupTable, JournalBatch, JournalEvent, TailStart};
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -52,11 +52,11 @@ impl DayKeeper {
 /// Starts the thread; `report` returns the status of the server, as long as there is one.
 pub fn start(
     site: &Arc<Site>,
-    days: &Arc<Days>,
+    days: &Arc<DayTotals>,
     report: impl Fn() -> Option<Report> + Send + 'static,
 ) -> io::Result<DayKeeper> {
     // From here on no article is missed.
-    drop(site.spool.cursor(CURSOR, Start::Now)?);
+    drop(site.spool.cursor(CURSOR, TailStart::Now)?);
     let (site, days) = (site.clone(), days.clone());
     let thread = thread::Builder::new().name("days".into()).spawn(move || {
         // A failure only leaves the thread its usual priority.
@@ -79,10 +79,10 @@ fn rest(site: &Site, time: Duration) {
     }
 }
 
-fn run(site: &Site, days: &Days, report: &dyn Fn() -> Option<Report>) -> io::Result<()> {
+fn run(site: &Site, days: &DayTotals, report: &dyn Fn() -> Option<Report>) -> io::Result<()> {
     let data = site.config.load().site.data.clone();
     days.history.store(Arc::new(history(&**site.spool.disk(), &data)));
-    let mut keeping = Keeping::open(site)?;
+    let mut keeping = OpenDayRecord::open(site)?;
     let mut written = Instant::now();
     while !site.is_stopping() {
         rest(site, READ_INTERVAL);
@@ -106,22 +106,22 @@ fn run(site: &Site, days: &Days, report: &dyn Fn() -> Option<Report>) -> io::Res
 }
 
 /// The daily record that is being kept.
-struct Keeping<'a> {
+struct OpenDayRecord<'a> {
     site: &'a Site,
     day: u64,
     record: DayRecord,
     cursor: Cursor,
-    batch: Batch,
+    batch: JournalBatch,
     /// State of the counters at the last update.
     before: ServerStatus,
     numbers: Vec<(GroupId, u64)>,
 }
 
-impl<'a> Keeping<'a> {
+impl<'a> OpenDayRecord<'a> {
     fn open(site: &'a Site) -> io::Result<Self> {
         let (spool, day) = (&site.spool, unix_secs() / DAY_SECS);
         let data = site.config.load().site.data.clone();
-        let cursor = spool.cursor(CURSOR, Start::Now)?;
+        let cursor = spool.cursor(CURSOR, TailStart::Now)?;
         let last = match record::read(&**spool.disk(), &data, day)? {
             Some(record) => record,
             // The sequence number of the last record avoids counting articles twice.
@@ -132,7 +132,15 @@ impl<'a> Keeping<'a> {
             }
         };
         let before = ServerStatus::default();
-        Ok(Self { site, day, record: last, cursor, batch: Batch::default(), before, numbers: Vec::new() })
+        Ok(Self {
+            site,
+            day,
+            record: last,
+            cursor,
+            batch: JournalBatch::default(),
+            before,
+            numbers: Vec::new(),
+        })
     }
 
     /// Counts the new articles in the journal.
@@ -146,7 +154,7 @@ impl<'a> Keeping<'a> {
             }
             let (table, config) = (self.site.spool.group_table(), self.site.config.current());
             for (_, event) in batch.events() {
-                if let Event::Article(row) = event
+                if let JournalEvent::Article(row) = event
                     && row.sequence >= self.record.next
                 {
                     self.record.next = row.sequence + 1;

@@ -30,11 +30,11 @@ pub(crate) type History = BTreeMap<u64, BTreeMap<String, u64>>;
 
 /// Totals of past days.
 #[derive(Debug, Default)]
-pub struct Days {
+pub struct DayTotals {
     history: ArcSwap<History>,
 }
 
-impl Days {
+impl DayTotals {
     /// Returns the bytes stored on past days.
     pub fn history(&self) -> Arc<History> {
         self.history.load_full()

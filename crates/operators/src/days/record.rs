@@ -2,7 +2,7 @@
 
 use super::{DAY_SECS, DAYS_KEPT};
 use crate::report::LoginStatus;
-use disk::{Access, Disk, durable_replace, read_or_set_aside};
+use disk::{Disk, FileAccess, durable_replace, read_or_set_aside};
 use serde::{Deserialize, Serialize};
 use site_base::summed::{text_without_sum, with_sum};
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ pub(super) fn write(disk: &dyn Disk, data: &Path, day: u64, record: &DayRecord) 
         }
     }
     let text = with_sum(format!("{FIRST_LINE}{}\n", serde_json::to_string(record)?));
-    durable_replace(disk, &path, &[text.as_bytes()], Access::Group)
+    durable_replace(disk, &path, &[text.as_bytes()], FileAccess::Group)
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(days(&disk, data), [20_000, 20_001], "a record of 1,000 days ago is gone");
         assert_eq!(read(&disk, data, 20_001).unwrap(), Some(record(20_001)));
         assert_eq!(read(&disk, data, 20_002).unwrap(), None);
-        durable_replace(&disk, &path(data, 20_000), &[b"garbage"], Access::Group).unwrap();
+        durable_replace(&disk, &path(data, 20_000), &[b"garbage"], FileAccess::Group).unwrap();
         assert_eq!(read(&disk, data, 20_000).unwrap(), None);
         assert_eq!((day_text(0), day_text(20_000)), ("1970-01-01".to_owned(), "2024-10-04".to_owned()));
     }

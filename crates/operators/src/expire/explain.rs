@@ -1,6 +1,6 @@
 //! `newsreel expire --explain`: when an article expires, and why.
 
-use spool::{ExpireConfig, Expiry, ExpiryFate, ExpiryOfNumber, Lookup, Spool};
+use spool::{ArticleExpiry, ExpireConfig, ExpiryFate, Lookup, NumberExpiry, Spool};
 
 use super::super::Sink;
 use super::super::request::Reply;
@@ -35,7 +35,7 @@ fn line(label: &str, text: impl std::fmt::Display) -> String {
     format!("{label:<14} {text}")
 }
 
-fn lines(expiry: &Expiry, rules: &[ExpireConfig], now: u64) -> Vec<String> {
+fn lines(expiry: &ArticleExpiry, rules: &[ExpireConfig], now: u64) -> Vec<String> {
     let mut lines = vec![line("stored in", format_args!("{} ({})", expiry.volume, expiry.method))];
     lines.push(line("arrived", date(expiry.arrived, now)));
     let expires = if expiry.expires == 0 { "no such header".into() } else { date(expiry.expires, now) };
@@ -78,8 +78,8 @@ fn lines(expiry: &Expiry, rules: &[ExpireConfig], now: u64) -> Vec<String> {
 }
 
 /// Describes the expiry of a number.
-fn of_number(number: &ExpiryOfNumber, rules: &[ExpireConfig], now: u64) -> String {
-    let ExpiryOfNumber { group, number, rule, due, newer, is_capped } = number;
+fn of_number(number: &NumberExpiry, rules: &[ExpireConfig], now: u64) -> String {
+    let NumberExpiry { group, number, rule, due, newer, is_capped } = number;
     let Some((at, config)) = rule.and_then(|at| Some((at, rules.get(at)?))) else {
         return format!("{group}:{number}: no [[expire]] section decides, so it stays");
     };
@@ -103,8 +103,8 @@ fn conditions(config: &ExpireConfig) -> String {
     if all.is_empty() { "all articles".into() } else { all.join(", ") }
 }
 
-fn goes(numbers: &[ExpiryOfNumber], now: u64) -> String {
-    let ends = |number: &ExpiryOfNumber| if number.is_capped { Some(now) } else { number.due };
+fn goes(numbers: &[NumberExpiry], now: u64) -> String {
+    let ends = |number: &NumberExpiry| if number.is_capped { Some(now) } else { number.due };
     match numbers.iter().map(ends).collect::<Option<Vec<u64>>>() {
         None => "never, by these rules".into(),
         Some(ends) => match ends.into_iter().max() {
@@ -133,8 +133,8 @@ mod tests {
     const NOW: u64 = 1_795_000_000;
     const DAY: u64 = 86_400;
 
-    fn number(rule: Option<usize>, due: Option<u64>, is_capped: bool) -> ExpiryOfNumber {
-        ExpiryOfNumber { group: "a.b".into(), number: 7, rule, due, newer: (1200, 3 << 20), is_capped }
+    fn number(rule: Option<usize>, due: Option<u64>, is_capped: bool) -> NumberExpiry {
+        NumberExpiry { group: "a.b".into(), number: 7, rule, due, newer: (1200, 3 << 20), is_capped }
     }
 
     #[test]

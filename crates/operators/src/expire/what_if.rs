@@ -3,8 +3,8 @@
 use spool::{Spool, WhatIfRow};
 use std::path::Path;
 
-use super::super::request::{Reply, WouldExpire};
-use super::super::sink::{Relay, Sink};
+use super::super::request::{ExpirePreview, Reply};
+use super::super::sink::{ProgressRelay, Sink};
 use site_config as config;
 use site_config::Config;
 
@@ -26,7 +26,7 @@ pub(crate) fn what_if(
         }
     };
     let secs = u64::from(days.unwrap_or(0)) * DAY_SECS;
-    match spool.what_if(&config.spool_config(), secs, &Relay::new(sink)) {
+    match spool.what_if(&config.spool_config(), secs, &ProgressRelay::new(sink)) {
         Ok(report) => {
             let rows = report.rows.iter().enumerate().map(|(at, row)| would_expire(&config, at, row, days));
             rows.for_each(|row| sink(Reply::WouldExpire(row)));
@@ -39,9 +39,9 @@ pub(crate) fn what_if(
     }
 }
 
-fn would_expire(config: &Config, at: usize, row: &WhatIfRow, days: Option<u32>) -> WouldExpire {
+fn would_expire(config: &Config, at: usize, row: &WhatIfRow, days: Option<u32>) -> ExpirePreview {
     let section = config.expire.get(at);
-    WouldExpire {
+    ExpirePreview {
         section: section.map(|_| at + 1),
         conditions: section.map(config::Expire::conditions).unwrap_or_default(),
         articles: row.later.looked_at,

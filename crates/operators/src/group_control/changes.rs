@@ -1,11 +1,11 @@
 //! Pending group changes of newgroup and rmgroup messages, made many in one commit.
 //!
-//! A change is recorded in [`Done`] once it is made; until then the reader's position stays before its
+//! A change is recorded in [`ControlHistory`] once it is made; until then the reader's position stays before its
 //! message, so after a crash it is repeated, which changes nothing. No two pending changes are of one group.
 
-use super::done::Done;
-use super::not::Not;
-use site::moderation::Moderation;
+use super::done::ControlHistory;
+use super::not::NotCarriedOut;
+use site::moderation::ModerationQueue;
 use site_base::units::counted;
 use spool::{GroupUpdate, Spool};
 use std::io;
@@ -21,7 +21,7 @@ const MAILS_BYTES_MAX: usize = 4 << 20;
 const LINES_MAX: usize = 16;
 
 /// A change that a message asks for.
-pub(super) struct Change {
+pub(super) struct PendingChange {
     /// Name of the group.
     pub name: String,
     /// Date of the message.
@@ -35,19 +35,19 @@ pub(super) struct Change {
     pub from: String,
     pub id: String,
     /// Mail to send once the change is made.
-    pub mail: Option<Mail>,
+    pub mail: Option<NewsmasterMail>,
 }
 
 /// A mail to the newsmaster.
-pub(super) struct Mail {
+pub(super) struct NewsmasterMail {
     pub to: String,
     pub subject: String,
     pub text: Vec<u8>,
 }
 
-impl Mail {
+impl NewsmasterMail {
     /// Queues the mail about the message with this Message-ID.
-    pub fn send(&self, mail: &Moderation, id: &str, now: i64) {
+    pub fn send(&self, mail: &ModerationQueue, id: &str, now: i64) {
         if let Err(why) = mail.notify(&self.to, &self.subject, &self.text, now) {
             warn!(id, to = self.to, ?why, "a control message cannot be mailed");
         }
@@ -56,14 +56,14 @@ impl Mail {
 
 /// Pending changes.
 #[derive(Default)]
-pub(super) struct Changes {
-    waiting: Vec<Change>,
+pub(super) struct PendingChanges {
+    waiting: Vec<PendingChange>,
     mails_bytes: usize,
     /// Time spent making changes since [`took`](Self::took) was last called.
     took: Duration,
 }
 
-impl Changes {
+impl PendingChanges {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -78,7 +78,7 @@ impl Changes {
         self.waiting.iter().any(|change| change.name == name)
     }
 
-    pub fn add(&mut self, change: Change) {
+    pub fn add(&mut self, change: PendingChange) {
         self.mails_bytes += change.mail.as_ref().map_or(0, |mail| mail.text.len());
         self.waiting.push(change);
     }
@@ -95,7 +95,13 @@ impl Changes {
 
     /// Makes the pending changes in one commit, or one by one if the spool refuses one of them. After an
     /// error they must be read again.
-    pub fn make(&mut self, spool: &Spool, done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
+    pub fn make(
+        &mut self,
+        spool: &Spool,
+        done: &mut ControlHistory,
+        mail: &ModerationQueue,
+        now: i64,
+    ) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
         }
@@ -106,16 +112,16 @@ impl Changes {
         self.took += begun.elapsed();
         match refused {
             Ok(()) => return made(&changes, done, mail, now),
-            Err(Not::Now(error)) => return Err(error),
-            Err(Not::Carried(_)) => {}
+            Err(NotCarriedOut::Now(error)) => return Err(error),
+            Err(NotCarriedOut::Carried(_)) => {}
         }
         for change in &changes {
             let alone = std::slice::from_ref(change);
             match update(spool, alone) {
                 Ok(()) => made(alone, done, mail, now)?,
-                Err(Not::Now(error)) => return Err(error),
-                Err(Not::Carried(reason)) => {
-                    let Change { what, from, id, .. } = change;
+                Err(NotCarriedOut::Now(error)) => return Err(error),
+                Err(NotCarriedOut::Carried(reason)) => {
+                    let PendingChange { what, from, id, .. } = change;
                     info!(what, from, id, "control message not carried out: {reason}");
                 }
             }
@@ -125,7 +131,7 @@ impl Changes {
     }
 }
 
-fn update(spool: &Spool, changes: &[Change]) -> Result<(), Not> {
+fn update(spool: &Spool, changes: &[PendingChange]) -> Result<(), NotCarriedOut> {
     let updates: Vec<GroupUpdate> = changes.iter().filter_map(|change| change.update.clone()).collect();
     if !updates.is_empty() {
         spool.update_groups(updates)?;
@@ -134,10 +140,15 @@ fn update(spool: &Spool, changes: &[Change]) -> Result<(), Not> {
 }
 
 /// Records the changes made, and logs them.
-fn made(changes: &[Change], done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
+fn made(
+    changes: &[PendingChange],
+    done: &mut ControlHistory,
+    mail: &ModerationQueue,
+    now: i64,
+) -> io::Result<()> {
     done.add_groups(changes.iter().map(|change| (&*change.name, change.date)))?;
     let is_flood = changes.len() > LINES_MAX;
-    for Change { what, from, id, text, .. } in changes {
+    for PendingChange { what, from, id, text, .. } in changes {
         match is_flood {
             true => debug!(what, from, id, "control message carried out: {text}"),
             false => info!(what, from, id, "control message carried out: {text}"),
@@ -159,7 +170,7 @@ fn made(changes: &[Change], done: &mut Done, mail: &Moderation, now: i64) -> io:
             counted(created as u64, "group")
         );
     }
-    for Change { mail: letter, id, .. } in changes {
+    for PendingChange { mail: letter, id, .. } in changes {
         if let Some(letter) = letter {
             letter.send(mail, id, now);
         }

@@ -3,45 +3,45 @@
 //!
 //! One line for each change in a bounded file below `site.data`. Format: `docs/formats/control.md`.
 
-use disk::{Disk, Line};
+use disk::{Disk, LogLine};
 use netnews::control::group_info::{is_older_serial, is_within};
-use site_base::durable_table::{DurableTable, Entry};
+use site_base::durable_table::{DurableTable, TableEntry};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Subject of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum ControlSubject {
     Group(String),
     Hierarchy(String),
 }
 
 /// Last message about a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Last {
+struct LastControl {
     /// Date of the message, in Unix seconds.
     date: i64,
     /// Digits of the serial number; empty if it had none.
     serial: String,
 }
 
-impl Entry for Last {
-    type Key = Subject;
+impl TableEntry for LastControl {
+    type Key = ControlSubject;
     const FILE_NAME: &'static str = "control-done";
     const FILE_BYTES_MAX: u64 = 64 << 20;
     const ENTRIES_MAX: usize = 100_000;
 
-    fn lines(&self, subject: &Subject, lines: &mut Vec<String>) {
+    fn lines(&self, subject: &ControlSubject, lines: &mut Vec<String>) {
         lines.push(text(subject, self));
     }
 }
 
 /// Messages carried out last.
 #[derive(Debug)]
-pub(super) struct Done(DurableTable<Last>);
+pub(super) struct ControlHistory(DurableTable<LastControl>);
 
-impl Done {
+impl ControlHistory {
     /// Opens the table of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let table = DurableTable::open(disk, data, |table, line| {
@@ -54,20 +54,20 @@ impl Done {
 
     /// Returns whether a message about the group that is not older was carried out.
     pub fn has_group(&self, group: &str, date: i64) -> bool {
-        let own = self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date >= date);
+        let own = self.0.get(&ControlSubject::Group(group.into())).is_some_and(|last| last.date >= date);
         own || prefixes(group).any(|hierarchy| {
-            self.0.get(&Subject::Hierarchy(hierarchy.into())).is_some_and(|last| last.date >= date)
+            self.0.get(&ControlSubject::Hierarchy(hierarchy.into())).is_some_and(|last| last.date >= date)
         })
     }
 
     /// Returns whether a newgroup or rmgroup for the group newer than a checkgroups message was carried out.
     pub fn has_newer_group(&self, group: &str, date: i64) -> bool {
-        self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date > date)
+        self.0.get(&ControlSubject::Group(group.into())).is_some_and(|last| last.date > date)
     }
 
     /// Returns the reason why a checkgroups message about `hierarchy` is outdated.
     pub fn is_outdated(&self, hierarchy: &str, date: i64, serial: &[u8]) -> Option<&'static str> {
-        let last = self.0.get(&Subject::Hierarchy(hierarchy.into()))?;
+        let last = self.0.get(&ControlSubject::Hierarchy(hierarchy.into()))?;
         if is_older_serial(serial, last.serial.as_bytes()) {
             return Some("its serial number is smaller than that of the last one carried out");
         }
@@ -77,7 +77,7 @@ impl Done {
     /// Records that messages of these dates about these groups were carried out; durable on return.
     pub fn add_groups<'g>(&mut self, groups: impl Iterator<Item = (&'g str, i64)>) -> io::Result<()> {
         for (group, date) in groups {
-            self.add(Subject::Group(group.into()), Last { date, serial: String::new() })?;
+            self.add(ControlSubject::Group(group.into()), LastControl { date, serial: String::new() })?;
         }
         self.0.sync().map(drop)
     }
@@ -86,21 +86,21 @@ impl Done {
     pub fn add_hierarchies(&mut self, hierarchies: &[&str], date: i64, serial: &[u8]) -> io::Result<()> {
         let serial = String::from_utf8_lossy(serial).into_owned();
         for hierarchy in hierarchies {
-            let last = Last { date, serial: serial.clone() };
-            self.add(Subject::Hierarchy((*hierarchy).into()), last)?;
+            let last = LastControl { date, serial: serial.clone() };
+            self.add(ControlSubject::Hierarchy((*hierarchy).into()), last)?;
             // The hierarchy's line covers its groups.
-            let is_covered = |subject: &Subject, last: &Last| match subject {
-                Subject::Group(group) => {
+            let is_covered = |subject: &ControlSubject, last: &LastControl| match subject {
+                ControlSubject::Group(group) => {
                     last.date <= date && is_within(group.as_bytes(), hierarchy.as_bytes())
                 }
-                Subject::Hierarchy(_) => false,
+                ControlSubject::Hierarchy(_) => false,
             };
             self.0.retain(|subject, last| !is_covered(subject, last));
         }
         self.0.sync().map(drop)
     }
 
-    fn add(&mut self, subject: Subject, last: Last) -> io::Result<()> {
+    fn add(&mut self, subject: ControlSubject, last: LastControl) -> io::Result<()> {
         let line = text(&subject, &last);
         self.0.insert(subject, last);
         self.0.append(&line)?;
@@ -117,25 +117,25 @@ fn prefixes(group: &str) -> impl Iterator<Item = &str> {
     ends.chain([group.len()]).filter_map(|end| group.get(..end))
 }
 
-fn text(subject: &Subject, last: &Last) -> String {
+fn text(subject: &ControlSubject, last: &LastControl) -> String {
     let (word, name) = match subject {
-        Subject::Group(name) => ("group", name),
-        Subject::Hierarchy(name) => ("hierarchy", name),
+        ControlSubject::Group(name) => ("group", name),
+        ControlSubject::Hierarchy(name) => ("hierarchy", name),
     };
     let serial = if last.serial.is_empty() { "-" } else { &last.serial };
     format!("{word} {} {serial} {name}", last.date)
 }
 
-fn entry(line: Line<'_>) -> Option<(Subject, Last)> {
-    if let Line::Whole(text) = line { parsed(text) } else { None }
+fn entry(line: LogLine<'_>) -> Option<(ControlSubject, LastControl)> {
+    if let LogLine::Whole(text) = line { parsed(text) } else { None }
 }
 
 /// Returns whether a line of the file is whole.
-pub(crate) fn is_whole(line: Line<'_>) -> bool {
+pub(crate) fn is_whole(line: LogLine<'_>) -> bool {
     entry(line).is_some()
 }
 
-fn parsed(line: &str) -> Option<(Subject, Last)> {
+fn parsed(line: &str) -> Option<(ControlSubject, LastControl)> {
     let mut words = line.splitn(4, ' ');
     let word = words.next()?;
     let date = words.next()?.parse().ok()?;
@@ -144,11 +144,11 @@ fn parsed(line: &str) -> Option<(Subject, Last)> {
     let serial = serial.trim_start_matches('-').to_owned();
     let name = words.next()?.to_owned();
     let subject = match word {
-        "group" => Subject::Group(name),
-        "hierarchy" => Subject::Hierarchy(name),
+        "group" => ControlSubject::Group(name),
+        "hierarchy" => ControlSubject::Hierarchy(name),
         _ => return None,
     };
-    Some((subject, Last { date, serial }))
+    Some((subject, LastControl { date, serial }))
 }
 
 #[cfg(test)]
@@ -156,8 +156,8 @@ mod tests {
     use super::*;
     use disk::SimDisk;
 
-    fn open(sim: &SimDisk) -> Done {
-        Done::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
+    fn open(sim: &SimDisk) -> ControlHistory {
+        ControlHistory::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
     }
 
     fn disk() -> SimDisk {
@@ -189,9 +189,16 @@ mod tests {
     #[test]
     fn oldest_entries_beyond_the_limit_are_forgotten() {
         let mut done = open(&disk());
-        for n in 0..Last::ENTRIES_MAX as i64 + 1_000 {
-            done.add(Subject::Group(format!("x.g{n}")), Last { date: n, serial: String::new() }).unwrap();
+        for n in 0..LastControl::ENTRIES_MAX as i64 + 1_000 {
+            done.add(
+                ControlSubject::Group(format!("x.g{n}")),
+                LastControl { date: n, serial: String::new() },
+            )
+            .unwrap();
         }
-        assert!(done.has_group(&format!("x.g{}", Last::ENTRIES_MAX + 900), 1) && !done.has_group("x.g1", 1));
+        assert!(
+            done.has_group(&format!("x.g{}", LastControl::ENTRIES_MAX + 900), 1)
+                && !done.has_group("x.g1", 1)
+        );
     }
 }

@@ -1,18 +1,18 @@
 //! One control message: whether it is carried out, and how.
 
-use super::changes::{Change, Changes, Mail};
-use super::done::{Done, NOT_NEWER};
-use super::not::Not;
-use ingest::control::{Asked, Policy, Proof};
-use netnews::control::group_info::{self, BodyForm, GroupLine, Scope};
-use netnews::control::{self, Control as Command};
+use super::changes::{NewsmasterMail, PendingChange, PendingChanges};
+use super::done::{ControlHistory, NOT_NEWER};
+use super::not::NotCarriedOut;
+use ingest::control::{ControlPolicy, ControlRequest, SignatureProof};
+use netnews::control::group_info::{self, BodyHeaders, CheckgroupsScope, GroupDescription};
+use netnews::control::{self, ControlCommand as Command};
 use netnews::nntp::wire;
 use netnews::{Article, Known, date, newsgroups};
-use site::moderation::Moderation;
+use site::moderation::ModerationQueue;
 use site_base::printable;
 use site_base::units::counted;
-use site_config::{Config, Control, ControlAction, ControlType, Word};
-use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
+use site_config::{Config, ConfigWord, Control, ControlAction, ControlType};
+use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Context in which control messages are carried out.
-pub(super) struct Messages<'a> {
+pub(super) struct ControlContext<'a> {
     pub spool: &'a Spool,
-    pub mail: &'a Moderation,
-    pub done: &'a mut Done,
-    pub changes: &'a mut Changes,
+    pub mail: &'a ModerationQueue,
+    pub done: &'a mut ControlHistory,
+    pub changes: &'a mut PendingChanges,
     pub now: i64,
 }
 
-impl Messages<'_> {
+impl ControlContext<'_> {
     /// Makes the pending changes, because the next step depends on them or must not be repeated.
     pub fn make_changes(&mut self) -> io::Result<()> {
         self.changes.make(self.spool, self.done, self.mail, self.now)
@@ -40,34 +40,34 @@ impl Messages<'_> {
 }
 
 /// A control message.
-pub(super) struct Message<'a> {
+pub(super) struct GroupControlMessage<'a> {
     article: &'a Article<'a>,
-    proof: &'a Proof<'a>,
+    proof: &'a SignatureProof<'a>,
     id: &'a str,
-    policy: Policy,
-    asked: Asked<'a>,
+    policy: ControlPolicy,
+    asked: ControlRequest<'a>,
     /// Value of the Control header.
     control: &'a [u8],
     /// Body, without dot-stuffing.
     body: Vec<u8>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> GroupControlMessage<'a> {
     /// Returns the control message in an article; `None` if there is none, or a cancel.
     pub fn of(
-        (article, proof): (&'a Article<'a>, &'a Proof<'a>),
+        (article, proof): (&'a Article<'a>, &'a SignatureProof<'a>),
         id: &'a str,
         config: &Arc<Config>,
     ) -> Option<Self> {
         let control = article.header(Known::Control)?;
-        let asked = Asked::of(article).filter(|asked| asked.what != ControlType::Cancel)?;
+        let asked = ControlRequest::of(article).filter(|asked| asked.what != ControlType::Cancel)?;
         let mut body = Vec::new();
         wire::unstuff(article.body().get(..BODY_BYTES_MAX).unwrap_or(article.body()), &mut body);
-        Some(Self { article, proof, id, policy: Policy::of(config.clone()), asked, control, body })
+        Some(Self { article, proof, id, policy: ControlPolicy::of(config.clone()), asked, control, body })
     }
 
     /// Carries out the message; after an error it must be tried again. A change of a group may stay pending.
-    pub fn carry_out(&self, on: &mut Messages<'_>) -> io::Result<()> {
+    pub fn carry_out(&self, on: &mut ControlContext<'_>) -> io::Result<()> {
         let outcome = match self.asked.what {
             ControlType::Checkgroups => self.checkgroups(on).map(Some),
             _ => self.decided(on).map(|()| None),
@@ -77,11 +77,11 @@ impl<'a> Message<'a> {
             Ok(Some(text)) => info!(what, from, id, "control message carried out: {text}"),
             // Logged once the change is made.
             Ok(None) => {}
-            Err(Not::Carried(reason)) => {
+            Err(NotCarriedOut::Carried(reason)) => {
                 let remark = self.proof.remark();
                 info!(what, from, id, "control message not carried out: {reason}{remark}");
             }
-            Err(Not::Now(error)) => return Err(error),
+            Err(NotCarriedOut::Now(error)) => return Err(error),
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl<'a> Message<'a> {
     }
 
     /// Carries out a message that one section decides, by adding a pending change.
-    fn decided(&self, on: &mut Messages<'_>) -> Result<(), Not> {
+    fn decided(&self, on: &mut ControlContext<'_>) -> Result<(), NotCarriedOut> {
         let section = self.policy.decide(&self.asked, &|names| self.proof.is_by(names)).ok_or(UNDECIDED)?;
         match section.action {
             ControlAction::Do => {}
@@ -124,7 +124,7 @@ impl<'a> Message<'a> {
         };
         let mail = self.letter(section, &format!("It was carried out: {text}."));
         let (what, from, id) = (self.subject(), self.asked.sender.clone(), self.id.to_owned());
-        on.changes.add(Change { name: name.to_owned(), date, update, text, what, from, id, mail });
+        on.changes.add(PendingChange { name: name.to_owned(), date, update, text, what, from, id, mail });
         if on.changes.is_full() {
             on.make_changes()?;
         }
@@ -136,13 +136,13 @@ impl<'a> Message<'a> {
         spool: &Spool,
         name: &str,
         moderated: bool,
-    ) -> Result<(Option<GroupUpdate>, String), Not> {
-        let form = BodyForm::of(self.article);
+    ) -> Result<(Option<GroupUpdate>, String), NotCarriedOut> {
+        let form = BodyHeaders::of(self.article);
         let line = group_info::newgroup_line(form, &self.body).filter(|line| line.name == name);
         if line.as_ref().is_some_and(|line| !line.description.is_empty() && line.is_moderated != moderated) {
             return Err("its body and its Control header disagree on whether the group is moderated".into());
         }
-        let group = GroupLine {
+        let group = GroupDescription {
             name: name.to_owned(),
             description: line.map(|line| line.description).unwrap_or_default(),
             is_moderated: moderated,
@@ -152,7 +152,7 @@ impl<'a> Message<'a> {
         let mut text = match &update {
             None => "the group was so already",
             Some(GroupUpdate::Add(_)) => "group created",
-            Some(GroupUpdate::Change(_, GroupChange { flag: Some(Flag::Moderated), .. })) => {
+            Some(GroupUpdate::Change(_, GroupChange { flag: Some(GroupFlag::Moderated), .. })) => {
                 "group is now moderated"
             }
             Some(GroupUpdate::Change(_, GroupChange { flag: Some(_), .. })) => "group is now unmoderated",
@@ -170,8 +170,8 @@ impl<'a> Message<'a> {
 
     /// Returns the update that makes a group as the message has it; `None` if it is so already. Flags that
     /// only an operator sets stay.
-    fn update(&self, line: &GroupLine, present: Option<&Group>) -> Option<GroupUpdate> {
-        let flag = if line.is_moderated { Flag::Moderated } else { Flag::Open };
+    fn update(&self, line: &GroupDescription, present: Option<&Group>) -> Option<GroupUpdate> {
+        let flag = if line.is_moderated { GroupFlag::Moderated } else { GroupFlag::Open };
         let Some(group) = present else {
             return Some(GroupUpdate::Add(NewGroup {
                 name: line.name.clone(),
@@ -183,14 +183,15 @@ impl<'a> Message<'a> {
             }));
         };
         let own = group.flag();
-        let flag = Some(flag).filter(|new| matches!(own, Flag::Open | Flag::Moderated) && *new != own);
+        let flag =
+            Some(flag).filter(|new| matches!(own, GroupFlag::Open | GroupFlag::Moderated) && *new != own);
         let description = Some(line.description.clone());
         let description = description.filter(|text| !text.is_empty() && *text != group.description());
         (flag.is_some() || description.is_some())
             .then(|| GroupUpdate::Change(line.name.clone(), GroupChange { flag, description }))
     }
 
-    fn checkgroups(&self, on: &mut Messages<'_>) -> Result<String, Not> {
+    fn checkgroups(&self, on: &mut ControlContext<'_>) -> Result<String, NotCarriedOut> {
         on.make_changes()?;
         let sections: Vec<&Control> =
             self.policy.applying(&self.asked, &|names| self.proof.is_by(names)).collect();
@@ -199,8 +200,8 @@ impl<'a> Message<'a> {
         }
         self.well_formed()?;
         let date = self.date()?;
-        let mut scope = Scope::of(self.control).ok_or("its Control header is malformed")?;
-        let listed = group_info::listed_groups(BodyForm::of(self.article), &self.body);
+        let mut scope = CheckgroupsScope::of(self.control).ok_or("its Control header is malformed")?;
+        let listed = group_info::listed_groups(BodyHeaders::of(self.article), &self.body);
         if listed.is_empty() {
             return Err("it lists no group".into());
         }
@@ -234,10 +235,10 @@ impl<'a> Message<'a> {
     /// Returns the planned updates to carry out, and remarks.
     fn chosen(
         &self,
-        plan: Plan,
+        plan: CheckgroupsPlan,
         sections: &[&Control],
-        on: &Messages<'_>,
-    ) -> Result<(Vec<GroupUpdate>, Vec<String>), Not> {
+        on: &ControlContext<'_>,
+    ) -> Result<(Vec<GroupUpdate>, Vec<String>), NotCarriedOut> {
         let (mut updates, mut said, mut decides) = (Vec::new(), Vec::new(), false);
         for (at, mut planned) in plan.of_sections {
             let Some(section) = sections.get(at) else { continue };
@@ -273,13 +274,19 @@ impl<'a> Message<'a> {
                 counted(plan.undecided as u64, "group")
             ));
         }
-        if decides { Ok((updates, said)) } else { Err(Not::Carried(said.join(", "))) }
+        if decides { Ok((updates, said)) } else { Err(NotCarriedOut::Carried(said.join(", "))) }
     }
 
     /// Plans the groups to add, change and remove.
-    fn plan(&self, spool: &Spool, sections: &[&Control], scope: &Scope<'_>, listed: &[GroupLine]) -> Plan {
+    fn plan(
+        &self,
+        spool: &Spool,
+        sections: &[&Control],
+        scope: &CheckgroupsScope<'_>,
+        listed: &[GroupDescription],
+    ) -> CheckgroupsPlan {
         let table = spool.group_table();
-        let (mut plan, mut seen) = (Plan::default(), HashSet::new());
+        let (mut plan, mut seen) = (CheckgroupsPlan::default(), HashSet::new());
         for line in listed {
             let name = line.name.as_bytes();
             if scope.covers(name) && newsgroups::is_public_name(name) && seen.insert(line.name.as_str()) {
@@ -296,16 +303,16 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the command, if the message is well-formed.
-    fn well_formed(&self) -> Result<Command<'a>, Not> {
+    fn well_formed(&self) -> Result<Command<'a>, NotCarriedOut> {
         for known in [Known::Control, Known::From, Known::Sender, Known::Date, Known::Approved] {
             if self.article.count(known) > 1 {
-                return Err(Not::Carried(format!("it has more than one {} header", known.name())));
+                return Err(NotCarriedOut::Carried(format!("it has more than one {} header", known.name())));
             }
         }
         if self.article.count(Known::Supersedes) > 0 {
-            return Err(Not::Carried(control::BadControl::Both.to_string()));
+            return Err(NotCarriedOut::Carried(control::ControlError::Both.to_string()));
         }
-        let command = control::parse(self.control).map_err(|bad| Not::Carried(bad.to_string()))?;
+        let command = control::parse(self.control).map_err(|bad| NotCarriedOut::Carried(bad.to_string()))?;
         let is_of_groups = !matches!(command, Command::Cancel(_) | Command::Other(_));
         if is_of_groups
             && self.article.header(Known::Approved).is_none_or(|value| value.trim_ascii().is_empty())
@@ -316,17 +323,19 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the date: that of injection if it is earlier.
-    fn date(&self) -> Result<i64, Not> {
+    fn date(&self) -> Result<i64, NotCarriedOut> {
         let read = |known| match self.article.header(known) {
             None => Ok(None),
-            Some(value) => date::parse(value).map(Some).ok_or_else(|| Not::from("its date cannot be read")),
+            Some(value) => {
+                date::parse(value).map(Some).ok_or_else(|| NotCarriedOut::from("its date cannot be read"))
+            }
         };
         let posted = read(Known::Date)?.ok_or("it has no date")?;
         Ok(read(Known::InjectionDate)?.map_or(posted, |injected| injected.min(posted)))
     }
 
     /// Returns the date, if it is neither too old nor too far ahead.
-    fn timely(&self, section: &Control, now: i64) -> Result<i64, Not> {
+    fn timely(&self, section: &Control, now: i64) -> Result<i64, NotCarriedOut> {
         let date = self.date()?;
         let age_max = i64::try_from(section.age_max.as_secs()).unwrap_or(i64::MAX);
         if date > now.saturating_add(AHEAD_SECS_MAX) {
@@ -339,21 +348,21 @@ impl<'a> Message<'a> {
     }
 
     /// Mails the message if the section asks for it.
-    fn mail(&self, on: &Messages<'_>, section: &Control, what: &str) {
+    fn mail(&self, on: &ControlContext<'_>, section: &Control, what: &str) {
         if let Some(letter) = self.letter(section, what) {
             letter.send(on.mail, self.id, on.now);
         }
     }
 
     /// Returns the mail about the message if the section asks for it.
-    fn letter(&self, section: &Control, what: &str) -> Option<Mail> {
+    fn letter(&self, section: &Control, what: &str) -> Option<NewsmasterMail> {
         let to = section.mail_to.clone()?;
         let subject = format!("{} from {}", self.subject(), printable::line(&self.asked.sender));
         let mut text = format!("{what}\n\nThe control message:\n\n").into_bytes();
         for part in [self.article.head(), b"\r\n", &self.body] {
             text.extend(part.iter().filter(|b| **b != b'\r'));
         }
-        Some(Mail { to, subject, text })
+        Some(NewsmasterMail { to, subject, text })
     }
 }
 
@@ -366,11 +375,11 @@ fn rmgroup(spool: &Spool, name: &str) -> (Option<GroupUpdate>, String) {
 
 const UNDECIDED: &str = "no [[control]] section decides";
 
-fn left_to(action: ControlAction) -> Not {
-    Not::Carried(format!("its [[control]] section has action = \"{}\"", action.word()))
+fn left_to(action: ControlAction) -> NotCarriedOut {
+    NotCarriedOut::Carried(format!("its [[control]] section has action = \"{}\"", action.word()))
 }
 
-fn public_name(name: &[u8]) -> Result<&str, Not> {
+fn public_name(name: &[u8]) -> Result<&str, NotCarriedOut> {
     let valid = Some(name).filter(|name| newsgroups::is_public_name(name));
     valid
         .and_then(|name| std::str::from_utf8(name).ok())
@@ -379,14 +388,14 @@ fn public_name(name: &[u8]) -> Result<&str, Not> {
 
 /// Updates that a checkgroups message asks for.
 #[derive(Default)]
-struct Plan {
+struct CheckgroupsPlan {
     /// Updates by the index of the section that decides.
     of_sections: BTreeMap<usize, Vec<GroupUpdate>>,
     /// Number of updates without a deciding section.
     undecided: usize,
 }
 
-impl Plan {
+impl CheckgroupsPlan {
     /// Adds an update of a group (or none, if it needs none) to the section that decides.
     fn add(&mut self, sections: &[&Control], group: &str, update: impl Into<Option<GroupUpdate>>) {
         let update = update.into();

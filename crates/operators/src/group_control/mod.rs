@@ -18,21 +18,21 @@ pub(super) use done::is_whole as is_done_whole;
 pub(super) use notices_done::is_whole as is_notice_whole;
 
 use crate::feed_rate::FeedRate;
-use changes::Changes;
-use disk::Patience;
-use done::Done;
-use ingest::control::{Keyring, Proof};
+use changes::PendingChanges;
+use disk::ReadMode;
+use done::ControlHistory;
+use ingest::control::{Keyring, SignatureProof};
 use ingest::is_from_journal;
-use message::{Message, Messages};
+use message::{ControlContext, GroupControlMessage};
 use netnews::{Article, Known};
-use notice::Notices;
+use notice::NoticeContext;
 use notices_done::NoticesDone;
-use pace::{Pace, Share};
+use pace::{TimeShare, WorkPace};
 use rustix::time::{ClockId, clock_gettime};
 use site::Site;
-use site::moderation::Moderation;
+use site::moderation::ModerationQueue;
 use site_base::clock::unix_now;
-use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Start};
+use spool::{ArticleBuf, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, TailStart};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,14 +52,14 @@ const ERROR_PAUSE: Duration = Duration::from_secs(10);
 /// Carries out control messages.
 pub struct ControlMessages {
     site: Arc<Site>,
-    mail: Arc<Moderation>,
-    reader: Reader,
+    mail: Arc<ModerationQueue>,
+    reader: ControlReader,
 }
 
 impl ControlMessages {
     /// Opens the cursor on messages from now on, and on those not carried out before. Blocks.
-    pub fn open(site: &Arc<Site>, mail: &Arc<Moderation>) -> io::Result<Self> {
-        Ok(Self { reader: Reader::open(site)?, site: site.clone(), mail: mail.clone() })
+    pub fn open(site: &Arc<Site>, mail: &Arc<ModerationQueue>) -> io::Result<Self> {
+        Ok(Self { reader: ControlReader::open(site)?, site: site.clone(), mail: mail.clone() })
     }
 
     /// Carries out messages until the server stops.
@@ -83,36 +83,36 @@ impl ControlMessages {
     }
 }
 
-struct Reader {
+struct ControlReader {
     cursor: Cursor,
     /// Position up to which everything is done.
-    mark: Mark,
-    done: Done,
+    mark: JournalMark,
+    done: ControlHistory,
     /// Changes that were read but not made.
-    changes: Changes,
+    changes: PendingChanges,
     notices_done: NoticesDone,
     keyring: Keyring,
-    pace: Pace,
+    pace: WorkPace,
     feed: FeedRate,
     /// Number of control messages filed since the start that have been read.
     read: u64,
     buf: ArticleBuf,
 }
 
-impl Reader {
+impl ControlReader {
     fn open(site: &Site) -> io::Result<Self> {
-        let cursor = site.spool.cursor(CURSOR, Start::Now)?;
-        let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let cursor = site.spool.cursor(CURSOR, TailStart::Now)?;
+        let done = ControlHistory::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
         let (now, mark) = (Instant::now(), cursor.mark());
         let feed = FeedRate::new(FEED_INTERVAL, site.spool.ticket().position(), now);
-        let (pace, changes, buf) = (Pace::new(now), Changes::default(), ArticleBuf::default());
+        let (pace, changes, buf) = (WorkPace::new(now), PendingChanges::default(), ArticleBuf::default());
         Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
     }
 
     /// Follows the journal; returns only on an error.
-    async fn follow(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+    async fn follow(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         let mut fresh = true;
         loop {
             if fresh {
@@ -136,7 +136,7 @@ impl Reader {
 
     /// Moves over rows without control messages, without reading them.
     fn skip(&mut self, site: &Site) -> io::Result<()> {
-        let end = site.spool.journal_mark(Start::Now)?;
+        let end = site.spool.journal_mark(TailStart::Now)?;
         if site.filer.controls.begun() == self.read && self.mark.position < end.position {
             self.cursor.seek(end);
             self.cursor.save_at(end)?;
@@ -146,10 +146,10 @@ impl Reader {
     }
 
     /// Returns the share of the time that the work may take now.
-    fn share(&mut self, site: &Site) -> Share {
+    fn share(&mut self, site: &Site) -> TimeShare {
         match self.feed.rages(site.spool.ticket().position(), Instant::now()) {
-            true => Share::BESIDE_A_FEED,
-            false => Share::ALONE,
+            true => TimeShare::BESIDE_A_FEED,
+            false => TimeShare::ALONE,
         }
     }
 
@@ -175,23 +175,23 @@ impl Reader {
 
     /// Reads up to the last control message filed, and carries out those found. Articles of a feed after it
     /// are not read.
-    async fn catch_up(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+    async fn catch_up(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         let filed = site.filer.controls.done();
-        let end = block_in_place(|| site.spool.journal_mark(Start::Now))?.position;
+        let end = block_in_place(|| site.spool.journal_mark(TailStart::Now))?.position;
         self.read_to(end, site, mail).await?;
         self.read = filed;
         Ok(())
     }
 
     /// Reads at least up to this position of the journal.
-    async fn read_to(&mut self, end: u64, site: &Site, mail: &Moderation) -> io::Result<()> {
-        let mut batch = Batch::default();
+    async fn read_to(&mut self, end: u64, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
+        let mut batch = JournalBatch::default();
         loop {
             let (read, work) = timed(|| self.cursor.next(&mut batch));
             read?;
             self.worked(work, site);
             for (position, event) in batch.events() {
-                let Event::Article(row) = event else { continue };
+                let JournalEvent::Article(row) = event else { continue };
                 if is_control(&row) {
                     self.rest(site).await;
                     let (carried, work) = timed(|| self.carry_out(site, mail, &row));
@@ -199,7 +199,7 @@ impl Reader {
                     carried?;
                     if self.changes.is_empty() {
                         // At most this message is repeated after a crash.
-                        self.mark = Mark { position, sequence: Some(row.sequence) };
+                        self.mark = JournalMark { position, sequence: Some(row.sequence) };
                         self.cursor.note(self.mark)?;
                     }
                 }
@@ -216,7 +216,7 @@ impl Reader {
     }
 
     /// Makes the pending changes, after which everything read is done.
-    fn make_changes(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+    fn make_changes(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         if self.changes.is_empty() {
             return Ok(());
         }
@@ -228,10 +228,10 @@ impl Reader {
         Ok(())
     }
 
-    fn carry_out(&mut self, site: &Site, mail: &Moderation, row: &ArticleRow<'_>) -> io::Result<()> {
+    fn carry_out(&mut self, site: &Site, mail: &ModerationQueue, row: &ArticleRow<'_>) -> io::Result<()> {
         let spool = &site.spool;
         let id = String::from_utf8_lossy(row.message_id).into_owned();
-        match spool.read(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
+        match spool.read(&row.token, Some(&row.key), ReadMode::Wait, &mut self.buf) {
             Ok(true) => {}
             // Cancelled or overwritten meanwhile.
             Ok(false) => return Ok(()),
@@ -244,16 +244,16 @@ impl Reader {
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
         let (done, changes) = (&mut self.done, &mut self.changes);
-        let mut on = Messages { spool, mail, done, changes, now: unix_now() };
+        let mut on = ControlContext { spool, mail, done, changes, now: unix_now() };
         if article.count(Known::Control) == 0 {
             // A notice must not be repeated, so earlier changes are made first.
             on.make_changes()?;
             let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
-            let notices = Notices { spool, hides, keyring, config: &config, now };
+            let notices = NoticeContext { spool, hides, keyring, config: &config, now };
             return notices.carry_out(&article, &id, &mut self.notices_done);
         }
-        let proof = Proof::of(&article, &self.keyring);
-        let Some(message) = Message::of((&article, &proof), &id, &config) else { return Ok(()) };
+        let proof = SignatureProof::of(&article, &self.keyring);
+        let Some(message) = GroupControlMessage::of((&article, &proof), &id, &config) else { return Ok(()) };
         message.carry_out(&mut on)
     }
 }

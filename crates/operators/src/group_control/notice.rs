@@ -4,19 +4,19 @@
 //! recorded. After a crash in between it is repeated, which changes nothing already done. Sources: the NoCeM
 //! format, version 0.9, RFC 4880 section 7.
 
-use super::not::Not;
+use super::not::NotCarriedOut;
 use super::notices_done::{DoneNotice, NoticesDone};
-use disk::Patience;
-use ingest::control::{Keyring, Signed, address, signer_of};
-use ingest::{Hider, Hides};
-use netnews::control::nocem::{Action, BadNotice, Listed, Notice as Form};
+use disk::ReadMode;
+use ingest::control::{Keyring, SignedText, address, signer_of};
+use ingest::{EarlyHides, Hider};
+use netnews::control::nocem::{ListedArticle, NocemNotice as Form, NoticeAction, NoticeError};
 use netnews::nntp::wire;
-use netnews::openpgp::{Cleartext, NotCleartext};
+use netnews::openpgp::{Cleartext, CleartextError};
 use netnews::{Article, Known, newsgroups};
 use site_base::printable;
 use site_base::units::counted;
 use site_config::{Config, Control, ControlAction, ControlType};
-use spool::{ArticleBuf, Hiding, Key, Lookup, Spool};
+use spool::{ArticleBuf, ArticleKey, HideOutcome, Lookup, Spool};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use tracing::info;
 const HOUR_SECS: i64 = 3_600;
 
 /// Context in which notices are carried out.
-pub(super) struct Notices<'a> {
+pub(super) struct NoticeContext<'a> {
     pub spool: &'a Spool,
-    pub hides: &'a Hides,
+    pub hides: &'a EarlyHides,
     pub keyring: &'a Keyring,
     pub config: &'a Config,
     pub now: i64,
@@ -36,7 +36,7 @@ pub(super) struct Notices<'a> {
 
 /// Counts of a notice's articles by result.
 #[derive(Default)]
-struct Counts {
+struct NoticeCounts {
     changed: usize,
     awaited: usize,
     already: usize,
@@ -44,7 +44,7 @@ struct Counts {
     gone: usize,
 }
 
-impl Notices<'_> {
+impl NoticeContext<'_> {
     /// Carries out an article that may be a notice; after an error it must be tried again.
     pub fn carry_out(&self, article: &Article<'_>, id: &str, done: &mut NoticesDone) -> io::Result<()> {
         let names = article.header(Known::Newsgroups).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Notices<'_> {
         let signed = match Cleartext::of(&body) {
             _ if sections.is_empty() => return Ok(()),
             // People write there as well.
-            Err(NotCleartext::Absent) => return Ok(()),
+            Err(CleartextError::Absent) => return Ok(()),
             Err(bad) => {
                 info!(id, "notice not carried out: {bad}");
                 return Ok(());
@@ -66,7 +66,7 @@ impl Notices<'_> {
             Ok(signed) => signed,
         };
         let notice = match Form::of(&signed.text) {
-            Err(BadNotice::Absent) => return Ok(()),
+            Err(NoticeError::Absent) => return Ok(()),
             Err(bad) => {
                 info!(id, "notice not carried out: {bad}");
                 return Ok(());
@@ -77,8 +77,10 @@ impl Notices<'_> {
         let notice_id = printable::line(notice.id);
         match self.decide(&notice, &signed, &sections, done) {
             Ok(text) => info!(%issuer, %kind, %notice_id, id, "notice carried out: {text}"),
-            Err(Not::Carried(why)) => info!(%issuer, %kind, %notice_id, id, "notice not carried out: {why}"),
-            Err(Not::Now(error)) => return Err(error),
+            Err(NotCarriedOut::Carried(why)) => {
+                info!(%issuer, %kind, %notice_id, id, "notice not carried out: {why}")
+            }
+            Err(NotCarriedOut::Now(error)) => return Err(error),
         }
         Ok(())
     }
@@ -89,7 +91,7 @@ impl Notices<'_> {
         text: &Cleartext,
         sections: &[&Control],
         done: &mut NoticesDone,
-    ) -> Result<String, Not> {
+    ) -> Result<String, NotCarriedOut> {
         let issuer = match notice.issuer.contains('@') {
             true => address(notice.issuer.as_bytes()).to_lowercase(),
             false => notice.issuer.to_lowercase(),
@@ -117,8 +119,8 @@ impl Notices<'_> {
         self.check_limits(notice, &signed, first, done)?;
         let by = format!("nocem:{}", printable::line(&issuer));
         let text = match notice.action {
-            Action::Hide => self.hide(notice, &by, &sections)?,
-            Action::Show => self.show(notice, &by)?,
+            NoticeAction::Hide => self.hide(notice, &by, &sections)?,
+            NoticeAction::Show => self.show(notice, &by)?,
         };
         let entry = DoneNotice {
             signed: signed.created,
@@ -134,10 +136,10 @@ impl Notices<'_> {
     fn check_limits(
         &self,
         notice: &Form<'_>,
-        signed: &Signed,
+        signed: &SignedText,
         section: &Control,
         done: &NoticesDone,
-    ) -> Result<(), Not> {
+    ) -> Result<(), NotCarriedOut> {
         let age_max = i64::try_from(section.age_max.as_secs()).unwrap_or(i64::MAX);
         if self.now.saturating_sub(signed.created) > age_max {
             return Err("it was signed longer ago than age_max of its [[control]] section".into());
@@ -156,7 +158,7 @@ impl Notices<'_> {
         Ok(())
     }
 
-    fn hide(&self, notice: &Form<'_>, by: &str, sections: &[&Control]) -> Result<String, Not> {
+    fn hide(&self, notice: &Form<'_>, by: &str, sections: &[&Control]) -> Result<String, NotCarriedOut> {
         let reason = printable::line(&format!("{}, notice {}", notice.kind, notice.id)).into_owned();
         let hiders: Vec<Arc<Hider>> = sections
             .iter()
@@ -172,10 +174,10 @@ impl Notices<'_> {
             let id = listed.id.as_bytes();
             let key = self.spool.key(id);
             let Lookup::Present(token) = self.spool.lookup(&key) else { continue };
-            match self.spool.read(&token, Some(&key), Patience::Wait, &mut buf) {
+            match self.spool.read(&token, Some(&key), ReadMode::Wait, &mut buf) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) => return Err(Not::Now(io::Error::other(error.to_string()))),
+                Err(error) => return Err(NotCarriedOut::Now(io::Error::other(error.to_string()))),
             }
             let mut headers = netnews::article::Headers::of(buf.head());
             let names = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Newsgroups"));
@@ -187,7 +189,7 @@ impl Notices<'_> {
         }
         for ids in ids.values() {
             let outcomes = self.spool.hide_all(ids, by, &reason)?;
-            counts.changed += outcomes.iter().filter(|outcome| **outcome == Hiding::Hidden).count();
+            counts.changed += outcomes.iter().filter(|outcome| **outcome == HideOutcome::Hidden).count();
         }
         Ok(counts.text("hidden"))
     }
@@ -198,9 +200,9 @@ impl Notices<'_> {
         notice: &'n Form<'n>,
         hiders: &[Arc<Hider>],
         does: &dyn Fn(usize) -> bool,
-    ) -> Result<(Vec<&'n Listed<'n>>, Counts), Not> {
-        let (mut here, mut counts) = (Vec::new(), Counts::default());
-        let mut absent: BTreeMap<usize, Vec<Key>> = BTreeMap::new();
+    ) -> Result<(Vec<&'n ListedArticle<'n>>, NoticeCounts), NotCarriedOut> {
+        let (mut here, mut counts) = (Vec::new(), NoticeCounts::default());
+        let mut absent: BTreeMap<usize, Vec<ArticleKey>> = BTreeMap::new();
         let mut seen = HashSet::new();
         // Nothing is filed between the lookup and the registration.
         let _closed = self.hides.closed();
@@ -233,19 +235,19 @@ impl Notices<'_> {
     }
 
     /// Unhides articles that the same issuer has hidden.
-    fn show(&self, notice: &Form<'_>, by: &str) -> Result<String, Not> {
-        let keys: Vec<Key> =
+    fn show(&self, notice: &Form<'_>, by: &str) -> Result<String, NotCarriedOut> {
+        let keys: Vec<ArticleKey> =
             notice.listed.iter().map(|listed| self.spool.key(listed.id.as_bytes())).collect();
-        let mut counts = Counts { awaited: self.hides.remove(&keys, by)?, ..Counts::default() };
+        let mut counts = NoticeCounts { awaited: self.hides.remove(&keys, by)?, ..NoticeCounts::default() };
         self.hides.sync()?;
-        let is_own = |key: &&Key| self.spool.hidden_article(key).is_some_and(|hidden| hidden.by == by);
-        let own: Vec<Key> = keys.iter().filter(is_own).copied().collect();
+        let is_own = |key: &&ArticleKey| self.spool.hidden_article(key).is_some_and(|hidden| hidden.by == by);
+        let own: Vec<ArticleKey> = keys.iter().filter(is_own).copied().collect();
         counts.changed = self.spool.unhide_all(&own)?.iter().filter(|shown| **shown).count();
         Ok(counts.text("shown again"))
     }
 }
 
-impl Counts {
+impl NoticeCounts {
     fn text(&self, what: &str) -> String {
         let all = [
             (self.changed, what.to_owned()),

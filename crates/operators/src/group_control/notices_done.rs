@@ -3,8 +3,8 @@
 //! One line for each notice in a bounded file below `site.data`. For forgotten notices a date is kept:
 //! nothing older is carried out. Format: `docs/formats/notices.md`.
 
-use disk::{Disk, Line};
-use site_base::durable_table::{DurableTable, Entry};
+use disk::{Disk, LogLine};
+use site_base::durable_table::{DurableTable, TableEntry};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct DoneNotice {
     pub key: String,
 }
 
-impl Entry for DoneNotice {
+impl TableEntry for DoneNotice {
     type Key = Digest;
     const FILE_NAME: &'static str = "notices-done";
     const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -102,8 +102,8 @@ enum NoticeLine {
     Forgotten(i64),
 }
 
-fn entry(line: Line<'_>) -> Option<NoticeLine> {
-    let Line::Whole(text) = line else { return None };
+fn entry(line: LogLine<'_>) -> Option<NoticeLine> {
+    let LogLine::Whole(text) = line else { return None };
     match text.strip_prefix(FORGOTTEN) {
         Some(time) => time.parse().ok().map(NoticeLine::Forgotten),
         None => parsed(text).map(|(digest, notice)| NoticeLine::Done(digest, notice)),
@@ -111,7 +111,7 @@ fn entry(line: Line<'_>) -> Option<NoticeLine> {
 }
 
 /// Returns whether a line of the file is whole.
-pub(crate) fn is_whole(line: Line<'_>) -> bool {
+pub(crate) fn is_whole(line: LogLine<'_>) -> bool {
     entry(line).is_some()
 }
 

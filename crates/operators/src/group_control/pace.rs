@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 /// A share of the time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share {
+pub(super) struct TimeShare {
     /// Work takes one of this many parts of the time.
     parts: u32,
     /// Work that may be done in excess, at once.
     burst: Duration,
 }
 
-impl Share {
+impl TimeShare {
     /// Share while a feed comes in.
     pub const BESIDE_A_FEED: Self = Self { parts: 250, burst: Duration::from_millis(4) };
     /// Share at all other times.
@@ -20,12 +20,12 @@ impl Share {
 
 /// Limits work to a share of the time.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct WorkPace {
     /// Time at which the work done so far would have been done at that rate; `None` for no limit.
     even_at: Option<Instant>,
 }
 
-impl Pace {
+impl WorkPace {
     pub fn new(now: Instant) -> Self {
         Self { even_at: Some(now) }
     }
@@ -37,14 +37,14 @@ impl Pace {
     }
 
     /// Accounts for work done.
-    pub fn worked(&mut self, work: Duration, share: Share) {
+    pub fn worked(&mut self, work: Duration, share: TimeShare) {
         if let Some(even_at) = &mut self.even_at {
             *even_at += work.saturating_mul(share.parts);
         }
     }
 
     /// Returns how long to rest before the next piece.
-    pub fn rest(&mut self, now: Instant, share: Share) -> Duration {
+    pub fn rest(&mut self, now: Instant, share: TimeShare) -> Duration {
         let Some(even_at) = &mut self.even_at else { return Duration::ZERO };
         *even_at = (*even_at).max(now);
         (*even_at - now).saturating_sub(share.burst.saturating_mul(share.parts))
@@ -57,9 +57,9 @@ mod tests {
 
     #[test]
     fn flood_takes_its_share_of_the_time_after_a_burst() {
-        for share in [Share::ALONE, Share::BESIDE_A_FEED] {
+        for share in [TimeShare::ALONE, TimeShare::BESIDE_A_FEED] {
             let begun = Instant::now();
-            let (mut pace, mut now, piece) = (Pace::new(begun), begun, share.burst / 20);
+            let (mut pace, mut now, piece) = (WorkPace::new(begun), begun, share.burst / 20);
             let mut worked = Duration::ZERO;
             for n in 0..1_000 {
                 let rest = pace.rest(now, share);
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn burst_is_compensated_when_a_feed_begins() {
         let now = Instant::now();
-        let mut pace = Pace::new(now);
-        pace.worked(Share::ALONE.burst, Share::ALONE);
-        assert!(pace.rest(now, Share::ALONE).is_zero());
-        assert!(pace.rest(now, Share::BESIDE_A_FEED) >= Duration::from_secs(1));
+        let mut pace = WorkPace::new(now);
+        pace.worked(TimeShare::ALONE.burst, TimeShare::ALONE);
+        assert!(pace.rest(now, TimeShare::ALONE).is_zero());
+        assert!(pace.rest(now, TimeShare::BESIDE_A_FEED) >= Duration::from_secs(1));
     }
 }

@@ -2,10 +2,10 @@
 
 use super::*;
 use disk::{CrashKind, SimDisk};
-use ingest::{Incoming, Origin};
+use ingest::{IncomingArticle, Origin};
 use site_config as config;
-use site_config::Live;
-use spool::{Flag, NewGroup, Spool};
+use site_config::LiveConfig;
+use spool::{GroupFlag, NewGroup, Spool};
 use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
 
@@ -37,8 +37,8 @@ age_max = "36500 days"
 
 struct Fixture {
     site: Arc<Site>,
-    mail: Arc<Moderation>,
-    reader: Reader,
+    mail: Arc<ModerationQueue>,
+    reader: ControlReader,
     runtime: Runtime,
 }
 
@@ -50,12 +50,12 @@ impl Fixture {
             .map_err(|trouble| io::Error::other(trouble.to_string()))?;
         let groups = ["control", "x.old"];
         let groups =
-            groups.map(|name| NewGroup { name: name.into(), flag: Flag::Open, ..Default::default() });
+            groups.map(|name| NewGroup { name: name.into(), flag: GroupFlag::Open, ..Default::default() });
         spool.add_groups(&groups).map_err(io::Error::other)?;
-        let site = Site::new(Live::new(config), Arc::new(spool), None);
-        let mail = Moderation::open(&site.config, site.spool.disk())?;
-        let mut reader = Reader::open(&site)?;
-        reader.pace = Pace::of_all();
+        let site = Site::new(LiveConfig::new(config), Arc::new(spool), None);
+        let mail = ModerationQueue::open(&site.config, site.spool.disk())?;
+        let mut reader = ControlReader::open(&site)?;
+        reader.pace = WorkPace::of_all();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self { site, mail, reader, runtime })
     }
@@ -63,9 +63,9 @@ impl Fixture {
     /// Files messages dated a minute apart on a day in April 1993.
     fn file(&self, day: u32, messages: &[String]) {
         let wires: Vec<_> = messages.iter().enumerate().map(|message| wire(day, message)).collect();
-        let batch: Vec<Incoming<'_>> = wires
+        let batch: Vec<IncomingArticle<'_>> = wires
             .iter()
-            .map(|(id, wire)| Incoming { wire: wire.as_bytes(), claimed_id: Some(id.as_bytes()) })
+            .map(|(id, wire)| IncomingArticle { wire: wire.as_bytes(), claimed_id: Some(id.as_bytes()) })
             .collect();
         let origin = Origin::batch("peer.example");
         let mut dispositions = Vec::new();
@@ -119,7 +119,7 @@ fn flood_needs_few_commits() {
 #[test]
 fn articles_after_the_last_control_message_are_not_read() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
-    let place = |fixture: &Fixture| fixture.site.spool.journal_mark(Start::Now).unwrap().position;
+    let place = |fixture: &Fixture| fixture.site.spool.journal_mark(TailStart::Now).unwrap().position;
     fixture.file(15, &["newgroup x.a", "newgroup x.b"].map(String::from));
     let end = place(&fixture);
     let long = "x".repeat(600);
@@ -137,7 +137,7 @@ fn articles_after_the_last_control_message_are_not_read() {
 #[test]
 fn refused_message_does_not_stop_the_others() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
-    let change = |name: &str| changes::Change {
+    let change = |name: &str| changes::PendingChange {
         name: name.into(),
         date: 1,
         update: Some(spool::GroupUpdate::Add(NewGroup { name: name.into(), ..NewGroup::default() })),

@@ -56,14 +56,14 @@ impl fmt::Display for RemoteArticle {
 
 /// Response of the server to a request for an article or group that it refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct FetchRefusal {
     /// Response code; 0 if the connection ended.
     pub code: u16,
     /// Text, in one line without control characters.
     pub text: Box<str>,
 }
 
-impl Refusal {
+impl FetchRefusal {
     /// Creates a refusal from a response.
     pub fn answer(code: u16, text: &[u8]) -> Self {
         Self { code, text: line(&String::from_utf8_lossy(text)) }
@@ -83,7 +83,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for FetchRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             0 => f.write_str(&self.text),
@@ -105,7 +105,7 @@ pub(super) struct AsideArticle {
     /// Times of the first and the last refusal, in Unix seconds.
     pub first: u64,
     pub last: u64,
-    pub refusal: Refusal,
+    pub refusal: FetchRefusal,
 }
 
 impl AsideArticle {
@@ -124,7 +124,7 @@ impl AsideArticle {
 
     /// Returns the line among the marks, without the first word.
     pub fn to_line(&self, article: &RemoteArticle) -> String {
-        let Self { tries, first, last, refusal: Refusal { code, text } } = self;
+        let Self { tries, first, last, refusal: FetchRefusal { code, text } } = self;
         let word = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
         let (group, id) = (word(&article.group), word(&article.id));
         format!("{tries} {first} {last} {code} {} {group} {id} {text}", article.number)
@@ -138,7 +138,7 @@ impl AsideArticle {
         let mut word = || words.next().map(|word| if word == NONE { "" } else { word });
         let (group, id) = (word()?, word()?);
         let text = words.next()?;
-        let refusal = Refusal { code: u16::try_from(code).ok()?, text: text.into() };
+        let refusal = FetchRefusal { code: u16::try_from(code).ok()?, text: text.into() };
         let article = RemoteArticle { group: group.into(), number, id: id.into() };
         let is_known = !article.id.is_empty() || article.number > 0 && !article.group.is_empty();
         let aside = Self { tries: u32::try_from(tries).ok()?, first, last, refusal };
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn aside(tries: u32, first: u64, last: u64) -> AsideArticle {
-        AsideArticle { tries, first, last, refusal: Refusal::answer(451, b"not\x07 for you") }
+        AsideArticle { tries, first, last, refusal: FetchRefusal::answer(451, b"not\x07 for you") }
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let by_number = RemoteArticle { group: "a.b".into(), number: 7, id: "".into() };
         let whole = RemoteArticle { id: "<1@x>".into(), ..by_number.clone() };
         for article in [by_number, whole.clone(), RemoteArticle::of_id("<1@x>".into())] {
-            for refusal in [Refusal::answer(451, b"not for you"), Refusal::answer(503, b"")] {
+            for refusal in [FetchRefusal::answer(451, b"not for you"), FetchRefusal::answer(503, b"")] {
                 let aside = AsideArticle { refusal, ..aside(3, 5, 9) };
                 assert_eq!(AsideArticle::of_line(&aside.to_line(&article)), Some((article.clone(), aside)));
             }

@@ -18,7 +18,7 @@ const LINES_MAX: usize = 20;
 
 /// Counts of one run, or of all runs of a section since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct PullCounters {
     /// Numbers, or Message-IDs, that the run examines, and those done.
     pub total: AtomicU64,
     pub done: AtomicU64,
@@ -49,7 +49,7 @@ pub(crate) struct Counts {
     details: Leaf<PullDetails>,
 }
 
-/// Snapshot of `Counts`.
+/// Snapshot of `PullCounters`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullCounts {
@@ -139,7 +139,7 @@ impl PullDetails {
     }
 }
 
-impl Counts {
+impl PullCounters {
     /// Counts an article received, and its size.
     pub fn count_fetched(&self, bytes: usize) {
         add(&self.fetched, 1);

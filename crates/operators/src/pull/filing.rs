@@ -12,12 +12,12 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::aside::{Refusal, RemoteArticle};
-use super::counts::Counts;
-use super::plan::{Coming, Fetched, Part, Piece};
-use super::state::{Marks, SetAside};
-use super::worker::Fetching;
-use super::{Ground, PullError, PullSpec, save};
+use super::aside::{FetchRefusal, RemoteArticle};
+use super::counts::PullCounters;
+use super::plan::{ChunkContents, ChunkPiece, Fetched, IncomingChunk};
+use super::state::{PullMarks, SetAsideOutcome};
+use super::worker::FetchState;
+use super::{PullError, PullSite, PullSpec, save};
 use ingest::{BatchOutcome, Origin};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
@@ -32,18 +32,18 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Files what the workers fetch.
-pub(super) struct Filing<'a> {
+pub(super) struct PullFiler<'a> {
     spec: &'a PullSpec,
     origin: Origin,
-    ground: &'a Ground,
-    fetching: &'a Fetching,
-    marks: &'a mut Marks,
+    ground: &'a PullSite,
+    fetching: &'a FetchState,
+    marks: &'a mut PullMarks,
     batch: Vec<Fetched>,
     /// Marks to set once the batch is filed.
     dealt_with: BTreeMap<Arc<str>, u64>,
     /// Articles set aside earlier that are done once the batch is filed, unless they are refused again.
     tried: Vec<RemoteArticle>,
-    refused: Vec<(RemoteArticle, Refusal)>,
+    refused: Vec<(RemoteArticle, FetchRefusal)>,
     /// Groups whose marks must not advance, because something of them is missing.
     stuck: HashSet<Arc<str>>,
     /// Numbers and Message-IDs that are done once the batch is filed.
@@ -51,13 +51,13 @@ pub(super) struct Filing<'a> {
     saved: Instant,
 }
 
-impl<'a> Filing<'a> {
+impl<'a> PullFiler<'a> {
     pub fn new(
         spec: &'a PullSpec,
         origin: Origin,
-        ground: &'a Ground,
-        fetching: &'a Fetching,
-        marks: &'a mut Marks,
+        ground: &'a PullSite,
+        fetching: &'a FetchState,
+        marks: &'a mut PullMarks,
     ) -> Self {
         Self {
             spec,
@@ -77,22 +77,22 @@ impl<'a> Filing<'a> {
 
     /// Files all chunks; returns whether each was whole. After an incomplete one, those already begun are
     /// filed too, so that no received article is fetched again.
-    pub async fn all(&mut self, mut coming: UnboundedReceiver<Coming>) -> Result<bool, PullError> {
+    pub async fn all(&mut self, mut coming: UnboundedReceiver<IncomingChunk>) -> Result<bool, PullError> {
         let mut are_whole = true;
-        while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
+        while let Some(IncomingChunk { part, mut pieces, place }) = coming.recv().await {
             let mut is_whole = false;
             while let Some(piece) = self.next(&mut pieces).await? {
                 match piece {
-                    Piece::Article(fetched) => {
+                    ChunkPiece::Article(fetched) => {
                         self.batch.push(fetched);
                         let bytes: usize = self.batch.iter().map(|fetched| fetched.wire.len()).sum();
                         if bytes >= BATCH_BYTES_MAX / 2 || self.batch.len() >= BATCH_ARTICLES_MAX {
                             self.file()?;
                         }
                     }
-                    Piece::Aside(article, refusal) => self.refused.push((article, refusal)),
-                    Piece::NoGroup(refusal) => self.leave_group(&part, &refusal),
-                    Piece::End => {
+                    ChunkPiece::Aside(article, refusal) => self.refused.push((article, refusal)),
+                    ChunkPiece::NoGroup(refusal) => self.leave_group(&part, &refusal),
+                    ChunkPiece::End => {
                         is_whole = true;
                         break;
                     }
@@ -103,7 +103,7 @@ impl<'a> Filing<'a> {
             } else {
                 are_whole = false;
                 self.fetching.plan.close();
-                if let Part::Numbers { name, .. } = part {
+                if let ChunkContents::Numbers { name, .. } = part {
                     self.stuck.insert(name);
                 }
             }
@@ -117,7 +117,7 @@ impl<'a> Filing<'a> {
     }
 
     /// The next piece of a chunk; if it does not come soon, those before it are filed meanwhile.
-    async fn next(&mut self, pieces: &mut Receiver<Piece>) -> Result<Option<Piece>, PullError> {
+    async fn next(&mut self, pieces: &mut Receiver<ChunkPiece>) -> Result<Option<ChunkPiece>, PullError> {
         if !self.batch.is_empty() {
             match timeout(WAIT_MAX, pieces.recv()).await {
                 Ok(piece) => return Ok(piece),
@@ -128,15 +128,15 @@ impl<'a> Filing<'a> {
     }
 
     /// Accounts for a complete chunk.
-    fn end(&mut self, part: Part) {
+    fn end(&mut self, part: ChunkContents) {
         match part {
-            Part::Numbers { name, numbers, .. } => {
+            ChunkContents::Numbers { name, numbers, .. } => {
                 self.done += numbers.end() - numbers.start() + 1;
                 if !self.stuck.contains(&name) {
                     self.dealt_with.insert(name, *numbers.end());
                 }
             }
-            Part::Articles { articles, again } => {
+            ChunkContents::Articles { articles, again } => {
                 self.done += articles.len() as u64;
                 self.tried.extend(articles.into_iter().filter(|_| again));
             }
@@ -144,8 +144,8 @@ impl<'a> Filing<'a> {
     }
 
     /// Leaves out the rest of a group that the server does not let us read.
-    fn leave_group(&mut self, part: &Part, refusal: &Refusal) {
-        let Part::Numbers { name, .. } = part else { return };
+    fn leave_group(&mut self, part: &ChunkContents, refusal: &FetchRefusal) {
+        let ChunkContents::Numbers { name, .. } = part else { return };
         if self.stuck.insert(name.clone()) {
             let counts = &self.fetching.counts;
             add(&counts.groups_skipped, 1);
@@ -162,7 +162,7 @@ impl<'a> Filing<'a> {
         for (group, mark) in std::mem::take(&mut self.dealt_with) {
             self.marks.set_group(&group, mark);
         }
-        Counts::count(&self.fetching.counts.done, std::mem::take(&mut self.done));
+        PullCounters::count(&self.fetching.counts.done, std::mem::take(&mut self.done));
         if self.saved.elapsed() >= SAVE_INTERVAL {
             save(self.ground, self.marks)?;
             self.saved = Instant::now();
@@ -187,7 +187,7 @@ impl<'a> Filing<'a> {
                     counts.reject(&fate.reason, article);
                 }
                 BatchOutcome::TryLater if fate.is_alone => {
-                    self.refused.push((article.clone(), Refusal::unfiled(&fate.reason)));
+                    self.refused.push((article.clone(), FetchRefusal::unfiled(&fate.reason)));
                 }
                 BatchOutcome::TryLater => later = later.or(Some(fate.reason)),
             }
@@ -210,9 +210,11 @@ impl<'a> Filing<'a> {
             let when = (unix_secs(), self.spec.give_up_secs);
             let answer = refusal.to_string();
             let (counter, tries, done) = match self.marks.set_aside(&article, &refusal, when) {
-                SetAside::Waits(tries) => (&counts.set_aside, tries, "set aside"),
-                SetAside::GivenUp(tries) => (&counts.given_up, tries, "given up"),
-                SetAside::TooMany => return Err(PullError::TooManyAside(format!("{article}: {answer}"))),
+                SetAsideOutcome::Waits(tries) => (&counts.set_aside, tries, "set aside"),
+                SetAsideOutcome::GivenUp(tries) => (&counts.given_up, tries, "given up"),
+                SetAsideOutcome::TooMany => {
+                    return Err(PullError::TooManyAside(format!("{article}: {answer}")));
+                }
             };
             add(counter, 1);
             let times = counted(u64::from(tries), "time");

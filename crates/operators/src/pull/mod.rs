@@ -15,7 +15,7 @@ mod state;
 pub(super) mod upstream;
 mod worker;
 
-pub(crate) use counts::Counts;
+pub(crate) use counts::PullCounters;
 pub use counts::{PullCounts, PullDetails};
 pub(super) use state::is_whole as is_marks_file_whole;
 
@@ -28,23 +28,23 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use nntp_io::rate::Bandwidth;
-use nntp_io::{Client, Error, Limits, Role};
+use nntp_io::{ClientLimits, Error, NntpClient, Role};
 use serde::{Deserialize, Serialize};
-use spool::{Flag, NewGroup, Spool};
+use spool::{GroupFlag, NewGroup, Spool};
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
-use access::tls::Dial;
-use filing::Filing;
+use access::tls::RemoteServer;
+use filing::PullFiler;
 use ingest::{Filer, Origin};
 use netnews::newsgroups::{self, NamingFault};
-use plan::{Plan, Wanted, Work};
+use plan::{PullPlan, PullWork, WantedGroup};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
-use site_config::{Groups, Pull, PullBy};
-use state::Marks;
-use upstream::There;
-use worker::{CHUNKS_AT_ONCE, Fetching, Worker};
+use site_config::{NamePattern, Pull, PullMethod};
+use state::PullMarks;
+use upstream::RemoteGroup;
+use worker::{CHUNKS_AT_ONCE, FetchState, PullWorker};
 
 /// Overlap of successive NEWNEWS requests, in seconds, as articles arrive while others are listed.
 const NEWNEWS_OVERLAP_SECS: u64 = 600;
@@ -60,11 +60,11 @@ pub struct PullSpec {
     /// Name, for logs and storage rules.
     pub name: String,
     /// Server to pull from.
-    pub dial: Dial,
+    pub dial: RemoteServer,
     /// Groups, as a wildmat.
     pub groups: String,
     /// Method for finding new articles.
-    pub by: PullBy,
+    pub by: PullMethod,
     /// Whether to create groups that match and are not carried here.
     pub create_groups: bool,
     /// Maximum number of newest articles of a group that was never fetched from.
@@ -97,7 +97,7 @@ impl From<&Pull> for PullSpec {
     fn from(pull: &Pull) -> Self {
         Self {
             name: pull.name.clone(),
-            dial: Dial { to: pull.from.clone(), link: pull.link() },
+            dial: RemoteServer { to: pull.from.clone(), link: pull.link() },
             groups: pull.groups.as_str().to_owned(),
             by: pull.by,
             create_groups: pull.create_groups,
@@ -112,15 +112,15 @@ impl From<&Pull> for PullSpec {
 
 impl PullSpec {
     /// What the server may cost.
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ClientLimits {
         let answer_timeout = Duration::from_millis(self.answer_timeout_ms);
-        Limits { answer_timeout, idle_timeout: answer_timeout, ..Limits::default() }
+        ClientLimits { answer_timeout, idle_timeout: answer_timeout, ..ClientLimits::default() }
     }
 }
 
 /// The site that files the articles fetched.
 #[derive(Clone)]
-pub struct Ground {
+pub struct PullSite {
     pub filer: Arc<Filer>,
     pub spool: Arc<Spool>,
     /// Directory of the spool.
@@ -174,22 +174,26 @@ impl From<io::Error> for PullError {
 }
 
 /// Fetches and files everything new. If the future is dropped, the next run continues.
-pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) -> Result<(), PullError> {
-    let groups = Groups::parse(&spec.groups).map_err(PullError::Config)?;
+pub(crate) async fn run(
+    spec: &PullSpec,
+    ground: &PullSite,
+    counts: &Arc<PullCounters>,
+) -> Result<(), PullError> {
+    let groups = NamePattern::parse(&spec.groups).map_err(PullError::Config)?;
     let target =
         block_in_place(|| spec.dial.target(Role::Reader, spec.limits())).map_err(PullError::Config)?;
-    let (mut marks, is_damaged) = block_in_place(|| Marks::open(&ground.data, &spec.dial.to))?;
+    let (mut marks, is_damaged) = block_in_place(|| PullMarks::open(&ground.data, &spec.dial.to))?;
     if is_damaged {
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }
-    let mut client = Client::connect(&target).await?;
+    let mut client = NntpClient::connect(&target).await?;
     let again = marks.due(unix_secs(), spec.give_up_secs);
     let (work, now) = match spec.by {
-        PullBy::Number => {
+        PullMethod::Number => {
             let there = carried(&mut client, spec, &groups, ground, counts).await?;
-            (Work { again, groups: wanted(spec, &there, &mut marks), ids: Vec::new() }, None)
+            (PullWork { again, groups: wanted(spec, &there, &mut marks), ids: Vec::new() }, None)
         }
-        PullBy::Newnews => {
+        PullMethod::Newnews => {
             if spec.create_groups {
                 carried(&mut client, spec, &groups, ground, counts).await?;
             }
@@ -199,12 +203,12 @@ pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) 
                 last.map_or(first, |last| last.saturating_sub(NEWNEWS_OVERLAP_SECS))
             };
             let (ids, now) = upstream::newnews(&mut client, &groups, since).await?;
-            (Work { again, groups: Vec::new(), ids }, Some(now))
+            (PullWork { again, groups: Vec::new(), ids }, Some(now))
         }
     };
     let numbers = work.groups.iter().map(|wanted| wanted.numbers.end() - wanted.numbers.start() + 1);
     let numbers = numbers.fold(0, u64::saturating_add);
-    Counts::count(&counts.total, numbers.saturating_add((work.ids.len() + work.again.len()) as u64));
+    PullCounters::count(&counts.total, numbers.saturating_add((work.ids.len() + work.again.len()) as u64));
     add(&counts.groups, work.groups.len());
     let fetched = fetch(spec, ground, counts, (target, client), work, &mut marks, &groups).await;
     if let (Ok(()), Some(now)) = (&fetched, now) {
@@ -219,16 +223,16 @@ pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) 
 /// Fetches what is planned and files it.
 async fn fetch(
     spec: &PullSpec,
-    ground: &Ground,
-    counts: &Arc<Counts>,
-    (target, client): (nntp_io::Target, Client),
-    work: Work,
-    marks: &mut Marks,
-    groups: &Groups,
+    ground: &PullSite,
+    counts: &Arc<PullCounters>,
+    (target, client): (nntp_io::ConnectOptions, NntpClient),
+    work: PullWork,
+    marks: &mut PullMarks,
+    groups: &NamePattern,
 ) -> Result<(), PullError> {
     let connections = spec.connections.max(1);
-    let (plan, coming) = Plan::new(work, connections * (CHUNKS_AT_ONCE + 1));
-    let fetching = Arc::new(Fetching {
+    let (plan, coming) = PullPlan::new(work, connections * (CHUNKS_AT_ONCE + 1));
+    let fetching = Arc::new(FetchState {
         target,
         plan,
         spool: ground.spool.clone(),
@@ -242,10 +246,10 @@ async fn fetch(
     let mut workers = JoinSet::new();
     let mut first = Some(client);
     for _ in 0..connections {
-        workers.spawn(Worker::new(fetching.clone()).run(first.take()));
+        workers.spawn(PullWorker::new(fetching.clone()).run(first.take()));
     }
     let origin = Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups);
-    let mut filing = Filing::new(spec, origin, ground, &fetching, marks);
+    let mut filing = PullFiler::new(spec, origin, ground, &fetching, marks);
     // Dropping the filer ends the workers' plan.
     let filed = filing.all(coming).await;
     drop(filing);
@@ -267,15 +271,15 @@ async fn fetch(
 
 /// Returns the groups that match there and are carried here; creates missing ones if requested.
 async fn carried(
-    client: &mut Client,
+    client: &mut NntpClient,
     spec: &PullSpec,
-    groups: &Groups,
-    ground: &Ground,
-    counts: &Counts,
-) -> Result<BTreeMap<String, There>, PullError> {
+    groups: &NamePattern,
+    ground: &PullSite,
+    counts: &PullCounters,
+) -> Result<BTreeMap<String, RemoteGroup>, PullError> {
     let listed = upstream::groups(client, groups).await?;
     if listed.odd > 0 {
-        Counts::count(&counts.odd_lines, listed.odd);
+        PullCounters::count(&counts.odd_lines, listed.odd);
         let (odd, examples) = (listed.odd, listed.odd_lines.join(" | "));
         counts.leave_out(format!("LIST ACTIVE: {odd} odd lines, such as: {examples}"));
     }
@@ -296,7 +300,7 @@ async fn carried(
                 // An alias is useless without its group, and flag j would file into junk here.
                 flag: there
                     .get(*name)
-                    .and_then(|g| Flag::parse(&g.flag))
+                    .and_then(|g| GroupFlag::parse(&g.flag))
                     .filter(is_plain)
                     .unwrap_or_default(),
                 description: descriptions.remove(*name).unwrap_or_default(),
@@ -317,7 +321,7 @@ async fn carried(
 }
 
 /// Returns whether a group of this name may be created; logs and records what is wrong with the name.
-fn may_create(spec: &PullSpec, name: &str, counts: &Counts) -> bool {
+fn may_create(spec: &PullSpec, name: &str, counts: &PullCounters) -> bool {
     let Some(fault) = newsgroups::naming_fault(name.as_bytes()) else { return true };
     let is_refused = fault == NamingFault::Poster;
     let done = if is_refused { "not created" } else { "created, but should not be" };
@@ -326,14 +330,14 @@ fn may_create(spec: &PullSpec, name: &str, counts: &Counts) -> bool {
     !is_refused
 }
 
-fn is_plain(flag: &Flag) -> bool {
-    matches!(flag, Flag::Open | Flag::Moderated | Flag::Closed)
+fn is_plain(flag: &GroupFlag) -> bool {
+    matches!(flag, GroupFlag::Open | GroupFlag::Moderated | GroupFlag::Closed)
 }
 
 /// Returns the new numbers of these groups.
-fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -> Vec<Wanted> {
+fn wanted(spec: &PullSpec, there: &BTreeMap<String, RemoteGroup>, marks: &mut PullMarks) -> Vec<WantedGroup> {
     let mut all = Vec::new();
-    for (name, There { low, high, .. }) in there {
+    for (name, RemoteGroup { low, high, .. }) in there {
         let mark = match marks.group(name) {
             // The numbers begin again because the group was created again there.
             Some(mark) if mark > *high => {
@@ -349,7 +353,7 @@ fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -
         if mark < *high {
             let first = (mark + 1).max(*low).max(1);
             if first <= *high {
-                all.push(Wanted { name: name.as_str().into(), numbers: first..=*high });
+                all.push(WantedGroup { name: name.as_str().into(), numbers: first..=*high });
                 continue;
             }
         }
@@ -359,7 +363,7 @@ fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -
 }
 
 /// Writes the marks, once the articles they cover are durable.
-fn save(ground: &Ground, marks: &mut Marks) -> Result<(), PullError> {
+fn save(ground: &PullSite, marks: &mut PullMarks) -> Result<(), PullError> {
     block_in_place(|| {
         ground.spool.settle().map_err(|trouble| PullError::Spool(trouble.text))?;
         Ok(marks.save()?)

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::aside::{Refusal, RemoteArticle};
+use super::aside::{FetchRefusal, RemoteArticle};
 use lock_order::Ordered;
 use site_base::lock::{Leaf, rank};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
@@ -28,7 +28,7 @@ const WAITING_KIB_MAX: u32 = 1024;
 
 /// A group to fetch from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedGroup {
     pub name: Arc<str>,
     /// First and last number.
     pub numbers: RangeInclusive<u64>,
@@ -36,17 +36,17 @@ pub(super) struct Wanted {
 
 /// Everything that a run is to fetch.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct PullWork {
     /// Articles that earlier runs set aside.
     pub again: Vec<RemoteArticle>,
-    pub groups: Vec<Wanted>,
+    pub groups: Vec<WantedGroup>,
     /// Message-IDs to fetch.
     pub ids: Vec<Box<str>>,
 }
 
 /// Contents of a chunk.
 #[derive(Debug, Clone)]
-pub(super) enum Part {
+pub(super) enum ChunkContents {
     /// Numbers of the group at this index of the plan.
     Numbers { group: usize, name: Arc<str>, numbers: RangeInclusive<u64> },
     /// Individual articles.
@@ -68,75 +68,78 @@ pub(super) struct Fetched {
 
 /// A piece of a chunk, for the filer.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum ChunkPiece {
     Article(Fetched),
     /// An article that the server refuses to send.
-    Aside(RemoteArticle, Refusal),
+    Aside(RemoteArticle, FetchRefusal),
     /// A group that the server does not let us read: the rest of the chunk is missing.
-    NoGroup(Refusal),
+    NoGroup(FetchRefusal),
     /// End of the chunk; without it the chunk is incomplete.
     End,
 }
 
 /// A chunk in the hands of a worker.
 #[derive(Debug)]
-pub(super) struct Chunk {
-    pub part: Part,
-    pieces: Sender<Piece>,
+pub(super) struct PullChunk {
+    pub part: ChunkContents,
+    pieces: Sender<ChunkPiece>,
     room: Arc<Semaphore>,
 }
 
 /// A chunk from the filer's side.
 #[derive(Debug)]
-pub(super) struct Coming {
-    pub part: Part,
-    pub pieces: Receiver<Piece>,
+pub(super) struct IncomingChunk {
+    pub part: ChunkContents,
+    pub pieces: Receiver<ChunkPiece>,
     /// Released when the chunk is filed.
     pub place: OwnedSemaphorePermit,
 }
 
 /// Error: the filer has ended, and with it the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Over;
+pub(super) struct FilerClosed;
 
-impl Chunk {
+impl PullChunk {
     /// Hands an article to the filer, once there is room for it.
-    pub async fn hand_over(&self, article: RemoteArticle, wire: Vec<u8>) -> Result<(), Over> {
+    pub async fn hand_over(&self, article: RemoteArticle, wire: Vec<u8>) -> Result<(), FilerClosed> {
         let kib = u32::try_from(wire.len() >> 10).unwrap_or(u32::MAX).clamp(1, WAITING_KIB_MAX);
-        let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| Over)?;
-        self.pieces.send(Piece::Article(Fetched { article, wire, _room: room })).await.map_err(|_| Over)
+        let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| FilerClosed)?;
+        self.pieces
+            .send(ChunkPiece::Article(Fetched { article, wire, _room: room }))
+            .await
+            .map_err(|_| FilerClosed)
     }
 
     /// Reports a refusal to the filer.
-    pub async fn report(&self, piece: Piece) -> Result<(), Over> {
-        self.pieces.send(piece).await.map_err(|_| Over)
+    pub async fn report(&self, piece: ChunkPiece) -> Result<(), FilerClosed> {
+        self.pieces.send(piece).await.map_err(|_| FilerClosed)
     }
 
     /// Ends the chunk, once all of it was handed over.
-    pub async fn end(self) -> Result<(), Over> {
-        self.pieces.send(Piece::End).await.map_err(|_| Over)
+    pub async fn end(self) -> Result<(), FilerClosed> {
+        self.pieces.send(ChunkPiece::End).await.map_err(|_| FilerClosed)
     }
 }
 
 /// The plan of a run, from which workers take chunks.
 #[derive(Debug)]
-pub(super) struct Plan {
-    state: Leaf<State>,
+pub(super) struct PullPlan {
+    state: Leaf<PullPlanState>,
     places: Arc<Semaphore>,
-    coming: Ordered<Option<UnboundedSender<Coming>>, { rank::PULL_PARTS }>,
-    headers: Leaf<Headers>,
+    coming: Ordered<Option<UnboundedSender<IncomingChunk>>, { rank::PULL_PARTS }>,
+    headers: Leaf<HeaderCommand>,
 }
 
 /// Command for the headers of many articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Headers {
+pub(super) enum HeaderCommand {
     Xhdr,
     Hdr,
     /// The server has neither.
     None,
 }
 
-impl Headers {
+impl HeaderCommand {
     /// Returns the name of the command.
     pub fn command(self) -> Option<&'static str> {
         match self {
@@ -148,8 +151,8 @@ impl Headers {
 }
 
 #[derive(Debug)]
-struct State {
-    groups: Vec<Wanted>,
+struct PullPlanState {
+    groups: Vec<WantedGroup>,
     /// Index of the current group, and the span of numbers of its next chunk.
     at: usize,
     span: u64,
@@ -158,35 +161,35 @@ struct State {
     ids: std::vec::IntoIter<RemoteArticle>,
 }
 
-impl Plan {
+impl PullPlan {
     /// Creates a plan to fetch articles that were set aside, then from groups, then by Message-ID, with at
     /// most `places` chunks at once. The filer reads from the receiver.
-    pub fn new(work: Work, places: usize) -> (Arc<Self>, UnboundedReceiver<Coming>) {
+    pub fn new(work: PullWork, places: usize) -> (Arc<Self>, UnboundedReceiver<IncomingChunk>) {
         let (coming, filer) = unbounded_channel();
-        let Work { again, groups, ids } = work;
+        let PullWork { again, groups, ids } = work;
         let ids: Vec<RemoteArticle> = ids.into_iter().map(RemoteArticle::of_id).collect();
         let (again, ids) = (again.into_iter(), ids.into_iter());
-        let state = State { groups, at: 0, span: SPAN_FIRST, again, ids };
+        let state = PullPlanState { groups, at: 0, span: SPAN_FIRST, again, ids };
         let plan = Self {
             state: Leaf::new(state),
             places: Arc::new(Semaphore::new(places)),
             coming: Ordered::new(Some(coming)),
-            headers: Leaf::new(Headers::Xhdr),
+            headers: Leaf::new(HeaderCommand::Xhdr),
         };
         (Arc::new(plan), filer)
     }
 
     /// Returns the next chunk if there is a place for it now; the error indicates whether to try later.
-    pub fn try_next(&self) -> Result<Chunk, Later> {
+    pub fn try_next(&self) -> Result<PullChunk, NoChunk> {
         match self.places.clone().try_acquire_owned() {
-            Ok(place) => self.give_out(place).ok_or(Later::Never),
-            Err(TryAcquireError::NoPermits) => Err(Later::Wait),
-            Err(TryAcquireError::Closed) => Err(Later::Never),
+            Ok(place) => self.give_out(place).ok_or(NoChunk::Never),
+            Err(TryAcquireError::NoPermits) => Err(NoChunk::Wait),
+            Err(TryAcquireError::Closed) => Err(NoChunk::Never),
         }
     }
 
     /// Waits for the next chunk; `None` if there is none left.
-    pub async fn next(&self) -> Option<Chunk> {
+    pub async fn next(&self) -> Option<PullChunk> {
         let place = self.places.clone().acquire_owned().await.ok()?;
         self.give_out(place)
     }
@@ -206,7 +209,7 @@ impl Plan {
         *self.coming.lock() = None;
     }
 
-    fn give_out(&self, place: OwnedSemaphorePermit) -> Option<Chunk> {
+    fn give_out(&self, place: OwnedSemaphorePermit) -> Option<PullChunk> {
         let mut coming = self.coming.lock();
         let Some(part) = self.state.lock().next_part() else {
             // The filer ends with the last chunk.
@@ -214,8 +217,8 @@ impl Plan {
             return None;
         };
         let (sender, pieces) = channel(PIECES_MAX);
-        coming.as_ref()?.send(Coming { part: part.clone(), pieces, place }).ok()?;
-        Some(Chunk { part, pieces: sender, room: Arc::new(Semaphore::new(WAITING_KIB_MAX as usize)) })
+        coming.as_ref()?.send(IncomingChunk { part: part.clone(), pieces, place }).ok()?;
+        Some(PullChunk { part, pieces: sender, room: Arc::new(Semaphore::new(WAITING_KIB_MAX as usize)) })
     }
 
     /// Adapts the span of chunks to the number of articles found in the last one.
@@ -232,13 +235,13 @@ impl Plan {
     }
 
     /// Returns the command for headers.
-    pub fn headers(&self) -> Headers {
+    pub fn headers(&self) -> HeaderCommand {
         *self.headers.lock()
     }
 
     /// Records that the server does not have this command.
-    pub fn has_no(&self, way: Headers) {
-        let next = if way == Headers::Xhdr { Headers::Hdr } else { Headers::None };
+    pub fn has_no(&self, way: HeaderCommand) {
+        let next = if way == HeaderCommand::Xhdr { HeaderCommand::Hdr } else { HeaderCommand::None };
         let mut headers = self.headers.lock();
         *headers = (*headers).max(next);
     }
@@ -246,18 +249,18 @@ impl Plan {
 
 /// Reason why no chunk is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Later {
+pub(super) enum NoChunk {
     /// Other chunks must be filed first.
     Wait,
     /// All chunks were issued.
     Never,
 }
 
-impl State {
-    fn next_part(&mut self) -> Option<Part> {
+impl PullPlanState {
+    fn next_part(&mut self) -> Option<ChunkContents> {
         let articles: Vec<RemoteArticle> = self.again.by_ref().take(IDS_PER_CHUNK).collect();
         if !articles.is_empty() {
-            return Some(Part::Articles { articles, again: true });
+            return Some(ChunkContents::Articles { articles, again: true });
         }
         while let Some(wanted) = self.groups.get_mut(self.at) {
             let (from, last) = (*wanted.numbers.start(), *wanted.numbers.end());
@@ -274,10 +277,10 @@ impl State {
                 self.at += 1;
                 self.span = SPAN_FIRST;
             }
-            return Some(Part::Numbers { group, name, numbers: from..=to });
+            return Some(ChunkContents::Numbers { group, name, numbers: from..=to });
         }
         let articles: Vec<RemoteArticle> = self.ids.by_ref().take(IDS_PER_CHUNK).collect();
-        (!articles.is_empty()).then_some(Part::Articles { articles, again: false })
+        (!articles.is_empty()).then_some(ChunkContents::Articles { articles, again: false })
     }
 }
 
@@ -285,22 +288,24 @@ impl State {
 mod tests {
     use super::*;
 
-    fn wanted(name: &str, numbers: RangeInclusive<u64>) -> Wanted {
-        Wanted { name: name.into(), numbers }
+    fn wanted(name: &str, numbers: RangeInclusive<u64>) -> WantedGroup {
+        WantedGroup { name: name.into(), numbers }
     }
 
     #[tokio::test]
     async fn chunks_cover_every_number_once_in_order() {
         let groups = vec![wanted("a", 5..=1_000), wanted("b", u64::MAX - 3..=u64::MAX)];
         let again = vec![RemoteArticle::of_id("<0@x>".into())];
-        let work = Work { again, groups, ids: vec!["<1@x>".into(), "<2@x>".into()] };
-        let (plan, mut filer) = Plan::new(work, 1_000);
+        let work = PullWork { again, groups, ids: vec!["<1@x>".into(), "<2@x>".into()] };
+        let (plan, mut filer) = PullPlan::new(work, 1_000);
         let first = plan.next().await.unwrap();
-        assert!(matches!(&first.part, Part::Articles { again: true, articles } if articles.len() == 1));
+        assert!(
+            matches!(&first.part, ChunkContents::Articles { again: true, articles } if articles.len() == 1)
+        );
         first.end().await.unwrap();
         let (mut next, mut parts) = (5, Vec::new());
         while let Some(chunk) = plan.next().await {
-            if let Part::Numbers { group, numbers, .. } = &chunk.part {
+            if let ChunkContents::Numbers { group, numbers, .. } = &chunk.part {
                 if *group == 0 {
                     assert_eq!(*numbers.start(), next);
                     next = numbers.end() + 1;
@@ -315,12 +320,12 @@ mod tests {
         // Chunks span more numbers where articles are sparse.
         assert!(next == 1_001 && parts.len() < 7, "{parts:?}");
         assert!(
-            matches!(parts.last(), Some(Part::Articles { articles, again: false }) if articles.len() == 2)
+            matches!(parts.last(), Some(ChunkContents::Articles { articles, again: false }) if articles.len() == 2)
         );
-        assert_eq!(plan.try_next().unwrap_err(), Later::Never);
+        assert_eq!(plan.try_next().unwrap_err(), NoChunk::Never);
         let mut filed = 0;
         while let Some(mut coming) = filer.recv().await {
-            assert!(matches!(coming.pieces.recv().await, Some(Piece::End)));
+            assert!(matches!(coming.pieces.recv().await, Some(ChunkPiece::End)));
             assert!(coming.pieces.recv().await.is_none());
             filed += 1;
         }
@@ -329,10 +334,10 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_chunks_and_bytes_are_bounded() {
-        let work = Work { groups: vec![wanted("a", 1..=10_000)], ..Work::default() };
-        let (plan, mut filer) = Plan::new(work, 2);
+        let work = PullWork { groups: vec![wanted("a", 1..=10_000)], ..PullWork::default() };
+        let (plan, mut filer) = PullPlan::new(work, 2);
         let (one, _two) = (plan.try_next().unwrap(), plan.try_next().unwrap());
-        assert_eq!(plan.try_next().unwrap_err(), Later::Wait);
+        assert_eq!(plan.try_next().unwrap_err(), NoChunk::Wait);
         let large = vec![b'x'; 700 << 10];
         let article = RemoteArticle::of_id("<1@x>".into());
         one.hand_over(article.clone(), large.clone()).await.unwrap();
@@ -342,7 +347,7 @@ mod tests {
         );
         let mut coming = filer.recv().await.unwrap();
         assert!(
-            matches!(coming.pieces.recv().await, Some(Piece::Article(came)) if came.wire.len() == 700 << 10)
+            matches!(coming.pieces.recv().await, Some(ChunkPiece::Article(came)) if came.wire.len() == 700 << 10)
         );
         second.await.unwrap();
         drop(coming);
@@ -352,14 +357,14 @@ mod tests {
     #[tokio::test]
     async fn left_groups_and_closed_plans_issue_no_chunks() {
         let groups = vec![wanted("a", 1..=10_000), wanted("b", 1..=10_000)];
-        let (plan, mut filer) = Plan::new(Work { groups, ..Work::default() }, 9);
+        let (plan, mut filer) = PullPlan::new(PullWork { groups, ..PullWork::default() }, 9);
         plan.try_next().unwrap();
         plan.leave_group(0);
         plan.leave_group(0);
         let next = plan.try_next().unwrap();
-        assert!(matches!(&next.part, Part::Numbers { group: 1, .. }), "{next:?}");
+        assert!(matches!(&next.part, ChunkContents::Numbers { group: 1, .. }), "{next:?}");
         plan.close();
-        assert_eq!(plan.try_next().unwrap_err(), Later::Never);
+        assert_eq!(plan.try_next().unwrap_err(), NoChunk::Never);
         assert!(filer.recv().await.is_some() && filer.recv().await.is_some() && filer.recv().await.is_none());
     }
 }

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::{Counts, Ground, PullCounts, PullError, PullSpec, run};
+use super::{PullCounters, PullCounts, PullError, PullSite, PullSpec, run};
 use crate::Sink;
 use crate::report::PullStatus;
 use crate::request::Reply;
-use site::{Signal, Site};
+use site::{SessionSignal, Site};
 use site_base::clock::unix_secs;
 use site_config::{Config, Pull};
 
@@ -47,8 +47,8 @@ impl Pulls {
 }
 
 /// Returns what a site needs to file the articles fetched.
-pub(crate) fn ground(site: &Site, config: &Config) -> Ground {
-    Ground {
+pub(crate) fn ground(site: &Site, config: &Config) -> PullSite {
+    PullSite {
         filer: site.filer.clone(),
         spool: site.spool.clone(),
         data: config.site.data.clone(),
@@ -83,8 +83,8 @@ pub async fn keep_pulling(site: Arc<Site>, pulls: Arc<Pulls>) {
         loop {
             tokio::select! {
                 signal = &mut signal => match signal {
-                    Signal::Reloaded => break,
-                    Signal::Stop => return,
+                    SessionSignal::Reloaded => break,
+                    SessionSignal::Stop => return,
                 },
                 Some(_ended) = tasks.join_next() => {}
             }
@@ -97,7 +97,7 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
     let spec = PullSpec::from(&pull);
     let mut last_error = String::new();
     loop {
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<PullCounters>::default();
         let before = unix_secs();
         pulls.change(&pull.name, |status| status.running_since = Some(before));
         let ground = ground(&site, &site.config.current());
@@ -184,11 +184,11 @@ pub fn summary(run: &PullCounts) -> String {
 /// that the server lists was fetched.
 pub fn once(
     spec: &PullSpec,
-    ground: &Ground,
+    ground: &PullSite,
     sink: &mut Sink<'_>,
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> bool {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<PullCounters>::default();
     let began = Instant::now();
     let ended = tokio::runtime::Handle::current().block_on(async {
         let mut run = pin!(run(spec, ground, &counts));

@@ -10,9 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use disk::{Access, Checked, Disk, RealDisk, durable_replace, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, RealDisk, durable_replace, read_or_set_aside};
 
-use super::aside::{AsideArticle, Refusal, RemoteArticle};
+use super::aside::{AsideArticle, FetchRefusal, RemoteArticle};
 use site_base::summed::{text_without_sum, with_sum};
 
 /// Directory below `site.data`.
@@ -27,7 +27,7 @@ const ASIDES_MAX: usize = 10_000;
 
 /// Progress of fetching.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Known {
+struct PullProgress {
     /// Highest number done, by group.
     groups: BTreeMap<String, u64>,
     /// Time for the next NEWNEWS request by wildmat, in Unix seconds by the server's clock.
@@ -38,7 +38,7 @@ struct Known {
 
 /// Effect of a refusal on an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SetAside {
+pub(super) enum SetAsideOutcome {
     /// Requested again on a later run; contains the number of refusals.
     Waits(u32),
     /// Refused for too long, this many times, and not requested any more.
@@ -48,21 +48,21 @@ pub(super) enum SetAside {
 }
 
 /// Marks of one server.
-pub(super) struct Marks {
+pub(super) struct PullMarks {
     file: PathBuf,
-    known: Known,
+    known: PullProgress,
     is_changed: bool,
     /// Held as long as the marks may be written.
     _lock: Box<dyn Send + Sync>,
 }
 
-impl fmt::Debug for Marks {
+impl fmt::Debug for PullMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Marks").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
-impl Marks {
+impl PullMarks {
     /// Opens the marks of the server at `address`, for a site whose spool is in `data`. A damaged file counts
     /// as empty, and the second value is true.
     pub fn open(data: &Path, address: &str) -> io::Result<(Self, bool)> {
@@ -83,7 +83,7 @@ impl Marks {
         let file = dir.join(format!("{name}.marks"));
         let costs = "what was fetched from this server is looked at again, and what is here is not fetched";
         let read = read_or_set_aside(&RealDisk::new(), &file, FILE_BYTES_MAX, costs, parse)?;
-        let is_damaged = matches!(read, Checked::SetAside(_));
+        let is_damaged = matches!(read, CheckedFile::SetAside(_));
         let known = read.whole().unwrap_or_default();
         Ok((Self { file, known, is_changed: false, _lock: lock }, is_damaged))
     }
@@ -124,22 +124,22 @@ impl Marks {
     pub fn set_aside(
         &mut self,
         article: &RemoteArticle,
-        refusal: &Refusal,
+        refusal: &FetchRefusal,
         (now, give_up_secs): (u64, u64),
-    ) -> SetAside {
+    ) -> SetAsideOutcome {
         let asides = &mut self.known.asides;
         let before = asides.remove(article);
         if before.is_none() && asides.len() >= ASIDES_MAX {
-            return SetAside::TooMany;
+            return SetAsideOutcome::TooMany;
         }
         self.is_changed = true;
         let (tries, first) = before.map_or((1, now), |before| (before.tries.saturating_add(1), before.first));
         let aside = AsideArticle { tries, first, last: now, refusal: refusal.clone() };
         if aside.is_given_up(give_up_secs) {
-            return SetAside::GivenUp(tries);
+            return SetAsideOutcome::GivenUp(tries);
         }
         asides.insert(article.clone(), aside);
-        SetAside::Waits(tries)
+        SetAsideOutcome::Waits(tries)
     }
 
     /// Removes an article that was set aside and is now done.
@@ -151,7 +151,7 @@ impl Marks {
     pub fn save(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_changed) {
             let written =
-                durable_replace(&RealDisk::new(), &self.file, &[self.text().as_bytes()], Access::Group);
+                durable_replace(&RealDisk::new(), &self.file, &[self.text().as_bytes()], FileAccess::Group);
             self.is_changed = written.is_err();
             written?;
         }
@@ -160,7 +160,7 @@ impl Marks {
 
     fn text(&self) -> String {
         let mut text = format!("{FIRST_LINE}\n");
-        let Known { groups, newnews, asides } = &self.known;
+        let PullProgress { groups, newnews, asides } = &self.known;
         groups.iter().for_each(|(name, mark)| text.push_str(&format!("group {mark} {name}\n")));
         newnews.iter().for_each(|(groups, since)| text.push_str(&format!("newnews {since} {groups}\n")));
         for (article, aside) in asides {
@@ -175,13 +175,13 @@ pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     parse(bytes).is_some()
 }
 
-fn parse(text: &[u8]) -> Option<Known> {
+fn parse(text: &[u8]) -> Option<PullProgress> {
     let lines = text_without_sum(text)?;
     let mut lines = lines.lines();
     if !matches!(lines.next()?, FIRST_LINE | FIRST_LINE_BEFORE) {
         return None;
     }
-    let mut known = Known::default();
+    let mut known = PullProgress::default();
     for line in lines {
         let (kind, rest) = line.split_once(' ')?;
         if kind == "aside" {
@@ -215,15 +215,15 @@ mod tests {
     #[test]
     fn marks_are_read_back_and_locked_by_one_pull() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
+        let (mut marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
         assert!(!is_damaged && marks.group("a.b").is_none());
         marks.set_group("a.b", 17);
         marks.set_newnews("a.*,!a.c", 1_000_000_000);
         marks.save().unwrap();
-        assert_eq!(Marks::open(data.path(), SERVER).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        Marks::open(data.path(), "news.example.net:563").unwrap();
+        assert_eq!(PullMarks::open(data.path(), SERVER).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        PullMarks::open(data.path(), "news.example.net:563").unwrap();
         drop(marks);
-        let (marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
+        let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
         assert_eq!((marks.group("a.b"), marks.newnews("a.*,!a.c")), (Some(17), Some(1_000_000_000)));
         assert!(!is_damaged && marks.file.ends_with("pull/news.example.net_119.marks"));
     }
@@ -231,36 +231,36 @@ mod tests {
     #[test]
     fn articles_set_aside_wait_until_given_up() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, _) = Marks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
         let article = RemoteArticle { group: "a.b".into(), number: 7, id: "<1@x>".into() };
         let other = RemoteArticle::of_id("<2@x>".into());
-        let refusal = Refusal::answer(451, b"removed");
-        assert_eq!(marks.set_aside(&article, &refusal, (1_000, 1_000)), SetAside::Waits(1));
-        assert_eq!(marks.set_aside(&other, &refusal, (1_000, 1_000)), SetAside::Waits(1));
+        let refusal = FetchRefusal::answer(451, b"removed");
+        assert_eq!(marks.set_aside(&article, &refusal, (1_000, 1_000)), SetAsideOutcome::Waits(1));
+        assert_eq!(marks.set_aside(&other, &refusal, (1_000, 1_000)), SetAsideOutcome::Waits(1));
         marks.save().unwrap();
         drop(marks);
-        let (mut marks, _) = Marks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
         assert_eq!((marks.asides().len(), marks.due(1_009, 1_000).len()), (2, 0));
         assert_eq!(marks.due(1_010, 1_000), [other.clone(), article.clone()]);
         marks.take_back(&other);
-        assert_eq!(marks.set_aside(&article, &refusal, (1_500, 1_000)), SetAside::Waits(2));
-        assert_eq!(marks.set_aside(&article, &refusal, (2_000, 1_000)), SetAside::GivenUp(3));
+        assert_eq!(marks.set_aside(&article, &refusal, (1_500, 1_000)), SetAsideOutcome::Waits(2));
+        assert_eq!(marks.set_aside(&article, &refusal, (2_000, 1_000)), SetAsideOutcome::GivenUp(3));
         assert!(marks.asides().is_empty() && marks.is_changed);
         for number in 0..ASIDES_MAX as u64 {
             let article = RemoteArticle { number, ..article.clone() };
-            assert_eq!(marks.set_aside(&article, &refusal, (1, 9)), SetAside::Waits(1));
+            assert_eq!(marks.set_aside(&article, &refusal, (1, 9)), SetAsideOutcome::Waits(1));
         }
-        assert_eq!(marks.set_aside(&other, &refusal, (1, 9)), SetAside::TooMany);
+        assert_eq!(marks.set_aside(&other, &refusal, (1, 9)), SetAsideOutcome::TooMany);
     }
 
     #[test]
     fn file_of_version_1_is_read() {
         let data = tempfile::tempdir().unwrap();
-        let (marks, _) = Marks::open(data.path(), SERVER).unwrap();
+        let (marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
         let file = marks.file.clone();
         drop(marks);
         fs::write(&file, with_sum("newsreel pull 1\ngroup 17 a.b\nnewnews 5 a.*\n".into())).unwrap();
-        let (marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
+        let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
         assert!(!is_damaged);
         assert_eq!((marks.group("a.b"), marks.newnews("a.*")), (Some(17), Some(5)));
     }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn any_damage_to_the_file_is_noticed() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, _) = Marks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
         marks.set_group("a.b", 17);
         marks.save().unwrap();
         let file = marks.file.clone();
@@ -279,7 +279,7 @@ mod tests {
             damaged[at] ^= 1;
             for text in [&damaged[..], &whole[..at]] {
                 fs::write(&file, text).unwrap();
-                let (marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
+                let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
                 assert!(is_damaged && marks.group("a.b").is_none(), "{at}");
             }
         }

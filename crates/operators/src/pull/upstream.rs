@@ -8,9 +8,9 @@ use netnews::date::format_nntp;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use netnews::{MessageId, newsgroups};
-use nntp_io::{Client, Error};
+use nntp_io::{Error, NntpClient};
 
-use site_config::Groups;
+use site_config::NamePattern;
 
 /// Maximum number of groups accepted from one server.
 const GROUPS_MAX: usize = 1_000_000;
@@ -26,7 +26,7 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// A group of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct There {
+pub(crate) struct RemoteGroup {
     pub low: u64,
     pub high: u64,
     /// Flag as in LIST ACTIVE.
@@ -37,14 +37,14 @@ pub(crate) struct There {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListedGroups {
     /// Matching groups, by name.
-    pub groups: BTreeMap<String, There>,
+    pub groups: BTreeMap<String, RemoteGroup>,
     /// Number of invalid lines, and some of them.
     pub odd: u64,
     pub odd_lines: Vec<String>,
 }
 
 /// Asks for the groups of the server that match.
-pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<ListedGroups, Error> {
+pub(crate) async fn groups(client: &mut NntpClient, wanted: &NamePattern) -> Result<ListedGroups, Error> {
     let mut found = ListedGroups::default();
     list(client, "LIST ACTIVE", wanted, &mut |line: &str| match active_line(line) {
         Some((name, there)) => {
@@ -66,20 +66,20 @@ pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<Liste
 
 /// Parses a line of LIST ACTIVE about a group that could be here: a name, two numbers that may be article
 /// numbers, a flag.
-fn active_line(line: &str) -> Option<(&str, There)> {
+fn active_line(line: &str) -> Option<(&str, RemoteGroup)> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().filter(|name| newsgroups::valid_name(name.as_bytes()))?;
     let mut number = || words.next()?.parse::<u64>().ok().filter(|number| *number <= ARTICLE_NUMBER_MAX);
     let (high, low) = (number()?, number()?);
     let flag = words.next()?;
     // An empty group has a low mark above its high one.
-    Some((name, There { low, high, flag: flag.to_owned() }))
+    Some((name, RemoteGroup { low, high, flag: flag.to_owned() }))
 }
 
 /// Asks for the descriptions of those groups.
 pub(crate) async fn descriptions(
-    client: &mut Client,
-    wanted: &Groups,
+    client: &mut NntpClient,
+    wanted: &NamePattern,
     of: &HashSet<&str>,
 ) -> Result<HashMap<String, String>, Error> {
     let mut found = HashMap::new();
@@ -99,9 +99,9 @@ pub(crate) async fn descriptions(
 
 /// Reads a list, restricted to the groups that match if the server accepts a wildmat.
 async fn list(
-    client: &mut Client,
+    client: &mut NntpClient,
     command: &str,
-    wanted: &Groups,
+    wanted: &NamePattern,
     read: &mut impl FnMut(&str),
 ) -> Result<(), Error> {
     let is_short = wanted.as_str().len() <= WILDMAT_BYTES_MAX && !wanted.as_str().contains(' ');
@@ -117,7 +117,7 @@ async fn list(
         }
         refused = Some(super::worker::refused(
             answer.code,
-            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+            &super::aside::FetchRefusal::answer(answer.code, answer.text()).text,
         ));
     }
     refused.map_or(Ok(()), Err)
@@ -126,8 +126,8 @@ async fn list(
 /// Asks for the Message-IDs of articles that have arrived in these groups since `since`; also returns the
 /// server's time, in Unix seconds.
 pub(super) async fn newnews(
-    client: &mut Client,
-    groups: &Groups,
+    client: &mut NntpClient,
+    groups: &NamePattern,
     since: impl FnOnce(u64) -> u64,
 ) -> Result<(Vec<Box<str>>, u64), Error> {
     let answer = client.request("DATE").await?;
@@ -143,7 +143,7 @@ pub(super) async fn newnews(
     if !answer.has_block {
         return Err(super::worker::refused(
             answer.code,
-            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+            &super::aside::FetchRefusal::answer(answer.code, answer.text()).text,
         ));
     }
     let mut ids = Vec::new();

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use nntp_io::rate::Bandwidth;
-use nntp_io::{Client, Error, Fault, Retry, Target};
+use nntp_io::{ConnectOptions, Error, NntpClient, ProtocolFault, RetryAdvice};
 use site_base::lock::Leaf;
-use spool::{Key, Spool};
+use spool::{ArticleKey, Spool};
 use tracing::debug;
 
-use super::aside::{Refusal, RemoteArticle};
-use super::counts::Counts;
-use super::plan::{Chunk, Headers, Later, Over, Part, Piece, Plan};
+use super::aside::{FetchRefusal, RemoteArticle};
+use super::counts::PullCounters;
+use super::plan::{ChunkContents, ChunkPiece, FilerClosed, HeaderCommand, NoChunk, PullChunk, PullPlan};
 use netnews::MessageId;
 use netnews::nntp::response::code;
 use site_base::counters::add;
@@ -47,16 +47,16 @@ const CAREFUL_FIRST: usize = 4;
 const REFUSED_IN_A_ROW_MAX: u32 = 200;
 
 /// State shared by all workers of a run.
-pub(super) struct Fetching {
-    pub target: Target,
-    pub plan: Arc<Plan>,
+pub(super) struct FetchState {
+    pub target: ConnectOptions,
+    pub plan: Arc<PullPlan>,
     pub spool: Arc<Spool>,
-    pub counts: Arc<Counts>,
+    pub counts: Arc<PullCounters>,
     pub bandwidth: Option<Bandwidth>,
     /// Size limit of articles.
     pub article_bytes_max: usize,
     /// Articles being fetched; an article in several groups is fetched once.
-    pub on_the_way: Arc<Leaf<HashSet<Key>>>,
+    pub on_the_way: Arc<Leaf<HashSet<ArticleKey>>>,
     /// Articles that earlier runs have set aside.
     pub asides: HashSet<RemoteArticle>,
     /// Articles refused since the last one received.
@@ -64,34 +64,34 @@ pub(super) struct Fetching {
 }
 
 /// Reason why a connection ends.
-enum End {
+enum FetchEnd {
     /// Everything is fetched, or the run has ended.
     Done,
     Broken(Error),
 }
 
-impl From<Error> for End {
+impl From<Error> for FetchEnd {
     fn from(error: Error) -> Self {
         Self::Broken(error)
     }
 }
 
-impl From<Over> for End {
-    fn from(_: Over) -> Self {
+impl From<FilerClosed> for FetchEnd {
+    fn from(_: FilerClosed) -> Self {
         Self::Done
     }
 }
 
 /// A chunk being fetched.
-struct Open {
-    chunk: Chunk,
+struct OpenChunk {
+    chunk: PullChunk,
     /// Numbers or Message-IDs that are not handed over yet.
-    rest: Rest,
+    rest: ChunkRemainder,
     /// Outstanding responses, once their number is known.
     left: Option<usize>,
 }
 
-enum Rest {
+enum ChunkRemainder {
     Numbers(RangeInclusive<u64>),
     /// Index of the first article that is not handed over.
     Articles(usize),
@@ -99,41 +99,41 @@ enum Rest {
 
 /// Request that a response belongs to, with the sequence number of its chunk on this connection.
 #[derive(Clone)]
-enum Asked {
+enum PendingRequest {
     Group,
-    Headers(u64, Headers),
+    Headers(u64, HeaderCommand),
     Article(u64, RemoteArticle),
 }
 
 /// Request at which a connection has ended.
 #[derive(Clone, PartialEq, Eq)]
-enum Suspect {
+enum BreakSuspect {
     Article(u64, RemoteArticle),
     Group(u64),
 }
 
 /// One worker, which reconnects when its connection breaks.
-pub(super) struct Worker {
-    fetching: Arc<Fetching>,
-    open: VecDeque<Open>,
+pub(super) struct PullWorker {
+    fetching: Arc<FetchState>,
+    open: VecDeque<OpenChunk>,
     /// Sequence number of the first open chunk.
     first: u64,
     /// Request at which the last connections ended, and how many did.
-    suspect: Option<(Suspect, u32)>,
+    suspect: Option<(BreakSuspect, u32)>,
     /// Articles that the next connection requests one by one.
     careful: usize,
 }
 
 /// State of one connection.
 struct Pipeline {
-    client: Client,
-    asked: VecDeque<Asked>,
+    client: NntpClient,
+    asked: VecDeque<PendingRequest>,
     /// Articles not yet requested.
     wishes: VecDeque<(u64, RemoteArticle)>,
     /// Group that is selected once all commands are answered.
     selected: Option<Arc<str>>,
     /// Refusal of the group to which the next responses would belong.
-    refused: Option<Refusal>,
+    refused: Option<FetchRefusal>,
     articles: usize,
     /// Articles still to be requested one by one.
     careful: usize,
@@ -141,8 +141,8 @@ struct Pipeline {
     answered: usize,
 }
 
-impl Worker {
-    pub fn new(fetching: Arc<Fetching>) -> Self {
+impl PullWorker {
+    pub fn new(fetching: Arc<FetchState>) -> Self {
         Self { fetching, open: VecDeque::new(), first: 0, suspect: None, careful: 0 }
     }
 
@@ -150,19 +150,19 @@ impl Worker {
     ///
     /// # Errors
     /// Returns the connection error if chunks are left that only this worker has.
-    pub async fn run(mut self, mut client: Option<Client>) -> Result<(), Error> {
+    pub async fn run(mut self, mut client: Option<NntpClient>) -> Result<(), Error> {
         let mut failures = 0;
         loop {
             let connected = match client.take() {
                 Some(client) => Ok(client),
-                None => Client::connect(&self.fetching.target).await,
+                None => NntpClient::connect(&self.fetching.target).await,
             };
             let error = match connected {
                 Ok(client) => {
                     let before = self.fetching.counts.fetched();
                     match self.fetch(client).await {
-                        End::Done => return Ok(()),
-                        End::Broken(error) => {
+                        FetchEnd::Done => return Ok(()),
+                        FetchEnd::Broken(error) => {
                             if self.fetching.counts.fetched() > before {
                                 failures = 0;
                             }
@@ -174,7 +174,7 @@ impl Worker {
             };
             failures += 1;
             debug!(%error, failures, "connection for a pull failed");
-            if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
+            if error.retry() == RetryAdvice::Never || failures >= error.tries_max(TRIES_MAX) {
                 // Other workers fetch chunks that this one has not begun.
                 return if self.open.is_empty() { Ok(()) } else { Err(error) };
             }
@@ -187,18 +187,18 @@ impl Worker {
     }
 
     /// Fetches on one connection until it ends.
-    async fn fetch(&mut self, client: Client) -> End {
+    async fn fetch(&mut self, client: NntpClient) -> FetchEnd {
         let mut pipeline = Pipeline::new(client, self.careful);
         let end = self.converse(&mut pipeline).await;
         if let Err(end) = end {
             // An expired login is not the fault of the last request.
-            if !matches!(end, End::Broken(Error::LoggedOut(_))) {
-                let is_silent = matches!(end, End::Broken(Error::TimedOut(_)));
+            if !matches!(end, FetchEnd::Broken(Error::LoggedOut(_))) {
+                let is_silent = matches!(end, FetchEnd::Broken(Error::TimedOut(_)));
                 self.note_break(&pipeline, is_silent);
             }
             // Unanswered articles are requested again, and no longer count as being fetched.
             for asked in &pipeline.asked {
-                if let Asked::Article(_, article) = asked {
+                if let PendingRequest::Article(_, article) = asked {
                     self.fetching.forget(article);
                 }
             }
@@ -207,10 +207,10 @@ impl Worker {
         }
         // All commands were answered.
         let _gone = pipeline.client.quit().await;
-        End::Done
+        FetchEnd::Done
     }
 
-    async fn converse(&mut self, pipeline: &mut Pipeline) -> Result<(), End> {
+    async fn converse(&mut self, pipeline: &mut Pipeline) -> Result<(), FetchEnd> {
         for at in 0..self.open.len() {
             self.begin(pipeline, at)?;
         }
@@ -218,18 +218,18 @@ impl Worker {
             while self.open.len() < CHUNKS_AT_ONCE {
                 let chunk = match self.fetching.plan.try_next() {
                     Ok(chunk) => chunk,
-                    Err(Later::Wait) if self.open.is_empty() => match self.fetching.plan.next().await {
+                    Err(NoChunk::Wait) if self.open.is_empty() => match self.fetching.plan.next().await {
                         Some(chunk) => chunk,
                         None => return Ok(()),
                     },
-                    Err(Later::Never) if self.open.is_empty() => return Ok(()),
+                    Err(NoChunk::Never) if self.open.is_empty() => return Ok(()),
                     Err(_) => break,
                 };
                 let rest = match &chunk.part {
-                    Part::Numbers { numbers, .. } => Rest::Numbers(numbers.clone()),
-                    Part::Articles { .. } => Rest::Articles(0),
+                    ChunkContents::Numbers { numbers, .. } => ChunkRemainder::Numbers(numbers.clone()),
+                    ChunkContents::Articles { .. } => ChunkRemainder::Articles(0),
                 };
-                self.open.push_back(Open { chunk, rest, left: None });
+                self.open.push_back(OpenChunk { chunk, rest, left: None });
                 self.begin(pipeline, self.open.len() - 1)?;
             }
             pipeline.ask()?;
@@ -239,19 +239,19 @@ impl Worker {
     }
 
     /// Requests the rest of a chunk.
-    fn begin(&mut self, pipeline: &mut Pipeline, at: usize) -> Result<(), End> {
+    fn begin(&mut self, pipeline: &mut Pipeline, at: usize) -> Result<(), FetchEnd> {
         let sequence = self.first + at as u64;
         let headers = self.fetching.plan.headers();
         let Some(open) = self.open.get_mut(at) else { return Ok(()) };
         open.left = None;
         let articles: Vec<RemoteArticle> = match (&open.chunk.part, &open.rest) {
-            (Part::Numbers { name, .. }, Rest::Numbers(rest)) if !rest.is_empty() => {
+            (ChunkContents::Numbers { name, .. }, ChunkRemainder::Numbers(rest)) if !rest.is_empty() => {
                 match headers.command() {
                     Some(command) => {
                         pipeline.select(name)?;
                         let (first, last) = (rest.start(), rest.end());
                         pipeline.client.submit(format!("{command} Message-ID {first}-{last}"))?;
-                        pipeline.asked.push_back(Asked::Headers(sequence, headers));
+                        pipeline.asked.push_back(PendingRequest::Headers(sequence, headers));
                         return Ok(());
                     }
                     None => {
@@ -260,12 +260,12 @@ impl Worker {
                     }
                 }
             }
-            (Part::Articles { articles, .. }, Rest::Articles(from)) => {
+            (ChunkContents::Articles { articles, .. }, ChunkRemainder::Articles(from)) => {
                 articles.iter().skip(*from).cloned().collect()
             }
             _ => Vec::new(),
         };
-        let again = matches!(open.chunk.part, Part::Articles { again: true, .. });
+        let again = matches!(open.chunk.part, ChunkContents::Articles { again: true, .. });
         let articles = self.fetching.unknown(articles, again);
         open.left = Some(articles.len());
         pipeline.wishes.extend(articles.into_iter().map(|article| (sequence, article)));
@@ -273,16 +273,16 @@ impl Worker {
     }
 
     /// Handles the next response.
-    async fn answer(&mut self, pipeline: &mut Pipeline) -> Result<(), End> {
+    async fn answer(&mut self, pipeline: &mut Pipeline) -> Result<(), FetchEnd> {
         // The request stays in the queue until it is done.
         let Some(asked) = pipeline.asked.front().cloned() else { return Ok(()) };
         let answer = pipeline.client.answer().await?;
         let (code, has_block) = (answer.code, answer.has_block);
-        let refusal = Refusal::answer(code, answer.text());
+        let refusal = FetchRefusal::answer(code, answer.text());
         match asked {
-            Asked::Group if code == code::GROUP_SELECTED => pipeline.refused = None,
-            Asked::Group if is_refusal(code) => pipeline.refused = Some(refusal),
-            Asked::Headers(sequence, headers) => {
+            PendingRequest::Group if code == code::GROUP_SELECTED => pipeline.refused = None,
+            PendingRequest::Group if is_refusal(code) => pipeline.refused = Some(refusal),
+            PendingRequest::Headers(sequence, headers) => {
                 if let Some(refusal) = pipeline.refused.clone() {
                     // Lines that follow are of the previous group.
                     while has_block && pipeline.client.block_line().await?.is_some() {}
@@ -298,7 +298,7 @@ impl Worker {
                     return Err(refused(code, &refusal.text).into());
                 }
             }
-            Asked::Article(sequence, article) => {
+            PendingRequest::Article(sequence, article) => {
                 let is_elsewhere = article.id.is_empty() && pipeline.refused.is_some();
                 match code {
                     code::ARTICLE_FOLLOWS if is_elsewhere => {
@@ -321,7 +321,7 @@ impl Worker {
                     self.skip(pipeline, sequence, refusal).await?;
                 }
             }
-            Asked::Group => return Err(refused(code, &refusal.text).into()),
+            PendingRequest::Group => return Err(refused(code, &refusal.text).into()),
         }
         pipeline.asked.pop_front();
         Ok(())
@@ -332,8 +332,8 @@ impl Worker {
         &mut self,
         sequence: u64,
         article: RemoteArticle,
-        refusal: Refusal,
-    ) -> Result<(), End> {
+        refusal: FetchRefusal,
+    ) -> Result<(), FetchEnd> {
         let in_a_row = self.fetching.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
         if in_a_row >= REFUSED_IN_A_ROW_MAX {
             return Err(refused(refusal.code, &refusal.text).into());
@@ -341,31 +341,41 @@ impl Worker {
         self.fetching.forget(&article);
         self.dealt_with(sequence, &article);
         if let Some(open) = self.place(sequence).and_then(|at| self.open.get(at)) {
-            open.chunk.report(Piece::Aside(article, refusal)).await?;
+            open.chunk.report(ChunkPiece::Aside(article, refusal)).await?;
         }
         Ok(())
     }
 
     /// Leaves out the rest of a chunk, because the server does not let us read its group.
-    async fn skip(&mut self, pipeline: &mut Pipeline, sequence: u64, refusal: Refusal) -> Result<(), End> {
+    async fn skip(
+        &mut self,
+        pipeline: &mut Pipeline,
+        sequence: u64,
+        refusal: FetchRefusal,
+    ) -> Result<(), FetchEnd> {
         pipeline.wishes.retain(|(of, article)| *of != sequence || !article.id.is_empty());
         self.leave_group(sequence, refusal, pipeline.waiting_for(sequence)).await
     }
 
     /// Leaves out the rest of a chunk with `left` articles outstanding.
-    async fn leave_group(&mut self, sequence: u64, refusal: Refusal, left: usize) -> Result<(), End> {
+    async fn leave_group(
+        &mut self,
+        sequence: u64,
+        refusal: FetchRefusal,
+        left: usize,
+    ) -> Result<(), FetchEnd> {
         let at = self.place(sequence);
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return Ok(()) };
         open.left = Some(left);
-        if let Part::Numbers { group, .. } = &open.chunk.part {
+        if let ChunkContents::Numbers { group, .. } = &open.chunk.part {
             self.fetching.plan.leave_group(*group);
         }
-        if let Rest::Numbers(rest) = &mut open.rest
+        if let ChunkRemainder::Numbers(rest) = &mut open.rest
             && !rest.is_empty()
         {
             // No number of the chunk is requested again.
             *rest = rest.end().saturating_add(1)..=*rest.end();
-            open.chunk.report(Piece::NoGroup(refusal)).await?;
+            open.chunk.report(ChunkPiece::NoGroup(refusal)).await?;
         }
         Ok(())
     }
@@ -374,14 +384,16 @@ impl Worker {
     fn note_break(&mut self, pipeline: &Pipeline, is_silent: bool) {
         let suspect = match pipeline.asked.front() {
             // A connection may end at any of several that are on their way; silence is the next answer's.
-            Some(Asked::Article(sequence, article)) if is_silent || pipeline.articles == 1 => {
-                Some(Suspect::Article(*sequence, article.clone()))
+            Some(PendingRequest::Article(sequence, article)) if is_silent || pipeline.articles == 1 => {
+                Some(BreakSuspect::Article(*sequence, article.clone()))
             }
-            Some(Asked::Article(..)) | None => None,
-            Some(Asked::Headers(sequence, _)) => Some(Suspect::Group(*sequence)),
-            Some(Asked::Group) => pipeline.asked.iter().find_map(|asked| match asked {
-                Asked::Headers(sequence, _) => Some(Suspect::Group(*sequence)),
-                Asked::Article(sequence, article) if article.id.is_empty() => Some(Suspect::Group(*sequence)),
+            Some(PendingRequest::Article(..)) | None => None,
+            Some(PendingRequest::Headers(sequence, _)) => Some(BreakSuspect::Group(*sequence)),
+            Some(PendingRequest::Group) => pipeline.asked.iter().find_map(|asked| match asked {
+                PendingRequest::Headers(sequence, _) => Some(BreakSuspect::Group(*sequence)),
+                PendingRequest::Article(sequence, article) if article.id.is_empty() => {
+                    Some(BreakSuspect::Group(*sequence))
+                }
                 _ => None,
             }),
         };
@@ -399,12 +411,14 @@ impl Worker {
 
     /// Leaves out the request at which too many connections have ended. The filer's end is noticed elsewhere.
     async fn convict(&mut self, error: &Error) {
-        let refusal = Refusal::hang_up(error);
+        let refusal = FetchRefusal::hang_up(error);
         let _over = match self.suspect.take() {
-            Some((Suspect::Article(sequence, article), BREAKS_MAX..)) => {
+            Some((BreakSuspect::Article(sequence, article), BREAKS_MAX..)) => {
                 self.set_aside(sequence, article, refusal).await
             }
-            Some((Suspect::Group(sequence), BREAKS_MAX..)) => self.leave_group(sequence, refusal, 0).await,
+            Some((BreakSuspect::Group(sequence), BREAKS_MAX..)) => {
+                self.leave_group(sequence, refusal, 0).await
+            }
             suspect => {
                 self.suspect = suspect;
                 Ok(())
@@ -413,7 +427,7 @@ impl Worker {
     }
 
     /// Requests a chunk again by another command.
-    fn begin_again(&mut self, pipeline: &mut Pipeline, sequence: u64) -> Result<(), End> {
+    fn begin_again(&mut self, pipeline: &mut Pipeline, sequence: u64) -> Result<(), FetchEnd> {
         self.place(sequence).map_or(Ok(()), |at| self.begin(pipeline, at))
     }
 
@@ -423,17 +437,24 @@ impl Worker {
     }
 
     /// Reads the Message-IDs of a chunk, and queues the articles that are not here.
-    async fn headers(&mut self, pipeline: &mut Pipeline, sequence: u64, has_block: bool) -> Result<(), End> {
+    async fn headers(
+        &mut self,
+        pipeline: &mut Pipeline,
+        sequence: u64,
+        has_block: bool,
+    ) -> Result<(), FetchEnd> {
         let at = self.place(sequence);
         let open = at.and_then(|at| self.open.get_mut(at));
-        let Some(Open { chunk, rest: Rest::Numbers(numbers), left }) = open else { return Ok(()) };
-        let Part::Numbers { group, name, .. } = &chunk.part else { return Ok(()) };
+        let Some(OpenChunk { chunk, rest: ChunkRemainder::Numbers(numbers), left }) = open else {
+            return Ok(());
+        };
+        let ChunkContents::Numbers { group, name, .. } = &chunk.part else { return Ok(()) };
         let span = numbers.end() - numbers.start() + 1;
         let (mut articles, mut rows) = (Vec::new(), 0);
         while has_block && let Some(line) = pipeline.client.block_line().await? {
             rows += 1;
             if rows > span {
-                return Err(Error::Protocol(Fault::BlockTooLong(span)).into());
+                return Err(Error::Protocol(ProtocolFault::BlockTooLong(span)).into());
             }
             match article_of(line, name).filter(|article| numbers.contains(&article.number)) {
                 Some(article) => articles.push(article),
@@ -456,7 +477,7 @@ impl Worker {
         pipeline: &mut Pipeline,
         sequence: u64,
         article: &RemoteArticle,
-    ) -> Result<(), End> {
+    ) -> Result<(), FetchEnd> {
         let (mut wire, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = pipeline.client.chunk().await? {
             bytes += piece.len();
@@ -488,10 +509,10 @@ impl Worker {
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
         open.left = open.left.map(|left| left.saturating_sub(1));
         match (&mut open.rest, &open.chunk.part) {
-            (Rest::Numbers(rest), _) if rest.contains(&article.number) => {
+            (ChunkRemainder::Numbers(rest), _) if rest.contains(&article.number) => {
                 *rest = article.number.saturating_add(1)..=*rest.end();
             }
-            (Rest::Articles(from), Part::Articles { articles, .. }) => {
+            (ChunkRemainder::Articles(from), ChunkContents::Articles { articles, .. }) => {
                 *from = articles.iter().position(|known| known == article).map_or(*from, |at| at + 1);
             }
             _ => {}
@@ -499,7 +520,7 @@ impl Worker {
     }
 
     /// Ends the chunks that are complete, in order.
-    async fn hand_over_ends(&mut self) -> Result<(), End> {
+    async fn hand_over_ends(&mut self) -> Result<(), FetchEnd> {
         while self.open.front().is_some_and(|open| open.left == Some(0)) {
             self.first += 1;
             if let Some(open) = self.open.pop_front() {
@@ -511,7 +532,7 @@ impl Worker {
 }
 
 impl Pipeline {
-    fn new(client: Client, careful: usize) -> Self {
+    fn new(client: NntpClient, careful: usize) -> Self {
         let (asked, wishes) = (VecDeque::new(), VecDeque::new());
         Self { client, asked, wishes, selected: None, refused: None, articles: 0, careful, answered: 0 }
     }
@@ -520,8 +541,8 @@ impl Pipeline {
     /// of the group.
     fn waiting_for(&self, sequence: u64) -> usize {
         let asked = self.asked.iter().skip(1).filter(|asked| match asked {
-            Asked::Article(of, article) => *of == sequence && !article.id.is_empty(),
-            Asked::Group | Asked::Headers(..) => false,
+            PendingRequest::Article(of, article) => *of == sequence && !article.id.is_empty(),
+            PendingRequest::Group | PendingRequest::Headers(..) => false,
         });
         asked.count() + self.wishes.iter().filter(|(of, _)| *of == sequence).count()
     }
@@ -530,7 +551,7 @@ impl Pipeline {
     fn select(&mut self, group: &Arc<str>) -> Result<(), Error> {
         if self.selected.as_ref() != Some(group) {
             self.client.submit(format!("GROUP {group}"))?;
-            self.asked.push_back(Asked::Group);
+            self.asked.push_back(PendingRequest::Group);
             self.selected = Some(group.clone());
         }
         Ok(())
@@ -551,20 +572,20 @@ impl Pipeline {
             } else {
                 self.client.submit(format!("ARTICLE {}", article.id))?;
             }
-            self.asked.push_back(Asked::Article(sequence, article));
+            self.asked.push_back(PendingRequest::Article(sequence, article));
             self.articles += 1;
         }
         Ok(())
     }
 }
 
-impl Fetching {
+impl FetchState {
     /// Returns the articles that are not here and not being fetched, as far as their Message-IDs are known;
     /// leaves out those set aside, unless they are due (`again`).
     fn unknown(&self, mut articles: Vec<RemoteArticle>, again: bool) -> Vec<RemoteArticle> {
         articles.retain(|article| again || !self.asides.contains(article));
         let texts: Vec<&[u8]> = articles.iter().map(|article| article.id.as_bytes()).collect();
-        let keys: Vec<Key> = texts.iter().map(|id| self.spool.key(id)).collect();
+        let keys: Vec<ArticleKey> = texts.iter().map(|id| self.spool.key(id)).collect();
         let known = self.spool.are_known(&keys, &texts);
         let mut on_the_way = self.on_the_way.lock();
         let mut unknown = Vec::new();
@@ -613,5 +634,5 @@ fn is_refusal(code: u16) -> bool {
 
 /// Returns the error for a refusal after which the connection is useless.
 pub(super) fn refused(code: u16, text: &str) -> Error {
-    Error::Refused { step: nntp_io::Step::Command, code, text: text.into() }
+    Error::Refused { step: nntp_io::SetupStep::Command, code, text: text.into() }
 }

@@ -1,29 +1,29 @@
 //! Objections to a new configuration in a running server, collected so that all of them are reported at once.
 
-use super::Next;
+use super::NextConfig;
 use crate::running::Server;
-use access::tls::Offer;
-use site::listening::CannotListen;
+use access::tls::TlsOffer;
+use site::listening::ListenError;
 use site_config::table;
-use site_config::table::Effect;
-use site_config::{Change, Config, ConfigError, Difference, Fault, Place};
-use spool::{Objection, Subject};
+use site_config::table::ReloadEffect;
+use site_config::{Config, ConfigChange, ConfigError, ConfigFault, ConfigLocation, Difference};
+use spool::{ConfigObjection, ObjectionSubject};
 use std::path::Path;
 
 /// Checks a configuration for everything that can be seen before anything is done.
 pub(super) fn all(
     server: &Server,
     old: &Config,
-    next: &Next,
+    next: &NextConfig,
     text: &str,
     file: &Path,
 ) -> Result<(), ConfigError> {
-    let mut faults = Faults::new(text, file, &next.config);
+    let mut faults = FaultList::new(text, file, &next.config);
     if faults.refused_keys(&next.differences) {
         // The paths of everything else depend on it.
         return faults.none();
     }
-    if let Err(reason) = Offer::read(&next.config) {
+    if let Err(reason) = TlsOffer::read(&next.config) {
         faults.tls(&reason);
     }
     faults.objections(server.site.spool.judge(&next.config.spool_config()));
@@ -34,23 +34,23 @@ pub(super) fn all(
 }
 
 /// The faults of a file, as they are found.
-pub(super) struct Faults<'t> {
+pub(super) struct FaultList<'t> {
     text: &'t str,
     file: &'t Path,
     config: &'t Config,
-    found: Vec<Fault>,
+    found: Vec<ConfigFault>,
     /// Places that have a fault already.
-    known: Vec<Place>,
+    known: Vec<ConfigLocation>,
 }
 
-impl<'t> Faults<'t> {
+impl<'t> FaultList<'t> {
     pub fn new(text: &'t str, file: &'t Path, config: &'t Config) -> Self {
         Self { text, file, config, found: Vec::new(), known: Vec::new() }
     }
 
-    fn add(&mut self, place: &Place, message: String, label: &str, advice: Option<String>) {
+    fn add(&mut self, place: &ConfigLocation, message: String, label: &str, advice: Option<String>) {
         self.found.push(place.fault(self.text, message, label, advice));
-        self.known.push(Place { key: None, ..place.clone() });
+        self.known.push(ConfigLocation { key: None, ..place.clone() });
     }
 
     /// Adds faults for keys that cannot change in a running server; returns true if the data directory is one
@@ -66,11 +66,11 @@ impl<'t> Faults<'t> {
     }
 
     fn refused_key(&mut self, difference: &Difference) {
-        let (Some(key), Change::Value(old, _)) = (difference.place.key, &difference.change) else {
+        let (Some(key), ConfigChange::Value(old, _)) = (difference.place.key, &difference.change) else {
             return;
         };
         let effect = table::key(difference.place.section, key).map(|key| key.effect);
-        if let Some(Effect::Refused(advice)) = effect {
+        if let Some(ReloadEffect::Refused(advice)) = effect {
             let old = old.as_deref().unwrap_or("none");
             let message = format!("{} {key} is {old} while the server runs", difference.section);
             self.add(&difference.place, message, "cannot change by a reload", Some(advice.into()));
@@ -79,31 +79,31 @@ impl<'t> Faults<'t> {
 
     /// Adds a fault for certificates that cannot be used.
     fn tls(&mut self, reason: &str) {
-        let place = Place { section: "tls", index: 0, key: Some("certificate") };
+        let place = ConfigLocation { section: "tls", index: 0, key: Some("certificate") };
         self.add(&place, reason.to_owned(), "these files", None);
     }
 
     /// Adds a fault for an address on which listening failed.
-    pub fn listen(&mut self, cannot: &CannotListen) {
-        let place = Place { section: cannot.section, index: 0, key: Some(cannot.key) };
+    pub fn listen(&mut self, cannot: &ListenError) {
+        let place = ConfigLocation { section: cannot.section, index: 0, key: Some(cannot.key) };
         self.add(&place, format!("cannot listen on {}: {}", cannot.name, cannot.error), "this address", None);
     }
 
     /// Adds the spool's objections, except for sections that have a fault already.
-    pub fn objections(&mut self, objections: Vec<Objection>) {
-        for Objection { subject, text } in objections {
+    pub fn objections(&mut self, objections: Vec<ConfigObjection>) {
+        for ConfigObjection { subject, text } in objections {
             let named = |section, at: Option<usize>| {
                 // Objections to sections missing from the file are placed at its end.
-                Place { section, index: at.unwrap_or(usize::MAX), key: None }
+                ConfigLocation { section, index: at.unwrap_or(usize::MAX), key: None }
             };
             let place = match subject {
-                Subject::Buffer(name) => {
+                ObjectionSubject::Buffer(name) => {
                     named("buffer", self.config.buffers.iter().position(|b| b.name == name))
                 }
-                Subject::Class(name) => {
+                ObjectionSubject::Class(name) => {
                     named("class", self.config.classes.iter().position(|c| c.name == name))
                 }
-                Subject::Whole => named("rule", None),
+                ObjectionSubject::Whole => named("rule", None),
             };
             if !self.known.contains(&place) {
                 let label = if place.index == usize::MAX { "not in this file" } else { "in this section" };

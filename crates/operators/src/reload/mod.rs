@@ -14,10 +14,10 @@ pub(crate) use report::ReloadReport;
 use crate::request::{BufferCommand, Reply};
 use crate::running::Server;
 use crate::{Sink, buffers};
-use access::tls::Offer;
-use judge::Faults;
+use access::tls::TlsOffer;
+use judge::FaultList;
 use site::Site;
-use site::listening::Plan;
+use site::listening::ListenPlan;
 use site_config as config;
 use site_config::held_back;
 use site_config::{Config, ConfigError, Difference};
@@ -30,14 +30,14 @@ const BUSY: &str = "another command is changing the configuration; try again whe
 
 /// The reason why a new configuration was refused.
 #[derive(Debug)]
-pub enum Refused {
+pub enum ReloadError {
     /// The file is wrong, or does not suit this server as it runs.
     File(ConfigError),
     /// Applying it failed.
     Trouble(String),
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for ReloadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(error) => f.write_str(error.report(false).trim_end()),
@@ -46,19 +46,19 @@ impl std::fmt::Display for Refused {
     }
 }
 
-impl From<ConfigError> for Refused {
+impl From<ConfigError> for ReloadError {
     fn from(error: ConfigError) -> Self {
         Self::File(error)
     }
 }
 
 /// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
-pub fn reload(server: &Server) -> Result<ReloadReport, Refused> {
+pub fn reload(server: &Server) -> Result<ReloadReport, ReloadError> {
     let done = take(server);
     match &done {
         Ok(report) => info!("{}", report.line()),
-        Err(Refused::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
-        Err(Refused::Trouble(text)) => error!("not reloaded: {text}"),
+        Err(ReloadError::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
+        Err(ReloadError::Trouble(text)) => error!("not reloaded: {text}"),
     }
     done
 }
@@ -68,14 +68,14 @@ fn first_fault(error: &ConfigError) -> String {
 }
 
 /// Reports what a file would change, and what cannot be changed. Has no effect.
-pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, Refused> {
+pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, ReloadError> {
     let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
     // The server may name the same file by another path, from which relative paths start.
     let file = if whole(&old.file) == whole(file) { &old.file } else { file };
     let new = config::parse(text, file)?;
-    let next = Next::of(&old, new);
+    let next = NextConfig::of(&old, new);
     judge::all(server, &old, &next, text, file)?;
     Ok(ReloadReport::new(site, &next, file, false))
 }
@@ -99,7 +99,7 @@ pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sin
 }
 
 /// The next configuration.
-struct Next {
+struct NextConfig {
     /// The new configuration, with the old values of keys that take effect after a restart.
     config: Arc<Config>,
     /// Differences that take effect now.
@@ -108,7 +108,7 @@ struct Next {
     waiting: Vec<Difference>,
 }
 
-impl Next {
+impl NextConfig {
     fn of(old: &Config, new: Config) -> Self {
         let held = held_back(old, new.clone());
         let waiting = config::differences(&held, &new);
@@ -116,37 +116,38 @@ impl Next {
     }
 }
 
-fn take(server: &Server) -> Result<ReloadReport, Refused> {
+fn take(server: &Server) -> Result<ReloadReport, ReloadError> {
     let site = &server.site;
     let Some(_one_at_a_time) = site.changing.try_lock() else {
-        return Err(Refused::Trouble(BUSY.into()));
+        return Err(ReloadError::Trouble(BUSY.into()));
     };
     let old = site.config.current();
     let file = &old.file;
     let text = std::fs::read_to_string(file)
         .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
-    let next = Next::of(&old, config::parse(&text, file)?);
+    let next = NextConfig::of(&old, config::parse(&text, file)?);
     judge::all(server, &old, &next, &text, file)?;
     // Prepared parts are undone if anything after them fails.
-    let tls = Offer::read(&next.config).map_err(Refused::Trouble)?;
-    let mut faults = Faults::new(&text, file, &next.config);
+    let tls = TlsOffer::read(&next.config).map_err(ReloadError::Trouble)?;
+    let mut faults = FaultList::new(&text, file, &next.config);
     let spool = match site.spool.prepare(next.config.spool_config()) {
         Ok(prepared) => prepared,
         Err(objections) => {
             faults.objections(objections);
             faults.none()?;
-            return Err(Refused::Trouble("the spool refuses it".into()));
+            return Err(ReloadError::Trouble("the spool refuses it".into()));
         }
     };
     let listeners = server.listening.plan(&old, &next.config).unwrap_or_else(|cannot| {
         cannot.iter().for_each(|cannot| faults.listen(cannot));
-        Plan::default()
+        ListenPlan::default()
     });
     faults.none()?;
-    let feeds = server.feeds.prepare(&next.config).map_err(|error| Refused::Trouble(error.to_string()))?;
+    let feeds =
+        server.feeds.prepare(&next.config).map_err(|error| ReloadError::Trouble(error.to_string()))?;
     let report = ReloadReport::new(site, &next, file, true);
     // Switching the spool uses the disk; after it nothing fails.
-    spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
+    spool.switch().map_err(|error| ReloadError::Trouble(error.to_string()))?;
     server.apply(next.config, tls, listeners, feeds);
     Ok(report)
 }

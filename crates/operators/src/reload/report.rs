@@ -1,9 +1,9 @@
 //! Report of what a reload did, or would do, for the operator's screen and for the log.
 
-use super::Next;
+use super::NextConfig;
 use site::Site;
 use site_base::units::counted;
-use site_config::{Change, Difference};
+use site_config::{ConfigChange, Difference};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -22,11 +22,11 @@ pub struct ReloadReport {
 }
 
 impl ReloadReport {
-    pub(super) fn new(site: &Site, next: &Next, file: &Path, done: bool) -> Self {
+    pub(super) fn new(site: &Site, next: &NextConfig, file: &Path, done: bool) -> Self {
         let line = |difference: &Difference| {
             let peer = difference.section.strip_prefix("[[peer]] ");
             let connections = peer
-                .filter(|_| difference.change == Change::Removed)
+                .filter(|_| difference.change == ConfigChange::Removed)
                 .map_or(0, |peer| site.permits.of_peer(peer));
             let fate = if done { "to be" } else { "would be" };
             match connections {

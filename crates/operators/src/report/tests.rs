@@ -3,11 +3,11 @@
 use super::*;
 use disk::SimDisk;
 use site::inject::Injector;
-use site::moderation::Moderation;
-use site::session::{Budget, SessionContext};
+use site::moderation::ModerationQueue;
+use site::session::{ReceiveBudget, SessionContext};
 use site_config as config;
-use site_config::Live;
-use spool::{Entry, NewGroup};
+use site_config::LiveConfig;
+use spool::{CommitEntry, NewGroup};
 use std::fmt::Write;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -31,11 +31,11 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     let group = |n| NewGroup { name: format!("local.g{n}"), ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(group).collect::<Vec<_>>()).unwrap();
     spool.measure().unwrap();
-    let config = Live::new(Arc::new(config));
+    let config = LiveConfig::new(Arc::new(config));
     let spool = Arc::new(spool);
     let upstreams = Upstreams::open(&config.load(), &spool).unwrap();
-    let injector = Injector::open(&config, Moderation::open(&config, spool.disk()).unwrap(), upstreams);
-    let context = SessionContext { injector, budget: Budget::default() };
+    let injector = Injector::open(&config, ModerationQueue::open(&config, spool.disk()).unwrap(), upstreams);
+    let context = SessionContext { injector, budget: ReceiveBudget::default() };
     (Site::new(config, spool, None), context, sim)
 }
 
@@ -86,13 +86,13 @@ fn refresh_waits_for_fresh_figures_with_a_limit() {
     let dir = TempDir::new().unwrap();
     let (site, _, _) = large_site(&dir);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let measuring = Measuring::new();
+    let measuring = MeasureRequests::new();
     // No measuring task runs, as if the disk did not answer.
     runtime.block_on(measuring.refresh(Duration::from_millis(1)));
     let task = runtime.spawn(measure(site.clone(), measuring.clone()));
     runtime.block_on(measuring.refresh(DEADLINE));
     let before = site.spool.report().journal_bytes;
-    let entry = Entry::Remember { key: site.spool.key(b"<a@x.example>"), arrived: 1 };
+    let entry = CommitEntry::Remember { key: site.spool.key(b"<a@x.example>"), arrived: 1 };
     site.spool.commit(&[entry], &mut Vec::new()).unwrap();
     runtime.block_on(measuring.refresh(DEADLINE));
     assert!(site.spool.report().journal_bytes > before);

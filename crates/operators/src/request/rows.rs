@@ -1,18 +1,18 @@
 //! Rows of answers.
 
-use super::{BufferRow, GroupRow, HistoryCounts, Reply};
+use super::{BufferRow, GroupListRow, HistoryCounts, Reply};
 use crate::report::{ArchiveStatus, Report};
 use serde::{Deserialize, Serialize};
 
 /// A value that one kind of reply carries.
-pub trait Carried: Sized {
+pub trait FromReply: Sized {
     /// Returns the value, if the reply is of that kind.
     fn of(reply: Reply) -> Option<Self>;
 }
 
 macro_rules! carried {
     ($($Kind:ident($Value:ty),)+) => {
-        $(impl Carried for $Value {
+        $(impl FromReply for $Value {
             fn of(reply: Reply) -> Option<Self> {
                 if let Reply::$Kind(value) = reply { Some(value) } else { None }
             }
@@ -24,15 +24,15 @@ carried! {
     Archive(ArchiveStatus),
     Buffer(BufferRow),
     FoundArticle(FoundRow),
-    Group(GroupRow),
+    Group(GroupListRow),
     Held(HeldRow),
     Hidden(HiddenRow),
     HistoryImported(HistoryCounts),
     Post(PostRow),
-    Purged(Purged),
+    Purged(PurgeRow),
     Review(ReviewRow),
     Status(Box<Report>),
-    WouldExpire(WouldExpire),
+    WouldExpire(ExpirePreview),
 }
 
 /// An article found by a query.
@@ -134,7 +134,7 @@ pub struct HiddenRow {
 
 /// Effect of expiry on the articles that an `[[expire]]` section keeps longest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WouldExpire {
+pub struct ExpirePreview {
     /// Number of the section, from 1; absent for articles without a deciding section.
     pub section: Option<usize>,
     /// Conditions, as in the file; empty if there are none.
@@ -153,7 +153,7 @@ pub struct WouldExpire {
 
 /// Result of a purge, done or simulated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purged {
+pub struct PurgeRow {
     /// Whether nothing was changed.
     pub dry_run: bool,
     /// Groups that matched.

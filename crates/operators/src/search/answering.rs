@@ -1,15 +1,15 @@
 //! Answers of a server to its operator, who may see all articles.
 
-use super::{NotAnswered, Search};
+use super::{SearchError, SearchService};
 use crate::Sink;
 use crate::request::{FoundRow, Reply, Request};
-use disk::Patience;
+use disk::ReadMode;
 use netnews::article::{content_of, xref_places};
 use newspages::content::references;
 use newspages::header;
 use newssearch::query::Query;
 use site::Site;
-use spool::{ArticleBuf, Key, Lookup, Spool};
+use spool::{ArticleBuf, ArticleKey, Lookup, Spool};
 use std::sync::atomic::Ordering;
 
 /// Maximum number of hits examined for one query; removed articles are skipped.
@@ -17,7 +17,7 @@ const LOOKED_AT_MAX: usize = 2_000;
 /// Hits requested from the index at once.
 const STEP: usize = 100;
 
-impl std::fmt::Display for NotAnswered {
+impl std::fmt::Display for SearchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Off => f.write_str(
@@ -29,8 +29,8 @@ impl std::fmt::Display for NotAnswered {
     }
 }
 
-/// Carries out [`Request::Search`] and [`Request::RebuildSearch`].
-pub(crate) fn execute(site: &Site, search: &Search, request: &Request, sink: &mut Sink<'_>) -> bool {
+/// Carries out [`Request::SearchService`] and [`Request::RebuildSearch`].
+pub(crate) fn execute(site: &Site, search: &SearchService, request: &Request, sink: &mut Sink<'_>) -> bool {
     let Request::Search { query, limit } = request else { return rebuild(search, sink) };
     let rows = Query::parse(query)
         .map_err(|error| error.to_string())
@@ -45,9 +45,9 @@ pub(crate) fn execute(site: &Site, search: &Search, request: &Request, sink: &mu
     true
 }
 
-fn rebuild(search: &Search, sink: &mut Sink<'_>) -> bool {
+fn rebuild(search: &SearchService, sink: &mut Sink<'_>) -> bool {
     if !search.is_on() {
-        sink(Reply::Error(NotAnswered::Off.to_string()));
+        sink(Reply::Error(SearchError::Off.to_string()));
         return false;
     }
     search.is_stale.store(true, Ordering::Release);
@@ -58,18 +58,23 @@ fn rebuild(search: &Search, sink: &mut Sink<'_>) -> bool {
 }
 
 /// Returns the key of the first article of a Message-ID's thread, according to its References.
-pub(crate) fn first_of_thread(spool: &Spool, id: &str) -> Key {
+pub(crate) fn first_of_thread(spool: &Spool, id: &str) -> ArticleKey {
     let key = spool.key(id.as_bytes());
     let mut buf = ArticleBuf::default();
     let read = match spool.lookup(&key) {
-        Lookup::Present(token) => spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false),
+        Lookup::Present(token) => spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap_or(false),
         _ => false,
     };
     let named = if read { content_of(buf.head(), b"References") } else { None };
     references(named.unwrap_or_default()).first().map_or(key, |first| spool.key(first.as_bytes()))
 }
 
-fn found(search: &Search, spool: &Spool, query: &Query, limit: usize) -> Result<Vec<FoundRow>, NotAnswered> {
+fn found(
+    search: &SearchService,
+    spool: &Spool,
+    query: &Query,
+    limit: usize,
+) -> Result<Vec<FoundRow>, SearchError> {
     let thread = query.thread.as_deref().map(|id| first_of_thread(spool, id));
     let groups: Option<Vec<String>> = (!query.groups.is_empty()).then(|| {
         let groups = spool.groups();
@@ -83,7 +88,7 @@ fn found(search: &Search, spool: &Spool, query: &Query, limit: usize) -> Result<
             let key = spool.key(id.as_bytes());
             let Lookup::Present(token) = spool.lookup(&key) else { continue };
             // Articles that cannot be read now are not shown either.
-            if rows.len() < limit && spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false)
+            if rows.len() < limit && spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap_or(false)
             {
                 rows.push(row(id, buf.head()));
             }

@@ -3,9 +3,9 @@
 //! An article in several groups is added with the first of them. Called by `keeping` between two batches of
 //! the journal, one step at a time.
 
-use super::keeping::Indexing;
-use super::progress::Place;
-use disk::Patience;
+use super::keeping::IndexUpdater;
+use super::progress::FillPosition;
+use disk::ReadMode;
 use netnews::article::xref_places;
 use netnews::decimal::parse_decimal;
 use newssearch::index::IndexError;
@@ -16,7 +16,7 @@ use tracing::debug;
 /// Numbers examined in a step.
 const STEP_NUMBERS: usize = 200;
 
-impl Indexing<'_> {
+impl IndexUpdater<'_> {
     /// Examines the next numbers; returns false if there are none left.
     pub(super) fn fill(&mut self) -> Result<bool, IndexError> {
         let Some(place) = self.progress.fill.take() else { return Ok(false) };
@@ -32,19 +32,19 @@ impl Indexing<'_> {
             self.fill_one(group, *number)?;
         }
         self.progress.fill = Some(match numbers.last() {
-            Some(last) => Place { group: group.name.to_string(), number: last + 1 },
+            Some(last) => FillPosition { group: group.name.to_string(), number: last + 1 },
             // A name that sorts between this one and the next.
-            None => Place { group: format!("{}\0", group.name), number: 0 },
+            None => FillPosition { group: format!("{}\0", group.name), number: 0 },
         });
         Ok(true)
     }
 
     fn fill_one(&mut self, group: &Arc<Group>, number: u64) -> Result<(), IndexError> {
         let spool = &self.site.spool;
-        let token = spool.token_of(group.id, number, Patience::Wait);
+        let token = spool.token_of(group.id, number, ReadMode::Wait);
         let read = token.and_then(|token| match token {
             Some(token) => {
-                Ok(spool.read_stored(&token, None, Patience::Wait, &mut self.buf)?.then_some(token))
+                Ok(spool.read_stored(&token, None, ReadMode::Wait, &mut self.buf)?.then_some(token))
             }
             None => Ok(None),
         });

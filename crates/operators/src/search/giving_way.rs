@@ -17,14 +17,14 @@ const CLAIM_PARTS: u64 = 2;
 
 /// Rate of arriving articles, and the delay of the index.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct IndexingPace {
     looked: Instant,
     sequence: u64,
     is_busy: bool,
     behind: Option<Instant>,
 }
 
-impl Pace {
+impl IndexingPace {
     /// `sequence` is the number of the next article.
     pub fn new(now: Instant, sequence: u64) -> Self {
         Self { looked: now, sequence, is_busy: false, behind: None }
@@ -66,7 +66,7 @@ mod tests {
     fn indexing_waits_for_a_busy_feed_with_a_limit() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut pace = Pace::new(start, 1_000);
+        let mut pace = IndexingPace::new(start, 1_000);
         pace.look(at(100), 1_399);
         assert!(!pace.gives_way(at(100), 0, 100), "too soon to say");
         pace.look(at(110), 1_400);

@@ -5,17 +5,17 @@
 //! index, or the index was not written by this version, it is built again from the spool. The thread and
 //! those that tantivy starts from it have the lowest priority.
 
-use super::giving_way::Pace;
-use super::progress::Progress;
-use super::{CURSOR, Search, short};
-use disk::Patience;
+use super::giving_way::IndexingPace;
+use super::progress::IndexProgress;
+use super::{CURSOR, SearchService, short};
+use disk::ReadMode;
 use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use newspages::content::references;
-use newssearch::index::{self, IndexError, Indexed, Searcher, Work, Writer};
+use newssearch::index::{self, IndexError, IndexedArticle, SearchWriter, Searcher, WriterMode};
 use site::Site;
 use site_config as config;
-use spool::{ArticleBuf, Batch, Cursor, Event, Key, Start, Token};
+use spool::{ArticleBuf, ArticleKey, Cursor, JournalBatch, JournalEvent, TailStart, Token};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ impl Indexer {
 }
 
 /// Starts the thread.
-pub(crate) fn start(site: &Arc<Site>, search: &Arc<Search>) -> io::Result<Indexer> {
+pub(crate) fn start(site: &Arc<Site>, search: &Arc<SearchService>) -> io::Result<Indexer> {
     let (site, search) = (site.clone(), search.clone());
     let thread = thread::Builder::new().name("search".into()).spawn(move || {
         // Applies to this thread and those that it starts; a failure only leaves them the usual priority.
@@ -71,7 +71,7 @@ fn dir(site: &Site) -> PathBuf {
     site.config.load().site.data.join(CURSOR)
 }
 
-fn run(site: &Site, search: &Search) {
+fn run(site: &Site, search: &SearchService) {
     while !site.is_stopping() {
         let config = site.config.current().search.clone();
         let ended = match config.enabled {
@@ -104,8 +104,8 @@ fn off(site: &Site, config: &config::Search) -> io::Result<()> {
 }
 
 /// Maintains the index until the configuration changes, it must be built again, or the server stops.
-fn keep(site: &Site, search: &Search, config: &config::Search) -> Result<(), IndexError> {
-    let mut indexing = Indexing::open(site, search, config)?;
+fn keep(site: &Site, search: &SearchService, config: &config::Search) -> Result<(), IndexError> {
+    let mut indexing = IndexUpdater::open(site, search, config)?;
     search.problem.lock().clear();
     loop {
         let goes_on = !site.is_stopping() && site.config.load().search == *config;
@@ -119,14 +119,18 @@ fn keep(site: &Site, search: &Search, config: &config::Search) -> Result<(), Ind
             return begin_again(site).map_err(IndexError::from);
         }
         indexing.step(search)?;
-        if indexing.work == Work::Building && search.is_complete() {
+        if indexing.work == WriterMode::Building && search.is_complete() {
             indexing = indexing.follow(search)?;
         }
     }
 }
 
 /// Opens the index for a kind of work.
-fn opened(site: &Site, config: &config::Search, work: Work) -> Result<(Writer, Searcher), IndexError> {
+fn opened(
+    site: &Site,
+    config: &config::Search,
+    work: WriterMode,
+) -> Result<(SearchWriter, Searcher), IndexError> {
     let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
     index::open(site.spool.disk(), &dir(site), memory, work)
 }
@@ -139,18 +143,18 @@ fn begin_again(site: &Site) -> io::Result<()> {
 }
 
 /// An open index that is being maintained.
-pub(super) struct Indexing<'a> {
+pub(super) struct IndexUpdater<'a> {
     pub site: &'a Site,
     pub config: &'a config::Search,
-    pub progress: Progress,
+    pub progress: IndexProgress,
     /// Whether articles added now may be in the index already.
     pub is_again: bool,
     pub buf: ArticleBuf,
-    writer: Writer,
-    work: Work,
+    writer: SearchWriter,
+    work: WriterMode,
     cursor: Cursor,
-    pace: Pace,
-    batch: Batch,
+    pace: IndexingPace,
+    batch: JournalBatch,
     /// Number of changes since the last commit, and the time of the first.
     changes: usize,
     since: Option<Instant>,
@@ -159,14 +163,14 @@ pub(super) struct Indexing<'a> {
     overwritten: HashMap<u16, u64>,
 }
 
-impl<'a> Indexing<'a> {
-    fn open(site: &'a Site, search: &Search, config: &'a config::Search) -> Result<Self, IndexError> {
+impl<'a> IndexUpdater<'a> {
+    fn open(site: &'a Site, search: &SearchService, config: &'a config::Search) -> Result<Self, IndexError> {
         let spool = &site.spool;
-        let mut work = Work::Following;
+        let mut work = WriterMode::Following;
         let (mut writer, mut searcher) = opened(site, config, work)?;
         let readers = spool.journal_readers();
         let reader = readers.iter().find(|reader| reader.name == CURSOR);
-        let mut progress = writer.progress().and_then(Progress::parse);
+        let mut progress = writer.progress().and_then(IndexProgress::parse);
         let lost = |reader: &spool::ReaderStatus| {
             reader.lost_articles > 0 || reader.damage.is_some_and(|damage| damage.went_back())
         };
@@ -183,13 +187,13 @@ impl<'a> Indexing<'a> {
         if progress.as_ref().is_none_or(|progress| progress.fill.is_some()) {
             drop(searcher);
             writer.close()?;
-            work = Work::Building;
+            work = WriterMode::Building;
             (writer, searcher) = opened(site, config, work)?;
         }
-        let cursor = spool.cursor(CURSOR, Start::Now)?;
+        let cursor = spool.cursor(CURSOR, TailStart::Now)?;
         let is_again = progress.is_some();
         let progress =
-            progress.unwrap_or_else(|| Progress::begin(cursor.mark().sequence.unwrap_or(u64::MAX)));
+            progress.unwrap_or_else(|| IndexProgress::begin(cursor.mark().sequence.unwrap_or(u64::MAX)));
         search.searcher.store(Some(Arc::new(searcher)));
         search.is_complete.store(progress.fill.is_none(), Ordering::Relaxed);
         let mut indexing = Self {
@@ -200,9 +204,9 @@ impl<'a> Indexing<'a> {
             buf: ArticleBuf::default(),
             writer,
             work,
-            pace: Pace::new(Instant::now(), spool.journal_end().sequence.unwrap_or(0)),
+            pace: IndexingPace::new(Instant::now(), spool.journal_end().sequence.unwrap_or(0)),
             cursor,
-            batch: Batch::default(),
+            batch: JournalBatch::default(),
             changes: 0,
             since: None,
             skipped: Instant::now(),
@@ -217,16 +221,16 @@ impl<'a> Indexing<'a> {
     }
 
     /// Reopens the index for following the journal, once all old articles are in it.
-    fn follow(self, search: &Search) -> Result<Self, IndexError> {
+    fn follow(self, search: &SearchService) -> Result<Self, IndexError> {
         self.writer.close()?;
-        let work = Work::Following;
+        let work = WriterMode::Following;
         let (writer, searcher) = opened(self.site, self.config, work)?;
         search.searcher.store(Some(Arc::new(searcher)));
         Ok(Self { writer, work, ..self })
     }
 
     /// Returns whether to leave the machine to a feed now.
-    fn gives_way(&mut self, search: &Search) -> bool {
+    fn gives_way(&mut self, search: &SearchService) -> bool {
         let (now, end, mark) = (Instant::now(), self.site.spool.journal_end(), self.cursor.mark());
         let waiting_bytes = end.position.saturating_sub(mark.position);
         self.pace.look(now, end.sequence.unwrap_or(0));
@@ -239,7 +243,7 @@ impl<'a> Indexing<'a> {
     }
 
     /// Does some work, or waits for some.
-    fn step(&mut self, search: &Search) -> Result<(), IndexError> {
+    fn step(&mut self, search: &SearchService) -> Result<(), IndexError> {
         if self.gives_way(search) {
             if self.since.is_some_and(|since| since.elapsed() >= self.config.delay) {
                 self.commit()?;
@@ -276,13 +280,13 @@ impl<'a> Indexing<'a> {
     }
 
     /// Applies a batch of the journal.
-    fn take(&mut self, batch: &Batch) -> Result<(), IndexError> {
+    fn take(&mut self, batch: &JournalBatch) -> Result<(), IndexError> {
         for (_, event) in batch.events() {
             match event {
-                Event::Article(row) => {
+                JournalEvent::Article(row) => {
                     let again = row.sequence < self.progress.next;
                     let spool = &self.site.spool;
-                    match spool.read_stored(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
+                    match spool.read_stored(&row.token, Some(&row.key), ReadMode::Wait, &mut self.buf) {
                         Ok(true) => self.add(&row.token, &row.key, again)?,
                         // Removed in the meantime.
                         Ok(false) => {}
@@ -290,7 +294,7 @@ impl<'a> Indexing<'a> {
                     }
                     self.progress.next = self.progress.next.max(row.sequence + 1);
                 }
-                Event::Cancelled { key, .. } | Event::Expired { key, .. } => {
+                JournalEvent::Cancelled { key, .. } | JournalEvent::Expired { key, .. } => {
                     self.writer.remove(short(&key))?;
                     self.changed();
                 }
@@ -301,7 +305,7 @@ impl<'a> Indexing<'a> {
     }
 
     /// Adds the article in `buf`, if it is in an indexed group.
-    pub(super) fn add(&mut self, token: &Token, key: &Key, again: bool) -> Result<(), IndexError> {
+    pub(super) fn add(&mut self, token: &Token, key: &ArticleKey, again: bool) -> Result<(), IndexError> {
         let head = self.buf.head();
         let mut groups: Vec<&str> =
             xref_places(head).filter_map(|(group, _)| std::str::from_utf8(group).ok()).collect();
@@ -318,7 +322,7 @@ impl<'a> Indexing<'a> {
         let mut thread = vec![short(key)];
         let parents = references(content_of(head, b"References").unwrap_or_default());
         thread.extend(parents.iter().map(|id| short(&spool.key(id.as_bytes()))));
-        let article = Indexed {
+        let article = IndexedArticle {
             key: short(key),
             message_id,
             arrived: i64::try_from(self.buf.arrived()).unwrap_or(i64::MAX),

@@ -1,7 +1,7 @@
 //! Full text search: an index that is a fold of the journal, and answers to queries.
 //!
 //! A thread of low priority (`keeping`) reads the journal with a cursor and adds filed articles in order;
-//! `filling` adds older ones. [`Search`] answers queries: hits are looked up in the living indexes of the
+//! `filling` adds older ones. [`SearchService`] answers queries: hits are looked up in the living indexes of the
 //! spool before they are shown, so a cancelled, hidden or overwritten article is never shown, even if the
 //! index still has it. The files are described in `docs/formats/search.md`, the query language in
 //! `docs/search.md`. Used by `server`, `control_socket` and the web reader.
@@ -20,7 +20,7 @@ use arc_swap::ArcSwapOption;
 use newssearch::index::{IndexError, Searcher};
 use newssearch::query::Query;
 use site_base::lock::Leaf;
-use spool::{Key, Spool};
+use spool::{ArticleKey, Spool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ const QUERIES_MAX: usize = 4;
 
 /// The search index of a running server.
 #[derive(Debug, Default)]
-pub(crate) struct Search {
+pub(crate) struct SearchService {
     /// Absent if there is no index, or it is being opened.
     searcher: ArcSwapOption<Searcher>,
     /// Number of queries in progress.
@@ -49,7 +49,7 @@ pub(crate) struct Search {
 
 /// Reason why a query has no answer.
 #[derive(Debug)]
-pub enum NotAnswered {
+pub enum SearchError {
     /// There is no index.
     Off,
     /// Too many other queries are in progress.
@@ -58,7 +58,7 @@ pub enum NotAnswered {
     Failed(IndexError),
 }
 
-impl Search {
+impl SearchService {
     /// Returns whether there is an index.
     pub fn is_on(&self) -> bool {
         self.searcher.load().is_some()
@@ -75,13 +75,13 @@ impl Search {
     pub fn find(
         &self,
         query: &Query,
-        thread: Option<&Key>,
+        thread: Option<&ArticleKey>,
         groups: Option<&[String]>,
         (from, count): (usize, usize),
-    ) -> Result<Vec<String>, NotAnswered> {
-        let searcher = self.searcher.load_full().ok_or(NotAnswered::Off)?;
-        let _one = Asking::begin(&self.queries).ok_or(NotAnswered::Busy)?;
-        searcher.search(query, thread.map(short), groups, (from, count)).map_err(NotAnswered::Failed)
+    ) -> Result<Vec<String>, SearchError> {
+        let searcher = self.searcher.load_full().ok_or(SearchError::Off)?;
+        let _one = QuerySlot::begin(&self.queries).ok_or(SearchError::Busy)?;
+        searcher.search(query, thread.map(short), groups, (from, count)).map_err(SearchError::Failed)
     }
 
     /// Returns the status of the index.
@@ -105,14 +105,14 @@ impl Search {
 }
 
 /// Returns the part of a key that the index stores.
-fn short(key: &Key) -> u64 {
+fn short(key: &ArticleKey) -> u64 {
     (key.0 >> 64) as u64
 }
 
 /// A query in progress.
-struct Asking<'a>(&'a AtomicUsize);
+struct QuerySlot<'a>(&'a AtomicUsize);
 
-impl<'a> Asking<'a> {
+impl<'a> QuerySlot<'a> {
     fn begin(queries: &'a AtomicUsize) -> Option<Self> {
         if queries.fetch_add(1, Ordering::AcqRel) >= QUERIES_MAX {
             queries.fetch_sub(1, Ordering::AcqRel);
@@ -122,7 +122,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for QuerySlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

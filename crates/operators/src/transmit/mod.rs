@@ -10,21 +10,21 @@
 pub mod progress;
 mod source;
 
-pub use source::{Outgoing, Source, of_batch, of_group};
+pub use source::{ArticleSource, OutgoingArticle, of_batch, of_group};
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use nntp_io::{
-    Answer, ArticleRequest, Client, Error, Fault, Judgement, Limits, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX,
-    Retry, Role, Target,
+    AnswerJudgement, ArticleRequest, ClientLimits, ConnectOptions, Error, NntpAnswer, NntpClient,
+    ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX, ProtocolFault, RetryAdvice, Role,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use access::tls::Dial;
+use access::tls::RemoteServer;
 
 /// Maximum of articles that are offered or sent and not answered yet, and of their bytes.
 const WINDOW_ARTICLES_MAX: usize = 100;
@@ -93,15 +93,15 @@ impl From<Error> for SendError {
 
 /// Sends all articles of `source`. `told` is called for each rejected article, and for unexpected responses.
 pub(crate) async fn transmit(
-    dial: &Dial,
-    source: &mut dyn Source,
+    dial: &RemoteServer,
+    source: &mut dyn ArticleSource,
     counts: &mut SendCounts,
     told: &mut (dyn FnMut(&str, &str) + Send),
 ) -> Result<(), SendError> {
     let target =
-        block_in_place(|| dial.target(Role::Transit, Limits::default())).map_err(SendError::Config)?;
-    let (fresh, later) = (VecDeque::new(), Later::default());
-    let mut sending = Sending { source, counts, told, fresh, is_end: false, later, answered: 0 };
+        block_in_place(|| dial.target(Role::Transit, ClientLimits::default())).map_err(SendError::Config)?;
+    let (fresh, later) = (VecDeque::new(), DeferredArticles::default());
+    let mut sending = Transmission { source, counts, told, fresh, is_end: false, later, answered: 0 };
     sending.all(&target).await?;
     for pause in LATER_PAUSES {
         if sending.later.articles.is_empty() {
@@ -116,33 +116,33 @@ pub(crate) async fn transmit(
 
 /// Deferred articles.
 #[derive(Default)]
-struct Later {
-    articles: Vec<Outgoing>,
+struct DeferredArticles {
+    articles: Vec<OutgoingArticle>,
     bytes: usize,
 }
 
-struct Sending<'a> {
-    source: &'a mut dyn Source,
+struct Transmission<'a> {
+    source: &'a mut dyn ArticleSource,
     counts: &'a mut SendCounts,
     told: &'a mut (dyn FnMut(&str, &str) + Send),
     /// Articles to be offered before others of the source.
-    fresh: VecDeque<Outgoing>,
+    fresh: VecDeque<OutgoingArticle>,
     is_end: bool,
-    later: Later,
+    later: DeferredArticles,
     /// Number of proper responses so far.
     answered: u64,
 }
 
 /// Offers and articles that wait for their responses, in order.
-type Open = VecDeque<(Outgoing, ArticleRequest)>;
+type Open = VecDeque<(OutgoingArticle, ArticleRequest)>;
 
-impl Sending<'_> {
+impl Transmission<'_> {
     /// Sends until nothing is left, over as many connections as needed.
-    async fn all(&mut self, target: &Target) -> Result<(), SendError> {
+    async fn all(&mut self, target: &ConnectOptions) -> Result<(), SendError> {
         let mut failures = 0;
         loop {
             let before = self.answered;
-            let error = match Client::connect(target).await {
+            let error = match NntpClient::connect(target).await {
                 Ok(client) => {
                     let mut open = Open::new();
                     let ended = self.converse(client, &mut open).await;
@@ -167,7 +167,7 @@ impl Sending<'_> {
                 Err(error) => error,
             };
             failures = if self.answered == before { failures + 1 } else { 1 };
-            if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
+            if error.retry() == RetryAdvice::Never || failures >= error.tries_max(TRIES_MAX) {
                 return Err(error.into());
             }
             if let Some(next) = self.fresh.pop_front_if(|next| next.failures >= ODD_ANSWERS_MAX) {
@@ -177,7 +177,7 @@ impl Sending<'_> {
         }
     }
 
-    async fn converse(&mut self, mut client: Client, open: &mut Open) -> Result<(), SendError> {
+    async fn converse(&mut self, mut client: NntpClient, open: &mut Open) -> Result<(), SendError> {
         let mut odd_in_a_row = 0;
         loop {
             self.offer(&mut client, open)?;
@@ -190,23 +190,23 @@ impl Sending<'_> {
             let (judgement, text) = judged?;
             let Some((outgoing, request)) = open.pop_front() else { continue };
             match judgement {
-                Judgement::Wanted if request == ArticleRequest::Check => {
+                AnswerJudgement::Wanted if request == ArticleRequest::Check => {
                     // The response comes after those of the outstanding offers.
                     let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
                     open.push_back((outgoing, ArticleRequest::Takethis));
                     sent?;
                 }
-                Judgement::Wanted => {
+                AnswerJudgement::Wanted => {
                     let sent = client.submit_article(outgoing.wire.as_slice());
                     open.push_front((outgoing, ArticleRequest::Transfer));
                     sent?;
                 }
-                Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
+                AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep => {
                     odd_in_a_row += 1;
-                    let failures = outgoing.failures + u8::from(judgement != Judgement::Unentitled);
-                    self.set_aside(Outgoing { failures, ..outgoing }, &text);
-                    if judgement == Judgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
-                        return Err(Error::Protocol(Fault::OddAnswer(text.into())).into());
+                    let failures = outgoing.failures + u8::from(judgement != AnswerJudgement::Unentitled);
+                    self.set_aside(OutgoingArticle { failures, ..outgoing }, &text);
+                    if judgement == AnswerJudgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
+                        return Err(Error::Protocol(ProtocolFault::OddAnswer(text.into())).into());
                     }
                     continue;
                 }
@@ -217,7 +217,7 @@ impl Sending<'_> {
     }
 
     /// Offers as many articles as allowed.
-    fn offer(&mut self, client: &mut Client, open: &mut Open) -> Result<(), SendError> {
+    fn offer(&mut self, client: &mut NntpClient, open: &mut Open) -> Result<(), SendError> {
         let (window, verb, request) = match client.streaming() {
             true => (WINDOW_ARTICLES_MAX, "CHECK", ArticleRequest::Check),
             false => (1, "IHAVE", ArticleRequest::Ihave),
@@ -234,7 +234,7 @@ impl Sending<'_> {
     }
 
     /// Returns the next article to offer.
-    fn next(&mut self) -> Result<Option<Outgoing>, SendError> {
+    fn next(&mut self) -> Result<Option<OutgoingArticle>, SendError> {
         if let Some(fresh) = self.fresh.pop_front() {
             return Ok(Some(fresh));
         }
@@ -249,14 +249,14 @@ impl Sending<'_> {
     }
 
     /// Handles the final response about an article.
-    fn conclude(&mut self, outgoing: Outgoing, judgement: Judgement, line: &str) {
+    fn conclude(&mut self, outgoing: OutgoingArticle, judgement: AnswerJudgement, line: &str) {
         match judgement {
-            Judgement::Accepted => {
+            AnswerJudgement::Accepted => {
                 self.counts.accepted += 1;
                 self.counts.bytes += outgoing.wire.len() as u64;
             }
-            Judgement::Refused => self.counts.refused += 1,
-            Judgement::Later => self.later(outgoing),
+            AnswerJudgement::Refused => self.counts.refused += 1,
+            AnswerJudgement::Later => self.later(outgoing),
             _ => {
                 self.counts.rejected += 1;
                 (self.told)(&outgoing.id, &format!("rejected: {line}"));
@@ -266,7 +266,7 @@ impl Sending<'_> {
 
     /// Handles an article with an unexpected response, or on which a connection has ended: it is offered
     /// again later, until that has happened too often.
-    fn set_aside(&mut self, outgoing: Outgoing, line: &str) {
+    fn set_aside(&mut self, outgoing: OutgoingArticle, line: &str) {
         if outgoing.failures < ODD_ANSWERS_MAX {
             return self.later(outgoing);
         }
@@ -275,7 +275,7 @@ impl Sending<'_> {
         (self.told)(&outgoing.id, &format!("given up after {times} unexpected answers: {line}"));
     }
 
-    fn later(&mut self, outgoing: Outgoing) {
+    fn later(&mut self, outgoing: OutgoingArticle) {
         self.counts.later += 1;
         let bytes = self.later.bytes + outgoing.wire.len();
         if self.later.articles.len() < LATER_ARTICLES_MAX && bytes <= LATER_BYTES_MAX {
@@ -286,24 +286,27 @@ impl Sending<'_> {
 
     /// Offers the deferred articles again.
     fn again(&mut self) {
-        let Later { articles, .. } = std::mem::take(&mut self.later);
+        let DeferredArticles { articles, .. } = std::mem::take(&mut self.later);
         self.counts.later -= articles.len() as u64;
         self.fresh.extend(articles);
     }
 }
 
 /// Returns the meaning of a response for its article, and its text.
-fn judged(answered: Result<Answer<'_>, Error>, open: &Open) -> Result<(Judgement, String), SendError> {
+fn judged(
+    answered: Result<NntpAnswer<'_>, Error>,
+    open: &Open,
+) -> Result<(AnswerJudgement, String), SendError> {
     let answer = match answered {
         Ok(answer) => answer,
-        Err(error) if error.is_odd_answer() => return Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) if error.is_odd_answer() => return Ok((AnswerJudgement::OutOfStep, error.to_string())),
         Err(error) => return Err(error.into()),
     };
     let Some((outgoing, request)) = open.front() else {
-        return Err(Error::Protocol(Fault::UnexpectedCode(answer.code)).into());
+        return Err(Error::Protocol(ProtocolFault::UnexpectedCode(answer.code)).into());
     };
     match answer.judged(*request, outgoing.id.as_bytes()) {
-        Judgement::Closing => Err(Error::Ended.into()),
+        AnswerJudgement::Closing => Err(Error::Ended.into()),
         judgement => Ok((judgement, String::from_utf8_lossy(answer.line()).into_owned())),
     }
 }

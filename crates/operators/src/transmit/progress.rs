@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use spool::Spool;
 
-use super::{Outgoing, SendCounts, SendError, Source, of_group, transmit};
+use super::{ArticleSource, OutgoingArticle, SendCounts, SendError, of_group, transmit};
 use crate::Sink;
 use crate::request::{Reply, Request};
-use access::tls::Dial;
+use access::tls::RemoteServer;
 
 /// Least time between two progress replies.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,20 +28,20 @@ pub fn group(
         return false;
     };
     let total = spool.marks(id).map_or(0, |marks| marks.count);
-    let mut source = Numbered { source: of_group(spool.clone(), id), done: Arc::default() };
+    let mut source = CountingSource { source: of_group(spool.clone(), id), done: Arc::default() };
     let done = source.done.clone();
     let progress = move || (done.load(std::sync::atomic::Ordering::Relaxed), total);
     run(dial, &mut source, progress, sink, is_over)
 }
 
 /// Counts articles as they are read.
-struct Numbered<S> {
+struct CountingSource<S> {
     source: S,
     done: Arc<std::sync::atomic::AtomicU64>,
 }
 
-impl<S: Source> Source for Numbered<S> {
-    fn next(&mut self) -> std::io::Result<Option<Outgoing>> {
+impl<S: ArticleSource> ArticleSource for CountingSource<S> {
+    fn next(&mut self) -> std::io::Result<Option<OutgoingArticle>> {
         self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.source.next()
     }
@@ -54,15 +54,15 @@ impl<S: Source> Source for Numbered<S> {
 /// Sends all of a source; `progress` returns the amount read and the total; ends when `is_over` returns true.
 /// Returns whether every article was answered.
 pub fn run(
-    dial: &Dial,
-    source: &mut dyn Source,
+    dial: &RemoteServer,
+    source: &mut dyn ArticleSource,
     progress: impl Fn() -> (u64, u64) + Send + Sync,
     sink: &mut Sink<'_>,
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> bool {
     let mut counts = SendCounts::default();
     let replies = Ordered::<_, { rank::PROGRESS }>::new((sink, Instant::now()));
-    let mut source = Reporting { source, replies: &replies, progress: &progress };
+    let mut source = ReportingSource { source, replies: &replies, progress: &progress };
     let mut told = |id: &str, line: &str| {
         let text = format!("{id}: {line}");
         (replies.lock().0)(Reply::Text(text));
@@ -89,14 +89,14 @@ pub fn run(
 }
 
 /// Reports progress as articles are read.
-struct Reporting<'a, 'b, 's, P> {
-    source: &'a mut dyn Source,
+struct ReportingSource<'a, 'b, 's, P> {
+    source: &'a mut dyn ArticleSource,
     replies: &'a Ordered<(&'b mut Sink<'s>, Instant), { rank::PROGRESS }>,
     progress: &'a P,
 }
 
-impl<P: Fn() -> (u64, u64) + Send + Sync> Source for Reporting<'_, '_, '_, P> {
-    fn next(&mut self) -> std::io::Result<Option<Outgoing>> {
+impl<P: Fn() -> (u64, u64) + Send + Sync> ArticleSource for ReportingSource<'_, '_, '_, P> {
+    fn next(&mut self) -> std::io::Result<Option<OutgoingArticle>> {
         let mut replies = self.replies.lock();
         if replies.1.elapsed() >= PROGRESS_INTERVAL {
             replies.1 = Instant::now();

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use disk::Patience;
+use disk::ReadMode;
 use netnews::{Article, Known, MessageId};
 use spool::{ArticleBuf, GroupId, Spool};
 
-use ingest::batches::Batch;
+use ingest::batches::BatchReader;
 
 /// An article to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingArticle {
     pub id: Box<str>,
     /// Wire format without the final `.` line.
     pub wire: Vec<u8>,
@@ -21,26 +21,26 @@ pub struct Outgoing {
 }
 
 /// A sequence of articles. Blocks.
-pub trait Source: Send {
+pub trait ArticleSource: Send {
     /// Returns the next article; `None` at the end.
-    fn next(&mut self) -> io::Result<Option<Outgoing>>;
+    fn next(&mut self) -> io::Result<Option<OutgoingArticle>>;
     /// Returns the number of pieces so far that are no articles.
     fn damaged(&self) -> u64;
 }
 
 /// Returns the articles of a batch.
-pub fn of_batch(batch: Batch) -> impl Source {
-    OfBatch { batch, ready: VecDeque::new(), damaged: 0 }
+pub fn of_batch(batch: BatchReader) -> impl ArticleSource {
+    BatchSource { batch, ready: VecDeque::new(), damaged: 0 }
 }
 
-struct OfBatch {
-    batch: Batch,
-    ready: VecDeque<Outgoing>,
+struct BatchSource {
+    batch: BatchReader,
+    ready: VecDeque<OutgoingArticle>,
     damaged: u64,
 }
 
-impl Source for OfBatch {
-    fn next(&mut self) -> io::Result<Option<Outgoing>> {
+impl ArticleSource for BatchSource {
+    fn next(&mut self) -> io::Result<Option<OutgoingArticle>> {
         while self.ready.is_empty() {
             let Some(parcel) = self.batch.next_parcel()? else {
                 return match self.batch.damage() {
@@ -49,7 +49,8 @@ impl Source for OfBatch {
                 };
             };
             let wires = parcel.wires();
-            let articles: Vec<Outgoing> = wires.iter().filter_map(|wire| outgoing(wire.to_vec())).collect();
+            let articles: Vec<OutgoingArticle> =
+                wires.iter().filter_map(|wire| outgoing(wire.to_vec())).collect();
             self.damaged += (parcel.pieces().count() - articles.len()) as u64;
             self.ready.extend(articles);
         }
@@ -62,25 +63,25 @@ impl Source for OfBatch {
 }
 
 /// Returns the articles of a group, in order.
-pub fn of_group(spool: Arc<Spool>, group: GroupId) -> impl Source {
-    OfGroup { spool, group, after: 0 }
+pub fn of_group(spool: Arc<Spool>, group: GroupId) -> impl ArticleSource {
+    GroupSource { spool, group, after: 0 }
 }
 
-struct OfGroup {
+struct GroupSource {
     spool: Arc<Spool>,
     group: GroupId,
     after: u64,
 }
 
-impl Source for OfGroup {
-    fn next(&mut self) -> io::Result<Option<Outgoing>> {
+impl ArticleSource for GroupSource {
+    fn next(&mut self) -> io::Result<Option<OutgoingArticle>> {
         let mut article = ArticleBuf::default();
         while let Some(number) = self.spool.next_number(self.group, self.after) {
             self.after = number;
-            let token = self.spool.token_of(self.group, number, Patience::Wait).map_err(io::Error::other)?;
+            let token = self.spool.token_of(self.group, number, ReadMode::Wait).map_err(io::Error::other)?;
             let Some(token) = token else { continue };
             // Articles removed in the meantime are not sent.
-            if self.spool.read(&token, None, Patience::Wait, &mut article).map_err(io::Error::other)?
+            if self.spool.read(&token, None, ReadMode::Wait, &mut article).map_err(io::Error::other)?
                 && let Some(outgoing) = outgoing(whole(article.article()))
             {
                 return Ok(Some(outgoing));
@@ -100,11 +101,11 @@ fn whole(article: &[u8]) -> Vec<u8> {
 }
 
 /// Returns an article, if it can be offered.
-fn outgoing(wire: Vec<u8>) -> Option<Outgoing> {
+fn outgoing(wire: Vec<u8>) -> Option<OutgoingArticle> {
     let article = Article::parse(&wire).ok()?;
     let id = MessageId::from_header(article.header(Known::MessageId)?)?;
     // Some articles are stored without a body.
     let is_whole = wire.ends_with(b"\r\n") && article.bodiless().is_none();
     let id = id.as_str().into();
-    is_whole.then_some(Outgoing { id, wire, failures: 0 })
+    is_whole.then_some(OutgoingArticle { id, wire, failures: 0 })
 }

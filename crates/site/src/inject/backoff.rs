@@ -14,7 +14,7 @@ const POSTERS_MAX: usize = 16_384;
 
 /// Limits on the rate of a user's or address's posts (`posting.backoff_*`).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Backoff {
+pub(super) struct BackoffLimits {
     /// Fast posts allowed before there is a delay.
     trigger: u32,
     /// Interval below which a post is fast.
@@ -27,7 +27,7 @@ pub(super) struct Backoff {
     longest: Duration,
 }
 
-impl Backoff {
+impl BackoffLimits {
     /// Returns the limits of a configuration.
     pub fn of(posting: &Posting) -> Self {
         Self {
@@ -42,12 +42,12 @@ impl Backoff {
 
 /// The subject for which posts are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Who {
+pub(super) enum PosterKey {
     User(Box<str>),
     Network(IpAddr),
 }
 
-impl Who {
+impl PosterKey {
     pub fn new(user: Option<&str>, address: IpAddr) -> Self {
         match (user, address) {
             (Some(user), _) => Self::User(user.into()),
@@ -61,7 +61,7 @@ impl Who {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct PostingPace {
     last: Instant,
     /// Posts that came fast after the previous one.
     fast: u32,
@@ -73,13 +73,13 @@ struct Pace {
 
 /// The posting rates of all posters.
 #[derive(Debug, Default)]
-pub(super) struct Paces {
-    posters: Leaf<HashMap<Who, Pace>>,
+pub(super) struct PostingPaces {
+    posters: Leaf<HashMap<PosterKey, PostingPace>>,
 }
 
-impl Paces {
+impl PostingPaces {
     /// Counts a post; the error is the time that the poster must still wait.
-    pub fn post(&self, limits: &Backoff, who: Who, now: Instant) -> Result<(), Duration> {
+    pub fn post(&self, limits: &BackoffLimits, who: PosterKey, now: Instant) -> Result<(), Duration> {
         let mut posters = self.posters.lock();
         if let Some(pace) = posters.get_mut(&who) {
             let since = now.saturating_duration_since(pace.last);
@@ -92,27 +92,27 @@ impl Paces {
         if posters.len() >= POSTERS_MAX {
             forget(limits.slow, &mut posters, now);
         }
-        posters.insert(who, Pace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO });
+        posters.insert(who, PostingPace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO });
         Ok(())
     }
 }
 
-fn next(limits: &Backoff, pace: Pace, since: Duration, now: Instant) -> Pace {
+fn next(limits: &BackoffLimits, pace: PostingPace, since: Duration, now: Instant) -> PostingPace {
     let rested = since.saturating_sub(pace.wait) >= limits.slow;
     if rested {
-        return Pace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO };
+        return PostingPace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO };
     }
     let fast = if since <= limits.fast { pace.fast.saturating_add(1) } else { pace.fast };
     if fast < limits.trigger {
-        return Pace { last: now, fast, beyond: 0, wait: Duration::ZERO };
+        return PostingPace { last: now, fast, beyond: 0, wait: Duration::ZERO };
     }
     let factor = 1u32.checked_shl(pace.beyond).unwrap_or(u32::MAX);
     let wait = limits.first.saturating_mul(factor).min(limits.longest);
-    Pace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
+    PostingPace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
 }
 
 /// Makes room: drops posters that have rested, and if that is not enough, the half that posted longest ago.
-fn forget(slow: Duration, posters: &mut HashMap<Who, Pace>, now: Instant) {
+fn forget(slow: Duration, posters: &mut HashMap<PosterKey, PostingPace>, now: Instant) {
     posters.retain(|_, pace| now.saturating_duration_since(pace.last) < pace.wait + slow);
     if posters.len() >= POSTERS_MAX {
         let mut times: Vec<Instant> = posters.values().map(|pace| pace.last).collect();
@@ -131,16 +131,16 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    const LIMITS: Backoff =
-        Backoff { trigger: 3, fast: secs(1), slow: secs(60), first: secs(2), longest: secs(10) };
+    const LIMITS: BackoffLimits =
+        BackoffLimits { trigger: 3, fast: secs(1), slow: secs(60), first: secs(2), longest: secs(10) };
 
-    fn who(n: u32) -> Who {
-        Who::new(None, IpAddr::V4(n.into()))
+    fn who(n: u32) -> PosterKey {
+        PosterKey::new(None, IpAddr::V4(n.into()))
     }
 
     #[test]
     fn the_wait_doubles_and_rest_clears_it() {
-        let (paces, start) = (Paces::default(), Instant::now());
+        let (paces, start) = (PostingPaces::default(), Instant::now());
         // One post, and three fast ones after it.
         for _ in 0..4 {
             assert_eq!(paces.post(&LIMITS, who(1), start), Ok(()));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn slow_posters_never_wait() {
-        let (paces, start) = (Paces::default(), Instant::now());
+        let (paces, start) = (PostingPaces::default(), Instant::now());
         for n in 0..100 {
             assert_eq!(paces.post(&LIMITS, who(1), start + secs(2 * n)), Ok(()));
         }
@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn users_and_networks_count_separately_and_the_table_is_bounded() {
-        let v6 = |text: &str| Who::new(None, text.parse().unwrap());
+        let v6 = |text: &str| PosterKey::new(None, text.parse().unwrap());
         assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1:2:3"));
         assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
-        assert_ne!(Who::new(Some("a"), [192, 0, 2, 1].into()), who(1));
-        let (paces, start) = (Paces::default(), Instant::now());
+        assert_ne!(PosterKey::new(Some("a"), [192, 0, 2, 1].into()), who(1));
+        let (paces, start) = (PostingPaces::default(), Instant::now());
         for n in 0..3 * POSTERS_MAX as u32 {
             assert_eq!(paces.post(&LIMITS, who(n), start + Duration::from_micros(u64::from(n))), Ok(()));
         }

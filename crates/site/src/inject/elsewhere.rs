@@ -4,7 +4,7 @@
 //! and Date assigned here, the same for all (RFC 5537 section 3.4.2). Called by `inject`.
 
 use super::poster::Author;
-use super::refusal::{Refusal, shown};
+use super::refusal::{PostRefusal, shown};
 use ingest::{Reject, carried};
 use netnews::injection;
 use netnews::{Article, Known, newsgroups};
@@ -13,11 +13,11 @@ use spool::GroupTable;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use upstreams::{Fate, NotQueued, Outbox, QueuedPost, Taker, Upstreams};
+use upstreams::{Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, Upstreams};
 
 /// The groups of a post that are not carried here, that its poster may read and that an upstream has, each
 /// with the taker of posts to it.
-pub(super) type Takers = Vec<(Box<[u8]>, Taker)>;
+pub(super) type UpstreamTakers = Vec<(Box<[u8]>, PostTaker)>;
 
 /// Returns the takers for the groups of a post that are not carried here.
 pub(super) async fn takers(
@@ -25,7 +25,7 @@ pub(super) async fn takers(
     article: &Article<'_>,
     may_read: impl Fn(&[u8]) -> bool + Send,
     table: &GroupTable,
-) -> Takers {
+) -> UpstreamTakers {
     let mut takers = Vec::new();
     if upstreams.is_empty() {
         return takers;
@@ -48,7 +48,7 @@ pub(super) fn queue(
     (message_id, complete): (&str, &[u8]),
     author: Author<'_>,
     config: &Config,
-) -> Result<Outbox, Refusal> {
+) -> Result<Outbox, PostRefusal> {
     let proto = injection::for_another(&Article::parse(complete)?);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let queued = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
@@ -63,17 +63,17 @@ pub(super) fn queue(
         wire: proto.clone(),
     };
     tokio::task::block_in_place(|| upstreams.queue_post(to, max, post)).map_err(|not| match not {
-        NotQueued::Known => Refusal::Rejected(Reject::Duplicate),
-        NotQueued::Full => Refusal::UpstreamQueueFull(max),
-        NotQueued::Io => Refusal::Trouble,
+        QueuePostError::Known => PostRefusal::Rejected(Reject::Duplicate),
+        QueuePostError::Full => PostRefusal::UpstreamQueueFull(max),
+        QueuePostError::Io => PostRefusal::Trouble,
     })
 }
 
 /// Returns the upstreams among the takers, each once.
-pub(super) fn upstreams_of(takers: &Takers) -> Vec<Arc<str>> {
+pub(super) fn upstreams_of(takers: &UpstreamTakers) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for (_, taker) in takers {
-        if let Taker::Upstream(name) = taker
+        if let PostTaker::Upstream(name) = taker
             && !names.contains(name)
         {
             names.push(name.clone());
@@ -83,21 +83,21 @@ pub(super) fn upstreams_of(takers: &Takers) -> Vec<Arc<str>> {
 }
 
 /// Returns the text after `240 Article` about a post's fate elsewhere; an error if it was refused everywhere.
-pub(super) fn told(fates: &[(Arc<str>, Fate)], is_filed: bool) -> Result<String, Refusal> {
-    let names = |wanted: fn(&Fate) -> bool| -> Vec<&str> {
+pub(super) fn told(fates: &[(Arc<str>, PostResult)], is_filed: bool) -> Result<String, PostRefusal> {
+    let names = |wanted: fn(&PostResult) -> bool| -> Vec<&str> {
         fates.iter().filter(|(_, fate)| wanted(fate)).map(|(name, _)| &**name).collect()
     };
-    let waits = names(|fate| matches!(fate, Fate::Waits(_)));
+    let waits = names(|fate| matches!(fate, PostResult::Waits(_)));
     let mut refused = String::new();
     for (name, fate) in fates {
-        if let Fate::Refused(text) = fate {
+        if let PostResult::Refused(text) = fate {
             let separator = if refused.is_empty() { "" } else { ", " };
             let _infallible = write!(refused, "{separator}{name}: {}", shown(text.as_bytes()));
         }
     }
-    let is_received = is_filed || fates.iter().any(|(_, fate)| *fate == Fate::Taken);
+    let is_received = is_filed || fates.iter().any(|(_, fate)| *fate == PostResult::Taken);
     if !is_received && waits.is_empty() {
-        return Err(Refusal::RefusedElsewhere(refused));
+        return Err(PostRefusal::RefusedElsewhere(refused));
     }
     let mut text = if is_received { "received OK".to_owned() } else { String::new() };
     let mut say = |what: &str| {
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn the_answer_reports_the_fates_at_other_servers() {
-        let (taken, waits) = (Fate::Taken, Fate::Waits("away".into()));
-        let refused = Fate::Refused("441 no such\r\ngroup".into());
-        let told = |fates: &[&Fate], is_filed| {
+        let (taken, waits) = (PostResult::Taken, PostResult::Waits("away".into()));
+        let refused = PostResult::Refused("441 no such\r\ngroup".into());
+        let told = |fates: &[&PostResult], is_filed| {
             let names = ["a", "b", "c"].map(Arc::<str>::from);
             let fates: Vec<_> = names.into_iter().zip(fates.iter().map(|fate| (*fate).clone())).collect();
             told(&fates, is_filed).map_err(|refusal| refusal.to_string())

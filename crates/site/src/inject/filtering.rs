@@ -5,11 +5,11 @@
 //! `inject`.
 
 use super::poster::Poster;
-use super::refusal::Refusal;
+use super::refusal::PostRefusal;
 use ingest::Opinion;
-use ingest::programs::{Program, Programs, Request, Verdict};
+use ingest::programs::{FilterPrograms, FilterRequest, ProgramVerdict, RunningFilter};
 use netnews::{Article, Known, newsgroups};
-use site_config::Judges;
+use site_config::FilterStage;
 use tracing::warn;
 
 /// Headers that no filter changes: poster and destinations have been checked by them.
@@ -26,7 +26,7 @@ const FIXED: [Known; 8] = [
 
 /// A post that filters have judged.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct JudgedPost {
     /// The complete article.
     pub wire: Vec<u8>,
     /// The opinion of the deciding filter.
@@ -37,7 +37,7 @@ pub(super) struct Judged {
     pub is_dropped: bool,
 }
 
-impl Judged {
+impl JudgedPost {
     /// A post that filters have judged before.
     pub fn passed(wire: Vec<u8>) -> Self {
         Self { wire, opinion: Opinion::Pass, by: String::new(), is_dropped: false }
@@ -45,18 +45,22 @@ impl Judged {
 }
 
 /// Lets the filters judge a complete post. The first one with an opinion decides.
-pub(super) fn judge(filters: &Programs, poster: &Poster<'_>, wire: Vec<u8>) -> Result<Judged, Refusal> {
-    let names = match filters.judging(Judges::Post).next() {
+pub(super) fn judge(
+    filters: &FilterPrograms,
+    poster: &Poster<'_>,
+    wire: Vec<u8>,
+) -> Result<JudgedPost, PostRefusal> {
+    let names = match filters.judging(FilterStage::Post).next() {
         Some(_) => newsgroups_of(&wire),
         None => Vec::new(),
     };
-    let mut judged = Judged::passed(wire);
-    for program in filters.judging(Judges::Post).filter(|program| is_shown(program, &names)) {
-        let mut request = Request::new("post");
+    let mut judged = JudgedPost::passed(wire);
+    for program in filters.judging(FilterStage::Post).filter(|program| is_shown(program, &names)) {
+        let mut request = FilterRequest::new("post");
         request
             .push(format_args!("{} {}", poster.address_text, poster.user.unwrap_or_default()), &judged.wire);
         let Some(answer) = program.ask(request).pop() else {
-            if program.defers() { return Err(Refusal::Unjudged) } else { continue }
+            if program.defers() { return Err(PostRefusal::Unjudged) } else { continue }
         };
         if let Some(headers) = answer.headers {
             match with_headers(&judged.wire, &headers) {
@@ -68,14 +72,14 @@ pub(super) fn judge(filters: &Programs, poster: &Poster<'_>, wire: Vec<u8>) -> R
             }
         }
         match answer.verdict {
-            Verdict::Pass => continue,
-            Verdict::Reject(reason) => return Err(Refusal::Rejected(ingest::filtered(&reason))),
-            Verdict::Fail(_) if program.defers() => return Err(Refusal::Unjudged),
-            Verdict::Fail(_) => continue,
-            Verdict::Drop => judged.is_dropped = true,
-            Verdict::Keep => judged.opinion = Opinion::Keep,
-            Verdict::Class(class) => judged.opinion = Opinion::Verdict(class.into()),
-            Verdict::Aside => judged.opinion = Opinion::Aside(program.section.aside.as_str().into()),
+            ProgramVerdict::Pass => continue,
+            ProgramVerdict::Reject(reason) => return Err(PostRefusal::Rejected(ingest::filtered(&reason))),
+            ProgramVerdict::Fail(_) if program.defers() => return Err(PostRefusal::Unjudged),
+            ProgramVerdict::Fail(_) => continue,
+            ProgramVerdict::Drop => judged.is_dropped = true,
+            ProgramVerdict::Keep => judged.opinion = Opinion::Keep,
+            ProgramVerdict::Class(class) => judged.opinion = Opinion::Verdict(class.into()),
+            ProgramVerdict::Aside => judged.opinion = Opinion::Aside(program.section.aside.as_str().into()),
         }
         judged.by.clone_from(&program.section.name);
         break;
@@ -89,7 +93,7 @@ fn newsgroups_of(wire: &[u8]) -> Vec<u8> {
     value.unwrap_or_default().to_vec()
 }
 
-fn is_shown(program: &Program, names: &[u8]) -> bool {
+fn is_shown(program: &RunningFilter, names: &[u8]) -> bool {
     newsgroups::split(names).any(|name| program.section.groups.matches(name))
 }
 

@@ -7,20 +7,20 @@
 //! names. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved
 //! names), the flags of RFC 6048 section 3.1; `docs/decisions/0058-closed-groups.md`.
 
-use super::elsewhere::Takers;
+use super::elsewhere::UpstreamTakers;
 use super::poster::Poster;
-use super::refusal::{Refusal, shown};
+use super::refusal::{PostRefusal, shown};
 use ingest::carried;
-use netnews::control::{self, Control};
+use netnews::control::{self, ControlCommand};
 use netnews::{Article, Known, newsgroups};
-use site_config::{Access, Groups};
-use spool::{Flag, Group, GroupTable};
+use site_config::{Access, NamePattern};
+use spool::{Group, GroupFlag, GroupTable};
 use std::sync::Arc;
-use upstreams::Taker;
+use upstreams::PostTaker;
 
 /// Destination of a proto-article.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PostDestination {
     /// The groups.
     File {
         /// File in the spool, in these of the groups it names and in no other.
@@ -33,15 +33,15 @@ pub(super) enum Way {
 }
 
 /// A group of a proto-article that is visible to the poster.
-struct Target<'a> {
+struct TargetGroup<'a> {
     /// Name in the article.
     name: &'a [u8],
     /// The group it is filed in, which is another one if `name` is an alias.
     group: Arc<Group>,
-    flag: Flag,
+    flag: GroupFlag,
 }
 
-impl<'a> Target<'a> {
+impl<'a> TargetGroup<'a> {
     /// Finds a group; `None` if there is none of that name, or the poster may not read it.
     fn find(table: &GroupTable, poster: &Poster<'_>, name: &'a [u8]) -> Option<Self> {
         let (id, flag) = carried(table, name)?;
@@ -50,7 +50,7 @@ impl<'a> Target<'a> {
     }
 
     /// Returns true if `groups` includes both the name in the article and the group's own.
-    fn is_in(&self, groups: &Groups) -> bool {
+    fn is_in(&self, groups: &NamePattern) -> bool {
         groups.matches(self.name) && groups.matches(self.group.name.as_bytes())
     }
 }
@@ -58,7 +58,7 @@ impl<'a> Target<'a> {
 /// Upstreams that take posts to the groups of an article.
 pub(super) struct PostTakers<'a> {
     /// Takers for groups that only upstreams have.
-    pub listed: &'a Takers,
+    pub listed: &'a UpstreamTakers,
     /// Returns the taker for a group that is carried here.
     pub of_carried: &'a dyn Fn(&[u8]) -> Option<Arc<str>>,
 }
@@ -69,7 +69,7 @@ pub(super) fn judge(
     poster: &Poster<'_>,
     table: &GroupTable,
     takers: &PostTakers<'_>,
-) -> Result<Way, Refusal> {
+) -> Result<PostDestination, PostRefusal> {
     let is_control = article.count(Known::Control) > 0;
     let approved = article.count(Known::Approved) > 0;
     control_permitted(article, poster)?;
@@ -78,10 +78,10 @@ pub(super) fn judge(
     let (mut judged, mut elsewhere, mut moderated) = (Vec::new(), Vec::new(), None);
     let (mut approves, mut submitted) = (false, false);
     for name in newsgroups::split(value) {
-        let Some(target) = Target::find(table, poster, name) else {
+        let Some(target) = TargetGroup::find(table, poster, name) else {
             reserved(name)?;
             if !access.read.matches(name) {
-                return Err(Refusal::NotYourGroup(shown(name)));
+                return Err(PostRefusal::NotYourGroup(shown(name)));
             }
             if let Some((_, taker)) = takers.listed.iter().find(|(taken, _)| **taken == *name) {
                 let upstream = taken_by(taker, name, access)?;
@@ -94,54 +94,56 @@ pub(super) fn judge(
             continue;
         };
         if !target.is_in(&access.post) {
-            return Err(Refusal::NotYourGroup(shown(name)));
+            return Err(PostRefusal::NotYourGroup(shown(name)));
         }
         let upstream = (takers.of_carried)(name);
         let is_sent_on = upstream.is_some();
         elsewhere.extend(upstream.filter(|upstream| !elsewhere.contains(upstream)));
         match target.flag {
-            Flag::Open => {}
-            Flag::Closed if target.is_in(&access.local) => {}
-            Flag::Closed => return Err(Refusal::Closed(shown(name))),
-            Flag::Refused | Flag::Junk | Flag::Alias(_) => return Err(Refusal::NoArticles(shown(name))),
-            Flag::Moderated if approved && target.is_in(&access.approve) => approves = true,
-            Flag::Moderated if approved => return Err(Refusal::MayNotApprove(shown(name))),
+            GroupFlag::Open => {}
+            GroupFlag::Closed if target.is_in(&access.local) => {}
+            GroupFlag::Closed => return Err(PostRefusal::Closed(shown(name))),
+            GroupFlag::Refused | GroupFlag::Junk | GroupFlag::Alias(_) => {
+                return Err(PostRefusal::NoArticles(shown(name)));
+            }
+            GroupFlag::Moderated if approved && target.is_in(&access.approve) => approves = true,
+            GroupFlag::Moderated if approved => return Err(PostRefusal::MayNotApprove(shown(name))),
             // A cancel is not sent to a moderator: its key decides.
-            Flag::Moderated if is_control => {}
+            GroupFlag::Moderated if is_control => {}
             // The upstream submits it, and nothing is filed before its moderator has approved it.
-            Flag::Moderated if is_sent_on => submitted = true,
-            Flag::Moderated if moderated.is_none() => moderated = Some(target.group.name.to_string()),
-            Flag::Moderated => {}
+            GroupFlag::Moderated if is_sent_on => submitted = true,
+            GroupFlag::Moderated if moderated.is_none() => moderated = Some(target.group.name.to_string()),
+            GroupFlag::Moderated => {}
         }
         judged.push(name.into());
     }
     if judged.is_empty() && elsewhere.is_empty() {
-        return Err(Refusal::NoSuchGroup(shown(value)));
+        return Err(PostRefusal::NoSuchGroup(shown(value)));
     }
     if approved && !approves && access.approve.is_empty() {
-        return Err(Refusal::MayNotApprove(shown(value)));
+        return Err(PostRefusal::MayNotApprove(shown(value)));
     }
     Ok(match moderated {
-        Some(group) => Way::Moderator(group),
-        None if submitted => Way::File { here: Vec::new(), elsewhere },
-        None => Way::File { here: judged, elsewhere },
+        Some(group) => PostDestination::Moderator(group),
+        None if submitted => PostDestination::File { here: Vec::new(), elsewhere },
+        None => PostDestination::File { here: judged, elsewhere },
     })
 }
 
 /// Returns the upstream that takes a post to this group of another server.
-fn taken_by(taker: &Taker, name: &[u8], access: &Access) -> Result<Arc<str>, Refusal> {
+fn taken_by(taker: &PostTaker, name: &[u8], access: &Access) -> Result<Arc<str>, PostRefusal> {
     match taker {
-        _ if !access.post.matches(name) => Err(Refusal::NotYourGroup(shown(name))),
-        Taker::Nobody => Err(Refusal::NoArticles(shown(name))),
-        Taker::Upstream(upstream) => Ok(upstream.clone()),
+        _ if !access.post.matches(name) => Err(PostRefusal::NotYourGroup(shown(name))),
+        PostTaker::Nobody => Err(PostRefusal::NoArticles(shown(name))),
+        PostTaker::Upstream(upstream) => Ok(upstream.clone()),
     }
 }
 
 /// Checks the right to send a control message: cancels for every poster; others for posters that may approve
 /// in the group of their kind.
-fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), Refusal> {
+fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), PostRefusal> {
     let Some(value) = article.header(Known::Control) else { return Ok(()) };
-    if let Ok(Control::Cancel(_)) = control::parse(value) {
+    if let Ok(ControlCommand::Cancel(_)) = control::parse(value) {
         return Ok(());
     }
     let verb = control::verb(value).to_ascii_lowercase();
@@ -149,18 +151,18 @@ fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), R
     if poster.may_control(&group) {
         return Ok(());
     }
-    Err(Refusal::ControlNotPermitted(shown(&verb)))
+    Err(PostRefusal::ControlNotPermitted(shown(&verb)))
 }
 
 /// Refuses names that no group may have: `poster`, those with a component `all` or `ctl`, and `to.*`,
 /// `control.*`, `example.*`.
-fn reserved(name: &[u8]) -> Result<(), Refusal> {
+fn reserved(name: &[u8]) -> Result<(), PostRefusal> {
     let mut components = name.split(|&b| b == b'.');
     let first = components.clone().next().unwrap_or_default();
     let taken = [&b"to"[..], b"control", b"example"].contains(&first)
         || [&b"poster"[..], b"junk"].contains(&name)
         || components.any(|component| matches!(component, b"all" | b"ctl"));
-    if taken { Err(Refusal::ReservedName(shown(name))) } else { Ok(()) }
+    if taken { Err(PostRefusal::ReservedName(shown(name))) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -172,7 +174,7 @@ mod tests {
         for name in
             ["poster", "to", "to.peer", "control.cancel", "example.test", "a.all.b", "alt.ctl", "junk"]
         {
-            assert_eq!(reserved(name.as_bytes()), Err(Refusal::ReservedName(name.into())));
+            assert_eq!(reserved(name.as_bytes()), Err(PostRefusal::ReservedName(name.into())));
         }
         for name in ["posters", "alt.all-about", "tools.to", "local.example", "junk.yard"] {
             assert_eq!(reserved(name.as_bytes()), Ok(()), "{name}");

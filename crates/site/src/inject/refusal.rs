@@ -4,8 +4,8 @@
 //! groups, rights and limits. The texts follow `441`. Called by `inject`.
 
 use ingest::{Filer, Reject};
-use netnews::Malformed;
-use netnews::injection::Objection;
+use netnews::MalformedArticle;
+use netnews::injection::InjectionError;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ const SHOWN_BYTES_MAX: usize = 200;
 
 /// The reason why a post is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PostRefusal {
     NotPermitted,
-    Objection(Objection),
+    Objection(InjectionError),
     TooFast(Duration),
     UnwantedDistribution,
     ReservedName(String),
@@ -45,7 +45,7 @@ pub enum Refusal {
     Trouble,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PostRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPermitted => f.write_str("Posting not permitted"),
@@ -93,22 +93,22 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Refusal {
+impl PostRefusal {
     /// Returns the refusal of a post during a pause.
     pub fn paused(filer: &Filer) -> Self {
         filer.paused().map_or(Self::Unjudged, |paused| Self::Paused(paused.to_string()))
     }
 }
 
-impl From<Objection> for Refusal {
-    fn from(objection: Objection) -> Self {
+impl From<InjectionError> for PostRefusal {
+    fn from(objection: InjectionError) -> Self {
         Self::Objection(objection)
     }
 }
 
-impl From<Malformed> for Refusal {
-    fn from(malformed: Malformed) -> Self {
-        Self::Objection(Objection::Malformed(malformed))
+impl From<MalformedArticle> for PostRefusal {
+    fn from(malformed: MalformedArticle) -> Self {
+        Self::Objection(InjectionError::Malformed(malformed))
     }
 }
 

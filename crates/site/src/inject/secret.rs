@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use disk::{Access, Disk, RealDisk, durable_replace};
+use disk::{Disk, FileAccess, RealDisk, durable_replace};
 use ring::digest::{SHA256, digest};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -110,7 +110,7 @@ fn write(data: &Path, path: &Path, octets: &[u8; SECRET_BYTES]) -> io::Result<()
     let disk = RealDisk::new();
     disk.create_dir(data)?;
     let text = format!("{} {}\n", hexadecimal(octets), checksum(octets));
-    durable_replace(&disk, path, &[text.as_bytes()], Access::Owner)
+    durable_replace(&disk, path, &[text.as_bytes()], FileAccess::Owner)
 }
 
 /// Returns true if the file of the secret is whole.

@@ -3,11 +3,11 @@
 //! The program reads the text to sign and writes a detached signature, armored, as gpg does; it manages its
 //! own key. Called by `approving`. Form: `netnews::control::pgp_sig`.
 
-use super::refusal::Refusal;
-use netnews::control::pgp_sig::Unsigned;
+use super::refusal::PostRefusal;
+use netnews::control::pgp_sig::UnsignedArticle;
 use netnews::{Article, Known};
 use site_base::printable;
-use site_base::program::{Group, complaint, piped};
+use site_base::program::{ProcessGroup, complaint, piped};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -20,19 +20,21 @@ const SIGNATURE_BYTES_MAX: u64 = 64 << 10;
 const COMPLAINT_BYTES_MAX: u64 = 500;
 
 /// Returns a complete article signed by `command`. Signatures added by the poster are removed.
-pub(super) async fn signed(command: &[String], wire: &[u8]) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn signed(command: &[String], wire: &[u8]) -> Result<Vec<u8>, PostRefusal> {
     let wire = unsigned(wire)?;
     let article = Article::parse(&wire)?;
-    let unsigned = Unsigned::of(&article).map_err(|error| Refusal::NotSigned(error.to_string()))?;
+    let unsigned =
+        UnsignedArticle::of(&article).map_err(|error| PostRefusal::NotSigned(error.to_string()))?;
     let said = match timeout(TIME_MAX, run(command, &unsigned.message)).await {
-        Ok(said) => said.map_err(Refusal::NotSigned)?,
+        Ok(said) => said.map_err(PostRefusal::NotSigned)?,
         Err(_) => {
             let text = format!("{} did not end within {} s", command_name(command), TIME_MAX.as_secs());
-            return Err(Refusal::NotSigned(text));
+            return Err(PostRefusal::NotSigned(text));
         }
     };
     let header = std::str::from_utf8(&said).ok().and_then(|armored| unsigned.header(armored));
-    let no_signature = || Refusal::NotSigned(format!("{} has written no signature", command_name(command)));
+    let no_signature =
+        || PostRefusal::NotSigned(format!("{} has written no signature", command_name(command)));
     let header = header.ok_or_else(no_signature)?;
     let (head, rest) = wire.split_at_checked(article.head().len()).unwrap_or((&wire, &[]));
     Ok([head, header.as_bytes(), rest].concat())
@@ -43,7 +45,7 @@ fn command_name(command: &[String]) -> &str {
 }
 
 /// Returns the article without X-PGP-Sig headers.
-fn unsigned(wire: &[u8]) -> Result<Vec<u8>, Refusal> {
+fn unsigned(wire: &[u8]) -> Result<Vec<u8>, PostRefusal> {
     let mut wire = wire.to_vec();
     loop {
         let lines = Article::parse(&wire)?.header_lines(Known::XPgpSig);
@@ -59,7 +61,7 @@ async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
     let Some((program, arguments)) = command.split_first() else { return Err("no program is named".into()) };
     let failed = |error: std::io::Error| format!("{program}: {error}");
     let mut child = piped(program, arguments).spawn().map_err(failed)?;
-    let mut group = Group::of(child.id());
+    let mut group = ProcessGroup::of(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feeding = async {
         if let Some(mut stdin) = stdin {

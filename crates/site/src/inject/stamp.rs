@@ -5,16 +5,16 @@
 use super::poster::Author;
 use super::secret::Secret;
 use access::cancel_lock::{key_element, lock_element};
-use netnews::injection::{self, Stamp};
+use netnews::injection::{self, InjectionStamp};
 use netnews::{Article, control};
 use ring::rand::{SecureRandom, SystemRandom};
-use site_config::{Config, Reveal};
+use site_config::{Config, PosterDisclosure};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The texts of a [`Stamp`].
+/// The texts of a [`InjectionStamp`].
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct InjectionMarks {
     /// The Message-ID that the article has or gets.
     pub message_id: String,
     /// The word that connects the article with the log; empty if the article has none.
@@ -27,14 +27,14 @@ pub(super) struct Marks {
     cancel_key: String,
 }
 
-impl Marks {
+impl InjectionMarks {
     pub fn of(article: &Article<'_>, poster: Author<'_>, config: &Config, secret: &Secret) -> Self {
         let identity = &config.site.path_identity;
         let posting = &config.posting;
         let told = |reveal, text: &str| match reveal {
-            Reveal::Shown => text.to_owned(),
-            Reveal::Hashed => secret.hashed(text),
-            Reveal::Hidden => String::new(),
+            PosterDisclosure::Shown => text.to_owned(),
+            PosterDisclosure::Hashed => secret.hashed(text),
+            PosterDisclosure::Hidden => String::new(),
         };
         let count = next_count();
         let own = article.message_id().map(|id| id.as_str().to_owned());
@@ -58,8 +58,8 @@ impl Marks {
     }
 
     /// Returns the stamp for `netnews::injection`.
-    pub fn stamp<'a>(&'a self, config: &'a Config, now: i64, to_moderator: bool) -> Stamp<'a> {
-        Stamp {
+    pub fn stamp<'a>(&'a self, config: &'a Config, now: i64, to_moderator: bool) -> InjectionStamp<'a> {
+        InjectionStamp {
             identity: &self.path_names,
             posted_from: &self.posted_from,
             now,

@@ -1,7 +1,7 @@
 //! Accepting: a task for each listening socket, which also runs the sessions of its connections.
 
-use super::listener::Listener;
-use super::{Admit, Way};
+use super::listener::PollingListener;
+use super::{Admit, ListenerControl};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
@@ -15,8 +15,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
 pub(super) async fn accept_all(
-    mut listener: Listener,
-    way: Arc<Way>,
+    mut listener: PollingListener,
+    way: Arc<ListenerControl>,
     admit: Admit,
     stopping: impl Future<Output = ()> + Send,
 ) {

@@ -12,21 +12,21 @@ const BACKLOG: i32 = 4096;
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSocket {
     /// The `HOST:PORT` in the configuration that it was opened for; `None` matches any.
     pub name: Option<String>,
     /// The socket.
     pub socket: TcpListener,
 }
 
-impl From<TcpListener> for Bound {
+impl From<TcpListener> for BoundSocket {
     fn from(socket: TcpListener) -> Self {
         Self { name: None, socket }
     }
 }
 
 /// Listens on every address of a `HOST:PORT`; it is enough that one of several addresses works.
-pub fn bind(name: &str) -> io::Result<Vec<Bound>> {
+pub fn bind(name: &str) -> io::Result<Vec<BoundSocket>> {
     bind_with(name, &mut listen)
 }
 
@@ -34,12 +34,12 @@ pub fn bind(name: &str) -> io::Result<Vec<Bound>> {
 pub(super) fn bind_with(
     name: &str,
     listen: &mut dyn FnMut(SocketAddr) -> io::Result<TcpListener>,
-) -> io::Result<Vec<Bound>> {
+) -> io::Result<Vec<BoundSocket>> {
     let mut bound = Vec::new();
     let mut failed = None;
     for address in addresses_of(name)? {
         match listen(address) {
-            Ok(socket) => bound.push(Bound { name: Some(name.to_owned()), socket }),
+            Ok(socket) => bound.push(BoundSocket { name: Some(name.to_owned()), socket }),
             Err(error) => failed = Some(error),
         }
     }

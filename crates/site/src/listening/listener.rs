@@ -18,8 +18,8 @@ use tokio::net::TcpListener;
 type Accepted = (Socket, SocketAddr);
 
 /// A listening socket.
-pub(super) struct Listener {
-    state: State,
+pub(super) struct PollingListener {
+    state: ListenerState,
     /// Time when the last session ended.
     left: Option<Instant>,
     /// Number of connections in a row that came quickly after the end of the previous one.
@@ -29,7 +29,7 @@ pub(super) struct Listener {
     _closing: mpsc::Sender<()>,
 }
 
-enum State {
+enum ListenerState {
     Watched(TcpListener),
     /// Watched by the accepting task alone.
     Own(OwnListener),
@@ -37,10 +37,10 @@ enum State {
     Lost,
 }
 
-impl Listener {
+impl PollingListener {
     /// Creates a listener from a non-blocking socket; `closing` is dropped once it is closed.
     pub fn new(listener: OwnListener, closing: mpsc::Sender<()>, polling: Arc<Polling>) -> io::Result<Self> {
-        let state = State::Watched(TcpListener::from_std(listener)?);
+        let state = ListenerState::Watched(TcpListener::from_std(listener)?);
         Ok(Self { state, left: None, quick: 0, polling, _closing: closing })
     }
 
@@ -87,9 +87,9 @@ impl Listener {
     /// Returns the socket itself.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
-            State::Watched(listener) => Some(listener.as_fd()),
-            State::Own(own) => Some(own.as_fd()),
-            State::Lost => None,
+            ListenerState::Watched(listener) => Some(listener.as_fd()),
+            ListenerState::Own(own) => Some(own.as_fd()),
+            ListenerState::Lost => None,
         }
     }
 
@@ -99,31 +99,31 @@ impl Listener {
     }
 
     fn deregister(&mut self) -> Option<&OwnListener> {
-        if let State::Watched(_) = &self.state
-            && let State::Watched(listener) = std::mem::replace(&mut self.state, State::Lost)
+        if let ListenerState::Watched(_) = &self.state
+            && let ListenerState::Watched(listener) = std::mem::replace(&mut self.state, ListenerState::Lost)
         {
-            self.state = State::Own(listener.into_std().ok()?);
+            self.state = ListenerState::Own(listener.into_std().ok()?);
         }
         match &self.state {
-            State::Own(own) => Some(own),
-            State::Watched(_) | State::Lost => None,
+            ListenerState::Own(own) => Some(own),
+            ListenerState::Watched(_) | ListenerState::Lost => None,
         }
     }
 
     fn watched(&mut self) -> io::Result<&TcpListener> {
-        if let State::Own(_) = &self.state
-            && let State::Own(own) = std::mem::replace(&mut self.state, State::Lost)
+        if let ListenerState::Own(_) = &self.state
+            && let ListenerState::Own(own) = std::mem::replace(&mut self.state, ListenerState::Lost)
         {
-            self.state = State::Watched(TcpListener::from_std(own)?);
+            self.state = ListenerState::Watched(TcpListener::from_std(own)?);
         }
         match &self.state {
-            State::Watched(listener) => Ok(listener),
-            State::Own(_) | State::Lost => Err(io::ErrorKind::NotConnected.into()),
+            ListenerState::Watched(listener) => Ok(listener),
+            ListenerState::Own(_) | ListenerState::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 }
 
-impl Drop for Listener {
+impl Drop for PollingListener {
     /// Stops listening even while a program that is being started has all descriptors of this process.
     fn drop(&mut self) {
         if let Some(socket) = self.socket() {

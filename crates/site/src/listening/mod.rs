@@ -2,8 +2,8 @@
 //!
 //! Each open socket has a task that accepts; when it is closed, connections that already wait are still
 //! accepted, and its sessions continue. Addresses that stay in the configuration keep their socket, even if
-//! named differently, or if TLS comes first from now on. [`Listening::plan`] opens new sockets and may fail;
-//! [`Listening::apply`] cannot.
+//! named differently, or if TLS comes first from now on. [`ListeningSockets::plan`] opens new sockets and may fail;
+//! [`ListeningSockets::apply`] cannot.
 
 mod accept;
 mod bind;
@@ -11,7 +11,7 @@ mod listener;
 pub mod proxied;
 
 pub use bind::addresses_of;
-pub use bind::{Bound, bind};
+pub use bind::{BoundSocket, bind};
 
 use crate::site::Site;
 use accept::accept_all;
@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-/// Time for which [`Listening::apply`] waits for a socket to be closed, as it still accepts waiting
+/// Time for which [`ListeningSockets::apply`] waits for a socket to be closed, as it still accepts waiting
 /// connections.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,18 +41,18 @@ const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// Sockets for NNTP.
-    pub plain: Vec<Bound>,
+    pub plain: Vec<BoundSocket>,
     /// Sockets for NNTP over TLS.
-    pub tls: Vec<Bound>,
+    pub tls: Vec<BoundSocket>,
     /// Sockets for HTTP.
-    pub http: Vec<Bound>,
+    pub http: Vec<BoundSocket>,
     /// Sockets for HTTPS.
-    pub https: Vec<Bound>,
+    pub https: Vec<BoundSocket>,
 }
 
 /// The protocol with which connections of a socket begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
+pub enum ConnectionProtocol {
     /// NNTP, beginning with the greeting.
     Greeting,
     /// TLS, then the greeting.
@@ -63,7 +63,7 @@ pub enum Beginning {
     Https,
 }
 
-impl Beginning {
+impl ConnectionProtocol {
     const ALL: [Self; 4] = [Self::Greeting, Self::Tls, Self::Http, Self::Https];
 
     /// Returns true for NNTP.
@@ -99,20 +99,20 @@ impl Beginning {
 
 impl From<Vec<TcpListener>> for Listeners {
     fn from(plain: Vec<TcpListener>) -> Self {
-        Self { plain: plain.into_iter().map(Bound::from).collect(), ..Self::default() }
+        Self { plain: plain.into_iter().map(BoundSocket::from).collect(), ..Self::default() }
     }
 }
 
 /// Makes a session of a connection and the protocol it begins with; `None` if it was refused.
-pub type Admit = Arc<dyn Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + Send + Sync>;
+pub type Admit = Arc<dyn Fn(Socket, SocketAddr, ConnectionProtocol) -> Option<SessionTask> + Send + Sync>;
 /// A session as a future that runs until its end.
 pub type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The open sockets.
-pub struct Listening {
+pub struct ListeningSockets {
     site: Arc<Site>,
     admit: Admit,
-    open: Ordered<Vec<Open>, { rank::OPEN }>,
+    open: Ordered<Vec<OpenSocket>, { rank::OPEN }>,
     /// Addresses of the open sockets, for callers that must not wait while sockets are opened.
     addresses: ArcSwap<Addresses>,
     accepting: Leaf<JoinSet<()>>,
@@ -129,36 +129,36 @@ pub struct Addresses {
 
 /// An open socket.
 #[derive(Debug)]
-struct Open {
+struct OpenSocket {
     name: Option<String>,
     address: SocketAddr,
     /// The socket, which the accepting task uses; shared here so that its address can be shared for a moment.
     socket: TcpListener,
-    way: Arc<Way>,
+    way: Arc<ListenerControl>,
     /// Disconnected once the accepting task has closed its socket.
     accepting: mpsc::Receiver<()>,
 }
 
 /// Instructions for an accepting task.
 #[derive(Debug, Default)]
-pub(super) struct Way {
-    /// A `Beginning`, by its number.
+pub(super) struct ListenerControl {
+    /// A `ConnectionProtocol`, by its number.
     beginning: AtomicU8,
     closed: Notify,
 }
 
-impl Way {
-    fn new(beginning: Beginning) -> Self {
+impl ListenerControl {
+    fn new(beginning: ConnectionProtocol) -> Self {
         Self { beginning: AtomicU8::new(beginning as u8), closed: Notify::new() }
     }
 
     /// Returns the protocol with which the next connection begins.
-    pub fn beginning(&self) -> Beginning {
+    pub fn beginning(&self) -> ConnectionProtocol {
         let number = usize::from(self.beginning.load(Ordering::Relaxed));
-        Beginning::ALL.get(number).copied().unwrap_or(Beginning::Greeting)
+        ConnectionProtocol::ALL.get(number).copied().unwrap_or(ConnectionProtocol::Greeting)
     }
 
-    fn begin_with(&self, beginning: Beginning) {
+    fn begin_with(&self, beginning: ConnectionProtocol) {
         self.beginning.store(beginning as u8, Ordering::Relaxed);
     }
 
@@ -170,19 +170,19 @@ impl Way {
 
 /// The sockets that a configuration asks for.
 #[derive(Debug, Default)]
-pub struct Plan {
-    wanted: Vec<Wanted>,
+pub struct ListenPlan {
+    wanted: Vec<PlannedSocket>,
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct PlannedSocket {
     name: Option<String>,
-    beginning: Beginning,
-    source: Source,
+    beginning: ConnectionProtocol,
+    source: SocketSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum SocketSource {
     /// The open socket with this address.
     Kept(SocketAddr),
     New(TcpListener),
@@ -190,7 +190,7 @@ enum Source {
 
 /// A `HOST:PORT` on which listening failed.
 #[derive(Debug)]
-pub struct CannotListen {
+pub struct ListenError {
     /// The section that names it.
     pub section: &'static str,
     /// `listen` or `tls_listen`.
@@ -199,7 +199,7 @@ pub struct CannotListen {
     pub error: io::Error,
 }
 
-impl Listening {
+impl ListeningSockets {
     /// Creates the state without any socket.
     pub fn new(site: &Arc<Site>, admit: Admit) -> Self {
         let (open, accepting) = (Ordered::default(), Leaf::default());
@@ -212,38 +212,41 @@ impl Listening {
     }
 
     /// Returns the plan for the sockets passed in at the start.
-    pub fn given(listeners: Listeners, config: &Config) -> Plan {
+    pub fn given(listeners: Listeners, config: &Config) -> ListenPlan {
         let Listeners { plain, tls, http, https } = listeners;
         let mut wanted = Vec::new();
-        for (beginning, bound) in Beginning::ALL.into_iter().zip([plain, tls, http, https]) {
+        for (beginning, bound) in ConnectionProtocol::ALL.into_iter().zip([plain, tls, http, https]) {
             let (_, _, names) = beginning.named(config);
             let alike = bound.len() == names.len();
             let mut names = names.iter().filter(|_| alike).cloned();
-            wanted.extend(bound.into_iter().map(|Bound { name, socket }| {
+            wanted.extend(bound.into_iter().map(|BoundSocket { name, socket }| {
                 let configured = names.next();
-                Wanted { name: name.or(configured), beginning, source: Source::New(socket) }
+                PlannedSocket { name: name.or(configured), beginning, source: SocketSource::New(socket) }
             }));
         }
-        Plan { wanted }
+        ListenPlan { wanted }
     }
 
     /// Opens the sockets that `new` asks for and that are not open; connections are not accepted yet.
-    pub fn plan(&self, old: &Config, new: &Config) -> Result<Plan, Vec<CannotListen>> {
+    pub fn plan(&self, old: &Config, new: &Config) -> Result<ListenPlan, Vec<ListenError>> {
         let open = self.open.lock();
-        let keep = |open: &Open, beginning| Wanted {
+        let keep = |open: &OpenSocket, beginning| PlannedSocket {
             name: open.name.clone(),
             beginning,
-            source: Source::Kept(open.address),
+            source: SocketSource::Kept(open.address),
         };
-        if Beginning::ALL.iter().all(|beginning| beginning.named(old) == beginning.named(new)) {
-            return Ok(Plan { wanted: open.iter().map(|open| keep(open, open.way.beginning())).collect() });
+        if ConnectionProtocol::ALL.iter().all(|beginning| beginning.named(old) == beginning.named(new)) {
+            return Ok(ListenPlan {
+                wanted: open.iter().map(|open| keep(open, open.way.beginning())).collect(),
+            });
         }
-        let mut plan = Plan::default();
+        let mut plan = ListenPlan::default();
         let mut rest = Vec::new();
-        for beginning in Beginning::ALL {
+        for beginning in ConnectionProtocol::ALL {
             for name in beginning.named(new).2 {
-                let same =
-                    |open: &&Open| open.name.as_ref() == Some(name) && open.way.beginning() == beginning;
+                let same = |open: &&OpenSocket| {
+                    open.name.as_ref() == Some(name) && open.way.beginning() == beginning
+                };
                 let kept: Vec<_> = open.iter().filter(same).map(|open| keep(open, beginning)).collect();
                 if kept.is_empty() {
                     rest.push((name, beginning));
@@ -256,7 +259,7 @@ impl Listening {
         for (name, beginning) in rest {
             if let Err(error) = plan.add(&open, name, beginning) {
                 let (section, key, _) = beginning.named(new);
-                failed.push(CannotListen { section, key, name: name.clone(), error });
+                failed.push(ListenError { section, key, name: name.clone(), error });
             }
         }
         if failed.is_empty() { Ok(plan) } else { Err(failed) }
@@ -264,28 +267,28 @@ impl Listening {
 
     /// Accepts on the sockets of the plan, and no longer on any others. Blocks until the others are closed,
     /// so that their addresses are free.
-    pub fn apply(&self, plan: Plan) {
+    pub fn apply(&self, plan: ListenPlan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);
-        for Wanted { name, beginning, source } in plan.wanted {
+        for PlannedSocket { name, beginning, source } in plan.wanted {
             let kept = match source {
-                Source::Kept(address) => before
+                SocketSource::Kept(address) => before
                     .iter()
                     .position(|open| open.address == address)
-                    .map(|at| Open { name, ..before.swap_remove(at) })
+                    .map(|at| OpenSocket { name, ..before.swap_remove(at) })
                     .inspect(|open| open.way.begin_with(beginning)),
-                Source::New(socket) => self.start(name, socket, beginning),
+                SocketSource::New(socket) => self.start(name, socket, beginning),
             };
             open.extend(kept);
         }
-        let (nntp, web): (Vec<&Open>, _) = open.iter().partition(|open| open.way.beginning().is_nntp());
-        let addresses = |open: Vec<&Open>| open.iter().map(|open| open.address).collect();
+        let (nntp, web): (Vec<&OpenSocket>, _) = open.iter().partition(|open| open.way.beginning().is_nntp());
+        let addresses = |open: Vec<&OpenSocket>| open.iter().map(|open| open.address).collect();
         self.addresses.store(Arc::new(Addresses { nntp: addresses(nntp), web: addresses(web) }));
         drop(open);
         for gone in &before {
             gone.way.closed.notify_one();
         }
-        for Open { address, socket, accepting, .. } in before {
+        for OpenSocket { address, socket, accepting, .. } in before {
             drop(socket);
             match accepting.recv_timeout(CLOSING_TIMEOUT) {
                 Err(RecvTimeoutError::Timeout) => warn!(%address, "still accepts connections that wait"),
@@ -294,16 +297,26 @@ impl Listening {
         }
     }
 
-    fn start(&self, name: Option<String>, socket: TcpListener, beginning: Beginning) -> Option<Open> {
+    fn start(
+        &self,
+        name: Option<String>,
+        socket: TcpListener,
+        beginning: ConnectionProtocol,
+    ) -> Option<OpenSocket> {
         let started = (|| {
             socket.set_nonblocking(true)?;
             // Inherited by connections.
             sockopt::set_tcp_nodelay(&socket, true)?;
-            let way = Arc::new(Way::new(beginning));
+            let way = Arc::new(ListenerControl::new(beginning));
             let (closing, accepting) = mpsc::channel();
-            let open =
-                Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way, accepting };
-            let listener = listener::Listener::new(socket, closing, self.site.polling.clone())?;
+            let open = OpenSocket {
+                name,
+                address: socket.local_addr()?,
+                socket: socket.try_clone()?,
+                way,
+                accepting,
+            };
+            let listener = listener::PollingListener::new(socket, closing, self.site.polling.clone())?;
             let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
@@ -328,23 +341,24 @@ impl Listening {
     }
 }
 
-impl Plan {
+impl ListenPlan {
     /// Adds the sockets of a name that has none.
-    fn add(&mut self, open: &[Open], name: &str, beginning: Beginning) -> io::Result<()> {
+    fn add(&mut self, open: &[OpenSocket], name: &str, beginning: ConnectionProtocol) -> io::Result<()> {
         let is_kept = |plan: &Self, address: SocketAddr| {
-            let kept = |wanted: &Wanted| matches!(wanted.source, Source::Kept(kept) if kept == address);
+            let kept =
+                |wanted: &PlannedSocket| matches!(wanted.source, SocketSource::Kept(kept) if kept == address);
             plan.wanted.iter().any(kept)
         };
         let mut taken_over = Vec::new();
         let bound = bind_with(name, &mut |address| {
-            let own = |open: &&Open| open.address == address && !is_kept(self, address);
+            let own = |open: &&OpenSocket| open.address == address && !is_kept(self, address);
             if let Some(own) = open.iter().find(own) {
                 taken_over.push(own.address);
                 // A placeholder until both are sorted out below.
                 return own.socket.try_clone();
             }
             listen(address).or_else(|error| {
-                let beside = |open: &&Open| {
+                let beside = |open: &&OpenSocket| {
                     let any = open.address.ip().is_unspecified() || address.ip().is_unspecified();
                     any && open.address.port() == address.port() && !is_kept(self, open.address)
                 };
@@ -355,13 +369,13 @@ impl Plan {
                 }
             })
         })?;
-        for Bound { name, socket } in bound {
+        for BoundSocket { name, socket } in bound {
             let address = socket.local_addr()?;
             let source = match taken_over.contains(&address) {
-                true => Source::Kept(address),
-                false => Source::New(socket),
+                true => SocketSource::Kept(address),
+                false => SocketSource::New(socket),
             };
-            self.wanted.push(Wanted { name, beginning, source });
+            self.wanted.push(PlannedSocket { name, beginning, source });
         }
         Ok(())
     }

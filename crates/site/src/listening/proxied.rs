@@ -30,7 +30,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Both ends of a connection as the proxy sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProxiedEnds {
+pub struct ProxiedAddresses {
     /// Address of the client.
     pub client: SocketAddr,
     /// Address that the client connected to.
@@ -44,7 +44,7 @@ pub struct ProxiedEnds {
 /// [`io::ErrorKind::InvalidData`] if there is no header, a malformed one, or one of a client without an
 /// address (UNKNOWN, UNSPEC, UNIX), which must not get the rights of the proxy; [`io::ErrorKind::TimedOut`],
 /// and those of the socket.
-pub async fn read_header(socket: &mut Socket) -> io::Result<Option<ProxiedEnds>> {
+pub async fn read_header(socket: &mut Socket) -> io::Result<Option<ProxiedAddresses>> {
     let stream = socket.registered()?;
     let bytes =
         timeout(HEADER_TIMEOUT, header_bytes(stream)).await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -92,13 +92,13 @@ async fn read_more(
     Ok(())
 }
 
-fn ends(bytes: &[u8]) -> io::Result<Option<ProxiedEnds>> {
+fn ends(bytes: &[u8]) -> io::Result<Option<ProxiedAddresses>> {
     let malformed = || invalid("its PROXY header is malformed");
     match ProxyHeader::parse(bytes, ParseConfig::default()) {
         Ok((_, length)) if length == bytes.len() && is_local(bytes) => Ok(None),
         Ok((header, length)) if length == bytes.len() => {
             let ends = header.proxied_address().ok_or_else(|| invalid(UNNAMED))?;
-            Ok(Some(ProxiedEnds { client: ends.source, local: ends.destination }))
+            Ok(Some(ProxiedAddresses { client: ends.source, local: ends.destination }))
         }
         _ => Err(malformed()),
     }
@@ -115,7 +115,7 @@ fn invalid(why: &'static str) -> io::Error {
 
 /// Parses a header, for the fuzz target; returns its length and addresses.
 #[cfg(feature = "testing")]
-pub fn parse(mut input: &[u8]) -> io::Result<(usize, Option<ProxiedEnds>)> {
+pub fn parse(mut input: &[u8]) -> io::Result<(usize, Option<ProxiedAddresses>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let bytes = runtime.block_on(header_bytes(&mut input))?;
     Ok((bytes.len(), ends(&bytes)?))
@@ -125,15 +125,15 @@ pub fn parse(mut input: &[u8]) -> io::Result<(usize, Option<ProxiedEnds>)> {
 mod tests {
     use super::*;
 
-    async fn read(mut input: &[u8]) -> (io::Result<Option<ProxiedEnds>>, &[u8]) {
+    async fn read(mut input: &[u8]) -> (io::Result<Option<ProxiedAddresses>>, &[u8]) {
         match header_bytes(&mut input).await {
             Ok(bytes) => (ends(&bytes), input),
             Err(error) => (Err(error), input),
         }
     }
 
-    fn between(client: &str, local: &str) -> Option<ProxiedEnds> {
-        Some(ProxiedEnds { client: client.parse().unwrap(), local: local.parse().unwrap() })
+    fn between(client: &str, local: &str) -> Option<ProxiedAddresses> {
+        Some(ProxiedAddresses { client: client.parse().unwrap(), local: local.parse().unwrap() })
     }
 
     fn version_2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {

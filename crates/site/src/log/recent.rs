@@ -20,7 +20,7 @@ const TEXT_BYTES_MAX: usize = 400;
 
 /// A recorded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notable {
+pub struct LoggedEvent {
     /// Unix seconds.
     pub at: u64,
     pub level: Level,
@@ -29,40 +29,40 @@ pub struct Notable {
     pub fields: String,
 }
 
-static EVENTS: Ordered<VecDeque<Notable>, { rank::EVENTS }> = Ordered::new(VecDeque::new());
+static EVENTS: Ordered<VecDeque<LoggedEvent>, { rank::EVENTS }> = Ordered::new(VecDeque::new());
 
 /// Returns the last events, newest first.
-pub fn events() -> Vec<Notable> {
+pub fn events() -> Vec<LoggedEvent> {
     EVENTS.lock().iter().rev().cloned().collect()
 }
 
 /// The layer that records events.
-pub(super) struct Recent;
+pub(super) struct RecentEvents;
 
-impl<S: Subscriber> Layer<S> for Recent {
+impl<S: Subscriber> Layer<S> for RecentEvents {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = *event.metadata().level();
         if level > Level::INFO {
             return;
         }
-        let mut texts = Texts::default();
+        let mut texts = EventTexts::default();
         event.record(&mut texts);
-        let Texts { message, fields } = texts;
+        let EventTexts { message, fields } = texts;
         let mut events = EVENTS.lock();
         if events.len() >= EVENTS_MAX {
             events.pop_front();
         }
-        events.push_back(Notable { at: unix_secs(), level, message, fields });
+        events.push_back(LoggedEvent { at: unix_secs(), level, message, fields });
     }
 }
 
 #[derive(Default)]
-struct Texts {
+struct EventTexts {
     message: String,
     fields: String,
 }
 
-impl Visit for Texts {
+impl Visit for EventTexts {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         // Writing stops when a text is full.
         let _full = match field.name() {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept_with_their_fields_and_no_more() {
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(Recent), || {
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(RecentEvents), || {
             for n in 0..EVENTS_MAX + 1 {
                 tracing::warn!(n, name = "a \"b\"", "of this test");
             }
@@ -102,7 +102,7 @@ mod tests {
         });
         // Other tests may log meanwhile, but not with this message; the subscriber is set for this thread
         // only.
-        let own: Vec<Notable> = events().into_iter().filter(|e| e.message == "of this test").collect();
+        let own: Vec<LoggedEvent> = events().into_iter().filter(|e| e.message == "of this test").collect();
         assert!(events().len() <= EVENTS_MAX && own.len() > EVENTS_MAX / 2, "{}", own.len());
         assert!(own[0].fields.starts_with("long=\"\u{fc}") && own[0].fields.len() <= TEXT_BYTES_MAX);
         assert_eq!((own[1].fields.as_str(), own[1].level), ("n=200 name=\"a \\\"b\\\"\"", Level::WARN));

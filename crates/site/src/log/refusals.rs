@@ -17,14 +17,14 @@ const LINES_MAX: usize = 30;
 
 /// The reason why a connection was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// No `[[peer]]` and no `[[access]]` section matches the client.
     Unknown,
     /// A limit is reached; its description.
     Full(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ConnectionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("no [[peer]] or [[access]] section is for this address"),
@@ -35,18 +35,18 @@ impl fmt::Display for Refusal {
 
 /// Refusals of the current period.
 #[derive(Debug, Default)]
-pub struct Refusals(Leaf<Period>);
+pub struct RefusalLog(Leaf<RefusalPeriod>);
 
 #[derive(Debug, Default)]
-struct Period {
+struct RefusalPeriod {
     begun: Option<Instant>,
     logged: HashSet<IpAddr>,
     left_out: u64,
 }
 
-impl Refusals {
+impl RefusalLog {
     /// Logs a refusal, unless there are too many.
-    pub fn log(&self, address: IpAddr, why: &Refusal) {
+    pub fn log(&self, address: IpAddr, why: &ConnectionRefusal) {
         match self.0.lock().count(address, Instant::now()) {
             Some(left_out) => info!(%address, %why, left_out, "connection refused"),
             None => debug!(%address, %why, "connection refused"),
@@ -54,7 +54,7 @@ impl Refusals {
     }
 }
 
-impl Period {
+impl RefusalPeriod {
     /// Returns the number of refusals omitted before this one, if this one is to be logged.
     fn count(&mut self, address: IpAddr, now: Instant) -> Option<u64> {
         if self.begun.is_none_or(|begun| now.duration_since(begun) >= PERIOD) {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn refusals_are_logged_once_a_minute_for_each_address_and_never_in_floods() {
-        let (mut period, now) = (Period::default(), Instant::now());
+        let (mut period, now) = (RefusalPeriod::default(), Instant::now());
         let address = |n: u8| IpAddr::from([192, 0, 2, n]);
         assert_eq!(period.count(address(1), now), Some(0));
         assert_eq!(period.count(address(1), now), None);

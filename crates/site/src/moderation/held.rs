@@ -4,7 +4,7 @@
 //! waiting, and approving it again finds the article known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
-use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, durable_create, read_or_set_aside};
 use hashbrown::HashSet;
 use ring::digest::{SHA256, digest};
 use site_base::fields;
@@ -44,7 +44,7 @@ pub struct HeldPost {
 
 /// The result of adding a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
+pub enum HoldOutcome {
     Waits,
     /// The maximum number of posts is held.
     Full,
@@ -66,12 +66,12 @@ pub struct HeldPosts {
 
 /// The exclusive right to decide about a post, until this is dropped.
 #[derive(Debug)]
-pub struct Claim<'a> {
+pub struct HeldPostClaim<'a> {
     held: &'a HeldPosts,
     message_id: &'a str,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for HeldPostClaim<'_> {
     fn drop(&mut self) {
         self.held.claimed.lock().remove(self.message_id);
     }
@@ -87,10 +87,10 @@ impl HeldPosts {
     }
 
     /// Adds a post, of which at most `max` may be held; durable when this returns.
-    pub fn put(&self, post: &HeldPost, max: usize) -> io::Result<Put> {
+    pub fn put(&self, post: &HeldPost, max: usize) -> io::Result<HoldOutcome> {
         let _adding = self.adding.lock();
         if self.len() >= max {
-            return Ok(Put::Full);
+            return Ok(HoldOutcome::Full);
         }
         self.disk.create_dir(&self.dir)?;
         let HeldPost { message_id, group, address, user, queued, wire } = post;
@@ -99,9 +99,9 @@ impl HeldPosts {
             [("id", message_id), ("group", group), ("from", address), ("user", user), ("queued", &queued)];
         let (head, sum) = fields::around(KIND, &fields, wire);
         let parts = [head.as_bytes(), wire, sum.as_bytes()];
-        let is_new = durable_create(&*self.disk, &self.path(message_id), &parts, Access::Owner)?;
+        let is_new = durable_create(&*self.disk, &self.path(message_id), &parts, FileAccess::Owner)?;
         self.waiting.fetch_add(usize::from(is_new), Ordering::Relaxed);
-        Ok(if is_new { Put::Waits } else { Put::Known })
+        Ok(if is_new { HoldOutcome::Waits } else { HoldOutcome::Known })
     }
 
     /// Returns the number of held posts.
@@ -130,9 +130,9 @@ impl HeldPosts {
     fn read(&self, path: &Path) -> Option<HeldPost> {
         let costs = "this post does not wait for a moderator any more";
         match read_or_set_aside(&*self.disk, path, POST_BYTES_MAX, costs, parsed) {
-            Ok(Checked::Absent) => None,
-            Ok(Checked::Whole(post)) => Some(post),
-            Ok(Checked::SetAside(_)) => {
+            Ok(CheckedFile::Absent) => None,
+            Ok(CheckedFile::Whole(post)) => Some(post),
+            Ok(CheckedFile::SetAside(_)) => {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
                 None
             }
@@ -144,9 +144,9 @@ impl HeldPosts {
     }
 
     /// Claims a post for a decision; `None` if it is claimed already.
-    pub fn claim<'a>(&'a self, message_id: &'a str) -> Option<Claim<'a>> {
+    pub fn claim<'a>(&'a self, message_id: &'a str) -> Option<HeldPostClaim<'a>> {
         let is_free = self.claimed.lock().insert(message_id.to_owned());
-        is_free.then_some(Claim { held: self, message_id })
+        is_free.then_some(HeldPostClaim { held: self, message_id })
     }
 
     /// Removes a post; durable when this returns.
@@ -199,10 +199,10 @@ mod tests {
         let sim = SimDisk::new();
         let held = open(&sim);
         for n in [3, 1] {
-            assert_eq!(held.put(&post(n), 2).unwrap(), Put::Waits);
+            assert_eq!(held.put(&post(n), 2).unwrap(), HoldOutcome::Waits);
         }
-        assert_eq!(held.put(&post(2), 2).unwrap(), Put::Full);
-        assert_eq!(held.put(&HeldPost { wire: Vec::new(), ..post(1) }, 9).unwrap(), Put::Known);
+        assert_eq!(held.put(&post(2), 2).unwrap(), HoldOutcome::Full);
+        assert_eq!(held.put(&HeldPost { wire: Vec::new(), ..post(1) }, 9).unwrap(), HoldOutcome::Known);
         let held = open(&sim);
         assert_eq!(held.all(), [post(1), post(3)]);
         assert_eq!((held.get("<3@x.example>"), held.get("<2@x.example>")), (Some(post(3)), None));
@@ -212,9 +212,9 @@ mod tests {
         assert!(held.claim("<1@x.example>").is_some());
         held.remove("<1@x.example>").unwrap();
         assert_eq!((held.all(), held.len()), (vec![post(3)], 1));
-        disk::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();
+        disk::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], FileAccess::Owner).unwrap();
         assert_eq!((held.all(), held.len()), (Vec::new(), 0));
-        assert_eq!(held.put(&post(3), 1).unwrap(), Put::Waits, "it may be posted again");
+        assert_eq!(held.put(&post(3), 1).unwrap(), HoldOutcome::Waits, "it may be posted again");
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
                 let must = put.iter().filter(|n| **n != 1 || put.len() < 3);
                 must.for_each(|n| assert!(left.contains(&post(*n)), "{what}: {left:?}"));
                 assert!(left.len() <= put.len() + 1, "{what}: {left:?}");
-                assert_ne!(after.put(&post(9), 9).unwrap(), Put::Full, "{what}");
+                assert_ne!(after.put(&post(9), 9).unwrap(), HoldOutcome::Full, "{what}");
                 if !sim.crashed() {
                     assert!(left == [post(2), post(3)] && step > 12, "{what}: {left:?}");
                     break;

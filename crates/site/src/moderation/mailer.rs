@@ -2,8 +2,8 @@
 //!
 //! Called by `moderation`.
 
-use super::queue::Mail;
-use super::unsent::Unsent;
+use super::queue::QueuedMail;
+use super::unsent::MailError;
 use super::{sendmail, smtp};
 use site_config::Moderation;
 
@@ -24,7 +24,7 @@ impl Mailer {
         }
     }
 
-    pub async fn send(&self, mail: &Mail) -> Result<(), Unsent> {
+    pub async fn send(&self, mail: &QueuedMail) -> Result<(), MailError> {
         match self {
             Self::Smtp { server, identity } => smtp::send(server, identity, mail).await,
             Self::Sendmail { command } => sendmail::send(command, mail).await,

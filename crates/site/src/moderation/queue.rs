@@ -3,7 +3,7 @@
 //! Names sort in the order of queueing. Nothing else is stored: numbers and times of tries are forgotten at a
 //! restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
-use disk::{Access, Disk, durable_create, read_small};
+use disk::{Disk, FileAccess, durable_create, read_small};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MAIL_BYTES_MAX: u64 = 2 << 30;
 
 /// A mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mail {
+pub(super) struct QueuedMail {
     pub to: String,
     /// Envelope sender.
     pub from: String,
@@ -40,7 +40,7 @@ pub(super) struct Mail {
 
 /// The queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct MailQueue {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     failed: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Queue {
     pub put_aside: AtomicU64,
 }
 
-impl Queue {
+impl MailQueue {
     /// Opens the queue of the site in `data`; unfinished files are removed. Directories are created when
     /// needed.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Queues a mail durably; returns false if `max` are waiting already.
-    pub fn put(&self, mail: &Mail, max: usize) -> io::Result<bool> {
+    pub fn put(&self, mail: &QueuedMail, max: usize) -> io::Result<bool> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Ok(false);
@@ -85,7 +85,7 @@ impl Queue {
         written.map(|()| true)
     }
 
-    fn write(&self, mail: &Mail) -> io::Result<()> {
+    fn write(&self, mail: &QueuedMail) -> io::Result<()> {
         self.disk.create_dir(&self.failed)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let name = format!("{nanos:020}-{}{QUEUED}", self.count.fetch_add(1, Ordering::Relaxed));
@@ -93,7 +93,7 @@ impl Queue {
         let fields: [(&str, &str); 3] = [("to", &mail.to), ("from", &mail.from), ("queued", &queued)];
         let (head, sum) = fields::around(KIND, &fields, &mail.text);
         let parts = [head.as_bytes(), &mail.text, sum.as_bytes()];
-        match durable_create(&*self.disk, &self.dir.join(name), &parts, Access::Owner)? {
+        match durable_create(&*self.disk, &self.dir.join(name), &parts, FileAccess::Owner)? {
             true => Ok(()),
             false => Err(ErrorKind::AlreadyExists.into()),
         }
@@ -106,7 +106,7 @@ impl Queue {
     }
 
     /// Reads a mail of the queue; an unreadable one is put aside.
-    pub fn read(&self, name: &FileName) -> Option<Mail> {
+    pub fn read(&self, name: &FileName) -> Option<QueuedMail> {
         let path = name.path_in(&self.dir);
         match read_small(&*self.disk, &path, MAIL_BYTES_MAX) {
             Ok(bytes) => {
@@ -152,9 +152,9 @@ pub fn is_whole(bytes: &[u8]) -> bool {
     parsed(bytes).is_some()
 }
 
-fn parsed(bytes: &[u8]) -> Option<Mail> {
+fn parsed(bytes: &[u8]) -> Option<QueuedMail> {
     let ([to, from, queued], text) = fields::read(bytes, KIND, ["to", "from", "queued"])?;
-    Some(Mail { to, from, queued: queued.parse().ok()?, text: text.to_vec() })
+    Some(QueuedMail { to, from, queued: queued.parse().ok()?, text: text.to_vec() })
 }
 
 #[cfg(test)]
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use disk::{CrashKind, SimDisk};
 
-    fn mail(n: i64) -> Mail {
-        Mail {
+    fn mail(n: i64) -> QueuedMail {
+        QueuedMail {
             to: "mod@x".into(),
             from: "news@me".into(),
             queued: n,
@@ -171,17 +171,17 @@ mod tests {
         }
     }
 
-    fn open(sim: &SimDisk) -> Queue {
-        Queue::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
+    fn open(sim: &SimDisk) -> MailQueue {
+        MailQueue::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
     }
 
-    fn mails(queue: &Queue) -> Vec<Mail> {
+    fn mails(queue: &MailQueue) -> Vec<QueuedMail> {
         queue.names().iter().filter_map(|name| queue.read(name)).collect()
     }
 
     fn write(sim: &SimDisk, name: &str, bytes: &[u8]) {
         let path = Path::new("/d").join(DIR).join(name);
-        disk::durable_replace(sim, &path, &[bytes], Access::Owner).unwrap();
+        disk::durable_replace(sim, &path, &[bytes], FileAccess::Owner).unwrap();
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
                 let sim = SimDisk::new();
                 sim.crash_at(step, kind, step * 7919);
                 let mut queued = Vec::new();
-                if let Ok(queue) = Queue::open(Arc::new(sim.clone()), Path::new("/d")) {
+                if let Ok(queue) = MailQueue::open(Arc::new(sim.clone()), Path::new("/d")) {
                     for n in 1..=3 {
                         if queue.put(&mail(n), 9).is_ok() {
                             queued.push(mail(n));

@@ -3,8 +3,8 @@
 //!
 //! Exit statuses are those of sysexits.h. Called by `mailer`.
 
-use super::queue::Mail;
-use super::unsent::Unsent;
+use super::queue::QueuedMail;
+use super::unsent::MailError;
 use site_base::program::complaint;
 use std::process::Stdio;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const COMPLAINT_BYTES_MAX: u64 = 1_000;
 const NEVER: [i32; 3] = [65, 67, 68];
 
 /// Runs `command`, in whose arguments `%s` is the recipient.
-pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> {
+pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), MailError> {
     let [program, arguments @ ..] = command else {
-        return Err(Unsent::Down("no program is configured".into()));
+        return Err(MailError::Down("no program is configured".into()));
     };
     let mut child = Command::new(program)
         .args(arguments.iter().map(|argument| argument.replace("%s", &mail.to)))
@@ -31,7 +31,7 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| Unsent::Down(format!("{program}: {error}")))?;
+        .map_err(|error| MailError::Down(format!("{program}: {error}")))?;
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let run = async {
         let feeding = async {
@@ -45,14 +45,14 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
         (complaint, status)
     };
     let Ok((complaint, status)) = timeout(RUN_TIMEOUT, run).await else {
-        return Err(Unsent::Later(format!("{program} did not end")));
+        return Err(MailError::Later(format!("{program} did not end")));
     };
-    let status = status.map_err(|error| Unsent::Later(format!("{program}: {error}")))?;
+    let status = status.map_err(|error| MailError::Later(format!("{program}: {error}")))?;
     let text = format!("{program}: {status}: {complaint}");
     match status.code() {
         Some(0) => Ok(()),
-        Some(code) if NEVER.contains(&code) => Err(Unsent::Never(text)),
-        _ => Err(Unsent::Later(text)),
+        Some(code) if NEVER.contains(&code) => Err(MailError::Never(text)),
+        _ => Err(MailError::Later(text)),
     }
 }
 

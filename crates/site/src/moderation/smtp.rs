@@ -4,8 +4,8 @@
 //! other there are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152
 //! (8BITMIME).
 
-use super::queue::Mail;
-use super::unsent::Unsent;
+use super::queue::QueuedMail;
+use super::unsent::MailError;
 use netnews::nntp::wire::dot_stuff;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -22,25 +22,25 @@ const LINE_BYTES_MAX: u64 = 4_096;
 const LINES_MAX: usize = 100;
 
 /// An answer with code and text.
-struct Answer {
+struct SmtpReply {
     code: u16,
     text: String,
 }
 
 /// An SMTP connection.
-struct Talk {
+struct SmtpConnection {
     stream: BufReader<TcpStream>,
 }
 
 /// Sends `mail` through `server`, with `identity` as our name.
-pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<(), Unsent> {
-    let down = |text: String| Unsent::Down(format!("{server}: {text}"));
+pub(super) async fn send(server: &str, identity: &str, mail: &QueuedMail) -> Result<(), MailError> {
+    let down = |text: String| MailError::Down(format!("{server}: {text}"));
     let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(down(error.to_string())),
         Err(_) => return Err(down("no connection".into())),
     };
-    let mut talk = Talk { stream: BufReader::new(stream) };
+    let mut talk = SmtpConnection { stream: BufReader::new(stream) };
     let greeting = talk.answer().await.map_err(down)?;
     if greeting.code != 220 {
         return Err(down(greeting.text));
@@ -58,7 +58,7 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
     if sender.code != 250 {
         // It may be our sender that is refused, which an operator can put right: the mail is not given up at
         // once. That sender, or the size, is this mail's, so others are tried.
-        return Err(Unsent::Later(format!("{server}: {}", sender.text)));
+        return Err(MailError::Later(format!("{server}: {}", sender.text)));
     }
     let recipient = talk.ask(&format!("RCPT TO:<{}>", mail.to)).await;
     settled(server, recipient, &[250, 251, 252])?;
@@ -73,21 +73,21 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
 }
 
 /// Checks an answer; the error says whether the mail is tried again.
-fn settled(server: &str, answer: Result<Answer, String>, good: &[u16]) -> Result<(), Unsent> {
+fn settled(server: &str, answer: Result<SmtpReply, String>, good: &[u16]) -> Result<(), MailError> {
     match answer {
         Ok(answer) if good.contains(&answer.code) => Ok(()),
-        Ok(answer) if answer.code >= 500 => Err(Unsent::Never(format!("{server}: {}", answer.text))),
-        Ok(answer) => Err(Unsent::Later(format!("{server}: {}", answer.text))),
-        Err(text) => Err(Unsent::Later(format!("{server}: {text}"))),
+        Ok(answer) if answer.code >= 500 => Err(MailError::Never(format!("{server}: {}", answer.text))),
+        Ok(answer) => Err(MailError::Later(format!("{server}: {}", answer.text))),
+        Err(text) => Err(MailError::Later(format!("{server}: {text}"))),
     }
 }
 
-impl Talk {
-    async fn ask(&mut self, command: &str) -> Result<Answer, String> {
+impl SmtpConnection {
+    async fn ask(&mut self, command: &str) -> Result<SmtpReply, String> {
         self.ask_bytes(command.as_bytes()).await
     }
 
-    async fn ask_bytes(&mut self, bytes: &[u8]) -> Result<Answer, String> {
+    async fn ask_bytes(&mut self, bytes: &[u8]) -> Result<SmtpReply, String> {
         let sending = async {
             self.stream.write_all(bytes).await?;
             self.stream.write_all(b"\r\n").await?;
@@ -101,7 +101,7 @@ impl Talk {
     }
 
     /// Reads the next answer; its lines are joined with spaces.
-    async fn answer(&mut self) -> Result<Answer, String> {
+    async fn answer(&mut self) -> Result<SmtpReply, String> {
         let mut text = String::new();
         for _ in 0..LINES_MAX {
             let mut line = Vec::new();
@@ -124,7 +124,7 @@ impl Talk {
             text.push_str(if text.is_empty() { "" } else { " " });
             text.push_str(&line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
             if last {
-                return Ok(Answer { code, text });
+                return Ok(SmtpReply { code, text });
             }
         }
         Err("an answer without end".into())

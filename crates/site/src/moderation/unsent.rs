@@ -4,7 +4,7 @@
 
 /// The reason why a mail was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unsent {
+pub(super) enum MailError {
     /// No mail can be sent at present.
     Down(String),
     /// This mail cannot be sent now.

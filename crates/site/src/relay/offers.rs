@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 use netnews::nntp::response::code;
-use spool::{Key, Offer, Reservation};
+use spool::{ArticleKey, OfferAnswer, Reservation};
 use std::collections::VecDeque;
 
 /// Most reservations per connection; the oldest is given up for a new one.
@@ -14,29 +14,29 @@ const OFFERS_MAX: usize = 10_000;
 
 /// Offers of one connection that wait for their articles.
 #[derive(Debug, Default)]
-pub(super) struct Offers {
-    waiting: HashMap<Key, Reservation>,
+pub(super) struct AwaitedOffers {
+    waiting: HashMap<ArticleKey, Reservation>,
     /// Keys by age; some may have been settled already.
-    order: VecDeque<Key>,
+    order: VecDeque<ArticleKey>,
 }
 
 /// Answers an offer while nothing is accepted: 431 or 438.
-pub(super) fn answer_while_stopped(offer: &Offer) -> u16 {
+pub(super) fn answer_while_stopped(offer: &OfferAnswer) -> u16 {
     match offer {
-        Offer::Have => code::CHECK_NOT_WANTED,
-        Offer::InFlight | Offer::Pending | Offer::Wanted(_) => code::CHECK_LATER,
+        OfferAnswer::Have => code::CHECK_NOT_WANTED,
+        OfferAnswer::InFlight | OfferAnswer::Pending | OfferAnswer::Wanted(_) => code::CHECK_LATER,
     }
 }
 
-impl Offers {
+impl AwaitedOffers {
     /// Answers an offer: 238, 431 or 438.
-    pub fn answer(&mut self, key: Key, offer: Offer) -> u16 {
+    pub fn answer(&mut self, key: ArticleKey, offer: OfferAnswer) -> u16 {
         match offer {
-            Offer::Have => code::CHECK_NOT_WANTED,
+            OfferAnswer::Have => code::CHECK_NOT_WANTED,
             // A peer that offers again what it was asked to send gets the same answer.
-            Offer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,
-            Offer::InFlight | Offer::Pending => code::CHECK_LATER,
-            Offer::Wanted(reservation) => {
+            OfferAnswer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,
+            OfferAnswer::InFlight | OfferAnswer::Pending => code::CHECK_LATER,
+            OfferAnswer::Wanted(reservation) => {
                 self.keep(key, reservation);
                 code::CHECK_SEND
             }
@@ -49,7 +49,7 @@ impl Offers {
     }
 
     /// Releases the reservation of an article that has arrived. Returns true if it was offered before.
-    pub fn settle(&mut self, key: &Key) -> bool {
+    pub fn settle(&mut self, key: &ArticleKey) -> bool {
         let settled = self.waiting.remove(key).is_some();
         if self.waiting.is_empty() {
             self.order.clear();
@@ -57,7 +57,7 @@ impl Offers {
         settled
     }
 
-    fn keep(&mut self, key: Key, reservation: Reservation) {
+    fn keep(&mut self, key: ArticleKey, reservation: Reservation) {
         while self.order.len() >= OFFERS_MAX {
             if let Some(oldest) = self.order.pop_front() {
                 self.waiting.remove(&oldest);

@@ -5,26 +5,31 @@
 //! arriving is sent as it arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15
 //! (XPATH).
 
-use super::{Reader, Refusal, cut_off, failed, missing, spare};
+use super::{CommandRefusal, NewsReader, cut_off, failed, missing, spare};
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::decimal::append_decimal;
-use netnews::nntp::command::Which;
+use netnews::nntp::command::ArticleSelector;
 use netnews::nntp::response::code;
 use netnews::overview_row::{self, index};
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use std::borrow::Cow;
 use std::io;
-use upstreams::{ArticleBytes, Fetched, NewsSource, Part, Place, Remainder, Side};
+use upstreams::{ArticleBytes, ArticlePart, Fetched, NeighbourSide, NewsSource, Remainder, SourceLocator};
 
 /// The line that ends a multi-line block.
 const END: &[u8] = b".\r\n";
 
-impl<S: NewsSource> Reader<S> {
-    pub(super) async fn article(&mut self, which: Which<'_>, part: Part, out: &mut Output) -> io::Result<()> {
+impl<S: NewsSource> NewsReader<S> {
+    pub(super) async fn article(
+        &mut self,
+        which: ArticleSelector<'_>,
+        part: ArticlePart,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let mut article = spare::take();
         let fetched = match self.fetch(which, part, &mut article).await {
-            Ok((number, rest)) if part != Part::Body => {
+            Ok((number, rest)) if part != ArticlePart::Body => {
                 self.shown_head(article.head()).await.map(|head| (number, rest, head))
             }
             other => other.map(|(number, rest)| (number, rest, Cow::Borrowed(article.head()))),
@@ -32,12 +37,12 @@ impl<S: NewsSource> Reader<S> {
         let result = match fetched {
             Ok((number, rest, head)) => {
                 let code = match part {
-                    Part::Head => code::HEAD_FOLLOWS,
-                    Part::Body => code::BODY_FOLLOWS,
-                    Part::Article | Part::Counted => code::ARTICLE_FOLLOWS,
+                    ArticlePart::Head => code::HEAD_FOLLOWS,
+                    ArticlePart::Body => code::BODY_FOLLOWS,
+                    ArticlePart::Article | ArticlePart::Counted => code::ARTICLE_FOLLOWS,
                 };
                 append_found(code, number, article.message_id(), out.text());
-                let tail = if part == Part::Head { END } else { &[] };
+                let tail = if part == ArticlePart::Head { END } else { &[] };
                 let sent = match head {
                     Cow::Borrowed(_) => out.send(article.part(part), tail).await,
                     Cow::Owned(head) => {
@@ -47,7 +52,7 @@ impl<S: NewsSource> Reader<S> {
                     }
                 };
                 match (sent, rest) {
-                    (Ok(()), Some(rest)) if part != Part::Head => {
+                    (Ok(()), Some(rest)) if part != ArticlePart::Head => {
                         // The buffer is returned first, as the client may be slow.
                         spare::give(std::mem::take(&mut article));
                         return send_rest(rest, out).await;
@@ -68,10 +73,10 @@ impl<S: NewsSource> Reader<S> {
     /// show and the rest of the article that is still to come, or the refusal.
     async fn fetch(
         &mut self,
-        which: Which<'_>,
-        part: Part,
+        which: ArticleSelector<'_>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
-    ) -> Result<(u64, Option<S::Rest>), Refusal> {
+    ) -> Result<(u64, Option<S::Rest>), CommandRefusal> {
         let place = self.place(which)?;
         let rest = match self.source.article(place, part, into).await.map_err(failed)? {
             Fetched::Missing => return Err(missing(which)),
@@ -79,16 +84,20 @@ impl<S: NewsSource> Reader<S> {
             Fetched::Begun(rest) => Some(rest),
         };
         match place {
-            Place::Number(_, number) => {
+            SourceLocator::Number(_, number) => {
                 self.step_to(number);
                 Ok((self.window().shown(number), rest))
             }
-            Place::MessageId(_) if self.view.shows_article(into.head()) => Ok((0, rest)),
-            Place::MessageId(_) => Err(missing(which)),
+            SourceLocator::MessageId(_) if self.view.shows_article(into.head()) => Ok((0, rest)),
+            SourceLocator::MessageId(_) => Err(missing(which)),
         }
     }
 
-    pub(super) async fn stat(&mut self, which: Which<'_>, out: &mut Output) -> io::Result<()> {
+    pub(super) async fn stat(
+        &mut self,
+        which: ArticleSelector<'_>,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let start = out.text().len();
         if let Err(refusal) = self.find(which, out).await {
             out.text().truncate(start);
@@ -97,13 +106,17 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    async fn find(&mut self, which: Which<'_>, out: &mut Output) -> Result<(), Refusal> {
-        if let Which::MessageId(id) = which {
+    async fn find(
+        &mut self,
+        which: ArticleSelector<'_>,
+        out: &mut ServerOutput,
+    ) -> Result<(), CommandRefusal> {
+        if let ArticleSelector::MessageId(id) = which {
             if !self.exists(id).await? {
                 return Err(missing(which));
             }
             append_found(code::ARTICLE_EXISTS, 0, id.as_bytes(), out.text());
-        } else if let Place::Number(group, number) = self.place(which)? {
+        } else if let SourceLocator::Number(group, number) = self.place(which)? {
             if !self.append_stat(group, number, out).await? {
                 return Err(missing(which));
             }
@@ -113,13 +126,16 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Returns true if the article exists and the reader may see it.
-    async fn exists(&self, id: MessageId<'_>) -> Result<bool, Refusal> {
+    async fn exists(&self, id: MessageId<'_>) -> Result<bool, CommandRefusal> {
         if self.view.is_everything() {
             return self.source.has(id).await.map_err(failed);
         }
         let mut article = spare::take();
-        let fetched =
-            self.source.article(Place::MessageId(id), Part::Head, &mut article).await.map_err(failed);
+        let fetched = self
+            .source
+            .article(SourceLocator::MessageId(id), ArticlePart::Head, &mut article)
+            .await
+            .map_err(failed);
         let exists = fetched
             .map(|fetched| !matches!(fetched, Fetched::Missing) && self.view.shows_article(article.head()));
         spare::give(article);
@@ -127,7 +143,12 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Appends `223 number message-id`; returns false if there is no such article.
-    async fn append_stat(&self, group: &S::Group, number: u64, out: &mut Output) -> Result<bool, Refusal> {
+    async fn append_stat(
+        &self,
+        group: &S::Group,
+        number: u64,
+        out: &mut ServerOutput,
+    ) -> Result<bool, CommandRefusal> {
         let mut row = Vec::new();
         self.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
         let Some(id) = overview_row::field(&row, index::MESSAGE_ID) else { return Ok(false) };
@@ -138,22 +159,27 @@ impl<S: NewsSource> Reader<S> {
         Ok(true)
     }
 
-    pub(super) async fn next(&mut self, out: &mut Output) -> io::Result<()> {
-        self.step(Side::Next, code::NO_NEXT_ARTICLE, out).await
+    pub(super) async fn next(&mut self, out: &mut ServerOutput) -> io::Result<()> {
+        self.step(NeighbourSide::Next, code::NO_NEXT_ARTICLE, out).await
     }
 
-    pub(super) async fn last(&mut self, out: &mut Output) -> io::Result<()> {
-        self.step(Side::Previous, code::NO_PREVIOUS_ARTICLE, out).await
+    pub(super) async fn last(&mut self, out: &mut ServerOutput) -> io::Result<()> {
+        self.step(NeighbourSide::Previous, code::NO_PREVIOUS_ARTICLE, out).await
     }
 
-    async fn step(&mut self, side: Side, none: u16, out: &mut Output) -> io::Result<()> {
+    async fn step(&mut self, side: NeighbourSide, none: u16, out: &mut ServerOutput) -> io::Result<()> {
         if let Err(refusal) = self.find_neighbour(side, none, out).await {
             refusal.append(out.text());
         }
         Ok(())
     }
 
-    async fn find_neighbour(&mut self, side: Side, none: u16, out: &mut Output) -> Result<(), Refusal> {
+    async fn find_neighbour(
+        &mut self,
+        side: NeighbourSide,
+        none: u16,
+        out: &mut ServerOutput,
+    ) -> Result<(), CommandRefusal> {
         let (group, mut at) = self.current()?;
         loop {
             let neighbour = self.source.neighbour(group, at, side).await.map_err(failed)?;
@@ -166,9 +192,9 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    pub(super) async fn xpath(&mut self, id: MessageId<'_>, out: &mut Output) -> io::Result<()> {
+    pub(super) async fn xpath(&mut self, id: MessageId<'_>, out: &mut ServerOutput) -> io::Result<()> {
         let mut article = spare::take();
-        let head = match self.fetch(Which::MessageId(id), Part::Head, &mut article).await {
+        let head = match self.fetch(ArticleSelector::MessageId(id), ArticlePart::Head, &mut article).await {
             Ok(_) => self.shown_head(article.head()).await,
             Err(refusal) => Err(refusal),
         };
@@ -192,7 +218,7 @@ impl<S: NewsSource> Reader<S> {
 }
 
 /// Sends the rest of an article as it arrives.
-async fn send_rest(mut rest: impl Remainder, out: &mut Output) -> io::Result<()> {
+async fn send_rest(mut rest: impl Remainder, out: &mut ServerOutput) -> io::Result<()> {
     out.flush().await?;
     while let Some(parts) = rest.next().await.map_err(cut_off)? {
         out.send_all(parts).await?;

@@ -3,19 +3,19 @@
 //! Counts and marks are exact: an article leaves them the moment its bytes are overwritten. Source: RFC 3977
 //! sections 6.1.1 and 6.1.2.
 
-use super::{Reader, Refusal, Selected, cut_off, failed};
+use super::{CommandRefusal, NewsReader, SelectedGroup, cut_off, failed};
 use netnews::decimal::append_decimal;
-use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
+use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange};
 use netnews::nntp::response::code;
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use std::io;
-use upstreams::{GroupList, GroupStream, Marks, NewsSource, Which};
+use upstreams::{GroupList, GroupMarks, GroupSelection, GroupStream, NewsSource};
 
 /// Maximum number of article numbers requested at once.
 const NUMBERS_AT_ONCE: usize = 8192;
 
-impl<S: NewsSource> Reader<S> {
-    pub(super) async fn group(&mut self, name: &[u8], out: &mut Output) -> io::Result<()> {
+impl<S: NewsSource> NewsReader<S> {
+    pub(super) async fn group(&mut self, name: &[u8], out: &mut ServerOutput) -> io::Result<()> {
         match self.select(name).await {
             Ok(marks) => append_group(marks, name, out.text()),
             Err(refusal) => refusal.append(out.text()),
@@ -25,7 +25,7 @@ impl<S: NewsSource> Reader<S> {
 
     /// Selects a group, or returns the refusal and leaves the previous one selected. Returns the marks as
     /// shown.
-    async fn select(&mut self, name: &[u8]) -> Result<Marks, Refusal> {
+    async fn select(&mut self, name: &[u8]) -> Result<GroupMarks, CommandRefusal> {
         let shown = self.view.shows(name);
         if !shown && !self.view.shows_after_login(name) {
             return Err(code::NO_SUCH_GROUP.into());
@@ -40,19 +40,19 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Selects a group, at the first article shown of it. Returns the marks as shown.
-    fn selects(&mut self, group: S::Group, marks: Marks) -> Marks {
+    fn selects(&mut self, group: S::Group, marks: GroupMarks) -> GroupMarks {
         let window = self.view.window(marks.high);
         let marks = window.shown_marks(marks);
         let current = (marks.count > 0).then(|| window.number(marks.low));
-        self.selected = Some(Selected { group, window, current });
+        self.selected = Some(SelectedGroup { group, window, current });
         marks
     }
 
     pub(super) async fn list_group(
         &mut self,
         name: Option<&[u8]>,
-        range: Option<Range>,
-        out: &mut Output,
+        range: Option<NumberRange>,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let start = out.text().len();
         let result = match name {
@@ -60,7 +60,9 @@ impl<S: NewsSource> Reader<S> {
             None => self.reselect(out).await,
         };
         match result {
-            Ok(()) => self.send_numbers(range.unwrap_or(Range { low: 0, high: None }), start, out).await,
+            Ok(()) => {
+                self.send_numbers(range.unwrap_or(NumberRange { low: 0, high: None }), start, out).await
+            }
             Err(refusal) => {
                 refusal.append(out.text());
                 Ok(())
@@ -69,9 +71,10 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Handles LISTGROUP without a name: the current article becomes the first one again.
-    async fn reselect(&mut self, out: &mut Output) -> Result<(), Refusal> {
+    async fn reselect(&mut self, out: &mut ServerOutput) -> Result<(), CommandRefusal> {
         let group = self.selected()?.group.clone();
-        let groups = self.source.groups(GroupList::Counts, Which::One(&group), self.view.base()).await;
+        let groups =
+            self.source.groups(GroupList::Counts, GroupSelection::One(&group), self.view.base()).await;
         let mut groups = groups.map_err(failed)?;
         let info = groups.next(&|_| true).await.map_err(failed)?.ok_or(code::NO_GROUP_SELECTED)?;
         let marks = self.selects(group, info.marks);
@@ -80,7 +83,7 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Sends the numbers of the selected group; the answer begins at `start`.
-    async fn send_numbers(&self, range: Range, start: usize, out: &mut Output) -> io::Result<()> {
+    async fn send_numbers(&self, range: NumberRange, start: usize, out: &mut ServerOutput) -> io::Result<()> {
         let Some(selected) = &self.selected else { return Ok(()) };
         let (group, window) = (&selected.group, selected.window);
         let range = window.range(range);
@@ -116,7 +119,7 @@ impl<S: NewsSource> Reader<S> {
 }
 
 /// Appends `211 count low high name`.
-fn append_group(marks: Marks, name: &[u8], out: &mut Vec<u8>) {
+fn append_group(marks: GroupMarks, name: &[u8], out: &mut Vec<u8>) {
     append_decimal(u64::from(code::GROUP_SELECTED), out);
     for number in [marks.count, marks.low, marks.high] {
         out.push(b' ');

@@ -4,16 +4,16 @@
 //! additional overview field where a row is older than its configuration. Sources: RFC 3977 section 8.5, RFC
 //! 2980 sections 2.6, 2.9 and 2.11.
 
-use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
+use super::{ArticleSelection, CommandRefusal, NewsReader, cut_off, failed, none_selected, spare};
 use netnews::article::content_of;
 use netnews::decimal::{append_decimal, parse_decimal};
-use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
+use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange, RangeSelector, words};
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{append_value, field, further, index};
 use netnews::{Article, MessageId, Wildmat};
-use nntp_io::{Output, Slice};
+use nntp_io::{ServerOutput, TimeSlice};
 use std::io;
-use upstreams::{Answer, Fetched, HeaderLines, NewsSource, Part, Place};
+use upstreams::{Answer, ArticlePart, Fetched, HeaderLines, NewsSource, SourceLocator};
 
 /// Bytes of overview rows read at once.
 const ROWS_BYTES_AT_ONCE: usize = 64 << 10;
@@ -24,7 +24,7 @@ const COMPARED_BYTES_MAX: usize = 16 << 10;
 
 /// The requesting command; they differ in codes and in what stands for a missing header field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum HdrVariant {
     Hdr,
     Xhdr,
     Xpat,
@@ -33,7 +33,7 @@ pub(super) enum Form {
 
 /// The place from which a header's value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column<'a> {
+enum HeaderSource<'a> {
     /// This field of the overview row.
     Overview(usize),
     /// The overview row if it has the field, else the article.
@@ -43,13 +43,13 @@ enum Column<'a> {
 }
 
 /// A request for a header field.
-struct Request<'a> {
-    form: Form,
-    column: Column<'a>,
+struct HeaderRequest<'a> {
+    form: HdrVariant,
+    column: HeaderSource<'a>,
     filter: Option<Wildmat>,
 }
 
-impl Form {
+impl HdrVariant {
     fn follows(self) -> u16 {
         match self {
             Self::Hdr => code::HDR_FOLLOWS,
@@ -64,10 +64,10 @@ impl Form {
     }
 }
 
-impl<'a> Column<'a> {
+impl<'a> HeaderSource<'a> {
     /// Returns the column of a header; `None` for an unknown metadata item. `further` are the additional
     /// headers in rows.
-    fn of(name: &'a [u8], form: Form, further: &[String]) -> Option<Self> {
+    fn of(name: &'a [u8], form: HdrVariant, further: &[String]) -> Option<Self> {
         const FROM_OVERVIEW: &[(&[u8], usize)] = &[
             (b"Subject", index::SUBJECT),
             (b"From", index::FROM),
@@ -80,7 +80,7 @@ impl<'a> Column<'a> {
         ];
         // Former name in overviews; there is no such header field.
         const COUNTED: &[(&[u8], usize)] = &[(b"Bytes", index::BYTES)];
-        let counted = if form == Form::Hdr { &[] } else { COUNTED };
+        let counted = if form == HdrVariant::Hdr { &[] } else { COUNTED };
         let known = FROM_OVERVIEW.iter().chain(counted).find(|(known, _)| known.eq_ignore_ascii_case(name));
         match known {
             Some((_, index)) => Some(Self::Overview(*index)),
@@ -104,12 +104,12 @@ impl<'a> Column<'a> {
     }
 }
 
-impl Request<'_> {
+impl HeaderRequest<'_> {
     /// Returns the part of an article that must be read.
-    fn part(&self) -> Part {
+    fn part(&self) -> ArticlePart {
         match self.column {
-            Column::Overview(index::BYTES | index::LINES) => Part::Counted,
-            _ => Part::Head,
+            HeaderSource::Overview(index::BYTES | index::LINES) => ArticlePart::Counted,
+            _ => ArticlePart::Head,
         }
     }
 
@@ -121,7 +121,7 @@ impl Request<'_> {
         let value_at = out.len();
         match value {
             Some(value) => append_value(value, out),
-            None if matches!(self.form, Form::Hdr | Form::Xrover) => {}
+            None if matches!(self.form, HdrVariant::Hdr | HdrVariant::Xrover) => {}
             None => out.extend_from_slice(b"(none)"),
         }
         let shown = out.get(value_at..).unwrap_or_default();
@@ -134,55 +134,60 @@ impl Request<'_> {
     }
 }
 
-impl<S: NewsSource> Reader<S> {
+impl<S: NewsSource> NewsReader<S> {
     /// Whether overview rows have what is asked for.
-    pub(super) fn rows_have(&self, name: &[u8], form: Form) -> bool {
+    pub(super) fn rows_have(&self, name: &[u8], form: HdrVariant) -> bool {
         matches!(
-            Column::of(name, form, self.view.overview_headers()),
-            Some(Column::Overview(_) | Column::Further(_))
+            HeaderSource::of(name, form, self.view.overview_headers()),
+            Some(HeaderSource::Overview(_) | HeaderSource::Further(_))
         )
     }
 
     pub(super) async fn hdr(
         &mut self,
-        form: Form,
+        form: HdrVariant,
         name: &[u8],
-        select: Select<'_>,
-        out: &mut Output,
+        select: RangeSelector<'_>,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
-        let Some(column) = Column::of(name, form, self.view.overview_headers()) else {
+        let Some(column) = HeaderSource::of(name, form, self.view.overview_headers()) else {
             append(out.text(), code::NOT_SUPPORTED, "No such metadata item");
             return Ok(());
         };
-        self.send_headers(&Request { form, column, filter: None }, select, out).await
+        self.send_headers(&HeaderRequest { form, column, filter: None }, select, out).await
     }
 
     pub(super) async fn xpat(
         &mut self,
         name: &[u8],
-        select: Select<'_>,
+        select: RangeSelector<'_>,
         patterns: &[u8],
-        out: &mut Output,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         // Several words form one pattern with single spaces (RFC 2980 section 2.9).
         let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
-        let column = Column::of(name, Form::Xpat, self.view.overview_headers());
+        let column = HeaderSource::of(name, HdrVariant::Xpat, self.view.overview_headers());
         let (Some(column), Ok(filter)) = (column, Wildmat::parse_one(&pattern)) else {
             append_standard(out.text(), code::SYNTAX_ERROR);
             return Ok(());
         };
-        self.send_headers(&Request { form: Form::Xpat, column, filter: Some(filter) }, select, out).await
+        self.send_headers(
+            &HeaderRequest { form: HdrVariant::Xpat, column, filter: Some(filter) },
+            select,
+            out,
+        )
+        .await
     }
 
     async fn send_headers(
         &self,
-        request: &Request<'_>,
-        select: Select<'_>,
-        out: &mut Output,
+        request: &HeaderRequest<'_>,
+        select: RangeSelector<'_>,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let result = match self.span(select) {
-            Ok(Span::One(id)) => self.append_header_of(request, id, out).await,
-            Ok(Span::Numbers(group, range)) => {
+            Ok(ArticleSelection::One(id)) => self.append_header_of(request, id, out).await,
+            Ok(ArticleSelection::Numbers(group, range)) => {
                 let none = none_selected(select, request.form.empty());
                 return self.send_range(request, &group, range, none, out).await;
             }
@@ -196,11 +201,11 @@ impl<S: NewsSource> Reader<S> {
 
     async fn send_range(
         &self,
-        request: &Request<'_>,
+        request: &HeaderRequest<'_>,
         group: &S::Group,
-        range: Range,
-        none: Refusal,
-        out: &mut Output,
+        range: NumberRange,
+        none: CommandRefusal,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let start = out.text().len();
         append_standard(out.text(), request.form.follows());
@@ -209,9 +214,13 @@ impl<S: NewsSource> Reader<S> {
         while let Some(from) = next {
             let text = out.text();
             let step = match request.column {
-                Column::Overview(_) => self.step_by_overview(request, group, from, range, text).await,
-                Column::Further(name) => self.step_by_either(request, name, group, from, range, text).await,
-                Column::Article(name) => self.step_by_articles(request, name, group, from, range, text).await,
+                HeaderSource::Overview(_) => self.step_by_overview(request, group, from, range, text).await,
+                HeaderSource::Further(name) => {
+                    self.step_by_either(request, name, group, from, range, text).await
+                }
+                HeaderSource::Article(name) => {
+                    self.step_by_articles(request, name, group, from, range, text).await
+                }
             };
             match step {
                 Ok(step) => {
@@ -232,7 +241,7 @@ impl<S: NewsSource> Reader<S> {
             }
         }
         // XPAT has no code for a range without articles: it returns an empty list (RFC 2980 section 2.9).
-        if first && request.form != Form::Xpat {
+        if first && request.form != HdrVariant::Xpat {
             out.text().truncate(start);
             none.append(out.text());
             return Ok(());
@@ -243,34 +252,34 @@ impl<S: NewsSource> Reader<S> {
 
     async fn step_by_overview(
         &self,
-        request: &Request<'_>,
+        request: &HeaderRequest<'_>,
         group: &S::Group,
         from: u64,
-        range: Range,
+        range: NumberRange,
         out: &mut Vec<u8>,
-    ) -> Answer<Step> {
+    ) -> Answer<RangeProgress> {
         let mut rows = Vec::new();
         let next = self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
-        let mut slice = Slice::default();
+        let mut slice = TimeSlice::default();
         for row in rows.split_inclusive(|&b| b == b'\n') {
             if request.filter.is_some() {
                 slice.pause().await;
             }
             request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
         }
-        Ok(Step { any: !rows.is_empty(), next })
+        Ok(RangeProgress { any: !rows.is_empty(), next })
     }
 
     /// Handles the rows up to the first without the field, or the articles up to the first row with it.
     async fn step_by_either(
         &self,
-        request: &Request<'_>,
+        request: &HeaderRequest<'_>,
         name: &[u8],
         group: &S::Group,
         from: u64,
-        range: Range,
+        range: NumberRange,
         out: &mut Vec<u8>,
-    ) -> Answer<Step> {
+    ) -> Answer<RangeProgress> {
         let mut rows = Vec::new();
         let after = self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
         let (mut any, mut unknown, mut label) = (false, None, Vec::new());
@@ -284,37 +293,38 @@ impl<S: NewsSource> Reader<S> {
                     request.append(&label, Some(value).filter(|value| !value.is_empty()), out);
                     any = true;
                 }
-                None if any => return Ok(Step { any, next: Some(number) }),
+                None if any => return Ok(RangeProgress { any, next: Some(number) }),
                 None => unknown = Some(number),
             }
         }
-        let Some(last) = unknown else { return Ok(Step { any, next: after }) };
-        let older = Range { low: from, high: Some(last) };
+        let Some(last) = unknown else { return Ok(RangeProgress { any, next: after }) };
+        let older = NumberRange { low: from, high: Some(last) };
         let step = Box::pin(self.step_by_articles(request, name, group, from, older, out)).await?;
         let beyond = (last < range.last()).then(|| last + 1);
-        Ok(Step { any: step.any, next: step.next.filter(|next| *next <= last).or(beyond) })
+        Ok(RangeProgress { any: step.any, next: step.next.filter(|next| *next <= last).or(beyond) })
     }
 
     async fn step_by_articles(
         &self,
-        request: &Request<'_>,
+        request: &HeaderRequest<'_>,
         name: &[u8],
         group: &S::Group,
         from: u64,
-        range: Range,
+        range: NumberRange,
         out: &mut Vec<u8>,
-    ) -> Answer<Step> {
+    ) -> Answer<RangeProgress> {
         if let Some(lines) = self.source.header(group, from..=range.last(), name).await? {
             return Ok(self.append_lines(request, &lines, out).await);
         }
         let mut numbers = Vec::new();
         self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
         let mut article = spare::take();
-        let (mut any, mut label, mut slice) = (false, Vec::new(), Slice::default());
+        let (mut any, mut label, mut slice) = (false, Vec::new(), TimeSlice::default());
         for number in &numbers {
             slice.pause().await;
-            let place = Place::Number(group, *number);
-            if !matches!(self.source.article(place, Part::Head, &mut article).await?, Fetched::Missing) {
+            let place = SourceLocator::Number(group, *number);
+            if !matches!(self.source.article(place, ArticlePart::Head, &mut article).await?, Fetched::Missing)
+            {
                 any = true;
                 label.clear();
                 append_decimal(self.window().shown(*number), &mut label);
@@ -324,26 +334,31 @@ impl<S: NewsSource> Reader<S> {
         spare::give(article);
         let last =
             numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
-        Ok(Step { any, next: last.map(|last| last + 1) })
+        Ok(RangeProgress { any, next: last.map(|last| last + 1) })
     }
 
-    async fn append_lines(&self, request: &Request<'_>, lines: &HeaderLines, out: &mut Vec<u8>) -> Step {
-        let (mut label, mut slice) = (Vec::new(), Slice::default());
+    async fn append_lines(
+        &self,
+        request: &HeaderRequest<'_>,
+        lines: &HeaderLines,
+        out: &mut Vec<u8>,
+    ) -> RangeProgress {
+        let (mut label, mut slice) = (Vec::new(), TimeSlice::default());
         for (number, value) in &lines.values {
             slice.pause().await;
             label.clear();
             append_decimal(self.window().shown(*number), &mut label);
             request.append(&label, value.as_deref(), out);
         }
-        Step { any: !lines.values.is_empty(), next: lines.next }
+        RangeProgress { any: !lines.values.is_empty(), next: lines.next }
     }
 
     async fn append_header_of(
         &self,
-        request: &Request<'_>,
+        request: &HeaderRequest<'_>,
         id: MessageId<'_>,
-        out: &mut Output,
-    ) -> Result<(), Refusal> {
+        out: &mut ServerOutput,
+    ) -> Result<(), CommandRefusal> {
         let mut article = spare::take();
         let result = match self.whole(id, request.part(), &mut article).await {
             Ok(()) => {
@@ -359,26 +374,26 @@ impl<S: NewsSource> Reader<S> {
 
 /// Appends the answer with one header field of the article with this Message-ID.
 fn append_header_from(
-    request: &Request<'_>,
+    request: &HeaderRequest<'_>,
     id: MessageId<'_>,
     head: &[u8],
     stored: &[u8],
     out: &mut Vec<u8>,
 ) {
     let (name, counted) = match request.column {
-        Column::Further(name) | Column::Article(name) => (name, None),
-        Column::Overview(at) => (overview_name(at), counted(stored, at)),
+        HeaderSource::Further(name) | HeaderSource::Article(name) => (name, None),
+        HeaderSource::Overview(at) => (overview_name(at), counted(stored, at)),
     };
     let value = counted.as_deref().or_else(|| content_of(head, name));
     append_standard(out, request.form.follows());
     // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
-    let label = if request.form == Form::Hdr { b"0" } else { id.as_bytes() };
+    let label = if request.form == HdrVariant::Hdr { b"0" } else { id.as_bytes() };
     request.append(label, value, out);
     out.extend_from_slice(b".\r\n");
 }
 
 /// Progress in a range.
-struct Step {
+struct RangeProgress {
     /// An article was found.
     any: bool,
     /// Number at which to continue.

@@ -4,37 +4,37 @@
 //! group by group, in the order of the source. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2,
 //! RFC 2980 section 2.5 (XGTITLE).
 
-use super::texts::{Text, plain_text};
-use super::{Reader, View, cut_off, failed, sending_meanwhile};
+use super::texts::{ListText, plain_text};
+use super::{NewsReader, ReaderView, cut_off, failed, sending_meanwhile};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::decimal::{append_decimal, parse_decimal};
-use netnews::nntp::command::ListKind;
+use netnews::nntp::command::ListKeyword;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
 use netnews::overview_row::OVERVIEW_FMT;
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use site_base::clock::unix_now;
 use site_config::PassedList;
 use std::io;
-use upstreams::{Answer, GroupInfo, GroupList, GroupStream, NewsSource, Which};
+use upstreams::{Answer, GroupInfo, GroupList, GroupSelection, GroupStream, NewsSource};
 
 /// Bytes of a list that are gathered before the first write.
 const FIRST_BYTES: usize = 4 << 10;
 
-impl<S: NewsSource> Reader<S> {
-    pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
+impl<S: NewsSource> NewsReader<S> {
+    pub(super) async fn list(&mut self, kind: ListKeyword<'_>, out: &mut ServerOutput) -> io::Result<()> {
         match kind {
-            ListKind::Active(None)
+            ListKeyword::Active(None)
                 if self.view.is_everything() && !self.view.is_narrow() && self.view.has_plain_flags() =>
             {
                 self.list_active(out).await
             }
-            ListKind::Active(wildmat) => self.list_groups(GroupList::Active, wildmat, out).await,
-            ListKind::Newsgroups(wildmat) => self.list_groups(GroupList::Descriptions, wildmat, out).await,
-            ListKind::ActiveTimes(wildmat) => self.list_groups(GroupList::Times, wildmat, out).await,
-            ListKind::Counts(wildmat) => self.list_groups(GroupList::Counts, wildmat, out).await,
-            ListKind::OverviewFmt => {
+            ListKeyword::Active(wildmat) => self.list_groups(GroupList::Active, wildmat, out).await,
+            ListKeyword::Newsgroups(wildmat) => self.list_groups(GroupList::Descriptions, wildmat, out).await,
+            ListKeyword::ActiveTimes(wildmat) => self.list_groups(GroupList::Times, wildmat, out).await,
+            ListKeyword::Counts(wildmat) => self.list_groups(GroupList::Counts, wildmat, out).await,
+            ListKeyword::OverviewFmt => {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
                 append_lines(OVERVIEW_FMT, out.text());
                 for name in self.view.overview_headers() {
@@ -47,28 +47,28 @@ impl<S: NewsSource> Reader<S> {
                 out.text().extend_from_slice(b".\r\n");
                 Ok(())
             }
-            ListKind::Headers(_) => {
+            ListKeyword::Headers(_) => {
                 append(out.text(), code::LIST_FOLLOWS, "Headers and metadata items supported");
                 append_lines(&[":", ":bytes", ":lines"], out.text());
                 out.text().extend_from_slice(b".\r\n");
                 Ok(())
             }
-            ListKind::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
-            ListKind::DistribPats => {
-                self.list_text(Text::DistribPats, out).await;
+            ListKeyword::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
+            ListKeyword::DistribPats => {
+                self.list_text(ListText::DistribPats, out).await;
                 Ok(())
             }
-            ListKind::Distributions => {
-                self.list_text(Text::Distributions, out).await;
+            ListKeyword::Distributions => {
+                self.list_text(ListText::Distributions, out).await;
                 Ok(())
             }
-            ListKind::Motd => {
-                self.list_text(Text::Motd, out).await;
+            ListKeyword::Motd => {
+                self.list_text(ListText::Motd, out).await;
                 Ok(())
             }
-            ListKind::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
-            ListKind::Moderators => self.list_moderators(out).await,
-            ListKind::Extensions => {
+            ListKeyword::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
+            ListKeyword::Moderators => self.list_moderators(out).await,
+            ListKeyword::Extensions => {
                 append(out.text(), code::NOT_SUPPORTED, "List not kept here");
                 Ok(())
             }
@@ -76,13 +76,17 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Answers XGTITLE; without a wildmat for the selected group.
-    pub(super) async fn group_titles(&mut self, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+    pub(super) async fn group_titles(
+        &mut self,
+        wildmat: Option<&[u8]>,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let (follows, list) = (code::GROUP_TITLES_FOLLOW, GroupList::Descriptions);
         if wildmat.is_some() {
             return self.send_groups(follows, list, wildmat, out).await;
         }
         // The code of RFC 2980, to which RFC 4643 later gave another meaning.
-        let none = |out: &mut Output| {
+        let none = |out: &mut ServerOutput| {
             append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable");
         };
         let Some(selected) = &self.selected else {
@@ -90,7 +94,8 @@ impl<S: NewsSource> Reader<S> {
             return Ok(());
         };
         let read = async {
-            let mut groups = self.source.groups(list, Which::One(&selected.group), self.view.base()).await?;
+            let mut groups =
+                self.source.groups(list, GroupSelection::One(&selected.group), self.view.base()).await?;
             let Some(info) = groups.next(&|_| true).await? else { return Ok(false) };
             append_standard(out.text(), follows);
             append_description(&info, out.text());
@@ -106,7 +111,7 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// Answers LIST MODERATORS: the entries for groups that the reader may see.
-    async fn list_moderators(&self, out: &mut Output) -> io::Result<()> {
+    async fn list_moderators(&self, out: &mut ServerOutput) -> io::Result<()> {
         let mut lines = Vec::new();
         let elsewhere = match self.source.list_text(PassedList::Moderators).await {
             Ok(text) => plain_text(&text.unwrap_or_default()),
@@ -144,7 +149,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(groups.next(&wanted).await?.is_some())
     }
 
-    async fn list_active(&self, out: &mut Output) -> io::Result<()> {
+    async fn list_active(&self, out: &mut ServerOutput) -> io::Result<()> {
         match self.source.active_text().await {
             Ok(Some(list)) => {
                 append_standard(out.text(), code::LIST_FOLLOWS);
@@ -160,7 +165,12 @@ impl<S: NewsSource> Reader<S> {
 
     /// Answers LIST ACTIVE.MODTIME: active entries that changed since a time, given in Unix seconds or in the
     /// form of DATE.
-    async fn list_changed(&self, since: &[u8], wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+    async fn list_changed(
+        &self,
+        since: &[u8],
+        wildmat: Option<&[u8]>,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let since = match since.split_at_checked(8) {
             Some((date, time)) if time.len() == 6 => {
                 parse_nntp(date, time, unix_now()).map(|since| u64::try_from(since).unwrap_or_default())
@@ -174,7 +184,12 @@ impl<S: NewsSource> Reader<S> {
         self.list_groups(GroupList::Changed { since }, wildmat, out).await
     }
 
-    async fn list_groups(&self, list: GroupList, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+    async fn list_groups(
+        &self,
+        list: GroupList,
+        wildmat: Option<&[u8]>,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         self.send_groups(code::LIST_FOLLOWS, list, wildmat, out).await
     }
 
@@ -184,7 +199,7 @@ impl<S: NewsSource> Reader<S> {
         follows: u16,
         list: GroupList,
         text: Option<&[u8]>,
-        out: &mut Output,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let Ok(wildmat) = text.map(Wildmat::parse_lenient).transpose() else {
             append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
@@ -236,16 +251,16 @@ impl<S: NewsSource> Reader<S> {
 
 /// Returns the groups that a wildmat selects; a plain name is that of one group, as clients often ask for
 /// single groups.
-fn which<G>(wildmat: Option<&[u8]>) -> Which<'_, G> {
+fn which<G>(wildmat: Option<&[u8]>) -> GroupSelection<'_, G> {
     match wildmat {
-        None => Which::All,
-        Some(text) if text.iter().any(|b| b"*?,![\\".contains(b)) => Which::Like(text),
-        Some(name) => Which::Named(name),
+        None => GroupSelection::All,
+        Some(text) if text.iter().any(|b| b"*?,![\\".contains(b)) => GroupSelection::Like(text),
+        Some(name) => GroupSelection::Named(name),
     }
 }
 
 /// Appends the line of a group in a list.
-fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &ReaderView, out: &mut Vec<u8>) {
     match list {
         GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } => {
             append_active(group, view, out);
@@ -258,7 +273,7 @@ fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &View, out: &mut Vec
 }
 
 /// Appends `name high low flag` (RFC 3977 section 7.6.3).
-fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+fn append_active(group: &GroupInfo<'_>, view: &ReaderView, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low], out);
@@ -266,7 +281,7 @@ fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
 }
 
 /// Appends `name high low count flag` (RFC 6048 section 2.2).
-fn append_counts(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+fn append_counts(group: &GroupInfo<'_>, view: &ReaderView, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low, marks.count], out);
@@ -305,7 +320,7 @@ fn append_numbers(numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-fn append_flag(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+fn append_flag(group: &GroupInfo<'_>, view: &ReaderView, out: &mut Vec<u8>) {
     out.push(b' ');
     out.extend_from_slice(view.flag(group.name, group.flag));
     out.extend_from_slice(b"\r\n");

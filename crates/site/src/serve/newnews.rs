@@ -2,19 +2,24 @@
 //!
 //! Source: RFC 3977 sections 7.3 and 7.4.
 
-use super::{Reader, cut_off, failed};
+use super::{NewsReader, cut_off, failed};
 use hashbrown::HashSet;
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::nntp::response::{append, append_standard, code};
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use site_base::clock::unix_now;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use upstreams::{GroupList, GroupStream, NewsSource, Which};
+use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource};
 
-impl<S: NewsSource> Reader<S> {
-    pub(super) async fn new_groups(&mut self, date: &[u8], time: &[u8], out: &mut Output) -> io::Result<()> {
+impl<S: NewsSource> NewsReader<S> {
+    pub(super) async fn new_groups(
+        &mut self,
+        date: &[u8],
+        time: &[u8],
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let Some(since) = since(date, time, out) else { return Ok(()) };
         self.send_groups(code::NEWGROUPS_FOLLOWS, GroupList::New { since }, None, out).await
     }
@@ -24,7 +29,7 @@ impl<S: NewsSource> Reader<S> {
         text: &[u8],
         date: &[u8],
         time: &[u8],
-        out: &mut Output,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let Some(since) = since(date, time, out) else { return Ok(()) };
         let Ok(wildmat) = Wildmat::parse_lenient(text) else {
@@ -32,7 +37,7 @@ impl<S: NewsSource> Reader<S> {
             return Ok(());
         };
         let wanted = |name: &[u8]| self.view.shows(name) && wildmat.matches(name);
-        let groups = self.source.groups(GroupList::Names, Which::Like(text), self.view.base()).await;
+        let groups = self.source.groups(GroupList::Names, GroupSelection::Like(text), self.view.base()).await;
         let mut groups = match groups {
             Ok(groups) => groups,
             Err(error) => {
@@ -67,7 +72,7 @@ impl<S: NewsSource> Reader<S> {
 }
 
 /// Parses the client's date and time into Unix seconds; answers 501 if they are invalid.
-fn since(date: &[u8], time: &[u8], out: &mut Output) -> Option<u64> {
+fn since(date: &[u8], time: &[u8], out: &mut ServerOutput) -> Option<u64> {
     let since = parse_nntp(date, time, unix_now());
     if since.is_none() {
         append(out.text(), code::SYNTAX_ERROR, "No such date or time");

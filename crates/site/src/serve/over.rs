@@ -4,27 +4,32 @@
 //! piece, each after the client has taken the previous one. Source: RFC 3977 section 8.3, RFC 2980 section
 //! 2.8.
 
-use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
+use super::{ArticleSelection, CommandRefusal, NewsReader, cut_off, failed, none_selected, spare};
 use netnews::article::content_of;
-use netnews::nntp::command::{Range, Select};
+use netnews::nntp::command::{NumberRange, RangeSelector};
 use netnews::nntp::response::{append_standard, code};
-use netnews::overview_row::{Fields, append_fields, append_headers, append_row, arrange};
+use netnews::overview_row::{OverviewFields, append_fields, append_headers, append_row, arrange};
 use netnews::{Article, Known, MessageId};
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use std::io;
-use upstreams::{ArticleBytes, Fetched, NewsSource, Part, Place};
+use upstreams::{ArticleBytes, ArticlePart, Fetched, NewsSource, SourceLocator};
 
 /// Bytes of rows requested at once.
 const ROWS_BYTES_AT_ONCE: usize = 128 << 10;
 
-impl<S: NewsSource> Reader<S> {
+impl<S: NewsSource> NewsReader<S> {
     /// Answers OVER or XOVER; `empty` is the code for a range with no article in it, in which they differ.
-    pub(super) async fn over(&mut self, select: Select<'_>, empty: u16, out: &mut Output) -> io::Result<()> {
+    pub(super) async fn over(
+        &mut self,
+        select: RangeSelector<'_>,
+        empty: u16,
+        out: &mut ServerOutput,
+    ) -> io::Result<()> {
         let result = match self.span(select) {
-            Ok(Span::Numbers(group, range)) => {
+            Ok(ArticleSelection::Numbers(group, range)) => {
                 return self.send_rows(&group, range, none_selected(select, empty), out).await;
             }
-            Ok(Span::One(id)) => self.append_row_of(id, out).await,
+            Ok(ArticleSelection::One(id)) => self.append_row_of(id, out).await,
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = result {
@@ -37,9 +42,9 @@ impl<S: NewsSource> Reader<S> {
     async fn send_rows(
         &self,
         group: &S::Group,
-        range: Range,
-        none: Refusal,
-        out: &mut Output,
+        range: NumberRange,
+        none: CommandRefusal,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let start = out.text().len();
         append_standard(out.text(), code::OVERVIEW_FOLLOWS);
@@ -76,9 +81,9 @@ impl<S: NewsSource> Reader<S> {
 
     /// Appends the row of an article found by Message-ID, made from the article; its number is 0 (RFC 3977
     /// section 8.3.2).
-    async fn append_row_of(&self, id: MessageId<'_>, out: &mut Output) -> Result<(), Refusal> {
+    async fn append_row_of(&self, id: MessageId<'_>, out: &mut ServerOutput) -> Result<(), CommandRefusal> {
         let mut article = spare::take();
-        let result = match self.whole(id, Part::Counted, &mut article).await {
+        let result = match self.whole(id, ArticlePart::Counted, &mut article).await {
             Ok(()) => {
                 let stored = article.article();
                 let parsed = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored));
@@ -104,19 +109,20 @@ impl<S: NewsSource> Reader<S> {
     pub(super) async fn whole(
         &self,
         id: MessageId<'_>,
-        part: Part,
+        part: ArticlePart,
         into: &mut ArticleBytes,
-    ) -> Result<(), Refusal> {
-        let rest = match self.source.article(Place::MessageId(id), part, into).await.map_err(failed)? {
-            Fetched::Missing => return Err(code::NO_SUCH_ARTICLE.into()),
-            Fetched::Whole => None,
-            Fetched::Begun(rest) => Some(rest),
-        };
+    ) -> Result<(), CommandRefusal> {
+        let rest =
+            match self.source.article(SourceLocator::MessageId(id), part, into).await.map_err(failed)? {
+                Fetched::Missing => return Err(code::NO_SUCH_ARTICLE.into()),
+                Fetched::Whole => None,
+                Fetched::Begun(rest) => Some(rest),
+            };
         if !self.view.shows_article(into.head()) {
             return Err(code::NO_SUCH_ARTICLE.into());
         }
         match rest {
-            Some(rest) if part != Part::Head => into.complete(rest).await.map_err(failed),
+            Some(rest) if part != ArticlePart::Head => into.complete(rest).await.map_err(failed),
             _ => Ok(()),
         }
     }
@@ -125,7 +131,7 @@ impl<S: NewsSource> Reader<S> {
 fn append_row_from(article: &Article<'_>, xref: &[u8], headers: &[String], out: &mut Vec<u8>) {
     let id = article.header(Known::MessageId).unwrap_or_default().trim_ascii();
     let (mut fields, mut row) = (Vec::new(), Vec::new());
-    append_fields(&Fields::of(article, id), &mut fields);
+    append_fields(&OverviewFields::of(article, id), &mut fields);
     append_headers(article.head(), headers, &mut fields);
     append_row(0, &fields, xref, &mut row);
     arrange(&row, headers, out);

@@ -5,8 +5,8 @@
 //! current one for other groups. A location outside of its group's window is left out. Other sessions do not
 //! come here.
 
-use super::window::Window;
-use super::{Reader, Refusal, failed};
+use super::window::NumberWindow;
+use super::{CommandRefusal, NewsReader, failed};
 use netnews::article::Headers;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::overview_row::{arrange, field, index};
@@ -14,10 +14,10 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use upstreams::{Answer, NewsSource};
 
-impl<S: NewsSource> Reader<S> {
+impl<S: NewsSource> NewsReader<S> {
     /// Returns the window of the selected group.
-    pub(super) fn window(&self) -> Window {
-        self.selected.as_ref().map_or(Window::ALL, |selected| selected.window)
+    pub(super) fn window(&self) -> NumberWindow {
+        self.selected.as_ref().map_or(NumberWindow::ALL, |selected| selected.window)
     }
 
     /// Appends overview rows of the selected group, as shown, until `limit_bytes` are exceeded; `Some(n)`:
@@ -108,15 +108,15 @@ impl<S: NewsSource> Reader<S> {
         let window = match self.source.group(name, self.view.base()).await? {
             Some((group, marks)) => match &self.selected {
                 Some(selected) if selected.group == group => selected.window,
-                _ => Window::narrow(marks.high),
+                _ => NumberWindow::narrow(marks.high),
             },
-            None => Window::narrow(0),
+            None => NumberWindow::narrow(0),
         };
         Ok(window.shows(number).then(|| window.shown(number)))
     }
 
     /// Returns the header lines of an article as shown; borrowed if unchanged.
-    pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, Refusal> {
+    pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, CommandRefusal> {
         if !self.view.is_narrow() {
             return Ok(Cow::Borrowed(head));
         }

@@ -4,11 +4,11 @@
 //! Lines that are invalid in the list are left out, so a mistake in a file never reaches a client. Sources:
 //! RFC 6048 sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
 
-use super::{Reader, failed};
+use super::{NewsReader, failed};
 use netnews::Wildmat;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
-use nntp_io::Output;
+use nntp_io::ServerOutput;
 use site_config::PassedList;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -22,13 +22,13 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum ListText {
     Motd,
     Distributions,
     DistribPats,
 }
 
-impl Text {
+impl ListText {
     fn passed(self) -> PassedList {
         match self {
             Self::Motd => PassedList::Motd,
@@ -54,17 +54,17 @@ impl Text {
     }
 }
 
-impl<S: NewsSource> Reader<S> {
+impl<S: NewsSource> NewsReader<S> {
     /// Returns true if the list is available: as a file of the site, or from an upstream.
     pub(crate) fn has_list(&self, list: PassedList) -> bool {
         let has_file = |name: &str| block_in_place(|| self.view.lists_dir().join(name).exists());
         list.file_name().is_some_and(has_file) || self.source.passes_list(list)
     }
 
-    pub(super) async fn list_text(&self, kind: Text, out: &mut Output) {
+    pub(super) async fn list_text(&self, kind: ListText, out: &mut ServerOutput) {
         let Some(text) = self.read_list(kind.passed(), out).await else { return };
         append(out.text(), code::LIST_FOLLOWS, kind.title());
-        if kind == Text::Motd {
+        if kind == ListText::Motd {
             dot_stuff(text.as_bytes(), out.text());
         } else {
             for line in entries(&text).filter(|line| kind.has(line)) {
@@ -78,7 +78,7 @@ impl<S: NewsSource> Reader<S> {
     pub(super) async fn list_subscriptions(
         &self,
         wildmat: Option<&[u8]>,
-        out: &mut Output,
+        out: &mut ServerOutput,
     ) -> io::Result<()> {
         let Ok(wildmat) = wildmat.map(Wildmat::parse_lenient).transpose() else {
             append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
@@ -110,7 +110,7 @@ impl<S: NewsSource> Reader<S> {
 
     /// Reads a file of the site's lists, or the source's list; answers 503 if there is neither and 403 if it
     /// cannot be read.
-    async fn read_list(&self, list: PassedList, out: &mut Output) -> Option<String> {
+    async fn read_list(&self, list: PassedList, out: &mut ServerOutput) -> Option<String> {
         let path = self.view.lists_dir().join(list.file_name().unwrap_or_default());
         match block_in_place(|| read(&path)) {
             Ok(text) => Some(text),
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn lines_of_other_forms_are_left_out() {
-        let kept = |kind: Text, text: &str| {
+        let kept = |kind: ListText, text: &str| {
             entries(text).filter(|line| kind.has(line)).map(str::to_owned).collect::<Vec<_>>()
         };
         let pats = "# comment\n\n 10:local.*:local \nlocal.*:x\n1:a.b\nx:a:b\n5:*,!a.*:\n";
-        assert_eq!(kept(Text::DistribPats, pats), ["10:local.*:local", "5:*,!a.*:"]);
-        assert_eq!(kept(Text::Distributions, "usa\tIn the USA\nalone\n"), ["usa\tIn the USA"]);
+        assert_eq!(kept(ListText::DistribPats, pats), ["10:local.*:local", "5:*,!a.*:"]);
+        assert_eq!(kept(ListText::Distributions, "usa\tIn the USA\nalone\n"), ["usa\tIn the USA"]);
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! Called by all of `serve`. Source: the `read` key of `[[access]]`.
 
-use super::window::Window;
+use super::window::NumberWindow;
 use crate::moderation;
 use netnews::article::xref_places;
-use site_config::{Access, Config, Groups, Moderator, Numbers, WAIT_HERE};
+use site_config::{Access, Config, Moderator, NamePattern, NumberWidth, WAIT_HERE};
 use std::path::Path;
 use std::sync::Arc;
-use upstreams::{Base, newsgroups_of};
+use upstreams::{CountingBase, newsgroups_of};
 
 /// A reader's right to see groups.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct ReaderView {
     config: Arc<Config>,
     /// Number of the `[[access]]` section; `None`: no groups are visible.
     access: Option<usize>,
@@ -22,13 +22,13 @@ pub struct View {
     login: Arc<[usize]>,
 }
 
-impl View {
+impl ReaderView {
     /// Creates the view that the `[[access]]` section with this number allows; `login` are the sections that
     /// may apply after logging in, if groups that they show are to be answered with a request to log in.
     pub fn new(config: Arc<Config>, access: Option<usize>, login: Arc<[usize]>) -> Self {
         let section = access.and_then(|i| config.access.get(i));
         let everything = section.is_some_and(|access| access.read.as_str() == "*");
-        let narrow = section.is_some_and(|access| access.numbers == Numbers::Bits31);
+        let narrow = section.is_some_and(|access| access.numbers == NumberWidth::Bits31);
         Self { config, access, everything, narrow, login }
     }
 
@@ -43,13 +43,13 @@ impl View {
     }
 
     /// Returns the function that computes the number above which articles of a group count for the reader.
-    pub(super) fn base(&self) -> Base {
-        if self.narrow { Window::narrow_base } else { |_| 0 }
+    pub(super) fn base(&self) -> CountingBase {
+        if self.narrow { NumberWindow::narrow_base } else { |_| 0 }
     }
 
     /// Returns the window of a group with this high mark.
-    pub(super) fn window(&self, high: u64) -> Window {
-        if self.narrow { Window::narrow(high) } else { Window::ALL }
+    pub(super) fn window(&self, high: u64) -> NumberWindow {
+        if self.narrow { NumberWindow::narrow(high) } else { NumberWindow::ALL }
     }
 
     /// Returns true if the reader may see `group`.
@@ -118,7 +118,7 @@ impl View {
         section.is_none_or(|access| access.local.is_empty())
     }
 
-    fn groups(&self) -> Option<&Groups> {
+    fn groups(&self) -> Option<&NamePattern> {
         self.config.access.get(self.access?).map(|access| &access.read)
     }
 }

@@ -8,8 +8,8 @@
 //! section 6, the decision on it.
 
 use super::numbers::CLIENTS_READ_MAX;
-use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
-use upstreams::Marks;
+use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange};
+use upstreams::GroupMarks;
 
 /// The base is a multiple of this: at most half of the range shown, so that a window that moves keeps its
 /// younger half.
@@ -17,12 +17,12 @@ const STEP: u64 = 1 << 30;
 
 /// The numbers above `base`, up to `top`, shown less `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct NumberWindow {
     base: u64,
     top: u64,
 }
 
-impl Window {
+impl NumberWindow {
     /// The window of all numbers, unchanged.
     pub const ALL: Self = Self { base: 0, top: ARTICLE_NUMBER_MAX };
 
@@ -38,13 +38,13 @@ impl Window {
     }
 
     /// Returns the marks as shown, for marks of the articles above the base.
-    pub fn shown_marks(self, marks: Marks) -> Marks {
+    pub fn shown_marks(self, marks: GroupMarks) -> GroupMarks {
         if self == Self::ALL {
             return marks;
         }
         // The low mark of an empty group is one above the high mark, which may be the last possible number.
         let low = self.shown(marks.low).min(CLIENTS_READ_MAX);
-        Marks { low, high: self.shown(marks.high), ..marks }
+        GroupMarks { low, high: self.shown(marks.high), ..marks }
     }
 
     /// Returns true if numbers are shown unchanged.
@@ -68,9 +68,9 @@ impl Window {
     }
 
     /// Returns the real numbers of a shown range.
-    pub fn range(self, shown: Range) -> Range {
+    pub fn range(self, shown: NumberRange) -> NumberRange {
         let low = shown.low.max(1).saturating_add(self.base);
-        Range { low, high: Some(shown.last().saturating_add(self.base).min(self.top)) }
+        NumberRange { low, high: Some(shown.last().saturating_add(self.base).min(self.top)) }
     }
 }
 
@@ -90,12 +90,12 @@ mod tests {
             (5_000_000_000, 3 << 30, 1_778_774_528),
             (ARTICLE_NUMBER_MAX, ARTICLE_NUMBER_MAX - 2_147_483_647, 2_147_483_647),
         ] {
-            let window = Window::narrow(high);
+            let window = NumberWindow::narrow(high);
             assert_eq!((window.base, window.shown(high)), (base, shown), "{high}");
         }
-        let mut last = Window::narrow(0);
+        let mut last = NumberWindow::narrow(0);
         for high in (0..12 * STEP).step_by(999_983) {
-            let window = Window::narrow(high);
+            let window = NumberWindow::narrow(high);
             assert!(window.base >= last.base && window.shown(high) <= CLIENTS_READ_MAX, "{high}");
             // A client sees the high mark fall when the base grows, unless it was away for more than a step
             // of articles.
@@ -113,29 +113,29 @@ mod tests {
 
     #[test]
     fn numbers_outside_of_the_window_are_no_articles() {
-        let window = Window::narrow(2_147_483_648);
+        let window = NumberWindow::narrow(2_147_483_648);
         assert_eq!(window.number(0), 0);
         assert_eq!(window.number(1), STEP + 1);
         assert_eq!(window.number(2_147_483_647), STEP + 2_147_483_647);
         assert_eq!(window.number(2_147_483_648), 0);
         assert_eq!(window.number(u64::MAX), 0);
         assert!(!window.shows(STEP) && !window.shows(STEP + 2_147_483_648));
-        assert_eq!(Window::ALL.number(0), 0);
-        assert_eq!(Window::ALL.number(ARTICLE_NUMBER_MAX), ARTICLE_NUMBER_MAX);
+        assert_eq!(NumberWindow::ALL.number(0), 0);
+        assert_eq!(NumberWindow::ALL.number(ARTICLE_NUMBER_MAX), ARTICLE_NUMBER_MAX);
     }
 
     #[test]
     fn ranges_are_cut_to_the_window() {
-        let window = Window::narrow(2_147_483_648);
-        let range = |low, high| window.range(Range { low, high });
+        let window = NumberWindow::narrow(2_147_483_648);
+        let range = |low, high| window.range(NumberRange { low, high });
         let top = STEP + 2_147_483_647;
-        assert_eq!(range(0, None), Range { low: STEP + 1, high: Some(top) });
-        assert_eq!(range(5, Some(9)), Range { low: STEP + 5, high: Some(STEP + 9) });
-        assert_eq!(range(5, Some(1 << 40)), Range { low: STEP + 5, high: Some(top) });
+        assert_eq!(range(0, None), NumberRange { low: STEP + 1, high: Some(top) });
+        assert_eq!(range(5, Some(9)), NumberRange { low: STEP + 5, high: Some(STEP + 9) });
+        assert_eq!(range(5, Some(1 << 40)), NumberRange { low: STEP + 5, high: Some(top) });
         for (low, high) in [(5, Some(3)), (0, Some(0)), (2_147_483_648, None), (ARTICLE_NUMBER_MAX, None)] {
             assert!(range(low, high).is_empty(), "{low}");
         }
-        let all = Window::ALL.range(Range { low: 7, high: None });
-        assert_eq!(all, Range { low: 7, high: Some(ARTICLE_NUMBER_MAX) });
+        let all = NumberWindow::ALL.range(NumberRange { low: 7, high: None });
+        assert_eq!(all, NumberRange { low: 7, high: Some(ARTICLE_NUMBER_MAX) });
     }
 }

@@ -7,7 +7,7 @@ use super::Session;
 use super::dispatch::is_reading;
 use super::rounds::command_line;
 use memchr::memchr;
-use netnews::nntp::command::{self, Command};
+use netnews::nntp::command::{self, NntpCommand};
 use netnews::nntp::wire::NextLine;
 use upstreams::NewsSource;
 
@@ -56,8 +56,8 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Looks again after a command that selects another group, as numbers then refer to that.
-    pub(super) fn select_changes(&mut self, command: &Command<'_>) {
-        if matches!(command, Command::Group(_) | Command::ListGroup { .. }) {
+    pub(super) fn select_changes(&mut self, command: &NntpCommand<'_>) {
+        if matches!(command, NntpCommand::Group(_) | NntpCommand::ListGroup { .. }) {
             self.ahead.pause = 0;
         }
     }

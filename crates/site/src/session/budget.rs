@@ -1,16 +1,16 @@
 //! Limits on the memory of receive buffers beyond a session's first
 //! [`BUFFER_BYTES`](nntp_io::pool::BUFFER_BYTES).
 //!
-//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is
+//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`ArticleReservation`] is
 //! memory for an article that does not fit into a smaller buffer. It grows with its article, so that memory
 //! is held only for bytes that have been sent, and is charged to the sender; the [`ledger`] decides what
 //! happens when an account is full. Called by `Input` and the session's loop. Rationale: decision 29.
 
 mod ledger;
 
-pub(super) use ledger::{Account, Charge, NoRoom};
+pub(super) use ledger::{MemoryAccount, MemoryCharge, NoArticleMemory};
 
-use ledger::{Ledger, Shared, Word};
+use ledger::{HolderNotice, HolderState, MemoryLedger};
 use lock_order::Ordered;
 use nntp_io::pool::LARGE_BUFFER_BYTES_MAX;
 use site_base::lock::rank;
@@ -31,28 +31,28 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The memory for receive buffers.
 #[derive(Debug)]
-pub struct Budget {
+pub struct ReceiveBudget {
     read_ahead: Arc<Semaphore>,
-    ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
+    ledger: Arc<Ordered<MemoryLedger, { rank::LEDGER }>>,
 }
 
 /// Memory beyond the small buffer; returned when dropped.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(super) enum BufferReservation {
     ReadAhead { _permit: OwnedSemaphorePermit },
-    Article(Place),
+    Article(ArticleReservation),
 }
 
 /// Memory for an article that is arriving; returned when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
+pub(super) struct ArticleReservation {
+    ledger: Arc<Ordered<MemoryLedger, { rank::LEDGER }>>,
     id: u64,
     bytes: usize,
-    shared: Arc<Shared>,
+    shared: Arc<HolderState>,
 }
 
-impl Default for Budget {
+impl Default for ReceiveBudget {
     fn default() -> Self {
         Self {
             read_ahead: Arc::new(Semaphore::new(READ_AHEAD_TOTAL_BYTES_MAX / READ_AHEAD_BYTES)),
@@ -61,10 +61,14 @@ impl Default for Budget {
     }
 }
 
-impl Budget {
+impl ReceiveBudget {
     /// Returns memory for read-ahead, if available.
-    pub(super) fn read_ahead(&self) -> Option<Room> {
-        self.read_ahead.clone().try_acquire_owned().ok().map(|permit| Room::ReadAhead { _permit: permit })
+    pub(super) fn read_ahead(&self) -> Option<BufferReservation> {
+        self.read_ahead
+            .clone()
+            .try_acquire_owned()
+            .ok()
+            .map(|permit| BufferReservation::ReadAhead { _permit: permit })
     }
 
     /// Returns the memory in use, in bytes.
@@ -75,14 +79,14 @@ impl Budget {
     }
 
     /// Returns an empty place for an article that began at `since`.
-    pub(super) fn place(&self, charges: Box<[Charge]>, since: Instant) -> Place {
-        let shared = Arc::<Shared>::default();
+    pub(super) fn place(&self, charges: Box<[MemoryCharge]>, since: Instant) -> ArticleReservation {
+        let shared = Arc::<HolderState>::default();
         let id = self.ledger.lock().enter(charges, since, shared.clone());
-        Place { ledger: self.ledger.clone(), id, bytes: 0, shared }
+        ArticleReservation { ledger: self.ledger.clone(), id, bytes: 0, shared }
     }
 }
 
-impl Room {
+impl BufferReservation {
     /// Returns the maximum size of the buffer.
     pub fn bytes(&self) -> usize {
         match self {
@@ -92,14 +96,14 @@ impl Room {
     }
 }
 
-impl Place {
+impl ArticleReservation {
     /// Grows to this size; may wait. The error means that the article must be given up.
-    pub async fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub async fn grow(&mut self, bytes: usize) -> Result<(), NoArticleMemory> {
         if !self.ledger.lock().want(self.id, bytes, Instant::now()) {
             loop {
                 match timeout(LOOK_INTERVAL, poll_fn(|cx| self.shared.signal.poll(cx))).await {
-                    Ok(Word::Granted) => break,
-                    Ok(Word::GiveUp(why)) => return Err(why),
+                    Ok(HolderNotice::Granted) => break,
+                    Ok(HolderNotice::GiveUp(why)) => return Err(why),
                     Err(_) => self.ledger.lock().look(self.id, Instant::now()),
                 }
             }
@@ -120,16 +124,16 @@ impl Place {
     }
 
     /// Resolves when the article must be given up.
-    pub fn poll_given_up(&self, cx: &Context<'_>) -> Poll<NoRoom> {
+    pub fn poll_given_up(&self, cx: &Context<'_>) -> Poll<NoArticleMemory> {
         match self.shared.signal.poll(cx) {
-            Poll::Ready(Word::GiveUp(why)) => Poll::Ready(why),
+            Poll::Ready(HolderNotice::GiveUp(why)) => Poll::Ready(why),
             // A grant that came too late for the waiting side.
-            Poll::Ready(Word::Granted) | Poll::Pending => Poll::Pending,
+            Poll::Ready(HolderNotice::Granted) | Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ArticleReservation {
     fn drop(&mut self) {
         self.ledger.lock().leave(self.id, Instant::now());
     }

@@ -3,11 +3,11 @@
 //! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section
 //! 2.1, RFC 4642 section 2.1, RFC 4643 section 2.1, RFC 8054 section 2.1.
 
-use super::Client;
+use super::ConnectedClient;
 use access::sasl;
 use netnews::nntp::command;
 use netnews::nntp::response::{EXTENSIONS_FOLLOW, append, append_bytes, append_standard, code};
-use site_config::{Config, Mechanism, PassedList};
+use site_config::{AuthMechanism, Config, PassedList};
 
 /// Name and version, as shown in CAPABILITIES and the greeting.
 const IMPLEMENTATION: &str = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
@@ -29,13 +29,13 @@ const LISTS: [(&str, Option<PassedList>); 12] = [
 ];
 
 /// Appends the greeting. A peer without reading rights gets 200, which peers take as a welcome.
-pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
+pub(super) fn greeting(config: &Config, client: &ConnectedClient, out: &mut Vec<u8>) {
     let welcome = client.may_feed() && !client.may_read();
     say_posting(config, welcome || client.may_post(), out);
 }
 
 /// Appends the answer to MODE READER.
-pub(super) fn posting(config: &Config, client: &Client, out: &mut Vec<u8>) {
+pub(super) fn posting(config: &Config, client: &ConnectedClient, out: &mut Vec<u8>) {
     say_posting(config, client.may_post(), out);
 }
 
@@ -50,7 +50,7 @@ fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {
 }
 
 /// Appends the answer to CAPABILITIES; `has_list` returns which texts LIST has.
-pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: &mut Vec<u8>) {
+pub(super) fn list(client: &ConnectedClient, has_list: &dyn Fn(PassedList) -> bool, out: &mut Vec<u8>) {
     append_standard(out, code::CAPABILITIES_FOLLOW);
     let mut line = |text: &str| {
         out.extend_from_slice(text.as_bytes());
@@ -91,7 +91,7 @@ pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: 
 
 /// Appends the answer to LIST EXTENSIONS, which clients older than RFC 3977 send instead of CAPABILITIES: the
 /// capability list in its terms.
-pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
+pub(super) fn extensions(client: &ConnectedClient, out: &mut Vec<u8>) {
     let mut capabilities = Vec::new();
     // LIST is left out below.
     list(client, &|_| false, &mut capabilities);
@@ -108,13 +108,13 @@ pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
 
 /// Appends AUTHINFO, until the client is logged in, and SASL, which stays the same after that (RFC 4643
 /// sections 2.1 and 2.2); without arguments if none of it is possible now (RFC 8054 section 2.2.2).
-fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
+fn authentication(client: &ConnectedClient, line: &mut impl FnMut(&str)) {
     let offered = sasl::NAMES.iter().filter(|(_, mechanism)| client.offers(*mechanism));
     let names: Vec<&str> = offered.map(|(name, _)| *name).collect();
     if client.offers_login() {
         let mut words = vec!["AUTHINFO"];
         if !client.is_compressed() {
-            words.extend(client.offers(Mechanism::User).then_some("USER"));
+            words.extend(client.offers(AuthMechanism::User).then_some("USER"));
             words.extend((!names.is_empty()).then_some("SASL"));
         }
         line(&words.join(" "));
@@ -125,7 +125,7 @@ fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
 }
 
 /// Appends the answer to HELP: the verbs that this client can use.
-pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
+pub(super) fn help(client: &ConnectedClient, out: &mut Vec<u8>) {
     append_standard(out, code::HELP_FOLLOWS);
     let offered = |verb: &command::Verb| match verb.text {
         "AUTHINFO" => client.offers_login() && !client.is_compressed(),

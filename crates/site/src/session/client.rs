@@ -6,27 +6,27 @@
 //! Called by `server` and by the session's commands.
 
 use crate::inject::Poster;
-use crate::serve::View;
-use access::limits::{AccessPermit, LimitSubject, Limits};
+use crate::serve::ReaderView;
+use access::limits::{AccessLimits, AccessPermit, LimitSubject};
 use access::rules;
-use access::rules::{AccessContext, AuthHint, Right};
-use access::tls::{Offer, TlsFacts};
+use access::rules::{AccessContext, AccessRight, AuthHint};
+use access::tls::{TlsInfo, TlsOffer};
 use access::users::prepared;
-use access::{Caller, Gate, User};
+use access::{ClientEndpoint, LoginGate, User};
 use netnews::nntp::response::code;
-use site_config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
+use site_config::{Access, AuthMechanism, Cidr, Config, KnownCertificate, Peer, PeerTls};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The client of a connection, with its rights under the current configuration.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ConnectedClient {
     config: Arc<Config>,
-    gate: Arc<Gate>,
-    caller: Caller,
+    gate: Arc<LoginGate>,
+    caller: ClientEndpoint,
     address_text: Box<str>,
     user: Option<Arc<User>>,
-    tls: Option<Box<TlsFacts>>,
+    tls: Option<Box<TlsInfo>>,
     peer: Option<usize>,
     /// The condition to meet to become a peer, if the client is none.
     peer_needs: Option<PeerMatch>,
@@ -45,23 +45,23 @@ enum PeerMatch {
     Yes,
 }
 
-impl Client {
+impl ConnectedClient {
     /// Creates the client of a new connection, before TLS.
-    pub fn at(config: &Arc<Config>, gate: &Arc<Gate>, caller: Caller) -> Self {
+    pub fn at(config: &Arc<Config>, gate: &Arc<LoginGate>, caller: ClientEndpoint) -> Self {
         Self::known_by(config, gate, caller, None, None)
     }
 
     /// Returns the client after a TLS handshake; its actions before do not count.
-    pub fn secured(&self, facts: TlsFacts) -> Self {
+    pub fn secured(&self, facts: TlsInfo) -> Self {
         Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
     /// Returns the client under another configuration, with its certificate judged by `offer`; `None` if it
     /// has logged in as a user that no longer exists.
-    pub fn under(&self, config: &Arc<Config>, offer: Option<&Offer>) -> Option<Self> {
+    pub fn under(&self, config: &Arc<Config>, offer: Option<&TlsOffer>) -> Option<Self> {
         let tls = self.tls.as_deref().map(|facts| {
             let certificate = offer.and_then(|offer| offer.current().judged_again(facts));
-            Box::new(TlsFacts { certificate, ..facts.clone() })
+            Box::new(TlsInfo { certificate, ..facts.clone() })
         });
         let user = match &self.user {
             None => None,
@@ -86,9 +86,9 @@ impl Client {
 
     fn known_by(
         config: &Arc<Config>,
-        gate: &Arc<Gate>,
-        caller: Caller,
-        tls: Option<Box<TlsFacts>>,
+        gate: &Arc<LoginGate>,
+        caller: ClientEndpoint,
+        tls: Option<Box<TlsInfo>>,
         user: Option<Arc<User>>,
     ) -> Self {
         let fits =
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    pub fn caller(&self) -> &Caller {
+    pub fn caller(&self) -> &ClientEndpoint {
         &self.caller
     }
 
@@ -153,14 +153,14 @@ impl Client {
     }
 
     /// Returns the view of the groups it may see.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> ReaderView {
         let asks = self.user.is_none() && self.access().is_some_and(|access| access.login_for_hidden);
         let asks = asks && self.offers_login();
         let access_context = self.access_context();
         let sections = rules::of_users(&self.config, &access_context, access_context.tls).filter(|_| asks);
         let login = sections.map(|(number, _)| number).collect();
         let everything = !self.config.site.numbers && self.may_feed();
-        View::new(self.config.clone(), self.access, login).widened(everything)
+        ReaderView::new(self.config.clone(), self.access, login).widened(everything)
     }
 
     /// Returns the client as a poster, if it may post at all.
@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// Returns the results of the TLS handshake; `None` while the connection is not encrypted.
-    pub fn tls(&self) -> Option<&TlsFacts> {
+    pub fn tls(&self) -> Option<&TlsInfo> {
         self.tls.as_deref()
     }
 
@@ -197,8 +197,8 @@ impl Client {
         self.peer.is_some()
             || self.peer_needs.is_some()
             || self.may_read_by_id()
-            || may_become(Right::Read)
-            || may_become(Right::Post)
+            || may_become(AccessRight::Read)
+            || may_become(AccessRight::Post)
     }
 
     /// Returns true if commands on groups, and the other commands of readers, are allowed.
@@ -240,7 +240,7 @@ impl Client {
         self.peer().is_some_and(|peer| peer.xbatch)
     }
 
-    fn auth_hint(&self, right: Right) -> AuthHint {
+    fn auth_hint(&self, right: AccessRight) -> AuthHint {
         rules::auth_hint(
             &self.config,
             &self.access_context(),
@@ -251,12 +251,12 @@ impl Client {
     }
 
     /// Returns true if the client could obtain a right by its next step.
-    pub fn may_become(&self, right: Right) -> bool {
+    pub fn may_become(&self, right: AccessRight) -> bool {
         self.auth_hint(right) != AuthHint::None
     }
 
     /// Returns the response for a client that lacks a right: `refused` if nothing helps.
-    pub fn missing_right(&self, right: Right, refused: (u16, &'static str)) -> (u16, &'static str) {
+    pub fn missing_right(&self, right: AccessRight, refused: (u16, &'static str)) -> (u16, &'static str) {
         match self.auth_hint(right) {
             AuthHint::Authenticate => (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)"),
             AuthHint::Encrypt => (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS)"),
@@ -285,18 +285,20 @@ impl Client {
 
     /// Returns true if there is any way to log in, now or over TLS.
     pub fn offers_login(&self) -> bool {
-        let external =
-            self.config.tls.client_ca.is_some() && self.config.auth.mechanisms.contains(&Mechanism::External);
+        let external = self.config.tls.client_ca.is_some()
+            && self.config.auth.mechanisms.contains(&AuthMechanism::External);
         self.user.is_none() && (self.gate.has_passwords() || external)
     }
 
     /// Returns true if this mechanism is available on this connection as it is now; unchanged by logging in.
-    pub fn offers(&self, mechanism: Mechanism) -> bool {
+    pub fn offers(&self, mechanism: AuthMechanism) -> bool {
         self.config.auth.mechanisms.contains(&mechanism)
             && match mechanism {
-                Mechanism::User | Mechanism::Plain => self.may_send_passwords() && self.gate.has_passwords(),
-                Mechanism::ScramSha256 => self.gate.has_users(),
-                Mechanism::External => self.proven_names().next().is_some(),
+                AuthMechanism::User | AuthMechanism::Plain => {
+                    self.may_send_passwords() && self.gate.has_passwords()
+                }
+                AuthMechanism::ScramSha256 => self.gate.has_users(),
+                AuthMechanism::External => self.proven_names().next().is_some(),
             }
     }
 
@@ -319,13 +321,13 @@ impl Client {
     }
 
     /// Returns a permit under its `[[access]]` section, or the text of the refusal.
-    pub fn access_permit(&self, limits: &Arc<Limits>) -> Result<Option<AccessPermit>, String> {
+    pub fn access_permit(&self, limits: &Arc<AccessLimits>) -> Result<Option<AccessPermit>, String> {
         let permit = self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose();
         permit.map_err(|reached| reached.to_string())
     }
 
     /// Returns the permit of a client that was admitted before, whatever the limits are now.
-    pub fn kept_access_permit(&self, limits: &Arc<Limits>) -> Option<AccessPermit> {
+    pub fn kept_access_permit(&self, limits: &Arc<AccessLimits>) -> Option<AccessPermit> {
         self.limit_subject().and_then(|holder| limits.enter(&holder, true).ok())
     }
 }
@@ -334,7 +336,7 @@ fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
     cidrs.iter().any(|cidr| cidr.contains(address))
 }
 
-fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> PeerMatch {
+fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsInfo>, user: Option<&User>) -> PeerMatch {
     if peer.addresses.is_empty() && peer.certificate.is_empty() && peer.user.is_none() {
         // A peer that is only sent articles: no client matches it.
         return PeerMatch::No;
@@ -360,7 +362,7 @@ fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option
 }
 
 /// Returns true if the certificate shown is the one by which a peer is known.
-fn shows(facts: &TlsFacts, known: &KnownCertificate) -> bool {
+fn shows(facts: &TlsInfo, known: &KnownCertificate) -> bool {
     facts.certificate.as_ref().is_some_and(|shown| match known {
         KnownCertificate::Fingerprint(octets) => shown.fingerprint == *octets,
         KnownCertificate::Name(name) => shown.proven_names().any(|proven| proven.eq_ignore_ascii_case(name)),

@@ -2,13 +2,13 @@
 //!
 //! Called by `rounds` for every command except TAKETHIS, which is handled there.
 
-use super::rounds::Way;
-use super::{Output, Session, capabilities};
+use super::rounds::ArticleCommand;
+use super::{ServerOutput, Session, capabilities};
 use crate::inject;
-use crate::relay::Feed;
-use access::rules::Right;
+use crate::relay::IncomingFeed;
+use access::rules::AccessRight;
 use netnews::date::format_nntp;
-use netnews::nntp::command::{Command, ListKind, Syntax, Which};
+use netnews::nntp::command::{ArticleSelector, CommandError, ListKeyword, NntpCommand};
 use netnews::nntp::response::{append, append_standard, code, text};
 use site_base::clock::unix_now;
 use std::io;
@@ -24,11 +24,11 @@ const NO_GROUPS: (u16, &str) = (code::NOT_PERMITTED, "This server only relays: i
 
 /// The step after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CommandOutcome {
     /// The next command.
     Done,
     /// Receive the article it announced.
-    Expect(Way),
+    Expect(ArticleCommand),
     /// Receive the batch it announced.
     ExpectBatch,
     /// Begin TLS, if nothing was sent after the command.
@@ -45,46 +45,47 @@ impl<S: NewsSource> Session<S> {
     /// Answers a command; `line` is its line.
     pub(super) async fn dispatch(
         &mut self,
-        command: Result<Command<'_>, Syntax>,
+        command: Result<NntpCommand<'_>, CommandError>,
         line: &[u8],
-    ) -> io::Result<Verdict> {
+    ) -> io::Result<CommandOutcome> {
         let command = match command {
             Ok(command) => command,
-            Err(Syntax::Empty) => return Ok(Verdict::Done),
+            Err(CommandError::Empty) => return Ok(CommandOutcome::Done),
             // Boxed: this is rare, and would make every session larger.
-            Err(Syntax::UnknownCommand) => return Box::pin(self.pass_on(line)).await,
+            Err(CommandError::UnknownCommand) => return Box::pin(self.pass_on(line)).await,
             Err(syntax) => {
                 syntax.append(self.out.text());
-                return Ok(Verdict::Done);
+                return Ok(CommandOutcome::Done);
             }
         };
         trace!(client = self.client.address_text(), ?command, "command");
         // A peer must see the effect of withdrawals that it has sent; offers do not wait for that.
-        if !matches!(command, Command::Check(_) | Command::Ihave(_))
+        if !matches!(command, NntpCommand::Check(_) | NntpCommand::Ihave(_))
             && let Some(feed) = &mut self.feed
         {
             feed.settle_withdrawals();
         }
         match command {
-            Command::Check(_)
-            | Command::Takethis(_)
-            | Command::Ihave(_)
-            | Command::ModeStream
-            | Command::ModeHeadfeed => Ok(self.relay(&command)),
-            Command::Post => Ok(self.post()),
-            Command::Xbatch { bytes } => Ok(self.xbatch(bytes)),
-            Command::AuthinfoUser(_)
-            | Command::AuthinfoPass(_)
-            | Command::AuthinfoSasl { .. }
-            | Command::Authinfo(_) => {
+            NntpCommand::Check(_)
+            | NntpCommand::Takethis(_)
+            | NntpCommand::Ihave(_)
+            | NntpCommand::ModeStream
+            | NntpCommand::ModeHeadfeed => Ok(self.relay(&command)),
+            NntpCommand::Post => Ok(self.post()),
+            NntpCommand::Xbatch { bytes } => Ok(self.xbatch(bytes)),
+            NntpCommand::AuthinfoUser(_)
+            | NntpCommand::AuthinfoPass(_)
+            | NntpCommand::AuthinfoSasl { .. }
+            | NntpCommand::Authinfo(_) => {
                 // Boxed: checking a password would make every session larger.
                 Ok(Box::pin(self.authinfo(&command)).await)
             }
-            Command::NewNews { .. } if self.client.may_read() && !self.client.may_newnews() => {
+            NntpCommand::NewNews { .. } if self.client.may_read() && !self.client.may_newnews() => {
                 let refused = (code::NOT_PERMITTED, "You may not use NEWNEWS here");
-                Ok(self.refuse(Right::Newnews, refused))
+                Ok(self.refuse(AccessRight::Newnews, refused))
             }
-            Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_))
+            NntpCommand::Head(ArticleSelector::MessageId(_))
+            | NntpCommand::Stat(ArticleSelector::MessageId(_))
                 if self.client.may_feed() =>
             {
                 self.read(&command).await
@@ -96,29 +97,29 @@ impl<S: NewsSource> Session<S> {
                 } else if is_by_id && self.client.may_read_by_id() || self.client.may_read() {
                     return self.read(&command).await;
                 } else {
-                    self.refuse(Right::Read, MAY_NOT_READ);
+                    self.refuse(AccessRight::Read, MAY_NOT_READ);
                 }
-                Ok(Verdict::Done)
+                Ok(CommandOutcome::Done)
             }
             command => Ok(self.plain(&command)),
         }
     }
 
     /// Forwards a command that is not known here, as another server may know it.
-    async fn pass_on(&mut self, line: &[u8]) -> io::Result<Verdict> {
+    async fn pass_on(&mut self, line: &[u8]) -> io::Result<CommandOutcome> {
         if !self.client.may_read() || !self.reader.pass_on(line, &mut self.out).await? {
-            Syntax::UnknownCommand.append(self.out.text());
+            CommandError::UnknownCommand.append(self.out.text());
         }
-        Ok(Verdict::Done)
+        Ok(CommandOutcome::Done)
     }
 
     /// Answers a reader's command; some are timed.
-    async fn read(&mut self, command: &Command<'_>) -> io::Result<Verdict> {
+    async fn read(&mut self, command: &NntpCommand<'_>) -> io::Result<CommandOutcome> {
         self.select_changes(command);
         let latencies = &self.site.counters.latencies;
         let latency = match command {
-            Command::Article(_) => Some(&latencies.article),
-            Command::Over(_) | Command::Xover(_) => Some(&latencies.over),
+            NntpCommand::Article(_) => Some(&latencies.article),
+            NntpCommand::Over(_) | NntpCommand::Xover(_) => Some(&latencies.over),
             _ => None,
         };
         // The clock is read only for those.
@@ -127,66 +128,69 @@ impl<S: NewsSource> Session<S> {
         if let (Some(latency), Some(begun)) = (latency, begun) {
             latency.observe(begun.elapsed());
         }
-        Ok(Verdict::Done)
+        Ok(CommandOutcome::Done)
     }
 
     /// Returns the feed, created when it is first needed; `None` if the client is no peer.
-    pub(super) fn feed(&mut self) -> Option<(&mut Feed, &mut Output)> {
+    pub(super) fn feed(&mut self) -> Option<(&mut IncomingFeed, &mut ServerOutput)> {
         if self.feed.is_none() {
             let peer = self.client.peer()?;
             info!(client = self.client.name(), address = self.client.address_text(), "peer begins to feed");
-            let feed = Feed::new(self.site.clone(), self.client.config(), peer, self.client.address_text());
+            let feed =
+                IncomingFeed::new(self.site.clone(), self.client.config(), peer, self.client.address_text());
             self.feed = Some(Box::new(feed));
         }
         self.feed.as_deref_mut().map(|feed| (feed, &mut self.out))
     }
 
-    fn relay(&mut self, command: &Command<'_>) -> Verdict {
+    fn relay(&mut self, command: &NntpCommand<'_>) -> CommandOutcome {
         let may = match command {
-            Command::Ihave(_) => self.client.may_feed(),
-            Command::ModeHeadfeed => self.client.may_feed_headers(),
+            NntpCommand::Ihave(_) => self.client.may_feed(),
+            NntpCommand::ModeHeadfeed => self.client.may_feed_headers(),
             _ => self.client.may_stream(),
         };
         if !may {
             let (code, text) = match command {
-                Command::ModeHeadfeed if self.client.may_feed() => {
+                NntpCommand::ModeHeadfeed if self.client.may_feed() => {
                     (code::NOT_PERMITTED, "You may not send articles without their bodies here")
                 }
                 _ => self.client.no_feed(),
             };
             append(self.out.text(), code, text);
-            return Verdict::Done;
+            return CommandOutcome::Done;
         }
-        let Some((feed, out)) = self.feed() else { return Verdict::Done };
+        let Some((feed, out)) = self.feed() else { return CommandOutcome::Done };
         match command {
-            Command::Check(argument) => feed.check(&[argument], out.text()),
-            Command::Ihave(id) if feed.offer(*id, out.text()) => return Verdict::Expect(Way::Ihave),
-            Command::ModeStream => append_standard(out.text(), code::STREAMING_OK),
-            Command::ModeHeadfeed => {
+            NntpCommand::Check(argument) => feed.check(&[argument], out.text()),
+            NntpCommand::Ihave(id) if feed.offer(*id, out.text()) => {
+                return CommandOutcome::Expect(ArticleCommand::Ihave);
+            }
+            NntpCommand::ModeStream => append_standard(out.text(), code::STREAMING_OK),
+            NntpCommand::ModeHeadfeed => {
                 feed.of_headers();
                 append_standard(out.text(), code::HEADERS_OK);
             }
             _ => {}
         }
-        Verdict::Done
+        CommandOutcome::Done
     }
 
     /// Responds with the step that would help, or with `refused`.
-    fn refuse(&mut self, right: Right, refused: (u16, &'static str)) -> Verdict {
+    fn refuse(&mut self, right: AccessRight, refused: (u16, &'static str)) -> CommandOutcome {
         let (code, text) = self.client.missing_right(right, refused);
         append(self.out.text(), code, text);
-        Verdict::Done
+        CommandOutcome::Done
     }
 
-    fn post(&mut self) -> Verdict {
+    fn post(&mut self) -> CommandOutcome {
         if !self.client.may_post() {
             let refused = (code::POSTING_NOT_PERMITTED, text(code::POSTING_NOT_PERMITTED));
-            return self.refuse(Right::Post, refused);
+            return self.refuse(AccessRight::Post, refused);
         }
         if let Some(paused) = self.site.filer.paused() {
             let text = format!("Posting is not possible now: {paused}; try again later");
             append(self.out.text(), code::POSTING_NOT_PERMITTED, &text);
-            return Verdict::Done;
+            return CommandOutcome::Done;
         }
         let counted =
             self.client.limit_subject().map(|subject| self.site.limits.post(&subject, Instant::now()));
@@ -195,108 +199,110 @@ impl<S: NewsSource> Session<S> {
             let text =
                 format!("Too many posts (at most {max} an hour), try again in {} s", wait.as_secs() + 1);
             append(self.out.text(), code::POSTING_NOT_PERMITTED, &text);
-            return Verdict::Done;
+            return CommandOutcome::Done;
         }
         if inject::offer(self.client.access(), self.out.text()) {
-            Verdict::Expect(Way::Post)
+            CommandOutcome::Expect(ArticleCommand::Post)
         } else {
-            Verdict::Done
+            CommandOutcome::Done
         }
     }
 
     /// Handles commands that concern the connection itself.
-    fn plain(&mut self, command: &Command<'_>) -> Verdict {
+    fn plain(&mut self, command: &NntpCommand<'_>) -> CommandOutcome {
         let out = self.out.text();
         match command {
-            Command::Quit => {
+            NntpCommand::Quit => {
                 append_standard(out, code::CLOSING);
-                return Verdict::Quit;
+                return CommandOutcome::Quit;
             }
-            Command::ModeReader if !self.client.config().site.numbers => {
+            NntpCommand::ModeReader if !self.client.config().site.numbers => {
                 append(out, NO_GROUPS.0, NO_GROUPS.1);
-                return Verdict::Close;
+                return CommandOutcome::Close;
             }
-            Command::ModeReader if self.client.may_read() || self.client.may_become(Right::Read) => {
+            NntpCommand::ModeReader
+                if self.client.may_read() || self.client.may_become(AccessRight::Read) =>
+            {
                 capabilities::posting(self.client.config(), &self.client, out);
             }
-            Command::ModeReader => {
+            NntpCommand::ModeReader => {
                 append(out, MAY_NOT_READ.0, MAY_NOT_READ.1);
-                return Verdict::Close;
+                return CommandOutcome::Close;
             }
-            Command::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
-            Command::List(ListKind::Extensions) => capabilities::extensions(&self.client, out),
-            Command::Capabilities { .. } => {
+            NntpCommand::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
+            NntpCommand::List(ListKeyword::Extensions) => capabilities::extensions(&self.client, out),
+            NntpCommand::Capabilities { .. } => {
                 let reader = &self.reader;
                 capabilities::list(&self.client, &|list| reader.has_list(list), out);
             }
-            Command::Help => capabilities::help(&self.client, out),
-            Command::Date => {
+            NntpCommand::Help => capabilities::help(&self.client, out),
+            NntpCommand::Date => {
                 out.extend_from_slice(b"111 ");
                 out.extend_from_slice(format_nntp(unix_now()).as_ref());
                 out.extend_from_slice(b"\r\n");
             }
-            Command::Slave => append_standard(out, code::SLAVE_NOTED),
-            Command::StartTls if self.client.is_compressed() => {
+            NntpCommand::Slave => append_standard(out, code::SLAVE_NOTED),
+            NntpCommand::StartTls if self.client.is_compressed() => {
                 append(out, code::NOT_PERMITTED, "STARTTLS must come before COMPRESS");
             }
-            Command::StartTls if self.client.tls().is_some() => {
+            NntpCommand::StartTls if self.client.tls().is_some() => {
                 append(out, code::NOT_PERMITTED, "TLS is active already");
             }
-            Command::StartTls if self.client.user().is_some() => {
+            NntpCommand::StartTls if self.client.user().is_some() => {
                 append(out, code::NOT_PERMITTED, "STARTTLS must come before AUTHINFO");
             }
-            Command::StartTls if self.client.may_start_tls() => return Verdict::StartTls,
-            Command::StartTls => append_standard(out, code::CANNOT_TLS),
-            Command::Compress { .. } if self.client.is_compressed() => {
+            NntpCommand::StartTls if self.client.may_start_tls() => return CommandOutcome::StartTls,
+            NntpCommand::StartTls => append_standard(out, code::CANNOT_TLS),
+            NntpCommand::Compress { .. } if self.client.is_compressed() => {
                 append(out, code::NOT_PERMITTED, "Compression is active already");
             }
-            Command::Compress { algorithm } if algorithm.eq_ignore_ascii_case(b"DEFLATE") => {
-                return Verdict::Compress;
+            NntpCommand::Compress { algorithm } if algorithm.eq_ignore_ascii_case(b"DEFLATE") => {
+                return CommandOutcome::Compress;
             }
-            Command::Compress { .. } => {
+            NntpCommand::Compress { .. } => {
                 append(out, code::NOT_SUPPORTED, "Compression algorithm not supported")
             }
             _ => append_standard(out, code::NOT_SUPPORTED),
         }
-        Verdict::Done
+        CommandOutcome::Done
     }
 }
 
 /// Returns true if a command asks for an article by Message-ID.
-fn is_by_id(command: &Command<'_>) -> bool {
+fn is_by_id(command: &NntpCommand<'_>) -> bool {
     matches!(
         command,
-        Command::Article(Which::MessageId(_))
-            | Command::Head(Which::MessageId(_))
-            | Command::Body(Which::MessageId(_))
-            | Command::Stat(Which::MessageId(_))
+        NntpCommand::Article(ArticleSelector::MessageId(_))
+            | NntpCommand::Head(ArticleSelector::MessageId(_))
+            | NntpCommand::Body(ArticleSelector::MessageId(_))
+            | NntpCommand::Stat(ArticleSelector::MessageId(_))
     )
 }
 
 /// Returns true if a command is one of the serving agent.
-pub(super) fn is_reading(command: &Command<'_>) -> bool {
-    if let Command::List(kind) = command {
-        return *kind != ListKind::Extensions;
+pub(super) fn is_reading(command: &NntpCommand<'_>) -> bool {
+    if let NntpCommand::List(kind) = command {
+        return *kind != ListKeyword::Extensions;
     }
     matches!(
         command,
-        Command::Article(_)
-            | Command::Head(_)
-            | Command::Body(_)
-            | Command::Stat(_)
-            | Command::Over(_)
-            | Command::Xover(_)
-            | Command::Hdr { .. }
-            | Command::Xhdr { .. }
-            | Command::Xpat { .. }
-            | Command::Group(_)
-            | Command::ListGroup { .. }
-            | Command::Last
-            | Command::Next
-            | Command::NewGroups { .. }
-            | Command::NewNews { .. }
-            | Command::Xgtitle { .. }
-            | Command::Xpath(_)
-            | Command::Xrover(_)
+        NntpCommand::Article(_)
+            | NntpCommand::Head(_)
+            | NntpCommand::Body(_)
+            | NntpCommand::Stat(_)
+            | NntpCommand::Over(_)
+            | NntpCommand::Xover(_)
+            | NntpCommand::Hdr { .. }
+            | NntpCommand::Xhdr { .. }
+            | NntpCommand::Xpat { .. }
+            | NntpCommand::Group(_)
+            | NntpCommand::ListGroup { .. }
+            | NntpCommand::Last
+            | NntpCommand::Next
+            | NntpCommand::NewGroups { .. }
+            | NntpCommand::NewNews { .. }
+            | NntpCommand::Xgtitle { .. }
+            | NntpCommand::Xpath(_)
+            | NntpCommand::Xrover(_)
     )
 }

@@ -1,14 +1,14 @@
 //! Input from the client: the receive buffer, and waiting for more.
 //!
 //! A session that waits for a command holds no buffer. A session that is fed grows its buffer while reads
-//! fill it and shrinks it when they do not; the [`Budget`] sets the limits. A wait ends with bytes, with the
+//! fill it and shrinks it when they do not; the [`ReceiveBudget`] sets the limits. A wait ends with bytes, with the
 //! end of the stream, at a deadline, with a signal of the site, or when the article's memory is taken away;
 //! the deadline's timer is set again only when it fires, so a command costs no timer.
 
-use super::budget::{Budget, Charge, NoRoom, READ_AHEAD_BYTES, Room};
-use crate::site::Signal;
+use super::budget::{BufferReservation, MemoryCharge, NoArticleMemory, READ_AHEAD_BYTES, ReceiveBudget};
+use crate::site::SessionSignal;
 use nntp_io::pool::{self, BUFFER_BYTES};
-use nntp_io::{Output, Transport};
+use nntp_io::{ServerOutput, Transport};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -24,8 +24,8 @@ const ARTICLE_ROOM_BYTES_MIN: usize = 64 << 10;
 const ARTICLE_ROOM_GROWTH: usize = 4;
 
 /// The article at hand: the accounts it is charged to, and its limits.
-pub(super) struct Arriving {
-    pub charges: Box<[Charge]>,
+pub(super) struct ArrivingArticle {
+    pub charges: Box<[MemoryCharge]>,
     /// Time when it began.
     pub since: Instant,
     /// Maximum size of an article, in bytes.
@@ -34,7 +34,7 @@ pub(super) struct Arriving {
 
 /// The end of a wait.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum InputEvent {
     /// More bytes have arrived.
     Bytes,
     /// The client has closed its side.
@@ -42,14 +42,14 @@ pub(super) enum Event {
     /// The deadline has passed.
     Late,
     /// The site has sent a signal to its sessions.
-    Signal(Signal),
+    Signal(SessionSignal),
     /// The article at hand must be given up.
-    GivenUp(NoRoom),
+    GivenUp(NoArticleMemory),
 }
 
 /// The limits of a wait.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Until {
+pub(super) struct WaitLimits {
     pub deadline: Instant,
     /// The server's stop ends the wait.
     pub heed_stop: bool,
@@ -61,7 +61,7 @@ pub(super) struct Interrupts<S> {
     signal: Pin<Box<S>>,
 }
 
-impl<S: Future<Output = Signal>> Interrupts<S> {
+impl<S: Future<Output = SessionSignal>> Interrupts<S> {
     pub fn new(signal: S, first_deadline: Instant) -> Self {
         Self { timer: Box::pin(sleep_until(first_deadline.into())), signal: Box::pin(signal) }
     }
@@ -71,9 +71,13 @@ impl<S: Future<Output = Signal>> Interrupts<S> {
         self.signal.set(signal);
     }
 
-    fn poll(&mut self, Until { deadline, heed_stop }: Until, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll(
+        &mut self,
+        WaitLimits { deadline, heed_stop }: WaitLimits,
+        cx: &mut Context<'_>,
+    ) -> Poll<InputEvent> {
         if heed_stop && let Poll::Ready(signal) = self.signal.as_mut().poll(cx) {
-            return Poll::Ready(Event::Signal(signal));
+            return Poll::Ready(InputEvent::Signal(signal));
         }
         if self.timer.deadline().into_std() > deadline {
             self.timer.as_mut().reset(deadline.into());
@@ -81,7 +85,7 @@ impl<S: Future<Output = Signal>> Interrupts<S> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
             if Instant::now() >= deadline {
-                return Poll::Ready(Event::Late);
+                return Poll::Ready(InputEvent::Late);
             }
             self.timer.as_mut().reset(deadline.into());
         }
@@ -94,7 +98,7 @@ pub(super) struct Input {
     buffer: Vec<u8>,
     /// Size of the next buffer.
     wanted: usize,
-    room: Option<Room>,
+    room: Option<BufferReservation>,
     /// Reading ahead is worth its memory: for peers, whose articles come in series.
     reads_ahead: bool,
 }
@@ -118,7 +122,7 @@ impl Input {
         }
         self.buffer = buffer;
         if consumed > 0
-            && let Some(Room::Article(place)) = &self.room
+            && let Some(BufferReservation::Article(place)) = &self.room
         {
             if self.buffer.len() < BUFFER_BYTES / 2 {
                 self.leave_place();
@@ -145,7 +149,11 @@ impl Input {
 
     /// Makes sure that more can be read after an unfinished command; may wait for memory. The error means
     /// that there is none.
-    pub async fn make_room(&mut self, budget: &Budget, arriving: Arriving) -> Result<(), NoRoom> {
+    pub async fn make_room(
+        &mut self,
+        budget: &ReceiveBudget,
+        arriving: ArrivingArticle,
+    ) -> Result<(), NoArticleMemory> {
         if self.room.is_none() && self.reads_ahead {
             self.room = budget.read_ahead();
         }
@@ -154,12 +162,12 @@ impl Input {
             let most = arriving.bytes_max.saturating_add(READ_BYTES_MIN);
             let wanted = (self.buffer.len() * ARTICLE_ROOM_GROWTH).max(ARTICLE_ROOM_BYTES_MIN).min(most);
             let mut place = match self.room.take() {
-                Some(Room::Article(place)) => place,
+                Some(BufferReservation::Article(place)) => place,
                 _ => budget.place(arriving.charges, arriving.since),
             };
             place.arrived(self.buffer.len());
             place.grow(wanted).await?;
-            self.room = Some(Room::Article(place));
+            self.room = Some(BufferReservation::Article(place));
         }
         self.wanted = self.wanted.max((self.buffer.len() * ARTICLE_ROOM_GROWTH).min(self.limit()));
         Ok(())
@@ -167,7 +175,7 @@ impl Input {
 
     /// Returns the maximum size of the buffer now.
     fn limit(&self) -> usize {
-        self.room.as_ref().map_or(BUFFER_BYTES, Room::bytes)
+        self.room.as_ref().map_or(BUFFER_BYTES, BufferReservation::bytes)
     }
 
     /// Moves the few bytes left after an article into a small buffer and returns the article's memory.
@@ -181,13 +189,13 @@ impl Input {
 
     /// Waits for more bytes from `out`'s stream; buffers are returned before the wait if nothing has arrived
     /// yet.
-    pub async fn fill<S: Future<Output = Signal>>(
+    pub async fn fill<S: Future<Output = SessionSignal>>(
         &mut self,
-        out: &mut Output,
-        budget: &Budget,
+        out: &mut ServerOutput,
+        budget: &ReceiveBudget,
         interrupts: &mut Interrupts<S>,
-        until: Until,
-    ) -> io::Result<Event> {
+        until: WaitLimits,
+    ) -> io::Result<InputEvent> {
         poll_fn(|cx| {
             loop {
                 if out.transport().poll_readable(cx)?.is_pending() {
@@ -198,13 +206,13 @@ impl Input {
                 // A read without space looks like the end of the stream.
                 debug_assert!(spare > 0, "no room to read into");
                 match out.transport().poll_read(cx, &mut self.buffer) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Event::End)),
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Ok(InputEvent::End)),
                     Poll::Ready(Ok(n)) => {
                         self.adapt(n, spare);
-                        if let Some(Room::Article(place)) = &self.room {
+                        if let Some(BufferReservation::Article(place)) = &self.room {
                             place.arrived(self.buffer.len());
                         }
-                        return Poll::Ready(Ok(Event::Bytes));
+                        return Poll::Ready(Ok(InputEvent::Bytes));
                     }
                     Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
@@ -218,19 +226,19 @@ impl Input {
     }
 
     /// Handles a poll without input.
-    fn wait<S: Future<Output = Signal>>(
+    fn wait<S: Future<Output = SessionSignal>>(
         &mut self,
-        out: &mut Output,
+        out: &mut ServerOutput,
         interrupts: &mut Interrupts<S>,
-        until: Until,
+        until: WaitLimits,
         cx: &mut Context<'_>,
-    ) -> Poll<Event> {
+    ) -> Poll<InputEvent> {
         self.release();
         out.release();
-        if let Some(Room::Article(place)) = &self.room
+        if let Some(BufferReservation::Article(place)) = &self.room
             && let Poll::Ready(why) = place.poll_given_up(cx)
         {
-            return Poll::Ready(Event::GivenUp(why));
+            return Poll::Ready(InputEvent::GivenUp(why));
         }
         interrupts.poll(until, cx)
     }
@@ -245,7 +253,7 @@ impl Input {
     }
 
     /// Allocates the buffer at the wanted size, within the limit.
-    fn reserve(&mut self, budget: &Budget) {
+    fn reserve(&mut self, budget: &ReceiveBudget) {
         if self.wanted > BUFFER_BYTES && self.room.is_none() && self.reads_ahead {
             self.room = budget.read_ahead();
         }
@@ -284,11 +292,11 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::budget::Account;
+    use crate::session::budget::MemoryAccount;
 
-    fn arriving() -> Arriving {
-        let charges = [Charge { account: Account::Posters, bytes_max: 8 << 20 }].into();
-        Arriving { charges, since: Instant::now(), bytes_max: 4 << 20 }
+    fn arriving() -> ArrivingArticle {
+        let charges = [MemoryCharge { account: MemoryAccount::Posters, bytes_max: 8 << 20 }].into();
+        ArrivingArticle { charges, since: Instant::now(), bytes_max: 4 << 20 }
     }
 
     /// A buffer from the pool may be larger than requested: once a full one made the connection seem to have
@@ -297,7 +305,7 @@ mod tests {
     async fn a_full_buffer_finds_room_whatever_its_size() {
         for kib in [16, 17, 20, 32, 63, 64] {
             for reads_ahead in [false, true] {
-                let (mut input, budget) = (Input::new(), Budget::default());
+                let (mut input, budget) = (Input::new(), ReceiveBudget::default());
                 input.read_ahead(reads_ahead);
                 // A feed that was quick, and then slow for a while.
                 input.room = reads_ahead.then(|| budget.read_ahead().unwrap());

@@ -7,8 +7,8 @@
 //! disk or for memory, no clock runs. Instants come from the caller. Called by the session's loop. Source:
 //! guarantee G6; RFC 3977 section 3.1 (inactivity timers).
 
-use super::input::Until;
-use super::rounds::Expecting;
+use super::input::WaitLimits;
+use super::rounds::ExpectedInput;
 use site_config::Limits;
 use std::time::{Duration, Instant};
 
@@ -28,13 +28,13 @@ pub(super) struct Round {
 
 /// The clocks of a session.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct SessionTimers {
     idle_timeout: Duration,
     command_timeout: Duration,
     /// Time since which the session has been reading.
     reading: Instant,
     /// The command or article at hand; `None` until its first byte has arrived.
-    begun: Option<Begun>,
+    begun: Option<UnfinishedInput>,
     /// Bytes in the buffer after the last round.
     left: usize,
     /// Latest end of any wait, once the server stops.
@@ -43,12 +43,12 @@ pub(super) struct Pace {
 
 /// A command or an article of which some bytes have arrived.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct UnfinishedInput {
     at: Instant,
     bytes: u64,
 }
 
-impl Pace {
+impl SessionTimers {
     pub fn new(limits: &Limits, now: Instant) -> Self {
         Self {
             idle_timeout: limits.idle_timeout,
@@ -67,14 +67,14 @@ impl Pace {
     }
 
     /// Records a finished round whose answers are sent; `expecting` is the kind of the next bytes.
-    pub fn heard(&mut self, round: Round, expecting: &Expecting, now: Instant) {
+    pub fn heard(&mut self, round: Round, expecting: &ExpectedInput, now: Instant) {
         let fresh = round.arrived.saturating_sub(self.left) as u64;
         self.reading = now;
         self.left = round.arrived.saturating_sub(round.consumed);
         self.begun = match self.begun {
             _ if self.left == 0 && !expecting.is_skipping() => None,
-            Some(begun) if !round.completed => Some(Begun { bytes: begun.bytes + fresh, ..begun }),
-            _ => Some(Begun { at: now, bytes: self.left as u64 }),
+            Some(begun) if !round.completed => Some(UnfinishedInput { bytes: begun.bytes + fresh, ..begun }),
+            _ => Some(UnfinishedInput { at: now, bytes: self.left as u64 }),
         };
     }
 
@@ -97,19 +97,19 @@ impl Pace {
     }
 
     /// Returns the limits of the wait for more input.
-    pub fn until(&self, expecting: &Expecting) -> Until {
-        Until { deadline: self.deadline(expecting), heed_stop: self.last.is_none() }
+    pub fn until(&self, expecting: &ExpectedInput) -> WaitLimits {
+        WaitLimits { deadline: self.deadline(expecting), heed_stop: self.last.is_none() }
     }
 
     /// Returns the time when a wait for more input ends.
-    pub fn deadline(&self, expecting: &Expecting) -> Instant {
+    pub fn deadline(&self, expecting: &ExpectedInput) -> Instant {
         let deadline = match self.begun {
             None => self.reading + self.idle_timeout,
-            Some(Begun { at, bytes }) if expecting.is_article() => {
+            Some(UnfinishedInput { at, bytes }) if expecting.is_article() => {
                 let earned = Duration::from_secs(bytes / ARTICLE_BYTES_PER_SEC_MIN);
                 (self.reading + self.command_timeout).min(at + self.command_timeout + earned)
             }
-            Some(Begun { at, .. }) => at + self.command_timeout,
+            Some(UnfinishedInput { at, .. }) => at + self.command_timeout,
         };
         self.last.map_or(deadline, |last| last.min(deadline))
     }
@@ -118,11 +118,11 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::rounds::Way;
+    use crate::session::rounds::ArticleCommand;
 
     /// A session's clocks, and a clock for the test; times in seconds since the start.
     struct Clock {
-        pace: Pace,
+        pace: SessionTimers,
         start: Instant,
     }
 
@@ -134,7 +134,7 @@ mod tests {
                 ..site_config::testing::with_trash("").limits
             };
             let start = Instant::now();
-            Self { pace: Pace::new(&limits, start), start }
+            Self { pace: SessionTimers::new(&limits, start), start }
         }
 
         fn at(&self, secs: u64) -> Instant {
@@ -142,23 +142,23 @@ mod tests {
         }
 
         /// Handles a round that leaves something unfinished, or nothing.
-        fn heard(&mut self, secs: u64, expecting: &Expecting, (arrived, consumed): (usize, usize)) {
+        fn heard(&mut self, secs: u64, expecting: &ExpectedInput, (arrived, consumed): (usize, usize)) {
             let round = Round { arrived, consumed, completed: consumed > 0 };
             self.pace.heard(round, expecting, self.at(secs));
         }
 
-        fn deadline(&self, expecting: &Expecting) -> u64 {
+        fn deadline(&self, expecting: &ExpectedInput) -> u64 {
             (self.pace.deadline(expecting) - self.start).as_secs()
         }
     }
 
-    fn post() -> Expecting {
-        Expecting::Article { way: Way::Post, head: 0, resume_from: 0 }
+    fn post() -> ExpectedInput {
+        ExpectedInput::Article { way: ArticleCommand::Post, head: 0, resume_from: 0 }
     }
 
     #[test]
     fn the_clock_of_a_line_starts_at_its_first_byte() {
-        for expecting in [Expecting::Command, Expecting::SaslResponse] {
+        for expecting in [ExpectedInput::Command, ExpectedInput::SaslResponse] {
             let mut clock = Clock::new();
             assert_eq!(clock.deadline(&expecting), 600);
             clock.heard(10, &expecting, (6, 6));
@@ -175,7 +175,7 @@ mod tests {
     fn the_clock_of_an_article_starts_at_its_first_byte() {
         // TAKETHIS: the command line is kept in the buffer.
         let mut clock = Clock::new();
-        let takethis = Expecting::article_behind(30);
+        let takethis = ExpectedInput::article_behind(30);
         clock.heard(500, &takethis, (80, 0));
         assert_eq!(clock.deadline(&takethis), 560);
         // POST: after 340 the client has as much time as after any other answer.
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn discarded_articles_are_timed_from_their_first_byte() {
         let mut clock = Clock::new();
-        clock.heard(500, &Expecting::LineEnd, (700, 700));
-        assert_eq!(clock.deadline(&Expecting::LineEnd), 560);
+        clock.heard(500, &ExpectedInput::LineEnd, (700, 700));
+        assert_eq!(clock.deadline(&ExpectedInput::LineEnd), 560);
         for secs in 501..560 {
             let round = Round { arrived: 1, consumed: 1, completed: false };
-            clock.pace.heard(round, &Expecting::LineEnd, clock.at(secs));
-            assert_eq!(clock.deadline(&Expecting::LineEnd), 560);
+            clock.pace.heard(round, &ExpectedInput::LineEnd, clock.at(secs));
+            assert_eq!(clock.deadline(&ExpectedInput::LineEnd), 560);
         }
     }
 
@@ -203,8 +203,8 @@ mod tests {
     fn slow_input_earns_no_time() {
         let mut clock = Clock::new();
         for arrived in 1..60 {
-            clock.heard(arrived as u64, &Expecting::Command, (arrived, 0));
-            assert_eq!(clock.deadline(&Expecting::Command), 61);
+            clock.heard(arrived as u64, &ExpectedInput::Command, (arrived, 0));
+            assert_eq!(clock.deadline(&ExpectedInput::Command), 61);
         }
         let mut clock = Clock::new();
         for arrived in 1..60 {

@@ -5,17 +5,17 @@
 //! commands. An incomplete article stays in the buffer with its command line, and the search for its end
 //! continues where it stopped. Called once per round by the session.
 
-use super::budget::NoRoom;
-use super::dispatch::Verdict;
+use super::budget::NoArticleMemory;
+use super::dispatch::CommandOutcome;
 use super::login::SASL_LINE_BYTES_MAX;
-use super::{Flow, Session};
+use super::{Session, SessionFlow};
 use crate::inject;
 use crate::relay::FeedState;
-use ingest::Incoming;
+use ingest::IncomingArticle;
 use memchr::memchr;
-use netnews::nntp::command::{self, Command};
+use netnews::nntp::command::{self, NntpCommand};
 use netnews::nntp::response::{append, append_standard, code};
-use netnews::nntp::wire::{End, LINE_BYTES_MAX, NextLine, find_end, next_line, next_line_within};
+use netnews::nntp::wire::{BlockEnd, LINE_BYTES_MAX, NextLine, find_end, next_line, next_line_within};
 use site_base::counters::add;
 use std::io;
 use upstreams::NewsSource;
@@ -35,7 +35,7 @@ const END_OVERLAP_BYTES: usize = 5;
 
 /// The kind of the next bytes.
 #[derive(Debug)]
-pub(super) enum Expecting {
+pub(super) enum ExpectedInput {
     /// A command line.
     Command,
     /// A line of a SASL exchange.
@@ -46,7 +46,7 @@ pub(super) enum Expecting {
     Batch,
     /// An article.
     Article {
-        way: Way,
+        way: ArticleCommand,
         /// Offset of the article from the start of its command line, which is kept in the buffer; 0 if the
         /// line is not.
         head: usize,
@@ -54,30 +54,30 @@ pub(super) enum Expecting {
         resume_from: usize,
     },
     /// The rest of an article that is discarded.
-    ArticleEnd { way: Way, id: Box<[u8]>, why: Skipped },
+    ArticleEnd { way: ArticleCommand, id: Box<[u8]>, why: DiscardReason },
 }
 
 /// The reason why an article is discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Skipped {
+pub(super) enum DiscardReason {
     TooLarge,
     /// The client may not send it.
     NotPermitted,
-    NoRoom(NoRoom),
+    NoRoom(NoArticleMemory),
 }
 
 /// The command that brings an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ArticleCommand {
     Takethis,
     Ihave,
     Post,
 }
 
-impl Expecting {
+impl ExpectedInput {
     /// Returns the state for an article at this offset from the start of its command line.
     pub fn article_behind(head: usize) -> Self {
-        Self::Article { way: Way::Takethis, head, resume_from: 0 }
+        Self::Article { way: ArticleCommand::Takethis, head, resume_from: 0 }
     }
 
     /// Returns true if an article is under way.
@@ -93,72 +93,72 @@ impl Expecting {
 
 /// Commands that are handled together: articles of TAKETHIS, or offers of CHECK, never both.
 #[derive(Debug, Default)]
-struct Gathered<'b> {
-    articles: Vec<Incoming<'b>>,
+struct GatheredCommands<'b> {
+    articles: Vec<IncomingArticle<'b>>,
     /// The Message-IDs offered.
     offers: Vec<&'b [u8]>,
 }
 
 /// Progress after a step.
-pub(super) enum Step {
+pub(super) enum RoundStep {
     /// The next command or article starts here.
     To(usize),
     /// More input is needed; the handled bytes end here.
     More(usize),
     /// Everything up to here is handled, and the next bytes are no command.
-    Switch(usize, Flow),
+    Switch(usize, SessionFlow),
     /// The session ends.
     Close,
 }
 
 impl<S: NewsSource> Session<S> {
     /// Handles everything complete in `buffer`; sets `consumed` to the number of bytes handled.
-    pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<Flow> {
-        let mut batch = Gathered::default();
+    pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<SessionFlow> {
+        let mut batch = GatheredCommands::default();
         let mut at = 0;
-        let mut flow = Flow::Continue;
+        let mut flow = SessionFlow::Continue;
         self.steps = 0;
         loop {
             let step = match self.expecting {
-                Expecting::Command => {
+                ExpectedInput::Command => {
                     if self.may_look_ahead(buffer, at) {
                         // Boxed: this is rare, and would make every session larger.
                         Box::pin(self.look_ahead(buffer, at)).await;
                     }
                     self.command(buffer, at, &mut batch).await?
                 }
-                Expecting::Article { way, head, resume_from } => {
+                ExpectedInput::Article { way, head, resume_from } => {
                     self.article(buffer, at, (way, head, resume_from), &mut batch).await?
                 }
-                Expecting::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
-                Expecting::LineEnd => self.line_end(buffer, at),
-                Expecting::Batch if at >= buffer.len() => Step::More(at),
-                Expecting::Batch => self.batch_octets(buffer, at),
-                Expecting::ArticleEnd { .. } => self.article_end(buffer, at),
+                ExpectedInput::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
+                ExpectedInput::LineEnd => self.line_end(buffer, at),
+                ExpectedInput::Batch if at >= buffer.len() => RoundStep::More(at),
+                ExpectedInput::Batch => self.batch_octets(buffer, at),
+                ExpectedInput::ArticleEnd { .. } => self.article_end(buffer, at),
             };
             match step {
-                Step::To(next) => {
+                RoundStep::To(next) => {
                     at = next;
                     self.steps += 1;
                 }
-                Step::More(done) => {
+                RoundStep::More(done) => {
                     at = done;
                     break;
                 }
-                Step::Switch(done, switch) => {
+                RoundStep::Switch(done, switch) => {
                     at = done;
                     flow = switch;
                     break;
                 }
-                Step::Close => {
-                    flow = Flow::Close;
+                RoundStep::Close => {
+                    flow = SessionFlow::Close;
                     break;
                 }
             }
         }
         *consumed = at;
         self.end_look_ahead().await;
-        if self.file(&mut batch).await? == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
+        if self.file(&mut batch).await? == SessionFlow::Close { Ok(SessionFlow::Close) } else { Ok(flow) }
     }
 
     /// Handles the command at `at`.
@@ -166,69 +166,69 @@ impl<S: NewsSource> Session<S> {
         &mut self,
         buffer: &'b [u8],
         at: usize,
-        batch: &mut Gathered<'b>,
-    ) -> io::Result<Step> {
+        batch: &mut GatheredCommands<'b>,
+    ) -> io::Result<RoundStep> {
         let (line, next) = match command_line(buffer, at) {
-            NextLine::More => return Ok(Step::More(at)),
+            NextLine::More => return Ok(RoundStep::More(at)),
             NextLine::Line { line, next } => (line, next),
             NextLine::TooLong { next } => {
-                if self.file(batch).await? == Flow::Close {
-                    return Ok(Step::Close);
+                if self.file(batch).await? == SessionFlow::Close {
+                    return Ok(RoundStep::Close);
                 }
                 let text = format!("Line too long (at most {LINE_BYTES_MAX} bytes)");
                 append(self.out.text(), code::SYNTAX_ERROR, &text);
                 return Ok(match next {
-                    Some(next) => Step::To(next),
+                    Some(next) => RoundStep::To(next),
                     None => {
-                        self.expecting = Expecting::LineEnd;
-                        Step::More(buffer.len())
+                        self.expecting = ExpectedInput::LineEnd;
+                        RoundStep::More(buffer.len())
                     }
                 });
             }
         };
         let command = command::parse(line);
         match command {
-            Ok(Command::Takethis(_)) => {
+            Ok(NntpCommand::Takethis(_)) => {
                 self.answer_offers(&mut batch.offers);
-                self.expecting = Expecting::article_behind(next - at);
-                return Ok(Step::To(at));
+                self.expecting = ExpectedInput::article_behind(next - at);
+                return Ok(RoundStep::To(at));
             }
-            Ok(Command::Check(id)) if self.client.may_stream() && batch.articles.is_empty() => {
+            Ok(NntpCommand::Check(id)) if self.client.may_stream() && batch.articles.is_empty() => {
                 batch.offers.push(id);
                 if batch.offers.len() >= OFFERS_MAX {
                     self.answer_offers(&mut batch.offers);
                     self.out.flush().await?;
                 }
-                return Ok(Step::To(next));
+                return Ok(RoundStep::To(next));
             }
             _ => {}
         }
-        if self.file(batch).await? == Flow::Close {
-            return Ok(Step::Close);
+        if self.file(batch).await? == SessionFlow::Close {
+            return Ok(RoundStep::Close);
         }
         let verdict = self.dispatch(command, line).await?;
         self.out.relieve().await?;
         Ok(match verdict {
-            Verdict::Done => Step::To(next),
-            Verdict::Close => Step::Close,
-            Verdict::Quit => Step::Switch(next, Flow::Quit),
-            Verdict::StartTls | Verdict::Compress if next < buffer.len() => {
+            CommandOutcome::Done => RoundStep::To(next),
+            CommandOutcome::Close => RoundStep::Close,
+            CommandOutcome::Quit => RoundStep::Switch(next, SessionFlow::Quit),
+            CommandOutcome::StartTls | CommandOutcome::Compress if next < buffer.len() => {
                 refuse_pipelined(verdict, self.out.text());
-                Step::To(next)
+                RoundStep::To(next)
             }
-            Verdict::StartTls => {
+            CommandOutcome::StartTls => {
                 append_standard(self.out.text(), code::CONTINUE_TLS);
-                Step::Switch(next, Flow::StartTls)
+                RoundStep::Switch(next, SessionFlow::StartTls)
             }
-            Verdict::Compress => Step::Switch(next, Flow::Compress),
-            Verdict::ExpectBatch => {
-                self.expecting = Expecting::Batch;
-                Step::To(next)
+            CommandOutcome::Compress => RoundStep::Switch(next, SessionFlow::Compress),
+            CommandOutcome::ExpectBatch => {
+                self.expecting = ExpectedInput::Batch;
+                RoundStep::To(next)
             }
-            Verdict::Expect(way) => {
-                self.expecting = Expecting::Article { way, head: 0, resume_from: 0 };
+            CommandOutcome::Expect(way) => {
+                self.expecting = ExpectedInput::Article { way, head: 0, resume_from: 0 };
                 // The client waits for this answer before it sends the article.
-                Step::To(next)
+                RoundStep::To(next)
             }
         })
     }
@@ -238,143 +238,161 @@ impl<S: NewsSource> Session<S> {
         &mut self,
         buffer: &'b [u8],
         at: usize,
-        (way, head, resume_from): (Way, usize, usize),
-        batch: &mut Gathered<'b>,
-    ) -> io::Result<Step> {
+        (way, head, resume_from): (ArticleCommand, usize, usize),
+        batch: &mut GatheredCommands<'b>,
+    ) -> io::Result<RoundStep> {
         let wire = buffer.get(at + head..).unwrap_or_default();
         let (article_len, next) = match find_end(wire, resume_from) {
-            End::Found { article_len, next } => (article_len, next),
-            End::More { .. } if way == Way::Takethis && !self.client.may_stream() => {
-                return Ok(Step::To(self.skip_article(buffer, (way, at, head), Skipped::NotPermitted)));
+            BlockEnd::Found { article_len, next } => (article_len, next),
+            BlockEnd::More { .. } if way == ArticleCommand::Takethis && !self.client.may_stream() => {
+                return Ok(RoundStep::To(self.skip_article(
+                    buffer,
+                    (way, at, head),
+                    DiscardReason::NotPermitted,
+                )));
             }
-            End::More { resume_from } if wire.len() as u64 <= self.client.config().site.article_bytes_max => {
-                self.expecting = Expecting::Article { way, head, resume_from };
-                return Ok(Step::More(at));
+            BlockEnd::More { resume_from }
+                if wire.len() as u64 <= self.client.config().site.article_bytes_max =>
+            {
+                self.expecting = ExpectedInput::Article { way, head, resume_from };
+                return Ok(RoundStep::More(at));
             }
-            End::More { .. } => {
+            BlockEnd::More { .. } => {
                 let id = takethis_id(buffer, at, head);
-                if way != Way::Post
+                if way != ArticleCommand::Post
                     && let Some((feed, _)) = self.feed()
                 {
                     feed.begun_too_large(id, wire);
                 }
-                return Ok(Step::To(self.skip_article(buffer, (way, at, head), Skipped::TooLarge)));
+                return Ok(RoundStep::To(self.skip_article(
+                    buffer,
+                    (way, at, head),
+                    DiscardReason::TooLarge,
+                )));
             }
         };
-        self.expecting = Expecting::Command;
+        self.expecting = ExpectedInput::Command;
         let wire = wire.get(..article_len).unwrap_or_default();
         let next = at + head + next;
         match way {
-            Way::Takethis if !self.client.may_stream() => {
+            ArticleCommand::Takethis if !self.client.may_stream() => {
                 let (code, text) = self.client.no_feed();
                 append(self.out.text(), code, text);
             }
-            Way::Takethis => {
-                batch.articles.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
+            ArticleCommand::Takethis => {
+                batch
+                    .articles
+                    .push(IncomingArticle { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
                 if batch.articles.len() >= GATHERED_ARTICLES_MAX {
-                    if self.file(batch).await? == Flow::Close {
-                        return Ok(Step::Close);
+                    if self.file(batch).await? == SessionFlow::Close {
+                        return Ok(RoundStep::Close);
                     }
                     self.out.flush().await?;
                 }
             }
-            Way::Ihave => {
+            ArticleCommand::Ihave => {
                 if let Some(feed) = &mut self.feed {
                     feed.receive(wire, self.out.text()).await;
                 }
             }
-            Way::Post => {
+            ArticleCommand::Post => {
                 let poster = self.client.poster();
                 self.context.injector.post(&self.site, poster, wire, self.out.text()).await;
             }
         }
-        Ok(Step::To(next))
+        Ok(RoundStep::To(next))
     }
 
     /// Discards the article whose command line is at `at` from here on; returns the end of the bytes handled.
     pub(super) fn skip_article(
         &mut self,
         buffer: &[u8],
-        (way, at, head): (Way, usize, usize),
-        why: Skipped,
+        (way, at, head): (ArticleCommand, usize, usize),
+        why: DiscardReason,
     ) -> usize {
         let id = takethis_id(buffer, at, head).into();
-        self.expecting = Expecting::ArticleEnd { way, id, why };
+        self.expecting = ExpectedInput::ArticleEnd { way, id, why };
         buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)
     }
 
     /// Handles the rest of an article that is discarded.
-    fn article_end(&mut self, buffer: &[u8], at: usize) -> Step {
+    fn article_end(&mut self, buffer: &[u8], at: usize) -> RoundStep {
         // From 1: position 0 is in the middle of a line.
         let next = match find_end(buffer.get(at..).unwrap_or_default(), 1) {
-            End::More { .. } => return Step::More(buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)),
-            End::Found { next, .. } => at + next,
+            BlockEnd::More { .. } => {
+                return RoundStep::More(buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at));
+            }
+            BlockEnd::Found { next, .. } => at + next,
         };
-        let expecting = std::mem::replace(&mut self.expecting, Expecting::Command);
-        let Expecting::ArticleEnd { way, id, why } = expecting else { return Step::To(next) };
-        if matches!(why, Skipped::NoRoom(_)) {
+        let expecting = std::mem::replace(&mut self.expecting, ExpectedInput::Command);
+        let ExpectedInput::ArticleEnd { way, id, why } = expecting else { return RoundStep::To(next) };
+        if matches!(why, DiscardReason::NoRoom(_)) {
             add(&self.site.counters.try_later, 1);
         }
         match (why, way) {
-            (Skipped::TooLarge, Way::Post) => inject::post_too_large(&self.site, self.out.text()),
-            (Skipped::NoRoom(why), Way::Post) => append(self.out.text(), code::POSTING_FAILED, why.0),
-            (Skipped::TooLarge, _) => {
+            (DiscardReason::TooLarge, ArticleCommand::Post) => {
+                inject::post_too_large(&self.site, self.out.text())
+            }
+            (DiscardReason::NoRoom(why), ArticleCommand::Post) => {
+                append(self.out.text(), code::POSTING_FAILED, why.0)
+            }
+            (DiscardReason::TooLarge, _) => {
                 if let Some((feed, out)) = self.feed() {
-                    feed.too_large((way == Way::Takethis).then_some(&id), out.text());
+                    feed.too_large((way == ArticleCommand::Takethis).then_some(&id), out.text());
                 }
             }
-            (Skipped::NoRoom(why), Way::Ihave) => {
+            (DiscardReason::NoRoom(why), ArticleCommand::Ihave) => {
                 if let Some((feed, out)) = self.feed() {
                     feed.receive_later(why.0, out.text());
                 }
             }
             // No other answer to TAKETHIS asks for a second try (RFC 4644 section 2.5.2).
-            (Skipped::NoRoom(why), Way::Takethis) => {
+            (DiscardReason::NoRoom(why), ArticleCommand::Takethis) => {
                 append(self.out.text(), code::UNAVAILABLE, why.0);
-                return Step::Close;
+                return RoundStep::Close;
             }
-            (Skipped::NotPermitted, _) => {
+            (DiscardReason::NotPermitted, _) => {
                 let (code, text) = self.client.no_feed();
                 append(self.out.text(), code, text);
             }
         }
-        Step::To(next)
+        RoundStep::To(next)
     }
 
     /// Handles the line of a SASL exchange at `at`.
-    async fn sasl_line(&mut self, buffer: &[u8], at: usize) -> Step {
+    async fn sasl_line(&mut self, buffer: &[u8], at: usize) -> RoundStep {
         let (line, next) = match next_line_within(buffer, at, SASL_LINE_BYTES_MAX) {
-            NextLine::More => return Step::More(at),
-            NextLine::Line { line, next } => (line, Step::To(next)),
+            NextLine::More => return RoundStep::More(at),
+            NextLine::Line { line, next } => (line, RoundStep::To(next)),
             NextLine::TooLong { next } => {
                 // No valid response is this long: treated as invalid base64.
-                (&b"!"[..], next.map_or(Step::More(buffer.len()), Step::To))
+                (&b"!"[..], next.map_or(RoundStep::More(buffer.len()), RoundStep::To))
             }
         };
         let verdict = self.sasl_response(line).await;
         match (verdict, next) {
-            (Verdict::Close, _) => Step::Close,
-            (_, Step::More(done)) => {
-                self.expecting = Expecting::LineEnd;
-                Step::More(done)
+            (CommandOutcome::Close, _) => RoundStep::Close,
+            (_, RoundStep::More(done)) => {
+                self.expecting = ExpectedInput::LineEnd;
+                RoundStep::More(done)
             }
             (_, next) => next,
         }
     }
 
     /// Handles the rest of a command line that is discarded.
-    fn line_end(&mut self, buffer: &[u8], at: usize) -> Step {
+    fn line_end(&mut self, buffer: &[u8], at: usize) -> RoundStep {
         match memchr(b'\n', buffer.get(at..).unwrap_or_default()) {
-            None => Step::More(buffer.len()),
+            None => RoundStep::More(buffer.len()),
             Some(lf) => {
-                self.expecting = Expecting::Command;
-                Step::To(at + lf + 1)
+                self.expecting = ExpectedInput::Command;
+                RoundStep::To(at + lf + 1)
             }
         }
     }
 
     /// Files the articles gathered so far, after answering the offers.
-    async fn file(&mut self, batch: &mut Gathered<'_>) -> io::Result<Flow> {
+    async fn file(&mut self, batch: &mut GatheredCommands<'_>) -> io::Result<SessionFlow> {
         self.answer_offers(&mut batch.offers);
         let gathered = batch.articles.len();
         let crowded = self.feed.as_ref().is_some_and(|feed| feed.is_crowded());
@@ -387,12 +405,12 @@ impl<S: NewsSource> Session<S> {
             }
             let Some((feed, out)) = self.feed() else { break };
             if feed.take(part, out.text()).await == FeedState::Disconnect {
-                return Ok(Flow::Close);
+                return Ok(SessionFlow::Close);
             }
             filed += part.len();
         }
         batch.articles.clear();
-        Ok(Flow::Continue)
+        Ok(SessionFlow::Continue)
     }
 
     /// Answers the CHECKs gathered so far.
@@ -409,8 +427,8 @@ impl<S: NewsSource> Session<S> {
 
 /// Refuses STARTTLS or COMPRESS with data after it, which may not be from the client that secures the
 /// connection: nothing is switched (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
-fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
-    if verdict == Verdict::StartTls {
+fn refuse_pipelined(verdict: CommandOutcome, out: &mut Vec<u8>) {
+    if verdict == CommandOutcome::StartTls {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
     } else {
         append(out, code::INTERNAL_FAULT, "COMPRESS must not be pipelined");
@@ -435,7 +453,7 @@ pub(super) fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
 fn takethis_id(buffer: &[u8], at: usize, head: usize) -> &[u8] {
     match next_line(buffer.get(..at + head).unwrap_or_default(), at) {
         NextLine::Line { line, .. } => match command::parse(line) {
-            Ok(Command::Takethis(id)) => id,
+            Ok(NntpCommand::Takethis(id)) => id,
             _ => &[],
         },
         _ => &[],

@@ -4,8 +4,8 @@
 //! forgotten. Compression changes only the encoding. Called by the session's loop after the last answer
 //! before the switch. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
-use super::login::Login;
-use super::{Client, Session};
+use super::login::LoginProgress;
+use super::{ConnectedClient, Session};
 use netnews::nntp::response::{append, append_standard, code};
 use nntp_io::COMPRESSED_CONNECTIONS_MAX;
 use std::io;
@@ -28,9 +28,9 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Forgets everything that was said before.
-    fn start_over(&mut self, client: Client) -> Result<(), String> {
+    fn start_over(&mut self, client: ConnectedClient) -> Result<(), String> {
         self.settle(client)?;
-        self.login = Login::default();
+        self.login = LoginProgress::default();
         self.feed = None;
         self.reader.start_over(self.client.view());
         Ok(())

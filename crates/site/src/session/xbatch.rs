@@ -5,9 +5,9 @@
 //! Source: INN's innd, as no RFC describes it.
 
 use super::Session;
-use super::dispatch::Verdict;
-use super::rounds::{Expecting, Step};
-use ingest::batches::{Arriving, Incoming, NotKept, Sender};
+use super::dispatch::CommandOutcome;
+use super::rounds::{ExpectedInput, RoundStep};
+use ingest::batches::{ArrivingBatch, BatchNotKept, BatchSender, IncomingDir};
 use netnews::nntp::response::{append, append_standard, code};
 use tokio::task::block_in_place;
 use tracing::warn;
@@ -16,41 +16,41 @@ use upstreams::NewsSource;
 /// A batch that is arriving.
 pub(super) struct Xbatch {
     /// The file of the batch, or the reason why it cannot be kept.
-    kept: Result<Arriving, NotKept>,
+    kept: Result<ArrivingBatch, BatchNotKept>,
     /// Bytes still to come.
     left: u64,
 }
 
 impl<S: NewsSource> Session<S> {
     /// Handles the command, for a batch of this many bytes.
-    pub(super) fn xbatch(&mut self, bytes: u64) -> Verdict {
+    pub(super) fn xbatch(&mut self, bytes: u64) -> CommandOutcome {
         if !self.client.may_xbatch() {
             let (code, text) = self.client.no_feed();
             append(self.out.text(), code, text);
-            return Verdict::Done;
+            return CommandOutcome::Done;
         }
         let address = self.client.address_text();
         let sender =
-            self.client.peer().map(|peer| Sender { peer: peer.name.clone(), address: address.into() });
-        let incoming = Incoming::of(self.client.config(), self.site.spool.disk());
+            self.client.peer().map(|peer| BatchSender { peer: peer.name.clone(), address: address.into() });
+        let incoming = IncomingDir::of(self.client.config(), self.site.spool.disk());
         match block_in_place(|| incoming.begin(sender.as_ref(), Some(bytes))) {
             Ok(arriving) => {
                 append_standard(self.out.text(), code::SEND_BATCH);
                 self.batch = Some(Box::new(Xbatch { kept: Ok(arriving), left: bytes }));
-                Verdict::ExpectBatch
+                CommandOutcome::ExpectBatch
             }
             Err(why) => {
                 self.batch_refused(&why);
-                Verdict::Done
+                CommandOutcome::Done
             }
         }
     }
 
     /// Handles more of the batch, from `at` on.
-    pub(super) fn batch_octets(&mut self, buffer: &[u8], at: usize) -> Step {
+    pub(super) fn batch_octets(&mut self, buffer: &[u8], at: usize) -> RoundStep {
         let Some(mut batch) = self.batch.take() else {
-            self.expecting = Expecting::Command;
-            return Step::To(at);
+            self.expecting = ExpectedInput::Command;
+            return RoundStep::To(at);
         };
         let rest = buffer.get(at..).unwrap_or_default();
         let octets = rest.get(..usize::try_from(batch.left).unwrap_or(usize::MAX)).unwrap_or(rest);
@@ -62,9 +62,9 @@ impl<S: NewsSource> Session<S> {
         }
         if batch.left > 0 {
             self.batch = Some(batch);
-            return Step::More(buffer.len());
+            return RoundStep::More(buffer.len());
         }
-        self.expecting = Expecting::Command;
+        self.expecting = ExpectedInput::Command;
         match batch.kept.and_then(|arriving| Ok(block_in_place(|| arriving.finish())?)) {
             Ok(_) => {
                 append(self.out.text(), code::TAKETHIS_ACCEPTED, "Batch received");
@@ -72,10 +72,10 @@ impl<S: NewsSource> Session<S> {
             }
             Err(why) => self.batch_refused(&why),
         }
-        Step::To(at + octets.len())
+        RoundStep::To(at + octets.len())
     }
 
-    fn batch_refused(&mut self, why: &NotKept) {
+    fn batch_refused(&mut self, why: &BatchNotKept) {
         warn!(peer = self.client.name(), %why, "a batch cannot be kept");
         append(self.out.text(), code::TRANSFER_LATER, "Batch cannot be kept now, try again later");
     }

@@ -13,24 +13,24 @@ use std::sync::Arc;
 /// Counts of open connections.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionPermits {
-    taken: Arc<Leaf<Taken>>,
+    taken: Arc<Leaf<PermitCounts>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PermitCounts {
     all: usize,
-    by: Connections<Subject>,
+    by: Connections<PermitSubject>,
 }
 
 /// The address or peer that a connection counts for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum PermitSubject {
     Address(IpAddr),
     /// A peer's name.
     Peer(Box<str>),
 }
 
-impl Subject {
+impl PermitSubject {
     /// Returns the subject of a connection: a peer's own limit replaces the limit per address.
     fn of(address: IpAddr, peer: Option<&Peer>) -> Self {
         peer.map_or(Self::Address(address), |peer| Self::Peer(peer.name.as_str().into()))
@@ -39,7 +39,7 @@ impl Subject {
 
 /// The limit on connections that is reached, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
+pub enum ConnectionLimit {
     /// `connections_max` of limits or web.
     Server(usize),
     /// `connections_per_address_max` of limits or web.
@@ -49,7 +49,7 @@ pub enum Full {
 }
 
 /// Formats the message for the client.
-impl fmt::Display for Full {
+impl fmt::Display for ConnectionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, max) = match self {
             Self::Server(max) => ("", max),
@@ -67,26 +67,31 @@ impl ConnectionPermits {
         limits: &Limits,
         address: IpAddr,
         peer: Option<&Peer>,
-    ) -> Result<ConnectionPermit, Full> {
+    ) -> Result<ConnectionPermit, ConnectionLimit> {
         let own = match peer {
-            Some(peer) => Full::Peer(peer.max_connections),
-            None => Full::Address(limits.connections_per_address_max),
+            Some(peer) => ConnectionLimit::Peer(peer.max_connections),
+            None => ConnectionLimit::Address(limits.connections_per_address_max),
         };
-        self.take_within(limits.connections_max, own, Subject::of(address, peer))
+        self.take_within(limits.connections_max, own, PermitSubject::of(address, peer))
     }
 
     /// Returns a permit for a connection over HTTP from `address`, if the limits allow one more.
-    pub fn take_for_http(&self, web: &Web, address: IpAddr) -> Result<ConnectionPermit, Full> {
-        let own = Full::Address(web.connections_per_address_max);
-        self.take_within(web.connections_max, own, Subject::of(address, None))
+    pub fn take_for_http(&self, web: &Web, address: IpAddr) -> Result<ConnectionPermit, ConnectionLimit> {
+        let own = ConnectionLimit::Address(web.connections_per_address_max);
+        self.take_within(web.connections_max, own, PermitSubject::of(address, None))
     }
 
-    fn take_within(&self, all_max: usize, own: Full, subject: Subject) -> Result<ConnectionPermit, Full> {
+    fn take_within(
+        &self,
+        all_max: usize,
+        own: ConnectionLimit,
+        subject: PermitSubject,
+    ) -> Result<ConnectionPermit, ConnectionLimit> {
         let mut taken = self.taken.lock();
         if taken.all >= all_max {
-            return Err(Full::Server(all_max));
+            return Err(ConnectionLimit::Server(all_max));
         }
-        let (Full::Server(max) | Full::Address(max) | Full::Peer(max)) = own;
+        let (ConnectionLimit::Server(max) | ConnectionLimit::Address(max) | ConnectionLimit::Peer(max)) = own;
         if taken.by.is_full(&subject, max) {
             return Err(own);
         }
@@ -95,10 +100,10 @@ impl ConnectionPermits {
 
     /// Returns a permit for a connection that was admitted before, whatever the limits are now.
     pub fn keep(&self, address: IpAddr, peer: Option<&Peer>) -> ConnectionPermit {
-        self.permit(&mut self.taken.lock(), Subject::of(address, peer))
+        self.permit(&mut self.taken.lock(), PermitSubject::of(address, peer))
     }
 
-    fn permit(&self, taken: &mut Taken, subject: Subject) -> ConnectionPermit {
+    fn permit(&self, taken: &mut PermitCounts, subject: PermitSubject) -> ConnectionPermit {
         taken.by.open(subject.clone());
         taken.all += 1;
         ConnectionPermit { permits: self.clone(), subject }
@@ -111,7 +116,7 @@ impl ConnectionPermits {
 
     /// Returns the number of open connections of the peer of this name.
     pub fn of_peer(&self, name: &str) -> usize {
-        self.taken.lock().by.count(&Subject::Peer(name.into()))
+        self.taken.lock().by.count(&PermitSubject::Peer(name.into()))
     }
 }
 
@@ -119,15 +124,15 @@ impl ConnectionPermits {
 #[derive(Debug)]
 pub struct ConnectionPermit {
     permits: ConnectionPermits,
-    subject: Subject,
+    subject: PermitSubject,
 }
 
 impl ConnectionPermit {
     /// Returns true if the permit counts for this peer, or for an address if `peer` is `None`.
     pub fn is_of(&self, peer: Option<&Peer>) -> bool {
         match (&self.subject, peer) {
-            (Subject::Peer(name), Some(peer)) => **name == *peer.name,
-            (Subject::Address(_), None) => true,
+            (PermitSubject::Peer(name), Some(peer)) => **name == *peer.name,
+            (PermitSubject::Address(_), None) => true,
             _ => false,
         }
     }
@@ -157,15 +162,15 @@ mod tests {
         };
         let first = take(&config, false).unwrap();
         let second = take(&config, false).unwrap();
-        assert_eq!(take(&config, false).unwrap_err(), Full::Address(2));
+        assert_eq!(take(&config, false).unwrap_err(), ConnectionLimit::Address(2));
         let of_peer = take(&config, true).unwrap();
-        assert_eq!(take(&config, true).unwrap_err(), Full::Server(3));
+        assert_eq!(take(&config, true).unwrap_err(), ConnectionLimit::Server(3));
         config.limits.connections_max = 1;
         assert_eq!((permits.all(), permits.of_peer("p")), (3, 1));
         let moved = permits.keep(here, config.peers.first());
         drop((first, second));
         assert_eq!((permits.all(), permits.of_peer("p")), (2, 2));
-        assert_eq!(take(&config, false).unwrap_err(), Full::Server(1));
+        assert_eq!(take(&config, false).unwrap_err(), ConnectionLimit::Server(1));
         assert!(moved.is_of(config.peers.first()) && !moved.is_of(None));
         drop((of_peer, moved));
         assert!(permits.taken.lock().by.is_empty() && take(&config, false).is_ok());

@@ -1,28 +1,28 @@
 //! Bugs of newsreel itself: broken invariants of the spool.
 //!
 //! [`own_bug!`] stands in the commit, in the folds and in the replay, where a default would hide that data is
-//! missing. Debug builds, and so all tests, panic. A release build gets a [`Trouble`] and acts as after a
+//! missing. Debug builds, and so all tests, panic. A release build gets a [`SpoolTrouble`] and acts as after a
 //! failed write: nothing more is accepted or acknowledged until a restart, and readers continue.
 
-use crate::base::error::{Trouble, TroubleKind};
+use crate::base::error::{SpoolTrouble, TroubleKind};
 use std::fmt;
 use std::io;
 
-/// Reports a bug of ours, described as for `format!`. Evaluates to a [`Trouble`].
+/// Reports a bug of ours, described as for `format!`. Evaluates to a [`SpoolTrouble`].
 macro_rules! own_bug {
     ($($what:tt)+) => { $crate::base::bug::found(format_args!($($what)+)) };
 }
 pub(crate) use own_bug;
 
 #[cold]
-pub(crate) fn found(what: fmt::Arguments<'_>) -> Trouble {
+pub(crate) fn found(what: fmt::Arguments<'_>) -> SpoolTrouble {
     debug_assert!(is_planted(), "a bug in newsreel: {what}");
-    Trouble::new(TroubleKind::Bug, format!("a bug in newsreel: {what}; please report it"))
+    SpoolTrouble::new(TroubleKind::Bug, format!("a bug in newsreel: {what}; please report it"))
 }
 
 /// Returns the bug that an error carries, if any.
-pub(crate) fn in_error(e: &io::Error) -> Option<&Trouble> {
-    e.get_ref()?.downcast_ref::<Trouble>().filter(|trouble| trouble.kind == TroubleKind::Bug)
+pub(crate) fn in_error(e: &io::Error) -> Option<&SpoolTrouble> {
+    e.get_ref()?.downcast_ref::<SpoolTrouble>().filter(|trouble| trouble.kind == TroubleKind::Bug)
 }
 
 #[cfg(not(test))]

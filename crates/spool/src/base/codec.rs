@@ -1,5 +1,5 @@
 //! Little-endian and varint encoding for journal rows, residents and checkpoints.
-//! Reading never panics: a [`Reader`] that runs out returns `None` from then on.
+//! Reading never panics: a [`ByteReader`] that runs out returns `None` from then on.
 
 /// Appends an unsigned LEB128 varint.
 pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
@@ -56,9 +56,9 @@ pub(crate) fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
 
 /// Reader of the encodings that the `put_` functions write.
 #[derive(Debug, Clone)]
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(n)?;
         self.0 = tail;
@@ -163,12 +163,12 @@ mod tests {
         for n in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut b = Vec::new();
             put_varint(n, &mut b);
-            let mut r = Reader(&b);
+            let mut r = ByteReader(&b);
             assert_eq!(r.varint(), Some(n));
             assert!(r.is_empty());
         }
-        assert_eq!(Reader(&[0xff; 10]).varint(), None);
-        assert_eq!(Reader(&[0x80]).varint(), None);
-        assert_eq!(Reader(&[200, 1, 2]).bytes(), None);
+        assert_eq!(ByteReader(&[0xff; 10]).varint(), None);
+        assert_eq!(ByteReader(&[0x80]).varint(), None);
+        assert_eq!(ByteReader(&[200, 1, 2]).bytes(), None);
     }
 }

@@ -22,7 +22,7 @@ pub struct BufferConfig {
 
 /// Order in which a class uses its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum BufferOrder {
     /// Round-robin, one stripe per buffer (CNFS-04).
     #[default]
     Interleave,
@@ -40,13 +40,13 @@ pub struct ClassConfig {
     /// For `cnfs`: names of the class's buffers.
     pub buffers: Vec<String>,
     /// For `cnfs`: order in which the buffers are used.
-    pub order: Order,
+    pub order: BufferOrder,
     /// For `memory`: size of the buffer in bytes.
     pub size_bytes: u64,
     /// Compression of the articles; `None`: not compressed.
-    pub compress: Option<Compress>,
+    pub compress: Option<CompressConfig>,
     /// For methods that retain articles until they are due.
-    pub tree: Tree,
+    pub tree: TreeConfig,
     /// Minimum retention, and the overflow class for new articles that could only be stored by violating it.
     pub floor: Option<Floor>,
 }
@@ -54,7 +54,7 @@ pub struct ClassConfig {
 /// Place and form in which a class keeps articles until they are due: for `appendonly` and for the methods
 /// with one file per article.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tree {
+pub struct TreeConfig {
     /// Directory of the files.
     pub path: PathBuf,
     /// For `appendonly`: length at which a file is full, in bytes.
@@ -68,7 +68,7 @@ pub struct Tree {
     pub free_min: Option<FreeMin>,
 }
 
-impl Default for Tree {
+impl Default for TreeConfig {
     fn default() -> Self {
         let (file_bytes, files_max) = (256 << 20, 0);
         Self { path: PathBuf::new(), file_bytes, files_max, lines_end_in_lf: false, free_min: None }
@@ -84,12 +84,12 @@ pub enum FreeMin {
     Percent(u8),
 }
 
-/// Value in [`Keep::Secs`] for no end.
+/// Value in [`Retention::Secs`] for no end.
 pub const NEVER: u64 = u64::MAX;
 
 /// Retention of articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
+pub enum Retention {
     /// Until they are cancelled.
     #[default]
     Forever,
@@ -115,7 +115,7 @@ pub struct ExpireConfig {
     /// Whether the group is moderated.
     pub moderated: Option<bool>,
     /// Retention.
-    pub keep: Keep,
+    pub keep: Retention,
     /// Whether the age of an article is that of the newest article of its thread.
     pub by_thread: bool,
     /// Whether an article that leaves a group by this rule leaves all its groups.
@@ -143,10 +143,10 @@ impl Default for ClassConfig {
             name: String::new(),
             method: MethodKind::Cnfs,
             buffers: Vec::new(),
-            order: Order::default(),
+            order: BufferOrder::default(),
             size_bytes: 0,
             compress: None,
-            tree: Tree::default(),
+            tree: TreeConfig::default(),
             floor: None,
         }
     }
@@ -154,14 +154,14 @@ impl Default for ClassConfig {
 
 /// Compression of a class's articles with zstd (`docs/formats/dictionary.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compress {
+pub struct CompressConfig {
     /// Compression level of zstd, 1 to 19.
     pub level: i32,
     /// Number of articles that the class's dictionary is trained from; 0: no dictionary.
     pub samples: u32,
 }
 
-impl Compress {
+impl CompressConfig {
     /// Articles that a dictionary is trained from, outside of tests.
     pub const SAMPLES_USUAL: u32 = 2000;
 }

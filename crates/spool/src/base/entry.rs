@@ -1,16 +1,16 @@
 //! Input and results of a commit.
 
-use crate::base::facts::Tagged;
+use crate::base::facts::TaggedFields;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use netnews::overview_row::Fields;
+use netnews::overview_row::OverviewFields;
 
 /// An article ready to be stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Filing<'a> {
+pub struct ArticleFiling<'a> {
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Message-ID.
     pub message_id: &'a [u8],
     /// The article in wire format, without Xref and without the final `.` line, as consecutive pieces.
@@ -23,10 +23,10 @@ pub struct Filing<'a> {
     /// and no place in Xref, and is found by its Message-ID alone; only cyclic buffers take such articles.
     pub groups: &'a [GroupId],
     /// Article numbers in `groups`, 0 for a new one; empty: all new. Each must be higher than all numbers its
-    /// group has handed out, since numbers are never reused: see [`Outcome::NumberTaken`].
+    /// group has handed out, since numbers are never reused: see [`CommitOutcome::NumberTaken`].
     pub numbers: &'a [u64],
     /// OVER fields; the size is without the Xref line, which is added here.
-    pub fields: Fields<'a>,
+    pub fields: OverviewFields<'a>,
     /// Arrival time in Unix seconds.
     pub arrived: u64,
     /// Value of the Expires header in Unix seconds.
@@ -34,7 +34,7 @@ pub struct Filing<'a> {
     /// Further properties that storage rules test.
     pub criteria: Criteria<'a>,
     /// Further facts recorded in the journal row.
-    pub tagged: Tagged<'a>,
+    pub tagged: TaggedFields<'a>,
 }
 
 /// Properties of an article, besides groups, size and dates, that storage rules test. An absent property
@@ -58,39 +58,39 @@ pub struct Criteria<'a> {
 /// Input of a commit.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::large_enum_variant, reason = "batches are of articles; what is remembered is rare")]
-pub enum Entry<'a> {
+pub enum CommitEntry<'a> {
     /// An accepted article.
-    Article(Filing<'a>),
+    Article(ArticleFiling<'a>),
     /// A rejected article whose Message-ID is remembered.
     Remember {
         /// Hash of the Message-ID.
-        key: Key,
+        key: ArticleKey,
         /// Arrival time in Unix seconds.
         arrived: u64,
     },
 }
 
-impl Entry<'_> {
-    pub(crate) fn key(&self) -> Key {
+impl CommitEntry<'_> {
+    pub(crate) fn key(&self) -> ArticleKey {
         match self {
-            Entry::Article(f) => f.key,
-            Entry::Remember { key, .. } => *key,
+            CommitEntry::Article(f) => f.key,
+            CommitEntry::Remember { key, .. } => *key,
         }
     }
 }
 
 /// Location of a filed article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Filed {
+pub struct FiledArticle {
     /// Token of the article.
     pub token: Token,
 }
 
 /// Result of committing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommitOutcome {
     /// Stored, journaled and published.
-    Filed(Filed),
+    Filed(FiledArticle),
     /// The Message-ID is already known.
     Duplicate,
     /// The Message-ID is now remembered.
@@ -105,9 +105,9 @@ pub enum Outcome {
 
 /// A journal position to wait for; see [`crate::Spool::is_durable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Ticket(pub(crate) u64);
+pub struct CommitTicket(pub(crate) u64);
 
-impl Ticket {
+impl CommitTicket {
     /// Returns the position, in bytes of journal ever written.
     pub fn position(self) -> u64 {
         self.0

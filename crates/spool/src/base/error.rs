@@ -68,7 +68,7 @@ pub enum TroubleKind {
 
 /// Failure of our own: the article was neither accepted nor rejected, and the sender should try later.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct SpoolTrouble {
     /// Kind of the trouble.
     pub kind: TroubleKind,
     /// A sentence for log and status.
@@ -89,7 +89,7 @@ impl PartialEq for Cause {
 
 impl Eq for Cause {}
 
-impl Trouble {
+impl SpoolTrouble {
     /// Creates trouble that no system error caused.
     pub fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), cause: None }
@@ -106,13 +106,13 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SpoolTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Trouble {
+impl std::error::Error for SpoolTrouble {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause.as_ref().map(|cause| &*cause.0 as _)
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn errors_keep_their_source() {
         let full = || io::Error::from_raw_os_error(28);
-        let trouble = Trouble::caused_by(TroubleKind::Full, "cannot write", &full());
+        let trouble = SpoolTrouble::caused_by(TroubleKind::Full, "cannot write", &full());
         let errors: [Box<dyn Error>; 3] = [
             Box::new(SpoolError::io("write", "/s")(full())),
             Box::new(trouble.clone()),
@@ -176,7 +176,10 @@ mod tests {
             let source = error.source().and_then(|source| source.downcast_ref::<io::Error>()).unwrap();
             assert_eq!(source.raw_os_error(), Some(28), "{error}");
         }
-        assert_eq!(trouble, Trouble::caused_by(TroubleKind::Full, "cannot write", &io::Error::other("x")));
-        assert!(Trouble::new(TroubleKind::Refused, "no").source().is_none());
+        assert_eq!(
+            trouble,
+            SpoolTrouble::caused_by(TroubleKind::Full, "cannot write", &io::Error::other("x"))
+        );
+        assert!(SpoolTrouble::new(TroubleKind::Refused, "no").source().is_none());
     }
 }

@@ -1,14 +1,14 @@
 //! Facts about an article in its journal row, besides its location: tagged fields
 //! (`docs/formats/journal.md`).
 //!
-//! The caller of a commit encodes them before the writer's lock is taken ([`Facts::put`]), and the writer
+//! The caller of a commit encodes them before the writer's lock is taken ([`RowFacts::put`]), and the writer
 //! copies the bytes into the row. Every field may be absent: rows of earlier versions have none, and rows
-//! written by recovery have few. Readers of the journal decode them one by one ([`Tagged`]) and skip unknown
+//! written by recovery have few. Readers of the journal decode them one by one ([`TaggedFields`]) and skip unknown
 //! tags.
 
-use crate::base::codec::{Reader, put_bytes, put_varint};
+use crate::base::codec::{ByteReader, put_bytes, put_varint};
 use crate::base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use netnews::path;
 
 /// Bytes of a Path value that are recorded, from its front.
@@ -59,7 +59,7 @@ impl ArticleKind {
 
 /// Known facts about an article that is to be filed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Facts<'a> {
+pub struct RowFacts<'a> {
     /// Length as sent to peers: wire format, without Xref line and final `.` line.
     pub wire_bytes: u64,
     /// Value of the Path header as received.
@@ -77,11 +77,11 @@ pub struct Facts<'a> {
     /// [`REASON_BYTES_MAX`] bytes.
     pub hidden: Option<(&'a str, &'a str)>,
     /// Second Message-ID that is remembered, for which this article is stored instead.
-    pub stands_for: Option<Key>,
+    pub stands_for: Option<ArticleKey>,
 }
 
-impl Facts<'_> {
-    /// Appends the tagged fields; see [`Tagged::new`].
+impl RowFacts<'_> {
+    /// Appends the tagged fields; see [`TaggedFields::new`].
     pub fn put(&self, out: &mut Vec<u8>) {
         put_number(tag::WIRE_BYTES, self.wire_bytes, out);
         if !self.path.is_empty() {
@@ -138,16 +138,16 @@ fn varint_bytes(n: u64) -> u8 {
 
 /// The tagged fields of an article row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tagged<'a> {
+pub struct TaggedFields<'a> {
     bytes: &'a [u8],
     /// Bit `n` is set if there is a field with tag `n`.
     present: u64,
 }
 
-impl<'a> Tagged<'a> {
-    /// Wraps what [`Facts::put`] appended; `None` if the bytes are not a list of tagged fields.
+impl<'a> TaggedFields<'a> {
+    /// Wraps what [`RowFacts::put`] appended; `None` if the bytes are not a list of tagged fields.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        let (mut r, mut present) = (Reader(bytes), 0);
+        let (mut r, mut present) = (ByteReader(bytes), 0);
         while !r.is_empty() {
             present |= bit(r.varint()?);
             r.bytes()?;
@@ -164,7 +164,7 @@ impl<'a> Tagged<'a> {
         if self.present & bit(tag) == 0 {
             return None;
         }
-        let mut r = Reader(self.bytes);
+        let mut r = ByteReader(self.bytes);
         loop {
             let (found, value) = (r.varint()?, r.bytes()?);
             if found == tag {
@@ -175,7 +175,7 @@ impl<'a> Tagged<'a> {
 
     /// Returns the length in wire format, without Xref line and final `.` line.
     pub fn wire_bytes(self) -> Option<u64> {
-        Reader(self.find(tag::WIRE_BYTES)?).varint()
+        ByteReader(self.find(tag::WIRE_BYTES)?).varint()
     }
 
     /// Returns the value of the Path header as received, truncated if long.
@@ -212,21 +212,21 @@ impl<'a> Tagged<'a> {
         self.find(tag::KIND)?.first().map(|bits| ArticleKind(*bits))
     }
 
-    /// Returns the sites that wanted the article when it was filed, as in [`Facts::sites`].
+    /// Returns the sites that wanted the article when it was filed, as in [`RowFacts::sites`].
     pub fn sites(self) -> &'a [u8] {
         self.find(tag::SITES).unwrap_or_default()
     }
 
     /// Returns the hider and the reason, if the article was hidden as it was filed.
     pub fn hidden(self) -> Option<(&'a str, &'a str)> {
-        let mut r = Reader(self.find(tag::HIDDEN)?);
+        let mut r = ByteReader(self.find(tag::HIDDEN)?);
         let (by, reason) = (r.bytes()?, r.bytes()?);
         Some((std::str::from_utf8(by).ok()?, std::str::from_utf8(reason).ok()?))
     }
 
     /// Returns the second Message-ID that is remembered with the article.
-    pub fn stands_for(self) -> Option<Key> {
-        Some(Key(u128::from_le_bytes(self.find(tag::STANDS_FOR)?.try_into().ok()?)))
+    pub fn stands_for(self) -> Option<ArticleKey> {
+        Some(ArticleKey(u128::from_le_bytes(self.find(tag::STANDS_FOR)?.try_into().ok()?)))
     }
 
     /// Reports whether the site with this number wanted the article when it was filed.
@@ -239,7 +239,7 @@ impl<'a> Tagged<'a> {
 mod tests {
     use super::*;
 
-    fn encoded(facts: &Facts<'_>) -> Vec<u8> {
+    fn encoded(facts: &RowFacts<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
         facts.put(&mut bytes);
         bytes
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_written_and_unknown_tags_are_skipped() {
-        let facts = Facts {
+        let facts = RowFacts {
             wire_bytes: 70_000,
             path: b"News.Example!.SEEN.192.0.2.1!a-very-long-identity.example.org!!b!not-for-mail",
             distribution: b"world",
@@ -255,13 +255,13 @@ mod tests {
             kind: ArticleKind::CONTROL.with(ArticleKind::CANCEL, true),
             sites: &[0, 0b101, 0],
             hidden: Some(("spam", "too many")),
-            stands_for: Some(Key(7 << 100)),
+            stands_for: Some(ArticleKey(7 << 100)),
         };
         let mut bytes = Vec::new();
         put_field(1 << 40, b"of a later version", &mut bytes);
         facts.put(&mut bytes);
         put_field(99, b"", &mut bytes);
-        let tagged = Tagged::new(&bytes).unwrap();
+        let tagged = TaggedFields::new(&bytes).unwrap();
         assert_eq!(tagged.wire_bytes(), Some(70_000));
         assert_eq!(tagged.hops(), Some(3));
         for (identity, has) in [
@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(tagged.has_passed(identity.as_bytes()), Some(has), "{identity}");
         }
         assert_eq!(tagged.distribution(), Some(&b"world"[..]));
-        assert_eq!(tagged.stands_for(), Some(Key(7 << 100)));
+        assert_eq!(tagged.stands_for(), Some(ArticleKey(7 << 100)));
         assert_eq!(tagged.origin(), Some(&b"peer upstream"[..]));
         assert_eq!(tagged.hidden(), Some(("spam", "too many")));
         let kind = tagged.kind().unwrap();
@@ -287,22 +287,25 @@ mod tests {
 
     #[test]
     fn missing_facts_are_reported_as_missing() {
-        let none = Tagged::default();
+        let none = TaggedFields::default();
         assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));
         assert_eq!(none.hidden(), None);
         assert!(!none.is_wanted_by(0));
         let (path, long) =
             ("a.example!".repeat(103) + "far.example!x", "d".repeat(DISTRIBUTION_BYTES_MAX + 1));
-        let bytes =
-            encoded(&Facts { path: path.as_bytes(), distribution: long.as_bytes(), ..Facts::default() });
-        let tagged = Tagged::new(&bytes).unwrap();
+        let bytes = encoded(&RowFacts {
+            path: path.as_bytes(),
+            distribution: long.as_bytes(),
+            ..RowFacts::default()
+        });
+        let tagged = TaggedFields::new(&bytes).unwrap();
         assert_eq!(tagged.hops(), None);
         assert_eq!(tagged.has_passed(b"A.example"), Some(true));
         assert_eq!(tagged.has_passed(b"far.example"), None);
         assert_eq!(tagged.distribution(), None);
         for cut in 1..bytes.len() {
-            let read = Tagged::new(&bytes[..cut]);
+            let read = TaggedFields::new(&bytes[..cut]);
             assert!(read.is_none_or(|t| t.as_bytes() != bytes), "{cut}");
         }
     }

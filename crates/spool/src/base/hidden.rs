@@ -1,7 +1,7 @@
 //! Hidden articles: stored, but not shown to any reader (`docs/hiding.md`).
 
 use super::ids::GroupId;
-use super::key::Key;
+use super::key::ArticleKey;
 use super::token::Token;
 
 /// Maximum number of hidden articles; each takes some 400 bytes of memory.
@@ -15,7 +15,7 @@ pub const REASON_BYTES_MAX: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenArticle {
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Token of the stored article.
     pub token: Token,
     /// Time of hiding, in Unix seconds.

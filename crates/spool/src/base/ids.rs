@@ -10,7 +10,7 @@ pub struct GroupId(pub u32);
 
 /// Status of a group: what may be posted and filed there (RFC 3977 7.6.3, RFC 6048 3.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Flag {
+pub enum GroupFlag {
     /// `y`: posting is allowed.
     #[default]
     Open,
@@ -26,7 +26,7 @@ pub enum Flag {
     Alias(String),
 }
 
-impl Flag {
+impl GroupFlag {
     /// Parses the form in an active file.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -40,7 +40,7 @@ impl Flag {
     }
 }
 
-impl std::fmt::Display for Flag {
+impl std::fmt::Display for GroupFlag {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Open => f.write_str("y"),

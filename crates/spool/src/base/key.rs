@@ -11,9 +11,9 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// The hash of a Message-ID.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(pub u128);
+pub struct ArticleKey(pub u128);
 
-/// Hasher of tables by [`Key`]: keys are hashes already, so their lower half is used as it is. Sharded tables
+/// Hasher of tables by [`ArticleKey`]: keys are hashes already, so their lower half is used as it is. Sharded tables
 /// choose the shard by upper bits.
 #[derive(Debug, Default, Clone)]
 pub struct KeyBits(u64);
@@ -48,10 +48,10 @@ impl KeyHasher {
     }
 
     /// Returns the key of a Message-ID, which includes its angle brackets.
-    pub fn key(&self, message_id: &[u8]) -> Key {
+    pub fn key(&self, message_id: &[u8]) -> ArticleKey {
         let mut hasher = self.hasher;
         hasher.write(message_id);
-        Key(hasher.finish128().as_u128())
+        ArticleKey(hasher.finish128().as_u128())
     }
 
     pub(crate) fn secret(&self) -> &[u8; 16] {
@@ -99,6 +99,6 @@ mod tests {
     #[test]
     fn keys_never_change() {
         let key = KeyHasher::new(*b"0123456789abcdef").key(b"<1993@example.org>");
-        assert_eq!(key, Key(0x10587bb8416f67e0a802a352b1dc7cee));
+        assert_eq!(key, ArticleKey(0x10587bb8416f67e0a802a352b1dc7cee));
     }
 }

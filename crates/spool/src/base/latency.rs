@@ -19,7 +19,7 @@ const STRIPES: usize = 8;
 
 /// Histogram of durations.
 #[derive(Debug, Default)]
-pub struct Latency([Stripe; STRIPES]);
+pub struct LatencyHistogram([Stripe; STRIPES]);
 
 /// Counts of some of the threads; each stripe has cache lines of its own.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Stripe {
     sum_nanos: AtomicU64,
 }
 
-/// Counts of a [`Latency`] at one moment.
+/// Counts of a [`LatencyHistogram`] at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyCounts {
     /// Upper bound of each bucket in seconds, the last one infinity, and the number of observations above the
@@ -41,7 +41,7 @@ pub struct LatencyCounts {
     pub sum_secs: f64,
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// Records one duration.
     pub fn observe(&self, took: Duration) {
         self.observe_many(took, 1);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn each_time_falls_into_the_first_bucket_that_holds_it() {
-        let latency = Latency::default();
+        let latency = LatencyHistogram::default();
         for (micros, many) in [(0, 1), (10, 1), (11, 2), (1_000_000, 1), (10_000_001, 3)] {
             latency.observe_many(Duration::from_micros(micros), many);
         }

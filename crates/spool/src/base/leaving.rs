@@ -1,14 +1,14 @@
 //! Articles about to leave the spool for good, and the hook that may hold them back.
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use std::fmt::Debug;
 
 /// A retained article that expiry would remove now.
 #[derive(Debug, Clone, Copy)]
-pub struct Leaving<'a> {
+pub struct LeavingArticle<'a> {
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Token of the stored article.
     pub token: Token,
     /// Groups that are still carried, with the article's numbers there.
@@ -18,8 +18,8 @@ pub struct Leaving<'a> {
 }
 
 /// Hook that is called before expiry removes an article.
-pub trait MayLeave: Debug + Send + Sync {
+pub trait ExpiryHook: Debug + Send + Sync {
     /// Returns whether the article may be removed now; otherwise a later pass asks again. Called with the
     /// writer's lock held: it must return at once, and call nothing of the spool.
-    fn may_leave(&self, article: &Leaving<'_>) -> bool;
+    fn may_leave(&self, article: &LeavingArticle<'_>) -> bool;
 }

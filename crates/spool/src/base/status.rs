@@ -1,6 +1,6 @@
 //! The state of a spool in numbers, for `newsreel status` and metrics; taken in `care::status`.
 
-use super::error::Trouble;
+use super::error::SpoolTrouble;
 
 /// A cyclic volume.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +111,7 @@ impl CursorDamage {
 
 /// The whole spool.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Status {
+pub struct SpoolMetrics {
     /// Time at which volumes, classes and files were measured, Unix seconds; 0: not yet.
     pub measured: u64,
     /// Classes, in the order of the configuration.
@@ -156,14 +156,14 @@ pub struct Status {
     /// already.
     pub passed_over: u64,
     /// Savings by articles without numbers since the spool was opened; `None`: there were none.
-    pub unnumbered: Option<Saved>,
+    pub unnumbered: Option<RowSavings>,
     /// Reason why nothing is accepted at the moment.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<SpoolTrouble>,
 }
 
 /// Savings by articles without numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Saved {
+pub struct RowSavings {
     /// Number of articles.
     pub articles: u64,
     /// Bytes of overview rows that they would have, uncompressed.

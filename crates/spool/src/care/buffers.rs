@@ -6,18 +6,18 @@
 //! new state (`docs/states.md`).
 
 use crate::base::config::BufferConfig;
-use crate::base::error::{SpoolError, Trouble};
+use crate::base::error::{SpoolError, SpoolTrouble};
 use crate::base::ordered::{OrderedGuard, rank};
 use crate::base::token::MethodKind;
 use crate::index::residents::{Residents, ResidentsState};
-use crate::journal::{Row, VolumeRow};
-use crate::method::cnfs::{Cycbuff, Found};
+use crate::journal::{JournalRow, VolumeRow};
+use crate::method::cnfs::{Cycbuff, FoundBuffer};
 use crate::method::{Cyclic, Volume, VolumeTable};
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
 use crate::spool::Spool;
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use disk::Progress;
 use disk::clock::unix_now;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 
 /// A buffer and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BufferState {
+pub struct BufferUsage {
     /// Configuration, with the actual size.
     pub config: BufferConfig,
     /// Class that it belongs to.
@@ -46,13 +46,13 @@ fn unfit(text: impl Into<String>) -> SpoolError {
     SpoolError::Unfit(text.into())
 }
 
-fn troubled(trouble: &Trouble) -> SpoolError {
+fn troubled(trouble: &SpoolTrouble) -> SpoolError {
     unfit(format!("the spool takes no changes: {trouble}"))
 }
 
 impl Spool {
     /// Returns all buffers, in the order of their creation.
-    pub fn buffers(&self) -> std::io::Result<Vec<BufferState>> {
+    pub fn buffers(&self) -> std::io::Result<Vec<BufferUsage>> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let (volumes, current) = (self.shared.volumes.load(), self.shared.current.load());
@@ -66,7 +66,7 @@ impl Spool {
             let oldest = residents.front()?;
             let class = writer.classes.iter().position(|c| c.buffers.contains(&config.name));
             let class = class.and_then(|c| current.classes.get(c)).map(|c| c.name.clone());
-            all.push(BufferState {
+            all.push(BufferUsage {
                 config: BufferConfig { size_bytes: v.file_bytes(), ..config.clone() },
                 class: class.unwrap_or_default(),
                 area_bytes: v.area(),
@@ -124,7 +124,7 @@ impl Spool {
         buffer: &Arc<dyn Volume>,
         commit: Commit<'_>,
     ) -> Result<(), SpoolError> {
-        let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{:05}", buffer.id()));
+        let dir = SpoolPaths::new(&self.shared.config.dir).residents.join(format!("{:05}", buffer.id()));
         let residents = Residents::open(&self.shared.disk, dir.clone(), ResidentsState::default());
         let residents = residents.map_err(SpoolError::io("open residents in", dir))?;
         let mut writer = self.accepting()?;
@@ -137,7 +137,7 @@ impl Spool {
             class.buffers.push(config.name.clone());
         }
         let (method, name) = (buffer.method() as u8, buffer.name().to_owned());
-        let row = Row::Volume(VolumeRow { id: buffer.id(), method, name, head: buffer.head() });
+        let row = JournalRow::Volume(VolumeRow { id: buffer.id(), method, name, head: buffer.head() });
         self.changed(&mut writer, Some(&row))
     }
 
@@ -150,8 +150,11 @@ impl Spool {
             return Err(cannot_resize(&wanted, volume.file_bytes()));
         }
         let more = size_bytes.saturating_sub(volume.file_bytes());
-        let demand =
-            space::Demand { what: format!("growing buffer \"{name}\" by"), path: &wanted.path, bytes: more };
+        let demand = space::SpaceDemand {
+            what: format!("growing buffer \"{name}\" by"),
+            path: &wanted.path,
+            bytes: more,
+        };
         space::check(&*self.shared.disk, &[demand])?;
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
         let mut writer = self.accepting()?;
@@ -267,7 +270,7 @@ impl Spool {
         }
         // The indexes must forget its articles before the buffer is removed.
         let head = volume.next_cycle(volume.next_cycle(volume.head()));
-        writer.commit_now(&Row::Skip { volume: volume.id(), head }).map_err(|t| troubled(&t))?;
+        writer.commit_now(&JournalRow::Skip { volume: volume.id(), head }).map_err(|t| troubled(&t))?;
         writer.folds.displace(index, head).map_err(io("read residents of"))?;
         volume.write_header(unix_now()).and_then(|()| volume.sync()).map_err(io("write header of buffer"))?;
         self.shared.volumes.take(volume.id());
@@ -291,13 +294,13 @@ impl Spool {
 
     /// Removes index files to which no checkpoint refers any more.
     pub(crate) fn remove_residents(&self, id: u16) -> std::io::Result<()> {
-        let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
+        let dir = SpoolPaths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
         let disk = &*self.shared.disk;
         disk.list(&dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
     }
 
     /// Locks the writer, if it accepts.
-    pub(crate) fn accepting(&self) -> Result<OrderedGuard<'_, Writer, { rank::WRITER }>, SpoolError> {
+    pub(crate) fn accepting(&self) -> Result<OrderedGuard<'_, SpoolWriter, { rank::WRITER }>, SpoolError> {
         let mut writer = self.writer.lock();
         writer.accepting().map_err(|trouble| troubled(&trouble))?;
         Ok(writer)
@@ -314,7 +317,7 @@ impl Spool {
     }
 
     /// Makes classes use the current buffers, records that in the journal, and takes a checkpoint.
-    fn changed(&self, writer: &mut Writer, row: Option<&Row<'_>>) -> Result<(), SpoolError> {
+    fn changed(&self, writer: &mut SpoolWriter, row: Option<&JournalRow<'_>>) -> Result<(), SpoolError> {
         let volumes: arc_swap::Guard<Arc<VolumeTable>> = self.shared.volumes.load();
         let retired: Vec<String> =
             writer.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
@@ -332,7 +335,7 @@ impl Spool {
     }
 
     /// Waits until no checkpoint is being written.
-    pub(crate) fn wait_for_checkpoint(&self, writer: &Writer) -> Result<(), SpoolError> {
+    pub(crate) fn wait_for_checkpoint(&self, writer: &SpoolWriter) -> Result<(), SpoolError> {
         while writer.sync.is_checkpoint_pending() {
             if let Some(trouble) = writer.sync.trouble() {
                 return Err(troubled(&trouble));
@@ -349,14 +352,14 @@ fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, Sp
 
 /// Refuses a path that is in use; returns `Some` if there is a blank file or device.
 pub(crate) fn must_be_blank(disk: &dyn disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
-    match Found::open(disk, path)? {
+    match FoundBuffer::open(disk, path)? {
         Some(found) => Err(unfit(format!(
             "{} is a newsreel buffer already ({}); name another path, or empty it first",
             path.display(),
             found.header.map_or("with damaged headers".to_owned(), |h| format!("\"{}\"", h.name))
         ))),
         None => {
-            let there = disk.open(path, disk::Open::ReadOnly);
+            let there = disk.open(path, disk::OpenMode::ReadOnly);
             Ok(there.ok().map(|_| ()))
         }
     }

@@ -8,15 +8,15 @@ mod explain;
 mod survey;
 mod what_if;
 
-pub use explain::{Expiry, ExpiryFate, ExpiryOfNumber};
+pub use explain::{ArticleExpiry, ExpiryFate, NumberExpiry};
 pub use what_if::{WhatIf, WhatIfRow};
 
-use crate::base::error::Trouble;
+use crate::base::error::SpoolTrouble;
 use crate::method::Volume;
 use crate::spool::Spool;
-use crate::write::expire::{ExpireReport, Judge, Judged, Step, unreadable};
-use crate::write::policy::Policy;
-use crate::write::room::Room;
+use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, ExpiryStep, unreadable};
+use crate::write::policy::ExpiryPolicy;
+use crate::write::room::FreeSpace;
 use crate::write::syncer::failed_sync;
 use disk::Progress;
 use disk::clock::unix_now;
@@ -28,24 +28,24 @@ const CHOSEN_PER_SYNC: usize = 16_384;
 
 impl Spool {
     /// Expires the retained articles that are due, or reports which would be expired.
-    pub fn expire(&self, dry_run: bool) -> Result<ExpireReport, Trouble> {
+    pub fn expire(&self, dry_run: bool) -> Result<ExpireReport, SpoolTrouble> {
         self.expire_as_of(unix_now(), dry_run)
     }
 
     /// Like [`Spool::expire`], as if it were `now` (Unix seconds).
-    pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, Trouble> {
+    pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, SpoolTrouble> {
         if dry_run { self.would_expire(now) } else { self.expire_all(now) }
     }
 
     /// Expires the retained articles that are due, as of `now` (Unix seconds), without reading lists known to
     /// have no due articles, whose articles are not counted as examined.
-    pub fn expire_due(&self, now: u64) -> Result<ExpireReport, Trouble> {
+    pub fn expire_due(&self, now: u64) -> Result<ExpireReport, SpoolTrouble> {
         self.expire_and_archive(now, true)
     }
 
     /// Like [`Spool::expire_and_archive`], but counts also the removals of a pass that was running, and for
     /// which this one waited.
-    fn expire_all(&self, now: u64) -> Result<ExpireReport, Trouble> {
+    fn expire_all(&self, now: u64) -> Result<ExpireReport, SpoolTrouble> {
         let before = *self.expired.lock();
         let own = self.expire_and_archive(now, false)?;
         let all = self.expired.lock().without(&before);
@@ -55,7 +55,7 @@ impl Spool {
 
     /// Runs passes until nothing more is removed: an archivist holds back articles that it has not copied,
     /// and copies them between two passes, when the writer is free.
-    fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
+    fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
         let mut all = self.expiry_pass(now, is_quick)?;
         while self.archivist().is_some_and(|archivist| archivist.archive_held(self)) {
             let next = self.expiry_pass(now, is_quick)?;
@@ -73,17 +73,17 @@ impl Spool {
     }
 
     /// Returns the space available to the class of a volume, if it is configured to leave some free.
-    fn room(&self, volume: &dyn Volume) -> Option<Room> {
+    fn room(&self, volume: &dyn Volume) -> Option<FreeSpace> {
         volume.retained()?;
         let current = self.shared.current.load();
         let class =
             current.classes.iter().find(|c| c.name == volume.name() && c.method == volume.method())?;
         let free_min = class.tree.free_min?;
         let system = self.shared.disk.file_system(&class.tree.path).ok()?;
-        Some(Room::new(free_min, system.free_bytes, system.total_bytes))
+        Some(FreeSpace::new(free_min, system.free_bytes, system.total_bytes))
     }
 
-    fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
+    fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
         let _one_at_a_time = self.expiring.lock();
         let mut report = ExpireReport::default();
         let mut passed = Ok(false);
@@ -96,9 +96,9 @@ impl Spool {
     }
 
     /// Runs one pass; returns false if the policy changed meanwhile.
-    fn try_pass(&self, now: u64, is_quick: bool, report: &mut ExpireReport) -> Result<bool, Trouble> {
+    fn try_pass(&self, now: u64, is_quick: bool, report: &mut ExpireReport) -> Result<bool, SpoolTrouble> {
         let Some(policy) = self.begin_expiry() else { return Ok(true) };
-        let mut judge = Judge::new(policy, now);
+        let mut judge = ExpiryJudge::new(policy, now);
         judge.may_leave = self.archivist().map(|archivist| archivist as _);
         judge.cuts = self.cuts(&mut judge, &())?;
         let volumes = self.shared.volumes.load().all().len();
@@ -115,14 +115,14 @@ impl Spool {
                 let step = writer.expire_step(index, &mut judge, is_quick, report);
                 let chosen = writer.leaving.len();
                 writer.unlock_fair();
-                if !matches!(step, Ok(Step::More)) || chosen >= CHOSEN_PER_SYNC {
+                if !matches!(step, Ok(ExpiryStep::More)) || chosen >= CHOSEN_PER_SYNC {
                     self.let_go()?;
                 }
                 match step? {
-                    Step::More => {}
-                    Step::Done => break,
-                    Step::NeedsThreads => judge.threads = Some(self.threads(&())?),
-                    Step::Changed => return Ok(false),
+                    ExpiryStep::More => {}
+                    ExpiryStep::Done => break,
+                    ExpiryStep::NeedsThreads => judge.threads = Some(self.threads(&())?),
+                    ExpiryStep::Changed => return Ok(false),
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Spool {
 
     /// Removes the chosen articles. Waits for the disk, and removes files of single articles, without the
     /// writer's lock.
-    fn let_go(&self) -> Result<(), Trouble> {
+    fn let_go(&self) -> Result<(), SpoolTrouble> {
         let journal = self.writer.lock().journal.sync_set().clone();
         journal.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
         let mut is_more = true;
@@ -148,7 +148,7 @@ impl Spool {
 
     /// Returns the policy of a pass that begins now; `None` if nothing ever expires. Knowledge about files
     /// without due articles is dropped if groups have changed.
-    fn begin_expiry(&self) -> Option<Arc<Policy>> {
+    fn begin_expiry(&self) -> Option<Arc<ExpiryPolicy>> {
         let groups = fingerprint(&self.shared.groups.snapshot());
         let mut writer = self.writer.lock();
         if writer.groups_expired != groups {
@@ -159,10 +159,10 @@ impl Spool {
         (!policy.is_empty()).then_some(policy)
     }
 
-    fn would_expire(&self, now: u64) -> Result<ExpireReport, Trouble> {
+    fn would_expire(&self, now: u64) -> Result<ExpireReport, SpoolTrouble> {
         let mut report = ExpireReport::default();
         let policy = self.writer.lock().policy.clone();
-        let mut judge = Judge::new(policy, now);
+        let mut judge = ExpiryJudge::new(policy, now);
         judge.cuts = self.cuts(&mut judge, &())?;
         if judge.policy.has_threads() {
             judge.threads = Some(self.threads(&())?);
@@ -171,7 +171,9 @@ impl Spool {
             self.choose_to_give_up(list.index, &mut judge, &mut ExpireReport::default())?;
             let (shared, table) = (&self.shared, self.shared.groups.snapshot());
             let mut count = |e: &_| {
-                let Judged::Lives(verdict) = judge.judge(shared, &table, &*list.volume, e) else { return };
+                let ExpiryJudgement::Lives(verdict) = judge.judge(shared, &table, &*list.volume, e) else {
+                    return;
+                };
                 judge.goes(&*list.volume, e, &verdict);
                 report.count(e, &verdict);
             };
@@ -182,12 +184,12 @@ impl Spool {
 }
 
 /// Counter of the steps of one piece of work, reported to [`Progress`] now and then.
-struct Counted<'a> {
+struct StepCounter<'a> {
     progress: &'a dyn Progress,
     done: u64,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> StepCounter<'a> {
     /// Number of steps between two reports.
     const EVERY: u64 = 10_000;
 
@@ -204,7 +206,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for StepCounter<'_> {
     fn drop(&mut self) {
         self.progress.finish();
     }

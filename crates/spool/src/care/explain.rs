@@ -1,12 +1,12 @@
 //! Explanations of opaque things: tokens, Message-IDs, buffers.
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
 use crate::spool::Spool;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::date;
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ impl Spool {
     }
 
     /// Explains what is stored at a token.
-    pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
+    pub fn explain_token(&self, token: &Token, expect: Option<&ArticleKey>) -> Explanation {
         let mut e =
             Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
         let volumes = self.shared.volumes.load();
@@ -68,7 +68,7 @@ impl Spool {
         };
         self.explain_place(volume, token, &mut e);
         let mut buf = Vec::new();
-        match volume.fetch(token.place, Patience::Wait, &mut buf) {
+        match volume.fetch(token.place, ReadMode::Wait, &mut buf) {
             Ok(Some((header, live))) => {
                 let whole = record::is_whole(&buf);
                 let stored = header.record_bytes();

@@ -4,8 +4,8 @@
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::index::checkpoint::Checkpoint;
-use crate::method::cnfs::Found;
-use crate::open::paths::Paths;
+use crate::method::cnfs::FoundBuffer;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::presence;
 use disk::Disk;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ pub struct GlancedBuffer {
 /// # Errors
 /// A checkpoint or a file of a buffer that cannot be read.
 pub fn glance(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> Result<Glance, SpoolError> {
-    let checkpoint = Checkpoint::read(&**disk, &Paths::new(&config.dir).index)?.unwrap_or_default();
+    let checkpoint = Checkpoint::read(&**disk, &SpoolPaths::new(&config.dir).index)?.unwrap_or_default();
     let mut seen =
         Glance { articles: checkpoint.articles, groups: checkpoint.groups.len() as u64, buffers: Vec::new() };
     let away = presence::away(&**disk, config)?;
     for buffer in &config.buffers {
-        let found = Found::look(&**disk, &buffer.path)?;
+        let found = FoundBuffer::look(&**disk, &buffer.path)?;
         let header = found.as_ref().and_then(|found| found.header.as_ref());
         let area = found.as_ref().and_then(|found| found.area(buffer)).unwrap_or_default();
         let class = config.classes.iter().find(|class| class.buffers.contains(&buffer.name));

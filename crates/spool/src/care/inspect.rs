@@ -6,14 +6,14 @@
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::base::ids::Flag;
+use crate::base::ids::GroupFlag;
 use crate::index::checkpoint::Checkpoint;
-use crate::journal::{GroupsFile, JournalReader, Row, VolumeRow};
-use crate::method::cnfs::Found;
-use crate::open::paths::Paths;
+use crate::journal::{GroupsFile, JournalReader, JournalRow, VolumeRow};
+use crate::method::cnfs::FoundBuffer;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{presence, read_secret, trees};
 use crate::open::space;
-use disk::{Disk, Open};
+use disk::{Disk, OpenMode};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Inspection {
     /// There is no spool yet; it would be created.
     pub new: bool,
     /// The groups, with their flags, in order of name.
-    pub groups: Vec<(String, Flag)>,
+    pub groups: Vec<(String, GroupFlag)>,
     /// Reasons why it could not be opened; each says what to do.
     pub problems: Vec<SpoolError>,
 }
@@ -46,14 +46,14 @@ impl Inspection {
 
 /// Inspects all parts. Unreadable parts are problems, and checks that depend on them are skipped.
 fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut Inspection) {
-    let paths = Paths::new(&config.dir);
+    let paths = SpoolPaths::new(&config.dir);
     let journal = JournalReader::open(disk, &paths.journal, None);
     let journal = seen.noted(journal.map_err(SpoolError::io("read journal in", &paths.journal)));
     let checkpoint = seen.noted(Checkpoint::read(&**disk, &paths.index));
     seen.noted(GroupsFile::open(disk, &paths.dir).map_err(SpoolError::io("read groups file in", &paths.dir)));
     let mut found = Vec::new();
     for buffer in &config.buffers {
-        found.push(seen.noted(Found::look(&**disk, &buffer.path)).flatten());
+        found.push(seen.noted(FoundBuffer::look(&**disk, &buffer.path)).flatten());
     }
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     let trees = seen.noted(trees::headers(&**disk, config));
@@ -97,7 +97,7 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
 fn look_at_buffer(
     disk: &dyn Disk,
     buffer: &BufferConfig,
-    found: Option<&Found>,
+    found: Option<&FoundBuffer>,
     (new, running): (bool, bool),
     known: &[VolumeRow],
 ) -> Result<(), SpoolError> {
@@ -110,7 +110,7 @@ fn look_at_buffer(
         None => presence::check(disk, buffer, known)?,
     }
     // A server would write to it; if none runs, no other process may use it.
-    match disk.open(&buffer.path, Open::Existing) {
+    match disk.open(&buffer.path, OpenMode::Existing) {
         Ok(file) if !running => match file.try_lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(crate::method::cnfs::in_use(&buffer.path)),
             _ => Ok(()),
@@ -144,10 +144,14 @@ fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Vec<SpoolError> {
 }
 
 /// Checks the secret of the Message-ID hash, with which all buffers must have been created.
-fn look_at_secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<(), SpoolError> {
+fn look_at_secret(
+    disk: &dyn Disk,
+    config: &SpoolConfig,
+    found: &[Option<FoundBuffer>],
+) -> Result<(), SpoolError> {
     let path = config.dir.join("secret");
     let mut text = vec![0; 64];
-    let file = match disk.open(&path, Open::ReadOnly) {
+    let file = match disk.open(&path, OpenMode::ReadOnly) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file.map_err(SpoolError::io("open", &path))?,
     };
@@ -174,19 +178,19 @@ fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<S
 /// Returns the groups according to checkpoint and journal.
 fn groups(
     disk: &Arc<dyn Disk>,
-    paths: &Paths,
+    paths: &SpoolPaths,
     checkpoint: Option<&Checkpoint>,
-) -> io::Result<Vec<(String, Flag)>> {
-    let mut groups: BTreeMap<String, Flag> = BTreeMap::new();
+) -> io::Result<Vec<(String, GroupFlag)>> {
+    let mut groups: BTreeMap<String, GroupFlag> = BTreeMap::new();
     groups
         .extend(checkpoint.iter().flat_map(|c| &c.groups).map(|g| (g.row.name.clone(), g.row.flag.clone())));
     let mut rows = JournalReader::open(disk, &paths.journal, checkpoint.map(|c| c.position))?;
     while let Some((_, payload)) = rows.next()? {
-        match Row::decode(payload) {
-            Some(Row::Group(row)) => {
+        match JournalRow::decode(payload) {
+            Some(JournalRow::Group(row)) => {
                 groups.insert(row.name, row.flag);
             }
-            Some(Row::GroupRemoved { name, .. }) => {
+            Some(JournalRow::GroupRemoved { name, .. }) => {
                 groups.remove(&name);
             }
             _ => {}

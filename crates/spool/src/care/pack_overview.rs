@@ -8,9 +8,9 @@
 
 use crate::base::ids::GroupId;
 use crate::index::groups::Group;
-use crate::index::overview::{BlockRef, Placed, Rows, Segment, packed};
+use crate::index::overview::{BlockLocation, BlockRef, BlockRows, OverviewSegment, packed};
 use crate::spool::Spool;
-use disk::Patience;
+use disk::ReadMode;
 use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct PackReport {
 }
 
 /// Neighbouring blocks, and the range of their packed form in the step's bytes.
-struct Moving {
+struct MovingBlocks {
     group: GroupId,
     blocks: Vec<BlockRef>,
     at: u64,
@@ -50,15 +50,15 @@ struct Moving {
 /// Appends the packed form of `rows`, which come from the blocks `merged`, and clears both.
 fn put_block(
     group: GroupId,
-    rows: &mut Rows,
+    rows: &mut BlockRows,
     merged: &mut Vec<BlockRef>,
     bytes: &mut Vec<u8>,
-    moving: &mut Vec<Moving>,
+    moving: &mut Vec<MovingBlocks>,
 ) {
     let at = bytes.len();
     if !merged.is_empty() && packed::encode(rows, group, bytes) {
         let len = (bytes.len() - at) as u32;
-        moving.push(Moving { group, blocks: std::mem::take(merged), at: at as u64, len });
+        moving.push(MovingBlocks { group, blocks: std::mem::take(merged), at: at as u64, len });
     } else {
         bytes.truncate(at);
     }
@@ -91,7 +91,7 @@ impl Spool {
 
     fn pack_segment(
         &self,
-        segment: &Arc<Segment>,
+        segment: &Arc<OverviewSegment>,
         pause: &mut dyn FnMut(Duration) -> bool,
         report: &mut PackReport,
     ) -> io::Result<()> {
@@ -118,7 +118,7 @@ impl Spool {
     /// Moves the first blocks of `rest`; returns how many were handled.
     fn pack_step(
         &self,
-        segment: &Segment,
+        segment: &OverviewSegment,
         rest: &[(GroupId, u64)],
         report: &mut PackReport,
     ) -> io::Result<usize> {
@@ -145,15 +145,15 @@ impl Spool {
         group: GroupId,
         blocks: Vec<BlockRef>,
         bytes: &mut Vec<u8>,
-        moving: &mut Vec<Moving>,
+        moving: &mut Vec<MovingBlocks>,
         report: &mut PackReport,
     ) {
-        let (mut one, mut raw, mut all) = (Rows::default(), Vec::new(), Rows::default());
+        let (mut one, mut raw, mut all) = (BlockRows::default(), Vec::new(), BlockRows::default());
         let mut merged = Vec::new();
         let text_bytes_max = BLOCKS_MERGED * self.shared.config.overview.block_text_bytes;
         for block in blocks {
             // Damaged blocks are left to `verify`, which reports them, and to repair.
-            let whole = block.read(group, Patience::Wait, &mut one, &mut raw).is_ok();
+            let whole = block.read(group, ReadMode::Wait, &mut one, &mut raw).is_ok();
             report.damaged += u64::from(!whole);
             if !whole || all.text.len() + one.text.len() > text_bytes_max {
                 put_block(group, &mut all, &mut merged, bytes, moving);
@@ -169,8 +169,8 @@ impl Spool {
     /// Writes packed blocks, and makes the groups refer to them instead of the plain ones.
     fn put_packed(
         &self,
-        from: &Segment,
-        moving: &[Moving],
+        from: &OverviewSegment,
+        moving: &[MovingBlocks],
         bytes: &[u8],
         report: &mut PackReport,
     ) -> io::Result<()> {
@@ -180,7 +180,7 @@ impl Spool {
         let mut writer = self.writer().lock();
         for m in moving {
             let Some(group) = self.group(m.group) else { continue };
-            let placed = Placed { segment: to.clone(), offset: end + m.at, len: m.len };
+            let placed = BlockLocation { segment: to.clone(), offset: end + m.at, len: m.len };
             if group.state().overview.moved(m.group, &m.blocks, placed) {
                 report.blocks += m.blocks.len() as u64;
                 report.plain_bytes += m.blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();

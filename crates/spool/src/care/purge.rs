@@ -5,19 +5,19 @@
 //! other groups stays there and loses its numbers in the purged ones. Removed groups can be purged as well.
 //! Called by `newsreel purge`.
 
-use crate::base::error::{ReadError, Trouble, TroubleKind};
+use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::index::groups::Group;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::read::article::ArticleBuf;
-use crate::read::{Lookup, Which};
+use crate::read::{Lookup, RowSelection};
 use crate::spool::Spool;
-use disk::Patience;
 use disk::Progress;
+use disk::ReadMode;
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
 use std::collections::HashSet;
@@ -42,8 +42,8 @@ pub struct PurgeReport {
 }
 
 /// An article of a purged group.
-struct Target {
-    key: Key,
+struct PurgeTarget {
+    key: ArticleKey,
     token: Token,
     /// Whether no other group has the article.
     gone: bool,
@@ -59,7 +59,7 @@ impl Spool {
         wildmat: &Wildmat,
         dry_run: bool,
         progress: &dyn Progress,
-    ) -> Result<PurgeReport, Trouble> {
+    ) -> Result<PurgeReport, SpoolTrouble> {
         let groups: Vec<Arc<Group>> =
             self.groups().iter().filter(|group| wildmat.matches(group.name.as_bytes())).cloned().collect();
         let purged: HashSet<GroupId> = groups.iter().map(|group| group.id).collect();
@@ -72,10 +72,10 @@ impl Spool {
             let mut rows = Vec::new();
             while let Some(from) = next.filter(|from| *from <= high) {
                 rows.clear();
-                let which = (Which::Stored, ROWS_BYTES_PER_BATCH);
+                let which = (RowSelection::Stored, ROWS_BYTES_PER_BATCH);
                 next = self
                     .shared
-                    .over(group.id, from..=high, which, Patience::Wait, &mut rows)
+                    .over(group.id, from..=high, which, ReadMode::Wait, &mut rows)
                     .map_err(|error| unreadable(&error))?;
                 let rows: Vec<&[u8]> = rows.split_inclusive(|b| *b == b'\n').collect();
                 seen += rows.len() as u64;
@@ -99,7 +99,7 @@ impl Spool {
         dry_run: bool,
         progress: &dyn Progress,
         report: &mut PurgeReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SpoolTrouble> {
         let matches = |name: &str| wildmat.matches(name.as_bytes());
         let removed: HashSet<Vec<u8>> = {
             let writer = self.writer.lock();
@@ -130,10 +130,10 @@ impl Spool {
 
     fn purge_keys(
         &self,
-        keys: &mut Vec<Key>,
+        keys: &mut Vec<ArticleKey>,
         dry_run: bool,
         report: &mut PurgeReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SpoolTrouble> {
         report.articles += match dry_run {
             true => keys.len() as u64,
             false => self.cancel_all(keys)?.iter().filter(|cancelled| **cancelled).count() as u64,
@@ -143,9 +143,14 @@ impl Spool {
     }
 
     /// Returns the key of a stored article that was filed in a removed group, and that no group shows.
-    fn left_over(&self, token: &Token, removed: &HashSet<Vec<u8>>, buf: &mut ArticleBuf) -> Option<Key> {
+    fn left_over(
+        &self,
+        token: &Token,
+        removed: &HashSet<Vec<u8>>,
+        buf: &mut ArticleBuf,
+    ) -> Option<ArticleKey> {
         // Unreadable articles are reported by `verify`.
-        self.shared.read(token, None, Patience::Wait, buf).ok().filter(|is_there| *is_there)?;
+        self.shared.read(token, None, ReadMode::Wait, buf).ok().filter(|is_there| *is_there)?;
         pairs_of_line(buf.head()).any(|(name, _)| removed.contains(name)).then_some(())?;
         let table = self.group_table();
         let lives = |(id, number): &(GroupId, u64)| {
@@ -162,7 +167,7 @@ impl Spool {
         rows: &[&[u8]],
         (purged, dry_run): (&HashSet<GroupId>, bool),
         report: &mut PurgeReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SpoolTrouble> {
         let mut writer = self.writer.lock();
         let mut targets = Vec::new();
         for row in rows {
@@ -176,18 +181,18 @@ impl Spool {
             return Ok(());
         }
         writer.may_free()?;
-        for Target { key, token, gone, numbers } in &targets {
+        for PurgeTarget { key, token, gone, numbers } in &targets {
             let (key, token, numbers) = (*key, *token, numbers.clone());
             writer.journal.push(&match gone {
-                true => Row::Cancel { key, token, numbers },
-                false => Row::Expire { key, token, gone: false, numbers },
+                true => JournalRow::Cancel { key, token, numbers },
+                false => JournalRow::Expire { key, token, gone: false, numbers },
             });
         }
         if let Err(trouble) = writer.write_now() {
             writer.journal.discard();
             return Err(trouble);
         }
-        for Target { key, token, gone, numbers } in &targets {
+        for PurgeTarget { key, token, gone, numbers } in &targets {
             match gone {
                 true => writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later),
                 false => writer.folds.expire((*key, *token), false, numbers, RemoveFiles::Later),
@@ -200,7 +205,7 @@ impl Spool {
 
     /// Returns what to do with the article of an overview row; `None` if it has already been removed, or is
     /// handled in another purged group.
-    fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<Target> {
+    fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<PurgeTarget> {
         let key = self.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
         let all = self.shared.groups.table().numbers_in(field(row, index::XREF)?);
@@ -213,10 +218,10 @@ impl Spool {
         let own = netnews::decimal::parse_decimal(field(row, index::NUMBER)?)?;
         let gone = outside.is_empty();
         let is_first = inside.first() == Some(&(group, own));
-        is_first.then_some(Target { key, token, gone, numbers: if gone { all } else { inside } })
+        is_first.then_some(PurgeTarget { key, token, gone, numbers: if gone { all } else { inside } })
     }
 }
 
-fn unreadable(error: &ReadError) -> Trouble {
-    Trouble::new(TroubleKind::Io, format!("cannot read overview: {error}"))
+fn unreadable(error: &ReadError) -> SpoolTrouble {
+    SpoolTrouble::new(TroubleKind::Io, format!("cannot read overview: {error}"))
 }

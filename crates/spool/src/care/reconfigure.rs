@@ -3,7 +3,7 @@
 //!
 //! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] creates new
 //! files on disk (buffers, directories of classes), without effect on anything else, and removes them if it
-//! is dropped. [`Prepared::switch`] holds the writer, writes the rows that record the change, and then cannot
+//! is dropped. [`PreparedConfig::switch`] holds the writer, writes the rows that record the change, and then cannot
 //! fail. The caller makes the configuration durable beforehand, so a crash at any point leaves a spool that
 //! opens with it (`docs/states.md`).
 
@@ -13,33 +13,33 @@ use crate::base::token::MethodKind;
 use crate::index::groups::Group;
 use crate::index::kept::KeptList;
 use crate::index::residents::{Residents, ResidentsState};
-use crate::index::rules::{CLASSES_MAX, Rules};
-use crate::journal::{Row, VolumeRow};
+use crate::index::rules::{CLASSES_MAX, StorageRules};
+use crate::journal::{JournalRow, VolumeRow};
 use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, MemoryVolume, Volume, VolumeTable, tree_header};
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, indexes, marks, secret_of, trees};
 use crate::spool::Spool;
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use crate::write::floor::Floors;
 use crate::write::manager::Class;
-use crate::write::policy::Policy;
+use crate::write::policy::ExpiryPolicy;
 use disk::clock::unix_now;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Reason why a configuration cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Objection {
+pub struct ConfigObjection {
     /// Subject of the objection.
-    pub subject: Subject,
+    pub subject: ObjectionSubject,
     /// Problem and remedy, in a sentence without a full stop.
     pub text: String,
 }
 
 /// Subject of an objection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum ObjectionSubject {
     /// Buffer of this name.
     Buffer(String),
     /// Class of this name.
@@ -50,19 +50,19 @@ pub enum Subject {
 
 /// A configuration ready to be applied; new files are removed if it is dropped instead.
 #[derive(Debug)]
-pub struct Prepared<'s> {
+pub struct PreparedConfig<'s> {
     spool: &'s Spool,
     config: SpoolConfig,
-    rules: Rules,
+    rules: StorageRules,
     /// Group conditions of the rules that each group meets, by group id; `None`: the rules are unchanged.
     rule_bits: Option<Vec<u64>>,
-    policy: Arc<Policy>,
-    made: Vec<Made>,
+    policy: Arc<ExpiryPolicy>,
+    made: Vec<NewVolume>,
 }
 
 /// A new volume, not yet in use.
 #[derive(Debug)]
-struct Made {
+struct NewVolume {
     volume: Arc<dyn Volume>,
     residents: Residents,
     kept: Option<KeptList>,
@@ -70,12 +70,12 @@ struct Made {
     files: Vec<PathBuf>,
 }
 
-fn buffer_objection(buffer: &BufferConfig, text: impl Into<String>) -> Objection {
-    Objection { subject: Subject::Buffer(buffer.name.clone()), text: text.into() }
+fn buffer_objection(buffer: &BufferConfig, text: impl Into<String>) -> ConfigObjection {
+    ConfigObjection { subject: ObjectionSubject::Buffer(buffer.name.clone()), text: text.into() }
 }
 
-fn class_objection(class: &ClassConfig, text: impl Into<String>) -> Objection {
-    Objection { subject: Subject::Class(class.name.clone()), text: text.into() }
+fn class_objection(class: &ClassConfig, text: impl Into<String>) -> ConfigObjection {
+    ConfigObjection { subject: ObjectionSubject::Class(class.name.clone()), text: text.into() }
 }
 
 fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 'c {
@@ -84,7 +84,7 @@ fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 
 
 impl Spool {
     /// Returns everything that prevents applying a configuration now; changes nothing.
-    pub fn judge(&self, new: &SpoolConfig) -> Vec<Objection> {
+    pub fn judge(&self, new: &SpoolConfig) -> Vec<ConfigObjection> {
         let mut writer = self.writer.lock();
         let mut objections = self.judge_held(&mut writer, new);
         let known = |buffer: &&BufferConfig| writer.buffers.iter().any(|b| b.name == buffer.name);
@@ -99,21 +99,27 @@ impl Spool {
     }
 
     /// Checks conditions that may have changed since the last check.
-    fn judge_held(&self, writer: &mut Writer, new: &SpoolConfig) -> Vec<Objection> {
+    fn judge_held(&self, writer: &mut SpoolWriter, new: &SpoolConfig) -> Vec<ConfigObjection> {
         let mut objections = Vec::new();
-        let whole = |error: SpoolError| Objection { subject: Subject::Whole, text: error.to_string() };
+        let whole =
+            |error: SpoolError| ConfigObjection { subject: ObjectionSubject::Whole, text: error.to_string() };
         if new.classes.len() > CLASSES_MAX {
             let text = format!("{} storage classes; at most {CLASSES_MAX} are possible", new.classes.len());
-            objections.push(Objection { subject: Subject::Whole, text });
+            objections.push(ConfigObjection { subject: ObjectionSubject::Whole, text });
         }
-        objections.extend(Rules::new(&new.rules, position(&new.classes)).err().map(whole));
-        objections.extend(Policy::new(new).err().map(whole));
+        objections.extend(StorageRules::new(&new.rules, position(&new.classes)).err().map(whole));
+        objections.extend(ExpiryPolicy::new(new).err().map(whole));
         self.judge_buffers(writer, new, &mut objections);
         self.judge_classes(writer, new, &mut objections);
         objections
     }
 
-    fn judge_buffers(&self, writer: &mut Writer, new: &SpoolConfig, objections: &mut Vec<Objection>) {
+    fn judge_buffers(
+        &self,
+        writer: &mut SpoolWriter,
+        new: &SpoolConfig,
+        objections: &mut Vec<ConfigObjection>,
+    ) {
         let volumes = self.shared.volumes.load();
         for old in writer.buffers.clone() {
             let Some(buffer) = new.buffers.iter().find(|b| b.name == old.name) else {
@@ -170,7 +176,12 @@ impl Spool {
         }
     }
 
-    fn judge_classes(&self, writer: &mut Writer, new: &SpoolConfig, objections: &mut Vec<Objection>) {
+    fn judge_classes(
+        &self,
+        writer: &mut SpoolWriter,
+        new: &SpoolConfig,
+        objections: &mut Vec<ConfigObjection>,
+    ) {
         let (current, volumes) = (self.shared.current.load_full(), self.shared.volumes.load());
         let known = |name: &str| current.classes.iter().chain(&writer.left).find(|class| class.name == name);
         for class in &new.classes {
@@ -219,21 +230,23 @@ impl Spool {
     }
 
     /// Creates the missing files of a configuration, or returns all obstacles without doing anything.
-    pub fn prepare(&self, config: SpoolConfig) -> Result<Prepared<'_>, Vec<Objection>> {
+    pub fn prepare(&self, config: SpoolConfig) -> Result<PreparedConfig<'_>, Vec<ConfigObjection>> {
         let objections = self.judge(&config);
         if !objections.is_empty() {
             return Err(objections);
         }
-        let whole = |error: SpoolError| vec![Objection { subject: Subject::Whole, text: error.to_string() }];
-        let rules = Rules::new(&config.rules, position(&config.classes)).map_err(whole)?;
-        let policy = Arc::new(Policy::new(&config).map_err(whole)?);
+        let whole = |error: SpoolError| {
+            vec![ConfigObjection { subject: ObjectionSubject::Whole, text: error.to_string() }]
+        };
+        let rules = StorageRules::new(&config.rules, position(&config.classes)).map_err(whole)?;
+        let policy = Arc::new(ExpiryPolicy::new(&config).map_err(whole)?);
         let changed = self.shared.current.load().rules != config.rules;
         let rule_bits = changed.then(|| self.rule_bits(&rules));
-        let mut prepared = Prepared { spool: self, config, rules, rule_bits, policy, made: Vec::new() };
+        let mut prepared = PreparedConfig { spool: self, config, rules, rule_bits, policy, made: Vec::new() };
         prepared.make().map(|()| prepared)
     }
 
-    fn rule_bits(&self, rules: &Rules) -> Vec<u64> {
+    fn rule_bits(&self, rules: &StorageRules) -> Vec<u64> {
         let table = self.shared.groups.snapshot();
         let mut bits = Vec::new();
         for group in table.sorted().iter() {
@@ -258,9 +271,9 @@ fn is_buffer(volume: &dyn Volume, name: &str) -> bool {
     volume.name() == name && volume.method() == MethodKind::Cnfs
 }
 
-impl Prepared<'_> {
+impl PreparedConfig<'_> {
     /// Creates missing buffers and directories, and reserves space for buffers that grow.
-    fn make(&mut self) -> Result<(), Vec<Objection>> {
+    fn make(&mut self) -> Result<(), Vec<ConfigObjection>> {
         let spool = self.spool;
         let volumes = spool.shared.volumes.load();
         for buffer in self.config.buffers.clone() {
@@ -318,7 +331,7 @@ impl Prepared<'_> {
         let dir = &class.tree.path;
         let files =
             if tree_header::is_blank(&*shared.disk, dir)? { tree_header::files(dir) } else { Vec::new() };
-        let known = trees::Known { head: None, id, secret: &secret, used: false };
+        let known = trees::TreeInfo { head: None, id, secret: &secret, used: false };
         let names = self.spool.writer.lock().folds.names.clone();
         let made = trees::open(&shared.disk, &names, class, known).and_then(|volume| {
             let taken = shared.volumes.load().get(volume.id()).is_some();
@@ -331,13 +344,13 @@ impl Prepared<'_> {
 
     fn add(&mut self, volume: Arc<dyn Volume>, files: Vec<PathBuf>) -> Result<(), SpoolError> {
         let shared = &self.spool.shared;
-        let paths = Paths::new(&shared.config.dir);
+        let paths = SpoolPaths::new(&shared.config.dir);
         let dir = |parent: &Path| parent.join(format!("{:05}", volume.id()));
         let residents = Residents::open(&shared.disk, dir(&paths.residents), ResidentsState::default())
             .map_err(SpoolError::io("open residents in", &paths.residents))?;
         let kept = volume.retained().map(|_| KeptList::open(&shared.disk, dir(&paths.kept), &Vec::new()));
         let kept = kept.transpose().map_err(SpoolError::io("open residents in", &paths.kept))?;
-        self.made.push(Made { volume, residents, kept, files });
+        self.made.push(NewVolume { volume, residents, kept, files });
         Ok(())
     }
 
@@ -377,23 +390,27 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    fn write_rows(&self, writer: &mut Writer, old: &SpoolConfig) -> Result<(), crate::base::error::Trouble> {
+    fn write_rows(
+        &self,
+        writer: &mut SpoolWriter,
+        old: &SpoolConfig,
+    ) -> Result<(), crate::base::error::SpoolTrouble> {
         if self.made.is_empty() && self.config.path_identity == old.path_identity {
             return Ok(());
         }
         writer.accepting()?;
         if self.config.path_identity != old.path_identity {
-            writer.journal.push(&Row::Identity(self.config.path_identity.clone()));
+            writer.journal.push(&JournalRow::Identity(self.config.path_identity.clone()));
         }
-        for Made { volume: v, .. } in &self.made {
+        for NewVolume { volume: v, .. } in &self.made {
             let row =
                 VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().into(), head: v.head() };
-            writer.journal.push(&Row::Volume(row));
+            writer.journal.push(&JournalRow::Volume(row));
         }
         writer.write_now()
     }
 
-    fn apply(&mut self, writer: &mut Writer, old: &SpoolConfig) {
+    fn apply(&mut self, writer: &mut SpoolWriter, old: &SpoolConfig) {
         let shared = self.spool.shared.clone();
         let config = std::mem::replace(&mut self.config, SpoolConfig::new(PathBuf::new()));
         let volumes = shared.volumes.load();
@@ -427,7 +444,7 @@ impl Prepared<'_> {
     }
 }
 
-impl Drop for Prepared<'_> {
+impl Drop for PreparedConfig<'_> {
     fn drop(&mut self) {
         for made in std::mem::take(&mut self.made) {
             drop(made.volume);
@@ -444,7 +461,7 @@ fn unmake(spool: &Spool, files: &[PathBuf]) {
 }
 
 /// Grows buffers to their configured sizes; returns whether any grew.
-fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool, SpoolError> {
+fn grow(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Result<bool, SpoolError> {
     let mut any = false;
     for buffer in &config.buffers {
         let volumes = spool.shared.volumes.load();
@@ -465,14 +482,14 @@ fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool
 }
 
 /// Appends a new volume to the others.
-fn put(spool: &Spool, writer: &mut Writer, made: Made) {
+fn put(spool: &Spool, writer: &mut SpoolWriter, made: NewVolume) {
     spool.shared.volumes.put(made.volume);
     writer.folds.residents.push(made.residents);
     writer.folds.kept.push(made.kept);
 }
 
 /// Removes the buffers that are no longer in the configuration; they are empty.
-fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
+fn take_buffers(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
     let mut removed = Vec::new();
     for old in &writer.buffers {
         if config.buffers.iter().any(|b| b.name == old.name) {
@@ -491,7 +508,7 @@ fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec
 
 /// Returns the classes of a configuration; existing ones continue where they are.
 fn classes(
-    writer: &Writer,
+    writer: &SpoolWriter,
     before: &[ClassConfig],
     config: &SpoolConfig,
     volumes: &VolumeTable,
@@ -509,7 +526,7 @@ fn classes(
     config.classes.iter().map(new).collect()
 }
 
-fn set_rule_bits(writer: &mut Writer, group: &Group, bits: &[u64]) {
+fn set_rule_bits(writer: &mut SpoolWriter, group: &Group, bits: &[u64]) {
     let at = group.id.0 as usize;
     // A group that was added after the others were read.
     let bits = bits.get(at).copied().filter(|bits| *bits > 0);

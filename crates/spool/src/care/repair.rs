@@ -9,19 +9,19 @@ mod residents;
 mod rows;
 
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
-use crate::index::history::Found;
+use crate::index::history::HistoryLookup;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
-use crate::write::commit::Writer;
-use disk::Patience;
+use crate::write::commit::SpoolWriter;
 use disk::Progress;
-pub(super) use rows::Loss;
-use rows::Wanted;
+use disk::ReadMode;
+pub(super) use rows::LossPolicy;
+use rows::WantedRows;
 use std::io;
 use std::path::PathBuf;
 
@@ -33,19 +33,19 @@ const REPAIRED_TOGETHER_MAX: usize = 100_000;
 
 /// Damaged part, with all data needed to repair it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Damage {
+pub(crate) enum SpoolDamage {
     /// Bytes of an article.
-    Article { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    Article { key: ArticleKey, token: Token, numbers: Vec<(GroupId, u64)> },
     /// A living article whose usage bit is clear.
     UsageBit { token: Token },
     /// A usage bit without an article.
     StrayBit { token: Token },
     /// A living article that is missing from history.
-    Unknown { key: Key, token: Token, arrived: u32 },
+    Unknown { key: ArticleKey, token: Token, arrived: u32 },
     /// A record of history.
     HistoryRecord { number: u64 },
     /// A record of history without a slot in the index.
-    HistoryIndex { number: u64, key: Key },
+    HistoryIndex { number: u64, key: ArticleKey },
     /// A word of the history's index.
     HistoryWord { word: (usize, usize) },
     /// A block of overview rows.
@@ -61,11 +61,11 @@ pub(crate) enum Damage {
     /// A copy of a dictionary.
     Dictionary,
     /// A retained article that is missing in its place and whole under another of its names.
-    Misplaced { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    Misplaced { key: ArticleKey, token: Token, numbers: Vec<(GroupId, u64)> },
     /// The name of a number that does not lead to its article.
     Name { token: Token, group: GroupId, number: u64 },
     /// A retained article that is missing from the list of its volume.
-    Unlisted { index: usize, key: Key, token: Token },
+    Unlisted { index: usize, key: ArticleKey, token: Token },
     /// Pages of a volume's list of retained articles.
     KeptPages { index: usize },
     /// A page of a volume's residents.
@@ -84,7 +84,7 @@ pub(crate) enum Damage {
     ReaderNames,
 }
 
-impl Damage {
+impl SpoolDamage {
     /// Returns the action of a repair.
     pub fn repair(&self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Damage {
 
 /// Result of repairing a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairedFinding {
     /// The finding.
     pub finding: Finding,
     /// Whether it was repaired; otherwise the reason.
@@ -132,7 +132,7 @@ pub struct RepairReport {
     /// Report from before the repair.
     pub before: VerifyReport,
     /// Findings one by one; empty after a dry run.
-    pub repaired: Vec<Repaired>,
+    pub repaired: Vec<RepairedFinding>,
     /// Report from after the repair; `None` after a dry run.
     pub after: Option<VerifyReport>,
 }
@@ -149,7 +149,7 @@ impl Spool {
         let mut report = RepairReport { before: before.clone(), ..RepairReport::default() };
         let mut found = before;
         for _ in 0..ROUNDS_MAX {
-            let mut repaired = self.mend_all(&found.findings, Loss::Accepted, progress);
+            let mut repaired = self.mend_all(&found.findings, LossPolicy::Accepted, progress);
             // The journal does not record repairs of indexes.
             if let Err(e) = self.checkpoint() {
                 let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
@@ -172,12 +172,12 @@ impl Spool {
     pub(super) fn mend_all(
         &self,
         findings: &[Finding],
-        loss: Loss,
+        loss: LossPolicy,
         progress: &dyn Progress,
-    ) -> Vec<Repaired> {
-        let mut wanted = Wanted::default();
+    ) -> Vec<RepairedFinding> {
+        let mut wanted = WantedRows::default();
         findings.iter().for_each(|f| {
-            if let Some(Damage::Block { group, first, last }) = f.damage {
+            if let Some(SpoolDamage::Block { group, first, last }) = f.damage {
                 wanted.add(group, first..=last);
             }
         });
@@ -186,42 +186,44 @@ impl Spool {
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
                 None => Err("nothing can be done".to_owned()),
-                Some(Damage::Block { group, first, .. }) => self.renew_block(*group, *first, &rows, loss),
+                Some(SpoolDamage::Block { group, first, .. }) => {
+                    self.renew_block(*group, *first, &rows, loss)
+                }
                 Some(damage) => self.mend(damage),
             };
-            Repaired { finding: finding.clone(), result }
+            RepairedFinding { finding: finding.clone(), result }
         };
         findings.iter().map(mend).collect()
     }
 
-    fn mend(&self, damage: &Damage) -> Result<(), String> {
+    fn mend(&self, damage: &SpoolDamage) -> Result<(), String> {
         let history = &self.shared.history;
         match damage {
-            Damage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
-            Damage::Secret => self.write_secret().map_err(text),
-            Damage::Cursor { name } => self.readers.mend_cursor(name).map_err(text),
-            Damage::ReaderNames => self.readers.mend_names().map_err(text),
-            Damage::Rebuilt | Damage::Checkpointed | Damage::Block { .. } => Ok(()),
-            Damage::Journal { start } => self.leave_journal_file(*start).map_err(text),
-            Damage::HistoryIndex { number, key } => {
+            SpoolDamage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
+            SpoolDamage::Secret => self.write_secret().map_err(text),
+            SpoolDamage::Cursor { name } => self.readers.mend_cursor(name).map_err(text),
+            SpoolDamage::ReaderNames => self.readers.mend_names().map_err(text),
+            SpoolDamage::Rebuilt | SpoolDamage::Checkpointed | SpoolDamage::Block { .. } => Ok(()),
+            SpoolDamage::Journal { start } => self.leave_journal_file(*start).map_err(text),
+            SpoolDamage::HistoryIndex { number, key } => {
                 history.enter_index(key, *number).then_some(()).ok_or_else(|| "the index is full".to_owned())
             }
-            Damage::HistoryWord { word } => {
+            SpoolDamage::HistoryWord { word } => {
                 history.mend_index(*word);
                 Ok(())
             }
-            Damage::HistoryRecord { number } => history.empty(*number).map_err(text),
-            Damage::Unknown { key, token, arrived } => {
+            SpoolDamage::HistoryRecord { number } => history.empty(*number).map_err(text),
+            SpoolDamage::Unknown { key, token, arrived } => {
                 let _writer = self.writer().lock();
                 let alive = self.shared.volumes.load().is_alive(token);
-                if alive && history.lookup(key) == Found::None {
+                if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
                     let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived).map_err(text)?;
                 }
                 Ok(())
             }
-            Damage::UsageBit { token } => {
+            SpoolDamage::UsageBit { token } => {
                 let _writer = self.writer().lock();
                 if let Some(volume) = self.shared.volumes.load().get(token.volume).and_then(|v| v.cyclic())
                     && (volume.tail()..volume.head()).contains(&token.place)
@@ -230,7 +232,7 @@ impl Spool {
                 }
                 Ok(())
             }
-            Damage::StrayBit { token } => {
+            SpoolDamage::StrayBit { token } => {
                 let _writer = self.writer().lock();
                 let volumes = self.shared.volumes.load();
                 if let Some(volume) = volumes.get(token.volume).and_then(|v| v.cyclic()) {
@@ -238,19 +240,19 @@ impl Spool {
                 }
                 Ok(())
             }
-            Damage::Misplaced { .. }
-            | Damage::Name { .. }
-            | Damage::Unlisted { .. }
-            | Damage::KeptPages { .. }
-            | Damage::Stray { .. }
-            | Damage::NotIndexed { .. }
-            | Damage::TreeFile { .. } => self.mend_kept(damage),
-            Damage::Article { key, token, numbers } => {
+            SpoolDamage::Misplaced { .. }
+            | SpoolDamage::Name { .. }
+            | SpoolDamage::Unlisted { .. }
+            | SpoolDamage::KeptPages { .. }
+            | SpoolDamage::Stray { .. }
+            | SpoolDamage::NotIndexed { .. }
+            | SpoolDamage::TreeFile { .. } => self.mend_kept(damage),
+            SpoolDamage::Article { key, token, numbers } => {
                 let mut writer = self.writer().lock();
                 self.give_up(&mut writer, *key, *token, numbers)
             }
-            Damage::ResidentsPage { volume, page } => self.mend_residents(*volume, *page),
-            Damage::Number { group, number } => {
+            SpoolDamage::ResidentsPage { volume, page } => self.mend_residents(*volume, *page),
+            SpoolDamage::Number { group, number } => {
                 let _writer = self.writer().lock();
                 self.end_number(*group, *number);
                 Ok(())
@@ -276,8 +278,8 @@ impl Spool {
     /// Ends an article whose bytes are damaged, as a cancel does.
     fn give_up(
         &self,
-        writer: &mut Writer,
-        key: Key,
+        writer: &mut SpoolWriter,
+        key: ArticleKey,
         token: Token,
         numbers: &[(GroupId, u64)],
     ) -> Result<(), String> {
@@ -286,17 +288,18 @@ impl Spool {
         let volumes = self.shared.volumes.load();
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
         // A retained article may be known by its Message-ID only.
-        let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let known =
+            || keeps && matches!(self.shared.history.lookup(&key), HistoryLookup::At(t, _) if t == token);
         let mut buf = Vec::new();
         // An earlier repair may have fixed it. History keeps the upper 96 bits of a key.
         let is_whole = volumes.get(token.volume).is_some_and(|v| {
-            let fetched = v.fetch(token.place, Patience::Wait, &mut buf);
+            let fetched = v.fetch(token.place, ReadMode::Wait, &mut buf);
             matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key.0) >> 32 == 0) && record::is_whole(&buf)
         });
         if is_whole || !numbers.iter().any(named) && !known() {
             return Ok(());
         }
-        let row = Row::Cancel { key, token, numbers: numbers.to_vec() };
+        let row = JournalRow::Cancel { key, token, numbers: numbers.to_vec() };
         writer.commit_now(&row).map_err(|trouble| trouble.to_string())?;
         writer.folds.cancel(key, token, numbers, RemoveFiles::Now);
         Ok(())

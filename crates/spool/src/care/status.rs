@@ -1,7 +1,7 @@
 //! The state of the spool in numbers: measured every few seconds, reported at any time.
 
 use crate::base::config::SpoolConfig;
-use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Saved, Status};
+use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, RowSavings, SpoolMetrics};
 use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint;
 use crate::index::groups::LiveSet;
@@ -9,7 +9,7 @@ use crate::index::overview::{GroupOverview, RowEntry};
 use crate::journal;
 use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, Retained, rates};
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::spool::Spool;
 use disk::clock::unix_now;
 use std::io;
@@ -24,16 +24,16 @@ const ROW_USUAL: &[u8] = &[b'x'; 300];
 
 impl Spool {
     /// Returns the state in numbers, measured now: reads the disk, without blocking commits.
-    pub fn status(&self) -> io::Result<Status> {
+    pub fn status(&self) -> io::Result<SpoolMetrics> {
         self.measure()?;
         Ok(self.report())
     }
 
     /// Returns the state in numbers, without the writer's lock and without reading the disk: counters in
-    /// memory as of now, the rest as of [`Status::measured`].
-    pub fn report(&self) -> Status {
+    /// memory as of now, the rest as of [`SpoolMetrics::measured`].
+    pub fn report(&self) -> SpoolMetrics {
         let measured = self.measured.load();
-        Status {
+        SpoolMetrics {
             groups: self.shared.groups.table().sorted().len() as u64,
             articles: self.shared.articles.load(Ordering::Relaxed),
             hidden: self.shared.hidden.count() as u64,
@@ -46,18 +46,18 @@ impl Spool {
             readers: self.journal_readers(),
             offers: self.reservations.len() as u64,
             trouble: self.trouble(),
-            ..Status::clone(&measured)
+            ..SpoolMetrics::clone(&measured)
         }
     }
 
     /// Returns the savings by articles without numbers.
-    fn saved(&self) -> Option<Saved> {
+    fn saved(&self) -> Option<RowSavings> {
         let saved = &self.shared.unnumbered;
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (articles, rows, overview_bytes) =
             (load(&saved.articles), load(&saved.rows), load(&saved.row_bytes));
         let cost = || u128::from(rows) * row_cost().as_nanos() / u128::from(ROWS_TRIED);
-        (articles > 0).then(|| Saved { articles, overview_bytes, nanos: cost() as u64 })
+        (articles > 0).then(|| RowSavings { articles, overview_bytes, nanos: cost() as u64 })
     }
 
     /// Measures the data about volumes, classes and files for [`Spool::report`]. To be called every few
@@ -73,7 +73,7 @@ impl Spool {
             }
         }
         status.history_bytes = self.shared.history.log_bytes() + self.shared.history.index_bytes();
-        let files = journal::starts(&*self.shared.disk, &Paths::new(&self.shared.config.dir).journal)?;
+        let files = journal::starts(&*self.shared.disk, &SpoolPaths::new(&self.shared.config.dir).journal)?;
         status.journal_bytes = files.first().map_or(0, |start| journal_end.saturating_sub(*start));
         status.measured = now;
         self.measured.store(Arc::new(status));
@@ -81,7 +81,7 @@ impl Spool {
     }
 
     /// Returns the writer's counters, and the end of the journal, without reading the disk.
-    fn counted(&self, current: &SpoolConfig, now: u64) -> (Status, u64) {
+    fn counted(&self, current: &SpoolConfig, now: u64) -> (SpoolMetrics, u64) {
         let writer = &mut *self.writer.lock();
         let volumes = self.shared.volumes.load();
         let lists = volumes.all().iter().zip(&writer.folds.kept);
@@ -109,7 +109,7 @@ impl Spool {
             spilled: class.spilled,
             turned_away: class.turned_away,
         });
-        let status = Status {
+        let status = SpoolMetrics {
             classes: classes.collect(),
             kept,
             overview_bytes: writer.folds.segments.bytes(),
@@ -118,7 +118,7 @@ impl Spool {
             checkpoint_bytes: writer.checkpointed.1 * checkpoint::NAMES.len() as u64,
             rows_to_replay: writer.rows,
             released_bytes: writer.behind.released_bytes(),
-            ..Status::default()
+            ..SpoolMetrics::default()
         };
         (status, writer.journal.end())
     }

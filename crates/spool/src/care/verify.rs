@@ -10,19 +10,19 @@ mod files;
 mod indexes;
 mod kept;
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::MethodKind;
-use crate::care::repair::Damage;
+use crate::care::repair::SpoolDamage;
 use crate::index::groups::Group;
-use crate::index::history::{Found, Record};
-use crate::index::overview::{RowEntry, Rows};
+use crate::index::history::{HistoryLookup, HistoryRecord};
+use crate::index::overview::{BlockRows, RowEntry};
 use crate::method::cnfs::record;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
 use crate::write::mending::touch_maps;
-use disk::Patience;
 use disk::Progress;
+use disk::ReadMode;
 
 /// A problem found by a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +31,13 @@ pub struct Finding {
     pub place: String,
     /// Problem and its consequence.
     pub what: String,
-    pub(crate) damage: Option<Damage>,
+    pub(crate) damage: Option<SpoolDamage>,
 }
 
 impl Finding {
     /// Returns the action of `--repair`; `None`: no repair is possible.
     pub fn repair(&self) -> Option<&'static str> {
-        self.damage.as_ref().map(Damage::repair)
+        self.damage.as_ref().map(SpoolDamage::repair)
     }
 }
 
@@ -76,7 +76,7 @@ impl VerifyReport {
         Self { most: usize::MAX, ..Self::default() }
     }
 
-    fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<Damage>) {
+    fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<SpoolDamage>) {
         if self.findings.len() < self.most {
             self.findings.push(Finding { place: place.into(), what: what.into(), damage });
         } else {
@@ -120,7 +120,7 @@ impl Spool {
             Ok(n) => {
                 let what =
                     format!("{n} pages of usage bitmaps or history could not be read, and were rebuilt");
-                report.found("mapped files", what, Some(Damage::Rebuilt));
+                report.found("mapped files", what, Some(SpoolDamage::Rebuilt));
             }
             Err(trouble) => report.found("mapped files", trouble.to_string(), None),
         }
@@ -131,10 +131,10 @@ impl Spool {
             let state = group.state();
             (state.overview.blocks.iter().cloned().collect::<Vec<_>>(), state.overview.open.clone())
         };
-        let (mut rows, mut raw) = (Rows::default(), Vec::new());
+        let (mut rows, mut raw) = (BlockRows::default(), Vec::new());
         let mut seen = 0;
         for block in blocks.iter().filter(|b| b.live > 0) {
-            match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
+            match block.read(group.id, ReadMode::Wait, &mut rows, &mut raw) {
                 Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
                 Err(_) => self.found_block(group, (block.first, block.last), report),
             }
@@ -147,7 +147,7 @@ impl Spool {
     fn found_block(&self, group: &Group, (first, last): (u64, u64), report: &mut VerifyReport) {
         let place = format!("{}:{first}-{last}", group.name);
         let what = "the block of overview rows is damaged: OVER of these numbers fails";
-        report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
+        report.found(place, what, Some(SpoolDamage::Block { group: group.id, first, last }));
     }
 
     /// Checks that each hidden article is stored, and that exactly its living numbers are hidden.
@@ -189,7 +189,7 @@ impl Spool {
             .collect();
         drop(state);
         for number in without {
-            let damage = Damage::Number { group: group.id, number };
+            let damage = SpoolDamage::Number { group: group.id, number };
             let what = "the number lives, but there is no overview row to it";
             report.found(format!("{}:{number}", group.name), what, Some(damage));
         }
@@ -198,7 +198,7 @@ impl Spool {
     fn verify_rows(
         &self,
         group: &Group,
-        rows: &Rows,
+        rows: &BlockRows,
         buf: &mut ArticleBuf,
         report: &mut VerifyReport,
     ) -> u64 {
@@ -212,11 +212,11 @@ impl Spool {
             let place = || format!("{}:{}", group.name, entry.number);
             let row = rows.row(i).unwrap_or_default();
             let key = self.key(netnews::overview_row::field(row, 4).unwrap_or_default());
-            match self.shared.read(&entry.token, Some(&key), Patience::Wait, buf) {
+            match self.shared.read(&entry.token, Some(&key), ReadMode::Wait, buf) {
                 Ok(true) => {
                     let numbers = self.shared.groups.table().numbers_in(buf.head());
                     if !numbers.contains(&(group.id, entry.number)) {
-                        let damage = Damage::Number { group: group.id, number: entry.number };
+                        let damage = SpoolDamage::Number { group: group.id, number: entry.number };
                         report.found(place(), "the article's Xref does not name it", Some(damage));
                     }
                     self.verify_name(&place(), entry.token, (group.id, entry.number), report);
@@ -233,23 +233,23 @@ impl Spool {
                 let what = "history does not lead to its article: it cannot be had by Message-ID, and may \
                     be taken again";
                 let (token, arrived) = (entry.token, entry.arrived);
-                report.found(place(), what, Some(Damage::Unknown { key, token, arrived }));
+                report.found(place(), what, Some(SpoolDamage::Unknown { key, token, arrived }));
             }
         }
         seen
     }
 
     /// Returns the damage of a row whose article cannot be read.
-    fn unreadable(&self, entry: &RowEntry, key: Key, (group, row): (&Group, &[u8])) -> Damage {
+    fn unreadable(&self, entry: &RowEntry, key: ArticleKey, (group, row): (&Group, &[u8])) -> SpoolDamage {
         let (token, volumes) = (entry.token, self.shared.volumes.load());
         let volume = volumes.get(token.volume);
         let mut buf = Vec::new();
         let whole = volume.is_some_and(|v| {
-            let read = v.fetch(token.place, Patience::Wait, &mut buf);
+            let read = v.fetch(token.place, ReadMode::Wait, &mut buf);
             matches!(read, Ok(Some((h, true))) if h.key == key) && record::is_whole(&buf)
         });
         if whole {
-            return Damage::UsageBit { token };
+            return SpoolDamage::UsageBit { token };
         }
         // The row repeats the Xref header of the article.
         let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
@@ -261,9 +261,9 @@ impl Spool {
         let elsewhere =
             retained.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));
         if elsewhere {
-            return Damage::Misplaced { key, token, numbers };
+            return SpoolDamage::Misplaced { key, token, numbers };
         }
-        Damage::Article { key, token, numbers }
+        SpoolDamage::Article { key, token, numbers }
     }
 
     fn verify_history(&self, progress: &dyn Progress, report: &mut VerifyReport) {
@@ -283,14 +283,15 @@ impl Spool {
             let Some(volume) = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Cnfs) else {
                 return;
             };
-            let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
+            let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf);
             let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
             // A number that still names it is reported as well, with the possible repair.
-            let key = Key(record.key_bits);
-            let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
+            let key = ArticleKey(record.key_bits);
+            let still = matches!(history.lookup(&key), HistoryLookup::At(t, _) if t == token);
             if !whole && still && volumes.is_alive(&token) {
                 // An article that a number names is repaired through that finding.
-                let damage = volume.retained().map(|_| Damage::Article { key, token, numbers: Vec::new() });
+                let damage =
+                    volume.retained().map(|_| SpoolDamage::Article { key, token, numbers: Vec::new() });
                 report.found(self.token_text(&token), "the article is damaged or missing", damage);
             }
         });
@@ -300,17 +301,22 @@ impl Spool {
     }
 
     /// Checks that a record of history is whole, and found through the index.
-    fn check_record(&self, number: u64, record: Option<Record>, report: &mut VerifyReport) -> Option<Record> {
+    fn check_record(
+        &self,
+        number: u64,
+        record: Option<HistoryRecord>,
+        report: &mut VerifyReport,
+    ) -> Option<HistoryRecord> {
         let place = || format!("history record {number}");
         let Some(record) = record else {
             let what = "is damaged: its Message-ID is not known any more, and may be taken again";
-            report.found(place(), what, Some(Damage::HistoryRecord { number }));
+            report.found(place(), what, Some(SpoolDamage::HistoryRecord { number }));
             return None;
         };
         if !self.shared.history.is_indexed(number, &record) {
             let what = "is not in the index: its Message-ID is not found, and may be taken again";
-            let key = Key(record.key_bits);
-            report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
+            let key = ArticleKey(record.key_bits);
+            report.found(place(), what, Some(SpoolDamage::HistoryIndex { number, key }));
         }
         Some(record)
     }
@@ -320,7 +326,7 @@ impl Spool {
             let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop \
                 short or go astray";
             let place = format!("history index, shard {} word {}", word.0, word.1);
-            report.found(place, what, Some(Damage::HistoryWord { word }));
+            report.found(place, what, Some(SpoolDamage::HistoryWord { word }));
         });
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const SPAN_SECS: u32 = 600;
 
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct ArrivalSpan {
     articles: u64,
     bytes: u64,
     /// Earliest arrival ever in this span, Unix seconds.
@@ -18,14 +18,14 @@ struct Span {
 
 /// Sums by span.
 #[derive(Debug, Default)]
-pub(crate) struct Ages {
-    spans: BTreeMap<u32, Span>,
+pub(crate) struct ArrivalHistogram {
+    spans: BTreeMap<u32, ArrivalSpan>,
 }
 
-impl Ages {
+impl ArrivalHistogram {
     /// Adds an article.
     pub fn add(&mut self, arrived: u32, bytes: u64) {
-        let new = Span { articles: 0, bytes: 0, first: arrived };
+        let new = ArrivalSpan { articles: 0, bytes: 0, first: arrived };
         let span = self.spans.entry(arrived / SPAN_SECS).or_insert(new);
         span.articles += 1;
         span.bytes += bytes;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn added_and_removed_articles_are_summed_up() {
-        let mut ages = Ages::default();
+        let mut ages = ArrivalHistogram::default();
         assert_eq!((ages.oldest(), ages.bytes_since(0)), (None, 0));
         (0..100).for_each(|n| ages.add(6000 + n * 60, 10));
         assert_eq!((ages.oldest(), ages.bytes_since(0)), (Some(6000), 1000));

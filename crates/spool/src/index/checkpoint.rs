@@ -2,7 +2,7 @@
 //!
 //! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it refers to is
 //! durable. Opening loads it and replays the journal from its position. Taking a checkpoint ([`take`]) is a
-//! copy in memory under the writer's lock; the syncing thread writes it ([`Taken::write`]).
+//! copy in memory under the writer's lock; the syncing thread writes it ([`TakenCheckpoint::write`]).
 
 mod old;
 mod sections;
@@ -14,11 +14,11 @@ use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
 use crate::index::kept::KeptState;
-use crate::index::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
+use crate::index::overview::{BlockRef, BlockRows, OverviewSegment, OverviewSegments, SegmentState};
 use crate::index::residents::ResidentsState;
 use crate::journal::{GroupRow, VolumeRow};
-use disk::{Access, Disk, DiskFile, Open, durable_replace};
-use sections::Unreadable;
+use disk::{Disk, DiskFile, FileAccess, OpenMode, durable_replace};
+use sections::CheckpointError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) struct GroupCheckpoint {
     pub assigned: u64,
     pub live: LiveSet,
     pub blocks: Vec<BlockState>,
-    pub open: Rows,
+    pub open: BlockRows,
     /// When the active entry last changed, Unix seconds; 0: not recorded.
     pub changed: u64,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Checkpoint {
     pub boot_id: [u8; 16],
     pub closed: bool,
     pub identity: String,
-    pub history: history::Checkpoint,
+    pub history: history::RecordRange,
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
     pub retired: Vec<(String, u64)>,
@@ -99,12 +99,12 @@ pub(crate) struct Checkpoint {
 
 /// A checkpoint taken in memory: the file's bytes, and the files that must be durable before it.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenCheckpoint {
     bytes: Vec<u8>,
     dir: PathBuf,
     pub position: u64,
     files: Vec<Arc<dyn DiskFile>>,
-    segments: Vec<Arc<Segment>>,
+    segments: Vec<Arc<OverviewSegment>>,
     dirs: Vec<PathBuf>,
     dead: Vec<PathBuf>,
 }
@@ -117,9 +117,9 @@ pub(crate) fn take(
     position: u64,
     kept_from: u64,
     now: u64,
-) -> io::Result<Taken> {
+) -> io::Result<TakenCheckpoint> {
     write_out(folds, now)?;
-    let mut taken = Taken {
+    let mut taken = TakenCheckpoint {
         bytes: Vec::with_capacity(1 << 20),
         dir: dir.into(),
         position,
@@ -167,7 +167,7 @@ fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
     Ok(())
 }
 
-impl Taken {
+impl TakenCheckpoint {
     /// Syncs the files that the checkpoint refers to (the caller syncs buffers and journal), writes it, and
     /// removes files that are no longer referenced.
     pub fn write(&self, disk: &dyn Disk) -> io::Result<()> {
@@ -177,7 +177,7 @@ impl Taken {
         let crc = disk::crc::crc32c(&self.bytes).to_le_bytes();
         // One copy is whole at every moment.
         for name in NAMES {
-            durable_replace(disk, &self.dir.join(name), &[MAGIC, &crc, &self.bytes], Access::Group)?;
+            durable_replace(disk, &self.dir.join(name), &[MAGIC, &crc, &self.bytes], FileAccess::Group)?;
         }
         for path in &self.dead {
             match disk.remove(path) {
@@ -214,7 +214,7 @@ impl Checkpoint {
     /// Reads one copy; `Ok(None)` if it is damaged. If a later version wrote it, the error is of kind
     /// `Unsupported`.
     pub fn read_copy(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
-        let file = disk.open(path, Open::ReadOnly)?;
+        let file = disk.open(path, OpenMode::ReadOnly)?;
         let mut bytes = vec![0; file.len()? as usize];
         file.read_exact_at(&mut bytes, 0)?;
         let Some((head, body)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
@@ -224,13 +224,13 @@ impl Checkpoint {
         }
         let read = match magic {
             magic if magic == MAGIC => sections::read_all(body),
-            magic if magic == MAGIC_OLD => old::read_all(body).ok_or(Unreadable::Damaged),
-            _ => Err(Unreadable::Damaged),
+            magic if magic == MAGIC_OLD => old::read_all(body).ok_or(CheckpointError::Damaged),
+            _ => Err(CheckpointError::Damaged),
         };
         match read {
             Ok(c) => Ok(Some(Self { bytes: bytes.len() as u64, is_old_form: magic == MAGIC_OLD, ..c })),
-            Err(Unreadable::Damaged) => Ok(None),
-            Err(Unreadable::Newer(what)) => Err(io::Error::new(
+            Err(CheckpointError::Damaged) => Ok(None),
+            Err(CheckpointError::Newer(what)) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 format!("it has {what}: a newer version of newsreel wrote it; use that version"),
             )),
@@ -247,7 +247,7 @@ impl Checkpoint {
 pub(crate) fn restore_blocks(
     group: GroupId,
     blocks: &[BlockState],
-    segments: &Segments,
+    segments: &OverviewSegments,
 ) -> Option<Vec<BlockRef>> {
     let restore = |b: &BlockState| {
         let segment = segments.get(b.segment)?.clone();

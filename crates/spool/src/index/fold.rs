@@ -1,34 +1,34 @@
 //! The folds: history, overview, active and residents, derived from the journal's rows.
 //!
-//! [`Folds`] is the writing side, owned by the only writer; [`Shared`] is visible to readers. A commit and a
+//! [`Folds`] is the writing side, owned by the only writer; [`SharedIndexes`] is visible to readers. A commit and a
 //! replay after a crash use the same two functions: [`Folds::displace`] and [`Folds::publish`]. Index updates
 //! never stop half-way: a row that cannot be written stays in memory, and `failed` makes the writer stop
 //! accepting.
 
 use crate::base::bug::{self, own_bug};
 use crate::base::config::SpoolConfig;
-use crate::base::error::Trouble;
+use crate::base::error::SpoolTrouble;
 use crate::base::ids::{GroupId, GroupNames};
-use crate::base::key::{Key, KeyHasher};
+use crate::base::key::{ArticleKey, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
-use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
-use crate::index::hidden::{Ahead, Hidden};
-use crate::index::history::{Found, History};
+use crate::index::groups::{Group, GroupTable, NewGroup, SharedGroups};
+use crate::index::hidden::{HiddenIndex, PendingHides};
+use crate::index::history::{History, HistoryLookup};
 use crate::index::kept::KeptList;
-use crate::index::overtaken::Overtaken;
-use crate::index::overview::{CheckedBlocks, REST_PART, Segments};
+use crate::index::overtaken::OverwriteWatches;
+use crate::index::overview::{CheckedBlocks, OverviewSegments, REST_PART};
 use crate::index::promise::GroupNumbers;
-use crate::index::published::Unnumbered;
-pub(crate) use crate::index::published::{PublishContext, Published};
+use crate::index::published::UnnumberedCounts;
+pub(crate) use crate::index::published::{PublishContext, PublishedArticle};
 use crate::index::removals::Removals;
 use crate::index::residents::{Residents, residents_between};
 use crate::index::row_headers::RowHeaders;
-use crate::index::rules::Rules;
+use crate::index::rules::StorageRules;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
-use crate::method::packing::Packing;
-use crate::method::{Living, Volume, Volumes};
+use crate::journal::{ArticleRow, GroupRow, GroupsFile, JournalRow, VolumeRow};
+use crate::method::packing::ArticlePacker;
+use crate::method::{LivingLookup, Volume, Volumes};
 use arc_swap::ArcSwap;
 use disk::Disk;
 use disk::clock::unix_now;
@@ -47,20 +47,20 @@ pub(crate) const SITES_MAX: usize = 4096;
 
 /// State that readers see.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedIndexes {
     /// Configuration as of opening: directory and sizes, which do not change.
     pub config: SpoolConfig,
     /// Current configuration, for settings that may change while serving; see [`crate::Spool::prepare`].
     pub current: ArcSwap<SpoolConfig>,
     pub disk: Arc<dyn Disk>,
     pub hasher: KeyHasher,
-    pub groups: Groups,
+    pub groups: SharedGroups,
     pub groups_file: Arc<GroupsFile>,
     pub volumes: Volumes,
     pub history: History,
-    pub packing: Arc<Packing>,
-    pub hidden: Hidden,
-    pub overtaken: Overtaken,
+    pub packing: Arc<ArticlePacker>,
+    pub hidden: HiddenIndex,
+    pub overtaken: OverwriteWatches,
     /// Recently read blocks of overview.
     pub checked_blocks: CheckedBlocks,
     /// Counter that increases with every change that LIST ACTIVE would show.
@@ -76,35 +76,35 @@ pub(crate) struct Shared {
     /// File names that were skipped since the spool was opened, as unindexed files have them.
     pub passed_over: AtomicU64,
     /// Savings by articles without numbers since the spool was opened.
-    pub unnumbered: Unnumbered,
+    pub unnumbered: UnnumberedCounts,
     /// Additional headers in overview rows.
     pub row_headers: RowHeaders,
     /// Files of articles that have left the indexes.
     pub removals: Removals,
 }
 
-impl Shared {
+impl SharedIndexes {
     /// Calls `ask` with the articles that currently live in a volume; `listed` are those in its list of
     /// retained articles, by place.
     pub fn with_living<T>(
         &self,
         volume: &dyn Volume,
-        listed: &HashMap<u64, Key>,
-        ask: impl FnOnce(&Living<'_>) -> T,
+        listed: &HashMap<u64, ArticleKey>,
+        ask: impl FnOnce(&LivingLookup<'_>) -> T,
     ) -> T {
-        let here = |key: Key, place: Option<u64>| {
+        let here = |key: ArticleKey, place: Option<u64>| {
             let found = self.history.lookup(&key);
-            matches!(found, Found::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
+            matches!(found, HistoryLookup::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
         };
         let table = self.groups.snapshot();
-        ask(&Living {
+        ask(&LivingLookup {
             number: &|group, number| {
                 let group = table.id(group.as_bytes()).and_then(|id| table.get(id));
                 group.is_some_and(|g| g.state().live.contains(number))
             },
             place: &|place| listed.get(&place).is_some_and(|key| here(*key, Some(place))),
             key: &|key| here(key, None),
-            known: &|key| self.history.lookup(&key) != Found::None,
+            known: &|key| self.history.lookup(&key) != HistoryLookup::None,
         })
     }
 }
@@ -112,15 +112,15 @@ impl Shared {
 /// The writing side of all folds.
 #[derive(Debug)]
 pub(crate) struct Folds {
-    pub shared: Arc<Shared>,
-    pub rules: Rules,
+    pub shared: Arc<SharedIndexes>,
+    pub rules: StorageRules,
     /// Residents, by volume index.
     pub residents: Vec<Residents>,
     /// Lists of retained articles, by volume index.
     pub kept: Vec<Option<KeptList>>,
     /// Group names for paths of files.
     pub names: Arc<GroupNames>,
-    pub segments: Segments,
+    pub segments: OverviewSegments,
     /// Numbering state, by group id.
     pub numbers: Vec<GroupNumbers>,
     /// Removed groups with the highest number they may have shown.
@@ -152,11 +152,16 @@ pub(crate) struct Folds {
     scratch: Vec<(GroupId, u64)>,
     xref: Vec<u8>,
     /// Articles to be hidden as they are filed, during a replay.
-    pub ahead: Ahead,
+    pub ahead: PendingHides,
 }
 
 impl Folds {
-    pub fn new(shared: Arc<Shared>, rules: Rules, residents: Vec<Residents>, segments: Segments) -> Self {
+    pub fn new(
+        shared: Arc<SharedIndexes>,
+        rules: StorageRules,
+        residents: Vec<Residents>,
+        segments: OverviewSegments,
+    ) -> Self {
         Self {
             shared,
             rules,
@@ -172,7 +177,7 @@ impl Folds {
             next_sequence: 0,
             next_volume: 0,
             boot_id: [0; 16],
-            ahead: Ahead::default(),
+            ahead: PendingHides::default(),
             is_upgrade: false,
             closed: false,
             failed: None,
@@ -261,14 +266,14 @@ impl Folds {
 
     /// Publishes an accepted article: history, residents, numbers, overview. Returns true if it lives;
     /// [`Folds::count_published`] must then count it.
-    pub fn publish(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
+    pub fn publish(&mut self, context: &PublishContext<'_>, a: &PublishedArticle<'_>) -> bool {
         let shared = self.shared.clone();
         // Hidden before any index leads to it.
         if let Some(hidden) = a.hidden {
             shared.hidden.put(hidden.clone());
         }
         let lives = self.enter(context, a);
-        if let Some(key) = a.stands_for.filter(|key| shared.history.lookup(key) == Found::None) {
+        if let Some(key) = a.stands_for.filter(|key| shared.history.lookup(key) == HistoryLookup::None) {
             self.remember(key, a.arrived);
         }
         if a.hidden.is_some() && !lives {
@@ -278,7 +283,7 @@ impl Folds {
     }
 
     /// Enters an article into all indexes; returns true if it lives.
-    fn enter(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
+    fn enter(&mut self, context: &PublishContext<'_>, a: &PublishedArticle<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
             // Nothing refers to an article without history; a restart restores it from its row.
@@ -398,14 +403,14 @@ impl Folds {
     }
 
     /// Remembers a Message-ID without an article.
-    pub fn remember(&mut self, key: Key, arrived: u32) {
+    pub fn remember(&mut self, key: ArticleKey, arrived: u32) {
         let inserted = self.shared.history.insert(key, None, arrived).map(|_| ());
         self.note("history", inserted);
     }
 
     /// Forgets a Message-ID that is remembered without an article. The row of this must be durable.
-    pub fn forget(&mut self, key: Key) {
-        if matches!(self.shared.history.lookup(&key), Found::Remembered { .. }) {
+    pub fn forget(&mut self, key: ArticleKey) {
+        if matches!(self.shared.history.lookup(&key), HistoryLookup::Remembered { .. }) {
             self.shared.history.forget(&key);
         }
     }
@@ -524,7 +529,7 @@ impl Folds {
 
     /// Applies one row of the journal (replay). After a bug of ours readers are still served, but nothing is
     /// accepted.
-    pub fn apply(&mut self, row: &Row<'_>) -> io::Result<()> {
+    pub fn apply(&mut self, row: &JournalRow<'_>) -> io::Result<()> {
         let applied = self.apply_row(row);
         self.stop_at_bug(applied)
     }
@@ -541,41 +546,47 @@ impl Folds {
         }
     }
 
-    fn apply_row(&mut self, row: &Row<'_>) -> io::Result<()> {
-        self.closed = matches!(row, Row::Closed);
+    fn apply_row(&mut self, row: &JournalRow<'_>) -> io::Result<()> {
+        self.closed = matches!(row, JournalRow::Closed);
         match row {
-            Row::Article(a) => self.apply_article(a)?,
-            Row::Remember { key, arrived } => self.remember(*key, *arrived),
-            Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers, RemoveFiles::Now),
-            Row::Expire { key, token, gone, numbers } => {
+            JournalRow::Article(a) => self.apply_article(a)?,
+            JournalRow::Remember { key, arrived } => self.remember(*key, *arrived),
+            JournalRow::Cancel { key, token, numbers } => {
+                self.cancel(*key, *token, numbers, RemoveFiles::Now)
+            }
+            JournalRow::Expire { key, token, gone, numbers } => {
                 self.expire((*key, *token), *gone, numbers, RemoveFiles::Now)
             }
-            Row::Group(g) => self.group(g),
-            Row::GroupRemoved { name, high } => self.group_removed(name, *high),
-            Row::Promise(list) => {
+            JournalRow::Group(g) => self.group(g),
+            JournalRow::GroupRemoved { name, high } => self.group_removed(name, *high),
+            JournalRow::Promise(list) => {
                 for (group, upto) in list {
                     if let Some(numbers) = self.numbers.get_mut(group.0 as usize) {
                         numbers.promise_read(*upto);
                     }
                 }
             }
-            Row::Skip { volume, head } => {
+            JournalRow::Skip { volume, head } => {
                 let index = self.shared.volumes.load().index(*volume);
                 if let Some(index) = index {
                     self.displace_to(index, *head, true)?;
                 }
             }
-            Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
-            Row::Hide(hidden) => self.hide(hidden.clone()),
-            Row::Unhide { key, .. } => self.unhide(*key),
-            Row::Forget { key } => self.forget(*key),
-            Row::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
-            Row::PowerLost => self.power_lost(),
-            Row::Opened { boot_id } => self.boot_id = *boot_id,
-            Row::Identity(name) => self.identity.clone_from(name),
-            Row::Site { number, name } => self.site(*number, name),
-            Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe | Row::Void(_) => {}
-            Row::Begun { .. } | Row::Ignored(_) => {}
+            JournalRow::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
+            JournalRow::Hide(hidden) => self.hide(hidden.clone()),
+            JournalRow::Unhide { key, .. } => self.unhide(*key),
+            JournalRow::Forget { key } => self.forget(*key),
+            JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
+            JournalRow::PowerLost => self.power_lost(),
+            JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
+            JournalRow::Identity(name) => self.identity.clone_from(name),
+            JournalRow::Site { number, name } => self.site(*number, name),
+            JournalRow::Volume(_)
+            | JournalRow::Synced { .. }
+            | JournalRow::Closed
+            | JournalRow::Probe
+            | JournalRow::Void(_) => {}
+            JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
     }
@@ -635,7 +646,7 @@ impl Folds {
         let hidden = self.ahead.entry(a, &numbers);
         let lives = self.publish(
             &PublishContext { groups: &groups, volumes: &volumes, now: unix_now() },
-            &Published {
+            &PublishedArticle {
                 key,
                 token,
                 arrived,
@@ -684,6 +695,6 @@ fn note(failed: &mut Option<String>, what: &str, result: io::Result<()>) {
     }
 }
 
-fn note_bug(failed: &mut Option<String>, bug: &Trouble) {
+fn note_bug(failed: &mut Option<String>, bug: &SpoolTrouble) {
     failed.get_or_insert_with(|| bug.text.clone());
 }

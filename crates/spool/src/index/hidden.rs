@@ -7,7 +7,7 @@
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::{MethodKind, Token};
 use crate::journal::ArticleRow;
 use lock_order::{INNERMOST, OrderedRw};
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The hidden articles.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenIndex {
     count: AtomicUsize,
-    table: OrderedRw<Table, INNERMOST>,
+    table: OrderedRw<HiddenTable, INNERMOST>,
 }
 
 /// Articles to be hidden as they are filed, during a replay: a durable row records that before the article is
 /// stored.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead(HashMap<Key, (String, String)>);
+pub(crate) struct PendingHides(HashMap<ArticleKey, (String, String)>);
 
-impl Ahead {
+impl PendingHides {
     /// Records that the next article of this Message-ID is hidden.
-    pub fn put(&mut self, key: Key, by: &str, reason: &str) {
+    pub fn put(&mut self, key: ArticleKey, by: &str, reason: &str) {
         self.0.insert(key, (by.to_owned(), reason.to_owned()));
     }
 
@@ -66,20 +66,20 @@ impl Ahead {
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    by_key: HashMap<Key, Arc<HiddenArticle>>,
+struct HiddenTable {
+    by_key: HashMap<ArticleKey, Arc<HiddenArticle>>,
     /// Keys by volume and place: overwritten articles are identified by their place.
-    by_place: HashMap<(u16, u64), Key>,
+    by_place: HashMap<(u16, u64), ArticleKey>,
 }
 
-impl Hidden {
+impl HiddenIndex {
     /// Returns the number of hidden articles.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
     /// Returns the entry of an article, if it is hidden.
-    pub fn get(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+    pub fn get(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         if self.count() == 0 {
             return None;
         }
@@ -87,7 +87,7 @@ impl Hidden {
     }
 
     /// Reports whether the article of this Message-ID, at this place, is hidden.
-    pub fn covers(&self, key: &Key, token: &Token) -> bool {
+    pub fn covers(&self, key: &ArticleKey, token: &Token) -> bool {
         self.count() > 0
             && self.table.read().by_key.get(key).is_some_and(|hidden| same_place(&hidden.token, token))
     }
@@ -109,7 +109,7 @@ impl Hidden {
     }
 
     /// Removes the entry of an article.
-    pub fn remove(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+    pub fn remove(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         if self.count() == 0 {
             return None;
         }
@@ -132,8 +132,8 @@ impl Hidden {
     }
 }
 
-impl Table {
-    fn remove(&mut self, key: &Key) -> Option<Arc<HiddenArticle>> {
+impl HiddenTable {
+    fn remove(&mut self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         let removed = self.by_key.remove(key)?;
         self.by_place.remove(&(removed.token.volume, removed.token.place));
         Some(removed)

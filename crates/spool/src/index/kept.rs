@@ -9,12 +9,12 @@
 //! checkpoint. Invariant: an entry that is taken and not put back belongs to an article that was removed.
 //! [`KeptSnapshot`] reads the entries while the writer continues.
 
-use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
+use crate::base::codec::{ByteReader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
-use crate::base::key::{Key, KeyHasher};
-use crate::index::ages::Ages;
-use crate::index::weights::Weights;
-use disk::{Disk, DiskFile, Open};
+use crate::base::key::{ArticleKey, KeyHasher};
+use crate::index::ages::ArrivalHistogram;
+use crate::index::weights::GroupWeights;
+use disk::{Disk, DiskFile, OpenMode};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const MEMORY_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptEntry {
     pub place: u64,
-    pub key: Key,
+    pub key: ArticleKey,
     /// Storage class.
     pub class: u8,
     /// Time of arrival, in Unix seconds.
@@ -50,7 +50,7 @@ pub(crate) struct KeptEntry {
 
 /// Returns the thread of an article: a part of the key of the first Message-ID in its References, which is
 /// that of the thread's first article, or of its own Message-ID.
-pub(crate) fn thread_of(hasher: &KeyHasher, key: Key, references: &[u8]) -> u64 {
+pub(crate) fn thread_of(hasher: &KeyHasher, key: ArticleKey, references: &[u8]) -> u64 {
     let mut words = references.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let first = words.next().filter(|id| id.starts_with(b"<") && id.ends_with(b">"));
     first.map_or(key, |id| hasher.key(id)).0 as u64
@@ -94,9 +94,9 @@ pub(crate) struct KeptList {
     pub bytes: u64,
     pub entries: u64,
     /// Arrival times of the articles.
-    pub ages: Ages,
+    pub ages: ArrivalHistogram,
     /// Articles and bytes by group.
-    pub weights: Weights,
+    pub weights: GroupWeights,
 }
 
 impl KeptList {
@@ -131,8 +131,8 @@ impl KeptList {
             damaged: 0,
             bytes: 0,
             entries: 0,
-            ages: Ages::default(),
-            weights: Weights::default(),
+            ages: ArrivalHistogram::default(),
+            weights: GroupWeights::default(),
         };
         for file in state {
             let damaged = visit_file(&**disk, &new.dir.clone(), *file, &mut |entry| new.count(entry))?;
@@ -211,7 +211,7 @@ impl KeptList {
         }
         let full = self.files.back().is_none_or(|(_, len)| *len >= FILE_BYTES);
         if self.open.is_none() || full {
-            let file = self.disk.open(&self.dir.join(file_name(self.next_file)), Open::Create)?;
+            let file = self.disk.open(&self.dir.join(file_name(self.next_file)), OpenMode::Create)?;
             file.set_len(0)?;
             self.files.push_back((self.next_file, 0));
             self.next_file += 1;
@@ -446,10 +446,10 @@ fn visit_file(
     (number, len): (u64, u64),
     visit: &mut dyn FnMut(&KeptEntry),
 ) -> io::Result<u64> {
-    let file = disk.open(&dir.join(file_name(number)), Open::Existing)?;
+    let file = disk.open(&dir.join(file_name(number)), OpenMode::Existing)?;
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    let mut r = Reader(&bytes);
+    let mut r = ByteReader(&bytes);
     let mut damaged = 0;
     while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
         let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
@@ -484,7 +484,7 @@ fn decode_all(page: &[u8], has_threads: bool) -> Vec<KeptEntry> {
 
 /// Calls `visit` with the entries of a page.
 fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) {
-    let (mut rest, mut numbers) = (Reader(page), Vec::new());
+    let (mut rest, mut numbers) = (ByteReader(page), Vec::new());
     while !rest.is_empty() {
         let Some(entry) = decode(&mut rest, has_threads, numbers) else { return };
         visit(&entry);
@@ -493,8 +493,8 @@ fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) 
 }
 
 /// Decodes an entry. Without a thread the article is one of its own. `numbers` is memory to be reused.
-fn decode(r: &mut Reader<'_>, has_thread: bool, numbers: Vec<(GroupId, u64)>) -> Option<KeptEntry> {
-    let (place, key) = (r.u64()?, Key(r.u128()?));
+fn decode(r: &mut ByteReader<'_>, has_thread: bool, numbers: Vec<(GroupId, u64)>) -> Option<KeptEntry> {
+    let (place, key) = (r.u64()?, ArticleKey(r.u128()?));
     let mut e = KeptEntry {
         place,
         key,
@@ -523,7 +523,7 @@ mod tests {
 
     fn entry(n: u64) -> KeptEntry {
         let numbers = (0..1 + n % 3).map(|k| (GroupId(k as u32), n * 7 + k)).collect();
-        let (key, class, arrived) = (Key(u128::from(n) << 70), (n % 5) as u8, n as u32);
+        let (key, class, arrived) = (ArticleKey(u128::from(n) << 70), (n % 5) as u8, n as u32);
         let thread = n / 3;
         KeptEntry { place: n << 20, key, class, arrived, expires: 9, stored_bytes: n % 1000, thread, numbers }
     }
@@ -693,7 +693,7 @@ mod tests {
         let mut file = (page.len() as u32).to_le_bytes().to_vec();
         file.extend_from_slice(&disk::crc::crc32c(&page).to_le_bytes());
         file.append(&mut page);
-        let open = disk.open(Path::new("/k/0000000007.kept"), Open::Create).unwrap();
+        let open = disk.open(Path::new("/k/0000000007.kept"), OpenMode::Create).unwrap();
         open.write_all_at(&[IoSlice::new(&file)], 0).unwrap();
         let mut list = KeptList::open(&disk, "/k".into(), &vec![(7, file.len() as u64)]).unwrap();
         let mut seen = Vec::new();
@@ -715,7 +715,7 @@ mod tests {
         for references in ["", "-", "1@x <1@x>", "<2@x> <1@x>"] {
             assert_ne!(thread("<9@x>", references), first, "{references}");
         }
-        assert_eq!(thread_of(&hasher, Key(5), b""), 5);
+        assert_eq!(thread_of(&hasher, ArticleKey(5), b""), 5);
     }
 
     #[test]

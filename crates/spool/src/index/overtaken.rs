@@ -12,7 +12,7 @@ const ARTICLES_MAX: usize = 10_000;
 
 /// Articles that a reader missed since it last asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Missed {
+pub(crate) struct MissedArticles {
     /// Number of articles.
     pub articles: u64,
     /// Groups and numbers of the first articles.
@@ -21,30 +21,30 @@ pub(crate) struct Missed {
 
 /// Watch of one reader on one volume.
 #[derive(Debug)]
-struct Watch {
+struct OverwriteWatch {
     reader: String,
     volume: u16,
     /// Place before which the reader has read all articles.
     read_to: u64,
-    missed: Missed,
+    missed: MissedArticles,
 }
 
 /// All watches.
 #[derive(Debug, Default)]
-pub(crate) struct Overtaken {
+pub(crate) struct OverwriteWatches {
     is_watched: AtomicBool,
-    watches: Ordered<Vec<Watch>, { rank::INNERMOST }>,
+    watches: Ordered<Vec<OverwriteWatch>, { rank::INNERMOST }>,
 }
 
-impl Overtaken {
+impl OverwriteWatches {
     /// Records that the reader has read the articles of a volume before a place.
     pub fn watch(&self, reader: &str, volume: u16, read_to: u64) {
         let mut watches = self.watches.lock();
         match watches.iter_mut().find(|watch| watch.reader == reader && watch.volume == volume) {
             Some(watch) => watch.read_to = read_to,
             None => {
-                let (reader, missed) = (reader.to_owned(), Missed::default());
-                watches.push(Watch { reader, volume, read_to, missed });
+                let (reader, missed) = (reader.to_owned(), MissedArticles::default());
+                watches.push(OverwriteWatch { reader, volume, read_to, missed });
             }
         }
         self.is_watched.store(true, Ordering::Release);
@@ -72,10 +72,10 @@ impl Overtaken {
     }
 
     /// Returns the articles that the reader missed since it last asked, in all volumes.
-    pub fn take(&self, reader: &str) -> Missed {
-        let mut all = Missed::default();
+    pub fn take(&self, reader: &str) -> MissedArticles {
+        let mut all = MissedArticles::default();
         for watch in self.watches.lock().iter_mut().filter(|watch| watch.reader == reader) {
-            let Missed { articles, numbers } = std::mem::take(&mut watch.missed);
+            let MissedArticles { articles, numbers } = std::mem::take(&mut watch.missed);
             all.articles += articles;
             all.numbers.extend(numbers);
         }
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn a_reader_misses_only_articles_it_has_not_reached() {
-        let overtaken = Overtaken::default();
+        let overtaken = OverwriteWatches::default();
         let numbers = [(GroupId(3), 7)];
         overtaken.overwritten(1, 10, &numbers);
         overtaken.watch("a", 1, 20);
         overtaken.watch("b", 1, 10);
         overtaken.overwritten(1, 19, &numbers);
         overtaken.overwritten(2, 99, &numbers);
-        assert_eq!(overtaken.take("a"), Missed::default());
-        assert_eq!(overtaken.take("b"), Missed { articles: 1, numbers: vec![numbers.to_vec()] });
-        assert_eq!(overtaken.take("b"), Missed::default());
+        assert_eq!(overtaken.take("a"), MissedArticles::default());
+        assert_eq!(overtaken.take("b"), MissedArticles { articles: 1, numbers: vec![numbers.to_vec()] });
+        assert_eq!(overtaken.take("b"), MissedArticles::default());
         overtaken.keep(&|reader| reader == "a");
         overtaken.overwritten(1, 21, &numbers);
         assert_eq!((overtaken.take("a").articles, overtaken.take("b").articles), (1, 0));

@@ -26,7 +26,7 @@ pub(crate) struct GroupNumbers {
     promised: u64,
     /// Journal position and promise: durable as soon as the journal is synced to the position.
     pending: Option<(u64, u64)>,
-    usage: Usage,
+    usage: NumberUsage,
     /// Storage rules whose group condition the group meets, as bits.
     pub rule_bits: u64,
     /// Length of the group's name.
@@ -35,7 +35,7 @@ pub(crate) struct GroupNumbers {
 
 /// Numbers that a group uses between two syncs of the journal.
 #[derive(Debug, Clone, Copy, Default)]
-struct Usage {
+struct NumberUsage {
     /// Count of syncs when a number was last assigned.
     syncs: u64,
     /// Numbers assigned since that sync.
@@ -44,7 +44,7 @@ struct Usage {
     numbers_before: u64,
 }
 
-impl Usage {
+impl NumberUsage {
     /// Counts an assigned number.
     fn count(&mut self, syncs: u64) {
         if syncs != self.syncs {
@@ -72,7 +72,7 @@ pub(crate) struct JournalState {
 
 /// An assigned number, with the necessary follow-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct AssignedNumber {
     pub number: u64,
     /// Promise to be written in a row of the same batch.
     pub promise: Option<u64>,
@@ -86,7 +86,7 @@ impl GroupNumbers {
             assigned: row.high,
             promised: row.promised,
             pending: None,
-            usage: Usage::default(),
+            usage: NumberUsage::default(),
             rule_bits,
             name_bytes: row.name.len(),
         }
@@ -108,7 +108,7 @@ impl GroupNumbers {
     }
 
     /// Assigns the next number.
-    pub fn next(&mut self, journal: JournalState) -> Given {
+    pub fn next(&mut self, journal: JournalState) -> AssignedNumber {
         self.assigned += 1;
         let number = self.assigned;
         if let Some((position, upto)) = self.pending
@@ -125,7 +125,7 @@ impl GroupNumbers {
             promise = Some(number + margin);
             self.pending = Some((journal.end, number + margin));
         }
-        Given { number, promise, sync_first: number > self.promised }
+        AssignedNumber { number, promise, sync_first: number > self.promised }
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_quiet_group_is_promised_little() {
         for numbers in [0, MARGIN_MAX] {
-            let usage = Usage { numbers, ..Usage::default() };
+            let usage = NumberUsage { numbers, ..NumberUsage::default() };
             let mut n = GroupNumbers { usage, ..GroupNumbers::default() };
             for i in 1..=400_000u64 {
                 n.next(JournalState { synced: i * 100, syncs: i, end: i * 100 + 1 });

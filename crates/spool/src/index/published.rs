@@ -2,7 +2,7 @@
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::{Key, KeyHasher};
+use crate::base::key::{ArticleKey, KeyHasher};
 use crate::base::token::Token;
 use crate::index::groups::{GroupState, GroupTable};
 use crate::index::kept::{KeptEntry, thread_of};
@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicU64;
 
 /// An accepted article that is being entered into the indexes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Published<'a> {
-    pub key: Key,
+pub(crate) struct PublishedArticle<'a> {
+    pub key: ArticleKey,
     pub token: Token,
     pub arrived: u32,
     /// Value of the Expires header in Unix seconds, 0 for none.
@@ -26,12 +26,12 @@ pub(crate) struct Published<'a> {
     /// Overview fields from subject to line count, and the additional headers that are kept.
     pub fields: &'a [u8],
     /// Second Message-ID that is remembered for the article.
-    pub stands_for: Option<Key>,
+    pub stands_for: Option<ArticleKey>,
     /// Entry of an article that is hidden from the start.
     pub hidden: Option<&'a HiddenArticle>,
 }
 
-impl Published<'_> {
+impl PublishedArticle<'_> {
     /// Returns its entry in the list of the volume's retained articles.
     pub(super) fn kept(&self, hasher: &KeyHasher) -> KeptEntry {
         let references = field(self.fields, index::REFERENCES - index::SUBJECT).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Published<'_> {
 
 /// Savings by filing articles without numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Unnumbered {
+pub(crate) struct UnnumberedCounts {
     pub articles: AtomicU64,
     /// Overview rows that those articles would have.
     pub rows: AtomicU64,

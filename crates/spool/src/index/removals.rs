@@ -6,7 +6,7 @@
 //! pending, so a restart replays its row and removes the file ([`crate::write`]).
 
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::Token;
 use crate::method::{ArticleRemoval, VolumeTable};
@@ -25,7 +25,7 @@ pub(crate) struct Removal {
 
 impl Removal {
     /// Creates the removal of an article's files or, with `is_whole` unset, of its names under these numbers.
-    pub fn new((key, token): (Key, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
+    pub fn new((key, token): (ArticleKey, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
         let of = ArticleRemoval { place: token.place, key, is_whole, numbers: numbers.to_vec() };
         Self { volume: token.volume, of }
     }

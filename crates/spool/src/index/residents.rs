@@ -13,7 +13,7 @@ mod page;
 use crate::base::ids::GroupId;
 use disk::{Disk, DiskFile};
 pub(crate) use from_volume::residents_between;
-use page::{Coder, PAGE_BYTES, Pages};
+use page::{PAGE_BYTES, ResidentCoder, ResidentPages};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,24 +40,24 @@ pub(crate) struct ResidentsState {
 
 /// Read position in a page.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cursor {
+struct ResidentsPosition {
     /// Stream position of the page.
     page: u64,
     /// Offset in the entries of the page.
     offset: usize,
-    coder: Coder,
+    coder: ResidentCoder,
 }
 
 /// Stream of one volume; owned by the writer.
 #[derive(Debug)]
 pub(crate) struct Residents {
-    pages: Pages,
-    at: Cursor,
+    pages: ResidentPages,
+    at: ResidentsPosition,
     /// Offset at which reading begins in a page that was not read yet.
     skip_to: usize,
     front: Option<Resident>,
     /// Read position after the front.
-    behind_front: Cursor,
+    behind_front: ResidentsPosition,
     /// Entries of a damaged page, recovered from the volume; followed by the position of that page.
     recovered: VecDeque<Resident>,
     recovered_page: u64,
@@ -72,14 +72,14 @@ impl Residents {
         if !state.written.is_multiple_of(PAGE_BYTES) || state.read > state.written {
             return Err(damaged());
         }
-        let pages = Pages::open(disk, dir, state.read / PAGE_BYTES * PAGE_BYTES, state.written)?;
+        let pages = ResidentPages::open(disk, dir, state.read / PAGE_BYTES * PAGE_BYTES, state.written)?;
         let page = state.read / PAGE_BYTES * PAGE_BYTES;
         Ok(Self {
             pages,
-            at: Cursor { page, ..Cursor::default() },
+            at: ResidentsPosition { page, ..ResidentsPosition::default() },
             skip_to: (state.read - page) as usize,
             front: None,
-            behind_front: Cursor::default(),
+            behind_front: ResidentsPosition::default(),
             recovered: VecDeque::new(),
             recovered_page: 0,
             last_place: None,
@@ -126,10 +126,11 @@ impl Residents {
             let entries = self.pages.entries(self.at.page)?;
             if self.at.offset < entries.len() {
                 self.behind_front = self.at;
-                let Cursor { coder, offset, .. } = &mut self.behind_front;
+                let ResidentsPosition { coder, offset, .. } = &mut self.behind_front;
                 self.front = Some(coder.get(entries, offset, &mut self.spare).ok_or_else(damaged)?);
             } else if self.at.page < self.pages.open_at() {
-                self.at = Cursor { page: self.at.page + PAGE_BYTES, ..Cursor::default() };
+                self.at =
+                    ResidentsPosition { page: self.at.page + PAGE_BYTES, ..ResidentsPosition::default() };
             } else {
                 return Ok(None);
             }
@@ -160,7 +161,7 @@ impl Residents {
         let page = self.at.page;
         loop {
             self.skip_to = 0;
-            self.at = Cursor { page: self.at.page + PAGE_BYTES, ..Cursor::default() };
+            self.at = ResidentsPosition { page: self.at.page + PAGE_BYTES, ..ResidentsPosition::default() };
             let next = match self.front() {
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => continue,
                 front => front?.map(|r| r.place),
@@ -197,7 +198,7 @@ impl Residents {
                 visit(&resident);
                 spare = resident.numbers;
             }
-            at = Cursor { page: at.page + PAGE_BYTES, ..Cursor::default() };
+            at = ResidentsPosition { page: at.page + PAGE_BYTES, ..ResidentsPosition::default() };
         }
         Ok(())
     }
@@ -260,7 +261,7 @@ fn damaged() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Open, SimDisk};
+    use disk::{OpenMode, SimDisk};
     use std::io::IoSlice;
 
     fn numbers(i: u64) -> Vec<(GroupId, u64)> {
@@ -312,7 +313,7 @@ mod tests {
         let mut r = Residents::open(&disk, dir.clone(), ResidentsState::default()).unwrap();
         (0..10_000).for_each(|n| r.push(n * 64, n as u32, &numbers(n)).unwrap());
         let state = r.checkpoint().unwrap();
-        let file = disk.open(&dir.join("0000000000.res"), Open::Existing).unwrap();
+        let file = disk.open(&dir.join("0000000000.res"), OpenMode::Existing).unwrap();
         for bit in (0..PAGE_BYTES * 8).step_by(4999) {
             let at = PAGE_BYTES + bit / 8;
             let flip = || {

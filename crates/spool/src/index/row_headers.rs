@@ -5,7 +5,7 @@
 //! `reconfigure`; the file is described in `docs/formats/overview.md`.
 
 use crate::base::error::SpoolError;
-use disk::{Access, Disk, durable_replace, read_small};
+use disk::{Disk, FileAccess, durable_replace, read_small};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ impl RowHeaders {
             }
         }
         if text.len() > before {
-            durable_replace(disk, &self.path, &[&text], Access::Group)?;
+            durable_replace(disk, &self.path, &[&text], FileAccess::Group)?;
         }
         self.any.store(!text.is_empty(), Ordering::Release);
         Ok(())

@@ -14,7 +14,7 @@ pub(crate) const RULES_MAX: usize = 64;
 pub(crate) const CLASSES_MAX: usize = 255;
 
 #[derive(Debug)]
-struct Rule {
+struct StorageRule {
     class: usize,
     larger_than: Option<u64>,
     smaller_than: Option<u64>,
@@ -31,7 +31,7 @@ struct Rule {
 
 /// Properties of an article that a rule may check besides the groups.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Traits<'a> {
+pub(crate) struct ArticleTraits<'a> {
     pub size_bytes: u64,
     pub groups: usize,
     pub criteria: &'a Criteria<'a>,
@@ -41,14 +41,14 @@ pub(crate) struct Traits<'a> {
 
 /// All rules, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
-    rules: Vec<Rule>,
+pub(crate) struct StorageRules {
+    rules: Vec<StorageRule>,
     groups: Vec<Option<Wildmat>>,
     /// Bit set of the rules that any of an article's groups may meet.
     any: u64,
 }
 
-impl Rules {
+impl StorageRules {
     /// Compiles the rules; `class` returns the number of a class by name.
     pub fn new(config: &[RuleConfig], class: impl Fn(&str) -> Option<usize>) -> Result<Self, SpoolError> {
         if config.len() > RULES_MAX {
@@ -71,7 +71,7 @@ impl Rules {
             new.groups.push(wildmat(&c.groups)?);
             new.any |= u64::from(c.any_group) << number;
             let header = |h: &crate::base::config::HeaderCondition| Ok((h.name.clone(), parse(&h.matches)?));
-            new.rules.push(Rule {
+            new.rules.push(StorageRule {
                 class,
                 larger_than: c.larger_than,
                 smaller_than: c.smaller_than,
@@ -97,26 +97,26 @@ impl Rules {
 
     /// Returns the class of an article by the bits of its first group and, for rules that ask for any group,
     /// of all its groups together; `None` if no rule matches.
-    pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &Traits<'_>) -> Option<usize> {
+    pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &ArticleTraits<'_>) -> Option<usize> {
         self.class_among(first, all, article, |_| true)
     }
 
-    /// Like [`Rules::class`], ignoring rules for classes that `may` rejects.
+    /// Like [`StorageRules::class`], ignoring rules for classes that `may` rejects.
     pub fn class_among(
         &self,
         first: u64,
         all: impl FnOnce() -> u64,
-        article: &Traits<'_>,
+        article: &ArticleTraits<'_>,
         may: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let met = if self.any == 0 { first } else { first & !self.any | all() & self.any };
-        let rule = |(i, r): &(usize, &Rule)| met & 1 << i != 0 && may(r.class) && r.matches(article);
+        let rule = |(i, r): &(usize, &StorageRule)| met & 1 << i != 0 && may(r.class) && r.matches(article);
         self.rules.iter().enumerate().find(rule).map(|(_, r)| r.class)
     }
 }
 
-impl Rule {
-    fn matches(&self, a: &Traits<'_>) -> bool {
+impl StorageRule {
+    fn matches(&self, a: &ArticleTraits<'_>) -> bool {
         if self.larger_than.is_some_and(|n| a.size_bytes <= n) {
             return false;
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// Returns the example of the CNFS paper (CNFS-22 to CNFS-25).
-    fn paper() -> Rules {
+    fn paper() -> StorageRules {
         let config = [
             RuleConfig { groups: Some("*warez*".into()), ..rule("big") },
             RuleConfig { groups: Some("*binaries*".into()), ..rule("big") },
@@ -183,7 +183,7 @@ mod tests {
             RuleConfig { groups: Some("*,!private.*".into()), ..rule("small") },
         ];
         let names = ["big", "small", "short"];
-        Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap()
+        StorageRules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap()
     }
 
     const PLAIN: Criteria<'static> = Criteria {
@@ -198,17 +198,18 @@ mod tests {
     #[test]
     fn first_match_decides() {
         let rules = paper();
-        let plain = Traits { size_bytes: 2350, groups: 1, criteria: &PLAIN, expires_in_secs: None };
-        let class = |group: &str, t: Traits<'_>| rules.class(rules.group_bits(group.as_bytes()), || 0, &t);
+        let plain = ArticleTraits { size_bytes: 2350, groups: 1, criteria: &PLAIN, expires_in_secs: None };
+        let class =
+            |group: &str, t: ArticleTraits<'_>| rules.class(rules.group_bits(group.as_bytes()), || 0, &t);
         assert_eq!(class("comp.lang.c", plain), Some(1));
         assert_eq!(class("alt.binaries.x", plain), Some(0));
-        assert_eq!(class("comp.x", Traits { size_bytes: 100_000, ..plain }), Some(1));
-        assert_eq!(class("comp.x", Traits { size_bytes: 100_001, ..plain }), Some(0));
-        assert_eq!(class("comp.x", Traits { groups: 9, ..plain }), Some(1));
-        assert_eq!(class("comp.x", Traits { groups: 10, ..plain }), Some(0));
-        assert_eq!(class("comp.x", Traits { expires_in_secs: Some(60), ..plain }), Some(2));
+        assert_eq!(class("comp.x", ArticleTraits { size_bytes: 100_000, ..plain }), Some(1));
+        assert_eq!(class("comp.x", ArticleTraits { size_bytes: 100_001, ..plain }), Some(0));
+        assert_eq!(class("comp.x", ArticleTraits { groups: 9, ..plain }), Some(1));
+        assert_eq!(class("comp.x", ArticleTraits { groups: 10, ..plain }), Some(0));
+        assert_eq!(class("comp.x", ArticleTraits { expires_in_secs: Some(60), ..plain }), Some(2));
         let robot = Criteria { from: b"x@bot.example (X)", ..PLAIN };
-        assert_eq!(class("comp.x", Traits { criteria: &robot, ..plain }), Some(2));
+        assert_eq!(class("comp.x", ArticleTraits { criteria: &robot, ..plain }), Some(2));
         assert_eq!(class("private.x", plain), None);
     }
 
@@ -218,9 +219,10 @@ mod tests {
             RuleConfig { expires_absent: Some(true), ..rule("absent") },
             RuleConfig { expires_absent: Some(false), ..rule("there") },
         ];
-        let rules = Rules::new(&config, |name| ["absent", "there"].iter().position(|n| *n == name)).unwrap();
+        let rules =
+            StorageRules::new(&config, |name| ["absent", "there"].iter().position(|n| *n == name)).unwrap();
         for (expires_in_secs, class) in [(None, Some(0)), (Some(60), Some(1))] {
-            let traits = Traits { size_bytes: 9, groups: 1, criteria: &PLAIN, expires_in_secs };
+            let traits = ArticleTraits { size_bytes: 9, groups: 1, criteria: &PLAIN, expires_in_secs };
             assert_eq!(rules.class(rules.group_bits(b"a.b"), || 0, &traits), class);
         }
     }
@@ -241,10 +243,14 @@ mod tests {
             rule("rest"),
         ];
         let names = ["any", "path", "headers", "verdict", "origin", "rest"];
-        let rules = Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap();
+        let rules = StorageRules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap();
         let class = |groups: &[&str], criteria: Criteria<'_>| {
-            let traits =
-                Traits { size_bytes: 9, groups: groups.len(), criteria: &criteria, expires_in_secs: None };
+            let traits = ArticleTraits {
+                size_bytes: 9,
+                groups: groups.len(),
+                criteria: &criteria,
+                expires_in_secs: None,
+            };
             let bits: Vec<u64> = groups.iter().map(|g| rules.group_bits(g.as_bytes())).collect();
             rules.class(bits[0], || bits.iter().fold(0, |a, b| a | b), &traits).map(|n| names[n])
         };
@@ -268,9 +274,9 @@ mod tests {
 
     #[test]
     fn an_unknown_class_or_bad_pattern_is_reported() {
-        let error = Rules::new(&[rule("none")], |_| None).unwrap_err().to_string();
+        let error = StorageRules::new(&[rule("none")], |_| None).unwrap_err().to_string();
         assert!(error.contains("\"none\""), "{error}");
         let many = vec![rule("a"); RULES_MAX + 1];
-        assert!(Rules::new(&many, |_| Some(0)).is_err());
+        assert!(StorageRules::new(&many, |_| Some(0)).is_err());
     }
 }

@@ -9,12 +9,12 @@ use hashbrown::HashMap;
 
 /// Articles and their bytes as stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub(crate) struct GroupWeight {
     pub articles: u64,
     pub bytes: u64,
 }
 
-impl Weight {
+impl GroupWeight {
     /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -24,16 +24,16 @@ impl Weight {
 
 /// The weights of all groups.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Weights {
-    by_group: HashMap<GroupId, Weight>,
+pub(crate) struct GroupWeights {
+    by_group: HashMap<GroupId, GroupWeight>,
 }
 
-impl Weights {
+impl GroupWeights {
     /// Adds an article.
     pub fn add(&mut self, numbers: &[(GroupId, u64)], bytes: u64) {
         for (group, _) in numbers {
             let weight = self.by_group.entry(*group).or_default();
-            *weight = weight.and(Weight { articles: 1, bytes });
+            *weight = weight.and(GroupWeight { articles: 1, bytes });
         }
     }
 
@@ -50,7 +50,7 @@ impl Weights {
     }
 
     /// Returns all groups with articles.
-    pub fn each(&self) -> impl Iterator<Item = (GroupId, Weight)> + '_ {
+    pub fn each(&self) -> impl Iterator<Item = (GroupId, GroupWeight)> + '_ {
         self.by_group.iter().map(|(group, weight)| (*group, *weight))
     }
 }
@@ -61,11 +61,11 @@ mod tests {
 
     #[test]
     fn added_and_removed_articles_are_counted() {
-        let mut weights = Weights::default();
+        let mut weights = GroupWeights::default();
         let (a, b) = ((GroupId(1), 5), (GroupId(2), 6));
         weights.add(&[a, b], 100);
         weights.add(&[a], 50);
-        let sorted = |weights: &Weights| {
+        let sorted = |weights: &GroupWeights| {
             let mut all: Vec<_> = weights.each().map(|(g, w)| (g.0, w.articles, w.bytes)).collect();
             all.sort_unstable();
             all

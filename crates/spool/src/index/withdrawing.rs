@@ -7,13 +7,13 @@
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
 use crate::index::groups::GroupState;
-use crate::index::history::Found;
+use crate::index::history::HistoryLookup;
 use crate::index::removals::Removal;
-use crate::method::{Kind, Volume};
+use crate::method::{Volume, VolumeKind};
 use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -29,22 +29,22 @@ pub(crate) enum RemoveFiles {
 
 impl Folds {
     /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
-    pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)], when: RemoveFiles) {
+    pub fn cancel(&mut self, key: ArticleKey, token: Token, numbers: &[(GroupId, u64)], when: RemoveFiles) {
         self.take_out((key, token, numbers), when, |v| v.cancel(token.place, key, numbers));
     }
 
     /// Removes numbers of a retained article; with `gone`, removes the article too. Its row must be durable.
     pub fn expire(
         &mut self,
-        (key, token): (Key, Token),
+        (key, token): (ArticleKey, Token),
         gone: bool,
         numbers: &[(GroupId, u64)],
         when: RemoveFiles,
     ) {
         if gone {
             self.take_out((key, token, numbers), when, |volume| match volume.kind() {
-                Kind::Retained(volume) => volume.expire(token.place, key, numbers),
-                Kind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
+                VolumeKind::Retained(volume) => volume.expire(token.place, key, numbers),
+                VolumeKind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
             });
             return;
         }
@@ -92,7 +92,7 @@ impl Folds {
 
     fn take_out(
         &mut self,
-        (key, token, numbers): (Key, Token, &[(GroupId, u64)]),
+        (key, token, numbers): (ArticleKey, Token, &[(GroupId, u64)]),
         when: RemoveFiles,
         mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
     ) {
@@ -102,7 +102,7 @@ impl Folds {
         self.is_count_vague |= numbers.is_empty();
         // A retained article lives while a number or history leads to it. History may be ahead of the replay.
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
-        let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let is_here = || matches!(shared.history.lookup(&key), HistoryLookup::At(t, _) if t == token);
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         shared.history.replace(&key, None);
@@ -122,7 +122,7 @@ impl Folds {
         let shared = self.shared.clone();
         let place = |token: &Token| (token.volume, token.place);
         let found = shared.history.lookup(&hidden.key);
-        let is_here = matches!(found, Found::At(token, _) if place(&token) == place(&hidden.token));
+        let is_here = matches!(found, HistoryLookup::At(token, _) if place(&token) == place(&hidden.token));
         // In a replay the article may already have been displaced, and history may reflect that.
         let is_named = || {
             let table = shared.groups.table();
@@ -138,7 +138,7 @@ impl Folds {
     }
 
     /// Shows a hidden article again. Its row must be durable.
-    pub fn unhide(&mut self, key: Key) {
+    pub fn unhide(&mut self, key: ArticleKey) {
         if let Some(hidden) = self.shared.hidden.remove(&key) {
             self.with_numbers(&hidden.numbers, |state, number| state.unhide(number));
         }

@@ -1,10 +1,10 @@
 //! [`ReaderContext`]: the parts of an open journal that its readers use.
 
-use super::follow::Follow;
+use super::follow::FollowState;
 use super::known::KnownFiles;
-use super::mark::Mark;
+use super::mark::JournalMark;
 use super::sync_set::SyncSet;
-use super::tail::Start;
+use super::tail::TailStart;
 use super::{JournalReader, row};
 use disk::Disk;
 use std::io;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct ReaderContext {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
-    pub(super) follow: Arc<Follow>,
+    pub(super) follow: Arc<FollowState>,
     pub(super) set: Arc<SyncSet>,
     /// Names of the files that must exist.
     pub(super) known: Arc<KnownFiles>,
@@ -28,10 +28,10 @@ pub(super) struct ReaderContext {
 
 impl ReaderContext {
     /// Returns the mark at which a new reader begins.
-    pub fn place_of(&self, start: Start) -> io::Result<Mark> {
+    pub fn place_of(&self, start: TailStart) -> io::Result<JournalMark> {
         let (end, next) = self.follow.end();
-        if start == Start::Now {
-            return Ok(Mark { position: end, sequence: Some(next) });
+        if start == TailStart::Now {
+            return Ok(JournalMark { position: end, sequence: Some(next) });
         }
         loop {
             match self.oldest(end) {
@@ -39,7 +39,7 @@ impl ReaderContext {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 oldest => {
                     let (position, sequence) = oldest?;
-                    return Ok(Mark { position, sequence: sequence.or(Some(next)) });
+                    return Ok(JournalMark { position, sequence: sequence.or(Some(next)) });
                 }
             }
         }

@@ -10,15 +10,15 @@
 
 use super::JournalReader;
 use super::context::ReaderContext;
-use super::follow::{Claim, Follow, Pin};
+use super::follow::{FollowState, JournalClaim, Pin};
 use super::known::{CURSOR as EXTENSION, KnownFiles};
-use super::mark::Mark;
+use super::mark::JournalMark;
 use super::sync_set::SyncSet;
-use super::tail::{Batch, Start, Tail};
-use crate::base::codec::{Reader, put_u64};
+use super::tail::{JournalBatch, Tail, TailStart};
+use crate::base::codec::{ByteReader, put_u64};
 use crate::base::status::CursorDamage;
 use disk::crc::crc32c;
-use disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::{Disk, DiskFile, OpenMode, read_around, set_aside};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,26 +50,26 @@ const TRIES: usize = 3;
 
 /// Contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct CursorState {
     generation: u64,
     /// Mark that is durable in the journal.
-    mark: Mark,
+    mark: JournalMark,
     lost_bytes: u64,
     lost_articles: u64,
     /// Mark at or after `mark`; valid unless a power cut may have taken rows.
-    ahead: Mark,
+    ahead: JournalMark,
     /// Sequence number of the first article routed with this reader's site known; [`UNKNOWN`]: none yet.
     decided_from: u64,
 }
 
-impl Default for State {
+impl Default for CursorState {
     fn default() -> Self {
-        let mark = Mark::default();
+        let mark = JournalMark::default();
         Self { generation: 0, mark, lost_bytes: 0, lost_articles: 0, ahead: mark, decided_from: UNKNOWN }
     }
 }
 
-impl State {
+impl CursorState {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(STATE_BYTES);
         let number = |sequence: Option<u64>| sequence.unwrap_or(UNKNOWN);
@@ -97,7 +97,7 @@ impl State {
         let bytes = if is_old { bytes.get(..STATE_OLD_BYTES)? } else { bytes };
         let (head, body) = bytes.split_at_checked(MAGIC.len() + 4)?;
         let whole = (is_old || head.starts_with(MAGIC)) && head.ends_with(&crc32c(body).to_le_bytes());
-        let mut r = Reader(body);
+        let mut r = ByteReader(body);
         let generation = r.u64()?;
         let mark = mark(&mut r)?;
         let mut state =
@@ -130,7 +130,7 @@ impl State {
 
     /// Opens and reads the file at `path`.
     fn find(disk: &dyn Disk, path: &Path) -> io::Result<CursorFile> {
-        let file = match disk.open(path, Open::Existing) {
+        let file = match disk.open(path, OpenMode::Existing) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CursorFile::Missing),
             file => file?,
         };
@@ -156,7 +156,7 @@ impl State {
     /// Creates the file, which gets its name once it is whole.
     fn create(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
         let new = path.with_extension(EXTENSION_NEW);
-        self.write_both(&*disk.open(&new, Open::Create)?)?;
+        self.write_both(&*disk.open(&new, OpenMode::Create)?)?;
         disk.rename(&new, path)?;
         path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
     }
@@ -167,7 +167,7 @@ enum CursorFile {
     /// At least one copy is whole; `is_lone`: the other one is damaged.
     Readable {
         file: Arc<dyn DiskFile>,
-        state: State,
+        state: CursorState,
         is_lone: bool,
     },
     /// Both copies are damaged.
@@ -185,8 +185,8 @@ impl CursorFile {
     }
 }
 
-fn mark(r: &mut Reader<'_>) -> Option<Mark> {
-    Some(Mark { position: r.u64()?, sequence: Some(r.u64()?).filter(|n| *n != UNKNOWN) })
+fn mark(r: &mut ByteReader<'_>) -> Option<JournalMark> {
+    Some(JournalMark { position: r.u64()?, sequence: Some(r.u64()?).filter(|n| *n != UNKNOWN) })
 }
 
 /// A durable reader of the journal.
@@ -197,9 +197,9 @@ pub struct Cursor {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Contents of the durable copy.
-    saved: State,
+    saved: CursorState,
     /// Contents of the other copy, if it was written since.
-    noted: Option<State>,
+    noted: Option<CursorState>,
 }
 
 /// Returns the path of a cursor's file; an error if the name is not allowed.
@@ -217,12 +217,18 @@ fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
 
 /// Claims the journal for all cursors that have a file or should have one. An unreadable cursor claims all of
 /// it.
-pub(super) fn claim_all(disk: &dyn Disk, dir: &Path, known: &KnownFiles, follow: &Follow) -> io::Result<()> {
+pub(super) fn claim_all(
+    disk: &dyn Disk,
+    dir: &Path,
+    known: &KnownFiles,
+    follow: &FollowState,
+) -> io::Result<()> {
     for file_name in known.all() {
         let Some(name) = file_name.strip_suffix(EXTENSION) else { continue };
-        let found = State::find(disk, &dir.join(&file_name))?;
-        let state = if let CursorFile::Readable { state, .. } = found { state } else { State::default() };
-        let claim = Claim::new(name, true, state.mark.position);
+        let found = CursorState::find(disk, &dir.join(&file_name))?;
+        let state =
+            if let CursorFile::Readable { state, .. } = found { state } else { CursorState::default() };
+        let claim = JournalClaim::new(name, true, state.mark.position);
         claim.lost_bytes.store(state.lost_bytes, Ordering::Relaxed);
         claim.lost_articles.store(state.lost_articles, Ordering::Relaxed);
         found.damage().filter(|damage| damage.went_back()).into_iter().for_each(|d| claim.note_damage(d));
@@ -257,7 +263,7 @@ pub(super) fn damaged(readers: &ReaderContext) -> io::Result<Vec<(String, Cursor
         let mut damage = None;
         for _ in 0..TRIES {
             let _writing = claim.writing.lock();
-            damage = State::find(&*readers.disk, &path)?.damage();
+            damage = CursorState::find(&*readers.disk, &path)?.damage();
             // The file may be in the middle of a write, or the cursor may have been removed meanwhile.
             if damage.is_none() || readers.follow.of_cursor(&claim.name).is_none() {
                 damage = None;
@@ -274,13 +280,14 @@ pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
     let path = path(&readers.dir, name)?;
     let Some(claim) = readers.follow.of_cursor(name) else { return Ok(()) };
     let _writing = claim.writing.lock();
-    let saved = Mark { position: claim.position.load(Ordering::Acquire), sequence: None };
-    let again = State { generation: FIRST_GENERATION, mark: saved, ahead: saved, ..State::default() };
-    match State::find(&*readers.disk, &path)? {
+    let saved = JournalMark { position: claim.position.load(Ordering::Acquire), sequence: None };
+    let again =
+        CursorState { generation: FIRST_GENERATION, mark: saved, ahead: saved, ..CursorState::default() };
+    match CursorState::find(&*readers.disk, &path)? {
         CursorFile::Readable { is_lone: false, .. } => Ok(()),
         CursorFile::Readable { file, state, .. } => {
             // The copy that is whole stays the newer one.
-            State { generation: state.generation.saturating_sub(1), ..state }.write(&*file)?;
+            CursorState { generation: state.generation.saturating_sub(1), ..state }.write(&*file)?;
             file.sync()
         }
         // The cursor's reader writes newer copies there.
@@ -292,11 +299,11 @@ pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
 impl Cursor {
     /// Opens the cursor of this name. A new one begins at `start`, and one whose file is damaged or missing
     /// at the oldest row. Without a power cut all noted positions are valid.
-    pub(super) fn open(readers: &ReaderContext, name: &str, start: Start) -> io::Result<Self> {
+    pub(super) fn open(readers: &ReaderContext, name: &str, start: TailStart) -> io::Result<Self> {
         let path = path(&readers.dir, name)?;
         if let Some(claim) = readers.follow.of_cursor(name) {
             let pin = Pin::new(&readers.follow, claim)?;
-            let found = State::find(&*readers.disk, &path)?;
+            let found = CursorState::find(&*readers.disk, &path)?;
             return match found {
                 CursorFile::Readable { state, is_lone, .. } => {
                     Self::resume(readers, pin, &path, state, is_lone)
@@ -309,7 +316,7 @@ impl Cursor {
                     let damage =
                         if aside.is_some() { CursorDamage::BothCopies } else { CursorDamage::Missing };
                     pin.claim().note_damage(damage);
-                    let cursor = Self::begin(readers, &path, name, (Start::Oldest, Some(pin)))?;
+                    let cursor = Self::begin(readers, &path, name, (TailStart::Oldest, Some(pin)))?;
                     let position = cursor.saved().position;
                     error!(
                         file = %path.display(), ?damage, ?aside, position,
@@ -319,7 +326,7 @@ impl Cursor {
                 }
             };
         }
-        let start = if readers.known.has(&file_name(name)) { Start::Oldest } else { start };
+        let start = if readers.known.has(&file_name(name)) { TailStart::Oldest } else { start };
         Self::begin(readers, &path, name, (start, None))
     }
 
@@ -328,14 +335,16 @@ impl Cursor {
         readers: &ReaderContext,
         path: &Path,
         name: &str,
-        (start, pin): (Start, Option<Pin>),
+        (start, pin): (TailStart, Option<Pin>),
     ) -> io::Result<Self> {
         let start = readers.place_of(start)?;
-        let mark = Mark { position: start.position.min(readers.set.synced()), ..start };
-        let saved = State { generation: FIRST_GENERATION, mark, ahead: start, ..State::default() };
+        let mark = JournalMark { position: start.position.min(readers.set.synced()), ..start };
+        let saved =
+            CursorState { generation: FIRST_GENERATION, mark, ahead: start, ..CursorState::default() };
         saved.create(&*readers.disk, path)?;
         readers.known.add(&file_name(name));
-        let new = || Pin::new(&readers.follow, readers.follow.add(Claim::new(name, true, mark.position))?);
+        let new =
+            || Pin::new(&readers.follow, readers.follow.add(JournalClaim::new(name, true, mark.position))?);
         let pin = pin.map_or_else(new, Ok)?;
         pin.move_to(mark.position);
         Ok(Self::at(readers, pin, path, saved))
@@ -346,7 +355,7 @@ impl Cursor {
         readers: &ReaderContext,
         pin: Pin,
         path: &Path,
-        mut saved: State,
+        mut saved: CursorState,
         is_lone: bool,
     ) -> io::Result<Self> {
         let written = readers.set.written();
@@ -376,15 +385,15 @@ impl Cursor {
             warn!(name, position, "a copy of a reader's position is damaged; the other one counts");
             self.tail.pin().claim().note_damage(CursorDamage::OneCopy);
         }
-        let state = State { generation: self.saved.generation + 1, ..self.saved };
-        let file = self.disk.open(&self.path, Open::Existing)?;
+        let state = CursorState { generation: self.saved.generation + 1, ..self.saved };
+        let file = self.disk.open(&self.path, OpenMode::Existing)?;
         state.write(&*file)?;
         file.sync()?;
         self.saved = state;
         Ok(())
     }
 
-    fn at(readers: &ReaderContext, pin: Pin, path: &Path, saved: State) -> Self {
+    fn at(readers: &ReaderContext, pin: Pin, path: &Path, saved: CursorState) -> Self {
         let ReaderContext { disk, dir, follow, set, .. } = readers;
         let mut tail = Tail::new(disk, dir, follow, pin, saved.ahead.sequence).of_cursor();
         tail.seek(saved.ahead);
@@ -393,7 +402,7 @@ impl Cursor {
     }
 
     /// Reads the next rows; leaves the batch empty if there are none yet.
-    pub fn next(&mut self, batch: &mut Batch) -> io::Result<()> {
+    pub fn next(&mut self, batch: &mut JournalBatch) -> io::Result<()> {
         self.tail.next(batch)
     }
 
@@ -413,13 +422,13 @@ impl Cursor {
     }
 
     /// Moves to another mark, which must be between two rows.
-    pub fn seek(&mut self, mark: Mark) {
+    pub fn seek(&mut self, mark: JournalMark) {
         self.tail.seek(mark);
     }
 
     /// Returns the mark after the rows returned so far.
-    pub fn mark(&self) -> Mark {
-        Mark { position: self.tail.position(), sequence: self.tail.sequence() }
+    pub fn mark(&self) -> JournalMark {
+        JournalMark { position: self.tail.position(), sequence: self.tail.sequence() }
     }
 
     /// Returns the sequence number of the first article routed with this reader's site known, if recorded.
@@ -437,7 +446,7 @@ impl Cursor {
     }
 
     /// Returns the mark at which the reader continues after any crash.
-    pub fn saved(&self) -> Mark {
+    pub fn saved(&self) -> JournalMark {
         self.saved.mark
     }
 
@@ -448,7 +457,7 @@ impl Cursor {
 
     /// Marks all rows before `mark` as finished: those that are durable now are not returned again after a
     /// crash.
-    pub fn save_at(&mut self, mark: Mark) -> io::Result<()> {
+    pub fn save_at(&mut self, mark: JournalMark) -> io::Result<()> {
         let (state, is_new) = self.state_at(mark);
         if !is_new && self.noted.is_none() {
             return Ok(());
@@ -463,7 +472,7 @@ impl Cursor {
 
     /// Like [`Cursor::save_at`], but protects only against the death of the process: nothing is synced, and
     /// the claim stays. The same copy is written each time, so that a power cut leaves the other.
-    pub fn note(&mut self, mark: Mark) -> io::Result<()> {
+    pub fn note(&mut self, mark: JournalMark) -> io::Result<()> {
         let (state, is_new) = self.state_at(mark);
         if !is_new {
             return Ok(());
@@ -475,9 +484,9 @@ impl Cursor {
 
     /// Writes over the older copy, excluding concurrent checks and repairs; returns the file, which is not
     /// synced. A missing file is created again with both copies, and synced.
-    fn write(&self, state: &State) -> io::Result<Option<Arc<dyn DiskFile>>> {
+    fn write(&self, state: &CursorState) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let _writing = self.tail.pin().claim().writing.lock();
-        match self.disk.open(&self.path, Open::Existing) {
+        match self.disk.open(&self.path, OpenMode::Existing) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 state.create(&*self.disk, &self.path)?;
                 Ok(None)
@@ -491,23 +500,23 @@ impl Cursor {
     }
 
     /// Returns the current contents of the file.
-    fn current(&self) -> &State {
+    fn current(&self) -> &CursorState {
         self.noted.as_ref().unwrap_or(&self.saved)
     }
 
     /// Returns the state to be written, and whether anything has changed.
-    fn state_at(&self, mark: Mark) -> (State, bool) {
+    fn state_at(&self, mark: JournalMark) -> (CursorState, bool) {
         let (lost_bytes, lost_articles) = self.tail.pin().lost();
-        let state = State {
+        let state = CursorState {
             generation: self.saved.generation + 1,
             // After a power cut, other rows may appear at positions that were not durable.
-            mark: Mark { position: mark.position.min(self.set.synced()), ..mark },
+            mark: JournalMark { position: mark.position.min(self.set.synced()), ..mark },
             lost_bytes,
             lost_articles,
             ahead: mark,
             decided_from: self.saved.decided_from,
         };
-        let is_new = (State { generation: self.current().generation, ..state }) != *self.current();
+        let is_new = (CursorState { generation: self.current().generation, ..state }) != *self.current();
         (state, is_new)
     }
 }
@@ -520,22 +529,22 @@ mod tests {
     #[test]
     fn either_copy_may_be_damaged() {
         let disk = SimDisk::new();
-        let file = disk.open(Path::new("/c"), Open::Create).unwrap();
+        let file = disk.open(Path::new("/c"), OpenMode::Create).unwrap();
         file.allocate(2 * COPY_BYTES).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), None);
+        assert_eq!(CursorState::read(&*file).unwrap(), None);
         let state = |generation| {
-            let mark = Mark { position: generation * 100, sequence: None };
-            State { generation, mark, ahead: mark, ..State::default() }
+            let mark = JournalMark { position: generation * 100, sequence: None };
+            CursorState { generation, mark, ahead: mark, ..CursorState::default() }
         };
         state(1).write(&*file).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), Some((state(1), false)), "as earlier versions began");
+        assert_eq!(CursorState::read(&*file).unwrap(), Some((state(1), false)), "as earlier versions began");
         (2..=4).for_each(|generation| state(generation).write(&*file).unwrap());
-        assert_eq!(State::read(&*file).unwrap(), Some((state(4), false)));
+        assert_eq!(CursorState::read(&*file).unwrap(), Some((state(4), false)));
         file.write_all_at(&[IoSlice::new(&[0xff])], 20).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), Some((state(3), true)));
+        assert_eq!(CursorState::read(&*file).unwrap(), Some((state(3), true)));
         state(4).write(&*file).unwrap();
         file.write_all_at(&[IoSlice::new(&[0xff])], COPY_BYTES + 50).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), Some((state(4), true)));
+        assert_eq!(CursorState::read(&*file).unwrap(), Some((state(4), true)));
     }
 
     #[test]
@@ -543,10 +552,16 @@ mod tests {
         let mut body = Vec::new();
         [7, 4_096, UNKNOWN, 10, 2].into_iter().for_each(|n| put_u64(n, &mut body));
         let copy = [&MAGIC_OLD[..], &crc32c(&body).to_le_bytes(), &body, &[0; 24]].concat();
-        let mark = Mark { position: 4_096, sequence: None };
-        let state =
-            State { generation: 7, mark, lost_bytes: 10, lost_articles: 2, ahead: mark, ..State::default() };
-        assert_eq!(State::decode(&copy), Some(state));
+        let mark = JournalMark { position: 4_096, sequence: None };
+        let state = CursorState {
+            generation: 7,
+            mark,
+            lost_bytes: 10,
+            lost_articles: 2,
+            ahead: mark,
+            ..CursorState::default()
+        };
+        assert_eq!(CursorState::decode(&copy), Some(state));
     }
 
     #[test]

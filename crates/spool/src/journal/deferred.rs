@@ -8,11 +8,11 @@
 
 use super::context::ReaderContext;
 use super::known::{DEFERRED as EXTENSION, KnownFiles};
-use crate::base::codec::{Reader, put_u64, put_varint};
-use crate::base::key::Key;
+use crate::base::codec::{ByteReader, put_u64, put_varint};
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use disk::crc::crc32c;
-use disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::{Disk, DiskFile, OpenMode, read_around, set_aside};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ const ENTRIES_SPARE: usize = 1_024;
 
 /// An article that was put off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deferred {
+pub struct DeferredArticle {
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Token of the stored article.
     pub token: Token,
     /// Message-ID.
@@ -53,7 +53,7 @@ mod op {
     pub const REMOVE: u8 = 2;
 }
 
-impl Deferred {
+impl DeferredArticle {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(op::ADD);
         out.extend_from_slice(&self.key.0.to_le_bytes());
@@ -65,7 +65,7 @@ impl Deferred {
         out.extend_from_slice(&self.message_id);
     }
 
-    fn decode(key: Key, mut r: Reader<'_>) -> Option<Self> {
+    fn decode(key: ArticleKey, mut r: ByteReader<'_>) -> Option<Self> {
         Some(Self {
             key,
             token: Token::from_bytes(&r.array()?)?,
@@ -80,8 +80,8 @@ impl Deferred {
 
 /// Contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Content {
-    live: BTreeMap<Key, Deferred>,
+struct DeferralFile {
+    live: BTreeMap<ArticleKey, DeferredArticle>,
     entries: usize,
     /// End of the last whole entry.
     len: u64,
@@ -91,14 +91,14 @@ struct Content {
     is_damaged: bool,
 }
 
-impl Content {
+impl DeferralFile {
     fn read(bytes: &[u8]) -> Self {
         let mut content = Self::default();
         let mut r = match bytes.strip_prefix(MAGIC) {
-            Some(entries) => Reader(entries),
+            Some(entries) => ByteReader(entries),
             None => {
                 content.is_damaged = true;
-                Reader(bytes.get(MAGIC.len()..).unwrap_or_default())
+                ByteReader(bytes.get(MAGIC.len()..).unwrap_or_default())
             }
         };
         content.len = MAGIC.len().min(bytes.len()) as u64;
@@ -109,7 +109,7 @@ impl Content {
             }
             // A whole entry further on shows that this one was once whole as well.
             match (1..r.0.len()).find_map(|skipped| {
-                let mut further = Reader(r.0.get(skipped..)?);
+                let mut further = ByteReader(r.0.get(skipped..)?);
                 let at = further.0;
                 next_entry(&mut further).map(|_| at)
             }) {
@@ -122,10 +122,10 @@ impl Content {
     }
 
     fn take(&mut self, payload: &[u8]) {
-        let mut payload = Reader(payload);
-        match (payload.u8(), payload.u128().map(Key)) {
+        let mut payload = ByteReader(payload);
+        match (payload.u8(), payload.u128().map(ArticleKey)) {
             (Some(op::ADD), Some(key)) => {
-                if let Some(deferred) = Deferred::decode(key, payload) {
+                if let Some(deferred) = DeferredArticle::decode(key, payload) {
                     self.live.insert(key, deferred);
                 }
             }
@@ -147,7 +147,7 @@ pub struct Deferrals {
     file: Option<Arc<dyn DiskFile>>,
     len: u64,
     entries: usize,
-    live: BTreeMap<Key, Deferred>,
+    live: BTreeMap<ArticleKey, DeferredArticle>,
     is_synced: bool,
     /// False after a failed write or sync: the file may lack some of `live`, and is rewritten as a whole.
     is_whole: bool,
@@ -228,12 +228,12 @@ impl Deferrals {
     }
 
     /// Returns all deferred articles.
-    pub fn all(&self) -> impl Iterator<Item = &Deferred> {
+    pub fn all(&self) -> impl Iterator<Item = &DeferredArticle> {
         self.live.values()
     }
 
     /// Reports whether the article with this key is deferred.
-    pub fn has(&self, key: &Key) -> bool {
+    pub fn has(&self, key: &ArticleKey) -> bool {
         self.live.contains_key(key)
     }
 
@@ -252,7 +252,7 @@ impl Deferrals {
     /// # Errors
     /// If the change cannot be written. It is not forgotten: the next call, even without changes, writes
     /// everything.
-    pub fn change(&mut self, add: &[Deferred], remove: &[Key]) -> io::Result<()> {
+    pub fn change(&mut self, add: &[DeferredArticle], remove: &[ArticleKey]) -> io::Result<()> {
         let mut frames = Vec::new();
         for deferred in add {
             frame(&mut frames, |out| deferred.encode(out));
@@ -300,7 +300,7 @@ impl Deferrals {
 
     /// Takes over the contents of the file. An unfinished entry left by a crash is not needed: the cursor has
     /// not passed its row, which will be returned again.
-    fn load(&mut self, file: Arc<dyn DiskFile>, content: Content, crashed: bool) -> io::Result<()> {
+    fn load(&mut self, file: Arc<dyn DiskFile>, content: DeferralFile, crashed: bool) -> io::Result<()> {
         self.is_damaged = content.is_damaged || content.rest > 0 && !crashed;
         (self.live, self.entries, self.len) = (content.live, content.entries, content.len);
         if content.rest > 0 && !self.is_damaged {
@@ -318,7 +318,7 @@ impl Deferrals {
             frame(&mut bytes, |out| deferred.encode(out));
         }
         let new = self.path.with_extension("deferred-new");
-        let file = self.disk.open(&new, Open::Create)?;
+        let file = self.disk.open(&new, OpenMode::Create)?;
         file.set_len(0)?;
         file.write_all_at(&[IoSlice::new(&bytes)], 0)?;
         file.sync()?;
@@ -336,15 +336,15 @@ fn file_name(name: &str) -> String {
 }
 
 /// Opens the file at `path` and reads its contents; `None` if it does not exist.
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Arc<dyn DiskFile>, Content)>> {
-    let file = match disk.open(path, Open::Existing) {
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Arc<dyn DiskFile>, DeferralFile)>> {
+    let file = match disk.open(path, OpenMode::Existing) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let mut bytes = vec![0; file.len()? as usize];
     let read = read_around(&*file, &mut bytes, 0)?;
     bytes.truncate(read);
-    let content = Content::read(&bytes);
+    let content = DeferralFile::read(&bytes);
     Ok(Some((file, content)))
 }
 
@@ -357,9 +357,9 @@ fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Reads the next whole entry.
-fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
+fn next_entry<'a>(r: &mut ByteReader<'a>) -> Option<&'a [u8]> {
     let (head, rest) = r.0.split_at_checked(FRAME_BYTES)?;
-    let mut head = Reader(head);
+    let mut head = ByteReader(head);
     let (len, crc) = (head.u32()? as usize, head.u32()?);
     let payload = rest.get(..len)?;
     // Zeros are not an entry.
@@ -374,11 +374,11 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::token::MethodKind;
-    use disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
+    use disk::{CrashKind, FileAccess, SimDisk, durable_replace, read_small};
 
-    fn deferred(n: u64) -> Deferred {
-        Deferred {
-            key: Key(u128::from(n)),
+    fn deferred(n: u64) -> DeferredArticle {
+        DeferredArticle {
+            key: ArticleKey(u128::from(n)),
             token: Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: n * 64 },
             message_id: format!("<{n}@x.example>").into_bytes().into(),
             wire_bytes: 2_350,
@@ -414,12 +414,12 @@ mod tests {
         let mut list = open(&disk);
         assert!(list.is_empty());
         list.change(&[deferred(1), deferred(2), deferred(3)], &[]).unwrap();
-        list.change(&[Deferred { tries: 4, ..deferred(3) }], &[Key(2), Key(9)]).unwrap();
-        let expected = vec![deferred(1), Deferred { tries: 4, ..deferred(3) }];
+        list.change(&[DeferredArticle { tries: 4, ..deferred(3) }], &[ArticleKey(2), ArticleKey(9)]).unwrap();
+        let expected = vec![deferred(1), DeferredArticle { tries: 4, ..deferred(3) }];
         assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), expected);
         list.sync().unwrap();
         // A torn entry ends the list; later additions overwrite it.
-        let file = disk.open(Path::new("/j/peer.deferred"), Open::Existing).unwrap();
+        let file = disk.open(Path::new("/j/peer.deferred"), OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(&[9, 0, 0, 0, 1, 2])], list.len).unwrap();
         assert!(open(&disk).lacks_articles(), "only a crash tears an entry");
         let mut again = Deferrals::open(&readers(&disk, true), "peer").unwrap();
@@ -441,7 +441,7 @@ mod tests {
                 sim.fail_at(begun + step, SimDisk::ENOSPC, true);
             }
             let mut failed = list.change(&[deferred(1), deferred(2)], &[]).is_err();
-            failed |= list.change(&[deferred(3)], &[Key(2)]).is_err();
+            failed |= list.change(&[deferred(3)], &[ArticleKey(2)]).is_err();
             failed |= list.sync().is_err();
             assert_eq!(failed, fails_at.is_some());
             let steps = sim.steps() - begun;
@@ -463,7 +463,7 @@ mod tests {
         disk.create_dir(Path::new("/j")).unwrap();
         let mut list = open(&disk);
         for n in 0..20_000 {
-            list.change(&[deferred(n)], &[Key(u128::from(n))]).unwrap();
+            list.change(&[deferred(n)], &[ArticleKey(u128::from(n))]).unwrap();
         }
         list.change(&[deferred(5)], &[]).unwrap();
         assert!(list.len < 200_000, "{}", list.len);
@@ -479,15 +479,15 @@ mod tests {
         disk.create_dir(Path::new("/j")).unwrap();
         let mut list = open(&disk);
         list.change(&[deferred(1), deferred(2), deferred(3)], &[]).unwrap();
-        list.change(&[], &[Key(2)]).unwrap();
+        list.change(&[], &[ArticleKey(2)]).unwrap();
         list.sync().unwrap();
         let whole = read_small(&*disk, path, 4_096).unwrap().unwrap();
         let ends: Vec<usize> =
-            (MAGIC.len()..=whole.len()).filter(|end| Content::read(&whole[..*end]).rest == 0).collect();
+            (MAGIC.len()..=whole.len()).filter(|end| DeferralFile::read(&whole[..*end]).rest == 0).collect();
         assert_eq!(ends.len(), 5, "the beginning, and four entries");
         let look = |bytes: Option<&[u8]>| {
             match bytes {
-                Some(bytes) => durable_replace(&*disk, path, &[bytes], Access::Group).unwrap(),
+                Some(bytes) => durable_replace(&*disk, path, &[bytes], FileAccess::Group).unwrap(),
                 None => disk.remove(path).unwrap(),
             }
             let all = readers(&disk, false);

@@ -18,7 +18,7 @@ const READERS_MAX: usize = 1024;
 
 /// Claim of one reader.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct JournalClaim {
     pub name: String,
     pub durable: bool,
     /// Whether a reader uses it now; a cursor's claim outlives its reader.
@@ -32,7 +32,7 @@ pub(super) struct Claim {
     pub writing: Ordered<(), { rank::TABLES }>,
 }
 
-impl Claim {
+impl JournalClaim {
     pub fn new(name: &str, durable: bool, position: u64) -> Self {
         Self {
             name: name.into(),
@@ -55,10 +55,10 @@ impl Claim {
 
 /// State shared by the journal's writer and its readers.
 #[derive(Debug, Default)]
-pub(crate) struct Follow {
+pub(crate) struct FollowState {
     /// Length of `claims`: if it is 0, the writer reveals nothing.
     followers: AtomicUsize,
-    claims: Ordered<Vec<Arc<Claim>>, { rank::INNERMOST }>,
+    claims: Ordered<Vec<Arc<JournalClaim>>, { rank::INNERMOST }>,
     revealed: AtomicU64,
     /// Revealed position, with the sequence number of the next article.
     end: Ordered<(u64, u64), { rank::INNERMOST }>,
@@ -68,10 +68,10 @@ pub(crate) struct Follow {
     /// Length of `waiting`, so that the writer need not lock it.
     sleepers: AtomicUsize,
     /// Waiting readers, by their claims; at most one entry for each.
-    waiting: Ordered<Vec<(Arc<Claim>, Waker)>, { rank::INNERMOST }>,
+    waiting: Ordered<Vec<(Arc<JournalClaim>, Waker)>, { rank::INNERMOST }>,
 }
 
-impl Follow {
+impl FollowState {
     /// Returns the position before which rows may be read.
     pub fn revealed(&self) -> u64 {
         self.revealed.load(Ordering::Acquire)
@@ -82,7 +82,7 @@ impl Follow {
         *self.end.lock()
     }
 
-    /// Returns the end of the last row of an article that goes to a site, among those before [`Follow::end`].
+    /// Returns the end of the last row of an article that goes to a site, among those before [`FollowState::end`].
     /// May include rows after an `end` that was loaded earlier.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
@@ -127,7 +127,7 @@ impl Follow {
 
     /// Returns `Ready` once there are rows from `position` on, or none will come; otherwise the reader with
     /// this claim is woken then, through its most recent waker.
-    fn poll(&self, claim: &Arc<Claim>, position: u64, context: &Context<'_>) -> Poll<()> {
+    fn poll(&self, claim: &Arc<JournalClaim>, position: u64, context: &Context<'_>) -> Poll<()> {
         let is_ready = || self.revealed.load(Ordering::SeqCst) > position || self.is_closed();
         if is_ready() {
             return Poll::Ready(());
@@ -151,7 +151,7 @@ impl Follow {
     /// Returns the status of all readers.
     pub fn status(&self) -> Vec<ReaderStatus> {
         let end = self.revealed();
-        let status = |claim: &Arc<Claim>| {
+        let status = |claim: &Arc<JournalClaim>| {
             let position = claim.position.load(Ordering::Acquire);
             ReaderStatus {
                 name: claim.name.clone(),
@@ -167,7 +167,7 @@ impl Follow {
     }
 
     /// Adds a claim.
-    pub(super) fn add(&self, claim: Claim) -> io::Result<Arc<Claim>> {
+    pub(super) fn add(&self, claim: JournalClaim) -> io::Result<Arc<JournalClaim>> {
         let mut claims = self.claims.lock();
         if claims.len() >= READERS_MAX {
             return Err(io::Error::other(format!("the journal has {READERS_MAX} readers already")));
@@ -179,22 +179,22 @@ impl Follow {
     }
 
     /// Returns the claim of the cursor of this name.
-    pub(super) fn of_cursor(&self, name: &str) -> Option<Arc<Claim>> {
+    pub(super) fn of_cursor(&self, name: &str) -> Option<Arc<JournalClaim>> {
         self.claims.lock().iter().find(|claim| claim.durable && claim.name == name).cloned()
     }
 
     /// Returns the claims of all cursors.
-    pub(super) fn cursors(&self) -> Vec<Arc<Claim>> {
+    pub(super) fn cursors(&self) -> Vec<Arc<JournalClaim>> {
         self.claims.lock().iter().filter(|claim| claim.durable).cloned().collect()
     }
 
-    pub(super) fn remove(&self, claim: &Arc<Claim>) {
+    pub(super) fn remove(&self, claim: &Arc<JournalClaim>) {
         let mut claims = self.claims.lock();
         claims.retain(|other| !Arc::ptr_eq(other, claim));
         self.followers.store(claims.len(), Ordering::Release);
     }
 
-    fn forget_waker(&self, claim: &Arc<Claim>) {
+    fn forget_waker(&self, claim: &Arc<JournalClaim>) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|(other, _)| !Arc::ptr_eq(other, claim));
         self.sleepers.store(waiting.len(), Ordering::SeqCst);
@@ -204,13 +204,13 @@ impl Follow {
 /// A reader's claim on the journal from a position on; released when dropped, unless it is a cursor's.
 #[derive(Debug)]
 pub struct Pin {
-    follow: Arc<Follow>,
-    claim: Arc<Claim>,
+    follow: Arc<FollowState>,
+    claim: Arc<JournalClaim>,
 }
 
 impl Pin {
     /// Marks a claim as in use; an error if it already is.
-    pub(super) fn new(follow: &Arc<Follow>, claim: Arc<Claim>) -> io::Result<Self> {
+    pub(super) fn new(follow: &Arc<FollowState>, claim: Arc<JournalClaim>) -> io::Result<Self> {
         if claim.in_use.swap(true, Ordering::AcqRel) {
             let text = format!("\"{}\" reads the journal already", claim.name);
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
@@ -224,11 +224,11 @@ impl Pin {
     }
 
     /// Returns the claim itself.
-    pub(super) fn claim(&self) -> &Arc<Claim> {
+    pub(super) fn claim(&self) -> &Arc<JournalClaim> {
         &self.claim
     }
 
-    /// See [`Follow::poll`].
+    /// See [`FollowState::poll`].
     pub(super) fn poll(&self, position: u64, context: &Context<'_>) -> Poll<()> {
         self.follow.poll(&self.claim, position, context)
     }
@@ -274,13 +274,13 @@ mod tests {
         }
     }
 
-    fn pin(follow: &Arc<Follow>) -> Pin {
-        Pin::new(follow, follow.add(Claim::new("reader", false, 0)).unwrap()).unwrap()
+    fn pin(follow: &Arc<FollowState>) -> Pin {
+        Pin::new(follow, follow.add(JournalClaim::new("reader", false, 0)).unwrap()).unwrap()
     }
 
     #[test]
     fn commits_do_nothing_for_readers_without_readers() {
-        let follow = Arc::new(Follow::default());
+        let follow = Arc::new(FollowState::default());
         follow.reveal(100, 7, 0);
         assert_eq!(follow.end(), (0, 0));
         let reader = pin(&follow);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_polls_repeatedly_waits_once() {
-        let follow = Arc::new(Follow::default());
+        let follow = Arc::new(FollowState::default());
         let (first, second) = (pin(&follow), pin(&follow));
         let counts: Vec<Arc<Count>> = (0..10).map(|_| Arc::default()).collect();
         let poll =
@@ -313,10 +313,10 @@ mod tests {
 
     #[test]
     fn readers_are_limited() {
-        let follow = Arc::new(Follow::default());
+        let follow = Arc::new(FollowState::default());
         let pins: Vec<Pin> = (0..READERS_MAX).map(|_| pin(&follow)).collect();
-        assert!(follow.add(Claim::new("one more", true, 0)).is_err());
+        assert!(follow.add(JournalClaim::new("one more", true, 0)).is_err());
         drop(pins);
-        assert!(follow.add(Claim::new("one more", true, 0)).is_ok());
+        assert!(follow.add(JournalClaim::new("one more", true, 0)).is_ok());
     }
 }

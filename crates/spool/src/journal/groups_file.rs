@@ -6,8 +6,8 @@
 
 use crate::base::codec::{put_u64, without_trailing_zeros};
 use crate::base::ordered::{Ordered, rank};
-use crate::journal::Row;
-use disk::{Disk, DiskFile, Open};
+use crate::journal::JournalRow;
+use disk::{Disk, DiskFile, OpenMode};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct GroupsState {
 
 impl GroupsState {
     /// Creates a state from the rows of all groups and removed groups; the journal is durable up to `synced`.
-    pub fn new<'a>(next_group: u32, synced: u64, rows: impl Iterator<Item = Row<'a>>) -> Self {
+    pub fn new<'a>(next_group: u32, synced: u64, rows: impl Iterator<Item = JournalRow<'a>>) -> Self {
         Self { next_group, synced, payloads: rows.map(|row| payload(&row)).collect() }
     }
 
@@ -89,7 +89,7 @@ struct GroupsCopy {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct GroupsFileState {
     /// Index of the active copy, and its sequence number.
     current: usize,
     sequence: u64,
@@ -106,7 +106,7 @@ struct Inner {
 pub(crate) struct GroupsFile {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    inner: Ordered<Inner, { rank::GROUPS_FILE }>,
+    inner: Ordered<GroupsFileState, { rank::GROUPS_FILE }>,
     dirty: AtomicBool,
     /// Held while a state is written, or rows are synced.
     busy: Ordered<(), { rank::GROUPS_SYNCING }>,
@@ -131,10 +131,10 @@ impl GroupsFile {
         let missing = missing.pop().filter(|_| missing.is_empty());
         copies.sort_by_key(|(_, copy)| copy.sequence);
         let newest_whole = copies.iter().rev().find(|(_, copy)| copy.whole).map(|(index, _)| *index);
-        let inner = Inner {
+        let inner = GroupsFileState {
             current: newest_whole.unwrap_or(0),
             sequence: copies.last().map_or(0, |(_, copy)| copy.sequence),
-            ..Inner::default()
+            ..GroupsFileState::default()
         };
         let mut found =
             GroupsFound { exists: !copies.is_empty(), damaged, missing, ..GroupsFound::default() };
@@ -148,7 +148,7 @@ impl GroupsFile {
     }
 
     /// Appends rows of current changes. They are durable with the next [`GroupsFile::sync`].
-    pub fn add(&self, rows: &[Row<'_>]) -> io::Result<()> {
+    pub fn add(&self, rows: &[JournalRow<'_>]) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let Some(file) = inner.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
         let payloads: Vec<_> = rows.iter().map(payload).collect();
@@ -194,7 +194,7 @@ impl GroupsFile {
             (1 - inner.current, inner.sequence + 1)
         };
         let path = self.dir.join(NAMES[target]);
-        let file = self.disk.open(&path, Open::Create)?;
+        let file = self.disk.open(&path, OpenMode::Create)?;
         let (bytes, old_len) = (state.encode(sequence), file.len()?);
         let end = bytes.len() as u64;
         let reserved = (end + RESERVE_BYTES).next_multiple_of(RESERVE_BYTES).max(old_len);
@@ -260,7 +260,7 @@ fn encode_synced(sequence: u64, position: u64) -> [u8; HEAD_BYTES - SYNCED_AT] {
     out
 }
 
-fn payload(row: &Row<'_>) -> Vec<u8> {
+fn payload(row: &JournalRow<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     row.encode(&mut payload);
     payload
@@ -292,7 +292,7 @@ fn row_at(bytes: &[u8], sequence: u64, offset: usize) -> Option<&[u8]> {
 
 /// The bytes of a copy, as far as they can be read; `None` if there is none.
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match disk.open(path, Open::ReadOnly) {
+    let file = match disk.open(path, OpenMode::ReadOnly) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };

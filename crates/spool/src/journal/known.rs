@@ -5,7 +5,7 @@
 //! reader is added or removed. Format: `docs/formats/cursor.md`.
 
 use crate::base::ordered::{Ordered, rank};
-use disk::{Access, AppendLog, Disk, Line, set_aside};
+use disk::{AppendLog, Disk, FileAccess, LogLine, set_aside};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const FIRST_WORD: &str = "readers ";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Names {
+struct KnownNames {
     names: BTreeSet<String>,
     /// The file was damaged, and may have contained any name.
     is_uncertain: bool,
@@ -35,7 +35,7 @@ struct Names {
 pub(crate) struct KnownFiles {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    names: Ordered<Names, { rank::TABLES }>,
+    names: Ordered<KnownNames, { rank::TABLES }>,
 }
 
 impl KnownFiles {
@@ -118,19 +118,19 @@ impl KnownFiles {
 }
 
 fn write(disk: &Arc<dyn Disk>, path: &Path, names: &BTreeSet<String>) -> io::Result<()> {
-    let mut log = AppendLog::open(disk.clone(), path.into(), Access::Group, FILE_BYTES_MAX, |_| true)?;
+    let mut log = AppendLog::open(disk.clone(), path.into(), FileAccess::Group, FILE_BYTES_MAX, |_| true)?;
     let first = format!("{FIRST_WORD}{}", names.len());
     log.replace(std::iter::once(first.as_str()).chain(names.iter().map(String::as_str)))
 }
 
 /// Reads the file; `None`: it does not exist.
-fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
+fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<KnownNames>> {
     if disk.about(path)?.is_none() {
         return Ok(None);
     }
     let (mut names, mut expected) = (BTreeSet::new(), None);
-    let read = AppendLog::open(disk.clone(), path.into(), Access::Group, FILE_BYTES_MAX, |line| {
-        let Line::Whole(text) = line else { return false };
+    let read = AppendLog::open(disk.clone(), path.into(), FileAccess::Group, FILE_BYTES_MAX, |line| {
+        let LogLine::Whole(text) = line else { return false };
         match text.strip_prefix(FIRST_WORD) {
             Some(number) => expected = number.parse::<usize>().ok(),
             None => _ = names.insert(text.to_owned()),
@@ -143,13 +143,13 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
         // An unreadable sector.
         Err(_) => false,
     };
-    Ok(Some(Names { names, is_uncertain: !is_whole }))
+    Ok(Some(KnownNames { names, is_uncertain: !is_whole }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Open, SimDisk, durable_replace, read_small};
+    use disk::{OpenMode, SimDisk, durable_replace, read_small};
 
     const DIR: &str = "/j";
 
@@ -162,7 +162,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         disk.create_dir(Path::new(DIR)).unwrap();
         assert!(!known(&disk).has("a.cursor"));
-        disk.open(Path::new("/j/old.cursor"), Open::Create).unwrap();
+        disk.open(Path::new("/j/old.cursor"), OpenMode::Create).unwrap();
         let names = known(&disk);
         ["a.cursor", "a.deferred", "b.cursor"].iter().for_each(|name| names.add(name));
         names.remove(&["b.cursor", "b.deferred"]);
@@ -177,7 +177,7 @@ mod tests {
             [flipped, whole[..at].to_vec()]
         });
         for bytes in damaged.chain([vec![0; whole.len()]]) {
-            durable_replace(&*disk, &path, &[&bytes], Access::Group).unwrap();
+            durable_replace(&*disk, &path, &[&bytes], FileAccess::Group).unwrap();
             assert!(!names.is_whole());
             let damaged = known(&disk);
             assert!(

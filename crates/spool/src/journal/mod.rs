@@ -19,23 +19,23 @@ mod tail;
 mod writer;
 
 pub use cursor::Cursor;
-pub use deferred::{Deferrals, Deferred};
+pub use deferred::{Deferrals, DeferredArticle};
 pub use follow::Pin;
-pub use mark::Mark;
+pub use mark::JournalMark;
 pub use row::ArticleRow;
-pub use tail::{Batch, Event, Start, Tail};
+pub use tail::{JournalBatch, JournalEvent, Tail, TailStart};
 
-use follow::Follow;
+use follow::FollowState;
 
 pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
 pub(crate) use readers::{ReaderDamage, Readers};
 pub(crate) use row::{
-    GroupRow, Row, VolumeRow, put_group, put_hidden, put_numbers, put_volume, read_group, read_hidden,
+    GroupRow, JournalRow, VolumeRow, put_group, put_hidden, put_numbers, put_volume, read_group, read_hidden,
     read_numbers, read_volume,
 };
 pub(crate) use sync_set::SyncSet;
-pub(crate) use writer::{Bounds, JournalWriter, reserved_bytes};
+pub(crate) use writer::{ClaimLimits, JournalWriter, reserved_bytes};
 
 /// Head of a file: magic and start position.
 const FILE_HEAD_BYTES: u64 = 16;

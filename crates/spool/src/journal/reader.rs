@@ -2,7 +2,7 @@
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
 use crate::base::codec::without_trailing_zeros;
-use disk::{Disk, DiskFile, Open, read_around};
+use disk::{Disk, DiskFile, OpenMode, read_around};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,8 @@ impl JournalReader {
     pub fn position_behind(&self, position: u64) -> io::Result<u64> {
         let mut end = position;
         if let Some(start) = self.starts.last() {
-            end = end.max(start + self.disk.open(&self.dir.join(file_name(*start)), Open::ReadOnly)?.len()?);
+            end = end
+                .max(start + self.disk.open(&self.dir.join(file_name(*start)), OpenMode::ReadOnly)?.len()?);
         }
         Ok(end.next_multiple_of(GAP_BYTES) + GAP_BYTES)
     }
@@ -150,7 +151,7 @@ impl JournalReader {
         {
             return Ok(false);
         }
-        let next = self.disk.open(&self.dir.join(file_name(self.position)), Open::ReadOnly)?;
+        let next = self.disk.open(&self.dir.join(file_name(self.position)), OpenMode::ReadOnly)?;
         Ok(!has_head(&*next, self.position)?)
     }
 
@@ -160,7 +161,7 @@ impl JournalReader {
         let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else {
             return Ok(false);
         };
-        let file = self.disk.open(&self.dir.join(file_name(start)), Open::ReadOnly)?;
+        let file = self.disk.open(&self.dir.join(file_name(start)), OpenMode::ReadOnly)?;
         if !has_head(&*file, start)? || position > start + file.len()? {
             return Ok(false);
         }

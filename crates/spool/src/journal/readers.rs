@@ -4,9 +4,9 @@ use super::JournalWriter;
 use super::context::ReaderContext;
 use super::cursor::{self, Cursor};
 use super::deferred::Deferrals;
-use super::follow::{Claim, Follow, Pin};
-use super::mark::Mark;
-use super::tail::{Start, Tail};
+use super::follow::{FollowState, JournalClaim, Pin};
+use super::mark::JournalMark;
+use super::tail::{Tail, TailStart};
 use crate::base::status::{CursorDamage, ReaderStatus};
 use disk::is_set_aside;
 use std::io;
@@ -41,25 +41,25 @@ impl Readers {
     }
 
     /// Returns the state that readers share with the writer.
-    pub fn follow(&self) -> &Arc<Follow> {
+    pub fn follow(&self) -> &Arc<FollowState> {
         &self.context.follow
     }
 
     /// Claims the whole existing journal for a reader that is about to begin. The caller then lets the writer
     /// reveal what it has written, so that the reader may begin anywhere up to there.
     pub fn pin(&self, name: &str) -> io::Result<Pin> {
-        Pin::new(&self.context.follow, self.context.follow.add(Claim::new(name, false, 0))?)
+        Pin::new(&self.context.follow, self.context.follow.add(JournalClaim::new(name, false, 0))?)
     }
 
     /// Creates a reader that begins at `start`, with this claim.
-    pub fn tail(&self, pin: Pin, start: Start) -> io::Result<Tail> {
-        let Mark { position, sequence } = self.place_of(start)?;
+    pub fn tail(&self, pin: Pin, start: TailStart) -> io::Result<Tail> {
+        let JournalMark { position, sequence } = self.place_of(start)?;
         pin.move_to(position);
         Ok(Tail::new(&self.context.disk, &self.context.dir, &self.context.follow, pin, sequence))
     }
 
     /// Opens the durable reader of this name; a new one begins at `start`.
-    pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
+    pub fn cursor(&self, name: &str, start: TailStart) -> io::Result<Cursor> {
         Cursor::open(&self.context, name, start)
     }
 
@@ -69,7 +69,7 @@ impl Readers {
     }
 
     /// Returns the mark at which a new reader begins.
-    pub fn place_of(&self, start: Start) -> io::Result<Mark> {
+    pub fn place_of(&self, start: TailStart) -> io::Result<JournalMark> {
         self.context.place_of(start)
     }
 

@@ -1,10 +1,10 @@
 //! Journal rows: the events from which all indexes are folded (`docs/formats/journal.md`).
 
-use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
-use crate::base::facts::Tagged;
+use crate::base::codec::{ByteReader, put_bytes, put_u64, put_varint};
+use crate::base::facts::TaggedFields;
 use crate::base::hidden::HiddenArticle;
-use crate::base::ids::{Flag, GroupId};
-use crate::base::key::Key;
+use crate::base::ids::{GroupFlag, GroupId};
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use std::io;
 
@@ -13,7 +13,7 @@ use std::io;
 pub(crate) struct GroupRow {
     pub id: u32,
     pub name: String,
-    pub flag: Flag,
+    pub flag: GroupFlag,
     pub description: String,
     pub creator: String,
     pub created: u64,
@@ -36,7 +36,7 @@ pub struct ArticleRow<'a> {
     /// Sequence number: counts the articles of the spool, without gaps.
     pub sequence: u64,
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Token of the stored article.
     pub token: Token,
     /// Length of the record on its volume, including padding.
@@ -52,7 +52,7 @@ pub struct ArticleRow<'a> {
     /// Encoded group:number pairs; see [`ArticleRow::numbers`].
     pub numbers: &'a [u8],
     /// Further facts.
-    pub tagged: Tagged<'a>,
+    pub tagged: TaggedFields<'a>,
 }
 
 impl ArticleRow<'_> {
@@ -64,7 +64,7 @@ impl ArticleRow<'_> {
 
 /// Returns the sequence number in an article row's payload; `None` for other rows.
 pub(super) fn sequence_of(payload: &[u8]) -> Option<u64> {
-    let mut r = Reader(payload);
+    let mut r = ByteReader(payload);
     match r.u8()? {
         kind::ARTICLE => r.u8().and_then(|_version| r.u64()),
         kind::ARTICLE_OLD => r.u64(),
@@ -83,7 +83,7 @@ pub(crate) fn put_numbers(numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
 /// Reads group:number pairs to the end of `bytes`; returns false if they are invalid.
 pub(crate) fn read_numbers(bytes: &[u8], out: &mut Vec<(GroupId, u64)>) -> bool {
     out.clear();
-    let mut r = Reader(bytes);
+    let mut r = ByteReader(bytes);
     while !r.is_empty() {
         match (r.varint().and_then(|g| u32::try_from(g).ok()), r.varint()) {
             (Some(group), Some(number)) => out.push((GroupId(group), number)),
@@ -95,15 +95,15 @@ pub(crate) fn read_numbers(bytes: &[u8], out: &mut Vec<(GroupId, u64)>) -> bool 
 
 /// One event in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Row<'a> {
+pub(crate) enum JournalRow<'a> {
     /// An article was accepted.
     Article(ArticleRow<'a>),
     /// A Message-ID is remembered without an article.
-    Remember { key: Key, arrived: u32 },
+    Remember { key: ArticleKey, arrived: u32 },
     /// An article was cancelled.
-    Cancel { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    Cancel { key: ArticleKey, token: Token, numbers: Vec<(GroupId, u64)> },
     /// Numbers of a retained article are due; with `gone` the article is removed with them.
-    Expire { key: Key, token: Token, gone: bool, numbers: Vec<(GroupId, u64)> },
+    Expire { key: ArticleKey, token: Token, gone: bool, numbers: Vec<(GroupId, u64)> },
     /// Current state of a group.
     Group(GroupRow),
     /// A group was removed; a later one of this name continues after `high`.
@@ -135,11 +135,11 @@ pub(crate) enum Row<'a> {
     /// An article is hidden from here on.
     Hide(HiddenArticle),
     /// A hidden article is shown again.
-    Unhide { key: Key, token: Token },
+    Unhide { key: ArticleKey, token: Token },
     /// The next article of this Message-ID is hidden as it is filed.
-    HideAhead { key: Key, by: String, reason: String },
+    HideAhead { key: ArticleKey, by: String, reason: String },
     /// A Message-ID that was remembered without an article is forgotten.
-    Forget { key: Key },
+    Forget { key: ArticleKey },
     /// Start time of the journal file that has this row among its first, in Unix seconds.
     Begun { at: u32 },
     /// Payload of a row of an unknown kind that may be ignored.
@@ -181,7 +181,7 @@ mod kind {
 /// Version of article rows.
 const ARTICLE_VERSION: u8 = 1;
 
-impl<'a> Row<'a> {
+impl<'a> JournalRow<'a> {
     /// Appends the row's payload (without frame).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -259,7 +259,7 @@ impl<'a> Row<'a> {
 
     /// Reads a payload; `None` if it is invalid, or from a later version.
     pub fn decode(payload: &'a [u8]) -> Option<Self> {
-        let mut r = Reader(payload);
+        let mut r = ByteReader(payload);
         let r = &mut r;
         let mut numbers = Vec::new();
         Some(match r.u8()? {
@@ -267,20 +267,21 @@ impl<'a> Row<'a> {
                 (r.u8()? == ARTICLE_VERSION).then_some(())?;
                 let mut article = read_article(r)?;
                 article.numbers = r.bytes()?;
-                article.tagged = Tagged::new(r.0)?;
+                article.tagged = TaggedFields::new(r.0)?;
                 Self::Article(article)
             }
             kind::ARTICLE_OLD => {
                 let article = read_article(r)?;
                 Self::Article(ArticleRow { numbers: r.0, ..article })
             }
-            kind::REMEMBER => Self::Remember { key: Key(r.u128()?), arrived: r.u32()? },
+            kind::REMEMBER => Self::Remember { key: ArticleKey(r.u128()?), arrived: r.u32()? },
             kind::CANCEL => {
-                let (key, token) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?);
+                let (key, token) = (ArticleKey(r.u128()?), Token::from_bytes(&r.array()?)?);
                 read_numbers(r.0, &mut numbers).then_some(Self::Cancel { key, token, numbers })?
             }
             kind::EXPIRE => {
-                let (key, token, gone) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?, r.u8()? == 1);
+                let (key, token, gone) =
+                    (ArticleKey(r.u128()?), Token::from_bytes(&r.array()?)?, r.u8()? == 1);
                 read_numbers(r.0, &mut numbers).then_some(Self::Expire { key, token, gone, numbers })?
             }
             kind::GROUP => Self::Group(read_group(r)?),
@@ -307,9 +308,13 @@ impl<'a> Row<'a> {
             }
             kind::SITE => Self::Site { number: u32::try_from(r.varint()?).ok()?, name: r.text()? },
             kind::HIDE => Self::Hide(read_hidden(r)?),
-            kind::UNHIDE => Self::Unhide { key: Key(r.u128()?), token: Token::from_bytes(&r.array()?)? },
-            kind::HIDE_AHEAD => Self::HideAhead { key: Key(r.u128()?), by: r.text()?, reason: r.text()? },
-            kind::FORGET => Self::Forget { key: Key(r.u128()?) },
+            kind::UNHIDE => {
+                Self::Unhide { key: ArticleKey(r.u128()?), token: Token::from_bytes(&r.array()?)? }
+            }
+            kind::HIDE_AHEAD => {
+                Self::HideAhead { key: ArticleKey(r.u128()?), by: r.text()?, reason: r.text()? }
+            }
+            kind::FORGET => Self::Forget { key: ArticleKey(r.u128()?) },
             kind::BEGUN => Self::Begun { at: r.u32()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,
@@ -357,7 +362,7 @@ fn begin(kind: u8, out: &mut Vec<u8>) -> &mut Vec<u8> {
 }
 
 /// Appends a kind and a key.
-fn put_key<'o>(kind: u8, key: &Key, out: &'o mut Vec<u8>) -> &'o mut Vec<u8> {
+fn put_key<'o>(kind: u8, key: &ArticleKey, out: &'o mut Vec<u8>) -> &'o mut Vec<u8> {
     out.push(kind);
     out.extend_from_slice(&key.0.to_le_bytes());
     out
@@ -370,7 +375,14 @@ fn put_name(kind: u8, name: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends the row of an article that is withdrawn or due.
-fn put_ended(kind: u8, key: Key, token: &Token, more: &[u8], numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+fn put_ended(
+    kind: u8,
+    key: ArticleKey,
+    token: &Token,
+    more: &[u8],
+    numbers: &[(GroupId, u64)],
+    out: &mut Vec<u8>,
+) {
     out.push(kind);
     out.extend_from_slice(&key.0.to_le_bytes());
     out.extend_from_slice(&token.to_bytes());
@@ -379,10 +391,10 @@ fn put_ended(kind: u8, key: Key, token: &Token, more: &[u8], numbers: &[(GroupId
 }
 
 /// Reads the fields at the beginning of article rows of all versions.
-fn read_article<'a>(r: &mut Reader<'a>) -> Option<ArticleRow<'a>> {
+fn read_article<'a>(r: &mut ByteReader<'a>) -> Option<ArticleRow<'a>> {
     Some(ArticleRow {
         sequence: r.u64()?,
-        key: Key(r.u128()?),
+        key: ArticleKey(r.u128()?),
         token: Token::from_bytes(&r.array()?)?,
         stored_bytes: r.varint()?,
         arrived: r.u32()?,
@@ -390,7 +402,7 @@ fn read_article<'a>(r: &mut Reader<'a>) -> Option<ArticleRow<'a>> {
         message_id: r.bytes()?,
         fields: r.bytes()?,
         numbers: &[],
-        tagged: Tagged::default(),
+        tagged: TaggedFields::default(),
     })
 }
 
@@ -407,11 +419,11 @@ pub(crate) fn put_group(g: &GroupRow, out: &mut Vec<u8>) {
 }
 
 /// Reads what [`put_group`] wrote.
-pub(crate) fn read_group(r: &mut Reader<'_>) -> Option<GroupRow> {
+pub(crate) fn read_group(r: &mut ByteReader<'_>) -> Option<GroupRow> {
     Some(GroupRow {
         id: u32::try_from(r.varint()?).ok()?,
         name: r.text()?,
-        flag: Flag::parse(&r.text()?)?,
+        flag: GroupFlag::parse(&r.text()?)?,
         description: r.text()?,
         creator: r.text()?,
         created: r.varint()?,
@@ -434,9 +446,9 @@ pub(crate) fn put_hidden(hidden: &HiddenArticle, out: &mut Vec<u8>) {
 }
 
 /// Reads what [`put_hidden`] wrote.
-pub(crate) fn read_hidden(r: &mut Reader<'_>) -> Option<HiddenArticle> {
+pub(crate) fn read_hidden(r: &mut ByteReader<'_>) -> Option<HiddenArticle> {
     let mut hidden = HiddenArticle {
-        key: Key(r.u128()?),
+        key: ArticleKey(r.u128()?),
         token: Token::from_bytes(&r.array()?)?,
         since: r.u32()?,
         message_id: r.text()?,
@@ -456,14 +468,14 @@ pub(crate) fn put_volume(v: &VolumeRow, out: &mut Vec<u8>) {
 }
 
 /// Reads what [`put_volume`] wrote.
-pub(crate) fn read_volume(r: &mut Reader<'_>) -> Option<VolumeRow> {
+pub(crate) fn read_volume(r: &mut ByteReader<'_>) -> Option<VolumeRow> {
     Some(VolumeRow { id: u16::from_le_bytes(r.array()?), method: r.u8()?, name: r.text()?, head: r.u64()? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::facts::Facts;
+    use crate::base::facts::RowFacts;
     use crate::base::token::MethodKind;
 
     #[test]
@@ -471,14 +483,14 @@ mod tests {
         let token = Token { method: MethodKind::Cnfs, class: 1, volume: 2, place: 99 << 32 };
         let mut numbers = Vec::new();
         put_numbers(&[(GroupId(7), 1 << 40), (GroupId(300), 2)], &mut numbers);
-        let facts = Facts { wire_bytes: 900, origin: "rnews", ..Facts::default() };
+        let facts = RowFacts { wire_bytes: 900, origin: "rnews", ..RowFacts::default() };
         let mut tagged = Vec::new();
         facts.put(&mut tagged);
         let group = GroupRow { id: 4, name: "a.b".into(), high: 9, promised: 300, ..GroupRow::default() };
         let rows = [
-            Row::Article(ArticleRow {
+            JournalRow::Article(ArticleRow {
                 sequence: 5,
-                key: Key(77 << 90),
+                key: ArticleKey(77 << 90),
                 token,
                 stored_bytes: 2560,
                 arrived: 1_795_000_000,
@@ -486,27 +498,27 @@ mod tests {
                 message_id: b"<a@b>",
                 fields: b"s\tf\td\t<a@b>\t\t5\t1",
                 numbers: &numbers,
-                tagged: Tagged::new(&tagged).unwrap(),
+                tagged: TaggedFields::new(&tagged).unwrap(),
             }),
-            Row::Remember { key: Key(3), arrived: 5 },
-            Row::Cancel { key: Key(4), token, numbers: vec![(GroupId(1), 2)] },
-            Row::Expire { key: Key(4), token, gone: true, numbers: vec![(GroupId(1), 2)] },
-            Row::Group(group),
-            Row::GroupRemoved { name: "old.group".into(), high: 3 },
-            Row::Promise(vec![(GroupId(1), 256)]),
-            Row::Volume(VolumeRow { id: 2, method: 1, name: "text0".into(), head: 4096 }),
-            Row::Skip { volume: 2, head: 8192 },
-            Row::Synced { upto: 1 << 33 },
-            Row::PowerLost,
-            Row::Opened { boot_id: [9; 16] },
-            Row::Closed,
-            Row::Identity("news.example.org".into()),
-            Row::Probe,
-            Row::Void(vec![16, 1 << 40]),
-            Row::Lost { volume: 2, place: 99 << 32, numbers: vec![(GroupId(1), 2)] },
-            Row::Site { number: 3, name: "peer.example".into() },
-            Row::Hide(HiddenArticle {
-                key: Key(4),
+            JournalRow::Remember { key: ArticleKey(3), arrived: 5 },
+            JournalRow::Cancel { key: ArticleKey(4), token, numbers: vec![(GroupId(1), 2)] },
+            JournalRow::Expire { key: ArticleKey(4), token, gone: true, numbers: vec![(GroupId(1), 2)] },
+            JournalRow::Group(group),
+            JournalRow::GroupRemoved { name: "old.group".into(), high: 3 },
+            JournalRow::Promise(vec![(GroupId(1), 256)]),
+            JournalRow::Volume(VolumeRow { id: 2, method: 1, name: "text0".into(), head: 4096 }),
+            JournalRow::Skip { volume: 2, head: 8192 },
+            JournalRow::Synced { upto: 1 << 33 },
+            JournalRow::PowerLost,
+            JournalRow::Opened { boot_id: [9; 16] },
+            JournalRow::Closed,
+            JournalRow::Identity("news.example.org".into()),
+            JournalRow::Probe,
+            JournalRow::Void(vec![16, 1 << 40]),
+            JournalRow::Lost { volume: 2, place: 99 << 32, numbers: vec![(GroupId(1), 2)] },
+            JournalRow::Site { number: 3, name: "peer.example".into() },
+            JournalRow::Hide(HiddenArticle {
+                key: ArticleKey(4),
                 token,
                 since: 1_795_000_000,
                 message_id: "<a@b>".into(),
@@ -514,24 +526,24 @@ mod tests {
                 reason: "spam".into(),
                 numbers: vec![(GroupId(7), 2)],
             }),
-            Row::Unhide { key: Key(4), token },
-            Row::Begun { at: 1_795_000_000 },
-            Row::Ignored(&[200, 1, 2, 3]),
+            JournalRow::Unhide { key: ArticleKey(4), token },
+            JournalRow::Begun { at: 1_795_000_000 },
+            JournalRow::Ignored(&[200, 1, 2, 3]),
         ];
         for row in &rows {
             let mut bytes = Vec::new();
             row.encode(&mut bytes);
-            assert_eq!(Row::decode(&bytes).as_ref(), Some(row));
+            assert_eq!(JournalRow::decode(&bytes).as_ref(), Some(row));
             for cut in 0..bytes.len() {
-                assert_ne!(Row::decode(&bytes[..cut]).as_ref(), Some(row));
+                assert_ne!(JournalRow::decode(&bytes[..cut]).as_ref(), Some(row));
             }
         }
     }
 
     #[test]
     fn rows_of_later_versions_are_ignored_or_refused_by_their_kind() {
-        let error = |payload: &[u8]| Row::read(16, payload).map(|_| ()).unwrap_err();
-        assert_eq!(Row::read(16, &[0xfe, 9]).unwrap(), Row::Ignored(&[0xfe, 9]));
+        let error = |payload: &[u8]| JournalRow::read(16, payload).map(|_| ()).unwrap_err();
+        assert_eq!(JournalRow::read(16, &[0xfe, 9]).unwrap(), JournalRow::Ignored(&[0xfe, 9]));
         let newer = error(&[100, 1, 2]);
         assert_eq!(newer.kind(), io::ErrorKind::Unsupported);
         assert_eq!(

@@ -6,11 +6,11 @@
 //! claim. If rows were removed before they were read, or cannot be read, the tail resumes after them and
 //! counts the missing articles by their sequence numbers, which have no gaps.
 
-use super::follow::{Follow, Pin};
-use super::mark::Mark;
-use super::{ArticleRow, JournalReader, Row, row};
-use crate::base::ids::Flag;
-use crate::base::key::Key;
+use super::follow::{FollowState, Pin};
+use super::mark::JournalMark;
+use super::{ArticleRow, JournalReader, JournalRow, row};
+use crate::base::ids::GroupFlag;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use disk::Disk;
 use std::io;
@@ -26,27 +26,27 @@ const BATCH_BYTES_MAX: usize = 1 << 18;
 
 /// An event recorded in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum JournalEvent<'a> {
     /// An article was accepted. It may have been removed since.
     Article(ArticleRow<'a>),
     /// A Message-ID is remembered without an article.
     Remembered {
         /// Hash of the Message-ID.
-        key: Key,
+        key: ArticleKey,
         /// Arrival time in Unix seconds.
         arrived: u32,
     },
     /// An article was cancelled.
     Cancelled {
         /// Hash of the Message-ID.
-        key: Key,
+        key: ArticleKey,
         /// Token of the article.
         token: Token,
     },
     /// An article was due, and was removed with all its numbers.
     Expired {
         /// Hash of the Message-ID.
-        key: Key,
+        key: ArticleKey,
         /// Token of the article.
         token: Token,
     },
@@ -55,7 +55,7 @@ pub enum Event<'a> {
         /// Name of the group.
         name: String,
         /// Current flag.
-        flag: Flag,
+        flag: GroupFlag,
     },
     /// A group was removed.
     GroupRemoved {
@@ -64,16 +64,16 @@ pub enum Event<'a> {
     },
 }
 
-impl<'a> Event<'a> {
+impl<'a> JournalEvent<'a> {
     /// Converts a row; `None` for rows that only the journal itself needs.
-    fn of(row: Row<'a>) -> Option<Self> {
+    fn of(row: JournalRow<'a>) -> Option<Self> {
         Some(match row {
-            Row::Article(article) => Self::Article(article),
-            Row::Remember { key, arrived } => Self::Remembered { key, arrived },
-            Row::Cancel { key, token, .. } => Self::Cancelled { key, token },
-            Row::Expire { key, token, gone: true, .. } => Self::Expired { key, token },
-            Row::Group(group) => Self::Group { name: group.name, flag: group.flag },
-            Row::GroupRemoved { name, .. } => Self::GroupRemoved { name },
+            JournalRow::Article(article) => Self::Article(article),
+            JournalRow::Remember { key, arrived } => Self::Remembered { key, arrived },
+            JournalRow::Cancel { key, token, .. } => Self::Cancelled { key, token },
+            JournalRow::Expire { key, token, gone: true, .. } => Self::Expired { key, token },
+            JournalRow::Group(group) => Self::Group { name: group.name, flag: group.flag },
+            JournalRow::GroupRemoved { name, .. } => Self::GroupRemoved { name },
             _ => return None,
         })
     }
@@ -81,17 +81,17 @@ impl<'a> Event<'a> {
 
 /// Consecutive rows, in memory that is reused for the next ones.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct JournalBatch {
     bytes: Vec<u8>,
     rows: Vec<(u64, Range<usize>)>,
 }
 
-impl Batch {
+impl JournalBatch {
     /// Returns the events with their positions, in order.
-    pub fn events(&self) -> impl Iterator<Item = (u64, Event<'_>)> {
+    pub fn events(&self) -> impl Iterator<Item = (u64, JournalEvent<'_>)> {
         self.rows.iter().filter_map(|(position, range)| {
-            let row = Row::decode(self.bytes.get(range.clone())?)?;
-            Some((*position, Event::of(row)?))
+            let row = JournalRow::decode(self.bytes.get(range.clone())?)?;
+            Some((*position, JournalEvent::of(row)?))
         })
     }
 
@@ -115,7 +115,7 @@ impl Batch {
 
 /// Position at which the tail of a reader without a cursor begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum TailStart {
     /// Current end of the journal.
     Now,
     /// Oldest row that is kept.
@@ -127,7 +127,7 @@ pub enum Start {
 pub struct Tail {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    follow: Arc<Follow>,
+    follow: Arc<FollowState>,
     pin: Pin,
     position: u64,
     /// Sequence number of the next article, if known.
@@ -155,7 +155,7 @@ impl Tail {
     pub(super) fn new(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        follow: &Arc<Follow>,
+        follow: &Arc<FollowState>,
         pin: Pin,
         sequence: Option<u64>,
     ) -> Self {
@@ -187,13 +187,13 @@ impl Tail {
     }
 
     /// Moves to another mark, which must be between two rows.
-    pub(super) fn seek(&mut self, mark: Mark) {
+    pub(super) fn seek(&mut self, mark: JournalMark) {
         (self.position, self.sequence, self.after_loss) = (mark.position, mark.sequence, false);
     }
 
     /// Returns the mark after the rows returned so far.
-    pub fn mark(&self) -> Mark {
-        Mark { position: self.position, sequence: self.sequence }
+    pub fn mark(&self) -> JournalMark {
+        JournalMark { position: self.position, sequence: self.sequence }
     }
 
     /// Returns the position of the next batch.
@@ -222,7 +222,7 @@ impl Tail {
     }
 
     /// Reads the next rows; leaves the batch empty if there are none yet.
-    pub fn next(&mut self, batch: &mut Batch) -> io::Result<()> {
+    pub fn next(&mut self, batch: &mut JournalBatch) -> io::Result<()> {
         batch.clear();
         let (limit, sequence) = self.follow.end();
         while batch.is_empty() && self.position < limit {
@@ -257,7 +257,7 @@ impl Tail {
     }
 
     /// Reads rows, skipping unreadable ones.
-    fn read(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
+    fn read(&mut self, limit: u64, batch: &mut JournalBatch) -> io::Result<()> {
         let mut reader = match self.reader.take().filter(|reader| reader.position() == self.position) {
             Some(mut reader) => {
                 reader.extend_to(limit);
@@ -275,7 +275,7 @@ impl Tail {
     }
 
     /// Reads rows after opening the file.
-    fn read_anew(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
+    fn read_anew(&mut self, limit: u64, batch: &mut JournalBatch) -> io::Result<()> {
         let mut reader = JournalReader::open_to(&self.disk, &self.dir, self.position, limit)?;
         self.take_rows(&mut reader, batch)?;
         if reader.is_open() {
@@ -291,7 +291,7 @@ impl Tail {
         Ok(())
     }
 
-    fn take_rows(&mut self, reader: &mut JournalReader, batch: &mut Batch) -> io::Result<()> {
+    fn take_rows(&mut self, reader: &mut JournalReader, batch: &mut JournalBatch) -> io::Result<()> {
         while batch.bytes.len() < BATCH_BYTES_MAX
             && let Some((position, payload)) = reader.next()?
         {

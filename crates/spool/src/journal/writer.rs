@@ -3,11 +3,11 @@
 use super::known::{self, KnownFiles};
 use super::sync_set::SyncSet;
 use super::{
-    FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Follow, JournalReader, ROW_BYTES_MAX, Row, checksum, cursor,
-    file_name, starts,
+    FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, FollowState, JournalReader, JournalRow, ROW_BYTES_MAX,
+    checksum, cursor, file_name, starts,
 };
 use disk::clock::unix_now;
-use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
+use disk::{Disk, DiskFile, OpenMode, STEP_BYTES_MAX, ZeroFill, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 /// Bounds on the part of the journal that readers may claim.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ClaimLimits {
     pub bytes_max: u64,
     pub secs_max: u64,
     /// Current time in Unix seconds.
@@ -35,9 +35,9 @@ pub(crate) struct JournalWriter {
     pending: Vec<u8>,
     /// End of the last row of an article that goes to a site.
     sent: u64,
-    ahead: Ahead,
+    ahead: ZeroFill,
     set: Arc<SyncSet>,
-    follow: Arc<Follow>,
+    follow: Arc<FollowState>,
     /// Names of the readers' files.
     known: Arc<KnownFiles>,
     /// Start positions and start times (Unix seconds) of the files for which the time is known.
@@ -56,7 +56,7 @@ impl JournalWriter {
         }
         // A position beyond the capacity of the last file begins a new one: the gap shows that rows are
         // missing.
-        let open_file = |start: u64| disk.open(&dir.join(file_name(start)), Open::Existing);
+        let open_file = |start: u64| disk.open(&dir.join(file_name(start)), OpenMode::Existing);
         let last = match last {
             Some(start) if start + open_file(*start)?.len()? < end => None,
             last => last,
@@ -85,7 +85,7 @@ impl JournalWriter {
         set.files.lock().push(file.clone());
         set.written.store(end, Ordering::Release);
         set.synced.store(end, Ordering::Release);
-        let follow = Arc::new(Follow::default());
+        let follow = Arc::new(FollowState::default());
         let known = Arc::new(KnownFiles::open(disk, dir, &[known::CURSOR, known::DEFERRED])?);
         cursor::claim_all(&**disk, dir, &known, &follow)?;
         let mut begun = Vec::new();
@@ -102,7 +102,7 @@ impl JournalWriter {
             end,
             pending: Vec::new(),
             sent: end,
-            ahead: Ahead::default(),
+            ahead: ZeroFill::default(),
             set,
             follow,
             known,
@@ -121,7 +121,7 @@ impl JournalWriter {
     }
 
     /// Returns the state shared with readers.
-    pub fn follow(&self) -> &Arc<Follow> {
+    pub fn follow(&self) -> &Arc<FollowState> {
         &self.follow
     }
 
@@ -132,7 +132,7 @@ impl JournalWriter {
 
     /// Returns the position from which on the journal is kept: `needed`, or earlier if readers claim so
     /// within bounds.
-    pub fn keep_from(&mut self, needed: u64, bounds: &Bounds) -> u64 {
+    pub fn keep_from(&mut self, needed: u64, bounds: &ClaimLimits) -> u64 {
         let claimed = self.follow.lowest_claim().unwrap_or(u64::MAX);
         // A file ends where, and when, the next one begins.
         let is_old = |begun: &&(u64, u64)| begun.1.saturating_add(bounds.secs_max) <= bounds.now;
@@ -168,7 +168,7 @@ impl JournalWriter {
     }
 
     /// Adds a row to be written by the next [`JournalWriter::write`].
-    pub fn push(&mut self, row: &Row<'_>) {
+    pub fn push(&mut self, row: &JournalRow<'_>) {
         let at = self.pending.len();
         self.pending.extend_from_slice(&[0; FRAME_BYTES]);
         row.encode(&mut self.pending);
@@ -177,7 +177,7 @@ impl JournalWriter {
         let (len, crc) = (payload.len() as u32, checksum(self.end + at as u64, payload));
         self.pending[at..at + 4].copy_from_slice(&len.to_le_bytes());
         self.pending[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
-        if let Row::Article(article) = row
+        if let JournalRow::Article(article) = row
             && article.tagged.sites().iter().any(|byte| *byte != 0)
         {
             self.sent = self.pushed_end();
@@ -250,7 +250,7 @@ fn begun_at(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<Option<u
     let mut reader = JournalReader::open(disk, dir, Some(start))?;
     for _ in 0..ROWS_MAX {
         let Some((_, payload)) = reader.next()? else { break };
-        if let Some(Row::Begun { at }) = Row::decode(payload) {
+        if let Some(JournalRow::Begun { at }) = JournalRow::decode(payload) {
             return Ok(Some(u64::from(at)));
         }
     }
@@ -259,7 +259,7 @@ fn begun_at(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<Option<u
 
 fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
     let path = dir.join(file_name(start));
-    let file = disk.open(&path, Open::Create)?;
+    let file = disk.open(&path, OpenMode::Create)?;
     let made =
         file.set_len(0).and_then(|()| reserve(&*file, file_bytes)).and_then(|()| write_head(&*file, start));
     if let Err(e) = made {

@@ -6,17 +6,17 @@
 //! rows recording the removal of every article in it are durable.
 
 use super::cnfs::record::{self, RecordHeader};
-use super::volume::{Inventory, Kind, Living, Retained, Stray, StrayKind, Volume, fetch_record};
-use crate::base::codec::{Reader, put_varint};
-use crate::base::config::Tree;
+use super::volume::{Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeKind, fetch_record};
+use crate::base::codec::{ByteReader, put_varint};
+use crate::base::config::TreeConfig;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
 use crate::method::tree_header;
-use disk::Patience;
-use disk::{Disk, DiskFile, Open};
+use disk::ReadMode;
+use disk::{Disk, DiskFile, OpenMode};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ const BLOCK_BYTES: u64 = 64;
 const OPEN_FILES_MAX: usize = 256;
 
 #[derive(Debug, Default)]
-struct State {
+struct AppendFile {
     file: Option<Arc<dyn DiskFile>>,
     /// Articles that are neither cancelled nor expired.
     living: u64,
@@ -49,7 +49,7 @@ pub(crate) struct AppendOnly {
     file_bytes: AtomicU64,
     files_max: AtomicU64,
     head: AtomicU64,
-    files: Ordered<BTreeMap<u64, State>, { rank::TABLES }>,
+    files: Ordered<BTreeMap<u64, AppendFile>, { rank::TABLES }>,
     /// A file was created or removed since the last sync.
     names_changed: AtomicBool,
     /// Data of an earlier process may not be synced.
@@ -69,7 +69,7 @@ impl AppendOnly {
         let mut files = BTreeMap::new();
         for name in disk.list(&dir)? {
             if let Some(number) = number_of(&name) {
-                files.insert(number, State::default());
+                files.insert(number, AppendFile::default());
             }
         }
         Ok(Self {
@@ -91,28 +91,28 @@ impl AppendOnly {
         self.dir.join(format!("{number:010}.app"))
     }
 
-    fn file(&self, number: u64, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+    fn file(&self, number: u64, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut files = self.files.lock();
         if let Some(file) = files.get(&number).and_then(|s| s.file.clone()) {
             return Ok(file);
         }
         let file = self.disk.open(&self.path(number), how)?;
-        if files.values().filter(|s| s.file.is_some()).count() < OPEN_FILES_MAX || how == Open::Create {
+        if files.values().filter(|s| s.file.is_some()).count() < OPEN_FILES_MAX || how == OpenMode::Create {
             files.entry(number).or_default().file = Some(file.clone());
         }
         Ok(file)
     }
 
     /// Reads up to `buf.len()` bytes from a place on, not past the end of the file.
-    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+    fn read_at(&self, place: u64, patience: ReadMode, buf: &mut [u8]) -> io::Result<usize> {
         let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
-        let file = match self.file(number, Open::Existing) {
+        let file = match self.file(number, OpenMode::Existing) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
             file => file?,
         };
         match patience {
-            Patience::CacheOnly => file.read_at_cached(buf, offset),
-            Patience::Wait => file.read_at(buf, offset),
+            ReadMode::CacheOnly => file.read_at_cached(buf, offset),
+            ReadMode::Wait => file.read_at(buf, offset),
         }
     }
 
@@ -141,8 +141,8 @@ impl Volume for AppendOnly {
         MethodKind::AppendOnly
     }
 
-    fn kind(&self) -> Kind<'_> {
-        Kind::Retained(self)
+    fn kind(&self) -> VolumeKind<'_> {
+        VolumeKind::Retained(self)
     }
 
     fn head(&self) -> u64 {
@@ -176,7 +176,7 @@ impl Volume for AppendOnly {
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
-        let file = self.file(number, Open::Create)?;
+        let file = self.file(number, OpenMode::Create)?;
         if offset == 0 {
             self.names_changed.store(true, Ordering::Release);
         }
@@ -194,10 +194,10 @@ impl Volume for AppendOnly {
         self.files.lock().entry(place >> OFFSET_BITS).or_default().living += 1;
     }
 
-    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.one_less(place);
         let number = place >> OFFSET_BITS;
-        let file = match self.file(number, Open::Existing) {
+        let file = match self.file(number, OpenMode::Existing) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
@@ -214,7 +214,7 @@ impl Volume for AppendOnly {
     fn fetch(
         &self,
         place: u64,
-        patience: Patience,
+        patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         let room = OFFSET_MASK + 1 - (place & OFFSET_MASK);
@@ -261,7 +261,7 @@ impl Volume for AppendOnly {
 }
 
 impl Retained for AppendOnly {
-    fn configure(&self, tree: &Tree) {
+    fn configure(&self, tree: &TreeConfig) {
         self.file_bytes.store(within(tree.file_bytes), Ordering::Relaxed);
         self.files_max.store(tree.files_max, Ordering::Relaxed);
     }
@@ -284,7 +284,7 @@ impl Retained for AppendOnly {
         files_max > 0 && files.len() as u64 + planned >= files_max
     }
 
-    fn expire(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn expire(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.one_less(place);
         Ok(())
     }
@@ -309,10 +309,10 @@ impl Retained for AppendOnly {
         let numbers: Vec<u64> = self.files.lock().keys().copied().collect();
         let mut buf = Vec::new();
         for number in numbers {
-            let len = self.file(number, Open::Existing)?.len()?;
+            let len = self.file(number, OpenMode::Existing)?.len()?;
             let mut place = number << OFFSET_BITS;
             while place & OFFSET_MASK < len {
-                let whole = self.fetch(place, Patience::Wait, &mut buf);
+                let whole = self.fetch(place, ReadMode::Wait, &mut buf);
                 let Ok(Some((header, _))) = whole.as_ref().map(|r| r.filter(|_| record::is_whole(&buf)))
                 else {
                     place += BLOCK_BYTES;
@@ -326,7 +326,7 @@ impl Retained for AppendOnly {
         Ok(())
     }
 
-    fn strays(&self, _living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+    fn strays(&self, _living: &LivingLookup<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
         let names = self.disk.list(&self.dir)?.into_iter();
         let strays = names.filter(|name| {
             let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
@@ -346,7 +346,7 @@ impl Retained for AppendOnly {
     }
 
     fn load(&self, saved: &[u8]) -> bool {
-        let mut r = Reader(saved);
+        let mut r = ByteReader(saved);
         let Some(count) = r.count(2) else { return false };
         let mut files = self.files.lock();
         for _ in 0..count {

@@ -4,12 +4,12 @@
 //! need not survive, and as the model that the other methods are compared with.
 
 use super::cnfs::record::RecordHeader;
-use super::volume::{Cyclic, Kind, Volume, fetch_record};
+use super::volume::{Cyclic, Volume, VolumeKind, fetch_record};
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::MethodKind;
-use disk::Patience;
+use disk::ReadMode;
 use lock_order::{INNERMOST, OrderedRw};
 use std::collections::BTreeSet;
 use std::io;
@@ -51,8 +51,8 @@ impl Volume for MemoryVolume {
         MethodKind::Memory
     }
 
-    fn kind(&self) -> Kind<'_> {
-        Kind::Cyclic(self)
+    fn kind(&self) -> VolumeKind<'_> {
+        VolumeKind::Cyclic(self)
     }
 
     fn head(&self) -> u64 {
@@ -100,7 +100,7 @@ impl Volume for MemoryVolume {
         self.live.write().insert(place);
     }
 
-    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.mark_dead(place);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Volume for MemoryVolume {
     fn fetch(
         &self,
         place: u64,
-        patience: Patience,
+        patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
@@ -149,7 +149,7 @@ impl Cyclic for MemoryVolume {
         self.live.read().range(from..).next().copied()
     }
 
-    fn read_at(&self, place: u64, _patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+    fn read_at(&self, place: u64, _patience: ReadMode, buf: &mut [u8]) -> io::Result<usize> {
         let all = self.bytes.read();
         let rest = all.get((place % all.len() as u64) as usize..).unwrap_or_default();
         let mut rest = rest;

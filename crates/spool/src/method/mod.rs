@@ -21,7 +21,8 @@ pub(crate) use tree::FileTree;
 #[cfg(feature = "testing")]
 pub(crate) use tree::{file_again as tree_file_again, files_of as tree_files_of};
 pub(crate) use volume::{
-    ArticleRemoval, Cyclic, Inventory, Kind, Living, Placing, Retained, Stray, StrayKind, Volume,
+    ArticleRemoval, Cyclic, Inventory, LivingLookup, PlacementRequest, Retained, Stray, StrayKind, Volume,
+    VolumeKind,
 };
 
 use crate::base::error::ReadError;
@@ -29,7 +30,7 @@ use crate::base::token::Token;
 use arc_swap::ArcSwap;
 use cnfs::Cycbuff;
 use cnfs::record::RecordHeader;
-use disk::Patience;
+use disk::ReadMode;
 use std::sync::Arc;
 
 /// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced
@@ -37,7 +38,7 @@ use std::sync::Arc;
 pub(crate) fn read_record(
     volume: &dyn Volume,
     place: u64,
-    patience: Patience,
+    patience: ReadMode,
     buf: &mut Vec<u8>,
 ) -> Result<Option<RecordHeader>, ReadError> {
     if !volume.is_alive(place) {

@@ -7,7 +7,7 @@
 
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::volume::Cyclic;
-use disk::Patience;
+use disk::ReadMode;
 
 /// Records read to determine the overhead per article.
 const SAMPLES_MAX: u64 = 200;
@@ -18,7 +18,7 @@ const SAMPLE_BYTES: u64 = 512 << 10;
 
 fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
-    let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
+    let n = volume.read_at(place, ReadMode::Wait, &mut raw).ok()?;
     let (header, _) = RecordHeader::parse(raw.get(..n)?)?;
     (header.place == place).then_some(header)
 }
@@ -73,7 +73,7 @@ pub(crate) fn record_overhead(volume: &dyn Cyclic) -> Option<u64> {
 
 /// Makeup of a volume, from samples: shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Makeup {
+pub(crate) struct VolumeMakeup {
     /// Share of the articles' bytes that is compressed.
     pub compressed: f64,
     /// Share of the bytes from the oldest article to the write position that lies between articles.
@@ -82,7 +82,7 @@ pub(crate) struct Makeup {
 
 /// Estimates the makeup of a volume from a few living articles spread over it, each with the hole behind it.
 /// `None`: the volume is empty.
-pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<Makeup> {
+pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<VolumeMakeup> {
     let (tail, head) = (volume.tail().max(volume.first()), volume.head());
     let step = head.saturating_sub(tail) / MAKEUP_SAMPLES;
     let (mut living, mut compressed, mut holes) = (0, 0, 0);
@@ -103,14 +103,14 @@ pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<Makeup> {
     }
     let share = |part: u64, all: u64| part as f64 / all as f64;
     (living > 0)
-        .then(|| Makeup { compressed: share(compressed, living), holes: share(holes, living + holes) })
+        .then(|| VolumeMakeup { compressed: share(compressed, living), holes: share(holes, living + holes) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::config::BufferConfig;
-    use crate::base::key::Key;
+    use crate::base::key::ArticleKey;
     use crate::method::cnfs::{Cycbuff, record};
     use crate::method::volume::Volume;
     use disk::SimDisk;
@@ -136,7 +136,7 @@ mod tests {
                 header_bytes: 0,
                 place,
                 sequence: u64::from(n),
-                key: Key(1),
+                key: ArticleKey(1),
                 arrived: 1000 + n / 3,
                 expires: 0,
                 message_id_at: 0,

@@ -5,7 +5,7 @@
 
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::volume::Cyclic;
-use disk::Patience;
+use disk::ReadMode;
 use std::io;
 use std::ops::Range;
 
@@ -72,7 +72,7 @@ impl<'a> Scan<'a> {
 
     fn read(&mut self, len: usize) -> io::Result<usize> {
         self.chunk.resize(len, 0);
-        self.volume.read_at(self.at, Patience::Wait, &mut self.chunk)
+        self.volume.read_at(self.at, ReadMode::Wait, &mut self.chunk)
     }
 
     /// Advances to the next record that is whole; `None` at the end.
@@ -110,6 +110,6 @@ impl<'a> Scan<'a> {
 /// Returns the header that can be read at a place, of any cycle.
 pub(crate) fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
-    let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
+    let n = volume.read_at(place, ReadMode::Wait, &mut raw).ok()?;
     RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)
 }

@@ -5,7 +5,7 @@
 //! other one by the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
-use disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
+use disk::{Disk, FileAccess, OpenMode, UNFINISHED, durable_replace, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ impl TreeHeader {
     }
 
     fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
-        let file = match disk.open(path, Open::ReadOnly) {
+        let file = match disk.open(path, OpenMode::ReadOnly) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
@@ -81,7 +81,7 @@ impl TreeHeader {
         for name in FILES {
             let path = dir.join(name);
             if Self::read_file(disk, &path)?.as_ref() != Some(self) {
-                durable_replace(disk, &path, &[&self.encode()], Access::Owner)?;
+                durable_replace(disk, &path, &[&self.encode()], FileAccess::Owner)?;
             }
         }
         Ok(())
@@ -122,7 +122,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 /// Returns the journal's position when the directory was last synced for a checkpoint; `None` if not
 /// recorded.
 pub(crate) fn position(disk: &dyn Disk, dir: &Path) -> Option<u64> {
-    let file = disk.open(&dir.join(POSITION), Open::ReadOnly).ok()?;
+    let file = disk.open(&dir.join(POSITION), OpenMode::ReadOnly).ok()?;
     let mut bytes = [0; POSITION_BYTES];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
@@ -132,7 +132,7 @@ pub(crate) fn position(disk: &dyn Disk, dir: &Path) -> Option<u64> {
 
 /// Records the journal's position, in place; the caller syncs. A value cut off by a crash counts as missing.
 pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Result<()> {
-    let file = disk.open(&dir.join(POSITION), Open::Create)?;
+    let file = disk.open(&dir.join(POSITION), OpenMode::Create)?;
     file.write_all_at(&[IoSlice::new(position_text(position).as_bytes())], 0)
 }
 

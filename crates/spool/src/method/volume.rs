@@ -6,12 +6,12 @@
 
 use super::cnfs::Cycbuff;
 use super::cnfs::record::{HEADER_BYTES, RecordHeader};
-use crate::base::config::Tree;
+use crate::base::config::TreeConfig;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::MethodKind;
-use disk::Patience;
+use disk::ReadMode;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Returns the volume's storage method.
     fn method(&self) -> MethodKind;
     /// Returns the rest of the interface, which depends on how articles leave the volume.
-    fn kind(&self) -> Kind<'_>;
+    fn kind(&self) -> VolumeKind<'_>;
     /// Returns the write position: places below are taken.
     fn head(&self) -> u64;
     /// Moves the write position; in a cyclic volume everything one area before it is dead at once (CNFS-11).
@@ -58,13 +58,13 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Records that the article written here lives.
     fn mark_alive(&self, place: u64);
     /// Removes a cancelled article: marks its record (CNFS-12) or removes its files. Its row is durable.
-    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()>;
+    fn cancel(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()>;
     /// Reads the article at a place into `buf` as a record, living or not; the flag is false for a cancelled
     /// one. The caller must verify the checksum.
     fn fetch(
         &self,
         place: u64,
-        patience: Patience,
+        patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError>;
     /// Makes all written data durable.
@@ -79,7 +79,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
 
 /// The two kinds of volumes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum VolumeKind<'a> {
     /// New articles displace the oldest ones.
     Cyclic(&'a dyn Cyclic),
     /// Articles stay until they are due.
@@ -90,16 +90,16 @@ impl<'a> dyn Volume + 'a {
     /// Returns the volume as [`Cyclic`], if its articles are displaced.
     pub fn cyclic(&self) -> Option<&dyn Cyclic> {
         match self.kind() {
-            Kind::Cyclic(volume) => Some(volume),
-            Kind::Retained(_) => None,
+            VolumeKind::Cyclic(volume) => Some(volume),
+            VolumeKind::Retained(_) => None,
         }
     }
 
     /// Returns the volume as [`Retained`], if its articles stay until they are due.
     pub fn retained(&self) -> Option<&dyn Retained> {
         match self.kind() {
-            Kind::Cyclic(_) => None,
-            Kind::Retained(volume) => Some(volume),
+            VolumeKind::Cyclic(_) => None,
+            VolumeKind::Retained(volume) => Some(volume),
         }
     }
 
@@ -117,7 +117,7 @@ pub(crate) trait Cyclic: Volume {
     /// Returns the unit in which records start.
     fn block(&self) -> u64;
     /// Reads up to `buf.len()` bytes from a place on, not past the end of the area.
-    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize>;
+    fn read_at(&self, place: u64, patience: ReadMode, buf: &mut [u8]) -> io::Result<usize>;
     /// Returns the first place from this one on at which a living record starts; `None` if there is none.
     fn next_living(&self, place: u64) -> Option<u64>;
     /// Records that no record lives here.
@@ -223,11 +223,11 @@ pub(crate) trait Retained: Volume {
     }
 
     /// Applies new settings of the class to articles stored from now on.
-    fn configure(&self, tree: &Tree);
+    fn configure(&self, tree: &TreeConfig);
 
     /// Returns the final place of an article, when everything is known about it; no two articles ever get the
     /// same.
-    fn settle(&self, placing: &Placing<'_>) -> u64 {
+    fn settle(&self, placing: &PlacementRequest<'_>) -> u64 {
         placing.planned
     }
 
@@ -237,7 +237,7 @@ pub(crate) trait Retained: Volume {
     }
 
     /// Removes an expired article, as [`Volume::cancel`] does a cancelled one.
-    fn expire(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn expire(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.cancel(place, key, numbers)
     }
 
@@ -251,7 +251,7 @@ pub(crate) trait Retained: Volume {
     }
 
     /// Removes an article whose writing failed before any row named it.
-    fn take_back(&self, _place: u64, _key: Key, _numbers: &[(GroupId, u64)]) {}
+    fn take_back(&self, _place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) {}
 
     /// Removes files without living articles; all removals are already durable.
     fn sweep(&self) -> io::Result<()> {
@@ -281,10 +281,10 @@ pub(crate) trait Retained: Volume {
     fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()>;
 
     /// Calls `found` with each file that belongs to no living article.
-    fn strays(&self, living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()>;
+    fn strays(&self, living: &LivingLookup<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()>;
 
     /// Reports whether a file holds an article that this method wrote and that is no longer alive.
-    fn is_stray(&self, _path: &Path, _living: &Living<'_>) -> io::Result<bool> {
+    fn is_stray(&self, _path: &Path, _living: &LivingLookup<'_>) -> io::Result<bool> {
         Ok(false)
     }
 
@@ -305,7 +305,13 @@ pub(crate) trait Retained: Volume {
     /// Returns the first number of a group, from `number` on, whose name no other file has, for the article
     /// with a key. If that is the article's first number, its file may be created at once: [`Volume::write`]
     /// or [`Retained::take_back`] follows.
-    fn free_number(&self, _group: GroupId, number: u64, _key: Key, _is_first: bool) -> io::Result<u64> {
+    fn free_number(
+        &self,
+        _group: GroupId,
+        number: u64,
+        _key: ArticleKey,
+        _is_first: bool,
+    ) -> io::Result<u64> {
         Ok(number)
     }
 
@@ -339,7 +345,7 @@ pub(crate) trait Retained: Volume {
     fn restore(
         &self,
         _place: u64,
-        _key: Key,
+        _key: ArticleKey,
         _numbers: &[(GroupId, u64)],
         _dry_run: bool,
     ) -> io::Result<bool> {
@@ -351,7 +357,7 @@ pub(crate) trait Retained: Volume {
 #[derive(Debug)]
 pub(crate) struct ArticleRemoval {
     pub place: u64,
-    pub key: Key,
+    pub key: ArticleKey,
     /// Whether the whole article is removed; else only its names under `numbers`.
     pub is_whole: bool,
     pub numbers: Vec<(GroupId, u64)>,
@@ -359,17 +365,17 @@ pub(crate) struct ArticleRemoval {
 
 /// Properties of an article from which a method chooses its place.
 #[derive(Clone, Copy)]
-pub(crate) struct Placing<'a> {
+pub(crate) struct PlacementRequest<'a> {
     /// Planned place.
     pub planned: u64,
     pub message_id: &'a [u8],
-    pub key: Key,
+    pub key: ArticleKey,
     /// Arrival time in Unix seconds.
     pub arrived: u32,
     /// First group of the article and its number there.
     pub first: Option<(GroupId, u64)>,
     /// Reports whether the article with this key is at a place, or will be at the end of this part.
-    pub lives: &'a dyn Fn(u64, Key) -> bool,
+    pub lives: &'a dyn Fn(u64, ArticleKey) -> bool,
 }
 
 /// Callbacks with which a rebuild takes stock of a volume of retained articles.
@@ -381,15 +387,15 @@ pub(crate) struct Inventory<'a> {
 }
 
 /// Look-ups of living articles, for a check of files.
-pub(crate) struct Living<'a> {
+pub(crate) struct LivingLookup<'a> {
     /// Reports whether a number of a group is alive.
     pub number: &'a dyn Fn(&str, u64) -> bool,
     /// Reports whether a retained article lives at a place.
     pub place: &'a dyn Fn(u64) -> bool,
     /// Reports whether the article with a key is in this volume.
-    pub key: &'a dyn Fn(Key) -> bool,
+    pub key: &'a dyn Fn(ArticleKey) -> bool,
     /// Reports whether any index knows the Message-ID.
-    pub known: &'a dyn Fn(Key) -> bool,
+    pub known: &'a dyn Fn(ArticleKey) -> bool,
 }
 
 /// A file that belongs to no living article.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The spool's directories.
 #[derive(Debug, Clone)]
-pub(crate) struct Paths {
+pub(crate) struct SpoolPaths {
     pub dir: PathBuf,
     pub journal: PathBuf,
     pub index: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Paths {
     pub dictionaries: PathBuf,
 }
 
-impl Paths {
+impl SpoolPaths {
     pub fn new(dir: &Path) -> Self {
         let index = dir.join("index");
         Self {

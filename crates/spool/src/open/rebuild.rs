@@ -14,11 +14,11 @@ mod regions;
 use crate::base::error::SpoolError;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::limits::PART_BYTES_MAX;
 use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint::Checkpoint;
-use crate::index::fold::{Folds, Shared};
+use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::OldLog;
 use crate::journal::GroupsFound;
 use crate::method::scan::{Scan, header_at};
@@ -26,29 +26,29 @@ use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
 use disk::Progress;
 pub(crate) use front::group_named;
-use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
+use front::{RebuildFront, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
-pub(crate) use leftovers::{LeftOut, VolumesNamed, volumes_named};
+pub(crate) use leftovers::{LeftOutVolumes, VolumesNamed, volumes_named};
 use regions::Regions;
-pub(crate) use regions::{Record, Region};
+pub(crate) use regions::{Region, ScannedRecord};
 use std::path::Path;
 
 /// Maximum number of reading threads.
 const THREADS_MAX: usize = 16;
 
 /// Remains of the old indexes.
-pub(crate) struct Old<'a> {
+pub(crate) struct OldIndexes<'a> {
     /// Checkpoint that is otherwise unusable.
     pub checkpoint: Option<&'a Checkpoint>,
     /// Hidden articles according to a checkpoint.
     pub hidden: &'a [HiddenArticle],
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
-    pub without: &'a LeftOut,
+    pub without: &'a LeftOutVolumes,
 }
 
 /// Result of a rebuild.
-pub(crate) struct Rebuilt {
+pub(crate) struct RebuildResult {
     /// Number of living articles.
     pub articles: u64,
     /// Position at which the journal continues.
@@ -62,9 +62,9 @@ pub(crate) struct Rebuilt {
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
-    old: &Old<'_>,
+    old: &OldIndexes<'_>,
     progress: &dyn Progress,
-) -> Result<Rebuilt, SpoolError> {
+) -> Result<RebuildResult, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
     let mut leftovers = Leftovers::collect(folds, journal, old).map_err(io("read journal in"))?;
@@ -102,17 +102,17 @@ pub(crate) fn from_buffers(
         folds.power_lost();
     }
     progress.finish();
-    Ok(Rebuilt { articles, position: end, left_out })
+    Ok(RebuildResult { articles, position: end, left_out })
 }
 
 /// Remembers the ids that journal and history had without an article, or with an article that is left out;
 /// returns the number of the latter. `newest` is the arrival of the last article.
-fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut newest: u32) -> GivenUp {
+fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>, mut newest: u32) -> GivenUp {
     let shared = folds.shared.clone();
     let loaded = shared.volumes.load();
     // Remembers an id; returns whether it was unknown.
     let mut remember = |key, arrived| {
-        let is_new = matches!(shared.history.lookup(&key), crate::index::history::Found::None);
+        let is_new = matches!(shared.history.lookup(&key), crate::index::history::HistoryLookup::None);
         if is_new {
             // History assumes that arrivals ascend, and these are inserted last.
             newest = newest.max(arrived);
@@ -134,7 +134,7 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut new
         };
         let is_left_out =
             |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
-        if !record.token.is_some_and(lost) && remember(Key(record.key_bits), record.arrived) {
+        if !record.token.is_some_and(lost) && remember(ArticleKey(record.key_bits), record.arrived) {
             left_out.articles += u64::from(record.token.is_some_and(is_left_out));
         }
     });
@@ -146,7 +146,7 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut new
 fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
-    mut kept: Vec<Front>,
+    mut kept: Vec<RebuildFront>,
     progress: &dyn Progress,
 ) -> (u64, u32) {
     let mut fronts = cyclic_fronts(regions);
@@ -196,10 +196,10 @@ fn walk_newer(folds: &mut Folds, volume: &dyn Cyclic, mut head: u64) -> u64 {
 
 /// Returns the whole record at the first of these places that has one.
 pub(crate) fn record_at(
-    shared: &Shared,
+    shared: &SharedIndexes,
     volume: &dyn Volume,
     places: impl IntoIterator<Item = u64>,
-) -> Option<(Region, Record)> {
+) -> Option<(Region, ScannedRecord)> {
     places.into_iter().find_map(|place| {
         let region = Region::of_places(shared, volume, &[place]);
         let record = region.records.first().cloned()?;
@@ -212,7 +212,7 @@ pub(crate) fn record_at(
 pub(crate) fn newer_numbers(
     folds: &mut Folds,
     region: &Region,
-    record: &Record,
+    record: &ScannedRecord,
 ) -> Option<Vec<(GroupId, u64)>> {
     if record.header.sequence < folds.next_sequence {
         return None;
@@ -243,7 +243,7 @@ fn is_older(volume: &dyn Cyclic, place: u64) -> bool {
 /// Reports whether a volume has been overwritten from a write position on for more than a whole cycle, so
 /// that the journal that ends there lacks rows. Bytes without a row that a crash leaves never reach as far
 /// (`fence.rs`).
-pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Cyclic, head: u64) -> bool {
+pub(crate) fn is_overwritten(shared: &SharedIndexes, volume: &dyn Cyclic, head: u64) -> bool {
     if is_older(volume, head) {
         return false;
     }

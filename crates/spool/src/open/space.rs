@@ -7,8 +7,8 @@
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::size::size_text;
-use crate::method::cnfs::Found;
-use disk::{Disk, FileSystem, Open};
+use crate::method::cnfs::FoundBuffer;
+use disk::{Disk, FileSystem, OpenMode};
 use std::path::Path;
 
 /// Length of a record in history's log, in bytes.
@@ -16,7 +16,7 @@ const HISTORY_RECORD_BYTES: u64 = 32;
 
 /// A file to be created or enlarged.
 #[derive(Debug)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct SpaceDemand<'a> {
     /// Description for error messages.
     pub what: String,
     pub path: &'a Path,
@@ -25,13 +25,17 @@ pub(crate) struct Demand<'a> {
 }
 
 /// Returns the space that a buffer needs beyond that of its file.
-pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Option<&Found>) -> Demand<'a> {
+pub(crate) fn of_buffer<'a>(
+    disk: &dyn Disk,
+    buffer: &'a BufferConfig,
+    found: Option<&FoundBuffer>,
+) -> SpaceDemand<'a> {
     let has = match found {
         Some(found) => found.header.as_ref().map_or(u64::MAX, |h| h.len),
-        None => disk.open(&buffer.path, Open::ReadOnly).and_then(|file| file.allocated()).unwrap_or(0),
+        None => disk.open(&buffer.path, OpenMode::ReadOnly).and_then(|file| file.allocated()).unwrap_or(0),
     };
     let bytes = buffer.size_bytes.saturating_sub(has);
-    Demand { what: format!("buffer \"{}\"", buffer.name), path: &buffer.path, bytes }
+    SpaceDemand { what: format!("buffer \"{}\"", buffer.name), path: &buffer.path, bytes }
 }
 
 /// Returns the space needed for opening a spool: buffers that are missing or have become larger, and on a new
@@ -39,36 +43,36 @@ pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Op
 pub(crate) fn of_opening<'a>(
     disk: &dyn Disk,
     config: &'a SpoolConfig,
-    found: &[Option<Found>],
+    found: &[Option<FoundBuffer>],
     new: bool,
-) -> Vec<Demand<'a>> {
+) -> Vec<SpaceDemand<'a>> {
     let buffers = config.buffers.iter().zip(found);
     let mut demands: Vec<_> = buffers.map(|(b, found)| of_buffer(disk, b, found.as_ref())).collect();
     if new {
         let history = HISTORY_RECORD_BYTES << config.history.segment_bits;
         let bytes = crate::journal::reserved_bytes(config.journal_file_bytes) + history;
-        demands.push(Demand { what: "journal and history".into(), path: &config.dir, bytes });
+        demands.push(SpaceDemand { what: "journal and history".into(), path: &config.dir, bytes });
     }
     demands
 }
 
 /// Returns the space that an existing spool will soon need to continue accepting: the next journal file, and
 /// an article in each class that retains its articles.
-fn of_accepting(config: &SpoolConfig) -> Vec<Demand<'_>> {
+fn of_accepting(config: &SpoolConfig) -> Vec<SpaceDemand<'_>> {
     let bytes = crate::journal::reserved_bytes(config.journal_file_bytes);
-    let journal = Demand { what: "the next journal file".into(), path: &config.dir, bytes };
+    let journal = SpaceDemand { what: "the next journal file".into(), path: &config.dir, bytes };
     let kept = config.classes.iter().filter(|class| class.method.keeps());
     let article = |class| article_of(class, config.article_bytes_max);
     std::iter::once(journal).chain(kept.map(article)).collect()
 }
 
-fn article_of(class: &ClassConfig, bytes: u64) -> Demand<'_> {
-    Demand { what: format!("an article of class \"{}\"", class.name), path: &class.tree.path, bytes }
+fn article_of(class: &ClassConfig, bytes: u64) -> SpaceDemand<'_> {
+    SpaceDemand { what: format!("an article of class \"{}\"", class.name), path: &class.tree.path, bytes }
 }
 
 /// Refuses demands that exceed the space on their disks; the error says how much is needed and how much is
 /// free.
-pub(crate) fn check(disk: &dyn Disk, demands: &[Demand<'_>]) -> Result<(), SpoolError> {
+pub(crate) fn check(disk: &dyn Disk, demands: &[SpaceDemand<'_>]) -> Result<(), SpoolError> {
     let remedy = "choose a smaller size (--buffer of newsreel init, size in [[buffer]]), \
                   or a path on a larger disk";
     compare(disk, demands, ("the disk is too small", remedy))
@@ -83,8 +87,8 @@ pub(crate) fn check_accepting(disk: &dyn Disk, config: &SpoolConfig) -> Result<(
 
 /// Compares demands with the free space of their disks; `words` are the beginning and end of the error
 /// message.
-fn compare(disk: &dyn Disk, demands: &[Demand<'_>], words: (&str, &str)) -> Result<(), SpoolError> {
-    let mut systems: Vec<(FileSystem, Vec<&Demand<'_>>)> = Vec::new();
+fn compare(disk: &dyn Disk, demands: &[SpaceDemand<'_>], words: (&str, &str)) -> Result<(), SpoolError> {
+    let mut systems: Vec<(FileSystem, Vec<&SpaceDemand<'_>>)> = Vec::new();
     for demand in demands.iter().filter(|demand| demand.bytes > 0) {
         let system =
             disk.file_system(demand.path).map_err(SpoolError::io("look for room at", demand.path))?;
@@ -97,11 +101,11 @@ fn compare(disk: &dyn Disk, demands: &[Demand<'_>], words: (&str, &str)) -> Resu
     too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list, words)))
 }
 
-fn needed(list: &[&Demand<'_>]) -> u64 {
+fn needed(list: &[&SpaceDemand<'_>]) -> u64 {
     list.iter().fold(0, |sum, demand| sum.saturating_add(demand.bytes))
 }
 
-fn refusal(system: &FileSystem, list: &[&Demand<'_>], (what, remedy): (&str, &str)) -> SpoolError {
+fn refusal(system: &FileSystem, list: &[&SpaceDemand<'_>], (what, remedy): (&str, &str)) -> SpoolError {
     let each: Vec<String> =
         list.iter().map(|demand| format!("{} {}", demand.what, size_text(demand.bytes))).collect();
     SpoolError::Unfit(format!(
@@ -122,7 +126,7 @@ mod tests {
     fn demands_on_one_disk_are_added_up() {
         let disk = SimDisk::new();
         disk.set_free_bytes(3 << 30);
-        let demand = |bytes| Demand { what: "file".into(), path: Path::new("/s/a"), bytes };
+        let demand = |bytes| SpaceDemand { what: "file".into(), path: Path::new("/s/a"), bytes };
         check(&disk, &[demand(1 << 30), demand(2 << 30)]).unwrap();
         let text = check(&disk, &[demand(1 << 30), demand((2 << 30) + 1)]).unwrap_err().to_string();
         assert!(text.contains("3.00 GiB needed (file 1.00 GiB, file 2.00 GiB), but 3.00 GiB free"), "{text}");

@@ -5,16 +5,16 @@ pub(crate) mod article;
 
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::index::fold::Shared;
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
-use crate::index::history::Found;
-use crate::index::overview::{BlockRef, Checked, Kind, RowEntry, Rows, between};
+use crate::index::history::HistoryLookup;
+use crate::index::overview::{BlockRef, BlockRows, CheckedBlock, RowEntry, SegmentKind, between};
 use crate::method::cnfs::record::END;
 use crate::method::read_record;
 use crate::read::article::ArticleBuf;
-use disk::Patience;
+use disk::ReadMode;
 use disk::clock::unix_now;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -37,8 +37,8 @@ pub enum Lookup {
 
 /// Decoded rows of a block, with the buffer that they were decoded from.
 #[derive(Default)]
-struct Held {
-    rows: Rows,
+struct BlockBuffer {
+    rows: BlockRows,
     raw: Vec<u8>,
     /// Id of the segment and offset, if `rows` is a whole packed block: decompressing takes many times as
     /// long as copying, and a client that reads row by row requests the same block repeatedly.
@@ -47,7 +47,7 @@ struct Held {
 
 thread_local! {
     /// Buffer that is kept from one read to the next.
-    static BLOCK: RefCell<Held> = RefCell::default();
+    static BLOCK: RefCell<BlockBuffer> = RefCell::default();
 }
 
 /// Reads a block, all of it or only its entries, and passes its rows to `then`.
@@ -55,8 +55,8 @@ fn with_block<T>(
     group: GroupId,
     block: &BlockRef,
     all: bool,
-    patience: Patience,
-    then: impl FnOnce(&Rows) -> T,
+    patience: ReadMode,
+    then: impl FnOnce(&BlockRows) -> T,
 ) -> Result<T, ReadError> {
     BLOCK.with_borrow_mut(|held| {
         let place = (block.segment.id, block.offset);
@@ -65,7 +65,7 @@ fn with_block<T>(
             let (rows, raw) = (&mut held.rows, &mut held.raw);
             if all {
                 block.read(group, patience, rows, raw)?;
-                held.packed = (block.segment.kind == Kind::Packed).then_some(place);
+                held.packed = (block.segment.kind == SegmentKind::Packed).then_some(place);
             } else {
                 block.read_entries(group, patience, rows, raw)?;
             }
@@ -76,29 +76,29 @@ fn with_block<T>(
 
 /// Selection of overview rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RowSelection {
     /// Rows of articles that are shown.
     Shown,
     /// Rows of hidden articles as well.
     Stored,
 }
 
-impl Shared {
+impl SharedIndexes {
     /// Looks up a Message-ID in the history; hidden articles count as present.
-    pub fn lookup(&self, key: &Key) -> Lookup {
+    pub fn lookup(&self, key: &ArticleKey) -> Lookup {
         match self.history.lookup(key) {
-            Found::None => Lookup::Unknown,
-            Found::Remembered { .. } => Lookup::Remembered,
-            Found::At(token, _) if self.volumes.load().is_alive(&token) => Lookup::Present(token),
-            Found::At(..) => Lookup::Gone,
+            HistoryLookup::None => Lookup::Unknown,
+            HistoryLookup::Remembered { .. } => Lookup::Remembered,
+            HistoryLookup::At(token, _) if self.volumes.load().is_alive(&token) => Lookup::Present(token),
+            HistoryLookup::At(..) => Lookup::Gone,
         }
     }
 
     pub fn read(
         &self,
         token: &Token,
-        expect: Option<&Key>,
-        patience: Patience,
+        expect: Option<&ArticleKey>,
+        patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         out.header = None;
@@ -117,12 +117,12 @@ impl Shared {
         Ok(out.header.is_some())
     }
 
-    /// Like [`Shared::read`], but treats a hidden article as cancelled.
+    /// Like [`SharedIndexes::read`], but treats a hidden article as cancelled.
     pub fn read_shown(
         &self,
         token: &Token,
-        expect: Option<&Key>,
-        patience: Patience,
+        expect: Option<&ArticleKey>,
+        patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         let found = self.read(token, expect, patience, out)?;
@@ -137,11 +137,11 @@ impl Shared {
         self.groups.table().get(id).map(f)
     }
 
-    pub fn token_of(&self, id: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
+    pub fn token_of(&self, id: GroupId, number: u64, patience: ReadMode) -> Result<Option<Token>, ReadError> {
         let known = |place| self.checked_blocks.token(place, number, unix_now());
         let block = match self.with_group(id, |group| group.locate(number, known)).flatten() {
-            Some(Located::Block(block)) => block,
-            Some(Located::Known(token)) => return Ok(token),
+            Some(RowLocation::Block(block)) => block,
+            Some(RowLocation::Known(token)) => return Ok(token),
             None => return Ok(None),
         };
         with_block(id, &block, false, patience, |rows| {
@@ -155,11 +155,11 @@ impl Shared {
         &self,
         (id, block): (GroupId, &BlockRef),
         (from, end, living): (u64, u64, Option<&[u64]>),
-        patience: Patience,
+        patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         // The rows of a packed block are kept after decompression.
-        if block.segment.kind == Kind::Packed {
+        if block.segment.kind == SegmentKind::Packed {
             return with_block(id, block, true, patience, |rows| copy_rows(rows, from, end, living, out));
         }
         let now = unix_now();
@@ -179,8 +179,8 @@ impl Shared {
         &self,
         id: GroupId,
         range: RangeInclusive<u64>,
-        (which, limit_bytes): (Which, usize),
-        patience: Patience,
+        (which, limit_bytes): (RowSelection, usize),
+        patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
         let end = *range.end();
@@ -194,8 +194,8 @@ impl Shared {
                 break;
             };
             match step {
-                Step::Done(next) => from = next,
-                Step::Block(block, living) => {
+                OverStep::Done(next) => from = next,
+                OverStep::Block(block, living) => {
                     let wanted = (from, end, living.as_deref());
                     match self.append_rows((id, &block), wanted, patience, out) {
                         // The rows so far can be sent; the caller requests the rest again, ready to wait.
@@ -222,12 +222,12 @@ impl Shared {
             let recent = |b: &&BlockRef| b.live > 0 && b.arrived_max >= since;
             let blocks: Vec<_> = state.overview.blocks.iter().filter(recent).cloned().collect();
             let fresh = state.overview.open.entries.iter().any(|e| e.arrived >= since);
-            let open = if fresh { state.overview.open.clone() } else { Rows::default() };
+            let open = if fresh { state.overview.open.clone() } else { BlockRows::default() };
             let any = fresh || !blocks.is_empty();
             let live = if any { state.live.clone() } else { Default::default() };
             (blocks, open, live, state.hidden.clone())
         };
-        let mut tell = |rows: &Rows| {
+        let mut tell = |rows: &BlockRows| {
             for (i, e) in rows.entries.iter().enumerate() {
                 if e.arrived >= since
                     && live.contains(e.number)
@@ -239,7 +239,7 @@ impl Shared {
             }
         };
         for block in blocks {
-            with_block(id, &block, true, Patience::Wait, &mut tell)?;
+            with_block(id, &block, true, ReadMode::Wait, &mut tell)?;
         }
         tell(&open);
         Ok(())
@@ -265,7 +265,7 @@ impl Shared {
             netnews::decimal::append_decimal(marks.low, &mut out);
             out.push(b' ');
             match &state.flag {
-                crate::base::ids::Flag::Open => out.push(b'y'),
+                crate::base::ids::GroupFlag::Open => out.push(b'y'),
                 flag => out.extend_from_slice(flag.to_string().as_bytes()),
             }
             out.extend_from_slice(b"\r\n");
@@ -276,14 +276,14 @@ impl Shared {
     }
 }
 
-enum Located {
+enum RowLocation {
     /// Token of the article, if it has a row.
     Known(Option<Token>),
     /// The row is in this block, which was not checked recently.
     Block(BlockRef),
 }
 
-enum Step {
+enum OverStep {
     /// Rows of the open block were appended; continue at this number.
     Done(u64),
     /// Read this block; `Some`: only these numbers of it live.
@@ -297,34 +297,34 @@ impl Group {
         &self,
         number: u64,
         known: impl FnOnce((u64, u64)) -> Option<Option<Token>>,
-    ) -> Option<Located> {
+    ) -> Option<RowLocation> {
         let state = self.state();
         if !state.shows(number) {
             return None;
         }
         let open = &state.overview.open;
         if let Some(entry) = open.find(number).and_then(|i| open.entries.get(i)) {
-            return Some(Located::Known(Some(entry.token)));
+            return Some(RowLocation::Known(Some(entry.token)));
         }
         let block = state.overview.block_of(number)?;
-        Some(known(block.place()).map_or_else(|| Located::Block(block.clone()), Located::Known))
+        Some(known(block.place()).map_or_else(|| RowLocation::Block(block.clone()), RowLocation::Known))
     }
 
     /// Returns the next step of OVER from `from` on; `None` if no number up to `end` lives.
-    fn step(&self, from: u64, end: u64, which: Which, out: &mut Vec<u8>) -> Option<Step> {
+    fn step(&self, from: u64, end: u64, which: RowSelection, out: &mut Vec<u8>) -> Option<OverStep> {
         let state = self.state();
-        let all = which == Which::Stored;
+        let all = which == RowSelection::Stored;
         let first = if all { state.live.at_or_after(from) } else { state.shown_from(from) };
         let number = first.filter(|n| *n <= end)?;
         if let Some(block) = state.overview.block_of(number) {
             let span = block.first.max(from)..=block.last.min(end);
             let whole = block.live == block.count && (all || state.shows_all(&span));
             let wanted = || match which {
-                Which::Shown => state.shown(span).collect(),
-                Which::Stored => state.live.range(span).collect(),
+                RowSelection::Shown => state.shown(span).collect(),
+                RowSelection::Stored => state.live.range(span).collect(),
             };
             let living = (!whole).then(wanted);
-            return Some(Step::Block(block.clone(), living));
+            return Some(OverStep::Block(block.clone(), living));
         }
         let open = &state.overview.open;
         let first = open.entries.partition_point(|e| e.number < number);
@@ -336,16 +336,16 @@ impl Group {
                 out.extend_from_slice(open.row(i).unwrap_or_default());
             }
         }
-        Some(Step::Done(end.saturating_add(1)))
+        Some(OverStep::Done(end.saturating_add(1)))
     }
 }
 
 /// Appends rows of a plain block whose text was checked recently, reading only these rows, in one piece.
 fn append_checked_rows(
     (id, block): (GroupId, &BlockRef),
-    checked: &Checked,
+    checked: &CheckedBlock,
     (from, end, living): (u64, u64, Option<&[u64]>),
-    patience: Patience,
+    patience: ReadMode,
     out: &mut Vec<u8>,
 ) -> Result<(), ReadError> {
     let (entries, before) = checked.between(from, end);
@@ -362,7 +362,7 @@ fn append_checked_rows(
 }
 
 /// Copies the rows `from..=end`, either all of them or only the numbers in `living` (ascending).
-fn copy_rows(rows: &Rows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
+fn copy_rows(rows: &BlockRows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
     let (entries, before) = between(&rows.entries, from, end);
     let text = rows.text.get(before..entries.last().map_or(before, |e| e.end as usize)).unwrap_or_default();
     match living {

@@ -3,16 +3,16 @@
 
 use super::Spool;
 use crate::base::error::ReadError;
-use crate::base::key::Key;
-use crate::base::leaving::MayLeave;
+use crate::base::key::ArticleKey;
+use crate::base::leaving::ExpiryHook;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::read::article::ArticleBuf;
-use disk::Patience;
+use disk::ReadMode;
 use std::sync::Arc;
 
 /// Archive that copies articles leaving the spool.
-pub trait Archivist: MayLeave {
+pub trait Archivist: ExpiryHook {
     /// Copies the articles that were held back since the last call. Returns whether a pass may now remove
     /// articles that the last one could not.
     fn archive_held(&self, spool: &Spool) -> bool;
@@ -39,7 +39,7 @@ pub struct StoredArticle {
     /// Place of the article.
     pub place: u64,
     /// Hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Groups and numbers according to its Xref line.
     pub numbers: Vec<(String, u64)>,
     /// Whether the article is hidden.
@@ -48,7 +48,7 @@ pub struct StoredArticle {
 
 /// Articles of cyclic volumes that were overwritten before a reader had read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overwritten {
+pub struct OverwrittenArticles {
     /// Number of articles.
     pub articles: u64,
     /// Groups and numbers of the first articles.
@@ -96,7 +96,7 @@ impl Spool {
             let Some(method) = method else { return Ok(None) };
             // Reading depends on method, volume and place only.
             let token = Token { method, class: 0, volume, place };
-            let is_read = self.shared.read(&token, None, Patience::Wait, out);
+            let is_read = self.shared.read(&token, None, ReadMode::Wait, out);
             if is_read.map_err(|error| (place, error))?
                 && let Some(header) = out.header
             {
@@ -122,13 +122,16 @@ impl Spool {
     }
 
     /// Returns the articles that `reader` missed since the last call.
-    pub fn overwritten_unread(&self, reader: &str) -> Overwritten {
+    pub fn overwritten_unread(&self, reader: &str) -> OverwrittenArticles {
         let missed = self.shared.overtaken.take(reader);
         let table = self.shared.groups.snapshot();
         let named = |numbers: Vec<_>| {
             let name = |(id, number)| Some((table.get(id)?.name.to_string(), number));
             numbers.into_iter().filter_map(name).collect()
         };
-        Overwritten { articles: missed.articles, numbers: missed.numbers.into_iter().map(named).collect() }
+        OverwrittenArticles {
+            articles: missed.articles,
+            numbers: missed.numbers.into_iter().map(named).collect(),
+        }
     }
 }

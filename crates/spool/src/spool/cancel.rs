@@ -1,17 +1,17 @@
 //! Withdrawing articles.
 
 use super::Spool;
-use crate::base::error::{ReadError, Trouble, TroubleKind};
+use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::groups::GroupTable;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
-use crate::write::commit::{Writer, trouble};
-use disk::Patience;
+use crate::write::commit::{SpoolWriter, trouble};
+use disk::ReadMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ const AT_ONCE_MAX: usize = 1_024;
 const AT_ONCE_FULL_MAX: usize = 64;
 
 /// Location of a living article.
-pub(super) struct Living {
+pub(super) struct LivingArticle {
     pub token: Token,
     pub numbers: Vec<(GroupId, u64)>,
 }
 
 impl Spool {
     /// Cancels an article (CNFS-12); returns false if it does not exist.
-    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
+    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, SpoolTrouble> {
         Ok(self.cancel_all(&[self.key(message_id)])? == [true])
     }
 
     /// Cancels articles; returns for each whether it existed. One sync of the journal makes up to 1,024
     /// cancels durable, and the writer does not wait while articles are looked up. An unreadable article
     /// causes an error after the others are cancelled.
-    pub fn cancel_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
+    pub fn cancel_all(&self, keys: &[ArticleKey]) -> Result<Vec<bool>, SpoolTrouble> {
         let mut cancelled = Vec::with_capacity(keys.len());
         let mut unreadable = None;
         let mut at_once = if self.trouble().is_some() { AT_ONCE_FULL_MAX } else { AT_ONCE_MAX };
@@ -57,16 +57,16 @@ impl Spool {
         }
         match unreadable {
             None => Ok(cancelled),
-            Some(e) => Err(Trouble::new(TroubleKind::Io, format!("cannot read what is cancelled: {e}"))),
+            Some(e) => Err(SpoolTrouble::new(TroubleKind::Io, format!("cannot read what is cancelled: {e}"))),
         }
     }
 
     /// Cancels articles; returns those that existed.
     fn cancel_some(
         &self,
-        keys: &[Key],
+        keys: &[ArticleKey],
         unreadable: &mut Option<ReadError>,
-    ) -> Result<BTreeSet<Key>, Trouble> {
+    ) -> Result<BTreeSet<ArticleKey>, SpoolTrouble> {
         loop {
             let table = self.shared.groups.snapshot();
             let mut living = self.living(&table, keys, unreadable);
@@ -93,7 +93,7 @@ impl Spool {
     }
 
     /// Removes the files of articles that have left the indexes. Called without the writer's lock.
-    pub(crate) fn remove_files(&self) -> Result<(), Trouble> {
+    pub(crate) fn remove_files(&self) -> Result<(), SpoolTrouble> {
         let volumes = self.shared.volumes.load_full();
         let removed = self.shared.removals.finish(&volumes);
         removed.map_err(|e| self.sync.stop(trouble("remove the file of an article", &e)))
@@ -103,16 +103,16 @@ impl Spool {
     pub(super) fn living(
         &self,
         table: &GroupTable,
-        keys: &[Key],
+        keys: &[ArticleKey],
         unreadable: &mut Option<ReadError>,
-    ) -> BTreeMap<Key, Living> {
+    ) -> BTreeMap<ArticleKey, LivingArticle> {
         let mut living = BTreeMap::new();
         let mut buf = ArticleBuf::default();
         for key in keys {
             let Lookup::Present(token) = self.shared.lookup(key) else { continue };
-            match self.shared.read(&token, Some(key), Patience::Wait, &mut buf) {
+            match self.shared.read(&token, Some(key), ReadMode::Wait, &mut buf) {
                 Ok(true) => {
-                    living.insert(*key, Living { token, numbers: table.numbers_in(buf.head()) });
+                    living.insert(*key, LivingArticle { token, numbers: table.numbers_in(buf.head()) });
                 }
                 Ok(false) => {}
                 Err(e) => *unreadable = Some(e),
@@ -122,16 +122,19 @@ impl Spool {
     }
 }
 
-fn cancel_now(writer: &mut Writer, living: &BTreeMap<Key, Living>) -> Result<(), Trouble> {
+fn cancel_now(
+    writer: &mut SpoolWriter,
+    living: &BTreeMap<ArticleKey, LivingArticle>,
+) -> Result<(), SpoolTrouble> {
     writer.may_free()?;
-    for (key, Living { token, numbers }) in living {
-        writer.journal.push(&Row::Cancel { key: *key, token: *token, numbers: numbers.clone() });
+    for (key, LivingArticle { token, numbers }) in living {
+        writer.journal.push(&JournalRow::Cancel { key: *key, token: *token, numbers: numbers.clone() });
     }
     if let Err(trouble) = writer.write_now() {
         writer.journal.discard();
         return Err(trouble);
     }
-    for (key, Living { token, numbers }) in living {
+    for (key, LivingArticle { token, numbers }) in living {
         writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later);
     }
     writer.freed()

@@ -1,10 +1,10 @@
 //! Creation, change and removal of groups.
 
 use super::Spool;
-use crate::base::error::{Trouble, TroubleKind};
+use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::index::groups::{GroupChange, NewGroup};
 use crate::index::promise::MARGIN_MIN;
-use crate::journal::{GroupRow, Row};
+use crate::journal::{GroupRow, JournalRow};
 use std::collections::HashSet;
 
 /// Maximum length of a description or creator of a group, in bytes.
@@ -24,23 +24,26 @@ pub enum GroupUpdate {
 
 impl Spool {
     /// Creates groups, leaving existing ones unchanged. Returns how many were created.
-    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
+    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, SpoolTrouble> {
         self.update_groups(new.iter().cloned().map(GroupUpdate::Add))
     }
 
     /// Changes a group's flag or description; returns false if the group does not exist.
-    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
+    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, SpoolTrouble> {
         Ok(self.update_groups([GroupUpdate::Change(name.into(), change.clone())])? > 0)
     }
 
     /// Removes a group; returns false if it does not exist. See [`GroupUpdate::Remove`].
-    pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
+    pub fn remove_group(&self, name: &str) -> Result<bool, SpoolTrouble> {
         Ok(self.update_groups([GroupUpdate::Remove(name.into())])? > 0)
     }
 
     /// Creates, changes and removes groups in one commit; of several updates of one group the first counts.
     /// Returns how many took effect. A group that cannot be created fails all updates.
-    pub fn update_groups(&self, updates: impl IntoIterator<Item = GroupUpdate>) -> Result<usize, Trouble> {
+    pub fn update_groups(
+        &self,
+        updates: impl IntoIterator<Item = GroupUpdate>,
+    ) -> Result<usize, SpoolTrouble> {
         self.sync.sync_journal()?;
         let mut writer = self.writer.lock();
         writer.accepting()?;
@@ -78,9 +81,10 @@ impl Spool {
                 _ => {}
             }
         }
-        let groups = new.iter().chain(&changed).cloned().map(Row::Group);
-        let gone = removed.iter().map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
-        let rows: Vec<Row<'_>> = groups.chain(gone).collect();
+        let groups = new.iter().chain(&changed).cloned().map(JournalRow::Group);
+        let gone =
+            removed.iter().map(|(name, high)| JournalRow::GroupRemoved { name: name.clone(), high: *high });
+        let rows: Vec<JournalRow<'_>> = groups.chain(gone).collect();
         writer.commit_groups(&rows)?;
         if !new.is_empty() {
             writer.folds.add_groups(&new);
@@ -95,10 +99,10 @@ impl Spool {
     }
 }
 
-fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, Trouble> {
+fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, SpoolTrouble> {
     if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
         let text = format!("\"{}\" is not a valid group name", group.name);
-        return Err(Trouble::new(TroubleKind::Refused, text));
+        return Err(SpoolTrouble::new(TroubleKind::Refused, text));
     }
     too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
     let high = group.high.max(retired);
@@ -115,9 +119,9 @@ fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, Trouble
 }
 
 /// Refuses a text that is too long for a line of LIST.
-fn too_long(text: &str) -> Option<Trouble> {
+fn too_long(text: &str) -> Option<SpoolTrouble> {
     let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
         format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
     })?;
-    Some(Trouble::new(TroubleKind::Refused, text))
+    Some(SpoolTrouble::new(TroubleKind::Refused, text))
 }

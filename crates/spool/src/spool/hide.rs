@@ -4,13 +4,13 @@
 //! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
 use super::Spool;
-use super::cancel::Living;
-use crate::base::error::{ReadError, Trouble, TroubleKind};
+use super::cancel::LivingArticle;
+use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
-use crate::base::key::Key;
-use crate::journal::Row;
+use crate::base::key::ArticleKey;
+use crate::journal::JournalRow;
 use crate::read::Lookup;
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use disk::clock::unix_now;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const AT_ONCE_MAX: usize = 1_024;
 
 /// Result of hiding an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hiding {
+pub enum HideOutcome {
     /// The article is now hidden.
     Hidden,
     /// The article was already hidden.
@@ -32,12 +32,12 @@ pub enum Hiding {
 impl Spool {
     /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
     /// article.
-    pub fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<Hiding>, Trouble> {
+    pub fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
         if by.is_empty() || by.len() > HIDER_BYTES_MAX || reason.len() > REASON_BYTES_MAX {
             let text = format!(
                 "who hides must have 1 to {HIDER_BYTES_MAX} bytes, and the reason at most {REASON_BYTES_MAX}"
             );
-            return Err(Trouble::new(TroubleKind::Refused, text));
+            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
         let mut all = Vec::with_capacity(ids.len());
         for ids in ids.chunks(AT_ONCE_MAX) {
@@ -46,8 +46,8 @@ impl Spool {
         Ok(all)
     }
 
-    fn hide_some(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<Hiding>, Trouble> {
-        let keys: Vec<Key> = ids.iter().map(|id| self.key(id)).collect();
+    fn hide_some(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
+        let keys: Vec<ArticleKey> = ids.iter().map(|id| self.key(id)).collect();
         loop {
             let table = self.shared.groups.snapshot();
             let mut unreadable = None;
@@ -65,23 +65,23 @@ impl Spool {
 
     fn hide_now(
         &self,
-        writer: &mut Writer,
-        (ids, keys): (&[&[u8]], &[Key]),
-        mut living: BTreeMap<Key, Living>,
+        writer: &mut SpoolWriter,
+        (ids, keys): (&[&[u8]], &[ArticleKey]),
+        mut living: BTreeMap<ArticleKey, LivingArticle>,
         (by, reason): (&str, &str),
-    ) -> Result<Vec<Hiding>, Trouble> {
+    ) -> Result<Vec<HideOutcome>, SpoolTrouble> {
         let shared = &self.shared;
         let (mut outcomes, mut new) = (Vec::with_capacity(ids.len()), Vec::new());
         let since = u32::try_from(unix_now()).unwrap_or(u32::MAX);
         for (id, key) in ids.iter().zip(keys) {
             let here = match shared.lookup(key) {
-                Lookup::Present(token) => shared.hidden.covers(key, &token).then_some(Hiding::Already),
-                _ => Some(Hiding::NotHere),
+                Lookup::Present(token) => shared.hidden.covers(key, &token).then_some(HideOutcome::Already),
+                _ => Some(HideOutcome::NotHere),
             };
             let found = living.remove(key).filter(|at| shared.lookup(key) == Lookup::Present(at.token));
             outcomes.push(match (here, found) {
                 (Some(outcome), _) => outcome,
-                (None, Some(Living { token, numbers })) => {
+                (None, Some(LivingArticle { token, numbers })) => {
                     new.push(HiddenArticle {
                         key: *key,
                         token,
@@ -91,24 +91,24 @@ impl Spool {
                         reason: reason.to_owned(),
                         numbers,
                     });
-                    Hiding::Hidden
+                    HideOutcome::Hidden
                 }
                 // Occurs twice, or has just been replaced.
-                (None, None) => Hiding::Already,
+                (None, None) => HideOutcome::Already,
             });
         }
         if shared.hidden.count() + new.len() > HIDDEN_MAX {
             let text = format!("{HIDDEN_MAX} articles are hidden already, which is as many as can be");
-            return Err(Trouble::new(TroubleKind::Refused, text));
+            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
-        let rows: Vec<Row<'_>> = new.iter().cloned().map(Row::Hide).collect();
+        let rows: Vec<JournalRow<'_>> = new.iter().cloned().map(JournalRow::Hide).collect();
         commit_rows(writer, &rows)?;
         new.into_iter().for_each(|hidden| writer.folds.hide(hidden));
         Ok(outcomes)
     }
 
     /// Shows hidden articles again, under their old numbers. Returns for each whether it was hidden.
-    pub fn unhide_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
+    pub fn unhide_all(&self, keys: &[ArticleKey]) -> Result<Vec<bool>, SpoolTrouble> {
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE_MAX) {
             let mut writer = self.writer.lock();
@@ -117,10 +117,10 @@ impl Spool {
                 .iter()
                 .map(|key| self.shared.hidden.get(key).filter(|hidden| seen.insert(hidden.key)))
                 .collect();
-            let rows: Vec<Row<'_>> = hidden
+            let rows: Vec<JournalRow<'_>> = hidden
                 .iter()
                 .flatten()
-                .map(|hidden| Row::Unhide { key: hidden.key, token: hidden.token })
+                .map(|hidden| JournalRow::Unhide { key: hidden.key, token: hidden.token })
                 .collect();
             commit_rows(&mut writer, &rows)?;
             hidden.iter().flatten().for_each(|hidden| writer.folds.unhide(hidden.key));
@@ -135,13 +135,13 @@ impl Spool {
     }
 
     /// Returns the entry of a hidden article; `None`: it is not hidden, or no longer stored.
-    pub fn hidden_article(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+    pub fn hidden_article(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         self.shared.hidden.get(key)
     }
 }
 
 /// Makes rows durable, if any.
-pub(super) fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), Trouble> {
+pub(super) fn commit_rows(writer: &mut SpoolWriter, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
     writer.accepting()?;
     if rows.is_empty() {
         return Ok(());
@@ -150,6 +150,6 @@ pub(super) fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), T
     writer.write_now().inspect_err(|_| writer.journal.discard())
 }
 
-fn cannot_read(e: &ReadError) -> Trouble {
-    Trouble::new(TroubleKind::Io, format!("cannot read what is to be hidden: {e}"))
+fn cannot_read(e: &ReadError) -> SpoolTrouble {
+    SpoolTrouble::new(TroubleKind::Io, format!("cannot read what is to be hidden: {e}"))
 }

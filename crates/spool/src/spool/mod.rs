@@ -13,32 +13,32 @@ mod tests;
 mod whole_maps;
 
 use crate::base::config::{Durability, SpoolConfig};
-use crate::base::entry::{Entry, Outcome, Ticket};
-use crate::base::error::{ReadError, SpoolError, Trouble, TroubleKind};
+use crate::base::entry::{CommitEntry, CommitOutcome, CommitTicket};
+use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
-use crate::base::latency::{Latency, LatencyCounts};
+use crate::base::key::ArticleKey;
+use crate::base::latency::{LatencyCounts, LatencyHistogram};
 use crate::base::limits::NUMBER_MAX;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::status::Status;
+use crate::base::status::SpoolMetrics;
 use crate::base::token::Token;
-use crate::index::fold::{SITES_MAX, Shared};
-use crate::index::groups::{Group, GroupTable, Marks};
-use crate::index::history::{Found, Reservation, Reservations};
+use crate::index::fold::{SITES_MAX, SharedIndexes};
+use crate::index::groups::{Group, GroupTable, WaterMarks};
+use crate::index::history::{HistoryLookup, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
-use crate::journal::{Readers, Row};
-use crate::method::packing::{DictionaryStatus, Packed};
-use crate::open::recovery::{self, Recovery};
+use crate::journal::{JournalRow, Readers};
+use crate::method::packing::{DictionaryStatus, PackedArticle};
+use crate::open::recovery::{self, RecoveryReport};
 use crate::read::article::ArticleBuf;
-use crate::read::{Lookup, Which};
-use crate::write::commit::Writer;
+use crate::read::{Lookup, RowSelection};
+use crate::write::commit::SpoolWriter;
 use crate::write::expire::ExpireReport;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::Archivist;
-use disk::Patience;
 use disk::Progress;
-use disk::{Access, Disk, durable_replace};
+use disk::ReadMode;
+use disk::{Disk, FileAccess, durable_replace};
 use std::io;
 use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ const SITE_NAME_BYTES_MAX: usize = 255;
 
 /// Answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
-pub enum Offer {
+pub enum OfferAnswer {
     /// The peer should send it; no other peer is asked to while the reservation lives.
     Wanted(Reservation),
     /// The Message-ID is already known.
@@ -71,8 +71,8 @@ pub enum Offer {
 
 /// An open spool.
 pub struct Spool {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) writer: Ordered<Writer, { rank::WRITER }>,
+    pub(crate) shared: Arc<SharedIndexes>,
+    pub(crate) writer: Ordered<SpoolWriter, { rank::WRITER }>,
     pub(crate) sync: Arc<SyncState>,
     thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
     pub(crate) reservations: Arc<Reservations>,
@@ -81,9 +81,9 @@ pub struct Spool {
     /// Latest possible arrival of a remembered hash of another server, in Unix seconds; 0: there is none.
     newest_hash: AtomicU64,
     /// Latest result of `measure`.
-    pub(crate) measured: ArcSwap<Status>,
+    pub(crate) measured: ArcSwap<SpoolMetrics>,
     /// Times for which the writer was held, divided by the entries of a batch.
-    held: Latency,
+    held: LatencyHistogram,
     /// Held by a pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
     /// Whether the indexes were checked for damage since the spool was opened.
@@ -109,7 +109,7 @@ impl Spool {
         disk: Arc<dyn Disk>,
         config: SpoolConfig,
         progress: &dyn Progress,
-    ) -> Result<(Self, Recovery), SpoolError> {
+    ) -> Result<(Self, RecoveryReport), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
         let (mut writer, mut recovery) = recovery::recover(disk, config, progress)?;
         let taken = if recovery.new || recovery.rebuilt.is_some() {
@@ -144,7 +144,7 @@ impl Spool {
             rows_replayed: recovery.rows,
             newest_hash,
             measured: ArcSwap::default(),
-            held: Latency::default(),
+            held: LatencyHistogram::default(),
             packing_overview: Ordered::default(),
             is_looked_over: AtomicBool::new(recovery.new),
             expiring: Ordered::default(),
@@ -168,12 +168,12 @@ impl Spool {
     }
 
     /// Returns the hash of a Message-ID.
-    pub fn key(&self, message_id: &[u8]) -> Key {
+    pub fn key(&self, message_id: &[u8]) -> ArticleKey {
         self.shared.hasher.key(message_id)
     }
 
     /// Looks up a Message-ID in the history.
-    pub fn lookup(&self, key: &Key) -> Lookup {
+    pub fn lookup(&self, key: &ArticleKey) -> Lookup {
         let is_missing = |found: &Lookup| matches!(found, Lookup::Unknown | Lookup::Gone);
         match self.ask_whole_maps(is_missing, || self.shared.lookup(key)) {
             Lookup::Present(token) if self.shared.hidden.covers(key, &token) => Lookup::Hidden(token),
@@ -183,38 +183,42 @@ impl Spool {
 
     /// Reports which of these Message-IDs, passed with their keys, history knows; much faster than individual
     /// look-ups.
-    pub fn are_known(&self, keys: &[Key], message_ids: &[&[u8]]) -> Vec<bool> {
+    pub fn are_known(&self, keys: &[ArticleKey], message_ids: &[&[u8]]) -> Vec<bool> {
         let mut found = Vec::with_capacity(keys.len());
         self.shared.history.lookup_all(keys, &mut found);
-        let known = |(found, id): (&Found, &&[u8])| *found != Found::None || self.is_hash_known(id);
+        let known =
+            |(found, id): (&HistoryLookup, &&[u8])| *found != HistoryLookup::None || self.is_hash_known(id);
         found.iter().zip(message_ids).map(known).collect()
     }
 
     /// Reports whether history knows a Message-ID, with or without an article.
-    pub fn is_known(&self, key: &Key) -> bool {
-        self.shared.history.lookup(key) != Found::None
+    pub fn is_known(&self, key: &ArticleKey) -> bool {
+        self.shared.history.lookup(key) != HistoryLookup::None
     }
 
     /// Answers offers of these Message-IDs, passed with their keys, one by one.
     pub fn reserve<'s>(
         &'s self,
-        keys: &'s [Key],
+        keys: &'s [ArticleKey],
         message_ids: &[&[u8]],
-    ) -> impl Iterator<Item = Offer> + use<'s> {
-        let answer = |(key, known): (&Key, bool)| match known {
-            true if self.is_pending(key) => Offer::Pending,
-            true => Offer::Have,
-            false => self.reservations.reserve(*key, RESERVATION_TTL).map_or(Offer::InFlight, Offer::Wanted),
+    ) -> impl Iterator<Item = OfferAnswer> + use<'s> {
+        let answer = |(key, known): (&ArticleKey, bool)| match known {
+            true if self.is_pending(key) => OfferAnswer::Pending,
+            true => OfferAnswer::Have,
+            false => self
+                .reservations
+                .reserve(*key, RESERVATION_TTL)
+                .map_or(OfferAnswer::InFlight, OfferAnswer::Wanted),
         };
         keys.iter().zip(self.are_known(keys, message_ids)).map(answer)
     }
 
-    fn is_pending(&self, key: &Key) -> bool {
+    fn is_pending(&self, key: &ArticleKey) -> bool {
         self.sync.durability() == Durability::Always && self.sync.is_pending(&self.shared, key)
     }
 
     /// Makes everything committed so far durable, if acknowledgements promise that (G1); blocks for a sync.
-    pub fn settle(&self) -> Result<(), Trouble> {
+    pub fn settle(&self) -> Result<(), SpoolTrouble> {
         if self.is_durable(self.ticket()) { Ok(()) } else { self.sync() }
     }
 
@@ -232,11 +236,11 @@ impl Spool {
     /// Commits a batch while holding the writer, and records the duration.
     fn commit_held(
         &self,
-        mut writer: impl DerefMut<Target = Writer>,
-        batch: &[Entry<'_>],
-        packed: Vec<Option<Packed>>,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<Ticket, Trouble> {
+        mut writer: impl DerefMut<Target = SpoolWriter>,
+        batch: &[CommitEntry<'_>],
+        packed: Vec<Option<PackedArticle>>,
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
         let begun = Instant::now();
         let result = writer.commit_packed(batch, packed, outcomes);
         drop(writer);
@@ -246,13 +250,17 @@ impl Spool {
     }
 
     /// Makes everything committed so far durable, with any durability setting; blocks for a sync.
-    pub fn sync(&self) -> Result<(), Trouble> {
+    pub fn sync(&self) -> Result<(), SpoolTrouble> {
         self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
     }
 
     /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far are
     /// valid and the other entries were not accepted.
-    pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+    pub fn commit(
+        &self,
+        batch: &[CommitEntry<'_>],
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
         if !self.shared.packing.is_used() {
             return self.commit_held(self.writer.lock(), batch, Vec::new(), outcomes);
         }
@@ -261,8 +269,8 @@ impl Spool {
             let writer = self.writer.lock();
             (writer.classes_of(batch), writer.generation)
         };
-        let pack = |(entry, class): (&Entry<'_>, Option<usize>)| match entry {
-            Entry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
+        let pack = |(entry, class): (&CommitEntry<'_>, Option<usize>)| match entry {
+            CommitEntry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
             _ => None,
         };
         let packed = batch.iter().zip(classes).map(pack).collect();
@@ -276,9 +284,9 @@ impl Spool {
     /// for, or articles may have to be compressed.
     pub fn try_commit(
         &self,
-        batch: &[Entry<'_>],
-        outcomes: &mut Vec<Outcome>,
-    ) -> Option<Result<Ticket, Trouble>> {
+        batch: &[CommitEntry<'_>],
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Option<Result<CommitTicket, SpoolTrouble>> {
         if self.shared.packing.is_used() || self.sync.must_wait() {
             return None;
         }
@@ -286,24 +294,24 @@ impl Spool {
     }
 
     /// Reports whether an acknowledgement of the commit with this ticket keeps the configured promise (G1).
-    pub fn is_durable(&self, ticket: Ticket) -> bool {
+    pub fn is_durable(&self, ticket: CommitTicket) -> bool {
         self.sync.durability() != Durability::Always || self.sync.durable() >= ticket.0
     }
 
     /// Returns the ticket of everything committed so far.
-    pub fn ticket(&self) -> Ticket {
-        Ticket(self.sync.written())
+    pub fn ticket(&self) -> CommitTicket {
+        CommitTicket(self.sync.written())
     }
 
     /// Returns why nothing is accepted at the moment, if so.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<SpoolTrouble> {
         self.sync.trouble()
     }
 
     /// Reports whether articles are accepted at the moment. After a full disk this also checks once a second
     /// whether there is space again, without waiting for the writer.
     pub fn is_accepting(&self) -> bool {
-        let tries = |trouble: &Trouble| {
+        let tries = |trouble: &SpoolTrouble| {
             let writer = || self.writer.try_lock();
             trouble.kind == TroubleKind::Full && writer().is_some_and(|mut writer| writer.accepting().is_ok())
         };
@@ -336,12 +344,12 @@ impl Spool {
     }
 
     /// Returns a group's marks, exact at this moment.
-    pub fn marks(&self, id: GroupId) -> Option<Marks> {
+    pub fn marks(&self, id: GroupId) -> Option<WaterMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks())
     }
 
     /// Returns a group's marks as seen above a base; see [`Group::marks_above`].
-    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<Marks> {
+    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<WaterMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks_above(base))
     }
 
@@ -352,7 +360,7 @@ impl Spool {
 
     /// Raises groups' high water marks, so that numbers continue after those of the server they come from;
     /// marks never fall. Unknown groups are skipped. Returns how many were raised.
-    pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, Trouble> {
+    pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, SpoolTrouble> {
         let mut writer = self.writer.lock();
         writer.accepting()?;
         let mut rows = Vec::new();
@@ -365,18 +373,19 @@ impl Spool {
                 rows.push(row);
             }
         }
-        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
+        writer.commit_groups(&rows.iter().cloned().map(JournalRow::Group).collect::<Vec<_>>())?;
         rows.iter().for_each(|row| writer.folds.group(row));
         Ok(rows.len())
     }
 
     /// Returns the number that stands for a site in [`crate::Facts::sites`], assigning the next one if
     /// necessary. It is durable before it is returned, and never stands for another site.
-    pub fn site(&self, name: &str) -> Result<u32, Trouble> {
+    pub fn site(&self, name: &str) -> Result<u32, SpoolTrouble> {
         let mut writer = self.writer.lock();
         let known = writer.folds.sites.iter().position(|site| site == name);
         let number = known.unwrap_or(writer.folds.sites.len());
-        let refused = |text: &str| Trouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
+        let refused =
+            |text: &str| SpoolTrouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
         if number >= SITES_MAX {
             return Err(refused("there are as many sites already as can have a number"));
         }
@@ -385,7 +394,7 @@ impl Spool {
         }
         let number = number as u32;
         if known.is_none() {
-            let row = Row::Site { number, name: name.to_owned() };
+            let row = JournalRow::Site { number, name: name.to_owned() };
             writer.commit_now(&row)?;
             writer.folds.site(number, name);
         }
@@ -408,8 +417,8 @@ impl Spool {
     pub fn read(
         &self,
         token: &Token,
-        expect: Option<&Key>,
-        patience: Patience,
+        expect: Option<&ArticleKey>,
+        patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         self.read_whole_maps(patience, out, |out| self.shared.read_shown(token, expect, patience, out))
@@ -419,8 +428,8 @@ impl Spool {
     pub fn read_stored(
         &self,
         token: &Token,
-        expect: Option<&Key>,
-        patience: Patience,
+        expect: Option<&ArticleKey>,
+        patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         self.read_whole_maps(patience, out, |out| self.shared.read(token, expect, patience, out))
@@ -431,7 +440,7 @@ impl Spool {
         &self,
         group: GroupId,
         number: u64,
-        patience: Patience,
+        patience: ReadMode,
     ) -> Result<Option<Token>, ReadError> {
         self.shared.token_of(group, number, patience)
     }
@@ -464,10 +473,10 @@ impl Spool {
         group: GroupId,
         range: RangeInclusive<u64>,
         limit_bytes: usize,
-        patience: Patience,
+        patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
-        self.shared.over(group, range, (Which::Shown, limit_bytes), patience, out)
+        self.shared.over(group, range, (RowSelection::Shown, limit_bytes), patience, out)
     }
 
     /// Appends one overview row; returns false if there is no such article.
@@ -475,11 +484,11 @@ impl Spool {
         &self,
         group: GroupId,
         number: u64,
-        patience: Patience,
+        patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<bool, ReadError> {
         let start = out.len();
-        self.shared.over(group, number..=number, (Which::Shown, usize::MAX), patience, out)?;
+        self.shared.over(group, number..=number, (RowSelection::Shown, usize::MAX), patience, out)?;
         Ok(out.len() > start)
     }
 
@@ -499,7 +508,7 @@ impl Spool {
         self.shared.packing.status()
     }
 
-    pub(crate) fn writer(&self) -> &Ordered<Writer, { rank::WRITER }> {
+    pub(crate) fn writer(&self) -> &Ordered<SpoolWriter, { rank::WRITER }> {
         &self.writer
     }
 
@@ -535,7 +544,7 @@ impl Spool {
     pub(crate) fn write_secret(&self) -> io::Result<()> {
         let path = self.shared.config.dir.join("secret");
         let text = crate::open::recovery::secret_text(self.shared.hasher.secret());
-        durable_replace(&*self.shared.disk, &path, &[text.as_bytes()], Access::Owner)
+        durable_replace(&*self.shared.disk, &path, &[text.as_bytes()], FileAccess::Owner)
     }
 
     /// Rewrites damaged or missing copies of dictionaries; returns how many.
@@ -573,7 +582,7 @@ impl Spool {
         let mut writer = self.writer.lock();
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
-        let stopped = Trouble::new(TroubleKind::Io, "the spool is closed");
+        let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");
         if thread.join().is_err() {
             return Err(SpoolError::Unfit("the syncing thread has failed".into()));
         }

@@ -2,35 +2,35 @@
 
 use super::Spool;
 use crate::base::status::ReaderStatus;
-use crate::journal::{Cursor, Deferrals, Mark, Pin, Start, Tail};
+use crate::journal::{Cursor, Deferrals, JournalMark, Pin, Tail, TailStart};
 use std::io;
 
 impl Spool {
     /// Opens a reader of the journal that is forgotten when it ends. `name` is for
     /// [`Spool::journal_readers`].
-    pub fn tail(&self, name: &str, start: Start) -> io::Result<Tail> {
+    pub fn tail(&self, name: &str, start: TailStart) -> io::Result<Tail> {
         self.readers.tail(self.pin(name)?, start)
     }
 
     /// Opens the durable reader of the journal of this name, which continues where it was when last saved; a
     /// new one begins at `start`. It claims the journal until [`Spool::remove_cursor`]. A reader can be open
     /// only once.
-    pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
+    pub fn cursor(&self, name: &str, start: TailStart) -> io::Result<Cursor> {
         let _claim = self.pin(name)?;
         self.readers.cursor(name, start)
     }
 
     /// Returns the current end of the journal, or its oldest row, for [`Cursor::seek`].
-    pub fn journal_mark(&self, start: Start) -> io::Result<Mark> {
+    pub fn journal_mark(&self, start: TailStart) -> io::Result<JournalMark> {
         let _claim = self.pin("mark")?;
         self.readers.place_of(start)
     }
 
     /// Returns the end of the journal after the last commit: rows of later commits lie after it. Takes no
     /// lock of the writer, and is kept up to date as long as some reader of the journal is open.
-    pub fn journal_end(&self) -> Mark {
+    pub fn journal_end(&self) -> JournalMark {
         let (position, sequence) = self.readers.follow().end();
-        Mark { position, sequence: Some(sequence) }
+        JournalMark { position, sequence: Some(sequence) }
     }
 
     /// Opens the articles that the durable reader of this name has put off; at most one handle at a time.

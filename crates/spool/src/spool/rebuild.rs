@@ -2,7 +2,7 @@
 
 use crate::base::config::SpoolConfig;
 use crate::base::error::SpoolError;
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{self, GivenUp};
 use disk::Disk;
 use disk::Progress;
@@ -38,7 +38,7 @@ pub fn rebuild_without(
     progress: &dyn Progress,
     commit: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<RebuildReport, SpoolError> {
-    let paths = Paths::new(&config.dir);
+    let paths = SpoolPaths::new(&config.dir);
     let _lock = recovery::lock(&*disk, &config.dir)?;
     if !without.is_empty() {
         recovery::check_rebuild(&disk, &config, without)?;

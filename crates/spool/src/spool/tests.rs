@@ -2,21 +2,21 @@
 //! is lost.
 
 use crate::base::bug::planted;
-use crate::base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, Tree};
-use crate::base::entry::{Criteria, Entry, Filing, Outcome};
-use crate::base::error::{Trouble, TroubleKind};
-use crate::base::facts::Tagged;
+use crate::base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, TreeConfig};
+use crate::base::entry::{ArticleFiling, CommitEntry, CommitOutcome, Criteria};
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::base::facts::TaggedFields;
 use crate::base::ids::GroupId;
 use crate::base::token::MethodKind;
 use crate::index::groups::NewGroup;
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
-use disk::Patience;
+use disk::ReadMode;
 use disk::{Disk, SimDisk};
 use netnews::Article;
-use netnews::overview_row::Fields;
+use netnews::overview_row::OverviewFields;
 use std::sync::Arc;
 
 fn config(method: MethodKind) -> SpoolConfig {
@@ -30,7 +30,7 @@ fn config(method: MethodKind) -> SpoolConfig {
         retired: false,
     }];
     let buffers = if method == MethodKind::Cnfs { vec!["one".to_owned()] } else { Vec::new() };
-    let tree = Tree { path: "/spool/kept".into(), ..Tree::default() };
+    let tree = TreeConfig { path: "/spool/kept".into(), ..TreeConfig::default() };
     config.classes =
         vec![ClassConfig { name: "all".into(), method, buffers, tree, ..ClassConfig::default() }];
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
@@ -48,11 +48,11 @@ fn id(n: u64) -> String {
 }
 
 /// Commits article `n` of the group with number 0, and waits until it may be acknowledged.
-fn commit(spool: &Spool, n: u64) -> Result<(), Trouble> {
+fn commit(spool: &Spool, n: u64) -> Result<(), SpoolTrouble> {
     let id = id(n);
     let wire = format!("Message-ID: {id}\r\nSubject: {n}\r\nNewsgroups: test\r\n\r\nBody {n}.\r\n");
     let article = Article::parse(wire.as_bytes()).unwrap();
-    let filing = Filing {
+    let filing = ArticleFiling {
         key: spool.key(id.as_bytes()),
         message_id: id.as_bytes(),
         pieces: &[wire.as_bytes()],
@@ -60,15 +60,15 @@ fn commit(spool: &Spool, n: u64) -> Result<(), Trouble> {
         message_id_at: wire.find('<').unwrap(),
         groups: &[GroupId(0)],
         numbers: &[],
-        fields: Fields::of(&article, id.as_bytes()),
+        fields: OverviewFields::of(&article, id.as_bytes()),
         arrived: 1_795_000_000,
         expires: None,
-        tagged: Tagged::default(),
+        tagged: TaggedFields::default(),
         criteria: Criteria::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[Entry::Article(filing)], &mut outcomes)?;
-    assert!(matches!(outcomes.as_slice(), [Outcome::Filed(_)]), "{outcomes:?}");
+    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes)?;
+    assert!(matches!(outcomes.as_slice(), [CommitOutcome::Filed(_)]), "{outcomes:?}");
     spool.settle()
 }
 
@@ -84,7 +84,7 @@ fn filled(method: MethodKind) -> (Spool, SimDisk, SpoolConfig) {
 fn is_readable(spool: &Spool, n: u64) -> bool {
     let key = spool.key(id(n).as_bytes());
     let Lookup::Present(token) = spool.lookup(&key) else { return false };
-    spool.read(&token, Some(&key), Patience::Wait, &mut ArticleBuf::default()).unwrap()
+    spool.read(&token, Some(&key), ReadMode::Wait, &mut ArticleBuf::default()).unwrap()
 }
 
 /// Checks that a bug has stopped accepting, that all acknowledged articles can be read, now and after a
@@ -145,7 +145,7 @@ fn a_bug_in_the_replay_leaves_a_spool_that_is_read_and_accepts_nothing() {
         let volume = spool.shared.volumes.load().all()[0].id();
         let head = spool.shared.volumes.load().all()[0].head();
         writer.folds.residents.clear();
-        planted(|| writer.folds.apply(&Row::Skip { volume, head })).unwrap();
+        planted(|| writer.folds.apply(&JournalRow::Skip { volume, head })).unwrap();
     }
     stops_and_loses_nothing(spool, &disk, &config, 10);
 }

@@ -4,7 +4,7 @@
 use super::Spool;
 use crate::base::error::ReadError;
 use crate::read::article::ArticleBuf;
-use disk::Patience;
+use disk::ReadMode;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ impl Spool {
     /// Like [`Spool::ask_whole_maps`], for reading an article; an error if the pages cannot be rebuilt.
     pub(super) fn read_whole_maps(
         &self,
-        patience: Patience,
+        patience: ReadMode,
         out: &mut ArticleBuf,
         read: impl Fn(&mut ArticleBuf) -> Result<bool, ReadError>,
     ) -> Result<bool, ReadError> {
@@ -38,7 +38,7 @@ impl Spool {
             if found || self.shared.disk.lost_pages() == mended {
                 return Ok(found);
             }
-            if patience == Patience::CacheOnly {
+            if patience == ReadMode::CacheOnly {
                 return Err(ReadError::WouldBlock);
             }
             let mended = self.writer.lock().mend_lost_pages();

@@ -29,21 +29,21 @@ use tracing::warn;
 const STEPS_WAITING_MAX: usize = 4096;
 
 /// Number of a volume; `None`: the journal.
-type Of = Option<u16>;
+type StepOwner = Option<u16>;
 
 /// State owned by the writer.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct WriteBehind {
     shape: HotMemory,
-    trails: Vec<(Of, Trail)>,
-    hot: Arc<Hot>,
+    trails: Vec<(StepOwner, FlushProgress)>,
+    hot: Arc<WriteBehindQueue>,
     /// Started with the first step of a busy feed.
     thread: Option<JoinHandle<()>>,
 }
 
 /// Progress in one file.
 #[derive(Debug)]
-struct Trail {
+struct FlushProgress {
     /// Start of the step that is being written.
     from: u64,
     since: Instant,
@@ -56,34 +56,34 @@ struct Trail {
 
 /// Processor time of the thread before a write.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun(Duration);
+pub(crate) struct WriteTimer(Duration);
 
 /// State that writer and thread share.
 #[derive(Debug)]
-struct Hot {
+struct WriteBehindQueue {
     bytes: AtomicU64,
     released: AtomicU64,
-    waiting: Ordered<Waiting, { rank::INNERMOST }>,
+    waiting: Ordered<QueuedSteps, { rank::INNERMOST }>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    steps: VecDeque<Step>,
+struct QueuedSteps {
+    steps: VecDeque<FlushRange>,
     stop: bool,
 }
 
 /// A complete part of a file. The file may have been removed when its turn comes: a buffer that was moved, or
 /// a journal file.
 #[derive(Debug)]
-struct Step {
+struct FlushRange {
     file: Weak<dyn DiskFile>,
     range: Range<u64>,
 }
 
-impl Behind {
+impl WriteBehind {
     pub fn new(shape: HotMemory) -> Self {
-        let hot = Hot {
+        let hot = WriteBehindQueue {
             bytes: AtomicU64::new(shape.bytes),
             released: AtomicU64::new(0),
             waiting: Ordered::default(),
@@ -103,8 +103,8 @@ impl Behind {
     }
 
     /// Begins the measurement of a write.
-    pub fn begin(&self) -> Begun {
-        Begun(if self.is_off() { Duration::ZERO } else { thread_time() })
+    pub fn begin(&self) -> WriteTimer {
+        WriteTimer(if self.is_off() { Duration::ZERO } else { thread_time() })
     }
 
     /// Reports whether everything is left to the machine.
@@ -113,21 +113,21 @@ impl Behind {
     }
 
     /// Records that the file of a volume, or of the journal, has been written up to `end`.
-    pub fn wrote(&mut self, begun: Begun, of: Of, (file, end): (&Arc<dyn DiskFile>, u64)) {
+    pub fn wrote(&mut self, begun: WriteTimer, of: StepOwner, (file, end): (&Arc<dyn DiskFile>, u64)) {
         if self.is_off() {
             return;
         }
         let took = thread_time().saturating_sub(begun.0);
         let Some(trail) = self.trails.iter_mut().find(|(id, _)| *id == of).map(|(_, trail)| trail) else {
-            self.trails.push((of, Trail::new(end, file.is_in_memory(), &self.shape)));
+            self.trails.push((of, FlushProgress::new(end, file.is_in_memory(), &self.shape)));
             return;
         };
         if let Some(range) = trail.wrote(end, took, &self.shape) {
-            self.follow(Step { file: Arc::downgrade(file), range });
+            self.follow(FlushRange { file: Arc::downgrade(file), range });
         }
     }
 
-    fn follow(&mut self, step: Step) {
+    fn follow(&mut self, step: FlushRange) {
         if self.thread.is_none() {
             let hot = self.hot.clone();
             match std::thread::Builder::new().name("write-behind".into()).spawn(move || hot.run()) {
@@ -143,7 +143,7 @@ impl Behind {
     }
 }
 
-impl Drop for Behind {
+impl Drop for WriteBehind {
     fn drop(&mut self) {
         self.hot.waiting.lock().stop = true;
         self.hot.wake.notify_one();
@@ -154,7 +154,7 @@ impl Drop for Behind {
     }
 }
 
-impl Trail {
+impl FlushProgress {
     fn new(end: u64, in_memory: bool, shape: &HotMemory) -> Self {
         let from = end / shape.step_bytes * shape.step_bytes;
         Self { from, since: Instant::now(), took: Duration::ZERO, is_slow: false, in_memory }
@@ -180,7 +180,7 @@ impl Trail {
     }
 }
 
-impl Hot {
+impl WriteBehindQueue {
     /// Runs the thread's loop.
     fn run(&self) {
         let (mut held, mut held_bytes) = (VecDeque::new(), 0);
@@ -201,7 +201,7 @@ impl Hot {
     }
 
     /// Waits for the next step; `None` at the end.
-    fn next(&self) -> Option<Step> {
+    fn next(&self) -> Option<FlushRange> {
         let mut waiting = self.waiting.lock();
         loop {
             if waiting.stop {
@@ -214,14 +214,14 @@ impl Hot {
         }
     }
 
-    fn release(&self, step: &Step) {
+    fn release(&self, step: &FlushRange) {
         if step.file.upgrade().is_some_and(|file| file.release(step.range.clone()).is_ok()) {
             self.released.fetch_add(step.len(), Ordering::Relaxed);
         }
     }
 }
 
-impl Step {
+impl FlushRange {
     fn len(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -230,7 +230,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{Disk, Open, SimDisk};
+    use disk::{Disk, OpenMode, SimDisk};
     use std::path::Path;
     use std::time::Duration;
 
@@ -241,7 +241,7 @@ mod tests {
     const TOOK: Duration = Duration::from_millis(1);
 
     /// Start before all activity of the thread.
-    const SLOW: Begun = Begun(Duration::ZERO);
+    const SLOW: WriteTimer = WriteTimer(Duration::ZERO);
 
     /// Waits until a file was written back and released up to these offsets.
     fn settle(disk: &SimDisk, path: &Path, upto: [u64; 2]) {
@@ -254,13 +254,13 @@ mod tests {
     }
 
     fn file(disk: &SimDisk, path: &Path) -> Arc<dyn DiskFile> {
-        disk.open(path, Open::CreateNew).unwrap()
+        disk.open(path, OpenMode::CreateNew).unwrap()
     }
 
     #[test]
     fn the_newest_bytes_of_all_files_stay_and_older_ones_are_released_in_order() {
         let (disk, a, b) = (SimDisk::new(), Path::new("/a"), Path::new("/b"));
-        let (first, second, mut behind) = (file(&disk, a), file(&disk, b), Behind::new(SHAPE));
+        let (first, second, mut behind) = (file(&disk, a), file(&disk, b), WriteBehind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&first, 50));
         behind.wrote(SLOW, None, (&second, 1010));
         for end in [90, 199, 200, 420] {
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_wrap_begins_again_and_a_quiet_feed_is_not_followed() {
-        let mut trail = Trail::new(950, false, &SHAPE);
+        let mut trail = FlushProgress::new(950, false, &SHAPE);
         assert_eq!(trail.wrote(1001, TOOK, &SHAPE), Some(900..1000));
         assert_eq!(trail.wrote(150, TOOK, &SHAPE), None, "it has wrapped");
         assert_eq!(trail.wrote(199, TOOK, &SHAPE), None);
@@ -297,14 +297,14 @@ mod tests {
         assert_eq!(trail.wrote(750, TOOK, &quick), None);
         assert_eq!(trail.wrote(780, TOOK, &quick), None);
         assert_eq!(trail.wrote(800, TOOK, &quick), Some(700..800), "all writes of a step count");
-        let mut in_memory = Trail::new(0, true, &SHAPE);
+        let mut in_memory = FlushProgress::new(0, true, &SHAPE);
         assert_eq!(in_memory.wrote(100, TOOK, &SHAPE), None);
     }
 
     #[test]
     fn removed_files_are_skipped_and_everything_may_stay_in_memory() {
         let (disk, path) = (SimDisk::new(), Path::new("/a"));
-        let (gone, mut behind) = (file(&disk, Path::new("/gone")), Behind::new(SHAPE));
+        let (gone, mut behind) = (file(&disk, Path::new("/gone")), WriteBehind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&gone, 0));
         behind.wrote(SLOW, Some(1), (&gone, 100));
         drop(gone);

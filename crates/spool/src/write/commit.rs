@@ -14,28 +14,28 @@ mod record;
 
 use crate::base::bug::{self, own_bug};
 use crate::base::config::{BufferConfig, ClassConfig};
-use crate::base::entry::{Entry, Filed, Outcome, Ticket};
-use crate::base::error::{Trouble, TroubleKind};
+use crate::base::entry::{CommitEntry, CommitOutcome, CommitTicket, FiledArticle};
+use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::checkpoint;
-use crate::index::fold::{Folds, PublishContext, Published, is_full};
-use crate::index::hidden::Ahead;
-use crate::index::history::Found;
-use crate::journal::{GroupsFile, JournalWriter, Row, VolumeRow};
-use crate::method::packing::Packed;
-use crate::write::behind::Behind;
+use crate::index::fold::{Folds, PublishContext, PublishedArticle, is_full};
+use crate::index::hidden::PendingHides;
+use crate::index::history::HistoryLookup;
+use crate::journal::{GroupsFile, JournalRow, JournalWriter, VolumeRow};
+use crate::method::packing::PackedArticle;
+use crate::write::behind::WriteBehind;
 use crate::write::fence::Fence;
 use crate::write::floor::Floors;
-use crate::write::leaving::Leaving;
+use crate::write::leaving::ExpiryRow;
 use crate::write::manager::Class;
-use crate::write::policy::Policy;
-use crate::write::syncer::{Handover, SyncState, failed_sync};
+use crate::write::policy::ExpiryPolicy;
+use crate::write::syncer::{CheckpointHandover, SyncState, failed_sync};
 use disk::clock::unix_now;
 use hashbrown::HashSet;
-use place::{Place, planned};
+use place::{Placement, planned};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -49,7 +49,7 @@ const LOOKED_UP_MAX: usize = 1024;
 
 /// Records to be written to one volume in one call.
 #[derive(Debug)]
-struct Run {
+struct WriteRun {
     volume: usize,
     place: u64,
     /// Write position after the records.
@@ -59,8 +59,8 @@ struct Run {
 
 /// Data of an entry between its preparation and its publication.
 #[derive(Debug, Default)]
-struct Prepared {
-    key: Key,
+struct PreparedEntry {
+    key: ArticleKey,
     token: Option<Token>,
     arrived: u32,
     expires: u32,
@@ -69,28 +69,28 @@ struct Prepared {
     xref: Range<usize>,
     fields: Range<usize>,
     /// Second Message-ID that is remembered for the article.
-    stands_for: Option<Key>,
+    stands_for: Option<ArticleKey>,
     /// Entry of an article that is hidden from the start.
     hidden: Option<Box<HiddenArticle>>,
 }
 
 /// Buffers of a part, reused for the next one.
 #[derive(Debug, Default)]
-struct Scratch {
+struct CommitScratch {
     /// Record bytes by volume.
     stage: Vec<Vec<u8>>,
     /// Planned write positions by volume.
     heads: Vec<Option<u64>>,
-    runs: Vec<Run>,
-    prepared: Vec<Prepared>,
+    runs: Vec<WriteRun>,
+    prepared: Vec<PreparedEntry>,
     numbers: Vec<(GroupId, u64)>,
     text: Vec<u8>,
     row_numbers: Vec<u8>,
     promises: Vec<(GroupId, u64)>,
     keys: HashSet<u128>,
     /// Keys of the entries, followed by the results of looking them up in history.
-    asked: Vec<Key>,
-    known: Vec<Found>,
+    asked: Vec<ArticleKey>,
+    known: Vec<HistoryLookup>,
     bytes: u64,
     sync_first: bool,
     xref: Vec<u8>,
@@ -98,7 +98,7 @@ struct Scratch {
     head: Vec<u8>,
 }
 
-impl Scratch {
+impl CommitScratch {
     fn clear(&mut self, volumes: usize) {
         self.stage.resize_with(volumes, Vec::new);
         self.stage.iter_mut().for_each(Vec::clear);
@@ -117,12 +117,12 @@ impl Scratch {
     }
 
     /// Returns the records prepared for a volume.
-    fn staged(&self, volume: usize) -> Result<&[u8], Trouble> {
+    fn staged(&self, volume: usize) -> Result<&[u8], SpoolTrouble> {
         self.stage.get(volume).map(Vec::as_slice).ok_or_else(|| own_bug!("volume {volume} has no stage"))
     }
 
     /// Plans a volume's write position.
-    fn plan_head(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
+    fn plan_head(&mut self, volume: usize, head: u64) -> Result<(), SpoolTrouble> {
         let planned =
             self.heads.get_mut(volume).ok_or_else(|| own_bug!("volume {volume} has no planned position"))?;
         *planned = Some(head);
@@ -132,7 +132,7 @@ impl Scratch {
 
 /// The spool's only writer.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct SpoolWriter {
     pub folds: Folds,
     pub journal: JournalWriter,
     pub classes: Vec<Class>,
@@ -141,7 +141,7 @@ pub(crate) struct Writer {
     pub sync: Arc<SyncState>,
     pub groups: Arc<GroupsFile>,
     /// Expiry rows that are written but not applied yet.
-    pub leaving: VecDeque<Leaving>,
+    pub leaving: VecDeque<ExpiryRow>,
     /// Journal position after those rows.
     pub leaving_upto: u64,
     /// Rows since the last checkpoint was taken.
@@ -154,12 +154,12 @@ pub(crate) struct Writer {
     journal_state_late: bool,
     /// Position in the last `Synced` row.
     pub synced_told: u64,
-    scratch: Scratch,
+    scratch: CommitScratch,
     fence: Fence,
     /// Volume whose next cycle an article waits for, and the first place of that cycle.
     entering: Option<(usize, u64)>,
     /// Expiry policy of retained articles.
-    pub policy: Arc<Policy>,
+    pub policy: Arc<ExpiryPolicy>,
     /// Fingerprint of the set of groups at the last pass of expiry.
     pub groups_expired: u64,
     /// Volumes that give up articles, until enough space is free again.
@@ -171,12 +171,12 @@ pub(crate) struct Writer {
     /// Counter that increases with every change of the configuration.
     pub generation: u64,
     /// Compressed articles of the current batch, by entry.
-    packed: Vec<Option<Packed>>,
+    packed: Vec<Option<PackedArticle>>,
     /// Releases memory after a busy feed's writes.
-    pub behind: Behind,
+    pub behind: WriteBehind,
 }
 
-impl Writer {
+impl SpoolWriter {
     pub fn new(mut folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
         let groups = folds.shared.groups_file.clone();
         journal.sync_set().put_groups(&groups);
@@ -184,8 +184,8 @@ impl Writer {
         let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
         let fence = Fence::new(&folds.shared.volumes.load());
-        let behind = Behind::new(folds.shared.config.hot_memory);
-        folds.ahead = Ahead::default();
+        let behind = WriteBehind::new(folds.shared.config.hot_memory);
+        folds.ahead = PendingHides::default();
         Self {
             folds,
             journal,
@@ -200,7 +200,7 @@ impl Writer {
             journal_state_late: false,
             checkpointed,
             synced_told,
-            scratch: Scratch::default(),
+            scratch: CommitScratch::default(),
             fence,
             entering: None,
             floors: Floors::default(),
@@ -215,21 +215,21 @@ impl Writer {
     }
 
     /// Returns the current classes of the articles of a batch, valid while the generation stays the same.
-    pub fn classes_of(&self, batch: &[Entry<'_>]) -> Vec<Option<usize>> {
-        let class = |entry: &Entry<'_>| match entry {
-            Entry::Article(f) => self.class_of(f),
-            Entry::Remember { .. } => None,
+    pub fn classes_of(&self, batch: &[CommitEntry<'_>]) -> Vec<Option<usize>> {
+        let class = |entry: &CommitEntry<'_>| match entry {
+            CommitEntry::Article(f) => self.class_of(f),
+            CommitEntry::Remember { .. } => None,
         };
         batch.iter().map(class).collect()
     }
 
-    /// Like [`Writer::commit`], with articles of the batch that were compressed beforehand, entry by entry.
+    /// Like [`SpoolWriter::commit`], with articles of the batch that were compressed beforehand, entry by entry.
     pub fn commit_packed(
         &mut self,
-        batch: &[Entry<'_>],
-        packed: Vec<Option<Packed>>,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<Ticket, Trouble> {
+        batch: &[CommitEntry<'_>],
+        packed: Vec<Option<PackedArticle>>,
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
         self.packed = packed;
         let result = self.commit(batch, outcomes);
         self.packed.clear();
@@ -238,9 +238,13 @@ impl Writer {
 
     /// Commits a batch, part by part. On `Err` the outcomes so far are valid; the other entries were not
     /// accepted.
-    pub fn commit(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+    pub fn commit(
+        &mut self,
+        batch: &[CommitEntry<'_>],
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
         let mut done = 0;
-        let mut ticket = Ticket(self.journal.end());
+        let mut ticket = CommitTicket(self.journal.end());
         while done < batch.len() {
             self.sync.wait_for_room();
             self.accepting()?;
@@ -254,17 +258,17 @@ impl Writer {
                 continue;
             }
             done += n;
-            ticket = Ticket(self.journal.end());
+            ticket = CommitTicket(self.journal.end());
             self.after_part(n as u64);
         }
         Ok(ticket)
     }
 
     /// Moves a volume's write position to the first place of a cycle, durably.
-    fn enter_cycle(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
+    fn enter_cycle(&mut self, volume: usize, head: u64) -> Result<(), SpoolTrouble> {
         let shared = self.folds.shared.clone();
         let id = planned(&shared.volumes.load(), volume).map_err(|bug| self.sync.stop(bug))?.id();
-        self.journal.push(&Row::Skip { volume: id, head });
+        self.journal.push(&JournalRow::Skip { volume: id, head });
         self.write_now()?;
         self.folds.displace(volume, head).map_err(|e| self.sync.stop(trouble("read residents", &e)))?;
         self.fence.enter(id, head);
@@ -272,7 +276,7 @@ impl Writer {
     }
 
     /// Syncs everything and records that durably, so that everything written so far may be overwritten.
-    fn move_fence(&mut self) -> Result<(), Trouble> {
+    fn move_fence(&mut self) -> Result<(), SpoolTrouble> {
         let shared = self.folds.shared.clone();
         self.sync.sync_now(&shared).map_err(|e| self.sync.stop(failed_sync(&e)))?;
         self.tell_synced(self.sync.durable());
@@ -285,7 +289,7 @@ impl Writer {
     fn tell_synced(&mut self, durable: u64) {
         if durable > self.synced_told {
             self.synced_told = durable;
-            self.journal.push(&Row::Synced { upto: durable });
+            self.journal.push(&JournalRow::Synced { upto: durable });
             self.fence.told(durable, self.journal.pushed_end());
         }
     }
@@ -294,17 +298,17 @@ impl Writer {
     /// be moved first.
     fn commit_part(
         &mut self,
-        batch: &[Entry<'_>],
+        batch: &[CommitEntry<'_>],
         done: usize,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<usize, Trouble> {
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<usize, SpoolTrouble> {
         let mut s = std::mem::take(&mut self.scratch);
         let shared = self.folds.shared.clone();
         let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
         let context = PublishContext { groups: &groups, volumes: &volumes, now: unix_now() };
         s.clear(volumes.all().len());
         let told = outcomes.len();
-        s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(Entry::key));
+        s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(CommitEntry::key));
         shared.history.lookup_all(&s.asked, &mut s.known);
         let result = self.prepare_all(batch, done, &context, &mut s, outcomes);
         let result = result.and_then(|n| self.store_and_publish(&context, &mut s).map(|()| n));
@@ -324,15 +328,15 @@ impl Writer {
     /// Prepares entries from `done` on until one must wait for the next part; returns how many.
     fn prepare_all(
         &mut self,
-        batch: &[Entry<'_>],
+        batch: &[CommitEntry<'_>],
         done: usize,
         context: &PublishContext<'_>,
-        s: &mut Scratch,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<usize, Trouble> {
+        s: &mut CommitScratch,
+        outcomes: &mut Vec<CommitOutcome>,
+    ) -> Result<usize, SpoolTrouble> {
         let mut n = 0;
         for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
-            if let Some(Entry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
+            if let Some(CommitEntry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
                 self.fetch_numbers(later.groups);
                 later.groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
             }
@@ -340,7 +344,7 @@ impl Writer {
             let Some(found) = s.known.get(n) else {
                 return Err(own_bug!("history was not asked for entry {n} of a part"));
             };
-            let known = *found != Found::None;
+            let known = *found != HistoryLookup::None;
             match self.prepare(entry, known, packed.as_ref(), context, s) {
                 Ok(Some(outcome)) => outcomes.push(outcome),
                 Ok(None) => {
@@ -359,7 +363,11 @@ impl Writer {
         Ok(n)
     }
 
-    fn store_and_publish(&mut self, context: &PublishContext<'_>, s: &mut Scratch) -> Result<(), Trouble> {
+    fn store_and_publish(
+        &mut self,
+        context: &PublishContext<'_>,
+        s: &mut CommitScratch,
+    ) -> Result<(), SpoolTrouble> {
         if s.prepared.is_empty() {
             return Ok(());
         }
@@ -406,7 +414,7 @@ impl Writer {
                 self.folds.remember(p.key, p.arrived);
                 continue;
             };
-            let published = Published {
+            let published = PublishedArticle {
                 key: p.key,
                 token,
                 arrived: p.arrived,
@@ -430,65 +438,65 @@ impl Writer {
     /// next part.
     fn prepare(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &CommitEntry<'_>,
         known: bool,
-        packed: Option<&Packed>,
+        packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
-        s: &mut Scratch,
-    ) -> Result<Option<Outcome>, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Option<CommitOutcome>, SpoolTrouble> {
         let key = entry.key();
         let arrived = match entry {
-            Entry::Article(f) => f.arrived,
-            Entry::Remember { arrived, .. } => *arrived,
+            CommitEntry::Article(f) => f.arrived,
+            CommitEntry::Remember { arrived, .. } => *arrived,
         };
         let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
         if known || s.keys.contains(&key.0) {
-            return Ok(Some(Outcome::Duplicate));
+            return Ok(Some(CommitOutcome::Duplicate));
         }
-        if let Entry::Article(f) = entry
+        if let CommitEntry::Article(f) = entry
             && !self.are_free(f)
         {
-            return Ok(Some(Outcome::NumberTaken));
+            return Ok(Some(CommitOutcome::NumberTaken));
         }
-        if let Entry::Article(f) = entry
+        if let CommitEntry::Article(f) = entry
             && self.hides_too_much(f, s.prepared.len())
         {
-            return Ok(Some(Outcome::Unfit));
+            return Ok(Some(CommitOutcome::Unfit));
         }
         let token = match entry {
-            Entry::Remember { .. } => None,
-            Entry::Article(f) => match self.place(f, packed, context, s)? {
-                Place::Later => return Ok(None),
-                Place::NoRoom => return Ok(Some(Outcome::Full)),
-                Place::Nowhere | Place::Full(_) => return Ok(Some(Outcome::Unfit)),
-                Place::Trash(token) => {
+            CommitEntry::Remember { .. } => None,
+            CommitEntry::Article(f) => match self.place(f, packed, context, s)? {
+                Placement::Later => return Ok(None),
+                Placement::NoRoom => return Ok(Some(CommitOutcome::Full)),
+                Placement::Nowhere | Placement::Full(_) => return Ok(Some(CommitOutcome::Unfit)),
+                Placement::Trash(token) => {
                     self.remember(key, arrived, s);
                     f.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
-                    return Ok(Some(Outcome::Filed(Filed { token })));
+                    return Ok(Some(CommitOutcome::Filed(FiledArticle { token })));
                 }
-                Place::At(token, volume) => {
+                Placement::At(token, volume) => {
                     let packed = packed.filter(|p| p.class == usize::from(token.class));
                     Some(self.put_article(f, packed, context, (token, volume), s)?)
                 }
             },
         };
         Ok(Some(match token {
-            Some(token) => Outcome::Filed(Filed { token }),
+            Some(token) => CommitOutcome::Filed(FiledArticle { token }),
             None => {
                 self.remember(key, arrived, s);
-                Outcome::Remembered
+                CommitOutcome::Remembered
             }
         }))
     }
 
-    fn remember(&mut self, key: Key, arrived: u32, s: &mut Scratch) {
+    fn remember(&mut self, key: ArticleKey, arrived: u32, s: &mut CommitScratch) {
         s.keys.insert(key.0);
-        self.journal.push(&Row::Remember { key, arrived });
-        s.prepared.push(Prepared { key, arrived, ..Prepared::default() });
+        self.journal.push(&JournalRow::Remember { key, arrived });
+        s.prepared.push(PreparedEntry { key, arrived, ..PreparedEntry::default() });
     }
 }
 
-impl Writer {
+impl SpoolWriter {
     /// Does the housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
@@ -566,7 +574,7 @@ impl Writer {
         (self.rows, self.checkpoint_late) = (0, false);
         self.groups.begin();
         let groups = (self.groups.clone(), self.groups_state());
-        self.sync.hand_over(Handover { taken, groups, dead_journals, forget_before });
+        self.sync.hand_over(CheckpointHandover { taken, groups, dead_journals, forget_before });
         Ok(())
     }
 
@@ -577,15 +585,15 @@ impl Writer {
 
     /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in
     /// place.
-    pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
+    pub fn commit_now(&mut self, row: &JournalRow<'_>) -> Result<(), SpoolTrouble> {
         self.accepting()?;
         self.journal.push(row);
         self.write_now()
     }
 
-    /// Writes the pushed rows and syncs the journal. The caller has called [`Writer::accepting`] or
-    /// [`Writer::may_free`] before pushing them.
-    pub fn write_now(&mut self) -> Result<(), Trouble> {
+    /// Writes the pushed rows and syncs the journal. The caller has called [`SpoolWriter::accepting`] or
+    /// [`SpoolWriter::may_free`] before pushing them.
+    pub fn write_now(&mut self) -> Result<(), SpoolTrouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
@@ -593,8 +601,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Like [`Writer::write_now`], without the sync, which must precede carrying out the rows.
-    pub fn write_unsynced(&mut self) -> Result<(), Trouble> {
+    /// Like [`SpoolWriter::write_now`], without the sync, which must precede carrying out the rows.
+    pub fn write_unsynced(&mut self) -> Result<(), SpoolTrouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
         self.wrote();
@@ -637,7 +645,7 @@ impl Writer {
     }
 
     fn write_last(&mut self) -> io::Result<()> {
-        self.journal.push(&Row::Closed);
+        self.journal.push(&JournalRow::Closed);
         self.journal.write()?;
         self.folds.closed = true;
         self.journal.reveal(self.folds.next_sequence);
@@ -669,39 +677,39 @@ impl Writer {
     /// Pushes rows with the current identity, boot, volumes and groups.
     pub fn push_state(&mut self) {
         let shared = self.folds.shared.clone();
-        self.journal.push(&Row::Begun { at: u32::try_from(unix_now()).unwrap_or(u32::MAX) });
-        self.journal.push(&Row::Identity(self.folds.identity.clone()));
-        self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
+        self.journal.push(&JournalRow::Begun { at: u32::try_from(unix_now()).unwrap_or(u32::MAX) });
+        self.journal.push(&JournalRow::Identity(self.folds.identity.clone()));
+        self.journal.push(&JournalRow::Opened { boot_id: self.folds.boot_id });
         for v in shared.volumes.load().all() {
             let row =
                 VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
-            self.journal.push(&Row::Volume(row));
+            self.journal.push(&JournalRow::Volume(row));
         }
         if let Some(row) = self.folds.last_volume() {
-            self.journal.push(&Row::Volume(row));
+            self.journal.push(&JournalRow::Volume(row));
         }
         for (number, name) in (0..).zip(&self.folds.sites) {
-            self.journal.push(&Row::Site { number, name: name.clone() });
+            self.journal.push(&JournalRow::Site { number, name: name.clone() });
         }
         for (name, high) in &self.folds.retired {
-            self.journal.push(&Row::GroupRemoved { name: name.clone(), high: *high });
+            self.journal.push(&JournalRow::GroupRemoved { name: name.clone(), high: *high });
         }
         for group in shared.groups.snapshot().sorted().iter() {
-            self.journal.push(&Row::Group(self.folds.group_row(group)));
+            self.journal.push(&JournalRow::Group(self.folds.group_row(group)));
         }
     }
 }
 
 /// Returns the part of a buffer at a range that was prepared.
-fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], Trouble> {
+fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], SpoolTrouble> {
     all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
 }
 
 /// Returns the trouble that an error causes.
-pub(crate) fn trouble(doing: &str, e: &io::Error) -> Trouble {
+pub(crate) fn trouble(doing: &str, e: &io::Error) -> SpoolTrouble {
     if let Some(bug) = bug::in_error(e) {
         return bug.clone();
     }
     let kind = if is_full(e) { TroubleKind::Full } else { TroubleKind::Io };
-    Trouble::caused_by(kind, format!("cannot {doing}: {e}"), e)
+    SpoolTrouble::caused_by(kind, format!("cannot {doing}: {e}"), e)
 }

@@ -7,7 +7,7 @@
 use crate::base::config::SpoolConfig;
 use crate::base::entry::Criteria;
 use crate::base::error::SpoolError;
-use crate::index::rules::{Rules, Traits};
+use crate::index::rules::{ArticleTraits, StorageRules};
 use crate::method::cnfs::record::{END, HEADER_BYTES};
 
 /// Length of the Xref line without its entries: name, our path identity's share of Path, line end.
@@ -18,7 +18,7 @@ const NUMBER_BYTES: u64 = 6;
 /// The rules and classes of a configuration.
 #[derive(Debug)]
 pub struct Estimator {
-    rules: Rules,
+    rules: StorageRules,
     /// Storage unit of each class, in bytes.
     blocks: Vec<u64>,
     identity_bytes: u64,
@@ -26,7 +26,7 @@ pub struct Estimator {
 
 /// An article that might be stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
+pub struct ProspectiveArticle<'a> {
     /// Groups that it would be filed in, the primary one first.
     pub groups: &'a [&'a str],
     /// Length in wire format.
@@ -44,7 +44,7 @@ impl Estimator {
         let block = |name: &String| config.buffers.iter().find(|b| b.name == *name).map(|b| b.block_bytes);
         let unit = |names: &[String]| names.iter().filter_map(block).map(u64::from).max().unwrap_or(1);
         Ok(Self {
-            rules: Rules::new(&config.rules, class)?,
+            rules: StorageRules::new(&config.rules, class)?,
             blocks: config.classes.iter().map(|class| unit(&class.buffers)).collect(),
             identity_bytes: config.path_identity.len() as u64,
         })
@@ -52,9 +52,9 @@ impl Estimator {
 
     /// Returns the class of an article, by its index in the configuration, and about how many bytes it takes
     /// there; `None` if no rule matches.
-    pub fn place(&self, article: &Candidate<'_>) -> Option<(usize, u64)> {
+    pub fn place(&self, article: &ProspectiveArticle<'_>) -> Option<(usize, u64)> {
         let bits = |group: &&str| self.rules.group_bits(group.as_bytes());
-        let traits = Traits {
+        let traits = ArticleTraits {
             size_bytes: article.wire_bytes,
             groups: article.groups.len(),
             criteria: &article.criteria,

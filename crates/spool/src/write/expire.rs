@@ -2,32 +2,32 @@
 //!
 //! Reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
-//! number ends when the policy of its group says so; the bytes are removed with the last number. [`Judge`]
+//! number ends when the policy of its group says so; the bytes are removed with the last number. [`ExpiryJudge`]
 //! decides without changing anything, also for dry runs and explanations. Driven by [`crate::care::expire`]
 //! in bounded steps: some choose articles and write their rows; once these are durable, without the writer's
 //! lock, others remove the articles from the indexes; files of single articles are removed last, again
 //! without the lock. No checkpoint is taken in between: it would claim that the rows are applied.
 
 use crate::base::bug::own_bug;
-use crate::base::config::Keep;
-use crate::base::error::{Trouble, TroubleKind};
-use crate::base::ids::{Flag, GroupId};
-use crate::base::key::Key;
-use crate::base::leaving::{Leaving as LeavingArticle, MayLeave};
+use crate::base::config::Retention;
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::base::ids::{GroupFlag, GroupId};
+use crate::base::key::ArticleKey;
+use crate::base::leaving::{ExpiryHook, LeavingArticle};
 use crate::base::token::Token;
-use crate::index::fold::{Shared, is_full};
+use crate::index::fold::{SharedIndexes, is_full};
 use crate::index::groups::{Group, GroupTable};
-use crate::index::history::Found;
+use crate::index::history::HistoryLookup;
 use crate::index::kept::KeptEntry;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::method::Volume;
-use crate::write::commit::Writer;
-use crate::write::leaving::Leaving;
-use crate::write::policy::Policy;
-use crate::write::room::GiveUp;
+use crate::write::commit::SpoolWriter;
+use crate::write::leaving::ExpiryRow;
+use crate::write::policy::ExpiryPolicy;
+use crate::write::room::GiveUpSelection;
 use crate::write::syncer::failed_sync;
-use crate::write::threads::Threads;
+use crate::write::threads::ThreadArrivals;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl ExpireReport {
     }
 
     /// Counts the verdict on an article.
-    pub(crate) fn count(&mut self, e: &KeptEntry, verdict: &Verdict) {
+    pub(crate) fn count(&mut self, e: &KeptEntry, verdict: &ExpiryVerdict) {
         self.looked_at += 1;
         self.next_due = self.next_due.into_iter().chain(verdict.next).min();
         self.numbers += verdict.due.len() as u64;
@@ -109,7 +109,7 @@ impl ExpireReport {
 
 /// Verdict on a living article.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ExpiryVerdict {
     /// Numbers that end.
     pub due: Vec<(GroupId, u64)>,
     /// Whether another number lives on.
@@ -126,21 +126,21 @@ pub(crate) struct Verdict {
     pub rule: Option<usize>,
 }
 
-/// Result of [`Judge::judge`].
+/// Result of [`ExpiryJudge::judge`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum ExpiryJudgement {
     /// No such article lives; its entry can be dropped.
     Dead,
-    /// The verdict depends on its thread, and [`Judge::threads`] is not built yet.
+    /// The verdict depends on its thread, and [`ExpiryJudge::threads`] is not built yet.
     NeedsThreads,
     /// The article lives.
-    Lives(Verdict),
+    Lives(ExpiryVerdict),
 }
 
 /// Result of applying a rule to a number.
-pub(crate) struct Term {
+pub(crate) struct ExpiryTerm {
     pub rule: Option<usize>,
-    pub keep: Keep,
+    pub keep: Retention,
     /// Time at which it is due, Unix seconds; `None`: never.
     pub due: Option<u64>,
     /// Whether its group exceeds the rule's cap, and it is among the oldest.
@@ -149,8 +149,8 @@ pub(crate) struct Term {
 
 /// The policy at one moment, with data about many articles that judging one may need.
 #[derive(Debug)]
-pub(crate) struct Judge {
-    pub policy: Arc<Policy>,
+pub(crate) struct ExpiryJudge {
+    pub policy: Arc<ExpiryPolicy>,
     /// Current time in Unix seconds.
     pub now: u64,
     /// Cache of the deciding rule, by volume and group: needed for each number.
@@ -158,15 +158,15 @@ pub(crate) struct Judge {
     /// Lowest number that may stay, by rule and group, where the rule's cap is exceeded.
     pub cuts: HashMap<(usize, GroupId), u64>,
     /// Built when an article is found that depends on it.
-    pub threads: Option<Threads>,
+    pub threads: Option<ThreadArrivals>,
     /// Articles to be given up, by volume, where space is short.
-    pub give_up: HashMap<u16, GiveUp>,
+    pub give_up: HashMap<u16, GiveUpSelection>,
     /// Hook to be called before an article is removed.
-    pub may_leave: Option<Arc<dyn MayLeave>>,
+    pub may_leave: Option<Arc<dyn ExpiryHook>>,
 }
 
-impl Judge {
-    pub fn new(policy: Arc<Policy>, now: u64) -> Self {
+impl ExpiryJudge {
+    pub fn new(policy: Arc<ExpiryPolicy>, now: u64) -> Self {
         let (chosen, cuts, give_up) = Default::default();
         Self { policy, now, chosen, cuts, threads: None, give_up, may_leave: None }
     }
@@ -176,14 +176,20 @@ impl Judge {
         let policy = &self.policy;
         *self.chosen.entry((volume.id(), group.id)).or_insert_with(|| {
             let class = policy.class_of(volume.name(), volume.method());
-            policy.rule(class, &group.name, || group.flag() == Flag::Moderated)
+            policy.rule(class, &group.name, || group.flag() == GroupFlag::Moderated)
         })
     }
 
     /// Returns when an article leaves a group; `None` if that depends on thread data that is not built yet.
-    pub fn term(&mut self, volume: &dyn Volume, group: &Group, number: u64, e: &KeptEntry) -> Option<Term> {
+    pub fn term(
+        &mut self,
+        volume: &dyn Volume,
+        group: &Group,
+        number: u64,
+        e: &KeptEntry,
+    ) -> Option<ExpiryTerm> {
         let rule = self.rule(volume, group);
-        let keep = rule.map_or(Keep::Forever, |rule| self.policy.keep(rule));
+        let keep = rule.map_or(Retention::Forever, |rule| self.policy.keep(rule));
         let (arrived, expires) = (u64::from(e.arrived), u64::from(e.expires));
         let mut due = keep.due(arrived, expires);
         if due.is_some_and(|due| due <= self.now) && rule.is_some_and(|rule| self.policy.by_thread(rule)) {
@@ -191,22 +197,24 @@ impl Judge {
             due = keep.due(newest.max(arrived), expires);
         }
         let cut = rule.and_then(|rule| self.cuts.get(&(rule, group.id)));
-        Some(Term { rule, keep, due, is_capped: cut.is_some_and(|cut| number < *cut) })
+        Some(ExpiryTerm { rule, keep, due, is_capped: cut.is_some_and(|cut| number < *cut) })
     }
 
     /// Judges an article of a volume.
     pub fn judge(
         &mut self,
-        shared: &Shared,
+        shared: &SharedIndexes,
         table: &GroupTable,
         volume: &dyn Volume,
         e: &KeptEntry,
-    ) -> Judged {
-        let mut verdict = Verdict { may_give_up: true, ..Verdict::default() };
+    ) -> ExpiryJudgement {
+        let mut verdict = ExpiryVerdict { may_give_up: true, ..ExpiryVerdict::default() };
         let (mut latest, mut leaves_all) = (None, None);
         for (id, number) in &e.numbers {
             let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
-            let Some(term) = self.term(volume, group, *number, e) else { return Judged::NeedsThreads };
+            let Some(term) = self.term(volume, group, *number, e) else {
+                return ExpiryJudgement::NeedsThreads;
+            };
             let ends = term.due.unwrap_or(u64::MAX);
             if latest.is_none_or(|latest| ends >= latest) {
                 (latest, verdict.rule) = (Some(ends), term.rule);
@@ -225,10 +233,10 @@ impl Judge {
         if latest.is_none() {
             // No group refers to it any more: it was cancelled, or its groups were removed.
             let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
-            let lives = matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t));
-            return if lives { Judged::Lives(verdict) } else { Judged::Dead };
+            let lives = matches!(shared.history.lookup(&e.key), HistoryLookup::At(t, _) if is_here(t));
+            return if lives { ExpiryJudgement::Lives(verdict) } else { ExpiryJudgement::Dead };
         }
-        let goes = |give_up: &GiveUp| verdict.may_give_up && give_up.takes(u64::from(e.arrived));
+        let goes = |give_up: &GiveUpSelection| verdict.may_give_up && give_up.takes(u64::from(e.arrived));
         let is_given_up =
             leaves_all.is_none() && verdict.stays && self.give_up.get(&volume.id()).is_some_and(goes);
         if is_given_up || leaves_all.is_some() && verdict.stays {
@@ -237,11 +245,11 @@ impl Judge {
             verdict.rule = leaves_all.or(verdict.rule);
             (verdict.stays, verdict.is_given_up, verdict.next) = (false, is_given_up, None);
         }
-        Judged::Lives(verdict)
+        ExpiryJudgement::Lives(verdict)
     }
 
     /// Reports whether a due article must wait until it has been copied to an archive.
-    fn is_held(&self, table: &GroupTable, token: Token, e: &KeptEntry, verdict: &Verdict) -> bool {
+    fn is_held(&self, table: &GroupTable, token: Token, e: &KeptEntry, verdict: &ExpiryVerdict) -> bool {
         let Some(may_leave) = self.may_leave.as_ref().filter(|_| !verdict.stays) else { return false };
         let named = |(id, number): &(GroupId, u64)| Some((&*table.get(*id)?.name, *number));
         let numbers: Vec<(&str, u64)> = e.numbers.iter().filter_map(named).collect();
@@ -250,7 +258,7 @@ impl Judge {
     }
 
     /// Records that an article is removed.
-    pub fn goes(&mut self, volume: &dyn Volume, e: &KeptEntry, verdict: &Verdict) {
+    pub fn goes(&mut self, volume: &dyn Volume, e: &KeptEntry, verdict: &ExpiryVerdict) {
         if verdict.is_given_up
             && let Some(give_up) = self.give_up.get_mut(&volume.id())
         {
@@ -261,27 +269,27 @@ impl Judge {
     /// Judges a whole file of entries.
     fn judge_file(
         &mut self,
-        shared: &Shared,
+        shared: &SharedIndexes,
         table: &GroupTable,
         volume: &dyn Volume,
         entries: &[KeptEntry],
-    ) -> FileJudged {
+    ) -> FileJudgement {
         let mut report = ExpireReport::default();
         for e in entries {
             match self.judge(shared, table, volume, e) {
-                Judged::Lives(verdict) if verdict.stays && verdict.due.is_empty() => {
+                ExpiryJudgement::Lives(verdict) if verdict.stays && verdict.due.is_empty() => {
                     report.count(e, &verdict)
                 }
-                Judged::Lives(_) | Judged::Dead => return FileJudged::Changes,
-                Judged::NeedsThreads => return FileJudged::NeedsThreads,
+                ExpiryJudgement::Lives(_) | ExpiryJudgement::Dead => return FileJudgement::Changes,
+                ExpiryJudgement::NeedsThreads => return FileJudgement::NeedsThreads,
             }
         }
-        FileJudged::Stays(report)
+        FileJudgement::Stays(report)
     }
 }
 
 /// Verdict on a file of entries.
-enum FileJudged {
+enum FileJudgement {
     /// All its articles stay.
     Stays(ExpireReport),
     /// Some of its articles or numbers end.
@@ -291,7 +299,7 @@ enum FileJudged {
 
 /// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ExpiryStep {
     /// More remains to be done.
     More,
     /// The pass over the volume has ended.
@@ -304,34 +312,39 @@ pub(crate) enum Step {
 
 /// Removals of one step.
 #[derive(Default)]
-struct Going {
-    rows: Vec<Leaving>,
+struct ExpiryBatch {
+    rows: Vec<ExpiryRow>,
     /// Entries that were taken from the list.
     taken: Vec<KeptEntry>,
 }
 
-impl Writer {
+impl SpoolWriter {
     /// Executes one bounded step of a pass over a volume: chooses articles and writes their rows. With
     /// `is_quick`, files in which nothing can be due are not read.
     pub fn expire_step(
         &mut self,
         index: usize,
-        judge: &mut Judge,
+        judge: &mut ExpiryJudge,
         is_quick: bool,
         report: &mut ExpireReport,
-    ) -> Result<Step, Trouble> {
+    ) -> Result<ExpiryStep, SpoolTrouble> {
         self.may_free()?;
         if !Arc::ptr_eq(&self.policy, &judge.policy) {
-            return Ok(Step::Changed);
+            return Ok(ExpiryStep::Changed);
         }
         let volumes = self.folds.shared.volumes.load();
-        let Some(volume) = volumes.all().get(index).cloned() else { return Ok(Step::Done) };
-        let mut going = Going::default();
+        let Some(volume) = volumes.all().get(index).cloned() else { return Ok(ExpiryStep::Done) };
+        let mut going = ExpiryBatch::default();
         let step = self.choose_going((index, &*volume), judge, is_quick, &mut going, report)?;
-        for Leaving { key, token, gone, numbers } in &mut going.rows {
-            let row = Row::Expire { key: *key, token: *token, gone: *gone, numbers: std::mem::take(numbers) };
+        for ExpiryRow { key, token, gone, numbers } in &mut going.rows {
+            let row = JournalRow::Expire {
+                key: *key,
+                token: *token,
+                gone: *gone,
+                numbers: std::mem::take(numbers),
+            };
             self.journal.push(&row);
-            if let Row::Expire { numbers: written, .. } = row {
+            if let JournalRow::Expire { numbers: written, .. } = row {
                 *numbers = written;
             }
         }
@@ -349,16 +362,16 @@ impl Writer {
 
     /// Removes some of the chosen articles from the indexes; returns whether more remain. Syncs first if
     /// their rows are not durable. Files of single articles must still be removed afterwards.
-    pub fn let_go(&mut self) -> Result<bool, Trouble> {
+    pub fn let_go(&mut self) -> Result<bool, SpoolTrouble> {
         self.may_free()?;
         let set = self.journal.sync_set();
         if set.synced() < self.leaving_upto {
             set.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
         }
         let some = self.leaving.len().min(GONE_PER_STEP);
-        let keys: Vec<Key> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
+        let keys: Vec<ArticleKey> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
         self.folds.shared.history.touch(&keys);
-        for Leaving { key, token, gone, numbers } in self.leaving.drain(..some) {
+        for ExpiryRow { key, token, gone, numbers } in self.leaving.drain(..some) {
             self.folds.expire((key, token), gone, &numbers, RemoveFiles::Later);
         }
         if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
@@ -368,22 +381,22 @@ impl Writer {
     fn choose_going(
         &mut self,
         (index, volume): (usize, &dyn Volume),
-        judge: &mut Judge,
+        judge: &mut ExpiryJudge,
         is_quick: bool,
-        going: &mut Going,
+        going: &mut ExpiryBatch,
         report: &mut ExpireReport,
-    ) -> Result<Step, Trouble> {
+    ) -> Result<ExpiryStep, SpoolTrouble> {
         let shared = self.folds.shared.clone();
         let table = shared.groups.table();
         let quick = is_quick.then_some(judge.now);
         let mut looked_at = 0;
         while looked_at < ENTRIES_PER_STEP && going.rows.len() < CHOSEN_PER_STEP {
             let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
-                return Ok(Step::Done);
+                return Ok(ExpiryStep::Done);
             };
             if let Some(entries) = list.look_ahead(quick).map_err(|e| unreadable(&e))? {
                 match judge.judge_file(&shared, &table, volume, entries) {
-                    FileJudged::Stays(file) => {
+                    FileJudgement::Stays(file) => {
                         looked_at += entries.len();
                         report.looked_at += file.looked_at;
                         report.next_due = report.next_due.into_iter().chain(file.next_due).min();
@@ -391,22 +404,22 @@ impl Writer {
                         list.leave(file.next_due.map_or(until, |due| due.min(until)));
                         continue;
                     }
-                    FileJudged::NeedsThreads => return Ok(Step::NeedsThreads),
-                    FileJudged::Changes => {}
+                    FileJudgement::NeedsThreads => return Ok(ExpiryStep::NeedsThreads),
+                    FileJudgement::Changes => {}
                 }
             }
             let Some(e) = list.take().map_err(|e| unreadable(&e))? else {
                 report.next_due = report.next_due.into_iter().chain(list.first_quiet()).min();
-                return Ok(Step::Done);
+                return Ok(ExpiryStep::Done);
             };
             looked_at += 1;
             let is_taken = !list.is_in_place();
             let verdict = match judge.judge(&shared, &table, volume, &e) {
-                Judged::Lives(verdict) => verdict,
-                Judged::Dead => continue,
-                Judged::NeedsThreads => {
+                ExpiryJudgement::Lives(verdict) => verdict,
+                ExpiryJudgement::Dead => continue,
+                ExpiryJudgement::NeedsThreads => {
                     list.hand_back(e);
-                    return Ok(Step::NeedsThreads);
+                    return Ok(ExpiryStep::NeedsThreads);
                 }
             };
             let token =
@@ -428,16 +441,16 @@ impl Writer {
             if !verdict.stays {
                 numbers.clone_from(&e.numbers);
             }
-            going.rows.push(Leaving { key: e.key, token, gone: !verdict.stays, numbers });
+            going.rows.push(ExpiryRow { key: e.key, token, gone: !verdict.stays, numbers });
             if !verdict.stays && is_taken {
                 going.taken.push(e);
             }
         }
-        Ok(Step::More)
+        Ok(ExpiryStep::More)
     }
 
     /// Puts back an entry whose article stays; on a full disk it waits in memory.
-    fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<(), Trouble> {
+    fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<(), SpoolTrouble> {
         let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
             return Err(self.sync.stop(own_bug!("volume {index} has lost its list of what it keeps")));
         };
@@ -449,6 +462,6 @@ impl Writer {
     }
 }
 
-pub(crate) fn unreadable(e: &io::Error) -> Trouble {
-    Trouble::caused_by(TroubleKind::Io, format!("cannot expire articles: {e}"), e)
+pub(crate) fn unreadable(e: &io::Error) -> SpoolTrouble {
+    SpoolTrouble::caused_by(TroubleKind::Io, format!("cannot expire articles: {e}"), e)
 }

@@ -23,14 +23,14 @@ type Heads = Vec<(u16, u64)>;
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
     heads: Heads,
-    next: Option<Next>,
+    next: Option<PendingFence>,
     /// A place in the last durably entered cycle of each volume.
     entered: Heads,
 }
 
 /// The next position of the fence, once that is known to be durable.
 #[derive(Debug)]
-struct Next {
+struct PendingFence {
     heads: Heads,
     /// Journal position when the heads were taken.
     taken: u64,
@@ -83,7 +83,7 @@ impl Fence {
         {
             self.heads = next.heads;
         }
-        self.next.get_or_insert_with(|| Next { heads: heads(volumes), taken: written, told: None });
+        self.next.get_or_insert_with(|| PendingFence { heads: heads(volumes), taken: written, told: None });
     }
 
     /// Records that a `Synced` row for `upto` was pushed, which ends at `row_end`.

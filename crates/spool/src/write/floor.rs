@@ -12,7 +12,7 @@ const AHEAD_BYTES: u64 = 1 << 20;
 
 /// State of one volume.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct FloorState {
     /// Place before which all articles are older than the floor.
     old_to: u64,
     /// Arrival of the article there, if it was too young when last checked.
@@ -22,7 +22,7 @@ struct Known {
 /// State of the articles next to be displaced, by volume index.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
-    known: Vec<Known>,
+    known: Vec<FloorState>,
 }
 
 impl Floors {
@@ -36,7 +36,7 @@ impl Floors {
         arrived_max: u64,
     ) -> io::Result<bool> {
         if self.known.len() <= volume {
-            self.known.resize(volume + 1, Known::default());
+            self.known.resize(volume + 1, FloorState::default());
         }
         let Some(known) = self.known.get_mut(volume) else { return Ok(false) };
         if tail <= known.old_to {
@@ -45,10 +45,10 @@ impl Floors {
         if known.young.is_some_and(|arrived| u64::from(arrived) > arrived_max) {
             return Ok(true);
         }
-        let mut seen = Known { old_to: tail.saturating_add(AHEAD_BYTES).min(head), young: None };
+        let mut seen = FloorState { old_to: tail.saturating_add(AHEAD_BYTES).min(head), young: None };
         residents.peek_before(seen.old_to, &mut |r| {
             if seen.young.is_none() && u64::from(r.arrived) > arrived_max {
-                seen = Known { old_to: r.place, young: Some(r.arrived) };
+                seen = FloorState { old_to: r.place, young: Some(r.arrived) };
             }
         })?;
         *known = seen;

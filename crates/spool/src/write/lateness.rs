@@ -13,7 +13,7 @@ const DELAY_MIN: Duration = Duration::from_millis(1);
 
 /// Ages of unsynced writes. Times are microseconds since `start`, at least 1; 0 means none.
 #[derive(Debug)]
-pub(crate) struct Ages {
+pub(crate) struct UnsyncedAge {
     start: Instant,
     /// Time of the first write that a current sync, if any, does not cover.
     oldest: AtomicU64,
@@ -25,9 +25,9 @@ pub(crate) struct Ages {
 
 /// Start of a sync.
 #[derive(Debug)]
-pub(crate) struct Begun(u64);
+pub(crate) struct SyncStart(u64);
 
-impl Ages {
+impl UnsyncedAge {
     /// Creates the state in which nothing was written.
     pub fn new() -> Self {
         let [oldest, in_sync, sync_micros] = [const { AtomicU64::new(0) }; 3];
@@ -73,16 +73,16 @@ impl Ages {
     }
 
     /// Begins a sync, which makes all earlier writes durable.
-    pub fn begin(&self) -> Begun {
+    pub fn begin(&self) -> SyncStart {
         let oldest = self.oldest.swap(0, Ordering::AcqRel);
         if self.in_sync.load(Ordering::Acquire) == 0 {
             self.in_sync.store(oldest, Ordering::Release);
         }
-        Begun(self.now())
+        SyncStart(self.now())
     }
 
     /// Ends a sync: writes before its start are durable. `worked`: there was something to sync.
-    pub fn end(&self, begun: Begun, worked: bool) {
+    pub fn end(&self, begun: SyncStart, worked: bool) {
         self.in_sync.store(0, Ordering::Release);
         if worked {
             // A stall costs more than an extra sync: a long sync is expected to recur for a while.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_sync_begins_early_enough_to_end_in_time() {
-        let (limit, ages) = (Duration::from_millis(100), Ages::new());
+        let (limit, ages) = (Duration::from_millis(100), UnsyncedAge::new());
         for (took_ms, delay_ms) in [(0, 50), (4, 95), (20, 75), (80, 50), (150, 100)] {
             ages.sync_micros.store(took_ms * 1000, Ordering::Relaxed);
             assert_eq!(ages.delay(limit), Duration::from_millis(delay_ms), "{took_ms}");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_write_that_a_sync_does_not_cover_keeps_its_age() {
-        let (limit, ages) = (Duration::ZERO, Ages::new());
+        let (limit, ages) = (Duration::ZERO, UnsyncedAge::new());
         assert!(!ages.is_late(limit));
         assert!(ages.wrote() && !ages.wrote());
         assert!(ages.is_late(limit));

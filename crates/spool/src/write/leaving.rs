@@ -2,13 +2,13 @@
 //! [`crate::write::expire`], held by the writer.
 
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 
 /// Contents of an expiry row: whether the article is removed, or only some of its numbers.
 #[derive(Debug)]
-pub(crate) struct Leaving {
-    pub key: Key,
+pub(crate) struct ExpiryRow {
+    pub key: ArticleKey,
     pub token: Token,
     pub gone: bool,
     pub numbers: Vec<(GroupId, u64)>,

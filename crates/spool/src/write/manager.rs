@@ -1,7 +1,7 @@
 //! The storage manager's second half: the choice of a volume within an article's class (the first half is
 //! [`crate::index::rules`]).
 
-use crate::base::config::{ClassConfig, Order};
+use crate::base::config::{BufferOrder, ClassConfig};
 use crate::base::token::MethodKind;
 use crate::method::{Cyclic, Volume, VolumeTable};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Class {
     pub buffers: Vec<String>,
     /// Indexes into [`VolumeTable`] of the volumes it writes to.
     pub volumes: Vec<usize>,
-    order: Order,
+    order: BufferOrder,
     /// Position in `volumes` of the next one to write to.
     pub turn: usize,
     /// Bytes stored since that volume's turn began.
@@ -43,7 +43,7 @@ pub(crate) struct ClassFloor {
 
 /// A chosen volume and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct VolumeChoice {
     /// Index into [`VolumeTable`].
     pub volume: usize,
     pub place: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Choice {
 }
 
 /// Plan of a volume for a record.
-struct Plan {
+struct VolumePlan {
     volume: usize,
     head: u64,
     place: u64,
@@ -76,8 +76,8 @@ impl Class {
         let cycle = |i: &usize| cyclic(i).map(|v| v.cycle(v.head()));
         let lowest = || (0..indexes.len()).min_by_key(|at| indexes.get(*at).map(cycle));
         let turn = match config.order {
-            Order::Interleave => 0,
-            Order::Sequential => middle.or_else(lowest).unwrap_or(0),
+            BufferOrder::Interleave => 0,
+            BufferOrder::Sequential => middle.or_else(lowest).unwrap_or(0),
         };
         let floor = config.floor.as_ref().map(|f| ClassFloor {
             keep_secs: f.keep_at_least_secs,
@@ -110,13 +110,13 @@ impl Class {
         heads: &[Option<u64>],
         len: usize,
         may: &mut dyn FnMut(usize, u64) -> bool,
-    ) -> Option<Choice> {
+    ) -> Option<VolumeChoice> {
         let plan = |turn: usize| {
             let volume = *self.volumes.get(turn % self.volumes.len().max(1))?;
             let v = volumes.all().get(volume)?;
             let head = heads.get(volume).copied().flatten().unwrap_or_else(|| v.head());
             let place = v.plan(head, len)?;
-            Some(Plan { volume, head, place, end: place + v.padded(len) })
+            Some(VolumePlan { volume, head, place, end: place + v.padded(len) })
         };
         // Volumes may differ in size: a record too large for the current one goes to the next that can hold
         // it, as does one that would displace protected articles here.
@@ -125,17 +125,17 @@ impl Class {
             turns.filter_map(|turn| Some((turn, plan(turn)?))).find(|(_, p)| may(p.volume, p.end))
         };
         let here = plan(self.turn);
-        if self.order == Order::Sequential
+        if self.order == BufferOrder::Sequential
             && let Some(full) = here.as_ref().filter(|p| p.place != p.head)
             && let Some((turn, next)) = other(may)
             && may(full.volume, full.place)
         {
             // The volume would wrap: it is full, and the next one begins its next cycle.
             let leaves = Some((full.volume, full.place));
-            return Some(Choice { volume: next.volume, place: next.place, turn, leaves });
+            return Some(VolumeChoice { volume: next.volume, place: next.place, turn, leaves });
         }
         let chosen = here.filter(|p| may(p.volume, p.end)).or_else(|| other(may).map(|(_, p)| p))?;
-        Some(Choice { volume: chosen.volume, place: chosen.place, turn: self.turn, leaves: None })
+        Some(VolumeChoice { volume: chosen.volume, place: chosen.place, turn: self.turn, leaves: None })
     }
 
     /// Reports whether the class can take nothing until space is freed.
@@ -152,8 +152,8 @@ impl Class {
     pub fn stored(&mut self, volume: &dyn Volume, head: u64, bytes: u64) {
         self.stripe += bytes;
         let is_done = match self.order {
-            Order::Sequential => volume.cyclic().is_some_and(|v| v.offset(head) == Some(0)),
-            Order::Interleave => {
+            BufferOrder::Sequential => volume.cyclic().is_some_and(|v| v.offset(head) == Some(0)),
+            BufferOrder::Interleave => {
                 let part = volume.cyclic().map_or(u64::MAX, |v| v.area() / STRIPE_PART);
                 self.stripe >= STRIPE_BYTES_MAX.min(part)
             }

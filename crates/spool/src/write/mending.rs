@@ -6,22 +6,22 @@
 //! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::spool`]).
 //! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
-use crate::base::error::{Trouble, TroubleKind};
+use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::base::token::MethodKind;
-use crate::index::fold::Shared;
-use crate::index::history::Found;
+use crate::index::fold::SharedIndexes;
+use crate::index::history::HistoryLookup;
 use crate::method::cnfs::Cycbuff;
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use tracing::warn;
 
-impl Writer {
+impl SpoolWriter {
     /// Repairs the unreadable pages of mapped files since the last call; returns how many there were.
-    pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
+    pub fn mend_lost_pages(&mut self) -> Result<u64, SpoolTrouble> {
         let shared = self.folds.shared.clone();
         if shared.disk.lost_pages() == shared.lost_pages.load(Ordering::Acquire) {
             return Ok(0);
@@ -32,7 +32,7 @@ impl Writer {
         let lost = shared.disk.lost_pages();
         let mended = mend_lost_pages(&shared).map_err(|e| {
             let text = format!("pages of mapped files can be neither read nor written: {e}");
-            self.sync.stop(Trouble::new(TroubleKind::Io, text))
+            self.sync.stop(SpoolTrouble::new(TroubleKind::Io, text))
         })?;
         shared.lost_pages.store(lost, Ordering::Release);
         shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl Writer {
 }
 
 /// Repairs all lost pages and writes them to their files; returns how many there were.
-fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
+fn mend_lost_pages(shared: &SharedIndexes) -> io::Result<u64> {
     let mut pages = shared.history.mend_lost_pages()?;
     for buffer in shared.volumes.load().cycbuffs() {
         let lost = buffer.lost_bits();
@@ -61,13 +61,13 @@ fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
 }
 
 /// Reads all mapped pages, so that unreadable ones are detected now.
-pub(crate) fn touch_maps(shared: &Shared) {
+pub(crate) fn touch_maps(shared: &SharedIndexes) {
     shared.history.touch_maps();
     shared.volumes.load().cycbuffs().for_each(Cycbuff::touch_bitmap);
 }
 
 /// Sets the usage bits of the living articles in a part of a buffer: whole records that history leads to.
-fn mark_articles(shared: &Shared, buffer: &Cycbuff, offsets: &Range<u64>) {
+fn mark_articles(shared: &SharedIndexes, buffer: &Cycbuff, offsets: &Range<u64>) {
     let (head, tail) = (buffer.head(), buffer.tail());
     let cycle = buffer.cycle(head);
     // Records before the write position belong to its cycle, those after it to the previous one.
@@ -78,7 +78,7 @@ fn mark_articles(shared: &Shared, buffer: &Cycbuff, offsets: &Range<u64>) {
         scan.end = (start + (offsets.end - offsets.start)).min(head);
         while let Some(header) = scan.next() {
             let leads_here = |found| {
-                matches!(found, Found::At(t, _) if t.method == MethodKind::Cnfs
+                matches!(found, HistoryLookup::At(t, _) if t.method == MethodKind::Cnfs
                     && t.volume == buffer.id() && t.place == header.place)
             };
             if scan.live && leads_here(shared.history.lookup(&header.key)) {

@@ -2,18 +2,18 @@
 //!
 //! Pure and immutable. [`crate::write::expire`] applies it to one article after the other.
 
-use crate::base::config::{ExpireConfig, Keep, NEVER, SpoolConfig};
+use crate::base::config::{ExpireConfig, NEVER, Retention, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
 use crate::write::caps::Cap;
 use netnews::wildmat::Wildmat;
 
 #[derive(Debug)]
-struct Rule {
+struct ExpiryRule {
     class: Option<usize>,
     groups: Option<Wildmat>,
     moderated: Option<bool>,
-    keep: Keep,
+    keep: Retention,
     by_thread: bool,
     from_all_groups: bool,
     cap: Cap,
@@ -21,13 +21,13 @@ struct Rule {
 
 /// The policy: the first rule for class and group decides; without one an article is kept forever.
 #[derive(Debug, Default)]
-pub(crate) struct Policy {
-    rules: Vec<Rule>,
+pub(crate) struct ExpiryPolicy {
+    rules: Vec<ExpiryRule>,
     /// Name and method of each class.
     classes: Vec<(String, MethodKind)>,
 }
 
-impl Policy {
+impl ExpiryPolicy {
     /// Compiles the rules of a configuration.
     pub fn new(config: &SpoolConfig) -> Result<Self, SpoolError> {
         let rule = |c: &ExpireConfig| {
@@ -40,7 +40,7 @@ impl Policy {
                 Wildmat::parse(text.as_bytes())
                     .map_err(|e| SpoolError::Unfit(format!("expiry rule pattern \"{text}\": {e}")))
             };
-            Ok(Rule {
+            Ok(ExpiryRule {
                 class: c.class.as_ref().map(class).transpose()?,
                 groups: c.groups.as_ref().map(wildmat).transpose()?,
                 moderated: c.moderated,
@@ -91,8 +91,8 @@ impl Policy {
     }
 
     /// Returns the retention of a rule.
-    pub fn keep(&self, rule: usize) -> Keep {
-        self.rules.get(rule).map_or(Keep::Forever, |rule| rule.keep)
+    pub fn keep(&self, rule: usize) -> Retention {
+        self.rules.get(rule).map_or(Retention::Forever, |rule| rule.keep)
     }
 
     /// Reports whether a rule counts the age of an article from the newest of its thread.
@@ -111,7 +111,7 @@ impl Policy {
     }
 }
 
-impl Keep {
+impl Retention {
     /// Returns when an article is due whose age counts from `since`, with an Expires date or 0 (all Unix
     /// seconds); `None`: never. The bounds apply to Expires dates only, as in INN.
     pub(crate) fn due(self, since: u64, expires: u64) -> Option<u64> {
@@ -132,9 +132,13 @@ mod tests {
     use super::*;
     use crate::base::config::{ClassConfig, SpoolConfig};
 
-    fn policy(expire: Vec<ExpireConfig>) -> Result<Policy, SpoolError> {
+    fn policy(expire: Vec<ExpireConfig>) -> Result<ExpiryPolicy, SpoolError> {
         let class = |name: &str| ClassConfig { name: name.into(), ..ClassConfig::default() };
-        Policy::new(&SpoolConfig { classes: vec![class("w"), class("x")], expire, ..SpoolConfig::new("/") })
+        ExpiryPolicy::new(&SpoolConfig {
+            classes: vec![class("w"), class("x")],
+            expire,
+            ..SpoolConfig::new("/")
+        })
     }
 
     /// CN-46: first match wins; m and u.
@@ -166,7 +170,7 @@ mod tests {
     /// CN-46: min-default-max; `never` as in INN's expire.ctl: EXPkeepit() of expire.c.
     #[test]
     fn an_explicit_date_is_honoured_within_bounds() {
-        let due = |min, default, max, expires| Keep::Secs { min, default, max }.due(1000, expires);
+        let due = |min, default, max, expires| Retention::Secs { min, default, max }.due(1000, expires);
         assert_eq!(due(10, 70, 300, 0), Some(1070));
         assert_eq!(due(10, 70, 300, 1200), Some(1200));
         assert_eq!(due(10, 70, 300, 1001), Some(1010));
@@ -176,13 +180,15 @@ mod tests {
         assert_eq!((due(10, NEVER, 300, 0), due(10, NEVER, 300, 9999)), (None, Some(1300)));
         assert_eq!((due(0, NEVER, NEVER, 1200), due(0, 70, NEVER, 9999)), (Some(1200), Some(9999)));
         assert_eq!((due(NEVER, 70, NEVER, 1200), due(NEVER, 70, NEVER, 0)), (None, Some(1070)));
-        assert_eq!(Keep::Forever.due(1000, 1200), None);
+        assert_eq!(Retention::Forever.due(1000, 1200), None);
     }
 
     #[test]
     fn unlimited_and_too_young_articles_are_not_given_up() {
-        let keep = |min| Keep::Secs { min, default: 70, max: 300 };
+        let keep = |min| Retention::Secs { min, default: 70, max: 300 };
         assert_eq!([9, 10].map(|age| keep(10).may_give_up(age)), [false, true]);
-        assert!(keep(0).may_give_up(0) && !keep(NEVER).may_give_up(NEVER) && !Keep::Forever.may_give_up(99));
+        assert!(
+            keep(0).may_give_up(0) && !keep(NEVER).may_give_up(NEVER) && !Retention::Forever.may_give_up(99)
+        );
     }
 }

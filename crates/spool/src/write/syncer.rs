@@ -10,14 +10,14 @@
 //! it (`lateness.rs`).
 
 use crate::base::config::Durability;
-use crate::base::error::{Trouble, TroubleKind};
-use crate::base::key::Key;
-use crate::base::latency::Latency;
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::base::key::ArticleKey;
+use crate::base::latency::LatencyHistogram;
 use crate::base::ordered::{Ordered, rank};
-use crate::index::checkpoint::Taken;
-use crate::index::fold::{Shared, is_full};
+use crate::index::checkpoint::TakenCheckpoint;
+use crate::index::fold::{SharedIndexes, is_full};
 use crate::journal::{GroupsFile, GroupsState, SyncSet};
-use crate::write::lateness::Ages;
+use crate::write::lateness::UnsyncedAge;
 use parking_lot::Condvar;
 use std::fmt;
 use std::io;
@@ -40,8 +40,8 @@ const SYNC_TIME_USUAL: Duration = Duration::from_secs(10);
 
 /// A checkpoint that is passed to the syncing thread, with the files to be removed once it is written.
 #[derive(Debug)]
-pub(crate) struct Handover {
-    pub taken: Taken,
+pub(crate) struct CheckpointHandover {
+    pub taken: TakenCheckpoint,
     /// File and state of all groups at the same moment.
     pub groups: (Arc<GroupsFile>, GroupsState),
     pub dead_journals: Vec<PathBuf>,
@@ -51,21 +51,21 @@ pub(crate) struct Handover {
 
 /// Returns the trouble for a failed sync, even on a full disk: written data may be lost, and a retry would
 /// not show it.
-pub(crate) fn failed_sync(e: &io::Error) -> Trouble {
+pub(crate) fn failed_sync(e: &io::Error) -> SpoolTrouble {
     let text = format!(
         "a sync failed: {e}; what was written may be lost, so nothing is accepted until a restart has \
          checked it"
     );
-    Trouble::caused_by(TroubleKind::Io, text, e)
+    SpoolTrouble::caused_by(TroubleKind::Io, text, e)
 }
 
 type Callback = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct Wanted {
+struct SyncWork {
     sync: bool,
     stop: bool,
-    checkpoint: Option<Handover>,
+    checkpoint: Option<CheckpointHandover>,
     /// Start of the next timed sync.
     due: Option<Instant>,
 }
@@ -74,16 +74,16 @@ struct Wanted {
 pub(crate) struct SyncState {
     journal: Arc<SyncSet>,
     durability: AtomicDurability,
-    wanted: Ordered<Wanted, { rank::WANTED }>,
+    wanted: Ordered<SyncWork, { rank::WANTED }>,
     wake: Condvar,
     room: Condvar,
     durable: AtomicU64,
     /// Number below which all history records belong to durable rows.
     durable_records: AtomicU64,
     unsynced: AtomicU64,
-    ages: Ages,
+    ages: UnsyncedAge,
     /// Durations of syncs.
-    pub latency: Latency,
+    pub latency: LatencyHistogram,
     checkpointing: AtomicBool,
     /// Whether a checkpoint waits for space.
     checkpoint_late: AtomicBool,
@@ -94,7 +94,7 @@ pub(crate) struct SyncState {
     /// Held during a sync: two at once would both count the same bytes as synced.
     syncing: Ordered<(), { rank::SYNCING }>,
     stopped: AtomicBool,
-    trouble: Ordered<Option<(Trouble, Instant)>, { rank::INNERMOST }>,
+    trouble: Ordered<Option<(SpoolTrouble, Instant)>, { rank::INNERMOST }>,
     on_durable: Ordered<Vec<Callback>, { rank::INNERMOST }>,
 }
 
@@ -150,8 +150,8 @@ impl SyncState {
             durable,
             durable_records: AtomicU64::new(0),
             unsynced: AtomicU64::new(0),
-            ages: Ages::new(),
-            latency: Latency::default(),
+            ages: UnsyncedAge::new(),
+            latency: LatencyHistogram::default(),
             checkpointing: AtomicBool::new(false),
             checkpoint_late: AtomicBool::new(false),
             checkpointed: AtomicU64::new(0),
@@ -181,19 +181,19 @@ impl SyncState {
     }
 
     /// Reports whether history learned a Message-ID from a row that is not durable.
-    pub fn is_pending(&self, shared: &Shared, key: &Key) -> bool {
+    pub fn is_pending(&self, shared: &SharedIndexes, key: &ArticleKey) -> bool {
         shared.history.is_known_since(key, self.durable_records.load(Ordering::Acquire))
     }
 
     /// Records that everything was synced while opening.
-    pub fn all_durable(&self, shared: &Shared) {
+    pub fn all_durable(&self, shared: &SharedIndexes) {
         self.durable.store(self.journal.synced(), Ordering::Release);
         self.durable_records.store(shared.history.next_record(), Ordering::Release);
     }
 
     /// Syncs the written rows ahead of a sync that the writer must wait for, which then has little left to
     /// do.
-    pub fn sync_journal(&self) -> Result<(), Trouble> {
+    pub fn sync_journal(&self) -> Result<(), SpoolTrouble> {
         if self.trouble().is_some() {
             // The writer decides whether anything may be written at all.
             return Ok(());
@@ -207,7 +207,7 @@ impl SyncState {
     }
 
     /// Stops accepting; returns the trouble for the caller.
-    pub fn stop(&self, trouble: Trouble) -> Trouble {
+    pub fn stop(&self, trouble: SpoolTrouble) -> SpoolTrouble {
         {
             let mut now = self.trouble.lock();
             // Trouble other than a full disk is permanent.
@@ -231,7 +231,7 @@ impl SyncState {
     }
 
     /// Returns why accepting is stopped, if it is.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<SpoolTrouble> {
         if !self.stopped.load(Ordering::Acquire) {
             return None;
         }
@@ -330,7 +330,7 @@ impl SyncState {
     }
 
     /// Passes a checkpoint to the syncing thread.
-    pub fn hand_over(&self, checkpoint: Handover) {
+    pub fn hand_over(&self, checkpoint: CheckpointHandover) {
         self.checkpointing.store(true, Ordering::Release);
         let mut wanted = self.wanted.lock();
         wanted.checkpoint = Some(checkpoint);
@@ -338,7 +338,7 @@ impl SyncState {
     }
 
     /// Syncs buffers and journal now, in the calling thread.
-    pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
+    pub fn sync_now(&self, shared: &SharedIndexes) -> io::Result<()> {
         let one_at_a_time = self.syncing.lock();
         let begun = self.ages.begin();
         // All records published by now belong to rows written by now.
@@ -370,7 +370,7 @@ impl SyncState {
     }
 
     /// Writes a checkpoint that was passed to the thread.
-    fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
+    fn write_checkpoint(&self, shared: &SharedIndexes, checkpoint: &CheckpointHandover) -> io::Result<()> {
         // Taking it changed headers and bitmaps, even if no article arrived since the last sync.
         let position = checkpoint.taken.position;
         shared.volumes.load().all().iter().try_for_each(|v| {
@@ -397,12 +397,12 @@ impl SyncState {
     /// Ends the thread without a sync, as a crash would.
     pub fn abandon(&self) {
         let text = "the spool has been closed".to_owned();
-        self.stop(Trouble::new(TroubleKind::Io, text));
+        self.stop(SpoolTrouble::new(TroubleKind::Io, text));
         self.end();
     }
 
     /// Runs the syncing thread's loop.
-    pub fn run(&self, shared: &Shared) {
+    pub fn run(&self, shared: &SharedIndexes) {
         let mut late = None;
         loop {
             let (checkpoint, stop) = self.await_work(late.as_ref().map(|_| self.retry_interval));
@@ -426,7 +426,7 @@ impl SyncState {
                 // Until there is space, the previous checkpoint is valid, with the journal from there on.
                 late = checkpoint;
                 self.checkpoint_late.store(true, Ordering::Release);
-                self.stop(Trouble::caused_by(
+                self.stop(SpoolTrouble::caused_by(
                     TroubleKind::Full,
                     format!("cannot write a checkpoint: {e}"),
                     e,
@@ -455,7 +455,7 @@ impl SyncState {
 
     /// Waits for work, with `retry` at most for this long. Returns a checkpoint to be written, and whether
     /// this is the last turn.
-    fn await_work(&self, retry: Option<Duration>) -> (Option<Handover>, bool) {
+    fn await_work(&self, retry: Option<Duration>) -> (Option<CheckpointHandover>, bool) {
         let mut wanted = self.wanted.lock();
         if let Some(retry) = retry {
             let at = Instant::now() + retry;

@@ -16,11 +16,11 @@ const SLOTS_MIN: u64 = 1 << 10;
 
 /// Table of arrivals.
 #[derive(Debug)]
-pub(crate) struct Threads {
+pub(crate) struct ThreadArrivals {
     slots: Vec<u32>,
 }
 
-impl Threads {
+impl ThreadArrivals {
     /// Creates a table for this many articles.
     pub fn new(entries: u64) -> Self {
         let slots = entries.saturating_mul(SLOTS_PER_ENTRY).clamp(SLOTS_MIN, SLOTS_MAX);
@@ -51,16 +51,16 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::Random;
+    use disk::SimRandom;
     use std::collections::HashMap;
 
     #[test]
     fn threads_are_never_reported_older_and_rarely_younger() {
-        let mut random = Random::new(3);
+        let mut random = SimRandom::new(3);
         for (articles, threads_max) in [(0u64, 1), (100, 10), (50_000, 50_000), (50_000, 9_000)] {
             let names: Vec<u64> = (0..threads_max).map(|_| random.below(u64::MAX)).collect();
             let mut exact: HashMap<u64, u32> = HashMap::new();
-            let mut table = Threads::new(articles);
+            let mut table = ThreadArrivals::new(articles);
             for _ in 0..articles {
                 let thread = names[random.below(threads_max) as usize];
                 let arrived = 1 + random.below(1 << 30) as u32;

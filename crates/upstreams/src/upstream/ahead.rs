@@ -6,16 +6,16 @@
 //! their turn comes, so that each is fetched once whether the cache keeps it or not; the amount held is
 //! limited for each session and for all of them. Called by `upstream`.
 
-use super::articles::{self, Flights, OnItsWay, Place, on_its_way};
+use super::articles::{self, ArticleFlight, Flights, UpstreamLocator, on_its_way};
 use super::bringing::AskArticle;
-use super::group::Group;
-use super::pool::Pool;
-use super::questions::{AskHas, AskMarks, IdStatus, MarksSaid};
+use super::group::NumberedGroup;
+use super::pool::ConnectionPool;
+use super::questions::{AskExists, AskMarks, IdStatus, MarksAnswer};
 use super::searching::first_asked;
-use super::table::{Table, Upstream};
-use super::together::{Pipelined, Promised, ask_together, tickets};
+use super::table::{Upstream, UpstreamTable};
+use super::together::{Pipelined, PromisedAnswer, ask_together, tickets};
 use super::{UpstreamGroup, Upstreams};
-use crate::{Foreseen, Part, Side};
+use crate::{ArticlePart, ForeseenRequest, NeighbourSide};
 use hashbrown::{HashMap, HashSet};
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
@@ -37,25 +37,25 @@ const SPARSE_MAX: u64 = 8;
 const USUAL_BYTES: u64 = 64 << 10;
 
 /// A question asked ahead.
-pub(super) struct AskedAhead<T> {
-    pub pool: Arc<Pool>,
+pub(super) struct EarlyQuestion<T> {
+    pub pool: Arc<ConnectionPool>,
     /// Time when it was asked.
     pub at: Instant,
-    pub answer: Promised<T>,
+    pub answer: PromisedAnswer<T>,
 }
 
 /// An article requested ahead.
-struct HeldArticle {
-    flight: OnItsWay,
+struct AheadArticle {
+    flight: ArticleFlight,
     _permit: OwnedSemaphorePermit,
 }
 
 /// Requests made ahead for one session.
 #[derive(Default)]
-pub(super) struct Ahead {
-    articles: HashMap<Box<[u8]>, HeldArticle>,
-    existence: HashMap<Box<[u8]>, AskedAhead<IdStatus>>,
-    marks: HashMap<Box<[u8]>, AskedAhead<MarksSaid>>,
+pub(super) struct AheadRequests {
+    articles: HashMap<Box<[u8]>, AheadArticle>,
+    existence: HashMap<Box<[u8]>, EarlyQuestion<IdStatus>>,
+    marks: HashMap<Box<[u8]>, EarlyQuestion<MarksAnswer>>,
 }
 
 /// Limit on articles requested ahead by all sessions.
@@ -85,7 +85,7 @@ impl AheadLimit {
     }
 }
 
-impl Ahead {
+impl AheadRequests {
     /// Returns whether nothing was requested ahead.
     pub fn is_empty(&self) -> bool {
         self.articles.is_empty() && self.existence.is_empty() && self.marks.is_empty()
@@ -97,22 +97,22 @@ impl Ahead {
     }
 
     /// Returns the flights of articles not taken yet.
-    fn flights(&self) -> Vec<OnItsWay> {
+    fn flights(&self) -> Vec<ArticleFlight> {
         self.articles.values().map(|held| held.flight.clone()).collect()
     }
 }
 
 /// Requests that follow from a list of foreseen commands.
 #[derive(Default)]
-struct Plan {
-    articles: Vec<(Place, Part)>,
+struct AheadPlan {
+    articles: Vec<(UpstreamLocator, ArticlePart)>,
     existence: Vec<Box<[u8]>>,
     groups: Vec<Box<[u8]>>,
 }
 
 impl Upstreams {
     /// Takes an article that was requested ahead.
-    pub(super) fn article_ahead(&self, place: &Place, part: Part) -> Option<OnItsWay> {
+    pub(super) fn article_ahead(&self, place: &UpstreamLocator, part: ArticlePart) -> Option<ArticleFlight> {
         let mut ahead = self.ahead.lock();
         if ahead.articles.is_empty() {
             return None;
@@ -125,12 +125,16 @@ impl Upstreams {
     }
 
     /// Takes the question whether there is an article, if it was asked ahead.
-    pub(super) fn existence_ahead(&self, id: &[u8]) -> Option<AskedAhead<IdStatus>> {
+    pub(super) fn existence_ahead(&self, id: &[u8]) -> Option<EarlyQuestion<IdStatus>> {
         self.ahead.lock().existence.remove(id)
     }
 
     /// Takes the marks of a group that were requested ahead, and the time of the request.
-    pub(super) async fn marks_ahead(&self, upstream: &Upstream, name: &[u8]) -> Option<(MarksSaid, Instant)> {
+    pub(super) async fn marks_ahead(
+        &self,
+        upstream: &Upstream,
+        name: &[u8],
+    ) -> Option<(MarksAnswer, Instant)> {
         let asked = self.ahead.lock().marks.remove(name)?;
         if !Arc::ptr_eq(&asked.pool, &upstream.pool) {
             return None;
@@ -139,7 +143,7 @@ impl Upstreams {
     }
 
     /// Requests what is foreseen and not here; earlier requests that are no longer foreseen are dropped.
-    pub(super) async fn ask_ahead(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) {
+    pub(super) async fn ask_ahead(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) {
         let plan = self.plan(foreseen).await;
         self.forget_all_but(&plan);
         let table = self.shared.table.load_full();
@@ -148,26 +152,26 @@ impl Upstreams {
         self.ask_for_marks(&table, plan.groups);
     }
 
-    async fn plan(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) -> Plan {
-        let mut plan = Plan::default();
-        let mut numbers: Vec<(&UpstreamGroup, u64, Part)> = Vec::new();
+    async fn plan(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) -> AheadPlan {
+        let mut plan = AheadPlan::default();
+        let mut numbers: Vec<(&UpstreamGroup, u64, ArticlePart)> = Vec::new();
         let mut rows: Vec<(&UpstreamGroup, RangeInclusive<u64>)> = Vec::new();
         let needs_heads = !self.shared.refusing.load().is_nothing();
         for one in foreseen {
             match *one {
-                Foreseen::Group(name) => plan.groups.push(name.into()),
-                Foreseen::Existence(id) if needs_heads => {
-                    plan.articles.push((Place::Id(id.as_bytes().into()), Part::Head));
+                ForeseenRequest::Group(name) => plan.groups.push(name.into()),
+                ForeseenRequest::Existence(id) if needs_heads => {
+                    plan.articles.push((UpstreamLocator::Id(id.as_bytes().into()), ArticlePart::Head));
                 }
-                Foreseen::Existence(id) => plan.existence.push(id.as_bytes().into()),
-                Foreseen::Article(crate::Place::MessageId(id), part) => {
-                    plan.articles.push((Place::Id(id.as_bytes().into()), part));
+                ForeseenRequest::Existence(id) => plan.existence.push(id.as_bytes().into()),
+                ForeseenRequest::Article(crate::SourceLocator::MessageId(id), part) => {
+                    plan.articles.push((UpstreamLocator::Id(id.as_bytes().into()), part));
                 }
-                Foreseen::Article(crate::Place::Number(group, number), part) => {
+                ForeseenRequest::Article(crate::SourceLocator::Number(group, number), part) => {
                     numbers.push((group, number, part));
                 }
-                Foreseen::Rows(group, ref range) => rows.push((group, range.clone())),
-                Foreseen::Neighbours(selected, from, side, count) => {
+                ForeseenRequest::Rows(group, ref range) => rows.push((group, range.clone())),
+                ForeseenRequest::Neighbours(selected, from, side, count) => {
                     let Ok(group) = selected.current() else { continue };
                     rows.extend(neighbours(group, from, side, count).await.map(|range| (selected, range)));
                 }
@@ -188,7 +192,7 @@ impl Upstreams {
         plan
     }
 
-    fn forget_all_but(&self, plan: &Plan) {
+    fn forget_all_but(&self, plan: &AheadPlan) {
         let mut ahead = self.ahead.lock();
         if ahead.is_empty() {
             return;
@@ -199,7 +203,7 @@ impl Upstreams {
         ahead.marks.retain(|name, _| plan.groups.contains(name));
     }
 
-    fn ask_for_articles(&self, table: &Arc<Table>, articles: Vec<(Place, Part)>) {
+    fn ask_for_articles(&self, table: &Arc<UpstreamTable>, articles: Vec<(UpstreamLocator, ArticlePart)>) {
         let mut missing = Vec::new();
         {
             let usual = self.shared.ahead_limit.usual_bytes.load(Ordering::Relaxed).max(1);
@@ -234,8 +238,8 @@ impl Upstreams {
     /// Requests articles from one upstream.
     fn ask_together_for(
         &self,
-        table: &Arc<Table>,
-        articles: Vec<(Place, Part, OwnedSemaphorePermit, Arc<Pool>)>,
+        table: &Arc<UpstreamTable>,
+        articles: Vec<(UpstreamLocator, ArticlePart, OwnedSemaphorePermit, Arc<ConnectionPool>)>,
     ) {
         let Some((.., pool)) = articles.first() else { return };
         let patience = (table.upstreams.len() > 1).then(|| pool.patience());
@@ -243,22 +247,22 @@ impl Upstreams {
         let flights: &Arc<Flights> = &self.shared.flights;
         for ((place, part, permit, _), ticket) in articles.into_iter().zip(tickets) {
             let flight = on_its_way(table, flights, &place, part, Some(ticket));
-            let held = HeldArticle { flight, _permit: permit };
+            let held = AheadArticle { flight, _permit: permit };
             self.ahead.lock().articles.insert(place.key(part), held);
         }
     }
 
-    fn ask_for_existence(&self, table: &Table, ids: Vec<Box<[u8]>>) {
+    fn ask_for_existence(&self, table: &UpstreamTable, ids: Vec<Box<[u8]>>) {
         let is_asked = |id: &[u8]| self.ahead.lock().existence.contains_key(id);
         let missing = ids.into_iter().filter(|id| !is_asked(id) && !articles::is_known(table, id));
         let asked = missing.filter_map(|id| {
-            let pool = first_asked(table, &Place::Id(id.clone()))?;
-            Some((pool, id.clone(), AskHas(id)))
+            let pool = first_asked(table, &UpstreamLocator::Id(id.clone()))?;
+            Some((pool, id.clone(), AskExists(id)))
         });
         ask(asked.collect(), |id, asked| _ = self.ahead.lock().existence.insert(id, asked));
     }
 
-    fn ask_for_marks(&self, table: &Table, names: Vec<Box<[u8]>>) {
+    fn ask_for_marks(&self, table: &UpstreamTable, names: Vec<Box<[u8]>>) {
         let is_asked = |name: &[u8]| self.ahead.lock().marks.contains_key(name);
         let missing = names.into_iter().filter(|name| !is_asked(name));
         let asked = missing.filter_map(|name| {
@@ -272,8 +276,8 @@ impl Upstreams {
 
 /// Asks several questions of one kind, those to the same upstream together; each has a name.
 fn ask<Q: Pipelined + 'static>(
-    questions: Vec<(Arc<Pool>, Box<[u8]>, Q)>,
-    mut take: impl FnMut(Box<[u8]>, AskedAhead<Q::Answer>),
+    questions: Vec<(Arc<ConnectionPool>, Box<[u8]>, Q)>,
+    mut take: impl FnMut(Box<[u8]>, EarlyQuestion<Q::Answer>),
 ) {
     let mut rest = questions;
     while let Some(pool) = rest.first().map(|(pool, ..)| pool.clone()) {
@@ -283,13 +287,16 @@ fn ask<Q: Pipelined + 'static>(
         let (names, questions): (Vec<_>, Vec<_>) =
             these.into_iter().map(|(_, name, question)| (name, question)).unzip();
         for (name, answer) in names.into_iter().zip(ask_together(&pool, questions)) {
-            take(name, AskedAhead { pool: pool.clone(), at, answer });
+            take(name, EarlyQuestion { pool: pool.clone(), at, answer });
         }
     }
 }
 
 /// Returns those numbers of a group that have articles, as far as is known.
-async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Part)> {
+async fn there(
+    group: &Arc<NumberedGroup>,
+    numbers: Vec<(u64, ArticlePart)>,
+) -> Vec<(UpstreamLocator, ArticlePart)> {
     let (Some(first), Some(last)) =
         (numbers.iter().map(|(n, _)| *n).min(), numbers.iter().map(|(n, _)| *n).max())
     else {
@@ -299,33 +306,39 @@ async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Par
     if !group.is_compared(marks) && group.shelf.count(range.clone()).is_some() {
         let _as_known = group.know_numbers(&range, marks).await;
     }
-    let is_there =
-        |(number, _): &(u64, Part)| range.contains(number) && group.shelf.exists(*number) != Some(false);
+    let is_there = |(number, _): &(u64, ArticlePart)| {
+        range.contains(number) && group.shelf.exists(*number) != Some(false)
+    };
     let there = numbers.into_iter().filter(is_there);
-    there.map(|(number, part)| (Place::Number(group.clone(), number), part)).collect()
+    there.map(|(number, part)| (UpstreamLocator::Number(group.clone(), number), part)).collect()
 }
 
 /// Has the rows of some ranges fetched, as far as the group has such numbers.
-async fn fetch_rows(group: &Arc<Group>, ranges: Vec<RangeInclusive<u64>>) {
+async fn fetch_rows(group: &Arc<NumberedGroup>, ranges: Vec<RangeInclusive<u64>>) {
     let Ok(Some((all, _))) = group.within(0..=u64::MAX).await else { return };
     let within = |range: RangeInclusive<u64>| *range.start().max(all.start())..=*range.end().min(all.end());
     group.fetch_ahead(ranges.into_iter().map(within).filter(|range| !range.is_empty()).collect());
 }
 
 /// The range in which so many neighbours of a number are; `None`: it is not known.
-async fn neighbours(group: &Arc<Group>, from: u64, side: Side, count: usize) -> Option<RangeInclusive<u64>> {
+async fn neighbours(
+    group: &Arc<NumberedGroup>,
+    from: u64,
+    side: NeighbourSide,
+    count: usize,
+) -> Option<RangeInclusive<u64>> {
     let reach = (count as u64).saturating_mul(SPARSE_MAX);
     let range = match side {
-        Side::Next => from.checked_add(1)?..=from.saturating_add(reach),
-        Side::Previous => from.saturating_sub(reach)..=from.checked_sub(1)?,
+        NeighbourSide::Next => from.checked_add(1)?..=from.saturating_add(reach),
+        NeighbourSide::Previous => from.saturating_sub(reach)..=from.checked_sub(1)?,
     };
     let (range, marks) = group.within(range).await.ok()??;
     group.know_numbers(&range, marks).await.ok()?;
     let mut far = from;
     for _ in 0..count {
         let rest = match side {
-            Side::Next => far.max(*range.start() - 1) + 1..=*range.end(),
-            Side::Previous => *range.start()..=far.min(range.end() + 1).checked_sub(1)?,
+            NeighbourSide::Next => far.max(*range.start() - 1) + 1..=*range.end(),
+            NeighbourSide::Previous => *range.start()..=far.min(range.end() + 1).checked_sub(1)?,
         };
         match group.shelf.neighbour(rest, side) {
             Some(found) => far = found,
@@ -333,10 +346,10 @@ async fn neighbours(group: &Arc<Group>, from: u64, side: Side, count: usize) -> 
         }
     }
     match side {
-        Side::Next => (far > from).then(|| *range.start()..=far),
-        Side::Previous => (far < from).then(|| far..=*range.end()),
+        NeighbourSide::Next => (far > from).then(|| *range.start()..=far),
+        NeighbourSide::Previous => (far < from).then(|| far..=*range.end()),
     }
 }
 
 /// Requests made ahead by sessions.
-pub(super) type SharedAhead = Arc<Leaf<Ahead>>;
+pub(super) type SharedAhead = Arc<Leaf<AheadRequests>>;

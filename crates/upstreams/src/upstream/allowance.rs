@@ -15,58 +15,58 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Connections that may be used at once.
-pub(super) struct Allowance {
+pub(super) struct ConnectionAllowance {
     configured: usize,
     permits: Semaphore,
-    granted: Leaf<Granted>,
+    granted: Leaf<GrantedPermits>,
     /// Connections that are open or being opened.
     open: Arc<AtomicUsize>,
 }
 
 /// Number of permits.
-struct Granted {
+struct GrantedPermits {
     count: usize,
     /// Time when the server last refused a connection.
     refused_at: Option<Instant>,
 }
 
 /// Right to use a connection.
-pub(super) struct Permit<'a> {
-    allowance: &'a Allowance,
+pub(super) struct UpstreamPermit<'a> {
+    allowance: &'a ConnectionAllowance,
     permit: SemaphorePermit<'a>,
 }
 
 /// A connection being opened.
-pub(super) struct Opening(Option<Opened>);
+pub(super) struct OpeningConnection(Option<OpenConnection>);
 
 /// An open connection, counted until dropped.
-pub(super) struct Opened(Arc<AtomicUsize>);
+pub(super) struct OpenConnection(Arc<AtomicUsize>);
 
-impl Allowance {
+impl ConnectionAllowance {
     pub fn of(connections: usize) -> Self {
         Self {
             configured: connections,
             permits: Semaphore::new(connections),
-            granted: Leaf::new(Granted { count: connections, refused_at: None }),
+            granted: Leaf::new(GrantedPermits { count: connections, refused_at: None }),
             open: Arc::default(),
         }
     }
 
     /// Waits for the right to use a connection.
-    pub async fn permit(&self) -> Permit<'_> {
+    pub async fn permit(&self) -> UpstreamPermit<'_> {
         self.try_one_more();
         loop {
             // The semaphore is never closed.
             if let Ok(permit) = self.permits.acquire().await {
-                return Permit { allowance: self, permit };
+                return UpstreamPermit { allowance: self, permit };
             }
         }
     }
 
     /// Counts a connection that is being opened.
-    pub fn opening(&self) -> Opening {
+    pub fn opening(&self) -> OpeningConnection {
         self.open.fetch_add(1, Ordering::SeqCst);
-        Opening(Some(Opened(self.open.clone())))
+        OpeningConnection(Some(OpenConnection(self.open.clone())))
     }
 
     /// Returns the number of connections that are open or being opened.
@@ -90,7 +90,7 @@ impl Allowance {
     }
 }
 
-impl Permit<'_> {
+impl UpstreamPermit<'_> {
     /// Reduces the allowance after a refusal, but not below the number of open connections.
     pub fn give_up(self) {
         let mut granted = self.allowance.granted.lock();
@@ -101,14 +101,14 @@ impl Permit<'_> {
     }
 }
 
-impl Opening {
+impl OpeningConnection {
     /// Returns the counter of the open connection.
-    pub fn done(mut self) -> Option<Opened> {
+    pub fn done(mut self) -> Option<OpenConnection> {
         self.0.take()
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -120,20 +120,20 @@ mod tests {
 
     #[tokio::test]
     async fn refusals_reduce_the_allowance_to_open_connections() {
-        let allowance = Allowance::of(5);
+        let allowance = ConnectionAllowance::of(5);
         let lines: Vec<_> = (0..2).map(|_| allowance.opening().done()).collect();
         let mut permits = Vec::new();
         for _ in 0..5 {
             permits.push(allowance.permit().await);
         }
         assert_eq!(allowance.limit(), None);
-        permits.drain(2..).for_each(Permit::give_up);
+        permits.drain(2..).for_each(UpstreamPermit::give_up);
         assert_eq!((allowance.limit(), allowance.others()), (Some(2), 2));
         // Not below the number of open connections, and not below one.
-        permits.drain(1..).for_each(Permit::give_up);
+        permits.drain(1..).for_each(UpstreamPermit::give_up);
         assert_eq!(allowance.limit(), Some(2));
         drop(lines);
-        permits.drain(..).for_each(Permit::give_up);
+        permits.drain(..).for_each(UpstreamPermit::give_up);
         assert_eq!((allowance.limit(), allowance.others()), (Some(1), 0));
         drop(allowance.permit().await);
     }

@@ -3,22 +3,22 @@
 //! An article that several readers want at once is requested once (`searching`), and read while it arrives.
 //! For a HEAD of an article that is neither cached nor small, only the head is fetched and kept.
 
-use super::ahead::AskedAhead;
-use super::bringing::{About, AskArticle, LARGE_BYTES};
+use super::ahead::EarlyQuestion;
+use super::bringing::{AskArticle, FlightFacts, LARGE_BYTES};
 use super::flight::{Flight, Landing};
-use super::group::Group;
-use super::questions::{AskHas, IdStatus};
-use super::searching::Search;
-use super::table::{Table, Upstream};
-use super::together::Ticket;
-use super::trouble::Trouble;
-use super::xref::{Head, fitted, has_place, is_only, with_xref};
-use crate::{Answer, ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder, SourceError};
-use disk::Patience;
+use super::group::NumberedGroup;
+use super::questions::{AskExists, IdStatus};
+use super::searching::ArticleSearch;
+use super::table::{Upstream, UpstreamTable};
+use super::together::QuestionTicket;
+use super::trouble::UpstreamError;
+use super::xref::{XrefHead, fitted, has_place, is_only, with_xref};
+use crate::{Answer, ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder, SourceError};
+use disk::ReadMode;
 use hashbrown::{HashMap, HashSet};
 use netnews::MessageId;
 use netnews::overview_row::{self, index};
-use newscache::{Access, Found, LargeReader, RequestKind, Want};
+use newscache::{CacheAccess, CacheHit, LargeReader, MissedArticle, RequestKind};
 use site_base::clock::unix_secs;
 use site_base::lock::Leaf;
 use std::io;
@@ -37,36 +37,36 @@ const END: &[u8] = b".\r\n";
 static READS: Semaphore = Semaphore::const_new(8);
 
 /// An article being fetched.
-pub(super) type OnItsWay = Arc<Flight<About>>;
+pub(super) type ArticleFlight = Arc<Flight<FlightFacts>>;
 
 /// Articles being fetched, by Message-ID, or by group and number.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Leaf<HashMap<Box<[u8]>, OnItsWay>>);
+pub(super) struct Flights(Leaf<HashMap<Box<[u8]>, ArticleFlight>>);
 
 /// A reader's request for an article.
-pub(super) struct Asked<'a> {
-    pub place: Place,
+pub(super) struct ReadRequest<'a> {
+    pub place: UpstreamLocator,
     /// Requested part.
-    pub part: Part,
+    pub part: ArticlePart,
     /// Whether the article is to be fetched later if it is not available now.
     pub is_for_later: bool,
     /// Client for the access log.
     pub client: &'a str,
     /// Flight begun when the session looked ahead.
-    pub ahead: Option<OnItsWay>,
+    pub ahead: Option<ArticleFlight>,
 }
 
 /// Locator of an article.
 #[derive(Clone)]
-pub(super) enum Place {
-    Number(Arc<Group>, u64),
+pub(super) enum UpstreamLocator {
+    Number(Arc<NumberedGroup>, u64),
     Id(Box<[u8]>),
 }
 
-impl Place {
+impl UpstreamLocator {
     /// Returns the key in [`Flights`] for this part of it.
-    pub fn key(&self, part: Part) -> Box<[u8]> {
-        let part: &[u8] = if part == Part::Head { b"HEAD " } else { b"" };
+    pub fn key(&self, part: ArticlePart) -> Box<[u8]> {
+        let part: &[u8] = if part == ArticlePart::Head { b"HEAD " } else { b"" };
         match self {
             Self::Id(id) => [part, id].concat().into(),
             Self::Number(group, number) => {
@@ -90,7 +90,7 @@ impl Place {
     }
 
     /// Returns whether the cache has this part of it, as far as is known without reading it.
-    pub fn is_here(&self, table: &Table, part: Part) -> bool {
+    pub fn is_here(&self, table: &UpstreamTable, part: ArticlePart) -> bool {
         let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
         let id = match self {
             Self::Id(id) => Some(id.to_vec()),
@@ -98,7 +98,7 @@ impl Place {
             Self::Number(group, number) => group.shelf.id_of(*number),
         };
         let is_here = |id: &[u8]| -> io::Result<bool> {
-            Ok(cache.has_id(id, now)? || part == Part::Head && cache.has_head(id, now)?)
+            Ok(cache.has_id(id, now)? || part == ArticlePart::Head && cache.has_head(id, now)?)
         };
         id.is_some_and(|id| block_in_place(|| is_here(&id)).unwrap_or_default())
     }
@@ -116,58 +116,58 @@ impl Place {
 
 /// A borrowed locator.
 #[derive(Clone, Copy)]
-pub(super) enum At<'a> {
-    Number(&'a Group, u64),
+pub(super) enum UpstreamLocatorRef<'a> {
+    Number(&'a NumberedGroup, u64),
     Id(&'a [u8]),
 }
 
-impl<'a> From<&'a Place> for At<'a> {
-    fn from(place: &'a Place) -> Self {
+impl<'a> From<&'a UpstreamLocator> for UpstreamLocatorRef<'a> {
+    fn from(place: &'a UpstreamLocator) -> Self {
         match place {
-            Place::Number(group, number) => Self::Number(group, *number),
-            Place::Id(id) => Self::Id(id),
+            UpstreamLocator::Number(group, number) => Self::Number(group, *number),
+            UpstreamLocator::Id(id) => Self::Id(id),
         }
     }
 }
 
 /// Rest of an article.
 #[derive(Debug)]
-pub struct Rest {
-    from: Source,
+pub struct ArticleRest {
+    from: RestSource,
     is_over: bool,
 }
 
 /// Source of the rest of an article.
 #[derive(Debug)]
-enum Source {
+enum RestSource {
     /// An upstream, with the number of bytes shown so far, and the last piece.
-    Upstream(OnItsWay, usize, Vec<u8>),
+    Upstream(ArticleFlight, usize, Vec<u8>),
     /// The cache.
     Kept(LargeReader),
 }
 
-impl Rest {
-    fn of(from: Source) -> Self {
+impl ArticleRest {
+    fn of(from: RestSource) -> Self {
         Self { from, is_over: false }
     }
 }
 
-impl Remainder for Rest {
+impl Remainder for ArticleRest {
     async fn next(&mut self) -> Answer<Option<More<'_>>> {
         if self.is_over {
             return Ok(None);
         }
         let has_more = match &mut self.from {
-            Source::Upstream(flight, at, came) => arrived(flight, at, came).await?,
-            Source::Kept(large) => patiently(|patience| large.read(patience))
+            RestSource::Upstream(flight, at, came) => arrived(flight, at, came).await?,
+            RestSource::Kept(large) => patiently(|patience| large.read(patience))
                 .await
                 .map_err(|error| SourceError::Unavailable(error.to_string()))?,
         };
         self.is_over = !has_more;
         let end = if has_more { &b""[..] } else { END };
         Ok(Some(match &self.from {
-            Source::Upstream(.., came) => [came, &[], end],
-            Source::Kept(large) => {
+            RestSource::Upstream(.., came) => [came, &[], end],
+            RestSource::Kept(large) => {
                 let [one, other] = large.parts();
                 [one, other, end]
             }
@@ -176,7 +176,7 @@ impl Remainder for Rest {
 }
 
 /// Copies the bytes that have arrived after `at`; returns false at the end.
-async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answer<bool> {
+async fn arrived(flight: &ArticleFlight, at: &mut usize, into: &mut Vec<u8>) -> Answer<bool> {
     into.clear();
     let copied = flight.wait(|cargo| match (cargo.bytes.get(*at..), &cargo.end) {
         (Some(more), _) if !more.is_empty() => {
@@ -192,57 +192,68 @@ async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answe
 }
 
 /// Reads from memory if possible, otherwise waits for the disk, with a limit on such tasks.
-async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Result<T> {
-    match read(Patience::CacheOnly) {
+async fn patiently<T>(mut read: impl FnMut(ReadMode) -> io::Result<T>) -> io::Result<T> {
+    match read(ReadMode::CacheOnly) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let _permit = READS.acquire().await;
-            block_in_place(|| read(Patience::Wait))
+            block_in_place(|| read(ReadMode::Wait))
         }
         read => read,
     }
 }
 
 /// Fetches an article into the cache; returns how many bytes that took.
-pub(super) async fn bring(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> Result<u64, Trouble> {
-    let flight = on_its_way(table, flights, place, Part::Article, None);
+pub(super) async fn bring(
+    table: &Arc<UpstreamTable>,
+    flights: &Arc<Flights>,
+    place: &UpstreamLocator,
+) -> Result<u64, UpstreamError> {
+    let flight = on_its_way(table, flights, place, ArticlePart::Article, None);
     flight.wait(|cargo| cargo.end.clone().map(|end| end.map(|()| cargo.bytes.len() as u64))).await
 }
 
 /// Remembers an article that is not available now.
-fn want(table: &Table, place: &Place) {
+fn want(table: &UpstreamTable, place: &UpstreamLocator) {
     let Some(cache) = &table.cache else { return };
     cache.want(match place {
-        Place::Number(group, number) => Want { group: group.name.to_vec(), number: *number, id: Vec::new() },
-        Place::Id(id) => Want { group: Vec::new(), number: 0, id: id.to_vec() },
+        UpstreamLocator::Number(group, number) => {
+            MissedArticle { group: group.name.to_vec(), number: *number, id: Vec::new() }
+        }
+        UpstreamLocator::Id(id) => MissedArticle { group: Vec::new(), number: 0, id: id.to_vec() },
     });
 }
 
 /// Reads an article that the cache has in memory; returns `None` if it is not there, or would have to be
 /// waited for.
 pub(super) fn at_hand(
-    table: &Table,
-    (at, client): (At<'_>, &str),
-    part: Part,
+    table: &UpstreamTable,
+    (at, client): (UpstreamLocatorRef<'_>, &str),
+    part: ArticlePart,
     into: &mut ArticleBytes,
-) -> Option<Fetched<Rest>> {
-    let kept = cached(table, at, part, Patience::CacheOnly, into).ok()??;
+) -> Option<Fetched<ArticleRest>> {
+    let kept = cached(table, at, part, ReadMode::CacheOnly, into).ok()??;
     Some(shown(table, (at, client), kept, into))
 }
 
 /// Returns an article read from the cache, and counts the request.
-fn shown(table: &Table, asked: (At<'_>, &str), kept: Kept, into: &ArticleBytes) -> Fetched<Rest> {
-    let Kept { rest, size, now } = kept;
+fn shown(
+    table: &UpstreamTable,
+    asked: (UpstreamLocatorRef<'_>, &str),
+    kept: CachedArticle,
+    into: &ArticleBytes,
+) -> Fetched<ArticleRest> {
+    let CachedArticle { rest, size, now } = kept;
     record(table, asked, into.message_id(), (size, 0), now);
-    rest.map_or(Fetched::Whole, |large| Fetched::Begun(Rest::of(Source::Kept(large))))
+    rest.map_or(Fetched::Whole, |large| Fetched::Begun(ArticleRest::of(RestSource::Kept(large))))
 }
 
 /// Reads an article.
 pub(super) async fn article(
-    table: &Arc<Table>,
+    table: &Arc<UpstreamTable>,
     flights: &Arc<Flights>,
-    Asked { place, part, is_for_later, client, ahead }: Asked<'_>,
+    ReadRequest { place, part, is_for_later, client, ahead }: ReadRequest<'_>,
     into: &mut ArticleBytes,
-) -> Answer<Fetched<Rest>> {
+) -> Answer<Fetched<ArticleRest>> {
     if let Some(flight) = ahead {
         match followed(table, &flight, (&place, part, client), into).await {
             Ok(fetched) => return Ok(fetched),
@@ -257,14 +268,14 @@ pub(super) async fn article(
     if let Some(kept) = found {
         return Ok(shown(table, ((&place).into(), client), kept, into));
     }
-    if let Place::Number(group, number) = &place
+    if let UpstreamLocator::Number(group, number) = &place
         && group.shelf.exists(*number) == Some(false)
     {
         return Ok(Fetched::Missing);
     }
     let flight = on_its_way(table, flights, &place, part, None);
     match followed(table, &flight, (&place, part, client), into).await {
-        Err(trouble @ Trouble::Away(_)) if is_for_later => {
+        Err(trouble @ UpstreamError::Away(_)) if is_for_later => {
             want(table, &place);
             Err(trouble.into())
         }
@@ -274,21 +285,21 @@ pub(super) async fn article(
 
 /// Reads an article being fetched.
 async fn followed(
-    table: &Table,
-    flight: &OnItsWay,
-    (place, part, client): (&Place, Part, &str),
+    table: &UpstreamTable,
+    flight: &ArticleFlight,
+    (place, part, client): (&UpstreamLocator, ArticlePart, &str),
     into: &mut ArticleBytes,
-) -> Result<Fetched<Rest>, Trouble> {
+) -> Result<Fetched<ArticleRest>, UpstreamError> {
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
         (_, Some(Err(trouble))) => Some(Err(trouble.clone())),
         // A head is shown once it is kept, so that the next request for it need not go upstream.
-        (Some(_), None) if part == Part::Head => None,
+        (Some(_), None) if part == ArticlePart::Head => None,
         (Some(about), end) => Some(Ok((about.clone(), cargo.bytes.clone(), end.is_some()))),
         _ => None,
     });
     let (about, mut bytes, is_whole) = match about.await {
         Ok(found) => found,
-        Err(Trouble::Missing) => return Ok(Fetched::Missing),
+        Err(UpstreamError::Missing) => return Ok(Fetched::Missing),
         Err(trouble) => return Err(trouble),
     };
     let at = bytes.len();
@@ -300,12 +311,12 @@ async fn followed(
     into.set(&about.id, &bytes);
     Ok(match is_whole {
         true => Fetched::Whole,
-        false => Fetched::Begun(Rest::of(Source::Upstream(flight.clone(), at, Vec::new()))),
+        false => Fetched::Begun(ArticleRest::of(RestSource::Upstream(flight.clone(), at, Vec::new()))),
     })
 }
 
 /// An article read from the cache: its whole head, and some of its body.
-struct Kept {
+struct CachedArticle {
     /// Reader for the rest.
     rest: Option<LargeReader>,
     /// Size of the whole article in bytes.
@@ -316,22 +327,22 @@ struct Kept {
 
 /// Reads an article from the cache.
 fn cached(
-    table: &Table,
-    at: At<'_>,
-    part: Part,
-    patience: Patience,
+    table: &UpstreamTable,
+    at: UpstreamLocatorRef<'_>,
+    part: ArticlePart,
+    patience: ReadMode,
     into: &mut ArticleBytes,
-) -> io::Result<Option<Kept>> {
+) -> io::Result<Option<CachedArticle>> {
     // The article is sent from the buffer that it is read into.
     let (mut bytes, scratch) = into.take();
     let read = read_cached(table, at, part, patience, &mut bytes);
-    let Ok(Some((Found { id, from, .. }, kept))) = read else {
+    let Ok(Some((CacheHit { id, from, .. }, kept))) = read else {
         bytes.clear();
         into.put((bytes, scratch), ArticleLayout::default());
         return read.map(|_| None);
     };
     let article = bytes.get(from..).unwrap_or_default();
-    let Head { head, body_at, xref } = Head::of(article);
+    let XrefHead { head, body_at, xref } = XrefHead::of(article);
     let other = other_xref(table, at, None, (head, xref));
     let body_at = from + body_at;
     if kept.rest.is_none() {
@@ -347,21 +358,21 @@ fn cached(
 
 /// Reads an article from the cache into a buffer, and returns its location there.
 fn read_cached(
-    table: &Table,
-    at: At<'_>,
-    part: Part,
-    patience: Patience,
+    table: &UpstreamTable,
+    at: UpstreamLocatorRef<'_>,
+    part: ArticlePart,
+    patience: ReadMode,
     into: &mut Vec<u8>,
-) -> io::Result<Option<(Found, Kept)>> {
+) -> io::Result<Option<(CacheHit, CachedArticle)>> {
     let now = unix_secs();
     let found = match (at, &table.cache) {
-        (At::Number(group, number), _) => group.shelf.find(number, patience, into, now)?,
-        (At::Id(id), Some(cache)) => cache.find(id, patience, into, now)?,
-        (At::Id(_), None) => None,
+        (UpstreamLocatorRef::Number(group, number), _) => group.shelf.find(number, patience, into, now)?,
+        (UpstreamLocatorRef::Id(id), Some(cache)) => cache.find(id, patience, into, now)?,
+        (UpstreamLocatorRef::Id(_), None) => None,
     };
-    let kept = |rest, size| Kept { rest, size, now };
+    let kept = |rest, size| CachedArticle { rest, size, now };
     let Some(mut found) = found else {
-        let head = if part == Part::Head { cached_head(table, at, patience, into)? } else { None };
+        let head = if part == ArticlePart::Head { cached_head(table, at, patience, into)? } else { None };
         return Ok(head.map(|head| (head, kept(None, into.len() as u64))));
     };
     let Some(mut large) = found.large.take() else {
@@ -375,38 +386,40 @@ fn read_cached(
 
 /// Reads the head of an article of which the cache has nothing else.
 fn cached_head(
-    table: &Table,
-    at: At<'_>,
-    patience: Patience,
+    table: &UpstreamTable,
+    at: UpstreamLocatorRef<'_>,
+    patience: ReadMode,
     into: &mut Vec<u8>,
-) -> io::Result<Option<Found>> {
+) -> io::Result<Option<CacheHit>> {
     let mut head = Vec::new();
     let id = match (at, &table.cache) {
-        (At::Number(group, number), _) => group.shelf.head(number, patience, &mut head)?,
-        (At::Id(id), Some(cache)) => cache.head(id, patience, &mut head, unix_secs())?.then(|| id.to_vec()),
-        (At::Id(_), None) => None,
+        (UpstreamLocatorRef::Number(group, number), _) => group.shelf.head(number, patience, &mut head)?,
+        (UpstreamLocatorRef::Id(id), Some(cache)) => {
+            cache.head(id, patience, &mut head, unix_secs())?.then(|| id.to_vec())
+        }
+        (UpstreamLocatorRef::Id(_), None) => None,
     };
     Ok(id.map(|id| {
         into.clear();
         into.extend_from_slice(&id);
         into.extend_from_slice(&head);
-        Found { id: 0..id.len(), from: id.len(), large: None }
+        CacheHit { id: 0..id.len(), from: id.len(), large: None }
     }))
 }
 
 /// Counts a request.
 fn record(
-    table: &Table,
-    (place, client): (At<'_>, &str),
+    table: &UpstreamTable,
+    (place, client): (UpstreamLocatorRef<'_>, &str),
     id: &[u8],
     (cache_bytes, upstream_bytes): (u64, u64),
     at: u64,
 ) {
     let (upstream, group, number) = match place {
-        At::Number(group, number) => (group.pool.name(), &*group.name, number),
-        At::Id(_) => ("", &b""[..], 0),
+        UpstreamLocatorRef::Number(group, number) => (group.pool.name(), &*group.name, number),
+        UpstreamLocatorRef::Id(_) => ("", &b""[..], 0),
     };
-    let access = Access {
+    let access = CacheAccess {
         at,
         client,
         kind: RequestKind::Article,
@@ -419,16 +432,16 @@ fn record(
         is_hit: upstream_bytes == 0,
     };
     match (place, &table.cache) {
-        (At::Number(group, _), _) => group.shelf.record(&access),
-        (At::Id(_), Some(cache)) => cache.record(&access),
-        (At::Id(_), None) => {}
+        (UpstreamLocatorRef::Number(group, _), _) => group.shelf.record(&access),
+        (UpstreamLocatorRef::Id(_), Some(cache)) => cache.record(&access),
+        (UpstreamLocatorRef::Id(_), None) => {}
     }
 }
 
 /// Returns the article with the Xref shown to readers; `from` is the index of the upstream it comes from,
 /// or `None` if it was fitted before.
-fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
-    let Head { head, xref, .. } = Head::of(&bytes);
+fn fitted_to(table: &UpstreamTable, place: &UpstreamLocator, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
+    let XrefHead { head, xref, .. } = XrefHead::of(&bytes);
     match other_xref(table, place.into(), from, (head, xref)) {
         Some(xref) => with_xref(&bytes, &xref),
         None => bytes,
@@ -437,16 +450,18 @@ fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) 
 
 /// Returns the Xref shown to readers, if it differs from the article's own.
 fn other_xref(
-    table: &Table,
-    at: At<'_>,
+    table: &UpstreamTable,
+    at: UpstreamLocatorRef<'_>,
     from: Option<usize>,
     (head, value): (&[u8], &[u8]),
 ) -> Option<Vec<u8>> {
     let fitted = match at {
-        At::Number(group, number) if from.is_none() && is_only(value, &group.name, number) => {
+        UpstreamLocatorRef::Number(group, number)
+            if from.is_none() && is_only(value, &group.name, number) =>
+        {
             return None;
         }
-        At::Number(group, number) => {
+        UpstreamLocatorRef::Number(group, number) => {
             let is_own = from.is_none_or(|from| from == table.place_of(&group.pool));
             if is_own && has_place(head, &group.name, number) {
                 fitted(value, Some((&group.name, number)), &*group.is_here)
@@ -458,7 +473,7 @@ fn other_xref(
             }
         }
         // The numbers are those of the server it came from.
-        At::Id(_) => {
+        UpstreamLocatorRef::Id(_) => {
             let from = from?;
             fitted(value, None, &|name| table.routes.numbering(name) == Some(from))
         }
@@ -469,18 +484,18 @@ fn other_xref(
 /// Returns the flight of the article, beginning it if necessary; with a ticket it is requested together
 /// with others.
 pub(super) fn on_its_way(
-    table: &Arc<Table>,
+    table: &Arc<UpstreamTable>,
     flights: &Arc<Flights>,
-    place: &Place,
-    part: Part,
-    ticket: Option<Ticket<AskArticle>>,
-) -> OnItsWay {
-    let is_small = part == Part::Head && place.is_small();
+    place: &UpstreamLocator,
+    part: ArticlePart,
+    ticket: Option<QuestionTicket<AskArticle>>,
+) -> ArticleFlight {
+    let is_small = part == ArticlePart::Head && place.is_small();
     let mut all = flights.0.lock();
-    if let Some(flight) = all.get(&place.key(Part::Article)) {
+    if let Some(flight) = all.get(&place.key(ArticlePart::Article)) {
         return flight.clone();
     }
-    let part = if part == Part::Head && !is_small { Part::Head } else { Part::Article };
+    let part = if part == ArticlePart::Head && !is_small { ArticlePart::Head } else { ArticlePart::Article };
     let key = place.key(part);
     if let Some(flight) = all.get(&key) {
         return flight.clone();
@@ -491,9 +506,10 @@ pub(super) fn on_its_way(
     let (table, flights, place) = (table.clone(), flights.clone(), place.clone());
     tokio::spawn(async move {
         let landing = Arc::new(landing);
-        let _leaves = Leaving { flights, key };
+        let _leaves = FlightGuard { flights, key };
         let together = Leaf::new(ticket);
-        let end = Search { table: &table, place: &place, part, landing: &landing, together }.run().await;
+        let end =
+            ArticleSearch { table: &table, place: &place, part, landing: &landing, together }.run().await;
         if end.is_ok() {
             block_in_place(|| keep(&table, &place, part, &landing));
         }
@@ -503,17 +519,19 @@ pub(super) fn on_its_way(
 }
 
 /// Puts a complete article, or its head, into the cache.
-fn keep(table: &Table, place: &Place, part: Part, landing: &Landing<About>) {
+fn keep(table: &UpstreamTable, place: &UpstreamLocator, part: ArticlePart, landing: &Landing<FlightFacts>) {
     let (about, bytes) = landing.change(|cargo| (cargo.about.clone(), cargo.bytes.clone()));
     let (Some(about), Some(cache)) = (about, &table.cache) else { return };
     let bytes = fitted_to(table, place, Some(about.from), bytes);
     match (place, part) {
-        (Place::Number(group, number), Part::Head) => group.shelf.put_head(*number, &about.id, &bytes),
-        (Place::Number(group, number), _) => group.shelf.put_article(*number, &about.id, &bytes),
-        (Place::Id(_), part) => {
+        (UpstreamLocator::Number(group, number), ArticlePart::Head) => {
+            group.shelf.put_head(*number, &about.id, &bytes)
+        }
+        (UpstreamLocator::Number(group, number), _) => group.shelf.put_article(*number, &about.id, &bytes),
+        (UpstreamLocator::Id(_), part) => {
             let origin = table.upstreams.get(about.from).map_or("", |upstream| &upstream.config.name);
             let kept = match part {
-                Part::Head => cache.put_head(origin, &about.id, &bytes, unix_secs()),
+                ArticlePart::Head => cache.put_head(origin, &about.id, &bytes, unix_secs()),
                 _ => cache.put_by_id(origin, &about.id, &bytes, unix_secs()),
             };
             if let Err(error) = kept {
@@ -524,19 +542,19 @@ fn keep(table: &Table, place: &Place, part: Part, landing: &Landing<About>) {
 }
 
 /// Removes an article from the flights when dropped.
-struct Leaving {
+struct FlightGuard {
     flights: Arc<Flights>,
     key: Box<[u8]>,
 }
 
-impl Drop for Leaving {
+impl Drop for FlightGuard {
     fn drop(&mut self) {
         self.flights.0.lock().remove(&self.key);
     }
 }
 
 /// Returns whether the article with a Message-ID, or its head, is cached, or known to be at an upstream.
-pub(super) fn is_known(table: &Table, id: &[u8]) -> bool {
+pub(super) fn is_known(table: &UpstreamTable, id: &[u8]) -> bool {
     let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
     let is_here = || -> io::Result<bool> { Ok(cache.has_id(id, now)? || cache.has_head(id, now)?) };
     cache.is_present(id, now) || block_in_place(is_here).unwrap_or_default()
@@ -545,9 +563,9 @@ pub(super) fn is_known(table: &Table, id: &[u8]) -> bool {
 /// Returns whether some upstream has an article with this Message-ID; `ahead` is the question asked when
 /// the session looked ahead.
 pub(super) async fn has(
-    table: &Table,
+    table: &UpstreamTable,
     id: MessageId<'_>,
-    mut ahead: Option<AskedAhead<IdStatus>>,
+    mut ahead: Option<EarlyQuestion<IdStatus>>,
 ) -> Answer<bool> {
     if is_known(table, id.as_bytes()) {
         return Ok(true);
@@ -564,7 +582,7 @@ pub(super) async fn has(
             Some(ahead) => ahead.answer.await.ok(),
             None => None,
         };
-        let asked = || upstream.pool.ask_apart(AskHas(id.as_bytes().into()));
+        let asked = || upstream.pool.ask_apart(AskExists(id.as_bytes().into()));
         let answer = match promised {
             Some(answer) => answer,
             None if is_only => asked().await,

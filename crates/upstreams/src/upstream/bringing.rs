@@ -7,15 +7,15 @@
 //! distinguish a part from a whole. Source: RFC 3977 section 6.2.1.
 
 use super::flight::Landing;
-use super::line::{Line, Status};
-use super::pool::Question;
+use super::line::{StatusLine, UpstreamConnection};
+use super::pool::UpstreamQuestion;
 use super::questions::found;
 use super::rows::command;
 use super::together::Pipelined;
-use super::trouble::{Trouble, shown};
-use crate::Part;
+use super::trouble::{UpstreamError, shown};
+use crate::ArticlePart;
 use memchr::memmem;
-use netnews::article::{HEADER_BYTES_MAX, Malformed, content_of};
+use netnews::article::{HEADER_BYTES_MAX, MalformedArticle, content_of};
 use netnews::nntp::response::code;
 use netnews::{Article, MessageId};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const SIZE_PER_SLACK: u64 = 2;
 
 /// Facts of an article being fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct About {
+pub(super) struct FlightFacts {
     /// Message-ID.
     pub id: Vec<u8>,
     /// Offset of the body.
@@ -41,7 +41,7 @@ pub(super) struct About {
 
 /// Result of fetching an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Brought {
+pub(super) enum FetchOutcome {
     /// The article.
     Whole,
     /// The server has no such article.
@@ -56,7 +56,7 @@ pub(super) enum Brought {
 
 /// Article to be fetched.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum WantedArticle {
     /// By its number in a group.
     Number(Box<[u8]>, u64),
     /// By its Message-ID.
@@ -65,7 +65,7 @@ pub(super) enum Wanted {
 
 /// Facts known in advance.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Expected {
+pub(super) struct ExpectedArticle {
     /// Message-ID.
     pub id: Option<Vec<u8>>,
     /// Size according to an overview row.
@@ -79,68 +79,70 @@ pub(super) struct Expected {
 /// ARTICLE, or HEAD.
 #[derive(Clone)]
 pub(super) struct AskArticle {
-    pub wanted: Wanted,
+    pub wanted: WantedArticle,
     /// Requested part: the head alone, or the whole article.
-    pub part: Part,
-    pub expected: Expected,
+    pub part: ArticlePart,
+    pub expected: ExpectedArticle,
     /// Index of the upstream that is asked.
     pub from: usize,
-    pub landing: Arc<Landing<About>>,
+    pub landing: Arc<Landing<FlightFacts>>,
     /// Whether the answer to a GROUP comes first.
     pub is_selecting: bool,
 }
 
-impl Question for AskArticle {
+impl UpstreamQuestion for AskArticle {
     const MAY_BREAK: bool = true;
 
-    type Answer = Brought;
+    type Answer = FetchOutcome;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<FetchOutcome, UpstreamError> {
         self.submit(line)?;
         self.take(line).await
     }
 }
 
 impl Pipelined for AskArticle {
-    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+    fn submit(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         match &self.wanted {
-            Wanted::Number(group, number) => {
+            WantedArticle::Number(group, number) => {
                 self.is_selecting = line.select(group)?;
                 line.submit(command(self.verb(), *number))
             }
-            Wanted::Id(id) => line.submit([self.verb().as_bytes(), b" ", &**id].concat()),
+            WantedArticle::Id(id) => line.submit([self.verb().as_bytes(), b" ", &**id].concat()),
         }
     }
 
-    async fn take(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
+    async fn take(&mut self, line: &mut UpstreamConnection) -> Result<FetchOutcome, UpstreamError> {
         let selected = match &self.wanted {
-            Wanted::Number(group, _) if self.is_selecting => line.selected(group).await,
+            WantedArticle::Number(group, _) if self.is_selecting => line.selected(group).await,
             _ => Ok(None),
         };
-        if let Err(trouble @ (Trouble::Stale | Trouble::Away(_) | Trouble::Wrong(_))) = selected {
+        if let Err(trouble @ (UpstreamError::Stale | UpstreamError::Away(_) | UpstreamError::Wrong(_))) =
+            selected
+        {
             return Err(trouble);
         }
         let status = line.answer().await?;
-        if let Wanted::Number(group, _) = &self.wanted
+        if let WantedArticle::Number(group, _) = &self.wanted
             && !line.has_selected(group)
         {
             // The article would be from the group selected before.
             self.pass_over(line, &status).await?;
-            return selected.map(|_| Brought::Missing);
+            return selected.map(|_| FetchOutcome::Missing);
         }
         match status.code {
-            code::ARTICLE_FOLLOWS if self.part != Part::Head => {}
-            code::HEAD_FOLLOWS if self.part == Part::Head => {}
+            code::ARTICLE_FOLLOWS if self.part != ArticlePart::Head => {}
+            code::HEAD_FOLLOWS if self.part == ArticlePart::Head => {}
             code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE | code::NO_CURRENT_ARTICLE => {
-                return Ok(Brought::Missing);
+                return Ok(FetchOutcome::Missing);
             }
-            other if is_about_an_article(other) => return Ok(Brought::Refused),
+            other if is_about_an_article(other) => return Ok(FetchOutcome::Refused),
             _ => return Err(status.refused()),
         }
         let id = self.named(&status)?;
         if self.expected.id.as_ref().is_some_and(|expected| *expected != id) {
             self.pass_over(line, &status).await?;
-            return Ok(Brought::Other(id));
+            return Ok(FetchOutcome::Other(id));
         }
         self.bring(line, id).await
     }
@@ -148,16 +150,24 @@ impl Pipelined for AskArticle {
 
 impl AskArticle {
     fn verb(&self) -> &'static str {
-        if self.part == Part::Head { "HEAD" } else { "ARTICLE" }
+        if self.part == ArticlePart::Head { "HEAD" } else { "ARTICLE" }
     }
 
     /// Reads an article that is not taken, since answers to other requests follow it.
-    async fn pass_over(&self, line: &mut Line, status: &Status) -> Result<(), Trouble> {
+    async fn pass_over(
+        &self,
+        line: &mut UpstreamConnection,
+        status: &StatusLine,
+    ) -> Result<(), UpstreamError> {
         if status.has_block { self.pass_over_rest(line, 0).await } else { Ok(()) }
     }
 
     /// Reads the rest of an article that is not taken, after this many bytes.
-    async fn pass_over_rest(&self, line: &mut Line, mut bytes: u64) -> Result<(), Trouble> {
+    async fn pass_over_rest(
+        &self,
+        line: &mut UpstreamConnection,
+        mut bytes: u64,
+    ) -> Result<(), UpstreamError> {
         while let Some(piece) = line.chunk().await? {
             bytes += piece.len() as u64;
             if bytes > self.expected.bytes_max {
@@ -168,22 +178,26 @@ impl AskArticle {
     }
 
     /// Returns the Message-ID of the status line, which must match the request.
-    fn named(&self, status: &Status) -> Result<Vec<u8>, Trouble> {
+    fn named(&self, status: &StatusLine) -> Result<Vec<u8>, UpstreamError> {
         let (number, id) = found(status)?;
         let fits = match &self.wanted {
-            Wanted::Number(_, wanted) => number == *wanted,
-            Wanted::Id(wanted) => id == **wanted,
+            WantedArticle::Number(_, wanted) => number == *wanted,
+            WantedArticle::Id(wanted) => id == **wanted,
         };
         if fits {
             Ok(id)
         } else {
             let (answer, wanted) = (shown(&status.text), self.wanted.text());
-            Err(Trouble::Wrong(format!("`{} {answer}` to {} {wanted}", status.code, self.verb())))
+            Err(UpstreamError::Wrong(format!("`{} {answer}` to {} {wanted}", status.code, self.verb())))
         }
     }
 
     /// Receives the article.
-    async fn bring(&mut self, line: &mut Line, id: Vec<u8>) -> Result<Brought, Trouble> {
+    async fn bring(
+        &mut self,
+        line: &mut UpstreamConnection,
+        id: Vec<u8>,
+    ) -> Result<FetchOutcome, UpstreamError> {
         // An article that readers have begun to read is continued, if it is the same so far.
         let (mut checked, shown) = self.landing.change(|cargo| {
             if cargo.about.is_none() {
@@ -200,7 +214,7 @@ impl AskArticle {
             let known = piece.len().min(shown.saturating_sub(at));
             let (again, piece) = piece.split_at_checked(known).unwrap_or_default();
             if !self.landing.change(|cargo| cargo.bytes.get(at..).unwrap_or_default().starts_with(again)) {
-                return Ok(Brought::Otherwise);
+                return Ok(FetchOutcome::Otherwise);
             }
             at += known;
             // Not even the beginning of an invalid article is passed on.
@@ -225,15 +239,19 @@ impl AskArticle {
             if let Some(body_at) = checked.filter(|_| len >= LARGE_BYTES && !is_shown) {
                 self.check_begun()?;
                 self.landing.change(|cargo| {
-                    cargo.about.get_or_insert_with(|| About { id: id.clone(), body_at, from: self.from });
+                    cargo.about.get_or_insert_with(|| FlightFacts {
+                        id: id.clone(),
+                        body_at,
+                        from: self.from,
+                    });
                 });
                 is_shown = true;
             }
         }
         if at < shown {
-            return Ok(Brought::Otherwise);
+            return Ok(FetchOutcome::Otherwise);
         }
-        if self.part == Part::Head {
+        if self.part == ArticlePart::Head {
             // The answer to HEAD lacks the empty line.
             let head = self.landing.change(|cargo| {
                 cargo.bytes.extend_from_slice(b"\r\n");
@@ -244,16 +262,16 @@ impl AskArticle {
         }
         let bytes = self.check_form(|bytes| bytes)?;
         let body_at = checked.ok_or_else(|| self.wrong("no head"))?;
-        if self.part != Part::Head {
+        if self.part != ArticlePart::Head {
             self.check_size(bytes)?;
         }
         self.landing.change(|cargo| {
-            cargo.about.get_or_insert(About { id, body_at, from: self.from });
+            cargo.about.get_or_insert(FlightFacts { id, body_at, from: self.from });
         });
-        Ok(Brought::Whole)
+        Ok(FetchOutcome::Whole)
     }
 
-    fn check_head(&self, head: &[u8], id: &[u8]) -> Result<(), Trouble> {
+    fn check_head(&self, head: &[u8], id: &[u8]) -> Result<(), UpstreamError> {
         let own = content_of(head, b"Message-ID").and_then(MessageId::from_header);
         match own {
             Some(own) if own.as_bytes() == id => Ok(()),
@@ -263,23 +281,23 @@ impl AskArticle {
     }
 
     /// Checks the complete lines received, before the first of them is shown.
-    fn check_begun(&self) -> Result<(), Trouble> {
+    fn check_begun(&self) -> Result<(), UpstreamError> {
         let whole = |bytes: &[u8]| memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         self.check_form(|bytes| bytes.get(..whole(bytes)).unwrap_or_default()).map(|_| ())
     }
 
     /// Checks the form of a part of the received bytes; returns their number.
-    fn check_form(&self, part: impl FnOnce(&[u8]) -> &[u8]) -> Result<u64, Trouble> {
+    fn check_form(&self, part: impl FnOnce(&[u8]) -> &[u8]) -> Result<u64, UpstreamError> {
         let bytes =
             self.landing.change(|cargo| Article::parse(part(&cargo.bytes)).map(|article| article.bytes()));
         bytes.map_err(|fault| match fault {
-            Malformed::BareCr | Malformed::BareLf => self.unsendable(fault),
+            MalformedArticle::BareCr | MalformedArticle::BareLf => self.unsendable(fault),
             fault => self.wrong(&format!("what is no article: {fault}")),
         })
     }
 
     /// Compares the size with that of its row.
-    fn check_size(&self, bytes: u64) -> Result<(), Trouble> {
+    fn check_size(&self, bytes: u64) -> Result<(), UpstreamError> {
         let Some(said) = self.expected.bytes else { return Ok(()) };
         let slack = match self.expected.is_row_of_other {
             true => HEADERS_SLACK_BYTES.min(said / SIZE_PER_SLACK),
@@ -294,17 +312,17 @@ impl AskArticle {
     }
 
     /// Handles articles that servers have although RFC 3977 section 3.1.1 has no way to send them.
-    fn unsendable(&self, fault: Malformed) -> Trouble {
+    fn unsendable(&self, fault: MalformedArticle) -> UpstreamError {
         debug!(%fault, "not shown: {}", self.wanted.text());
-        Trouble::Missing
+        UpstreamError::Missing
     }
 
-    fn wrong(&self, what: &str) -> Trouble {
-        Trouble::Wrong(format!("{what}, for {} {}", self.verb(), self.wanted.text()))
+    fn wrong(&self, what: &str) -> UpstreamError {
+        UpstreamError::Wrong(format!("{what}, for {} {}", self.verb(), self.wanted.text()))
     }
 }
 
-impl Wanted {
+impl WantedArticle {
     fn text(&self) -> String {
         match self {
             Self::Number(group, number) => format!("{number} in {}", shown(group)),
@@ -321,16 +339,16 @@ pub(super) fn is_about_an_article(code: u16) -> bool {
 
 /// Returns the defect of the line ends in a piece of a block: a CR or LF that stands alone. No piece ends
 /// between a CR and its LF.
-fn bare_octet(piece: &[u8]) -> Option<Malformed> {
+fn bare_octet(piece: &[u8]) -> Option<MalformedArticle> {
     let mut expected = None;
     for at in memchr::memchr2_iter(b'\r', b'\n', piece) {
         let is_end = piece.get(at) == Some(&b'\n');
         if expected != is_end.then_some(at) {
-            return Some(if is_end { Malformed::BareLf } else { Malformed::BareCr });
+            return Some(if is_end { MalformedArticle::BareLf } else { MalformedArticle::BareCr });
         }
         expected = (!is_end).then_some(at + 1);
     }
-    expected.map(|_| Malformed::BareCr)
+    expected.map(|_| MalformedArticle::BareCr)
 }
 
 /// Returns the header lines, if they are complete.
@@ -349,10 +367,10 @@ mod tests {
             assert_eq!(bare_octet(piece.as_bytes()), None, "{piece:?}");
         }
         for piece in ["\r", "x\ry\r\n", "\r\r\n", "x\r\nx\r"] {
-            assert_eq!(bare_octet(piece.as_bytes()), Some(Malformed::BareCr), "{piece:?}");
+            assert_eq!(bare_octet(piece.as_bytes()), Some(MalformedArticle::BareCr), "{piece:?}");
         }
         for piece in ["\n", "\n\r\n", "x\r\n\n", "x\r\nx\ny"] {
-            assert_eq!(bare_octet(piece.as_bytes()), Some(Malformed::BareLf), "{piece:?}");
+            assert_eq!(bare_octet(piece.as_bytes()), Some(MalformedArticle::BareLf), "{piece:?}");
         }
     }
 }

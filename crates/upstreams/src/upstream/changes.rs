@@ -8,10 +8,10 @@
 //! `docs/formats/cache.md`; source: the NewsCache paper, section 7.
 
 use super::flight::Landing;
-use super::line::Line;
-use super::lists::{LIST_BYTES_MAX, List, take_lines};
-use super::pool::Question;
-use super::trouble::Trouble;
+use super::line::UpstreamConnection;
+use super::lists::{LIST_BYTES_MAX, ListFlight, take_lines};
+use super::pool::UpstreamQuestion;
+use super::trouble::UpstreamError;
 use hashbrown::HashMap;
 use netnews::date::parse_nntp;
 use netnews::decimal::parse_decimal;
@@ -109,14 +109,14 @@ fn merged(kept: &[u8], changed: &[u8], now: u64) -> Vec<u8> {
 /// LIST ACTIVE, in full or what of it has changed.
 pub(super) struct AskActive<'a> {
     /// The list that is kept.
-    pub kept: Option<List>,
+    pub kept: Option<ListFlight>,
     pub landing: &'a Landing<()>,
 }
 
-impl Question for AskActive<'_> {
+impl UpstreamQuestion for AskActive<'_> {
     type Answer = ();
 
-    async fn ask(&mut self, line: &mut Line) -> Result<(), Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         let kept = self.kept.as_ref().map(|kept| kept.look(|cargo| cargo.bytes.clone())).unwrap_or_default();
         let (times, now) = (ListTimes::of(&kept), unix_secs());
         if let Some(times) = times
@@ -147,7 +147,7 @@ impl Question for AskActive<'_> {
 
 /// How far the clock of the server is ahead of ours, in seconds, where it offers LIST ACTIVE.MODTIME. It is
 /// asked once.
-async fn clock_ahead(line: &mut Line) -> Result<Option<i64>, Trouble> {
+async fn clock_ahead(line: &mut UpstreamConnection) -> Result<Option<i64>, UpstreamError> {
     if let Some(known) = line.lacking.clock_ahead.get() {
         return Ok(*known);
     }
@@ -163,7 +163,7 @@ async fn clock_ahead(line: &mut Line) -> Result<Option<i64>, Trouble> {
     Ok(*line.lacking.clock_ahead.get_or_init(|| ahead))
 }
 
-async fn offers_changes(line: &mut Line) -> Result<bool, Trouble> {
+async fn offers_changes(line: &mut UpstreamConnection) -> Result<bool, UpstreamError> {
     let status = line.answer().await?;
     let mut is_offered = false;
     if status.has_block {
@@ -177,11 +177,11 @@ async fn offers_changes(line: &mut Line) -> Result<bool, Trouble> {
 }
 
 /// What has changed since; `None`: the server does not say it.
-async fn changed_since(line: &mut Line, since: u64) -> Result<Option<Vec<u8>>, Trouble> {
+async fn changed_since(line: &mut UpstreamConnection, since: u64) -> Result<Option<Vec<u8>>, UpstreamError> {
     let status = line.request(format!("LIST ACTIVE.MODTIME {since}")).await?;
     if !status.has_block {
         return match status.refused() {
-            Trouble::Refused(..) => Ok(None),
+            UpstreamError::Refused(..) => Ok(None),
             trouble => Err(trouble),
         };
     }
@@ -190,7 +190,7 @@ async fn changed_since(line: &mut Line, since: u64) -> Result<Option<Vec<u8>>, T
         lines.extend_from_slice(text);
         lines.push(b'\n');
         if lines.len() > LIST_BYTES_MAX {
-            return Err(Trouble::Wrong("a list without end".into()));
+            return Err(UpstreamError::Wrong("a list without end".into()));
         }
     }
     Ok(Some(lines))

@@ -3,7 +3,7 @@
 //!
 //! The fetching task holds a [`Landing`]; if it is dropped early, the readers are notified.
 
-use super::trouble::Trouble;
+use super::trouble::UpstreamError;
 use lock_order::Ordered;
 use site_base::lock::rank;
 use std::pin::pin;
@@ -12,19 +12,19 @@ use tokio::sync::Notify;
 
 /// Data that has arrived so far.
 #[derive(Debug)]
-pub(super) struct Cargo<T> {
+pub(super) struct FlightData<T> {
     /// Facts about it; once they are set, readers may begin.
     pub about: Option<T>,
     /// Bytes received.
     pub bytes: Vec<u8>,
     /// How the flight ended.
-    pub end: Option<Result<(), Trouble>>,
+    pub end: Option<Result<(), UpstreamError>>,
 }
 
 /// Data being fetched.
 #[derive(Debug)]
 pub(super) struct Flight<T> {
-    cargo: Ordered<Cargo<T>, { rank::CARGO }>,
+    cargo: Ordered<FlightData<T>, { rank::CARGO }>,
     changed: Notify,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Landing<T>(Arc<Flight<T>>);
 impl<T> Flight<T> {
     /// Begins a flight.
     pub fn begin() -> (Arc<Self>, Landing<T>) {
-        let cargo = Ordered::new(Cargo { about: None, bytes: Vec::new(), end: None });
+        let cargo = Ordered::new(FlightData { about: None, bytes: Vec::new(), end: None });
         let flight = Arc::new(Self { cargo, changed: Notify::new() });
         (flight.clone(), Landing(flight))
     }
 
     /// Waits until `look` returns a value, and returns it.
-    pub async fn wait<R>(&self, mut look: impl FnMut(&Cargo<T>) -> Option<R>) -> R {
+    pub async fn wait<R>(&self, mut look: impl FnMut(&FlightData<T>) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -53,21 +53,21 @@ impl<T> Flight<T> {
     }
 
     /// Calls `look` with the current state.
-    pub fn look<R>(&self, look: impl FnOnce(&Cargo<T>) -> R) -> R {
+    pub fn look<R>(&self, look: impl FnOnce(&FlightData<T>) -> R) -> R {
         look(&self.cargo.lock())
     }
 }
 
 impl<T> Landing<T> {
     /// Changes the state.
-    pub fn change<R>(&self, change: impl FnOnce(&mut Cargo<T>) -> R) -> R {
+    pub fn change<R>(&self, change: impl FnOnce(&mut FlightData<T>) -> R) -> R {
         let result = change(&mut self.0.cargo.lock());
         self.0.changed.notify_waiters();
         result
     }
 
     /// Ends the flight with this result.
-    pub fn end(&self, end: Result<(), Trouble>) {
+    pub fn end(&self, end: Result<(), UpstreamError>) {
         self.change(|cargo| cargo.end = Some(end));
     }
 }
@@ -75,7 +75,7 @@ impl<T> Landing<T> {
 impl<T> Drop for Landing<T> {
     fn drop(&mut self) {
         self.change(|cargo| {
-            cargo.end.get_or_insert_with(|| Err(Trouble::Away("given up by this server".into())));
+            cargo.end.get_or_insert_with(|| Err(UpstreamError::Away("given up by this server".into())));
         });
     }
 }
@@ -94,7 +94,7 @@ mod tests {
             async move { flight.wait(|cargo| cargo.end.clone()).await }
         });
         drop(landing);
-        assert!(matches!(waiting.await.unwrap(), Err(Trouble::Away(_))));
+        assert!(matches!(waiting.await.unwrap(), Err(UpstreamError::Away(_))));
         let (flight, landing) = Flight::<u32>::begin();
         landing.end(Ok(()));
         assert_eq!(flight.look(|cargo| cargo.end.clone()), Some(Ok(())));

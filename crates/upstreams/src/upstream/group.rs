@@ -8,18 +8,18 @@
 //! the NewsCache paper, section 3.2.
 
 use super::kept_headers::KeptHeaders;
-use super::pool::Pool;
-use super::questions::{AskMarks, AskNumbers, MarksSaid};
+use super::pool::ConnectionPool;
+use super::questions::{AskMarks, AskNumbers, MarksAnswer};
 use super::rows::{AskRows, NUMBERS_MAX};
-use super::shelf::Shelf;
+use super::shelf::CachedGroup;
 use super::table::Upstream;
-use super::trouble::{Trouble, shown};
-use super::xref::Holds;
-use crate::{Answer, Base, Marks, Side, SourceError};
+use super::trouble::{UpstreamError, shown};
+use super::xref::NumbersHere;
+use crate::{Answer, CountingBase, GroupMarks, NeighbourSide, SourceError};
 use lock_order::Ordered;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
-use newscache::{Cache, Rows};
+use newscache::{Cache, RowCoverage};
 use site_base::lock::{Leaf, rank};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -48,11 +48,11 @@ const AHEAD_NUMBERS_MAX: u64 = 100_000;
 const RANGES_MAX: usize = 64;
 
 /// One group of an upstream.
-pub(super) struct Group {
+pub(super) struct NumberedGroup {
     pub name: Box<[u8]>,
-    pub pool: Arc<Pool>,
-    pub is_here: Holds,
-    pub shelf: Shelf,
+    pub pool: Arc<ConnectionPool>,
+    pub is_here: NumbersHere,
+    pub shelf: CachedGroup,
     pub cache: Cache,
     pub headers: Arc<KeptHeaders>,
     age_max: Duration,
@@ -60,27 +60,27 @@ pub(super) struct Group {
     is_whole: bool,
     /// Counts how often the group was renumbered.
     pub made: AtomicU64,
-    asked: Ordered<Asked, { rank::UPSTREAM }>,
+    asked: Ordered<MarksState, { rank::UPSTREAM }>,
     /// Held while marks or numbers are requested.
     asking: Turn<()>,
-    fetching: Ordered<Fetching, { rank::UPSTREAM }>,
+    fetching: Ordered<RowFetching, { rank::UPSTREAM }>,
     fetched: Notify,
     /// Range whose rows were all known when the upstream was away.
     whole: Leaf<Option<RangeInclusive<u64>>>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct MarksState {
     /// Time of the last request for marks; `None` if they are too old.
     at: Option<Instant>,
     is_there: bool,
     /// Marks in the last answer; `None` if they are those of the cache.
-    marks: Option<Marks>,
+    marks: Option<GroupMarks>,
     /// Marks for which all numbers were compared.
-    compared: Option<Marks>,
+    compared: Option<GroupMarks>,
 }
 
-impl Default for Asked {
+impl Default for MarksState {
     fn default() -> Self {
         Self { at: None, is_there: true, marks: None, compared: None }
     }
@@ -88,7 +88,7 @@ impl Default for Asked {
 
 /// State of fetching the overview.
 #[derive(Debug, Default)]
-struct Fetching {
+struct RowFetching {
     is_running: bool,
     /// Wanted ranges; the first is being fetched.
     wanted: VecDeque<RangeInclusive<u64>>,
@@ -104,10 +104,10 @@ struct Fetching {
     asked_rows: u64,
     ahead_numbers: u64,
     failures: u64,
-    trouble: Option<Trouble>,
+    trouble: Option<UpstreamError>,
 }
 
-impl Fetching {
+impl RowFetching {
     /// Returns whether rows of this many more numbers may be fetched without a request.
     fn may_add(&self, numbers: u64) -> bool {
         (self.ahead_numbers + numbers).saturating_mul(ASKED_PER_AHEAD) <= self.asked_rows
@@ -177,11 +177,11 @@ impl Fetching {
     }
 }
 
-impl Group {
+impl NumberedGroup {
     /// Creates a group whose cached marks were requested at that time; `None` if they are too old.
     pub fn new(name: &[u8], upstream: &Upstream, marks_asked_at: Option<Instant>) -> Self {
         let (pool, cache) = (upstream.pool.clone(), upstream.cache.clone());
-        let shelf = Shelf::of(&cache, pool.name(), name);
+        let shelf = CachedGroup::of(&cache, pool.name(), name);
         let marks = marks_asked_at.and_then(|_| shelf.marks());
         Self {
             name: name.into(),
@@ -193,7 +193,7 @@ impl Group {
             age_max: upstream.config.group_age,
             is_whole: upstream.is_whole,
             made: AtomicU64::new(0),
-            asked: Ordered::new(Asked { at: marks_asked_at, marks, ..Asked::default() }),
+            asked: Ordered::new(MarksState { at: marks_asked_at, marks, ..MarksState::default() }),
             asking: Turn::default(),
             fetching: Ordered::default(),
             fetched: Notify::new(),
@@ -202,12 +202,12 @@ impl Group {
     }
 
     /// Returns the marks; `None` if there is no such group.
-    pub async fn marks(&self) -> Answer<Option<Marks>> {
+    pub async fn marks(&self) -> Answer<Option<GroupMarks>> {
         self.marks_since(Instant::now()).await
     }
 
     /// Returns the marks for a request that began at `begun`: marks requested since then are fresh enough.
-    async fn marks_since(&self, begun: Instant) -> Answer<Option<Marks>> {
+    async fn marks_since(&self, begun: Instant) -> Answer<Option<GroupMarks>> {
         if let Some(known) = self.known_marks(begun) {
             return Ok(known);
         }
@@ -219,7 +219,7 @@ impl Group {
     }
 
     /// Returns the marks if they were requested since then, or not too long ago.
-    fn known_marks(&self, since: Instant) -> Option<Option<Marks>> {
+    fn known_marks(&self, since: Instant) -> Option<Option<GroupMarks>> {
         let asked = self.asked.lock();
         let at = asked.at?;
         let is_new = at >= since || since.duration_since(at) < self.age_max;
@@ -244,7 +244,7 @@ impl Group {
         (marks.low..=marks.high).contains(&number) && (is_compared || self.shelf.knows_no_numbers())
     }
 
-    async fn ask_marks(&self) -> Answer<Option<Marks>> {
+    async fn ask_marks(&self) -> Answer<Option<GroupMarks>> {
         let at = Instant::now();
         let asked = self.pool.ask_apart(self.question());
         // Known marks are shown if the server is silent.
@@ -254,12 +254,12 @@ impl Group {
                 self.take_said(said, at);
                 Ok(said.marks)
             }
-            Err(Trouble::Away(text)) => {
+            Err(UpstreamError::Away(text)) => {
                 // The last known state.
                 let is_there = self.asked.lock().is_there;
                 match self.shelf.marks() {
                     Some(marks) => Ok(Some(marks).filter(|_| is_there)),
-                    None => Err(Trouble::Away(text).into()),
+                    None => Err(UpstreamError::Away(text).into()),
                 }
             }
             Err(trouble) => Err(trouble.into()),
@@ -277,7 +277,7 @@ impl Group {
     }
 
     /// Takes the upstream's answer to a question asked at this time.
-    pub fn take_said(&self, said: MarksSaid, at: Instant) {
+    pub fn take_said(&self, said: MarksAnswer, at: Instant) {
         if said.is_renumbered {
             self.begin_anew();
         }
@@ -285,7 +285,7 @@ impl Group {
     }
 
     /// Takes marks in an answer to a question asked at this time; `None` if there is no such group.
-    pub fn take_marks(&self, marks: Option<Marks>, at: Instant) {
+    pub fn take_marks(&self, marks: Option<GroupMarks>, at: Instant) {
         // The marks are set first: otherwise another task could take the group for missing.
         if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
             self.renumbered();
@@ -313,21 +313,21 @@ impl Group {
     /// Discards all data, after the group was found to be renumbered.
     pub fn begin_anew(&self) {
         self.shelf.begin_anew();
-        *self.asked.lock() = Asked::default();
+        *self.asked.lock() = MarksState::default();
         self.renumbered();
     }
 
     /// Returns the marks as shown: with the exact count if it is known.
-    async fn shown_marks(&self, begun: Instant) -> Answer<Option<Marks>> {
+    async fn shown_marks(&self, begun: Instant) -> Answer<Option<GroupMarks>> {
         let Some(marks) = self.marks_since(begun).await? else { return Ok(None) };
         let is_compared = self.asked.lock().compared == Some(marks);
         // In other cases nothing is read from the disk for a group that is merely selected.
         let exact = if is_compared { self.shelf.count(marks.low..=marks.high) } else { None };
-        Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
+        Ok(Some(GroupMarks { count: exact.unwrap_or(marks.count), ..marks }))
     }
 
     /// Returns the marks of the articles that count, for a request that began at `begun`.
-    pub async fn marks_above(&self, base: Base, begun: Instant) -> Answer<Option<Marks>> {
+    pub async fn marks_above(&self, base: CountingBase, begun: Instant) -> Answer<Option<GroupMarks>> {
         let Some(marks) = self.shown_marks(begun).await? else { return Ok(None) };
         let least = base(marks.high).saturating_add(1);
         if least <= marks.low {
@@ -337,12 +337,12 @@ impl Group {
         if !range.is_empty() {
             self.know_numbers(&range, marks).await?;
         }
-        let low = self.shelf.neighbour(range.clone(), Side::Next).unwrap_or(marks.high + 1);
-        Ok(Some(Marks { low, count: self.shelf.count(range).unwrap_or_default(), ..marks }))
+        let low = self.shelf.neighbour(range.clone(), NeighbourSide::Next).unwrap_or(marks.high + 1);
+        Ok(Some(GroupMarks { low, count: self.shelf.count(range).unwrap_or_default(), ..marks }))
     }
 
     /// Ensures that the existing numbers of a range are known, as far as the marks go.
-    pub async fn know_numbers(&self, range: &RangeInclusive<u64>, marks: Marks) -> Answer<()> {
+    pub async fn know_numbers(&self, range: &RangeInclusive<u64>, marks: GroupMarks) -> Answer<()> {
         let all = marks.low..=marks.high;
         let is_compared = self.asked.lock().compared == Some(marks);
         if is_compared && self.shelf.unknown(all.clone()).is_none() {
@@ -367,7 +367,7 @@ impl Group {
 
     /// Looks for cancelled and reinstated articles, if the upstream does not have as many articles as are
     /// known.
-    async fn compare(&self, marks: Marks) -> Answer<()> {
+    async fn compare(&self, marks: GroupMarks) -> Answer<()> {
         let all = marks.low..=marks.high;
         let is_as_known = self.shelf.count(all.clone()).is_none_or(|count| count == marks.count);
         if !is_as_known && self.asked.lock().compared != Some(marks) {
@@ -385,7 +385,10 @@ impl Group {
     }
 
     /// Returns the part of a range in which there can be articles, for a reader who has the group selected.
-    pub async fn within(&self, range: RangeInclusive<u64>) -> Answer<Option<(RangeInclusive<u64>, Marks)>> {
+    pub async fn within(
+        &self,
+        range: RangeInclusive<u64>,
+    ) -> Answer<Option<(RangeInclusive<u64>, GroupMarks)>> {
         let made = self.made.load(Ordering::SeqCst);
         let marks = self.marks().await?;
         if made != self.made.load(Ordering::SeqCst) {
@@ -414,13 +417,13 @@ impl Group {
         let mut asked_from = None;
         loop {
             match self.shelf.rows(from..=*range.end(), limit_bytes, into) {
-                Rows::Done => {
+                RowCoverage::Done => {
                     self.settled(*range.end()).await;
                     return Ok(None);
                 }
-                Rows::Limit { next } => return Ok(Some(next)),
-                Rows::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
-                Rows::Missing { range: part } => {
+                RowCoverage::Limit { next } => return Ok(Some(next)),
+                RowCoverage::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
+                RowCoverage::Missing { range: part } => {
                     let arrived = self.fetching.lock().rows(&part, limit_bytes, into);
                     if let Some(up_to) = arrived {
                         from = up_to + 1;
@@ -434,7 +437,7 @@ impl Group {
                         continue;
                     }
                     if asked_from == Some(*part.start()) {
-                        return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                        return Err(UpstreamError::Away("overview rows cannot be kept".into()).into());
                     }
                     let first = *part.start();
                     asked_from = self.fetch(part).await?.then_some(first);
@@ -457,15 +460,15 @@ impl Group {
         loop {
             rows.clear();
             match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
-                Rows::Limit { next } => from = next,
-                Rows::Missing { range } if asked_from == Some(*range.start()) => {
-                    return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                RowCoverage::Limit { next } => from = next,
+                RowCoverage::Missing { range } if asked_from == Some(*range.start()) => {
+                    return Err(UpstreamError::Away("overview rows cannot be kept".into()).into());
                 }
-                Rows::Missing { range } => {
+                RowCoverage::Missing { range } => {
                     let from = *range.start();
                     asked_from = self.fetch(range).await?.then_some(from);
                 }
-                Rows::Done => {
+                RowCoverage::Done => {
                     *self.whole.lock() = Some(range.clone());
                     return Ok(());
                 }
@@ -498,9 +501,9 @@ impl Group {
         }
     }
 
-    fn run_fetching(self: &Arc<Self>, fetching: &mut Fetching) {
+    fn run_fetching(self: &Arc<Self>, fetching: &mut RowFetching) {
         if !std::mem::replace(&mut fetching.is_running, true) {
-            tokio::spawn(Running(self.clone()).run());
+            tokio::spawn(RowFetcher(self.clone()).run());
         }
     }
 
@@ -528,9 +531,9 @@ impl Group {
         while from <= *range.end() {
             rows.clear();
             from = match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
-                Rows::Done => return,
-                Rows::Limit { next } => next,
-                Rows::Missing { range } => {
+                RowCoverage::Done => return,
+                RowCoverage::Limit { next } => next,
+                RowCoverage::Missing { range } => {
                     let next = range.end().saturating_add(1);
                     missing.push(range);
                     next
@@ -593,11 +596,11 @@ impl Group {
             };
             let trouble = match self.pool.ask(question).await {
                 Ok(true) => None,
-                Ok(false) => Some(Trouble::Away("the group is no longer there".into())),
+                Ok(false) => Some(UpstreamError::Away("the group is no longer there".into())),
                 Err(trouble) => Some(trouble),
             };
             // A wrong answer is not kept; one that broke off was correct so far.
-            if !matches!(trouble, Some(Trouble::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
+            if !matches!(trouble, Some(UpstreamError::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
                 self.keep_arrived();
             }
             let mut fetching = self.fetching.lock();
@@ -639,7 +642,7 @@ impl Group {
             let mut fetching = self.fetching.lock();
             match rows {
                 // There may be another gap after it, so these numbers are checked again.
-                Rows::Missing { range } if fetching.gap != Some(*range.start()) => {
+                RowCoverage::Missing { range } if fetching.gap != Some(*range.start()) => {
                     let numbers = range.end() - range.start() + 1;
                     if !self.is_whole && !fetching.may_add(numbers) {
                         fetching.ahead = None;
@@ -656,12 +659,12 @@ impl Group {
     }
 
     /// Returns whether cancellations up to these marks are known.
-    pub fn is_compared(&self, marks: Marks) -> bool {
+    pub fn is_compared(&self, marks: GroupMarks) -> bool {
         self.asked.lock().compared == Some(marks)
     }
 
     /// Returns whether a number is known to have no article any more, or never to have had one.
-    pub async fn is_gone(&self, number: u64, range: &RangeInclusive<u64>, marks: Marks) -> Answer<bool> {
+    pub async fn is_gone(&self, number: u64, range: &RangeInclusive<u64>, marks: GroupMarks) -> Answer<bool> {
         if self.shelf.count(range.clone()).is_none() {
             return Ok(false);
         }
@@ -696,15 +699,15 @@ fn joined(mut ranges: Vec<RangeInclusive<u64>>) -> Vec<RangeInclusive<u64>> {
 }
 
 /// The task that fetches rows of a group.
-struct Running(Arc<Group>);
+struct RowFetcher(Arc<NumberedGroup>);
 
-impl Running {
+impl RowFetcher {
     async fn run(self) {
         self.0.fetch_rows().await;
     }
 }
 
-impl Drop for Running {
+impl Drop for RowFetcher {
     fn drop(&mut self) {
         self.0.fetching.lock().is_running = false;
         self.0.fetched.notify_waiters();

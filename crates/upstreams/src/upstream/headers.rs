@@ -4,10 +4,10 @@
 //! Known values are not requested again. For few articles, and while the upstream is away, the headers are
 //! read from cached articles, if all are cached. Source: RFC 3977 section 8.5.
 
-use super::group::Group;
-use super::kept_headers::Which;
+use super::group::NumberedGroup;
+use super::kept_headers::HeaderKey;
 use super::questions::AskHeader;
-use super::trouble::Trouble;
+use super::trouble::UpstreamError;
 use crate::{Answer, HeaderLines, HeaderValues};
 use netnews::article::content_of;
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// Most articles looked for in the cache first.
 const FEW: usize = 64;
 
-impl Group {
+impl NumberedGroup {
     /// Returns a header of the articles of a range; see [`crate::NewsSource::header`].
     pub async fn header(&self, range: RangeInclusive<u64>, name: &[u8]) -> Answer<Option<HeaderLines>> {
         if name.len() > NAME_BYTES_MAX {
@@ -34,7 +34,7 @@ impl Group {
             known?;
         }
         let next = numbers.get(NUMBERS_MAX - 1).map(|last| last + 1);
-        let which = Which { group: &self.name, made, name };
+        let which = HeaderKey { group: &self.name, made, name };
         let (mut values, unknown) = self.headers.find(which, &numbers);
         if !unknown.is_empty() {
             let Some(new) = self.brought(which, &unknown, marks.low).await? else { return Ok(None) };
@@ -47,7 +47,7 @@ impl Group {
     }
 
     /// Fetches a header of these articles; returns `None` if the upstream does not provide it.
-    async fn brought(&self, which: Which<'_>, numbers: &[u64], low: u64) -> Answer<Option<HeaderValues>> {
+    async fn brought(&self, which: HeaderKey<'_>, numbers: &[u64], low: u64) -> Answer<Option<HeaderValues>> {
         if numbers.len() <= FEW
             && let Some(values) = self.cached_header(numbers, which.name)
         {
@@ -62,9 +62,9 @@ impl Group {
                 Ok(Some(values))
             }
             Ok(None) => Ok(None),
-            Err(Trouble::Away(text)) => {
+            Err(UpstreamError::Away(text)) => {
                 let values = self.cached_header(numbers, which.name);
-                values.map(Some).ok_or_else(|| Trouble::Away(text).into())
+                values.map(Some).ok_or_else(|| UpstreamError::Away(text).into())
             }
             Err(trouble) => Err(trouble.into()),
         }

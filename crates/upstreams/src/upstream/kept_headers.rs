@@ -20,13 +20,13 @@ fn cost(value: &Option<Box<[u8]>>) -> usize {
 
 /// A header of a group; `made` counts how often the group was renumbered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Which<'a> {
+pub(super) struct HeaderKey<'a> {
     pub group: &'a [u8],
     pub made: u64,
     pub name: &'a [u8],
 }
 
-impl Which<'_> {
+impl HeaderKey<'_> {
     fn key(self) -> Box<[u8]> {
         [self.group, b" ", &self.name.to_ascii_lowercase()].concat().into()
     }
@@ -34,7 +34,7 @@ impl Which<'_> {
 
 /// Values of a header for the articles of one group.
 #[derive(Debug, Default)]
-struct Values {
+struct HeaderColumn {
     made: u64,
     by_number: BTreeMap<u64, Option<Box<[u8]>>>,
     bytes: usize,
@@ -42,19 +42,19 @@ struct Values {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    headers: HashMap<Box<[u8]>, Values>,
+struct HeaderStore {
+    headers: HashMap<Box<[u8]>, HeaderColumn>,
     bytes: usize,
     uses: u64,
 }
 
 /// Headers kept for an upstream.
 #[derive(Debug, Default)]
-pub(super) struct KeptHeaders(Leaf<Kept>);
+pub(super) struct KeptHeaders(Leaf<HeaderStore>);
 
 impl KeptHeaders {
     /// Returns the known values for these numbers, and the remaining numbers.
-    pub fn find(&self, which: Which<'_>, numbers: &[u64]) -> (HeaderValues, Vec<u64>) {
+    pub fn find(&self, which: HeaderKey<'_>, numbers: &[u64]) -> (HeaderValues, Vec<u64>) {
         let mut kept = self.0.lock();
         kept.uses += 1;
         let uses = kept.uses;
@@ -75,7 +75,7 @@ impl KeptHeaders {
 
     /// Keeps values of a header, if the group was not renumbered in the meantime; drops those of numbers
     /// below `low`.
-    pub fn put(&self, which: Which<'_>, low: u64, new: &HeaderValues, is_current: impl FnOnce() -> bool) {
+    pub fn put(&self, which: HeaderKey<'_>, low: u64, new: &HeaderValues, is_current: impl FnOnce() -> bool) {
         if new.is_empty() || new.iter().map(|(_, value)| cost(value)).sum::<usize>() > BYTES_MAX {
             return;
         }
@@ -89,7 +89,7 @@ impl KeptHeaders {
         let mut values = kept.headers.remove(&key).unwrap_or_default();
         kept.bytes -= values.bytes;
         if values.made != which.made {
-            values = Values::default();
+            values = HeaderColumn::default();
         }
         let by_number = &mut values.by_number;
         by_number.extend(new.iter().cloned());
@@ -129,7 +129,7 @@ impl KeptHeaders {
 mod tests {
     use super::*;
 
-    const WHICH: Which<'_> = Which { group: b"a.b", made: 0, name: b"Keywords" };
+    const WHICH: HeaderKey<'_> = HeaderKey { group: b"a.b", made: 0, name: b"Keywords" };
 
     fn value(text: &str) -> Option<Box<[u8]>> {
         Some(text.as_bytes().into())
@@ -139,27 +139,29 @@ mod tests {
     fn known_values_are_found_until_the_group_is_renumbered() {
         let kept = KeptHeaders::default();
         kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))], || true);
-        let same = Which { name: b"KEYWORDS", ..WHICH };
+        let same = HeaderKey { name: b"KEYWORDS", ..WHICH };
         assert_eq!(
             kept.find(same, &[1, 2, 3, 5]),
             (vec![(1, value("x")), (2, None), (5, value("y"))], vec![3])
         );
-        for other in
-            [Which { made: 1, ..WHICH }, Which { group: b"a.c", ..WHICH }, Which { name: b"X", ..WHICH }]
-        {
+        for other in [
+            HeaderKey { made: 1, ..WHICH },
+            HeaderKey { group: b"a.c", ..WHICH },
+            HeaderKey { name: b"X", ..WHICH },
+        ] {
             assert_eq!(kept.find(other, &[1]), (vec![], vec![1]), "{other:?}");
         }
         // Expired values are dropped.
         kept.put(WHICH, 5, &vec![(6, value("z"))], || true);
         assert_eq!(kept.find(WHICH, &[1, 5, 6]), (vec![(5, value("y")), (6, value("z"))], vec![1]));
-        kept.put(Which { made: 1, ..WHICH }, 1, &vec![(1, value("other"))], || true);
+        kept.put(HeaderKey { made: 1, ..WHICH }, 1, &vec![(1, value("other"))], || true);
         assert_eq!(kept.find(WHICH, &[5]), (vec![], vec![5]));
     }
 
     #[test]
     fn headers_of_a_renumbered_group_are_dropped() {
         let kept = KeptHeaders::default();
-        let other = Which { group: b"a.b.c", ..WHICH };
+        let other = HeaderKey { group: b"a.b.c", ..WHICH };
         kept.put(WHICH, 1, &vec![(1, value("x"))], || true);
         kept.put(other, 1, &vec![(1, value("y"))], || true);
         kept.forget(b"a.b");
@@ -176,7 +178,7 @@ mod tests {
     fn kept_headers_are_bounded() {
         let kept = KeptHeaders::default();
         let large = "x".repeat(BYTES_MAX / 3);
-        let of = |name| Which { name, ..WHICH };
+        let of = |name| HeaderKey { name, ..WHICH };
         kept.put(of(b"one"), 1, &vec![(1, value(&large))], || true);
         kept.put(of(b"two"), 1, &vec![(1, value(&large))], || true);
         assert!(kept.find(of(b"one"), &[1]).1.is_empty());

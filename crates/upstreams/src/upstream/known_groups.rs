@@ -3,7 +3,7 @@
 //! Other groups are in the cache: their marks, with the time when the upstream sent them, their numbers and
 //! rows. A group loaded again is therefore unchanged. Called by `table`.
 
-use super::group::Group;
+use super::group::NumberedGroup;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const GROUPS_MAX: usize = 1024;
 /// Groups in memory.
 pub(super) struct KnownGroups {
     /// Groups, each with the use count at its last request.
-    all: HashMap<Box<[u8]>, (Arc<Group>, u64)>,
+    all: HashMap<Box<[u8]>, (Arc<NumberedGroup>, u64)>,
     uses: u64,
     /// Number of groups at which room is made.
     full_at: usize,
@@ -27,7 +27,7 @@ impl Default for KnownGroups {
 
 impl KnownGroups {
     /// Returns the group of this name, if it is in memory.
-    pub fn get(&mut self, name: &[u8]) -> Option<Arc<Group>> {
+    pub fn get(&mut self, name: &[u8]) -> Option<Arc<NumberedGroup>> {
         self.uses += 1;
         let (group, used) = self.all.get_mut(name)?;
         *used = self.uses;
@@ -35,7 +35,7 @@ impl KnownGroups {
     }
 
     /// Returns the group of this name, adding this one if it is not in memory.
-    pub fn get_or_add(&mut self, group: Arc<Group>) -> Arc<Group> {
+    pub fn get_or_add(&mut self, group: Arc<NumberedGroup>) -> Arc<NumberedGroup> {
         if let Some(known) = self.get(&group.name) {
             return known;
         }
@@ -63,8 +63,8 @@ impl KnownGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Marks;
-    use crate::upstream::table::{Table, Upstream};
+    use crate::GroupMarks;
+    use crate::upstream::table::{Upstream, UpstreamTable};
     use newscache::Cache;
     use site_config as config;
     use std::path::Path;
@@ -79,21 +79,22 @@ mod tests {
         let config = config.map_err(|error| error.to_string()).unwrap();
         let disk = Arc::new(disk::SimDisk::new());
         let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
-        let nobody: crate::upstream::table::Local = Arc::new(|_| false);
-        Table::new(&config, &nobody, Some(cache), None).upstreams.first().unwrap().clone()
+        let nobody: crate::upstream::table::IsLocal = Arc::new(|_| false);
+        UpstreamTable::new(&config, &nobody, Some(cache), None).upstreams.first().unwrap().clone()
     }
 
     #[test]
     fn unused_groups_are_dropped_and_the_others_stay() {
         let (upstream, mut known) = (upstream("1 h"), KnownGroups::default());
-        let group = |n: usize| Arc::new(Group::new(format!("a.g{n}").as_bytes(), &upstream, None));
+        let group = |n: usize| Arc::new(NumberedGroup::new(format!("a.g{n}").as_bytes(), &upstream, None));
         let used: Vec<_> = (0..100).map(|n| known.get_or_add(group(n))).collect();
         for n in 100..5 * GROUPS_MAX {
             known.get_or_add(group(n));
             assert!(known.get(b"a.g100").is_some(), "it was asked for a moment ago");
             assert!(known.all.len() <= GROUPS_MAX, "{} after {n}", known.all.len());
         }
-        let is_same = |one: &Arc<Group>| known.all.get(&one.name).is_some_and(|(it, _)| Arc::ptr_eq(it, one));
+        let is_same =
+            |one: &Arc<NumberedGroup>| known.all.get(&one.name).is_some_and(|(it, _)| Arc::ptr_eq(it, one));
         assert!(used.iter().all(is_same));
         // All of them are in use, so there may be more.
         let all: Vec<_> = (0..2 * GROUPS_MAX).map(|n| known.get_or_add(group(n))).collect();
@@ -102,10 +103,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_group_loaded_again_has_its_last_marks() {
-        let marks = Marks { low: 2, high: 9, count: 5 };
+        let marks = GroupMarks { low: 2, high: 9, count: 5 };
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);
-            Group::new(b"a.b", &upstream, None).take_marks(Some(marks), Instant::now());
+            NumberedGroup::new(b"a.b", &upstream, None).take_marks(Some(marks), Instant::now());
             // The group is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();

@@ -3,13 +3,13 @@
 //!
 //! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
 
-use super::allowance::Opened;
-use super::trouble::{Trouble, shown};
-use crate::Marks;
+use super::allowance::OpenConnection;
+use super::trouble::{UpstreamError, shown};
+use crate::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
-use nntp_io::{Client, Error};
+use nntp_io::{Error, NntpClient};
 use site_base::lock::Leaf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Commands found missing on a server: it is asked in another way from then on. CAPABILITIES would cost a
 /// round trip before the first answer, and old servers do not have it.
 #[derive(Debug, Default)]
-pub(super) struct Lacking {
+pub(super) struct MissingCommands {
     /// XOVER; OVER is used instead.
     pub xover: AtomicBool,
     /// HDR; XHDR is used instead, which counts octets and lines where HDR asks for headers with such names.
@@ -32,9 +32,9 @@ pub(super) struct Lacking {
 
 /// Time when a server was last heard, on any connection.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Leaf<Option<Instant>>);
+pub(super) struct LastHeard(Leaf<Option<Instant>>);
 
-impl Pulse {
+impl LastHeard {
     fn beat(&self) {
         *self.0.lock() = Some(Instant::now());
     }
@@ -52,27 +52,27 @@ impl Pulse {
 
 /// First line of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Status {
+pub(super) struct StatusLine {
     pub code: u16,
     pub text: Vec<u8>,
     pub has_block: bool,
 }
 
-impl Status {
+impl StatusLine {
     /// Returns the status as the reason why there is no answer.
-    pub fn refused(&self) -> Trouble {
+    pub fn refused(&self) -> UpstreamError {
         match self.code {
-            code::UNAVAILABLE => Trouble::Away(format!("{} {}", self.code, shown(&self.text))),
-            401..600 => Trouble::Refused(self.code, shown(&self.text)),
-            code => Trouble::Wrong(format!("an unexpected answer with code {code}")),
+            code::UNAVAILABLE => UpstreamError::Away(format!("{} {}", self.code, shown(&self.text))),
+            401..600 => UpstreamError::Refused(self.code, shown(&self.text)),
+            code => UpstreamError::Wrong(format!("an unexpected answer with code {code}")),
         }
     }
 }
 
 /// A connection to an upstream.
-pub(super) struct Line {
-    client: Client,
-    pub lacking: Arc<Lacking>,
+pub(super) struct UpstreamConnection {
+    client: NntpClient,
+    pub lacking: Arc<MissingCommands>,
     /// Group selected by the last GROUP.
     selected: Vec<u8>,
     /// Group of the last GROUP that is queued or not answered yet.
@@ -86,13 +86,17 @@ pub(super) struct Line {
     asked_at: Option<Instant>,
     /// Time until the last answer began.
     took: Option<Duration>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<LastHeard>,
     /// Counts the connection while it is open.
-    _opened: Option<Opened>,
+    _opened: Option<OpenConnection>,
 }
 
-impl Line {
-    pub fn new(client: Client, lacking: Arc<Lacking>, (pulse, opened): (Arc<Pulse>, Option<Opened>)) -> Self {
+impl UpstreamConnection {
+    pub fn new(
+        client: NntpClient,
+        lacking: Arc<MissingCommands>,
+        (pulse, opened): (Arc<LastHeard>, Option<OpenConnection>),
+    ) -> Self {
         Self {
             client,
             lacking,
@@ -122,7 +126,7 @@ impl Line {
     }
 
     /// Queues a command.
-    pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), Trouble> {
+    pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), UpstreamError> {
         self.asked_at.get_or_insert_with(Instant::now);
         self.client.submit(command).map_err(|error| self.judged(error))
     }
@@ -134,7 +138,7 @@ impl Line {
 
     /// Queues GROUP, unless this group is selected or about to be; returns true if its answer must be
     /// taken.
-    pub fn select(&mut self, group: &[u8]) -> Result<bool, Trouble> {
+    pub fn select(&mut self, group: &[u8]) -> Result<bool, UpstreamError> {
         if self.selecting.as_ref().unwrap_or(&self.selected) == group {
             return Ok(false);
         }
@@ -150,8 +154,8 @@ impl Line {
         self.selected == group
     }
 
-    /// Returns the answer to the GROUP queued by [`Line::select`]; `None` if there is no such group.
-    pub async fn selected(&mut self, group: &[u8]) -> Result<Option<Marks>, Trouble> {
+    /// Returns the answer to the GROUP queued by [`UpstreamConnection::select`]; `None` if there is no such group.
+    pub async fn selected(&mut self, group: &[u8]) -> Result<Option<GroupMarks>, UpstreamError> {
         let status = self.answer().await?;
         // If several were queued, the last one counts.
         self.selecting.take_if(|selecting| selecting == group);
@@ -179,7 +183,7 @@ impl Line {
     }
 
     /// Returns the first line of the next answer.
-    pub async fn answer(&mut self) -> Result<Status, Trouble> {
+    pub async fn answer(&mut self) -> Result<StatusLine, UpstreamError> {
         let answer = self.client.answer().await;
         // A missing answer has no measurable time.
         if let Some(at) = self.asked_at.take()
@@ -190,12 +194,12 @@ impl Line {
         let status = match answer {
             Ok(answer) => {
                 self.pulse.beat();
-                Status { code: answer.code, text: answer.text().to_vec(), has_block: answer.has_block }
+                StatusLine { code: answer.code, text: answer.text().to_vec(), has_block: answer.has_block }
             }
             Err(error) => return Err(self.judged(error)),
         };
         match status.code {
-            code::UNAVAILABLE if !self.fresh => Err(Trouble::Stale),
+            code::UNAVAILABLE if !self.fresh => Err(UpstreamError::Stale),
             code::UNAVAILABLE => Err(status.refused()),
             _ => {
                 // From here on the question is being answered.
@@ -206,54 +210,54 @@ impl Line {
     }
 
     /// Sends a command and returns the first line of its answer.
-    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Status, Trouble> {
+    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<StatusLine, UpstreamError> {
         self.submit(command)?;
         self.answer().await
     }
 
     /// Queues an article, after the answer that requests it.
-    pub fn send_article(&mut self, wire: &[u8]) -> Result<(), Trouble> {
+    pub fn send_article(&mut self, wire: &[u8]) -> Result<(), UpstreamError> {
         self.client.submit_article(wire).map_err(|error| self.judged(error))
     }
 
     /// Returns the next line of a block; `None` at its end.
-    pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
+    pub async fn block_line(&mut self) -> Result<Option<&[u8]>, UpstreamError> {
         self.client.block_line().await.map_err(broken)
     }
 
-    /// Returns whether [`Line::block_line`] would return at once.
+    /// Returns whether [`UpstreamConnection::block_line`] would return at once.
     pub fn has_block_line(&self) -> bool {
         self.client.has_block_line()
     }
 
     /// Returns the next piece of a block, in wire format; `None` at its end.
-    pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Trouble> {
+    pub async fn chunk(&mut self) -> Result<Option<&[u8]>, UpstreamError> {
         let piece = self.client.chunk().await.map_err(broken)?;
         self.pulse.beat();
         Ok(piece)
     }
 
-    fn judged(&self, error: Error) -> Trouble {
+    fn judged(&self, error: Error) -> UpstreamError {
         match error {
-            Error::Ended | Error::Broken(_) | Error::LoggedOut(_) if !self.fresh => Trouble::Stale,
+            Error::Ended | Error::Broken(_) | Error::LoggedOut(_) if !self.fresh => UpstreamError::Stale,
             // The question has begun; a new connection may answer all of it.
-            Error::LoggedOut(_) if self.is_kept => Trouble::Broken(error.to_string()),
+            Error::LoggedOut(_) if self.is_kept => UpstreamError::Broken(error.to_string()),
             error => broken(error),
         }
     }
 }
 
 /// Returns the error for a connection that ends where an answer was expected.
-fn broken(error: Error) -> Trouble {
+fn broken(error: Error) -> UpstreamError {
     match error {
-        Error::Ended | Error::Broken(_) => Trouble::Broken(error.to_string()),
+        Error::Ended | Error::Broken(_) => UpstreamError::Broken(error.to_string()),
         error => error.into(),
     }
 }
 
 /// Parses the marks in the text of an answer to GROUP or LISTGROUP: `count low high name`.
-pub(super) fn marks_of(text: &[u8], group: &[u8]) -> Result<Marks, Trouble> {
-    let wrong = || Trouble::Wrong(format!("`211 {}` to GROUP {}", shown(text), shown(group)));
+pub(super) fn marks_of(text: &[u8], group: &[u8]) -> Result<GroupMarks, UpstreamError> {
+    let wrong = || UpstreamError::Wrong(format!("`211 {}` to GROUP {}", shown(text), shown(group)));
     let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut number = || words.next().and_then(parse_decimal).filter(|n| *n <= ARTICLE_NUMBER_MAX);
     let (Some(count), Some(low), Some(high)) = (number(), number(), number()) else { return Err(wrong()) };
@@ -264,11 +268,11 @@ pub(super) fn marks_of(text: &[u8], group: &[u8]) -> Result<Marks, Trouble> {
     if count == 0 || low > high || high == 0 {
         // An empty group has a high mark below the low one, or both equal (RFC 3977 section 6.1.1.2).
         let high = if low > high { low.saturating_sub(1).max(high) } else { high };
-        return Ok(Marks { low: high + 1, high, count: 0 });
+        return Ok(GroupMarks { low: high + 1, high, count: 0 });
     }
     // There are at most as many articles as numbers.
     let low = low.max(1);
-    Ok(Marks { low, high, count: count.min(high - low + 1) })
+    Ok(GroupMarks { low, high, count: count.min(high - low + 1) })
 }
 
 #[cfg(test)]

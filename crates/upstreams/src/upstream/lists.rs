@@ -6,10 +6,10 @@
 
 use super::changes::{AskActive, changed_at};
 use super::flight::{Flight, Landing};
-use super::line::Line;
-use super::pool::{Pool, Question};
-use super::trouble::Trouble;
-use crate::{Answer, Base, GroupInfo, GroupList, Marks, has_changed};
+use super::line::UpstreamConnection;
+use super::pool::{ConnectionPool, UpstreamQuestion};
+use super::trouble::UpstreamError;
+use crate::{Answer, CountingBase, GroupInfo, GroupList, GroupMarks, has_changed};
 use lock_order::Ordered;
 use netnews::decimal::parse_decimal;
 use netnews::newsgroups;
@@ -33,14 +33,14 @@ pub(super) const LIST_BYTES_MAX: usize = 32 << 20;
 
 /// Kind of a list that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CachedListKind {
     Active,
     Times,
     Descriptions,
     Counts,
 }
 
-impl Kind {
+impl CachedListKind {
     const ALL: [Self; 4] = [Self::Active, Self::Times, Self::Descriptions, Self::Counts];
 
     fn command(self) -> &'static str {
@@ -63,22 +63,24 @@ impl Kind {
 }
 
 /// A list, complete or arriving: lines with their line ends.
-pub(super) type List = Arc<Flight<()>>;
+pub(super) type ListFlight = Arc<Flight<()>>;
 
 /// Lists of an upstream.
 #[derive(Debug, Default)]
-pub(super) struct Lists([Ordered<Option<(List, Instant)>, { rank::UPSTREAM }>; Kind::ALL.len()]);
+pub(super) struct GroupLists(
+    [Ordered<Option<(ListFlight, Instant)>, { rank::UPSTREAM }>; CachedListKind::ALL.len()],
+);
 
-impl Lists {
+impl GroupLists {
     /// Returns a list no older than this.
     pub async fn list(
         &self,
-        kind: Kind,
-        pool: &Arc<Pool>,
+        kind: CachedListKind,
+        pool: &Arc<ConnectionPool>,
         cache: &Cache,
         age_max: Duration,
-    ) -> Result<List, Trouble> {
-        let at = Kind::ALL.iter().position(|other| *other == kind).and_then(|at| self.0.get(at));
+    ) -> Result<ListFlight, UpstreamError> {
+        let at = CachedListKind::ALL.iter().position(|other| *other == kind).and_then(|at| self.0.get(at));
         let Some(kept) = at else { return fetch(pool, kind.command().into()).await };
         let old = {
             let mut kept = kept.lock();
@@ -87,7 +89,7 @@ impl Lists {
                     return Ok(list.clone());
                 }
                 old => {
-                    let is_whole = |list: &List| list.look(|cargo| cargo.end == Some(Ok(())));
+                    let is_whole = |list: &ListFlight| list.look(|cargo| cargo.end == Some(Ok(())));
                     let old = old.clone().filter(|(list, _)| is_whole(list));
                     let before = old.as_ref().map(|(list, _)| list.clone());
                     let keep = Keep { cache: cache.clone(), kind, before };
@@ -115,13 +117,13 @@ impl Lists {
     }
 
     /// Returns a complete list no older than this, if there is one.
-    pub fn at_hand(&self, kind: Kind, age_max: Duration) -> Option<List> {
+    pub fn at_hand(&self, kind: CachedListKind, age_max: Duration) -> Option<ListFlight> {
         self.asked_within(kind, age_max).map(|(list, _)| list)
     }
 
     /// Returns such a list, with the time when it was requested.
-    fn asked_within(&self, kind: Kind, age_max: Duration) -> Option<(List, Instant)> {
-        let at = Kind::ALL.iter().position(|other| *other == kind)?;
+    fn asked_within(&self, kind: CachedListKind, age_max: Duration) -> Option<(ListFlight, Instant)> {
+        let at = CachedListKind::ALL.iter().position(|other| *other == kind)?;
         let kept = self.0.get(at)?.lock();
         let (list, begun) = kept.as_ref().filter(|(_, begun)| begun.elapsed() < age_max)?;
         list.look(|cargo| cargo.end == Some(Ok(()))).then(|| (list.clone(), *begun))
@@ -129,9 +131,10 @@ impl Lists {
 
     /// Returns the marks of a group from a list no older than this, and the time when it was requested. If
     /// the list has no counts, there are as many articles as numbers.
-    pub fn marks_of(&self, name: &[u8], age_max: Duration) -> Option<(Marks, Instant)> {
-        [(Kind::Counts, GroupList::Counts), (Kind::Active, GroupList::Active)].into_iter().find_map(
-            |(kind, list)| {
+    pub fn marks_of(&self, name: &[u8], age_max: Duration) -> Option<(GroupMarks, Instant)> {
+        [(CachedListKind::Counts, GroupList::Counts), (CachedListKind::Active, GroupList::Active)]
+            .into_iter()
+            .find_map(|(kind, list)| {
                 let (lines, begun) = self.asked_within(kind, age_max)?;
                 let marks = lines.look(|cargo| {
                     let line = line_of(&cargo.bytes, name)?;
@@ -140,13 +143,12 @@ impl Lists {
                     info.map(|info| info.marks)
                 })?;
                 Some((marks, begun))
-            },
-        )
+            })
     }
 }
 
 /// Fetches a list that is not kept.
-pub(super) async fn fetch(pool: &Arc<Pool>, command: Vec<u8>) -> Result<List, Trouble> {
+pub(super) async fn fetch(pool: &Arc<ConnectionPool>, command: Vec<u8>) -> Result<ListFlight, UpstreamError> {
     let list = begin(pool, command, None);
     begun_soon(pool, &list).await?;
     Ok(list)
@@ -155,19 +157,19 @@ pub(super) async fn fetch(pool: &Arc<Pool>, command: Vec<u8>) -> Result<List, Tr
 /// As what a list is kept.
 struct Keep {
     cache: Cache,
-    kind: Kind,
+    kind: CachedListKind,
     /// The whole list that was fetched last since the start.
-    before: Option<List>,
+    before: Option<ListFlight>,
 }
 
 /// Begins fetching a list; `keep` states where and as what it is kept.
-fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<Keep>) -> List {
+fn begin(pool: &Arc<ConnectionPool>, command: Vec<u8>, keep: Option<Keep>) -> ListFlight {
     let (list, landing) = Flight::begin();
     let pool = pool.clone();
     tokio::spawn(async move {
         let end = match &keep {
-            Some(Keep { cache, kind: Kind::Active, before }) => {
-                let on_disk = || block_in_place(|| cached(cache, pool.name(), Kind::Active));
+            Some(Keep { cache, kind: CachedListKind::Active, before }) => {
+                let on_disk = || block_in_place(|| cached(cache, pool.name(), CachedListKind::Active));
                 let kept = before.clone().or_else(on_disk);
                 pool.ask(AskActive { kept, landing: &landing }).await
             }
@@ -184,7 +186,7 @@ fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<Keep>) -> List {
 }
 
 /// Keeps a complete list, copying one piece of it at a time.
-fn put(cache: &Cache, origin: &str, kind: Kind, list: &Landing<()>) -> io::Result<()> {
+fn put(cache: &Cache, origin: &str, kind: CachedListKind, list: &Landing<()>) -> io::Result<()> {
     let mut writer = cache.put_list(origin, kind.in_cache(), unix_secs())?;
     let (mut at, mut piece) = (0, Vec::new());
     list.change(|cargo| cargo.bytes.shrink_to_fit());
@@ -203,7 +205,7 @@ fn put(cache: &Cache, origin: &str, kind: Kind, list: &Landing<()>) -> io::Resul
 }
 
 /// Returns the list fetched last, of any age.
-fn cached(cache: &Cache, origin: &str, kind: Kind) -> Option<List> {
+fn cached(cache: &Cache, origin: &str, kind: CachedListKind) -> Option<ListFlight> {
     let mut reader = cache.list(origin, kind.in_cache()).ok()??;
     let (list, landing) = Flight::begin();
     let mut lines = Vec::new();
@@ -214,7 +216,7 @@ fn cached(cache: &Cache, origin: &str, kind: Kind) -> Option<List> {
 }
 
 /// Returns the groups with known marks, in the form of LIST COUNTS, for use before a list has arrived.
-pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
+pub(super) fn of_known(cache: &Cache, origin: &str) -> ListFlight {
     let (list, landing) = Flight::begin();
     for (name, marks) in cache.known_groups(origin) {
         let numbers = format!(" {} {} {} y\n", marks.high, marks.low, marks.count);
@@ -225,12 +227,12 @@ pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
 }
 
 /// Waits until part of it has arrived; gives up on a silent server that was not heard recently.
-async fn begun_soon(pool: &Pool, list: &List) -> Result<(), Trouble> {
+async fn begun_soon(pool: &ConnectionPool, list: &ListFlight) -> Result<(), UpstreamError> {
     if pool.usual_time().is_some() { begun(list).await } else { pool.soon(begun(list)).await }
 }
 
 /// Waits until part of it has arrived.
-async fn begun(list: &List) -> Result<(), Trouble> {
+async fn begun(list: &ListFlight) -> Result<(), UpstreamError> {
     let begun = list.wait(|cargo| match &cargo.end {
         Some(Err(trouble)) if cargo.bytes.is_empty() => Some(Err(trouble.clone())),
         None if cargo.bytes.is_empty() => None,
@@ -239,7 +241,7 @@ async fn begun(list: &List) -> Result<(), Trouble> {
     begun.await
 }
 
-fn has_failed(list: &List) -> bool {
+fn has_failed(list: &ListFlight) -> bool {
     list.look(|cargo| matches!(cargo.end, Some(Err(_))))
 }
 
@@ -248,10 +250,10 @@ struct AskList<'a> {
     landing: &'a Landing<()>,
 }
 
-impl Question for AskList<'_> {
+impl UpstreamQuestion for AskList<'_> {
     type Answer = ();
 
-    async fn ask(&mut self, line: &mut Line) -> Result<(), Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         let status = line.request(&self.command).await?;
         if !status.has_block {
             return Err(status.refused());
@@ -266,11 +268,11 @@ impl Question for AskList<'_> {
 
 /// Takes the lines of a block as `append` appends them, after those in `lines`.
 pub(super) async fn take_lines(
-    line: &mut Line,
+    line: &mut UpstreamConnection,
     landing: &Landing<()>,
     mut lines: Vec<u8>,
     append: impl Fn(&[u8], &mut Vec<u8>),
-) -> Result<(), Trouble> {
+) -> Result<(), UpstreamError> {
     let mut enough = FIRST_BYTES;
     while let Some(text) = line.block_line().await? {
         append(text, &mut lines);
@@ -281,7 +283,7 @@ pub(super) async fn take_lines(
                 cargo.bytes.len()
             });
             if len > LIST_BYTES_MAX {
-                return Err(Trouble::Wrong("a list without end".into()));
+                return Err(UpstreamError::Wrong("a list without end".into()));
             }
         }
     }
@@ -291,16 +293,16 @@ pub(super) async fn take_lines(
 
 /// Lines of a list, as they arrive.
 #[derive(Debug)]
-pub(super) struct Lines {
-    list: List,
+pub(super) struct ListLines {
+    list: ListFlight,
     /// Bytes of the list copied so far.
     copied: usize,
     ahead: Vec<u8>,
     next: usize,
 }
 
-impl Lines {
-    pub fn of(list: List) -> Self {
+impl ListLines {
+    pub fn of(list: ListFlight) -> Self {
         Self { list, copied: 0, ahead: Vec::new(), next: 0 }
     }
 
@@ -356,7 +358,7 @@ fn line_of<'l>(lines: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
 }
 
 /// Parses a line of a list; returns `None` if it is invalid.
-pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo<'_>> {
+pub(super) fn info(list: GroupList, line: &[u8], base: CountingBase) -> Option<GroupInfo<'_>> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let name = words.next().filter(|name| newsgroups::valid_name(name))?;
     let named = GroupInfo { name, ..GroupInfo::default() };
@@ -385,20 +387,20 @@ pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo
             let is_empty = high < low || high == 0 || count == Some(0);
             let estimate = if is_empty { 0 } else { high - low + 1 };
             let low = if is_empty { high.checked_add(1)? } else { low };
-            let marks = Marks { low, high, count: count.unwrap_or(estimate).min(estimate) };
+            let marks = GroupMarks { low, high, count: count.unwrap_or(estimate).min(estimate) };
             GroupInfo { marks: above(marks, base), flag: known_flag(flag)?, ..named }
         }
     })
 }
 
 /// Returns the marks of the articles that count.
-fn above(marks: Marks, base: Base) -> Marks {
+fn above(marks: GroupMarks, base: CountingBase) -> GroupMarks {
     let least = base(marks.high).saturating_add(1);
     if marks.low >= least {
         return marks;
     }
     let left = (marks.high + 1).saturating_sub(least);
-    Marks { low: least.min(marks.high + 1), count: marks.count.min(left), ..marks }
+    GroupMarks { low: least.min(marks.high + 1), count: marks.count.min(left), ..marks }
 }
 
 /// Returns a flag valid in LIST ACTIVE (RFC 6048 section 3.1).
@@ -449,9 +451,9 @@ mod tests {
 
     #[test]
     fn marks_above_a_base() {
-        let marks = Marks { low: 3, high: 9, count: 5 };
+        let marks = GroupMarks { low: 3, high: 9, count: 5 };
         assert_eq!(above(marks, |_| 0), marks);
-        assert_eq!(above(marks, |_| 5), Marks { low: 6, high: 9, count: 4 });
-        assert_eq!(above(marks, |high| high), Marks { low: 10, high: 9, count: 0 });
+        assert_eq!(above(marks, |_| 5), GroupMarks { low: 6, high: 9, count: 4 });
+        assert_eq!(above(marks, |high| high), GroupMarks { low: 10, high: 9, count: 0 });
     }
 }

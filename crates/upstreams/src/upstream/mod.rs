@@ -36,25 +36,26 @@ mod together;
 mod trouble;
 mod xref;
 
-use super::beside::Split;
-use super::listed::Listed;
+use super::beside::GroupSplit;
+use super::listed::OwnedGroupInfo;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, Foreseen, GroupInfo, GroupList, GroupStream, HeaderLines, Marks,
-    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
+    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
+    GroupMarks, GroupSelection, GroupStream, HeaderLines, NeighbourSide, NewsSource, SourceError,
+    SourceLocator, Wanted,
 };
 use ahead::{AheadLimit, SharedAhead};
 use arc_swap::ArcSwap;
-use articles::{Flights, Rest};
+use articles::{ArticleRest, Flights};
 use disk::Disk;
-use group::Group;
-use lists::{Kind, Lines};
+use group::NumberedGroup;
+use lists::{CachedListKind, ListLines};
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::nntp::response::code;
 use newscache::{Cache, RequestKind};
 use passing::AskPassed;
 use questions::AskArrived;
-use refusing::Refusing;
+use refusing::RefusedHeaders;
 use site_base::clock::unix_secs;
 use site_config as config;
 use site_config::{Config, PassedList};
@@ -65,13 +66,15 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use table::{Local, Routes, Table, Upstream};
+use table::{IsLocal, NumberingRules, Upstream, UpstreamTable};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, block_in_place};
 use tracing::{error, info, warn};
-use trouble::Trouble;
+use trouble::UpstreamError;
 
-pub use posts::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
+pub use posts::{
+    Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
+};
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
 /// Numbers of a huge group requested at first to find an article's neighbour, and the factor by which
@@ -82,22 +85,22 @@ const NEIGHBOURS_MORE: u64 = 16;
 /// Upstreams of a site.
 #[derive(Clone)]
 pub struct Upstreams {
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamsState>,
     /// Client for the access log; empty if unknown.
     client: Arc<str>,
     /// Requests that this client's session has made ahead.
     ahead: SharedAhead,
 }
 
-struct Shared {
-    table: ArcSwap<Table>,
-    local: Local,
+struct UpstreamsState {
+    table: ArcSwap<UpstreamTable>,
+    local: IsLocal,
     disk: Arc<dyn Disk>,
     flights: Arc<Flights>,
     ahead_limit: AheadLimit,
-    posts: Arc<Posts>,
+    posts: Arc<UpstreamPosts>,
     prefetch: ArcSwap<config::Prefetch>,
-    refusing: ArcSwap<Refusing>,
+    refusing: ArcSwap<RefusedHeaders>,
     /// Notified when the configuration changes.
     reconfigured: Notify,
 }
@@ -112,7 +115,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(300);
 /// A group of an upstream, valid until it is renumbered.
 #[derive(Clone)]
 pub struct UpstreamGroup {
-    group: Arc<Group>,
+    group: Arc<NumberedGroup>,
     made: u64,
 }
 
@@ -136,12 +139,12 @@ impl fmt::Debug for Upstreams {
 }
 
 impl UpstreamGroup {
-    fn of(group: Arc<Group>) -> Self {
+    fn of(group: Arc<NumberedGroup>) -> Self {
         Self { made: group.made.load(Ordering::SeqCst), group }
     }
 
     /// Returns the group, unless it was renumbered.
-    fn current(&self) -> Answer<&Arc<Group>> {
+    fn current(&self) -> Answer<&Arc<NumberedGroup>> {
         if self.made == self.group.made.load(Ordering::SeqCst) {
             Ok(&self.group)
         } else {
@@ -158,11 +161,11 @@ impl Upstreams {
     /// The cache cannot be opened.
     pub fn open(config: &Config, spool: &Arc<Spool>) -> io::Result<Self> {
         let (disk, groups) = (spool.disk().clone(), spool.clone());
-        let local: Local = Arc::new(move |name| groups.group_id(name).is_some());
+        let local: IsLocal = Arc::new(move |name| groups.group_id(name).is_some());
         let cache = open_cache(config, &disk)?;
-        let table = ArcSwap::from_pointee(Table::new(config, &local, cache, None));
-        let posts = Arc::new(Posts::open(disk.clone(), &config.site.data));
-        let shared = Arc::new(Shared {
+        let table = ArcSwap::from_pointee(UpstreamTable::new(config, &local, cache, None));
+        let posts = Arc::new(UpstreamPosts::open(disk.clone(), &config.site.data));
+        let shared = Arc::new(UpstreamsState {
             table,
             local,
             disk,
@@ -170,7 +173,7 @@ impl Upstreams {
             ahead_limit: AheadLimit::default(),
             posts,
             prefetch: ArcSwap::from_pointee(config.prefetch.clone()),
-            refusing: ArcSwap::from_pointee(Refusing::new(&config.cache.refuse)),
+            refusing: ArcSwap::from_pointee(RefusedHeaders::new(&config.cache.refuse)),
             reconfigured: Notify::new(),
         });
         Ok(Self { shared, client: "".into(), ahead: SharedAhead::default() })
@@ -193,17 +196,22 @@ impl Upstreams {
             && old.article_bytes_max == config.site.article_bytes_max
             && old.is_whole == config.prefetch.whole_overview;
         if !is_as_before {
-            self.shared.table.store(Arc::new(Table::new(config, &self.shared.local, cache, Some(&old))));
+            self.shared.table.store(Arc::new(UpstreamTable::new(
+                config,
+                &self.shared.local,
+                cache,
+                Some(&old),
+            )));
             self.shared.posts.look();
         }
-        self.shared.refusing.store(Arc::new(Refusing::new(&config.cache.refuse)));
+        self.shared.refusing.store(Arc::new(RefusedHeaders::new(&config.cache.refuse)));
         self.shared.prefetch.store(Arc::new(config.prefetch.clone()));
         self.shared.reconfigured.notify_one();
     }
 
     /// Returns the names of all groups, as far as they can be listed now.
     async fn names(&self) -> Answer<Vec<Vec<u8>>> {
-        let mut groups = self.groups(GroupList::Names, Which::All, |_| 0).await?;
+        let mut groups = self.groups(GroupList::Names, GroupSelection::All, |_| 0).await?;
         let mut names = Vec::new();
         while let Some(group) = groups.next(&|_| true).await? {
             names.push(group.name.to_vec());
@@ -297,7 +305,7 @@ pub struct LocalFirst {
     pub upstreams: Upstreams,
 }
 
-impl Split for LocalFirst {
+impl GroupSplit for LocalFirst {
     fn in_first(&self, name: &[u8]) -> bool {
         self.only_first() || self.spool.group_id(name).is_some()
     }
@@ -310,18 +318,18 @@ impl Split for LocalFirst {
 /// Groups of upstreams, in the order of their names if the upstreams list them in order.
 pub struct UpstreamGroups {
     list: GroupList,
-    base: Base,
-    routes: Arc<Routes>,
+    base: CountingBase,
+    routes: Arc<NumberingRules>,
     parts: Vec<ListPart>,
-    last: Listed,
+    last: OwnedGroupInfo,
 }
 
 /// The list of one upstream, and its next group.
 struct ListPart {
     /// Index of the upstream.
     at: usize,
-    lines: Lines,
-    next: Option<Listed>,
+    lines: ListLines,
+    next: Option<OwnedGroupInfo>,
     is_over: bool,
 }
 
@@ -329,7 +337,7 @@ impl ListPart {
     /// Advances to the next wanted group.
     async fn advance(
         &mut self,
-        (list, base, routes): (GroupList, Base, &Routes),
+        (list, base, routes): (GroupList, CountingBase, &NumberingRules),
         wanted: Wanted<'_>,
     ) -> Answer<()> {
         while self.next.is_none() && !self.is_over {
@@ -338,7 +346,7 @@ impl ListPart {
                 Some(line) => {
                     let found = lists::info(list, line, base).filter(|group| wanted(group.name));
                     let own = found.filter(|group| routes.numbering(group.name) == Some(self.at));
-                    self.next = own.map(|group| Listed::of(&group));
+                    self.next = own.map(|group| OwnedGroupInfo::of(&group));
                 }
             }
         }
@@ -361,17 +369,21 @@ impl GroupStream for UpstreamGroups {
 }
 
 /// Returns the list of an upstream from which groups are listed.
-async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble> {
+async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<ListLines, UpstreamError> {
     let (pool, age_max) = (&upstream.pool, upstream.config.active_age);
     let kept = async |kind| upstream.lists.list(kind, pool, &upstream.cache, age_max).await;
     let found = match list {
-        GroupList::Active | GroupList::Names | GroupList::Changed { .. } => kept(Kind::Active).await,
-        GroupList::Times => kept(Kind::Times).await,
-        GroupList::Descriptions => kept(Kind::Descriptions).await,
-        GroupList::Counts => match kept(Kind::Counts).await {
-            Err(Trouble::Refused(..) | Trouble::Away(_)) => match kept(Kind::Active).await {
+        GroupList::Active | GroupList::Names | GroupList::Changed { .. } => {
+            kept(CachedListKind::Active).await
+        }
+        GroupList::Times => kept(CachedListKind::Times).await,
+        GroupList::Descriptions => kept(CachedListKind::Descriptions).await,
+        GroupList::Counts => match kept(CachedListKind::Counts).await {
+            Err(UpstreamError::Refused(..) | UpstreamError::Away(_)) => match kept(CachedListKind::Active)
+                .await
+            {
                 // For readers of counts a partial list will do; LIST ACTIVE is copied by other servers.
-                Err(Trouble::Away(_)) => Ok(lists::of_known(&upstream.cache, &upstream.config.name)),
+                Err(UpstreamError::Away(_)) => Ok(lists::of_known(&upstream.cache, &upstream.config.name)),
                 active => active,
             },
             counts => counts,
@@ -382,7 +394,7 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
             lists::fetch(pool, [b"NEWGROUPS ", day, b" ", time, b" GMT"].concat()).await
         }
     };
-    found.map(Lines::of)
+    found.map(ListLines::of)
 }
 
 /// Fetches the list in a task of its own, counted as a request of this client.
@@ -390,7 +402,7 @@ fn ask_list(
     upstream: Arc<Upstream>,
     list: GroupList,
     client: &Arc<str>,
-) -> JoinHandle<Result<Lines, Trouble>> {
+) -> JoinHandle<Result<ListLines, UpstreamError>> {
     let client = client.clone();
     tokio::spawn(async move {
         let asked = upstream.pool.questions();
@@ -402,32 +414,32 @@ fn ask_list(
 }
 
 /// Returns the line of one group in a list.
-async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<Option<Listed>> {
+async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<Option<OwnedGroupInfo>> {
     let (kind, word) = match list {
-        GroupList::Times => (Kind::Times, "ACTIVE.TIMES"),
-        GroupList::Descriptions => (Kind::Descriptions, "NEWSGROUPS"),
-        _ => (Kind::Active, "ACTIVE"),
+        GroupList::Times => (CachedListKind::Times, "ACTIVE.TIMES"),
+        GroupList::Descriptions => (CachedListKind::Descriptions, "NEWSGROUPS"),
+        _ => (CachedListKind::Active, "ACTIVE"),
     };
     let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
         Some(found) => found,
         None => match lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await {
             // The list fetched last has it, too.
-            Err(Trouble::Away(_)) => {
+            Err(UpstreamError::Away(_)) => {
                 let age_max = upstream.config.active_age;
                 upstream.lists.list(kind, &upstream.pool, &upstream.cache, age_max).await?
             }
             found => found?,
         },
     };
-    let mut lines = Lines::of(found);
+    let mut lines = ListLines::of(found);
     let list = match list {
         GroupList::Changed { .. } => list,
-        list if kind != Kind::Active => list,
+        list if kind != CachedListKind::Active => list,
         _ => GroupList::Active,
     };
     while let Some(line) = lines.next().await? {
         if let Some(group) = lists::info(list, line, |_| 0).filter(|group| group.name == name) {
-            return Ok(Some(Listed::of(&group)));
+            return Ok(Some(OwnedGroupInfo::of(&group)));
         }
     }
     Ok(None)
@@ -435,7 +447,13 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
 
 impl Upstreams {
     /// Returns the information on one group, if it exists.
-    async fn one(&self, list: GroupList, name: &[u8], base: Base, with_flag: bool) -> Answer<Option<Listed>> {
+    async fn one(
+        &self,
+        list: GroupList,
+        name: &[u8],
+        base: CountingBase,
+        with_flag: bool,
+    ) -> Answer<Option<OwnedGroupInfo>> {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
         match list {
@@ -449,7 +467,7 @@ impl Upstreams {
                 let Some(marks) = group.marks_above(base, begun).await? else { return Ok(None) };
                 let line = if with_flag { one_line(upstream, GroupList::Active, name).await? } else { None };
                 let flag = line.map_or_else(|| b"y".to_vec(), |line| line.flag);
-                Ok(Some(Listed { name: name.to_vec(), marks, flag, ..Listed::default() }))
+                Ok(Some(OwnedGroupInfo { name: name.to_vec(), marks, flag, ..OwnedGroupInfo::default() }))
             }
         }
     }
@@ -458,29 +476,29 @@ impl Upstreams {
 impl Upstreams {
     /// Returns whether there is an article that is not refused because of its head. It was not requested
     /// for reading, so it is not remembered if it is not available now.
-    async fn is_shown(&self, place: Place<'_, UpstreamGroup>) -> Answer<bool> {
+    async fn is_shown(&self, place: SourceLocator<'_, UpstreamGroup>) -> Answer<bool> {
         let mut head = ArticleBytes::default();
-        let found = Box::pin(self.fetched(place, Part::Head, false, &mut head)).await?;
+        let found = Box::pin(self.fetched(place, ArticlePart::Head, false, &mut head)).await?;
         Ok(!matches!(found, Fetched::Missing))
     }
 
     /// Reads an article; `is_for_later`: remembers it if it is not available now.
     async fn fetched(
         &self,
-        place: Place<'_, UpstreamGroup>,
-        part: Part,
+        place: SourceLocator<'_, UpstreamGroup>,
+        part: ArticlePart,
         is_for_later: bool,
         into: &mut ArticleBytes,
-    ) -> Answer<Fetched<Rest>> {
+    ) -> Answer<Fetched<ArticleRest>> {
         let (place, ahead) = match place {
-            Place::MessageId(id) => {
-                let place = articles::Place::Id(id.as_bytes().into());
+            SourceLocator::MessageId(id) => {
+                let place = articles::UpstreamLocator::Id(id.as_bytes().into());
                 let ahead = self.article_ahead(&place, part);
                 (place, ahead)
             }
-            Place::Number(selected, number) => {
+            SourceLocator::Number(selected, number) => {
                 let group = selected.current()?;
-                let place = articles::Place::Number(group.clone(), number);
+                let place = articles::UpstreamLocator::Number(group.clone(), number);
                 if let Some(ahead) = self.article_ahead(&place, part) {
                     return self.brought((place, part, is_for_later, Some(ahead)), into).await;
                 }
@@ -498,10 +516,15 @@ impl Upstreams {
 
     async fn brought(
         &self,
-        (place, part, is_for_later, ahead): (articles::Place, Part, bool, Option<articles::OnItsWay>),
+        (place, part, is_for_later, ahead): (
+            articles::UpstreamLocator,
+            ArticlePart,
+            bool,
+            Option<articles::ArticleFlight>,
+        ),
         into: &mut ArticleBytes,
-    ) -> Answer<Fetched<Rest>> {
-        let asked = articles::Asked { place, part, is_for_later, client: &self.client, ahead };
+    ) -> Answer<Fetched<ArticleRest>> {
+        let asked = articles::ReadRequest { place, part, is_for_later, client: &self.client, ahead };
         let fetched =
             articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
         if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
@@ -514,7 +537,7 @@ impl Upstreams {
 impl NewsSource for Upstreams {
     type Group = UpstreamGroup;
     type Groups = UpstreamGroups;
-    type Rest = Rest;
+    type Rest = ArticleRest;
 
     fn of_client(self, client: &str) -> Self {
         if self.is_empty() {
@@ -524,7 +547,7 @@ impl NewsSource for Upstreams {
         }
     }
 
-    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(UpstreamGroup, Marks)>> {
+    async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(UpstreamGroup, GroupMarks)>> {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
         let asked = upstream.pool.questions();
@@ -544,8 +567,8 @@ impl NewsSource for Upstreams {
     async fn groups(
         &self,
         list: GroupList,
-        which: Which<'_, UpstreamGroup>,
-        base: Base,
+        which: GroupSelection<'_, UpstreamGroup>,
+        base: CountingBase,
     ) -> Answer<UpstreamGroups> {
         let table = self.shared.table.load_full();
         let mut groups = UpstreamGroups {
@@ -553,10 +576,10 @@ impl NewsSource for Upstreams {
             base,
             routes: table.routes.clone(),
             parts: Vec::new(),
-            last: Listed::default(),
+            last: OwnedGroupInfo::default(),
         };
         let one = match which {
-            Which::All | Which::Like(_) => {
+            GroupSelection::All | GroupSelection::Like(_) => {
                 // All are asked before the first has answered.
                 let asked = table.upstreams.iter().enumerate();
                 let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread());
@@ -565,15 +588,15 @@ impl NewsSource for Upstreams {
                 for (at, upstream, lines) in asked.collect::<Vec<_>>() {
                     let lines = match lines.await.map_err(|error| SourceError::Fault(error.into()))? {
                         // No reader has seen its groups yet, so none is missed.
-                        Err(Trouble::Away(_)) if upstream.is_unheard() => continue,
+                        Err(UpstreamError::Away(_)) if upstream.is_unheard() => continue,
                         lines => lines?,
                     };
                     groups.parts.push(ListPart { at, lines, next: None, is_over: false });
                 }
                 return Ok(groups);
             }
-            Which::Named(name) => self.one(list, name, base, true).await?,
-            Which::One(selected) => match selected.current() {
+            GroupSelection::Named(name) => self.one(list, name, base, true).await?,
+            GroupSelection::One(selected) => match selected.current() {
                 Ok(group) => self.one(list, &group.name, base, false).await?,
                 Err(_) => None,
             },
@@ -581,17 +604,17 @@ impl NewsSource for Upstreams {
         if let Some(one) = one
             && let Some(at) = table.routes.numbering(&one.name)
         {
-            groups.parts.push(ListPart { at, lines: Lines::none(), next: Some(one), is_over: true });
+            groups.parts.push(ListPart { at, lines: ListLines::none(), next: Some(one), is_over: true });
         }
         Ok(groups)
     }
 
     async fn article(
         &self,
-        place: Place<'_, UpstreamGroup>,
-        part: Part,
+        place: SourceLocator<'_, UpstreamGroup>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
-    ) -> Answer<Fetched<Rest>> {
+    ) -> Answer<Fetched<ArticleRest>> {
         let is_for_later = self.shared.prefetch.load().fetch_later;
         self.fetched(place, part, is_for_later, into).await
     }
@@ -600,25 +623,25 @@ impl NewsSource for Upstreams {
         !self.is_empty()
     }
 
-    async fn look_ahead(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) {
+    async fn look_ahead(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) {
         self.ask_ahead(foreseen).await;
     }
 
     fn article_at_hand(
         &self,
-        place: Place<'_, UpstreamGroup>,
-        part: Part,
+        place: SourceLocator<'_, UpstreamGroup>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
-    ) -> Option<Fetched<Rest>> {
+    ) -> Option<Fetched<ArticleRest>> {
         if !self.ahead.lock().is_empty() {
             // The article may be among those requested ahead.
             return None;
         }
         let at = match place {
-            Place::MessageId(id) => articles::At::Id(id.as_bytes()),
-            Place::Number(selected, number) => {
+            SourceLocator::MessageId(id) => articles::UpstreamLocatorRef::Id(id.as_bytes()),
+            SourceLocator::Number(selected, number) => {
                 let group = selected.current().ok()?;
-                articles::At::Number(group.is_at_hand(number).then_some(&**group)?, number)
+                articles::UpstreamLocatorRef::Number(group.is_at_hand(number).then_some(&**group)?, number)
             }
         };
         let fetched = articles::at_hand(&self.shared.table.load(), (at, &self.client), part, into)?;
@@ -631,14 +654,14 @@ impl NewsSource for Upstreams {
             let ahead = self.existence_ahead(id.as_bytes());
             return articles::has(&self.shared.table.load_full(), id, ahead).await;
         }
-        self.is_shown(Place::MessageId(id)).await
+        self.is_shown(SourceLocator::MessageId(id)).await
     }
 
     async fn shows(&self, group: &UpstreamGroup, number: u64) -> Answer<bool> {
         if !self.shared.refusing.load().needs_heads() {
             return Ok(true);
         }
-        match self.is_shown(Place::Number(group, number)).await {
+        match self.is_shown(SourceLocator::Number(group, number)).await {
             // The last known state.
             Err(SourceError::Unavailable(_)) => Ok(true),
             is_shown => is_shown,
@@ -658,16 +681,21 @@ impl NewsSource for Upstreams {
         if group.shelf.numbers(range, max, into) { Ok(()) } else { known }
     }
 
-    async fn neighbour(&self, group: &UpstreamGroup, number: u64, side: Side) -> Answer<Option<u64>> {
+    async fn neighbour(
+        &self,
+        group: &UpstreamGroup,
+        number: u64,
+        side: NeighbourSide,
+    ) -> Answer<Option<u64>> {
         let group = group.current()?;
         let (mut from, mut len) = (number, NEIGHBOURS_AT_FIRST);
         loop {
             let range = match side {
-                Side::Next => from.saturating_add(1)..=from.saturating_add(len),
-                Side::Previous => from.saturating_sub(len)..=from.saturating_sub(1),
+                NeighbourSide::Next => from.saturating_add(1)..=from.saturating_add(len),
+                NeighbourSide::Previous => from.saturating_sub(len)..=from.saturating_sub(1),
             };
             len = len.saturating_mul(NEIGHBOURS_MORE);
-            let far = if side == Side::Next { *range.end() } else { *range.start() };
+            let far = if side == NeighbourSide::Next { *range.end() } else { *range.start() };
             let Some((range, marks)) = group.within(range).await? else { return Ok(None) };
             let known = group.know_numbers(&range, marks).await;
             if let Some(found) = group.shelf.neighbour(range, side) {
@@ -692,7 +720,7 @@ impl NewsSource for Upstreams {
         let is_hit = group.pool.questions() == asked;
         let bytes = (into.len() - start) as u64;
         let bytes = if is_hit { (bytes, 0) } else { (0, bytes) };
-        group.shelf.record(&newscache::Access {
+        group.shelf.record(&newscache::CacheAccess {
             at: unix_secs(),
             client: &self.client,
             kind: RequestKind::Overview,

@@ -5,7 +5,7 @@ use super::lists::info;
 pub use super::posts::rewritten as rewritten_post;
 use super::rows::append_fitted;
 use super::xref::with_xref;
-use crate::{GroupList, Marks};
+use crate::{GroupList, GroupMarks};
 
 /// Returns an overview row as shown here, of a group with one number; empty if it lacks fields.
 pub fn row(row: &[u8], number: u64) -> Vec<u8> {
@@ -15,12 +15,12 @@ pub fn row(row: &[u8], number: u64) -> Vec<u8> {
 }
 
 /// Returns the marks in the answer to GROUP.
-pub fn marks(text: &[u8]) -> Option<Marks> {
+pub fn marks(text: &[u8]) -> Option<GroupMarks> {
     marks_of(text, b"a.b").ok()
 }
 
 /// Returns the marks in a line of a list, for clients that count from `least` on.
-pub fn listed(list: GroupList, line: &[u8]) -> Option<(Vec<u8>, Marks)> {
+pub fn listed(list: GroupList, line: &[u8]) -> Option<(Vec<u8>, GroupMarks)> {
     info(list, line, |high| high / 2).map(|group| (group.name.to_vec(), group.marks))
 }
 

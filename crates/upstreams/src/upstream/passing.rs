@@ -4,9 +4,9 @@
 //! reader takes a part of the answer for its end. An answer that is too long, or has a line that is, is
 //! refused. Source: RFC 3977 section 3.1.1.
 
-use super::line::Line;
-use super::pool::Question;
-use super::trouble::Trouble;
+use super::line::UpstreamConnection;
+use super::pool::UpstreamQuestion;
+use super::trouble::UpstreamError;
 
 /// The most bytes of an answer.
 const PASSED_BYTES_MAX: usize = 16 << 20;
@@ -23,10 +23,10 @@ pub(super) struct AskPassed {
     pub block_code: Option<u16>,
 }
 
-impl Question for AskPassed {
+impl UpstreamQuestion for AskPassed {
     type Answer = Vec<u8>;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<Vec<u8>, UpstreamError> {
         let selecting = match &self.group {
             Some(group) => line.select(group)?,
             None => false,
@@ -62,8 +62,8 @@ impl Question for AskPassed {
     }
 }
 
-fn too_long(what: &str) -> Trouble {
-    Trouble::Wrong(format!("{what} to a command that was passed on"))
+fn too_long(what: &str) -> UpstreamError {
+    UpstreamError::Wrong(format!("{what} to a command that was passed on"))
 }
 
 /// A line without what cannot be sent in one.

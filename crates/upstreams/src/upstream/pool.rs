@@ -7,11 +7,11 @@
 //! time. A question is repeated on another connection if the kept one turns out to have ended, and once if
 //! its answer breaks off.
 
-use super::allowance::{Allowance, Opening};
-use super::line::{Lacking, Line, Pulse};
-use super::trouble::Trouble;
-use access::tls::Dial;
-use nntp_io::{Client, Limits, Role};
+use super::allowance::{ConnectionAllowance, OpeningConnection};
+use super::line::{LastHeard, MissingCommands, UpstreamConnection};
+use super::trouble::UpstreamError;
+use access::tls::RemoteServer;
+use nntp_io::{ClientLimits, NntpClient, Role};
 use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_config as config;
@@ -44,20 +44,23 @@ const PATIENCE_TIMES: u32 = 8;
 const PATIENCE_LEAST: Duration = Duration::from_secs(2);
 
 /// A question to an upstream, asked and answered on one connection.
-pub(super) trait Question: Send {
+pub(super) trait UpstreamQuestion: Send {
     /// Type of the answer.
     type Answer: Send;
 
-    /// Whether it may be repeated after [`Trouble::Broken`].
+    /// Whether it may be repeated after [`UpstreamError::Broken`].
     const MAY_BREAK: bool = false;
 
-    /// Asks the question. May be called again after [`Trouble::Stale`].
-    fn ask(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
+    /// Asks the question. May be called again after [`UpstreamError::Stale`].
+    fn ask(
+        &mut self,
+        line: &mut UpstreamConnection,
+    ) -> impl Future<Output = Result<Self::Answer, UpstreamError>> + Send;
 }
 
 /// Counts for an upstream since the start.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct UpstreamCounts {
     pub connections: AtomicU64,
     pub questions: AtomicU64,
     pub failures: AtomicU64,
@@ -66,25 +69,25 @@ pub(super) struct Tally {
 }
 
 /// Connections to one upstream.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     name: String,
-    dial: Dial,
-    limits: Limits,
-    allowance: Allowance,
-    pulse: Arc<Pulse>,
-    kept: Leaf<Vec<(Line, Instant)>>,
-    health: Leaf<Health>,
+    dial: RemoteServer,
+    limits: ClientLimits,
+    allowance: ConnectionAllowance,
+    pulse: Arc<LastHeard>,
+    kept: Leaf<Vec<(UpstreamConnection, Instant)>>,
+    health: Leaf<UpstreamHealth>,
     /// Held by the question that tries a server again.
     trying: Turn<()>,
     offline: bool,
     /// Reference for the task that tries a silent server.
     own: Weak<Self>,
-    pub tally: Tally,
+    pub tally: UpstreamCounts,
 }
 
 /// Availability of the upstream.
 #[derive(Default)]
-struct Health {
+struct UpstreamHealth {
     failures: u32,
     retry_at: Option<Instant>,
     /// Whether the server is silent, and a task is trying it.
@@ -94,13 +97,13 @@ struct Health {
     /// Whether it has asked for a login just after accepting ours, and answered nothing since.
     is_logged_out: bool,
     last_error: String,
-    lacking: Arc<Lacking>,
+    lacking: Arc<MissingCommands>,
     /// Usual time until its answers begin, and when that was measured.
     usual: Option<(Duration, Instant)>,
     distrusted_until: Option<Instant>,
 }
 
-impl Health {
+impl UpstreamHealth {
     /// Records that an answer took this long to begin.
     fn took(&mut self, took: Duration) {
         let known = self.usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
@@ -109,39 +112,39 @@ impl Health {
     }
 }
 
-impl Pool {
+impl ConnectionPool {
     pub fn new(config: &config::Upstream) -> Arc<Self> {
-        let limits = Limits {
+        let limits = ClientLimits {
             connect_timeout: config.connect_timeout,
             greeting_timeout: config.answer_timeout,
             answer_timeout: config.answer_timeout,
             idle_timeout: config.answer_timeout,
-            ..Limits::default()
+            ..ClientLimits::default()
         };
         Arc::new_cyclic(|own| Self {
             name: config.name.clone(),
-            dial: Dial { to: config.host.clone(), link: config.link() },
+            dial: RemoteServer { to: config.host.clone(), link: config.link() },
             limits,
-            allowance: Allowance::of(config.connections),
+            allowance: ConnectionAllowance::of(config.connections),
             pulse: Arc::default(),
             kept: Leaf::default(),
             health: Leaf::default(),
             trying: Turn::default(),
             offline: config.offline,
             own: own.clone(),
-            tally: Tally::default(),
+            tally: UpstreamCounts::default(),
         })
     }
 
     /// Asks a question; waits for a connection if all are in use.
-    pub async fn ask<Q: Question>(&self, mut question: Q) -> Result<Q::Answer, Trouble> {
+    pub async fn ask<Q: UpstreamQuestion>(&self, mut question: Q) -> Result<Q::Answer, UpstreamError> {
         self.may_ask()?;
         add(&self.tally.questions, 1);
         let (mut wants_fresh, mut has_broken) = (false, false);
         loop {
             let permit = timeout(self.limits.answer_timeout, self.allowance.permit()).await;
             let Ok(permit) = permit else {
-                return Err(Trouble::Away(format!("all connections to {} are in use", self.name)));
+                return Err(UpstreamError::Away(format!("all connections to {} are in use", self.name)));
             };
             let kept = if wants_fresh { None } else { self.kept().await };
             let mut line = match kept {
@@ -160,22 +163,22 @@ impl Pool {
             let answer = question.ask(&mut line).await;
             let may_break = Q::MAY_BREAK && !has_broken;
             match self.answered(answer, line, (begun, may_break)).await {
-                Err(Trouble::Stale) if !wants_fresh => {}
-                Err(Trouble::Broken(_)) if may_break => has_broken = true,
-                answer => return answer.map_err(Trouble::outward),
+                Err(UpstreamError::Stale) if !wants_fresh => {}
+                Err(UpstreamError::Broken(_)) if may_break => has_broken = true,
+                answer => return answer.map_err(UpstreamError::outward),
             }
             wants_fresh = true;
         }
     }
 
     /// Asks a question in a task of its own, which continues even if the caller stops waiting.
-    pub async fn ask_apart<Q: Question + 'static>(
+    pub async fn ask_apart<Q: UpstreamQuestion + 'static>(
         self: &Arc<Self>,
         question: Q,
-    ) -> Result<Q::Answer, Trouble> {
+    ) -> Result<Q::Answer, UpstreamError> {
         let pool = self.clone();
         let asked = tokio::spawn(async move { pool.ask(question).await }).await;
-        asked.unwrap_or_else(|error| Err(Trouble::Away(error.to_string())))
+        asked.unwrap_or_else(|error| Err(UpstreamError::Away(error.to_string())))
     }
 
     /// Returns the number of questions so far.
@@ -189,14 +192,14 @@ impl Pool {
     }
 
     /// Returns why no question is asked now, as far as is known without asking.
-    fn may_ask(&self) -> Result<(), Trouble> {
+    fn may_ask(&self) -> Result<(), UpstreamError> {
         if self.offline {
-            return Err(Trouble::Away(format!("{} is offline by the configuration", self.name)));
+            return Err(UpstreamError::Away(format!("{} is offline by the configuration", self.name)));
         }
         let health = self.health.lock();
         let is_away = health.is_silent || health.retry_at.is_some_and(|at| at > Instant::now());
         match is_away {
-            true => Err(Trouble::Away(format!("{} is away: {}", self.name, health.last_error))),
+            true => Err(UpstreamError::Away(format!("{} is away: {}", self.name, health.last_error))),
             false => Ok(()),
         }
     }
@@ -234,22 +237,25 @@ impl Pool {
         self.health.lock().took(took);
     }
 
-    /// Waits for an answer, unless the server stays silent for its [`Pool::patience`].
-    pub async fn soon<T>(&self, asked: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    /// Waits for an answer, unless the server stays silent for its [`ConnectionPool::patience`].
+    pub async fn soon<T>(
+        &self,
+        asked: impl Future<Output = Result<T, UpstreamError>>,
+    ) -> Result<T, UpstreamError> {
         self.soon_taken(asked, 0).await
     }
 
-    /// Like [`Pool::soon`], for a question that sends this many bytes first.
+    /// Like [`ConnectionPool::soon`], for a question that sends this many bytes first.
     pub async fn soon_taken<T>(
         &self,
-        asked: impl Future<Output = Result<T, Trouble>>,
+        asked: impl Future<Output = Result<T, UpstreamError>>,
         bytes: usize,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, UpstreamError> {
         let sending = Duration::from_secs((bytes / SENT_BYTES_PER_SEC_LEAST) as u64);
         let (patience, begun) = (self.patience() + sending, Instant::now());
         timeout(patience, asked).await.unwrap_or_else(|_| {
             self.was_slow(begun);
-            Err(Trouble::Away(format!("{} does not answer soon", self.name)))
+            Err(UpstreamError::Away(format!("{} does not answer soon", self.name)))
         })
     }
 
@@ -292,7 +298,7 @@ impl Pool {
     }
 
     /// Returns a new connection that has answered a command.
-    async fn probed(&self) -> Result<Line, Trouble> {
+    async fn probed(&self) -> Result<UpstreamConnection, UpstreamError> {
         let mut line = self.connect(self.allowance.opening()).await?;
         line.request("DATE").await?;
         if let Some(took) = line.take_time() {
@@ -312,7 +318,7 @@ impl Pool {
     }
 
     /// Returns a kept connection.
-    async fn kept(&self) -> Option<Line> {
+    async fn kept(&self) -> Option<UpstreamConnection> {
         loop {
             let (mut line, since) = self.kept.lock().pop()?;
             if since.elapsed() < KEPT_MAX && line.is_reusable().await {
@@ -326,32 +332,34 @@ impl Pool {
     /// usable. `may_break`: the question is repeated if its answer breaks off.
     async fn answered<T>(
         &self,
-        answer: Result<T, Trouble>,
-        mut line: Line,
+        answer: Result<T, UpstreamError>,
+        mut line: UpstreamConnection,
         (begun, may_break): (Instant, bool),
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, UpstreamError> {
         add(&self.tally.bytes, line.take_bytes());
         let took = line.take_time();
         if let Some(took) = took {
             self.took(took);
         }
         match &answer {
-            Ok(_) | Err(Trouble::Refused(..)) => {
+            Ok(_) | Err(UpstreamError::Refused(..)) => {
                 let mut health = self.health.lock();
                 (health.failures, health.silences, health.is_logged_out) = (0, 0, false);
             }
-            Err(Trouble::Stale | Trouble::Missing | Trouble::Slow) => {}
-            Err(Trouble::Broken(_)) if may_break => {}
-            Err(Trouble::LoggedOut(text)) => {
+            Err(UpstreamError::Stale | UpstreamError::Missing | UpstreamError::Slow) => {}
+            Err(UpstreamError::Broken(_)) if may_break => {}
+            Err(UpstreamError::LoggedOut(text)) => {
                 self.failed(text);
                 self.health.lock().is_logged_out = true;
             }
-            Err(Trouble::Away(text) | Trouble::Broken(text)) => self.failed(text),
+            Err(UpstreamError::Away(text) | UpstreamError::Broken(text)) => self.failed(text),
             // An answer that has begun, or another connection, shows that the server is not silent.
-            Err(Trouble::Silent(text)) if took.is_some() => self.failed(text),
-            Err(Trouble::Silent(_)) if self.pulse.was_heard_since(begun) => add(&self.tally.failures, 1),
-            Err(Trouble::Silent(text)) => self.fell_silent(text),
-            Err(Trouble::Wrong(text)) => {
+            Err(UpstreamError::Silent(text)) if took.is_some() => self.failed(text),
+            Err(UpstreamError::Silent(_)) if self.pulse.was_heard_since(begun) => {
+                add(&self.tally.failures, 1)
+            }
+            Err(UpstreamError::Silent(text)) => self.fell_silent(text),
+            Err(UpstreamError::Wrong(text)) => {
                 self.told_wrong();
                 warn!(upstream = self.name, "wrong answer: {text}");
             }
@@ -387,7 +395,7 @@ impl Pool {
 
     /// Returns a new connection. While the server is away one caller tries, and the others get its result.
     /// Returns `None` if the server refused it, and others are open.
-    async fn connected(&self) -> Result<Option<Line>, Trouble> {
+    async fn connected(&self) -> Result<Option<UpstreamConnection>, UpstreamError> {
         let _trying = if self.health.lock().failures > 0 { Some(self.trying.lock().await) } else { None };
         self.may_ask()?;
         match self.connect(self.allowance.opening()).await {
@@ -401,33 +409,33 @@ impl Pool {
                 }
                 Ok(Some(line))
             }
-            Err(Trouble::Refused(code, text)) if self.allowance.others() > 0 => {
+            Err(UpstreamError::Refused(code, text)) if self.allowance.others() > 0 => {
                 let others = self.allowance.others();
                 info!(upstream = self.name, others, "no further connection: {code} {text}");
                 Ok(None)
             }
-            Err(Trouble::Silent(text)) => {
+            Err(UpstreamError::Silent(text)) => {
                 self.fell_silent(&text);
-                Err(Trouble::Away(text))
+                Err(UpstreamError::Away(text))
             }
             Err(trouble) => {
                 self.failed(&trouble.to_string());
-                Err(Trouble::Away(trouble.to_string()))
+                Err(UpstreamError::Away(trouble.to_string()))
             }
         }
     }
 
-    async fn connect(&self, opening: Opening) -> Result<Line, Trouble> {
+    async fn connect(&self, opening: OpeningConnection) -> Result<UpstreamConnection, UpstreamError> {
         let target = block_in_place(|| self.dial.target(Role::Reader, self.limits.clone()));
-        let client = Client::connect(&target.map_err(Trouble::Away)?).await?;
+        let client = NntpClient::connect(&target.map_err(UpstreamError::Away)?).await?;
         add(&self.tally.connections, 1);
         let lacking = self.health.lock().lacking.clone();
-        Ok(Line::new(client, lacking, (self.pulse.clone(), opening.done())))
+        Ok(UpstreamConnection::new(client, lacking, (self.pulse.clone(), opening.done())))
     }
 }
 
 /// Tries a silent server until it answers, or is no longer configured.
-async fn probe(pool: Weak<Pool>) {
+async fn probe(pool: Weak<ConnectionPool>) {
     while let Some(pause) = pool.upgrade().map(|pool| pool.next_pause()) {
         sleep(pause).await;
         let Some(pool) = pool.upgrade() else { return };

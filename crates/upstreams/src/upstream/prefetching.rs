@@ -6,12 +6,12 @@
 //! away are fetched once it is back. Sources: the NewsCache paper, section 5; leafnode, which subscribes to
 //! groups that are read, and fetches bodies later.
 
-use super::articles::{Place, bring};
-use super::group::Group;
+use super::articles::{UpstreamLocator, bring};
+use super::group::NumberedGroup;
 use super::rows::size_in;
-use super::table::Table;
+use super::table::UpstreamTable;
 use super::trouble::shown;
-use super::{Trouble, Upstreams};
+use super::{UpstreamError, Upstreams};
 use crate::Answer;
 use hashbrown::HashSet;
 use netnews::decimal::parse_decimal;
@@ -19,7 +19,7 @@ use netnews::overview_row::{field, index};
 use newscache::{Cache, ReadGroup};
 use nntp_io::rate::Bandwidth;
 use site_base::clock::unix_secs;
-use site_config::{Prefetch, PrefetchWhat};
+use site_config::{Prefetch, PrefetchScope};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
@@ -37,9 +37,9 @@ const ROWS_BYTES: usize = 64 << 10;
 const REFERENCES_MAX: usize = 16;
 
 /// State and limits of a pass.
-struct Pass {
+struct PrefetchPass {
     config: Arc<Prefetch>,
-    table: Arc<Table>,
+    table: Arc<UpstreamTable>,
     cache: Cache,
     bandwidth: Option<Bandwidth>,
     groups: u64,
@@ -74,23 +74,23 @@ impl Upstreams {
         }
     }
 
-    fn pass(&self, config: &Arc<Prefetch>) -> Option<Pass> {
+    fn pass(&self, config: &Arc<Prefetch>) -> Option<PrefetchPass> {
         let table = self.shared.table.load_full();
         let cache = table.cache.clone()?;
         let bandwidth = config.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now()));
         let bytes_max = cache.settings().size_bytes / 4;
         let config = config.clone();
-        Some(Pass { config, table, cache, bandwidth, groups: 0, articles: 0, bytes: 0, bytes_max })
+        Some(PrefetchPass { config, table, cache, bandwidth, groups: 0, articles: 0, bytes: 0, bytes_max })
     }
 
     /// Fetches articles that readers requested when they were not available.
-    async fn bring_wanted(&self, pass: &mut Pass) {
+    async fn bring_wanted(&self, pass: &mut PrefetchPass) {
         for want in pass.cache.wanted() {
             let place = if want.group.is_empty() {
-                Some(Place::Id(want.id.as_slice().into()))
+                Some(UpstreamLocator::Id(want.id.as_slice().into()))
             } else {
                 match pass.group(&want.group).await {
-                    Ok(group) => group.map(|group| Place::Number(group, want.number)),
+                    Ok(group) => group.map(|group| UpstreamLocator::Number(group, want.number)),
                     Err(_) => continue,
                 }
             };
@@ -98,19 +98,19 @@ impl Upstreams {
                 Some(place) => self.bring_one(pass, &place).await,
                 None => Ok(()),
             };
-            if !matches!(brought, Err(Trouble::Away(_))) {
+            if !matches!(brought, Err(UpstreamError::Away(_))) {
                 pass.cache.not_wanted(&want);
             }
         }
     }
 
-    async fn bring_one(&self, pass: &mut Pass, place: &Place) -> Result<(), Trouble> {
+    async fn bring_one(&self, pass: &mut PrefetchPass, place: &UpstreamLocator) -> Result<(), UpstreamError> {
         pass.take(bring(&pass.table, &self.shared.flights, place).await?).await;
         pass.articles += 1;
         Ok(())
     }
 
-    async fn prefetch(&self, pass: &mut Pass) {
+    async fn prefetch(&self, pass: &mut PrefetchPass) {
         for name in self.wanted_groups(pass).await {
             if !pass.may_go_on() {
                 return;
@@ -128,7 +128,7 @@ impl Upstreams {
 
     /// Returns the groups of a pass: those of the configuration, those that were read, those that are
     /// requested most.
-    async fn wanted_groups(&self, pass: &Pass) -> Vec<Vec<u8>> {
+    async fn wanted_groups(&self, pass: &PrefetchPass) -> Vec<Vec<u8>> {
         let names = match &pass.config.groups {
             Some(_) => self.names().await.unwrap_or_else(|error| {
                 debug!(%error, "no list of groups to prefetch");
@@ -139,7 +139,7 @@ impl Upstreams {
         chosen(&pass.config, names, pass.cache.read_groups(), unix_secs())
     }
 
-    async fn prefetch_group(&self, pass: &mut Pass, group: &Arc<Group>) -> Answer<()> {
+    async fn prefetch_group(&self, pass: &mut PrefetchPass, group: &Arc<NumberedGroup>) -> Answer<()> {
         let Some(marks) = group.marks().await? else { return Ok(()) };
         let first = marks.low.max(marks.high.saturating_sub(pass.config.articles_max - 1));
         let (mut next, mut rows) = (Some(first), Vec::new());
@@ -157,8 +157,8 @@ impl Upstreams {
                 let is_refused = self.shared.refusing.load().refuses_row(row);
                 if !is_refused && pass.may_go_on() && pass.is_wanted(row) {
                     let Some(number) = field(row, index::NUMBER).and_then(parse_decimal) else { continue };
-                    match self.bring_one(pass, &Place::Number(group.clone(), number)).await {
-                        Ok(()) | Err(Trouble::Missing) => {}
+                    match self.bring_one(pass, &UpstreamLocator::Number(group.clone(), number)).await {
+                        Ok(()) | Err(UpstreamError::Missing) => {}
                         Err(trouble) => return Err(trouble.into()),
                     }
                 }
@@ -168,7 +168,7 @@ impl Upstreams {
     }
 }
 
-impl Pass {
+impl PrefetchPass {
     fn may_go_on(&self) -> bool {
         self.bytes < self.bytes_max && self.config.hours.has(unix_secs())
     }
@@ -183,10 +183,10 @@ impl Pass {
     }
 
     /// Returns a group whose upstream can be asked.
-    async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+    async fn group(&self, name: &[u8]) -> Answer<Option<Arc<NumberedGroup>>> {
         let Some(upstream) = self.table.numbering(name) else { return Ok(None) };
         if upstream.pool.is_away() {
-            return Err(Trouble::Away(format!("{} is away", upstream.config.name)).into());
+            return Err(UpstreamError::Away(format!("{} is away", upstream.config.name)).into());
         }
         upstream.group(name).await
     }
@@ -199,9 +199,9 @@ impl Pass {
             return false;
         }
         match self.config.what {
-            PrefetchWhat::Overview => false,
-            PrefetchWhat::Articles => true,
-            PrefetchWhat::Threads => {
+            PrefetchScope::Overview => false,
+            PrefetchScope::Articles => true,
+            PrefetchScope::Threads => {
                 let references = field(row, index::REFERENCES).unwrap_or_default();
                 let ids = references.split(u8::is_ascii_whitespace).filter(|id| !id.is_empty());
                 let ids: Vec<_> = ids.collect();

@@ -5,12 +5,12 @@
 //! 6.2.4, 7.4 and 8.3.
 
 use super::bringing::is_about_an_article;
-use super::line::{Line, Status};
-use super::pool::Question;
+use super::line::{StatusLine, UpstreamConnection};
+use super::pool::UpstreamQuestion;
 use super::rows::command;
 use super::together::Pipelined;
-use super::trouble::{Trouble, shown};
-use crate::{HeaderValues, Marks};
+use super::trouble::{UpstreamError, shown};
+use crate::{GroupMarks, HeaderValues};
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::decimal::parse_decimal;
@@ -37,26 +37,26 @@ pub(super) struct AskMarks {
 
 /// Answer to [`AskMarks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MarksSaid {
+pub(super) struct MarksAnswer {
     /// Marks; `None` if there is no such group.
-    pub marks: Option<Marks>,
+    pub marks: Option<GroupMarks>,
     /// Whether the known number has another article.
     pub is_renumbered: bool,
 }
 
-impl Question for AskMarks {
-    type Answer = MarksSaid;
+impl UpstreamQuestion for AskMarks {
+    type Answer = MarksAnswer;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<MarksAnswer, UpstreamError> {
         self.submit(line)?;
         self.take(line).await
     }
 }
 
 impl Pipelined for AskMarks {
-    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+    fn submit(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         // Sent even if the group is selected.
         line.forget_selected();
         line.select(&self.group)?;
@@ -66,12 +66,14 @@ impl Pipelined for AskMarks {
         }
     }
 
-    async fn take(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+    async fn take(&mut self, line: &mut UpstreamConnection) -> Result<MarksAnswer, UpstreamError> {
         let marks = line.selected(&self.group).await;
         let Some((number, id)) = &self.known else {
-            return Ok(MarksSaid { marks: marks?, is_renumbered: false });
+            return Ok(MarksAnswer { marks: marks?, is_renumbered: false });
         };
-        if let Err(trouble @ (Trouble::Stale | Trouble::Away(_) | Trouble::Wrong(_))) = marks {
+        if let Err(trouble @ (UpstreamError::Stale | UpstreamError::Away(_) | UpstreamError::Wrong(_))) =
+            marks
+        {
             return Err(trouble);
         }
         let status = line.answer().await?;
@@ -79,7 +81,7 @@ impl Pipelined for AskMarks {
         // Nothing follows from a missing article, or an odd answer.
         let other = marks.filter(|_| status.code == code::ARTICLE_EXISTS).and_then(|_| found(&status).ok());
         let is_renumbered = other.is_some_and(|(of, other)| of == *number && other != *id);
-        Ok(MarksSaid { marks, is_renumbered })
+        Ok(MarksAnswer { marks, is_renumbered })
     }
 }
 
@@ -89,19 +91,19 @@ pub(super) struct AskNumbers {
     pub range: RangeInclusive<u64>,
 }
 
-impl Question for AskNumbers {
+impl UpstreamQuestion for AskNumbers {
     type Answer = Vec<u64>;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<Vec<u64>, UpstreamError> {
         if line.lacking.ranges.load(Relaxed) {
             return self.ask_by("", line).await;
         }
         let range = format!(" {}-{}", self.range.start(), self.range.end());
         match self.ask_by(&range, line).await {
             // Old servers refuse the range in one way or another.
-            Err(Trouble::Refused(..)) => {
+            Err(UpstreamError::Refused(..)) => {
                 let answer = self.ask_by("", line).await?;
                 line.lacking.ranges.store(true, Relaxed);
                 Ok(answer)
@@ -112,7 +114,7 @@ impl Question for AskNumbers {
 }
 
 impl AskNumbers {
-    async fn ask_by(&self, range: &str, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+    async fn ask_by(&self, range: &str, line: &mut UpstreamConnection) -> Result<Vec<u64>, UpstreamError> {
         // LISTGROUP selects the group, unless it is refused.
         if !line.has_selected(&self.group) {
             line.forget_selected();
@@ -129,7 +131,7 @@ impl AskNumbers {
             let number = parse_decimal(text.trim_ascii()).filter(|n| (next..=last).contains(n));
             let Some(number) = number.filter(|_| count <= NUMBERS_MAX) else {
                 let (text, group) = (shown(text), shown(&self.group));
-                return Err(Trouble::Wrong(format!("`{text}` as number {count} of {group}")));
+                return Err(UpstreamError::Wrong(format!("`{text}` as number {count} of {group}")));
             };
             next = number + 1;
             if self.range.contains(&number) {
@@ -147,17 +149,17 @@ pub(super) struct AskHeader {
     pub name: Box<[u8]>,
 }
 
-impl Question for AskHeader {
+impl UpstreamQuestion for AskHeader {
     type Answer = Option<HeaderValues>;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<Self::Answer, UpstreamError> {
         if line.lacking.hdr.load(Relaxed) {
             return self.ask_by("XHDR", line).await.or_else(is_none_if_unknown);
         }
         match self.ask_by("HDR", line).await {
-            Err(Trouble::Refused(code::UNKNOWN_COMMAND, _)) => {
+            Err(UpstreamError::Refused(code::UNKNOWN_COMMAND, _)) => {
                 let answer = self.ask_by("XHDR", line).await.or_else(is_none_if_unknown)?;
                 line.lacking.hdr.store(answer.is_some(), Relaxed);
                 Ok(answer)
@@ -168,12 +170,16 @@ impl Question for AskHeader {
 }
 
 /// Returns no header if the server does not know the command.
-fn is_none_if_unknown<T>(trouble: Trouble) -> Result<Option<T>, Trouble> {
-    if matches!(trouble, Trouble::Refused(code::UNKNOWN_COMMAND, _)) { Ok(None) } else { Err(trouble) }
+fn is_none_if_unknown<T>(trouble: UpstreamError) -> Result<Option<T>, UpstreamError> {
+    if matches!(trouble, UpstreamError::Refused(code::UNKNOWN_COMMAND, _)) { Ok(None) } else { Err(trouble) }
 }
 
 impl AskHeader {
-    async fn ask_by(&self, verb: &str, line: &mut Line) -> Result<Option<HeaderValues>, Trouble> {
+    async fn ask_by(
+        &self,
+        verb: &str,
+        line: &mut UpstreamConnection,
+    ) -> Result<Option<HeaderValues>, UpstreamError> {
         let selecting = line.select(&self.group)?;
         let range = format!(" {}-{}", self.range.start(), self.range.end());
         line.submit([verb.as_bytes(), b" ", &self.name, range.as_bytes()].concat())?;
@@ -196,7 +202,7 @@ impl AskHeader {
             let number = parse_decimal(number).filter(|n| (next..=*self.range.end()).contains(n));
             bytes += text.len();
             let Some(number) = number.filter(|_| bytes <= HEADERS_BYTES_MAX) else {
-                return Err(Trouble::Wrong(format!("`{}` in a header of articles", shown(text))));
+                return Err(UpstreamError::Wrong(format!("`{}` in a header of articles", shown(text))));
             };
             next = number + 1;
             let is_none = value.is_empty() || value == b"(none)";
@@ -207,7 +213,7 @@ impl AskHeader {
 }
 
 /// STAT: asks whether there is an article with this Message-ID.
-pub(super) struct AskHas(pub Box<[u8]>);
+pub(super) struct AskExists(pub Box<[u8]>);
 
 /// Answer of a server about a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,23 +224,23 @@ pub(super) enum IdStatus {
     Refused,
 }
 
-impl Question for AskHas {
+impl UpstreamQuestion for AskExists {
     type Answer = IdStatus;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<IdStatus, UpstreamError> {
         self.submit(line)?;
         self.take(line).await
     }
 }
 
-impl Pipelined for AskHas {
-    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+impl Pipelined for AskExists {
+    fn submit(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         line.submit([b"STAT ", &*self.0].concat())
     }
 
-    async fn take(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
+    async fn take(&mut self, line: &mut UpstreamConnection) -> Result<IdStatus, UpstreamError> {
         let status = line.answer().await?;
         match status.code {
             code::ARTICLE_EXISTS => Ok(IdStatus::Present),
@@ -252,12 +258,12 @@ pub(super) struct AskArrived {
     pub since: u64,
 }
 
-impl Question for AskArrived {
+impl UpstreamQuestion for AskArrived {
     type Answer = Vec<u8>;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<Vec<u8>, UpstreamError> {
         let digits = format_nntp(i64::try_from(self.since).unwrap_or_default());
         let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
         let status =
@@ -268,7 +274,7 @@ impl Question for AskArrived {
         let mut ids = Vec::new();
         while let Some(text) = line.block_line().await? {
             if MessageId::parse(text.trim_ascii()).is_none() || ids.len() > IDS_BYTES_MAX {
-                return Err(Trouble::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
+                return Err(UpstreamError::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
             }
             ids.extend_from_slice(text.trim_ascii());
             ids.extend_from_slice(b"\r\n");
@@ -278,8 +284,8 @@ impl Question for AskArrived {
 }
 
 /// Parses the status line of an article: returns its number and Message-ID.
-pub(super) fn found(status: &Status) -> Result<(u64, Vec<u8>), Trouble> {
-    let wrong = || Trouble::Wrong(format!("`{} {}` of an article", status.code, shown(&status.text)));
+pub(super) fn found(status: &StatusLine) -> Result<(u64, Vec<u8>), UpstreamError> {
+    let wrong = || UpstreamError::Wrong(format!("`{} {}` of an article", status.code, shown(&status.text)));
     let mut words = status.text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let number = words.next().and_then(parse_decimal).ok_or_else(wrong)?;
     let id = words.next().and_then(MessageId::parse).ok_or_else(wrong)?;

@@ -19,9 +19,9 @@ const IN_ROWS: [(&[u8], usize); 5] = [
 
 /// Refused header values.
 #[derive(Debug, Default)]
-pub(super) struct Refusing(Vec<(String, Wildmat)>);
+pub(super) struct RefusedHeaders(Vec<(String, Wildmat)>);
 
-impl Refusing {
+impl RefusedHeaders {
     pub fn new(config: &[HeaderMatch]) -> Self {
         let pattern = |header: &HeaderMatch| {
             Some((header.name.clone(), Wildmat::parse_lenient(header.matches.as_bytes()).ok()?))
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn headers_and_rows_are_matched() {
         let of = |name: &str, matches: &str| HeaderMatch { name: name.into(), matches: matches.into() };
-        let refusing = Refusing::new(&[of("subject", "*make money*"), of("X-Spam", "yes")]);
+        let refusing = RefusedHeaders::new(&[of("subject", "*make money*"), of("X-Spam", "yes")]);
         assert!(refusing.refuses(b"From: x\r\nSubject: how to make money\r\n"));
         assert!(
             refusing.refuses(b"x-spam: yes\r\n") && !refusing.refuses(b"X-Spam: no\r\n\r\nX-Spam: yes\r\n")
@@ -86,8 +86,9 @@ mod tests {
         refusing.leave_out(&mut rows, 0);
         assert!(rows.starts_with(b"2\t") && rows.iter().filter(|b| **b == b'\n').count() == 1);
         assert!(
-            refusing.needs_heads() && !Refusing::new(&[of("SUBJECT", "x"), of("from", "x")]).needs_heads()
+            refusing.needs_heads()
+                && !RefusedHeaders::new(&[of("SUBJECT", "x"), of("from", "x")]).needs_heads()
         );
-        assert!(!Refusing::default().refuses(b"Subject: x\r\n"));
+        assert!(!RefusedHeaders::default().refuses(b"Subject: x\r\n"));
     }
 }

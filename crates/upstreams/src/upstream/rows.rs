@@ -4,10 +4,10 @@
 //! complete: rows of a refused answer are not kept (`group`). A row that lacks fields is left out, as if
 //! its article did not exist. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
-use super::line::Line;
-use super::pool::Question;
-use super::trouble::{Trouble, shown};
-use super::xref::{Holds, IsHere, fitted};
+use super::line::UpstreamConnection;
+use super::pool::UpstreamQuestion;
+use super::trouble::{UpstreamError, shown};
+use super::xref::{IsHere, NumbersHere, fitted};
 use netnews::MessageId;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::response::code;
@@ -29,25 +29,25 @@ pub(super) struct AskRows<F> {
     pub group: Box<[u8]>,
     pub ranges: Vec<RangeInclusive<u64>>,
     /// Decides whose groups' numbers are valid here.
-    pub is_here: Holds,
+    pub is_here: NumbersHere,
     /// Further headers kept of a row.
     pub headers: Arc<[String]>,
     /// Called with the rows of a part of the range, which are complete.
     pub take: F,
 }
 
-impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
+impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> UpstreamQuestion for AskRows<F> {
     /// Whether there is such a group.
     type Answer = bool;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<bool, UpstreamError> {
         if line.lacking.xover.load(Relaxed) {
             return self.ask_by("OVER", line).await;
         }
         match self.ask_by("XOVER", line).await {
-            Err(Trouble::Refused(code::UNKNOWN_COMMAND, _)) => {
+            Err(UpstreamError::Refused(code::UNKNOWN_COMMAND, _)) => {
                 let answer = self.ask_by("OVER", line).await?;
                 line.lacking.xover.store(true, Relaxed);
                 Ok(answer)
@@ -58,7 +58,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
 }
 
 impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
-    async fn ask_by(&mut self, verb: &str, line: &mut Line) -> Result<bool, Trouble> {
+    async fn ask_by(&mut self, verb: &str, line: &mut UpstreamConnection) -> Result<bool, UpstreamError> {
         let selecting = line.select(&self.group)?;
         for range in &self.ranges {
             line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
@@ -79,7 +79,11 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
         refused.map_or(Ok(is_there), Err)
     }
 
-    async fn block(&mut self, line: &mut Line, range: RangeInclusive<u64>) -> Result<(), Trouble> {
+    async fn block(
+        &mut self,
+        line: &mut UpstreamConnection,
+        range: RangeInclusive<u64>,
+    ) -> Result<(), UpstreamError> {
         let (range_first, last) = range.into_inner();
         let mut from = range_first;
         let (mut rows, mut enough, mut next, mut bytes) = (Vec::new(), FIRST_BYTES, from, 0);
@@ -89,7 +93,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
             let number = number.filter(|number| (next..=last).contains(number));
             let Some(number) = number.filter(|_| bytes <= ANSWER_BYTES_MAX) else {
                 let (text, first) = (shown(text), range_first);
-                return Err(Trouble::Wrong(format!("`{text}` in the overview of {first}-{last}")));
+                return Err(UpstreamError::Wrong(format!("`{text}` in the overview of {first}-{last}")));
             };
             next = number + 1;
             append_fitted(text, (&self.group, number), &*self.is_here, &self.headers, &mut rows);
@@ -119,7 +123,7 @@ pub(super) fn append_fitted(
         return;
     }
     let count = |index| parse_decimal(text(index).trim_ascii()).unwrap_or_default();
-    let fields = netnews::overview_row::Fields {
+    let fields = netnews::overview_row::OverviewFields {
         subject: text(index::SUBJECT),
         from: text(index::FROM),
         date: text(index::DATE),

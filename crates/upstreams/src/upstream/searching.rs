@@ -1,21 +1,21 @@
 //! Search for one article: which server is asked for it, and in which order.
 //!
 //! By number an article is requested from the server that numbers the group, by Message-ID from the others,
-//! in the order of [`Table::in_order_of`]. After one server of an owner, others of the same owner are not
+//! in the order of [`UpstreamTable::in_order_of`]. After one server of an owner, others of the same owner are not
 //! asked. If there are several servers, one whose answer does not begin is given up. If it was only slow it
 //! is asked once more in the end; a silent one is not. An article that all servers lack is missing; if one
 //! could not be asked, that is reported.
 
-use super::articles::Place;
-use super::bringing::{About, AskArticle, Brought, Expected, Wanted};
+use super::articles::UpstreamLocator;
+use super::bringing::{AskArticle, ExpectedArticle, FetchOutcome, FlightFacts, WantedArticle};
 use super::flight::Landing;
-use super::group::Group;
-use super::pool::Pool;
+use super::group::NumberedGroup;
+use super::pool::ConnectionPool;
 use super::rows::AskRows;
-use super::table::{Table, Upstream};
-use super::together::Ticket;
-use super::trouble::{Trouble, shown};
-use crate::Part;
+use super::table::{Upstream, UpstreamTable};
+use super::together::QuestionTicket;
+use super::trouble::{UpstreamError, shown};
+use crate::ArticlePart;
 use hashbrown::HashSet;
 use netnews::overview_row::{self, index};
 use site_base::lock::Leaf;
@@ -29,18 +29,18 @@ use tracing::warn;
 const PATIENCE_TIMES_LAST: u32 = 2;
 
 /// Search for one article.
-pub(super) struct Search<'a> {
-    pub table: &'a Table,
-    pub place: &'a Place,
+pub(super) struct ArticleSearch<'a> {
+    pub table: &'a UpstreamTable,
+    pub place: &'a UpstreamLocator,
     /// Requested part: the head alone, or the whole article.
-    pub part: Part,
-    pub landing: &'a Arc<Landing<About>>,
+    pub part: ArticlePart,
+    pub landing: &'a Arc<Landing<FlightFacts>>,
     /// Ticket for sending the first question with others, if it is for that upstream.
-    pub together: Leaf<Option<Ticket<AskArticle>>>,
+    pub together: Leaf<Option<QuestionTicket<AskArticle>>>,
 }
 
 /// Returns the upstream that is asked first.
-pub(super) fn first_asked(table: &Table, place: &Place) -> Option<Arc<Pool>> {
+pub(super) fn first_asked(table: &UpstreamTable, place: &UpstreamLocator) -> Option<Arc<ConnectionPool>> {
     let id = known_id(place);
     let owner_has = |upstream: &&Upstream| {
         id.as_ref().is_none_or(|id| !table.is_known_without(upstream.config.owner(), id))
@@ -51,16 +51,16 @@ pub(super) fn first_asked(table: &Table, place: &Place) -> Option<Arc<Pool>> {
     first.map(|upstream| upstream.pool.clone())
 }
 
-fn known_id(place: &Place) -> Option<Vec<u8>> {
+fn known_id(place: &UpstreamLocator) -> Option<Vec<u8>> {
     match place {
-        Place::Id(id) => Some(id.to_vec()),
-        Place::Number(group, number) => group.shelf.id_of(*number),
+        UpstreamLocator::Id(id) => Some(id.to_vec()),
+        UpstreamLocator::Number(group, number) => group.shelf.id_of(*number),
     }
 }
 
 /// Returns the upstreams in the order in which they are asked. Without a Message-ID the server that numbers
 /// the group must be asked first.
-fn order<'t>(table: &'t Table, place: &Place, has_id: bool) -> Vec<&'t Upstream> {
+fn order<'t>(table: &'t UpstreamTable, place: &UpstreamLocator, has_id: bool) -> Vec<&'t Upstream> {
     let mut order = table.in_order_of(place.group());
     if !has_id {
         order.sort_by_key(|upstream| !place.is_numbered_by(upstream));
@@ -69,21 +69,21 @@ fn order<'t>(table: &'t Table, place: &Place, has_id: bool) -> Vec<&'t Upstream>
 }
 
 /// Progress of a search.
-struct Progress<'a> {
+struct SearchProgress<'a> {
     id: Option<Vec<u8>>,
     /// Owners whose servers do not have it.
     without: HashSet<&'a str>,
-    trouble: Option<Trouble>,
+    trouble: Option<UpstreamError>,
     /// Whether the server that numbers the group has given a wrong answer for the number.
     is_wrong_by_number: bool,
     /// Whether a server has refused to show it, with a code other than for a missing article.
     is_refused: bool,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ArticleSearch<'a> {
     /// Asks one server after the other.
-    pub async fn run(&self) -> Result<(), Trouble> {
-        let mut progress = Progress {
+    pub async fn run(&self) -> Result<(), UpstreamError> {
+        let mut progress = SearchProgress {
             id: known_id(self.place),
             without: HashSet::new(),
             trouble: None,
@@ -121,11 +121,13 @@ impl<'a> Search<'a> {
         &self,
         upstream: &'a Upstream,
         patience: Option<Duration>,
-        progress: &mut Progress<'a>,
-    ) -> Result<bool, Trouble> {
+        progress: &mut SearchProgress<'a>,
+    ) -> Result<bool, UpstreamError> {
         let owner = upstream.config.owner();
         let brought = match self.place {
-            Place::Number(group, number) if self.is_numbering(upstream) && !progress.is_wrong_by_number => {
+            UpstreamLocator::Number(group, number)
+                if self.is_numbering(upstream) && !progress.is_wrong_by_number =>
+            {
                 self.by_number(group, *number, patience, progress).await
             }
             _ => {
@@ -134,26 +136,26 @@ impl<'a> Search<'a> {
                     return Ok(false);
                 }
                 let is_row_of_other = !self.is_numbering(upstream);
-                let expected = Expected { id: Some(id.clone()), is_row_of_other, ..self.expected() };
+                let expected = ExpectedArticle { id: Some(id.clone()), is_row_of_other, ..self.expected() };
                 let brought =
-                    self.ask(&upstream.pool, Wanted::Id(id.clone().into()), expected, patience).await;
-                if matches!(brought, Ok(Brought::Missing | Brought::Other(_))) {
+                    self.ask(&upstream.pool, WantedArticle::Id(id.clone().into()), expected, patience).await;
+                if matches!(brought, Ok(FetchOutcome::Missing | FetchOutcome::Other(_))) {
                     self.table.is_without(owner, &id);
                 }
                 brought
             }
         };
         match brought {
-            Ok(Brought::Whole) => return Ok(true),
-            Ok(Brought::Refused) => {
+            Ok(FetchOutcome::Whole) => return Ok(true),
+            Ok(FetchOutcome::Refused) => {
                 progress.is_refused = true;
                 progress.without.insert(owner);
             }
-            Ok(Brought::Otherwise) => {
-                progress.trouble = Some(Trouble::Away("an article broke off".into()));
+            Ok(FetchOutcome::Otherwise) => {
+                progress.trouble = Some(UpstreamError::Away("an article broke off".into()));
             }
-            Ok(_) | Err(Trouble::Missing) => _ = progress.without.insert(owner),
-            Err(Trouble::Slow) => return Err(Trouble::Slow),
+            Ok(_) | Err(UpstreamError::Missing) => _ = progress.without.insert(owner),
+            Err(UpstreamError::Slow) => return Err(UpstreamError::Slow),
             Err(other) => progress.trouble = Some(other),
         }
         Ok(false)
@@ -161,19 +163,19 @@ impl<'a> Search<'a> {
 
     /// Returns why the article is not fetched. A number whose article no server has is dropped; if another
     /// server has it, its row is still needed.
-    fn not_found(&self, progress: Progress<'_>) -> Trouble {
-        if let (None, false, Place::Number(group, number)) =
+    fn not_found(&self, progress: SearchProgress<'_>) -> UpstreamError {
+        if let (None, false, UpstreamLocator::Number(group, number)) =
             (&progress.trouble, progress.is_refused, self.place)
         {
             group.shelf.forget(*number);
         }
-        progress.trouble.unwrap_or(Trouble::Missing)
+        progress.trouble.unwrap_or(UpstreamError::Missing)
     }
 
     /// Returns the Message-ID from the overview row, for an article that the numbering server does not
     /// show: another server may have it.
     async fn id_by_row(&self) -> Option<Vec<u8>> {
-        let Place::Number(group, number) = self.place else { return None };
+        let UpstreamLocator::Number(group, number) = self.place else { return None };
         id_in_row(group, *number).await.ok().flatten()
     }
 
@@ -181,22 +183,22 @@ impl<'a> Search<'a> {
         self.place.is_numbered_by(upstream)
     }
 
-    fn expected(&self) -> Expected {
+    fn expected(&self) -> ExpectedArticle {
         let bytes = match self.place {
-            Place::Number(group, number) => group.shelf.size_of(*number),
-            Place::Id(_) => None,
+            UpstreamLocator::Number(group, number) => group.shelf.size_of(*number),
+            UpstreamLocator::Id(_) => None,
         };
-        Expected { bytes, bytes_max: self.table.article_bytes_max, ..Expected::default() }
+        ExpectedArticle { bytes, bytes_max: self.table.article_bytes_max, ..ExpectedArticle::default() }
     }
 
     /// Asks a server; gives up after `patience`, unless its answer has begun.
     async fn ask(
         &self,
-        pool: &Arc<Pool>,
-        wanted: Wanted,
-        expected: Expected,
+        pool: &Arc<ConnectionPool>,
+        wanted: WantedArticle,
+        expected: ExpectedArticle,
         patience: Option<Duration>,
-    ) -> Result<Brought, Trouble> {
+    ) -> Result<FetchOutcome, UpstreamError> {
         let (part, from, landing) = (self.part, self.table.place_of(pool), self.landing.clone());
         let question = AskArticle { wanted, part, expected, from, landing, is_selecting: false };
         let ticket = self.together.lock().take().filter(|ticket| ticket.is_for(pool));
@@ -218,7 +220,7 @@ impl<'a> Search<'a> {
             Err(_) if self.landing.change(|cargo| !cargo.bytes.is_empty()) => asked.await,
             Err(_) => {
                 pool.was_slow(begun);
-                Err(Trouble::Slow)
+                Err(UpstreamError::Slow)
             }
         }
     }
@@ -227,37 +229,39 @@ impl<'a> Search<'a> {
     /// either the group was renumbered, or the answer is wrong.
     async fn by_number(
         &self,
-        group: &Arc<Group>,
+        group: &Arc<NumberedGroup>,
         number: u64,
         patience: Option<Duration>,
-        progress: &mut Progress<'_>,
-    ) -> Result<Brought, Trouble> {
-        let wanted = Wanted::Number(group.name.clone(), number);
-        let expected = Expected { id: progress.id.clone(), ..self.expected() };
+        progress: &mut SearchProgress<'_>,
+    ) -> Result<FetchOutcome, UpstreamError> {
+        let wanted = WantedArticle::Number(group.name.clone(), number);
+        let expected = ExpectedArticle { id: progress.id.clone(), ..self.expected() };
         let brought = self.ask(&group.pool, wanted, expected, patience).await;
-        progress.is_wrong_by_number = matches!(brought, Err(Trouble::Wrong(_)) | Ok(Brought::Other(_)));
+        progress.is_wrong_by_number =
+            matches!(brought, Err(UpstreamError::Wrong(_)) | Ok(FetchOutcome::Other(_)));
         let brought = brought?;
         match &brought {
-            Brought::Other(other) if id_in_row(group, number).await?.as_ref() == Some(other) => {
+            FetchOutcome::Other(other) if id_in_row(group, number).await?.as_ref() == Some(other) => {
                 group.begin_anew();
                 (progress.id, progress.is_wrong_by_number) = (None, false);
-                return Err(Trouble::Away(format!("{} was renumbered", shown(&group.name))));
+                return Err(UpstreamError::Away(format!("{} was renumbered", shown(&group.name))));
             }
-            Brought::Other(other) => {
+            FetchOutcome::Other(other) => {
                 let (upstream, name) = (group.pool.name(), shown(&group.name));
                 let other = shown(other);
                 warn!(upstream, "wrong answer: the article {other} for {number} in {name}");
                 group.pool.told_wrong();
-                return Err(Trouble::Wrong(format!("another article by the number {number}")));
+                return Err(UpstreamError::Wrong(format!("another article by the number {number}")));
             }
-            Brought::Missing | Brought::Refused | Brought::Otherwise | Brought::Whole => {}
+            FetchOutcome::Missing | FetchOutcome::Refused | FetchOutcome::Otherwise | FetchOutcome::Whole => {
+            }
         }
         Ok(brought)
     }
 }
 
 /// Returns the Message-ID that the server's overview has for a number now.
-async fn id_in_row(group: &Group, number: u64) -> Result<Option<Vec<u8>>, Trouble> {
+async fn id_in_row(group: &NumberedGroup, number: u64) -> Result<Option<Vec<u8>>, UpstreamError> {
     let said = Arc::<Leaf<Vec<u8>>>::default();
     let rows = said.clone();
     let question = AskRows {

@@ -3,9 +3,9 @@
 //! A thin layer over the store: adds times, and turns a failure of the store into another request to the
 //! upstream and a line in the log.
 
-use crate::{Marks, Side};
-use disk::Patience;
-use newscache::{Access, Cache, Change, Found, Neighbour, Rows};
+use crate::{GroupMarks, NeighbourSide};
+use disk::ReadMode;
+use newscache::{Cache, CacheAccess, CacheHit, GroupOutcome, Neighbour, RowCoverage};
 use site_base::clock::unix_secs;
 use std::io;
 use std::ops::RangeInclusive;
@@ -15,25 +15,25 @@ use tracing::warn;
 use super::rows::size_in;
 
 /// Cached data of a group.
-pub(super) struct Shelf(newscache::Group);
+pub(super) struct CachedGroup(newscache::CacheGroup);
 
-fn theirs(marks: Marks) -> newscache::Marks {
-    newscache::Marks { low: marks.low, high: marks.high, count: marks.count }
+fn theirs(marks: GroupMarks) -> newscache::UpstreamMarks {
+    newscache::UpstreamMarks { low: marks.low, high: marks.high, count: marks.count }
 }
 
-impl Shelf {
+impl CachedGroup {
     /// Returns the shelf of a group of the upstream `origin`.
     pub fn of(cache: &Cache, origin: &str, name: &[u8]) -> Self {
         Self(cache.group(origin, name, unix_secs()))
     }
 
     /// Runs an operation on the store; returns the default if it fails.
-    fn done<T: Default>(&self, done: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
+    fn done<T: Default>(&self, done: impl FnOnce(&newscache::CacheGroup) -> io::Result<T>) -> T {
         self.judged(block_in_place(|| done(&self.0)))
     }
 
     /// Runs an operation on the group's index alone, which is mostly in memory and then does not block.
-    fn known<T: Default>(&self, known: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
+    fn known<T: Default>(&self, known: impl FnOnce(&newscache::CacheGroup) -> io::Result<T>) -> T {
         if self.0.is_at_hand() { self.judged(known(&self.0)) } else { self.done(known) }
     }
 
@@ -46,19 +46,19 @@ impl Shelf {
     }
 
     /// Counts a request of a reader for the group.
-    pub fn record(&self, access: &Access<'_>) {
+    pub fn record(&self, access: &CacheAccess<'_>) {
         self.0.record(access);
     }
 
-    pub fn marks(&self) -> Option<Marks> {
+    pub fn marks(&self) -> Option<GroupMarks> {
         let marks = self.0.marks()?.value;
-        Some(Marks { low: marks.low, high: marks.high, count: marks.count })
+        Some(GroupMarks { low: marks.low, high: marks.high, count: marks.count })
     }
 
     /// Sets the marks as the upstream has them now; returns true if the group was renumbered, and its
     /// cached data dropped.
-    pub fn set_marks(&self, marks: Marks) -> bool {
-        self.done(|group| Ok(group.set_marks(theirs(marks), unix_secs())? == Change::Anew))
+    pub fn set_marks(&self, marks: GroupMarks) -> bool {
+        self.done(|group| Ok(group.set_marks(theirs(marks), unix_secs())? == GroupOutcome::Anew))
     }
 
     /// Drops all data.
@@ -108,8 +108,8 @@ impl Shelf {
     }
 
     /// Appends the rows of a range until they exceed this many bytes.
-    pub fn rows(&self, range: RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Rows {
-        let missing = Rows::Missing { range: range.clone() };
+    pub fn rows(&self, range: RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> RowCoverage {
+        let missing = RowCoverage::Missing { range: range.clone() };
         self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some)).unwrap_or(missing)
     }
 
@@ -117,7 +117,7 @@ impl Shelf {
     pub fn row(&self, number: u64) -> Option<Box<[u8]>> {
         let mut row = Vec::new();
         let rows = self.rows(number..=number, usize::MAX, &mut row);
-        (rows == Rows::Done && !row.is_empty()).then(|| row.into())
+        (rows == RowCoverage::Done && !row.is_empty()).then(|| row.into())
     }
 
     /// Returns the size in a row.
@@ -136,10 +136,12 @@ impl Shelf {
     }
 
     /// Returns the article next to a number on this side, within a range that is completely known.
-    pub fn neighbour(&self, range: RangeInclusive<u64>, side: Side) -> Option<u64> {
+    pub fn neighbour(&self, range: RangeInclusive<u64>, side: NeighbourSide) -> Option<u64> {
         let (from, side) = match side {
-            Side::Next => (range.start().saturating_sub(1), newscache::Side::Next),
-            Side::Previous => (range.end().saturating_add(1), newscache::Side::Previous),
+            NeighbourSide::Next => (range.start().saturating_sub(1), newscache::NeighbourDirection::Next),
+            NeighbourSide::Previous => {
+                (range.end().saturating_add(1), newscache::NeighbourDirection::Previous)
+            }
         };
         match self.known(|group| group.neighbour(from, side).map(Some)) {
             Some(Neighbour::Number(number)) => Some(number).filter(|number| range.contains(number)),
@@ -156,12 +158,12 @@ impl Shelf {
     pub fn head_of(&self, number: u64, into: &mut Vec<u8>) -> Option<Vec<u8>> {
         self.done(|group| {
             let mut bytes = Vec::new();
-            let Some(found) = group.find(number, Patience::Wait, &mut bytes, unix_secs())? else {
-                return group.head(number, Patience::Wait, into, unix_secs());
+            let Some(found) = group.find(number, ReadMode::Wait, &mut bytes, unix_secs())? else {
+                return group.head(number, ReadMode::Wait, into, unix_secs());
             };
             let id = found.id_in(&bytes).to_vec();
             match found.large {
-                Some(mut large) => _ = large.read_head(Patience::Wait, into)?,
+                Some(mut large) => _ = large.read_head(ReadMode::Wait, into)?,
                 None => into.extend_from_slice(bytes.get(found.from..).unwrap_or_default()),
             }
             Ok(Some(id))
@@ -172,15 +174,15 @@ impl Shelf {
     pub fn find(
         &self,
         number: u64,
-        patience: Patience,
+        patience: ReadMode,
         into: &mut Vec<u8>,
         now: u64,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<CacheHit>> {
         self.0.find(number, patience, into, now)
     }
 
     /// Appends the header lines of an article of which only these are kept; returns its Message-ID.
-    pub fn head(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    pub fn head(&self, number: u64, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         self.0.head(number, patience, into, unix_secs())
     }
 

@@ -1,7 +1,7 @@
 //! Status of an upstream since the start, and of the cache.
 
 use super::table::Upstream;
-use newscache::{RequestKind, Stats};
+use newscache::{CacheStats, RequestKind};
 use serde::{Deserialize, Serialize};
 use site_base::counters::read;
 
@@ -87,7 +87,7 @@ pub struct CacheCounts {
 }
 
 impl CacheStatus {
-    pub fn of(stats: &Stats) -> Self {
+    pub fn of(stats: &CacheStats) -> Self {
         let kinds = RequestKind::ALL.iter().zip(&stats.kinds);
         let groups = stats.groups.iter().map(|(name, counts)| (String::from_utf8_lossy(name), counts));
         Self {
@@ -101,8 +101,8 @@ impl CacheStatus {
     }
 }
 
-fn counted(of: &str, counts: &[newscache::Counts]) -> CacheCounts {
-    let sum = |field: fn(&newscache::Counts) -> u64| counts.iter().map(field).sum();
+fn counted(of: &str, counts: &[newscache::RequestCounts]) -> CacheCounts {
+    let sum = |field: fn(&newscache::RequestCounts) -> u64| counts.iter().map(field).sum();
     CacheCounts {
         of: of.to_owned(),
         requests: sum(|counts| counts.requests),

@@ -3,19 +3,19 @@
 //! The upstream that numbers a group is determined by the group's name alone; groups carried here belong to
 //! no upstream.
 
-use super::group::Group;
+use super::group::NumberedGroup;
 use super::kept_headers::KeptHeaders;
 use super::known_groups::KnownGroups;
-use super::lists::Lists;
-use super::pool::Pool;
-use super::questions::{AskMarks, MarksSaid};
-use super::trouble::Trouble;
-use super::xref::Holds;
-use crate::{Answer, Marks};
+use super::lists::GroupLists;
+use super::pool::ConnectionPool;
+use super::questions::{AskMarks, MarksAnswer};
+use super::trouble::UpstreamError;
+use super::xref::NumbersHere;
+use crate::{Answer, GroupMarks};
 use hashbrown::HashMap;
 use lock_order::Ordered;
 use netnews::newsgroups;
-use newscache::{Access, Cache, RequestKind};
+use newscache::{Cache, CacheAccess, RequestKind};
 use site_base::clock::unix_secs;
 use site_base::lock::{Leaf, rank};
 use site_config as config;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Decides which groups are this server's own.
-pub(super) type Local = Holds;
+pub(super) type IsLocal = NumbersHere;
 
 /// Determines which upstream numbers a group.
-pub(super) struct Routes {
+pub(super) struct NumberingRules {
     sections: Vec<config::Upstream>,
-    local: Local,
+    local: IsLocal,
 }
 
-impl Routes {
+impl NumberingRules {
     /// Returns the index of the upstream that numbers a group; `None` if there is none, or this server
     /// does.
     pub fn numbering(&self, group: &[u8]) -> Option<usize> {
@@ -47,12 +47,12 @@ impl Routes {
 /// An upstream.
 pub(super) struct Upstream {
     pub config: config::Upstream,
-    pub pool: Arc<Pool>,
-    pub lists: Lists,
+    pub pool: Arc<ConnectionPool>,
+    pub lists: GroupLists,
     pub headers: Arc<KeptHeaders>,
     pub cache: Cache,
     /// Decides whose groups' numbers are valid here.
-    pub is_here: Holds,
+    pub is_here: NumbersHere,
     /// Whether the first request for overview rows of a group has all others fetched as well.
     pub is_whole: bool,
     groups: Ordered<KnownGroups, { rank::UPSTREAM_GROUPS }>,
@@ -64,16 +64,16 @@ pub(super) struct Upstream {
 impl Upstream {
     /// Returns a group of the upstream; `None` if there is none of this name. If marks of the group are
     /// known, a silent server is not waited for.
-    pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+    pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<NumberedGroup>>> {
         self.group_within(name, false).await
     }
 
     /// Like [`Upstream::group`], without waiting for a silent server.
-    pub async fn group_soon(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+    pub async fn group_soon(&self, name: &[u8]) -> Answer<Option<Arc<NumberedGroup>>> {
         self.group_within(name, true).await
     }
 
-    async fn group_within(&self, name: &[u8], is_soon: bool) -> Answer<Option<Arc<Group>>> {
+    async fn group_within(&self, name: &[u8], is_soon: bool) -> Answer<Option<Arc<NumberedGroup>>> {
         if !newsgroups::valid_name(name) {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Upstream {
         }
         let add = |group| self.groups.lock().get_or_add(Arc::new(group));
         if let Some(at) = self.marks_asked_at(name) {
-            return Ok(Some(add(Group::new(name, self, Some(at)))));
+            return Ok(Some(add(NumberedGroup::new(name, self, Some(at)))));
         }
         let at = Instant::now();
         let asked = self.pool.ask_apart(self.question(name));
@@ -92,9 +92,9 @@ impl Upstream {
         match answer {
             // Nonexistent groups are not kept.
             Ok(said) => Ok(self.group_with(name, said, at)),
-            Err(Trouble::Away(text)) => {
-                let group = Group::new(name, self, None);
-                group.shelf.marks().ok_or(Trouble::Away(text))?;
+            Err(UpstreamError::Away(text)) => {
+                let group = NumberedGroup::new(name, self, None);
+                group.shelf.marks().ok_or(UpstreamError::Away(text))?;
                 Ok(Some(add(group)))
             }
             Err(trouble) => Err(trouble.into()),
@@ -107,20 +107,20 @@ impl Upstream {
         match known {
             Some(known) => known.question(),
             None if self.cache.known_marks(&self.config.name, name).is_some() => {
-                Group::new(name, self, None).question()
+                NumberedGroup::new(name, self, None).question()
             }
             None => AskMarks { group: name.into(), known: None },
         }
     }
 
     /// Returns the group for an answer of the upstream; `None` if there is none of this name.
-    pub fn group_with(&self, name: &[u8], said: MarksSaid, at: Instant) -> Option<Arc<Group>> {
+    pub fn group_with(&self, name: &[u8], said: MarksAnswer, at: Instant) -> Option<Arc<NumberedGroup>> {
         let known = self.groups.lock().get(name);
         let group = match (known, said.marks) {
             (Some(known), _) => known,
             (None, None) => return None,
             (None, Some(_)) => {
-                let group = Arc::new(Group::new(name, self, None));
+                let group = Arc::new(NumberedGroup::new(name, self, None));
                 self.groups.lock().get_or_add(group)
             }
         };
@@ -142,11 +142,11 @@ impl Upstream {
         let marks = match known {
             None => listed,
             Some(known) if (known.low, known.high) == (listed.low, listed.high) => {
-                Marks { low: known.low, high: known.high, count: known.count }
+                GroupMarks { low: known.low, high: known.high, count: known.count }
             }
             Some(_) => return,
         };
-        self.group_with(name, MarksSaid { marks: Some(marks), is_renumbered: false }, at);
+        self.group_with(name, MarksAnswer { marks: Some(marks), is_renumbered: false }, at);
     }
 
     fn knows_marks(&self, name: &[u8]) -> bool {
@@ -197,7 +197,7 @@ impl Upstream {
 
     /// Counts a request of a reader.
     pub fn record(&self, client: &str, kind: RequestKind, group: &[u8], is_hit: bool) {
-        self.cache.record(&Access {
+        self.cache.record(&CacheAccess {
             at: unix_secs(),
             client,
             kind,
@@ -221,9 +221,9 @@ fn is_slower(usual: Duration, least: Duration) -> bool {
 }
 
 /// Upstreams of the configuration.
-pub(super) struct Table {
+pub(super) struct UpstreamTable {
     pub upstreams: Vec<Arc<Upstream>>,
-    pub routes: Arc<Routes>,
+    pub routes: Arc<NumberingRules>,
     /// Largest article taken.
     pub article_bytes_max: u64,
     /// See [`Upstream::is_whole`].
@@ -234,23 +234,23 @@ pub(super) struct Table {
     order: Vec<usize>,
 }
 
-impl Table {
+impl UpstreamTable {
     /// Returns the table of a configuration; unchanged upstreams of `old` keep their connections.
-    pub fn new(config: &Config, local: &Local, cache: Option<Cache>, old: Option<&Self>) -> Self {
+    pub fn new(config: &Config, local: &IsLocal, cache: Option<Cache>, old: Option<&Self>) -> Self {
         // Without a cache there is no upstream.
         let sections = if cache.is_some() { config.upstreams.as_slice() } else { &[] };
-        let routes = Arc::new(Routes { sections: sections.to_vec(), local: local.clone() });
+        let routes = Arc::new(NumberingRules { sections: sections.to_vec(), local: local.clone() });
         let upstream = |(at, section): (usize, &config::Upstream)| {
             let cache = cache.clone()?;
             let mut known = old.into_iter().flat_map(|old| &old.upstreams);
             let known = known.find(|known| known.config == *section);
-            let pool = known.map_or_else(|| Pool::new(section), |known| known.pool.clone());
+            let pool = known.map_or_else(|| ConnectionPool::new(section), |known| known.pool.clone());
             let routes = routes.clone();
             Some(Arc::new(Upstream {
                 cache,
                 config: section.clone(),
                 pool,
-                lists: Lists::default(),
+                lists: GroupLists::default(),
                 headers: Arc::default(),
                 is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
                 is_whole: config.prefetch.whole_overview,
@@ -370,7 +370,7 @@ impl Table {
     }
 
     /// Returns the index of the upstream with these connections.
-    pub fn place_of(&self, pool: &Arc<Pool>) -> usize {
+    pub fn place_of(&self, pool: &Arc<ConnectionPool>) -> usize {
         let found = self.upstreams.iter().position(|upstream| Arc::ptr_eq(&upstream.pool, pool));
         found.unwrap_or(usize::MAX)
     }
@@ -389,10 +389,10 @@ mod tests {
             [[upstream]]\nname = \"fill\"\nhost = \"d:1\"\nfill = true\npriority = 0\ngroups = \"comp.*\"\n";
         let config = config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
         let config = config.map_err(|error| error.to_string()).unwrap();
-        let local: Local = Arc::new(|name| name.starts_with(b"local."));
+        let local: IsLocal = Arc::new(|name| name.starts_with(b"local."));
         let disk = Arc::new(disk::SimDisk::new());
         let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
-        let table = Table::new(&config, &local, Some(cache), None);
+        let table = UpstreamTable::new(&config, &local, Some(cache), None);
         let name = |group: &str| table.numbering(group.as_bytes()).map(|found| found.config.name.as_str());
         for (group, upstream) in [
             ("misc.test", Some("all")),

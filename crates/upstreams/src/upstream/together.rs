@@ -4,9 +4,9 @@
 //! Each is answered on its own. If the connection fails among the answers, questions without an answer are
 //! returned, and asked alone. Called by `ahead` and `searching`.
 
-use super::line::Line;
-use super::pool::{Pool, Question};
-use super::trouble::Trouble;
+use super::line::UpstreamConnection;
+use super::pool::{ConnectionPool, UpstreamQuestion};
+use super::trouble::UpstreamError;
 use site_base::lock::Leaf;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -17,19 +17,22 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// A question whose commands can be sent before earlier answers have arrived.
-pub(super) trait Pipelined: Question {
+pub(super) trait Pipelined: UpstreamQuestion {
     /// Queues its commands.
-    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble>;
+    fn submit(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError>;
 
     /// Reads its whole answer.
-    fn take(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
+    fn take(
+        &mut self,
+        line: &mut UpstreamConnection,
+    ) -> impl Future<Output = Result<Self::Answer, UpstreamError>> + Send;
 }
 
 /// Answer to a question sent with others; its sender is dropped if there was none.
-pub(super) type Promised<T> = oneshot::Receiver<Result<T, Trouble>>;
+pub(super) type PromisedAnswer<T> = oneshot::Receiver<Result<T, UpstreamError>>;
 
 /// A question, and the sender for its answer.
-type Queued<Q> = (Q, oneshot::Sender<Result<<Q as Question>::Answer, Trouble>>);
+type Queued<Q> = (Q, oneshot::Sender<Result<<Q as UpstreamQuestion>::Answer, UpstreamError>>);
 
 /// Several questions sent together.
 struct AskTogether<Q: Pipelined> {
@@ -37,22 +40,22 @@ struct AskTogether<Q: Pipelined> {
     has_begun: Arc<AtomicBool>,
 }
 
-impl<Q: Pipelined> Question for AskTogether<Q> {
+impl<Q: Pipelined> UpstreamQuestion for AskTogether<Q> {
     type Answer = ();
 
-    async fn ask(&mut self, line: &mut Line) -> Result<(), Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<(), UpstreamError> {
         for (question, _) in &mut self.queue {
             question.submit(line)?;
         }
         while let Some((question, _)) = self.queue.front_mut() {
             let answer = question.take(line).await;
-            if matches!(answer, Err(Trouble::Stale)) {
-                return Err(Trouble::Stale);
+            if matches!(answer, Err(UpstreamError::Stale)) {
+                return Err(UpstreamError::Stale);
             }
             self.has_begun.store(true, Ordering::Relaxed);
             // After these the connection is in a known state.
             let broken = match &answer {
-                Ok(_) | Err(Trouble::Refused(..) | Trouble::Missing) => None,
+                Ok(_) | Err(UpstreamError::Refused(..) | UpstreamError::Missing) => None,
                 Err(trouble) => Some(trouble.clone()),
             };
             if let Some((_, sender)) = self.queue.pop_front() {
@@ -68,9 +71,9 @@ impl<Q: Pipelined> Question for AskTogether<Q> {
 
 /// Asks these questions together, in a task of its own.
 pub(super) fn ask_together<Q: Pipelined + 'static>(
-    pool: &Arc<Pool>,
+    pool: &Arc<ConnectionPool>,
     questions: impl IntoIterator<Item = Q>,
-) -> Vec<Promised<Q::Answer>> {
+) -> Vec<PromisedAnswer<Q::Answer>> {
     let (queue, promised): (VecDeque<_>, _) = questions
         .into_iter()
         .map(|question| {
@@ -87,55 +90,56 @@ pub(super) fn ask_together<Q: Pipelined + 'static>(
 }
 
 /// Questions to one upstream, gathered until all that were announced have arrived.
-struct Gathering<Q: Pipelined> {
-    pool: Arc<Pool>,
+struct QuestionBatch<Q: Pipelined> {
+    pool: Arc<ConnectionPool>,
     /// How long the first answer is waited for; `None` for the pool's own limit.
     patience: Option<Duration>,
-    gathered: Leaf<Gathered<Q>>,
+    gathered: Leaf<PendingQuestions<Q>>,
     was_slow: AtomicBool,
 }
 
-struct Gathered<Q: Pipelined> {
+struct PendingQuestions<Q: Pipelined> {
     queue: VecDeque<Queued<Q>>,
     /// Questions still to come.
     announced: usize,
 }
 
 /// Announcement of one question. Dropping it withdraws the announcement.
-pub(super) struct Ticket<Q: Pipelined + 'static>(Arc<Gathering<Q>>);
+pub(super) struct QuestionTicket<Q: Pipelined + 'static>(Arc<QuestionBatch<Q>>);
 
 /// Announces `count` questions.
 pub(super) fn tickets<Q: Pipelined + 'static>(
-    pool: &Arc<Pool>,
+    pool: &Arc<ConnectionPool>,
     patience: Option<Duration>,
     count: usize,
-) -> Vec<Ticket<Q>> {
-    let gathered = Leaf::new(Gathered { queue: VecDeque::new(), announced: count });
-    let gathering = Gathering { pool: pool.clone(), patience, gathered, was_slow: AtomicBool::new(false) };
+) -> Vec<QuestionTicket<Q>> {
+    let gathered = Leaf::new(PendingQuestions { queue: VecDeque::new(), announced: count });
+    let gathering =
+        QuestionBatch { pool: pool.clone(), patience, gathered, was_slow: AtomicBool::new(false) };
     let gathering = Arc::new(gathering);
-    (0..count).map(|_| Ticket(gathering.clone())).collect()
+    (0..count).map(|_| QuestionTicket(gathering.clone())).collect()
 }
 
-impl<Q: Pipelined + 'static> Ticket<Q> {
+impl<Q: Pipelined + 'static> QuestionTicket<Q> {
     /// Returns whether it is for this upstream.
-    pub fn is_for(&self, pool: &Arc<Pool>) -> bool {
+    pub fn is_for(&self, pool: &Arc<ConnectionPool>) -> bool {
         Arc::ptr_eq(&self.0.pool, pool)
     }
 
     /// Asks together with the others; returns `None` if there was no answer, and it may be asked alone.
-    pub async fn ask(self, question: Q) -> Option<Result<Q::Answer, Trouble>> {
+    pub async fn ask(self, question: Q) -> Option<Result<Q::Answer, UpstreamError>> {
         let (sender, receiver) = oneshot::channel();
         let gathering = self.0.clone();
         gathering.gathered.lock().queue.push_back((question, sender));
         drop(self);
         match receiver.await {
             Ok(answer) => Some(answer),
-            Err(_) => gathering.was_slow.load(Ordering::Relaxed).then_some(Err(Trouble::Slow)),
+            Err(_) => gathering.was_slow.load(Ordering::Relaxed).then_some(Err(UpstreamError::Slow)),
         }
     }
 }
 
-impl<Q: Pipelined + 'static> Drop for Ticket<Q> {
+impl<Q: Pipelined + 'static> Drop for QuestionTicket<Q> {
     fn drop(&mut self) {
         let queue = {
             let mut gathered = self.0.gathered.lock();
@@ -150,7 +154,7 @@ impl<Q: Pipelined + 'static> Drop for Ticket<Q> {
 }
 
 /// Asks the gathered questions.
-async fn asked<Q: Pipelined>(gathering: Arc<Gathering<Q>>, queue: VecDeque<Queued<Q>>) {
+async fn asked<Q: Pipelined>(gathering: Arc<QuestionBatch<Q>>, queue: VecDeque<Queued<Q>>) {
     let has_begun = Arc::<AtomicBool>::default();
     let question = AskTogether { queue, has_begun: has_begun.clone() };
     let mut asked = pin!(gathering.pool.ask(question));

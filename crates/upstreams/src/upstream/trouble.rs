@@ -1,12 +1,12 @@
 //! Errors of questions to an upstream.
 
 use crate::SourceError;
-use nntp_io::{Error, Fault};
+use nntp_io::{Error, ProtocolFault};
 use std::fmt;
 
 /// Reason why a question to an upstream has no answer. A reply that something does not exist is an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum UpstreamError {
     /// The upstream cannot be asked now, or did not answer; for the log.
     Away(String),
     /// The kept connection had ended; another one may do.
@@ -28,7 +28,7 @@ pub(super) enum Trouble {
     Missing,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Away(text)
@@ -44,11 +44,11 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for UpstreamError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused { code, text, .. } => Self::Refused(code, text.into()),
-            Error::Protocol(Fault::Stream(_)) => Self::Away(error.to_string()),
+            Error::Protocol(ProtocolFault::Stream(_)) => Self::Away(error.to_string()),
             Error::Protocol(fault) => Self::Wrong(fault.to_string()),
             Error::TimedOut(_) => Self::Silent(error.to_string()),
             Error::LoggedOut(_) => Self::LoggedOut(error.to_string()),
@@ -57,7 +57,7 @@ impl From<Error> for Trouble {
     }
 }
 
-impl Trouble {
+impl UpstreamError {
     /// Returns the error as the final result of a question.
     pub fn outward(self) -> Self {
         match self {
@@ -69,8 +69,8 @@ impl Trouble {
     }
 }
 
-impl From<Trouble> for SourceError {
-    fn from(trouble: Trouble) -> Self {
+impl From<UpstreamError> for SourceError {
+    fn from(trouble: UpstreamError) -> Self {
         Self::Unavailable(trouble.to_string())
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) type IsHere<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
 
 /// Like [`IsHere`], to be stored.
-pub(super) type Holds = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+pub(super) type NumbersHere = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Host used if an upstream names none.
 const NOBODY: &[u8] = b"upstream.invalid";
@@ -23,7 +23,7 @@ const OWN_BYTES: usize = 40;
 
 /// Head of an article, parsed once.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head<'a> {
+pub(super) struct XrefHead<'a> {
     /// Header lines, each with its CRLF.
     pub head: &'a [u8],
     /// Offset of the body, or the article's end if there is none.
@@ -32,7 +32,7 @@ pub(super) struct Head<'a> {
     pub xref: &'a [u8],
 }
 
-impl<'a> Head<'a> {
+impl<'a> XrefHead<'a> {
     pub fn of(article: &'a [u8]) -> Self {
         let (mut at, mut end, mut xref, mut is_in_xref) = (0, article.len(), 0..0, false);
         for lf in memchr::memchr_iter(b'\n', article) {
@@ -153,7 +153,7 @@ mod tests {
         for article in articles {
             let end = memchr::memmem::find(article, b"\r\n\r\n");
             let head = article.get(..end.map_or(article.len(), |end| end + 2)).unwrap_or_default();
-            let found = Head::of(article);
+            let found = XrefHead::of(article);
             assert_eq!((found.head, found.body_at), (head, end.map_or(article.len(), |end| end + 4)));
             if !head.starts_with(b"\r\n") && !head.starts_with(b"Subject: lf\n") {
                 let xref = netnews::article::content_of(head, b"Xref").unwrap_or_default();

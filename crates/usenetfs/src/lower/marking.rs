@@ -9,7 +9,7 @@
 use std::io;
 use std::path::Path;
 
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use rustix::fs::{self, XattrFlags};
 use rustix::io::Errno;
 
@@ -19,7 +19,7 @@ const SCHEME: &str = "user.usenetfs.scheme";
 const SCHEME_BYTES_MAX: usize = 16;
 
 /// Rejects a root that is recorded with another scheme; records this one if none is and `may_note`.
-pub fn check(root: &Path, scheme: Scheme, may_note: bool) -> io::Result<()> {
+pub fn check(root: &Path, scheme: BucketScheme, may_note: bool) -> io::Result<()> {
     match noted(root)? {
         Some(noted) if noted != scheme => Err(differs(root, noted)),
         Some(_) => Ok(()),
@@ -35,7 +35,7 @@ pub fn check(root: &Path, scheme: Scheme, may_note: bool) -> io::Result<()> {
 }
 
 /// Rejects a directory in a tree that is recorded with another scheme.
-pub fn check_within(dir: &Path, scheme: Scheme) -> io::Result<()> {
+pub fn check_within(dir: &Path, scheme: BucketScheme) -> io::Result<()> {
     for root in dir.ancestors() {
         if let Some(noted) = noted(root)? {
             return if noted == scheme { Ok(()) } else { Err(differs(root, noted)) };
@@ -44,7 +44,7 @@ pub fn check_within(dir: &Path, scheme: Scheme) -> io::Result<()> {
     Ok(())
 }
 
-fn noted(root: &Path) -> io::Result<Option<Scheme>> {
+fn noted(root: &Path) -> io::Result<Option<BucketScheme>> {
     let mut value = [0; SCHEME_BYTES_MAX];
     let length = match fs::getxattr(root, SCHEME, &mut value) {
         Ok(length) => length,
@@ -58,7 +58,7 @@ fn noted(root: &Path) -> io::Result<Option<Scheme>> {
     })
 }
 
-fn differs(root: &Path, noted: Scheme) -> io::Error {
+fn differs(root: &Path, noted: BucketScheme) -> io::Error {
     let why = format!(
         "the tree at {} has the buckets of scheme {noted} (its attribute {SCHEME} says so); use --scheme {noted}",
         root.display()

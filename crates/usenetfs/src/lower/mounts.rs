@@ -19,7 +19,7 @@ pub fn mounted_at(point: &Path) -> io::Result<Option<String>> {
 }
 
 /// A mounted file system.
-pub struct Mount {
+pub struct MountEntry {
     /// Mount point.
     pub point: PathBuf,
     source: String,
@@ -28,18 +28,18 @@ pub struct Mount {
 }
 
 /// Returns all mounts, the latest last.
-pub fn mounts() -> io::Result<Vec<Mount>> {
+pub fn mounts() -> io::Result<Vec<MountEntry>> {
     let text = fs::read("/proc/self/mountinfo")?;
     Ok(text.split(|b| *b == b'\n').filter_map(mount_of).collect())
 }
 
 /// Parses a line of mountinfo (proc_pid_mountinfo(5)).
-fn mount_of(line: &[u8]) -> Option<Mount> {
+fn mount_of(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|b| *b == b' ');
     let point = unescape(fields.nth(4)?);
     let source = fields.skip_while(|field| *field != b"-").nth(2)?;
     let lower = source.strip_prefix(SOURCE.as_bytes()).map(unescape);
-    Some(Mount { point, source: unescape(source).to_string_lossy().into_owned(), lower })
+    Some(MountEntry { point, source: unescape(source).to_string_lossy().into_owned(), lower })
 }
 
 /// Decodes a field in which blanks and backslashes are octal.

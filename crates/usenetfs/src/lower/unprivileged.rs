@@ -24,23 +24,23 @@ pub fn keep_reserves() {
 
 /// Calls `write` under an identity without rights.
 pub fn unprivileged<T>(write: impl FnOnce() -> T) -> T {
-    let _identity = Identity::of_nobody();
+    let _identity = FileIdentity::of_nobody();
     write()
 }
 
 /// Former identity with which this thread changes files.
-struct Identity {
+struct FileIdentity {
     user: u32,
     group: u32,
 }
 
-impl Identity {
+impl FileIdentity {
     fn of_nobody() -> Self {
         Self { group: file_group(NOBODY), user: file_user(NOBODY) }
     }
 }
 
-impl Drop for Identity {
+impl Drop for FileIdentity {
     fn drop(&mut self) {
         file_user(self.user);
         file_group(self.group);

@@ -1,9 +1,9 @@
-//! FUSE requests on a mount of a server's articles, answered from [`Articles`].
+//! FUSE requests on a mount of a server's articles, answered from [`ArticleProvider`].
 //!
 //! An article's inode number is its sequence number, which is never reused. Every look-up of a name asks the
 //! server, so that a name exists exactly as long as its article; the kernel caches only what never changes,
 //! the content of an inode. An open file whose article was removed therefore returns its own bytes, as far as
-//! the kernel or [`Recent`] has them, or EIO, and never others. Only inodes that the kernel knows are in
+//! the kernel or [`RecentTexts`] has them, or EIO, and never others. Only inodes that the kernel knows are in
 //! memory, with their sizes, which are not known without reading the article; if they are more than
 //! [`KNOWN_MAX`], the kernel is asked to forget the ones looked up first. No listing is in memory: an
 //! article's position in one is its number.
@@ -23,10 +23,10 @@ use fuser::{
 };
 use lock_order::{Innermost, Ordered};
 
-use super::articles::{Articles, NotRead, Place, ShownArticle, Wait};
-use super::group_tree::{Directory, GroupTree, Named, SEQUENCES};
+use super::articles::{ArticleLookup, ArticleProvider, DiskWait, ReadFailure, ShownArticle};
+use super::group_tree::{GroupDirectory, GroupTree, NameTarget, SEQUENCES};
 use crate::lower::rank;
-use crate::workers::Workers;
+use crate::workers::WorkerPool;
 
 /// Offset from sequence numbers to inode numbers: 0 and 1 are no file's.
 const FIRST_ARTICLE: u64 = 2;
@@ -50,84 +50,84 @@ const RECENT_MAX: usize = 64;
 const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// FUSE server of a mount.
-pub struct ArticleFiles<A: Articles> {
-    shared: Arc<Shared<A>>,
-    workers: Workers,
+pub struct ArticleFiles<A: ArticleProvider> {
+    shared: Arc<FilesShared<A>>,
+    workers: WorkerPool,
     notifier: Arc<OnceLock<Notifier>>,
     /// True while the kernel is being asked to forget names.
     is_forgetting: Arc<AtomicBool>,
 }
 
 /// Guard that marks a running request to forget names, until dropped.
-struct Forgetting(Arc<AtomicBool>);
+struct ForgetGuard(Arc<AtomicBool>);
 
-impl Drop for Forgetting {
+impl Drop for ForgetGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-struct Shared<A: Articles> {
+struct FilesShared<A: ArticleProvider> {
     articles: A,
     tree: GroupTree,
-    known: Innermost<Inodes<A::Locator>>,
-    recent: Innermost<Recent>,
-    listings: Innermost<HashMap<u64, Arc<Ordered<Listing, { rank::LISTING }>>>>,
+    known: Innermost<KnownInodes<A::Locator>>,
+    recent: Innermost<RecentTexts>,
+    listings: Innermost<HashMap<u64, Arc<Ordered<GroupListing, { rank::LISTING }>>>>,
     last_listing: AtomicU64,
     mounted: SystemTime,
     owner: (u32, u32),
 }
 
 /// Name of a group, and an article number in it.
-type Name = (Arc<str>, u64);
+type NumberedName = (Arc<str>, u64);
 
 /// Articles that the kernel knows, by inode number, and by their names in groups.
-struct Inodes<L> {
-    articles: HashMap<u64, Known<L>>,
-    by_name: HashMap<Name, u64>,
+struct KnownInodes<L> {
+    articles: HashMap<u64, KnownInode<L>>,
+    by_name: HashMap<NumberedName, u64>,
     /// Order in which the kernel is asked to forget them, each with the number of its turn; some have been
     /// forgotten already.
     turns: VecDeque<(u64, u64)>,
     last_turn: u64,
 }
 
-struct Known<L> {
+struct KnownInode<L> {
     locator: L,
     lookups: u64,
-    facts: Arc<Facts>,
+    facts: Arc<InodeFacts>,
     turn: u64,
     /// Directory and name under which it was found first.
     found: (u64, OsString),
 }
 
 /// Attributes of an article that never change, besides its content.
-struct Facts {
+struct InodeFacts {
     bytes: u64,
     /// Time of arrival, in Unix seconds.
     arrived: u64,
-    names: Vec<Name>,
+    names: Vec<NumberedName>,
 }
 
-impl Facts {
-    fn of(bytes: usize, arrived: u64, names: Vec<Name>) -> Self {
+impl InodeFacts {
+    fn of(bytes: usize, arrived: u64, names: Vec<NumberedName>) -> Self {
         Self { bytes: bytes as u64, arrived, names }
     }
 }
 
-impl<L> Default for Inodes<L> {
+impl<L> Default for KnownInodes<L> {
     fn default() -> Self {
         Self { articles: HashMap::new(), by_name: HashMap::new(), turns: VecDeque::new(), last_turn: 0 }
     }
 }
 
-impl<L: Clone> Inodes<L> {
+impl<L: Clone> KnownInodes<L> {
     /// Counts a look-up.
-    fn looked_up(&mut self, inode: u64, locator: L, facts: Arc<Facts>, found: (u64, &OsStr)) {
+    fn looked_up(&mut self, inode: u64, locator: L, facts: Arc<InodeFacts>, found: (u64, &OsStr)) {
         let known = self.articles.entry(inode).or_insert_with(|| {
             self.by_name.extend(facts.names.iter().map(|name| (name.clone(), inode)));
             self.last_turn += 1;
             self.turns.push_back((self.last_turn, inode));
-            Known {
+            KnownInode {
                 locator: locator.clone(),
                 lookups: 0,
                 facts,
@@ -177,42 +177,42 @@ impl<L: Clone> Inodes<L> {
 
 /// Recently looked up articles, the latest last.
 #[derive(Default)]
-struct Recent {
+struct RecentTexts {
     articles: VecDeque<(u64, Arc<Vec<u8>>)>,
     bytes: usize,
 }
 
 /// A directory that is being listed, with its subdirectories as of the beginning. Its articles are requested
 /// piece by piece.
-struct Listing {
-    directory: Directory,
-    inner: Vec<(String, Directory)>,
+struct GroupListing {
+    directory: GroupDirectory,
+    inner: Vec<(String, GroupDirectory)>,
 }
 
 /// Reason why a request was not answered: it would wait for the disk, or an error.
-enum Failed {
+enum LookupFailure {
     WouldWait,
     With(Errno),
 }
 
-type Done<T> = Result<T, Failed>;
+type LookupResult<T> = Result<T, LookupFailure>;
 
-impl From<Errno> for Failed {
+impl From<Errno> for LookupFailure {
     fn from(error: Errno) -> Self {
         Self::With(error)
     }
 }
 
-impl From<NotRead> for Failed {
-    fn from(error: NotRead) -> Self {
+impl From<ReadFailure> for LookupFailure {
+    fn from(error: ReadFailure) -> Self {
         match error {
-            NotRead::WouldWait => Self::WouldWait,
-            NotRead::Failed => Self::With(Errno::EIO),
+            ReadFailure::WouldWait => Self::WouldWait,
+            ReadFailure::Failed => Self::With(Errno::EIO),
         }
     }
 }
 
-impl Recent {
+impl RecentTexts {
     fn get(&self, inode: u64) -> Option<Arc<Vec<u8>>> {
         self.articles.iter().rev().find(|(of, _)| *of == inode).map(|(_, text)| text.clone())
     }
@@ -229,10 +229,10 @@ impl Recent {
     }
 }
 
-impl<A: Articles> ArticleFiles<A> {
+impl<A: ArticleProvider> ArticleFiles<A> {
     /// Creates a server that shows these articles as files of this user and group.
     pub fn new(articles: A, owner: (u32, u32)) -> io::Result<Self> {
-        let shared = Shared {
+        let shared = FilesShared {
             articles,
             tree: GroupTree::default(),
             known: Innermost::default(),
@@ -243,7 +243,7 @@ impl<A: Articles> ArticleFiles<A> {
             owner,
         };
         let (notifier, is_forgetting) = (Arc::default(), Arc::default());
-        Ok(Self { shared: Arc::new(shared), workers: Workers::start()?, notifier, is_forgetting })
+        Ok(Self { shared: Arc::new(shared), workers: WorkerPool::start()?, notifier, is_forgetting })
     }
 
     /// Returns the cell for the notifier of the kernel.
@@ -262,7 +262,7 @@ impl<A: Articles> ArticleFiles<A> {
         }
         // Only the thread that reads the kernel's requests gets here.
         self.is_forgetting.store(true, Ordering::Release);
-        let forgetting = Forgetting(self.is_forgetting.clone());
+        let forgetting = ForgetGuard(self.is_forgetting.clone());
         let (shared, notifier) = (self.shared.clone(), self.notifier.clone());
         self.workers.notify(move || {
             let _until_done = forgetting;
@@ -278,19 +278,19 @@ impl<A: Articles> ArticleFiles<A> {
     fn answer<T, R: Send + 'static>(
         &self,
         reply: R,
-        work: impl Fn(&Shared<A>, Wait) -> Done<T> + Send + 'static,
+        work: impl Fn(&FilesShared<A>, DiskWait) -> LookupResult<T> + Send + 'static,
         send: impl FnOnce(Result<T, Errno>, R) + Send + 'static,
     ) {
         self.shared.articles.give_way();
-        match work(&self.shared, Wait::No) {
+        match work(&self.shared, DiskWait::No) {
             Ok(done) => send(Ok(done), reply),
-            Err(Failed::With(error)) => send(Err(error), reply),
-            Err(Failed::WouldWait) => {
+            Err(LookupFailure::With(error)) => send(Err(error), reply),
+            Err(LookupFailure::WouldWait) => {
                 let shared = self.shared.clone();
                 self.workers.run(move || {
-                    let done = work(&shared, Wait::Yes).map_err(|failed| match failed {
-                        Failed::With(error) => error,
-                        Failed::WouldWait => Errno::EIO,
+                    let done = work(&shared, DiskWait::Yes).map_err(|failed| match failed {
+                        LookupFailure::With(error) => error,
+                        LookupFailure::WouldWait => Errno::EIO,
                     });
                     send(done, reply);
                 });
@@ -299,7 +299,7 @@ impl<A: Articles> ArticleFiles<A> {
     }
 }
 
-impl<A: Articles> Shared<A> {
+impl<A: ArticleProvider> FilesShared<A> {
     fn attributes(&self, inode: u64, kind: FileType, time: SystemTime) -> FileAttr {
         FileAttr {
             ino: INodeNo(inode),
@@ -321,10 +321,10 @@ impl<A: Articles> Shared<A> {
         }
     }
 
-    fn directory_attributes(&self, directory: &Directory) -> FileAttr {
+    fn directory_attributes(&self, directory: &GroupDirectory) -> FileAttr {
         let changed = match directory {
-            Directory::Group(name) => self.articles.group_changed(name),
-            Directory::Root | Directory::ById => None,
+            GroupDirectory::Group(name) => self.articles.group_changed(name),
+            GroupDirectory::Root | GroupDirectory::ById => None,
         };
         let time = changed.map_or(self.mounted, |at| UNIX_EPOCH + Duration::from_secs(at));
         self.attributes(self.tree.number(directory), FileType::Directory, time)
@@ -334,9 +334,9 @@ impl<A: Articles> Shared<A> {
         self.attributes(SEQUENCES, FileType::RegularFile, self.mounted)
     }
 
-    fn article_attributes(&self, inode: u64, facts: &Facts) -> FileAttr {
+    fn article_attributes(&self, inode: u64, facts: &InodeFacts) -> FileAttr {
         let time = UNIX_EPOCH + Duration::from_secs(facts.arrived);
-        let is_there = |(group, number): &&Name| self.articles.is_shown(group, *number);
+        let is_there = |(group, number): &&NumberedName| self.articles.is_shown(group, *number);
         let names = facts.names.iter().filter(is_there).count();
         FileAttr {
             size: facts.bytes,
@@ -353,14 +353,14 @@ impl<A: Articles> Shared<A> {
             self.known.lock().articles.get(&inode).map(|known| (known.found.clone(), known.facts.clone()));
         let Some((found, facts)) = known else { return Vec::new() };
         let in_groups = facts.names.iter().map(|(group, number)| {
-            (self.tree.number(&Directory::Group(group.clone())), OsString::from(number.to_string()))
+            (self.tree.number(&GroupDirectory::Group(group.clone())), OsString::from(number.to_string()))
         });
         in_groups.filter(|name| *name != found).chain([found.clone()]).collect()
     }
 
     /// Looks up a name of an article that the kernel knows; `None` if it must be read. The server is asked
     /// whether the name still exists; its article cannot have changed.
-    fn look_up_known(&self, group: &Arc<str>, number: u64) -> Option<Done<FileAttr>> {
+    fn look_up_known(&self, group: &Arc<str>, number: u64) -> Option<LookupResult<FileAttr>> {
         let (inode, facts) = {
             let known = self.known.lock();
             let inode = *known.by_name.get(&(group.clone(), number))?;
@@ -376,25 +376,25 @@ impl<A: Articles> Shared<A> {
     }
 
     /// Looks a name up; returns its attributes, and the time for which the name may be cached.
-    fn look_up(&self, parent: u64, name: &OsStr, wait: Wait) -> Done<(FileAttr, Duration)> {
+    fn look_up(&self, parent: u64, name: &OsStr, wait: DiskWait) -> LookupResult<(FileAttr, Duration)> {
         let directory = self.tree.directory(parent).ok_or(Errno::ENOTDIR)?;
         let place = match directory.named(name.as_bytes()).ok_or(Errno::ENOENT)? {
-            Named::Directory(directory) if directory.exists(&self.articles) => {
+            NameTarget::Directory(directory) if directory.exists(&self.articles) => {
                 return Ok((self.directory_attributes(&directory), DIRECTORY_KEPT));
             }
-            Named::Sequences(group) if self.articles.group_changed(&group).is_some() => {
+            NameTarget::Sequences(group) if self.articles.group_changed(&group).is_some() => {
                 return Ok((self.sequences_attributes(), DIRECTORY_KEPT));
             }
-            Named::Directory(_) | Named::Sequences(_) => return Err(Errno::ENOENT.into()),
-            Named::Number(group, number) => match self.look_up_known(&group, number) {
+            NameTarget::Directory(_) | NameTarget::Sequences(_) => return Err(Errno::ENOENT.into()),
+            NameTarget::Number(group, number) => match self.look_up_known(&group, number) {
                 Some(known) => return known.map(|attributes| (attributes, Duration::ZERO)),
-                None => self.articles.article(Place::Number(&group, number), wait)?,
+                None => self.articles.article(ArticleLookup::Number(&group, number), wait)?,
             },
-            Named::MessageId(id) => self.articles.article(Place::MessageId(&id), wait)?,
+            NameTarget::MessageId(id) => self.articles.article(ArticleLookup::MessageId(&id), wait)?,
         };
         let article = place.ok_or(Errno::ENOENT)?;
         let inode = article.sequence + FIRST_ARTICLE;
-        let facts = Arc::new(Facts::of(article.text.len(), article.arrived, article.places));
+        let facts = Arc::new(InodeFacts::of(article.text.len(), article.arrived, article.places));
         let attributes = self.article_attributes(inode, &facts);
         self.known.lock().looked_up(inode, article.locator, facts, (parent, name));
         self.recent.lock().put(inode, Arc::new(article.text));
@@ -402,14 +402,14 @@ impl<A: Articles> Shared<A> {
     }
 
     /// Returns an article that the kernel knows, if it still exists.
-    fn again(&self, inode: u64, wait: Wait) -> Done<Option<ShownArticle<A::Locator>>> {
+    fn again(&self, inode: u64, wait: DiskWait) -> LookupResult<Option<ShownArticle<A::Locator>>> {
         let locator = self.known.lock().articles.get(&inode).map(|known| known.locator.clone());
         let locator = locator.ok_or(Errno::ESTALE)?;
-        let article = self.articles.article(Place::Again(&locator), wait)?;
+        let article = self.articles.article(ArticleLookup::Again(&locator), wait)?;
         Ok(article.filter(|article| article.sequence + FIRST_ARTICLE == inode))
     }
 
-    fn stat(&self, inode: u64, wait: Wait) -> Done<(FileAttr, Duration)> {
+    fn stat(&self, inode: u64, wait: DiskWait) -> LookupResult<(FileAttr, Duration)> {
         match self.tree.directory(inode) {
             Some(directory) if directory.exists(&self.articles) => {
                 Ok((self.directory_attributes(&directory), DIRECTORY_KEPT))
@@ -418,13 +418,13 @@ impl<A: Articles> Shared<A> {
             None if inode == SEQUENCES => Ok((self.sequences_attributes(), DIRECTORY_KEPT)),
             None => {
                 let article = self.again(inode, wait)?.ok_or(Errno::ESTALE)?;
-                let facts = Facts::of(article.text.len(), article.arrived, article.places);
+                let facts = InodeFacts::of(article.text.len(), article.arrived, article.places);
                 Ok((self.article_attributes(inode, &facts), ATTRIBUTES_KEPT))
             }
         }
     }
 
-    fn text(&self, inode: u64, wait: Wait) -> Done<Arc<Vec<u8>>> {
+    fn text(&self, inode: u64, wait: DiskWait) -> LookupResult<Arc<Vec<u8>>> {
         if inode == SEQUENCES {
             return Ok(Arc::default());
         }
@@ -440,7 +440,7 @@ impl<A: Articles> Shared<A> {
     fn open_listing(&self, inode: u64) -> Result<FileHandle, Errno> {
         let directory = self.tree.directory(inode).ok_or(Errno::ENOTDIR)?;
         let handle = self.last_listing.fetch_add(1, Ordering::Relaxed);
-        let listing = Listing { directory, inner: Vec::new() };
+        let listing = GroupListing { directory, inner: Vec::new() };
         self.listings.lock().insert(handle, Arc::new(Ordered::new(listing)));
         Ok(FileHandle(handle))
     }
@@ -470,7 +470,7 @@ impl<A: Articles> Shared<A> {
                 }
             }
         }
-        let Directory::Group(group) = directory else { return Ok(()) };
+        let GroupDirectory::Group(group) = directory else { return Ok(()) };
         let mut numbers = Vec::new();
         let mut from = (position.max(FIRST_NUMBER) - FIRST_NUMBER).saturating_add(1);
         loop {
@@ -488,7 +488,7 @@ impl<A: Articles> Shared<A> {
     }
 }
 
-impl<A: Articles> Filesystem for ArticleFiles<A> {
+impl<A: ArticleProvider> Filesystem for ArticleFiles<A> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_NO_OPEN_SUPPORT] {
             // Capabilities that the kernel lacks are replaced by its own ways.

@@ -13,7 +13,7 @@ struct Large {
 
 const NUMBERS: u64 = 1_000_000;
 
-impl Articles for Large {
+impl ArticleProvider for Large {
     type Locator = u64;
 
     fn give_way(&self) {
@@ -37,17 +37,21 @@ impl Articles for Large {
         group == "b" || number <= NUMBERS && number != self.gone.load(Ordering::Relaxed)
     }
 
-    fn article(&self, place: Place<'_, u64>, wait: Wait) -> Result<Option<ShownArticle<u64>>, NotRead> {
+    fn article(
+        &self,
+        place: ArticleLookup<'_, u64>,
+        wait: DiskWait,
+    ) -> Result<Option<ShownArticle<u64>>, ReadFailure> {
         let number = match place {
-            Place::Number(_, number) => number,
-            Place::Again(number) => *number,
-            Place::MessageId(_) => return Ok(None),
+            ArticleLookup::Number(_, number) => number,
+            ArticleLookup::Again(number) => *number,
+            ArticleLookup::MessageId(_) => return Ok(None),
         };
         match number {
-            7 if wait == Wait::No => Err(NotRead::WouldWait),
-            8 => Err(NotRead::Failed),
+            7 if wait == DiskWait::No => Err(ReadFailure::WouldWait),
+            8 => Err(ReadFailure::Failed),
             // Returns another article in place of this one.
-            9 if matches!(place, Place::Again(_)) => Ok(Some(article(10))),
+            9 if matches!(place, ArticleLookup::Again(_)) => Ok(Some(article(10))),
             _ => Ok((number <= NUMBERS).then(|| article(number))),
         }
     }
@@ -115,9 +119,9 @@ fn a_large_group_is_listed_in_pieces_from_every_position() {
 }
 
 fn looked_up(files: &ArticleFiles<Large>, number: u64) -> FileAttr {
-    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    let directory = files.shared.tree.number(&GroupDirectory::Group("a".into()));
     let name = number.to_string();
-    match files.shared.look_up(directory, name.as_ref(), Wait::Yes) {
+    match files.shared.look_up(directory, name.as_ref(), DiskWait::Yes) {
         Ok((attributes, _)) => attributes,
         Err(_) => panic!("{number}"),
     }
@@ -129,11 +133,11 @@ fn inode_belongs_to_one_article_forever() {
     let attributes = looked_up(&files, 9);
     assert_eq!((attributes.ino.0, attributes.nlink, attributes.size), (9 + FIRST_ARTICLE, 2, 9));
     let text = |wait| files.shared.text(attributes.ino.0, wait);
-    assert!(text(Wait::No).is_ok_and(|text| text.len() == 9), "it was just looked up");
-    *files.shared.recent.lock() = Recent::default();
-    let error = text(Wait::Yes).map_err(|failed| match failed {
-        Failed::With(error) => error,
-        Failed::WouldWait => panic!(),
+    assert!(text(DiskWait::No).is_ok_and(|text| text.len() == 9), "it was just looked up");
+    *files.shared.recent.lock() = RecentTexts::default();
+    let error = text(DiskWait::Yes).map_err(|failed| match failed {
+        LookupFailure::With(error) => error,
+        LookupFailure::WouldWait => panic!(),
     });
     assert_eq!(error.err().map(i32::from), Some(Errno::EIO.into()));
     files.shared.known.lock().forget(attributes.ino.0, 1);
@@ -143,23 +147,23 @@ fn inode_belongs_to_one_article_forever() {
 #[test]
 fn known_articles_are_not_read_again_and_vanish_at_once() {
     let files = files();
-    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    let directory = files.shared.tree.number(&GroupDirectory::Group("a".into()));
     let again = |wait| files.shared.look_up(directory, "7".as_ref(), wait);
-    assert!(matches!(again(Wait::No), Err(Failed::WouldWait)), "it must be read");
+    assert!(matches!(again(DiskWait::No), Err(LookupFailure::WouldWait)), "it must be read");
     let read = looked_up(&files, 7);
-    let Ok((known, _)) = again(Wait::No) else { panic!("it is known") };
+    let Ok((known, _)) = again(DiskWait::No) else { panic!("it is known") };
     assert_eq!((known.ino, known.size, known.mtime, known.nlink), (read.ino, 7, read.mtime, 2));
     files.shared.articles.gone.store(7, Ordering::Relaxed);
     assert!(
-        matches!(again(Wait::No), Err(Failed::With(error)) if i32::from(error) == i32::from(Errno::ENOENT))
+        matches!(again(DiskWait::No), Err(LookupFailure::With(error)) if i32::from(error) == i32::from(Errno::ENOENT))
     );
     files.shared.articles.gone.store(0, Ordering::Relaxed);
     // Forgotten articles lose their names as well.
     files.shared.known.lock().forget(read.ino.0, 1);
-    assert!(again(Wait::No).is_ok(), "one look-up is left");
+    assert!(again(DiskWait::No).is_ok(), "one look-up is left");
     files.shared.known.lock().forget(read.ino.0, 2);
     assert!(files.shared.known.lock().by_name.is_empty());
-    assert!(matches!(again(Wait::No), Err(Failed::WouldWait)));
+    assert!(matches!(again(DiskWait::No), Err(LookupFailure::WouldWait)));
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn kernel_is_asked_to_forget_the_oldest_look_ups() {
     assert_eq!(too_many(10), Vec::<u64>::new(), "there is room for some more");
     looked_up(&files, 1_000);
     assert_eq!(too_many(10), numbers(11..most + 11));
-    let directory = |group: &str| files.shared.tree.number(&Directory::Group(group.into()));
+    let directory = |group: &str| files.shared.tree.number(&GroupDirectory::Group(group.into()));
     let names = files.shared.names_of(1_000 + FIRST_ARTICLE);
     let of = |group, number: u64| (directory(group), OsString::from(number.to_string()));
     assert_eq!(names, [of("b", 1_000), of("a", NUMBERS + 1_000), of("a", 1_000)]);
@@ -196,20 +200,20 @@ fn kernel_is_asked_to_forget_the_oldest_look_ups() {
 fn group_has_an_mh_sequences_file() {
     let files = files();
     let look_up = |group: &str| {
-        let directory = files.shared.tree.number(&Directory::Group(group.into()));
-        files.shared.look_up(directory, ".mh_sequences".as_ref(), Wait::No)
+        let directory = files.shared.tree.number(&GroupDirectory::Group(group.into()));
+        files.shared.look_up(directory, ".mh_sequences".as_ref(), DiskWait::No)
     };
     let Ok((found, _)) = look_up("a") else { panic!("there is none") };
     assert_eq!((found.kind, found.size, found.perm), (FileType::RegularFile, 0, 0o444));
-    assert!(files.shared.stat(found.ino.0, Wait::No).is_ok_and(|(again, _)| again == found));
-    assert!(files.shared.text(found.ino.0, Wait::No).is_ok_and(|text| text.is_empty()));
-    assert!(matches!(look_up("b"), Err(Failed::With(_))), "no group");
+    assert!(files.shared.stat(found.ino.0, DiskWait::No).is_ok_and(|(again, _)| again == found));
+    assert!(files.shared.text(found.ino.0, DiskWait::No).is_ok_and(|text| text.is_empty()));
+    assert!(matches!(look_up("b"), Err(LookupFailure::With(_))), "no group");
 }
 
 #[test]
 fn requests_that_wait_for_the_disk_are_answered_by_a_worker() {
     let files = files();
-    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    let directory = files.shared.tree.number(&GroupDirectory::Group("a".into()));
     for (name, found) in [("6", true), ("7", true), ("8", false), ("1000001", false)] {
         let (send, receive) = std::sync::mpsc::channel();
         files.answer(
@@ -223,7 +227,7 @@ fn requests_that_wait_for_the_disk_are_answered_by_a_worker() {
 
 #[test]
 fn number_of_recent_articles_is_bounded() {
-    let mut recent = Recent::default();
+    let mut recent = RecentTexts::default();
     for n in 0..1000 {
         recent.put(n, Arc::new(vec![0; 1 << 19]));
         assert!(recent.bytes <= RECENT_BYTES_MAX && recent.get(n).is_some());

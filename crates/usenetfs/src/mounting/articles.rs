@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Way to find an article.
 #[derive(Debug)]
-pub enum Place<'a, L> {
+pub enum ArticleLookup<'a, L> {
     /// By group and number.
     Number(&'a str, u64),
     /// By Message-ID, with its angle brackets.
@@ -16,18 +16,18 @@ pub enum Place<'a, L> {
     Again(&'a L),
 }
 
-impl<L> Clone for Place<'_, L> {
+impl<L> Clone for ArticleLookup<'_, L> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L> Copy for Place<'_, L> {}
+impl<L> Copy for ArticleLookup<'_, L> {}
 
 /// Permission to wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Answer [`NotRead::WouldWait`] instead.
+pub enum DiskWait {
+    /// Answer [`ReadFailure::WouldWait`] instead.
     No,
     /// Wait.
     Yes,
@@ -35,7 +35,7 @@ pub enum Wait {
 
 /// Reason why an article could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotRead {
+pub enum ReadFailure {
     /// The disk must be waited for.
     WouldWait,
     /// The article cannot be read.
@@ -58,7 +58,7 @@ pub struct ShownArticle<L> {
 }
 
 /// Groups and their articles, as far as a mount may show them.
-pub trait Articles: Send + Sync + 'static {
+pub trait ArticleProvider: Send + Sync + 'static {
     /// Identifies an article that was found before.
     type Locator: Clone + Send + Sync;
 
@@ -81,7 +81,7 @@ pub trait Articles: Send + Sync + 'static {
     /// Reads an article; `None` if it does not exist, or no longer.
     fn article(
         &self,
-        place: Place<'_, Self::Locator>,
-        wait: Wait,
-    ) -> Result<Option<ShownArticle<Self::Locator>>, NotRead>;
+        place: ArticleLookup<'_, Self::Locator>,
+        wait: DiskWait,
+    ) -> Result<Option<ShownArticle<Self::Locator>>, ReadFailure>;
 }

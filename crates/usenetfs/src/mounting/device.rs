@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::article_files::ArticleFiles;
-use super::articles::Articles;
+use super::articles::ArticleProvider;
 use super::helper;
 use crate::lower::mounts::mounted_at;
 
@@ -132,7 +132,7 @@ fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
 
 /// Answers the requests of a device that another process mounted, until it is unmounted. `ready` is called
 /// once it works. To be called on a thread of its own, whose priority it lowers.
-pub fn serve<A: Articles>(device: OwnedFd, articles: A, ready: impl FnOnce()) -> io::Result<()> {
+pub fn serve<A: ArticleProvider>(device: OwnedFd, articles: A, ready: impl FnOnce()) -> io::Result<()> {
     // Applies to this thread and those that it starts; if refused, they only run at a higher priority.
     let _as_before = rustix::process::setpriority_process(None, NICE);
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -1,7 +1,7 @@
 //! Groups as directories: `comp.lang.c` is `comp/lang/c`, and a component that consists of digits gets a
 //! final dot (`alt/2600.`), as in a tradspool of newsreel's, so that it cannot be an article's name.
 //!
-//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: [`Articles`] is asked each
+//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: [`ArticleProvider`] is asked each
 //! time whether one exists.
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lock_order::Innermost;
 use netnews::bucket::is_article;
 
-use super::articles::Articles;
+use super::articles::ArticleProvider;
 
 /// Number of the root.
 pub const ROOT: u64 = 1;
@@ -29,7 +29,7 @@ pub const SEQUENCES: u64 = FIRST_DIRECTORY - 1;
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Directory {
+pub enum GroupDirectory {
     /// The root directory.
     Root,
     /// Articles by Message-ID.
@@ -40,9 +40,9 @@ pub enum Directory {
 
 /// Object that a name in a directory stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NameTarget {
     /// A directory, if it exists.
-    Directory(Directory),
+    Directory(GroupDirectory),
     /// The article with this number.
     Number(Arc<str>, u64),
     /// The article with this Message-ID.
@@ -54,22 +54,22 @@ pub enum Named {
 /// Numbers of directories.
 #[derive(Default)]
 pub struct GroupTree {
-    table: Innermost<Table>,
+    table: Innermost<DirectoryTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct DirectoryTable {
     names: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u64>,
 }
 
 impl GroupTree {
     /// Returns the number of a directory, which is permanent for this tree.
-    pub fn number(&self, directory: &Directory) -> u64 {
+    pub fn number(&self, directory: &GroupDirectory) -> u64 {
         let name = match directory {
-            Directory::Root => return ROOT,
-            Directory::ById => return BY_ID,
-            Directory::Group(name) => name,
+            GroupDirectory::Root => return ROOT,
+            GroupDirectory::ById => return BY_ID,
+            GroupDirectory::Group(name) => name,
         };
         let mut table = self.table.lock();
         if let Some(number) = table.numbers.get(name) {
@@ -82,19 +82,19 @@ impl GroupTree {
     }
 
     /// Returns the directory of a number; `None` if it is an article's, or unused.
-    pub fn directory(&self, number: u64) -> Option<Directory> {
+    pub fn directory(&self, number: u64) -> Option<GroupDirectory> {
         match number {
-            ROOT => Some(Directory::Root),
-            BY_ID => Some(Directory::ById),
+            ROOT => Some(GroupDirectory::Root),
+            BY_ID => Some(GroupDirectory::ById),
             _ => {
                 let index = usize::try_from(number.checked_sub(BY_ID + 1)?).ok()?;
-                self.table.lock().names.get(index).cloned().map(Directory::Group)
+                self.table.lock().names.get(index).cloned().map(GroupDirectory::Group)
             }
         }
     }
 }
 
-impl Directory {
+impl GroupDirectory {
     /// Returns the directory that contains this one.
     pub fn parent(&self) -> Self {
         match self {
@@ -106,7 +106,7 @@ impl Directory {
     }
 
     /// Returns whether the directory exists.
-    pub fn exists(&self, articles: &impl Articles) -> bool {
+    pub fn exists(&self, articles: &impl ArticleProvider) -> bool {
         match self {
             Self::Root | Self::ById => true,
             Self::Group(name) => {
@@ -116,29 +116,29 @@ impl Directory {
     }
 
     /// Returns the object that a name in this directory stands for, if the name is valid.
-    pub fn named(&self, name: &[u8]) -> Option<Named> {
+    pub fn named(&self, name: &[u8]) -> Option<NameTarget> {
         match self {
-            Self::ById => Some(Named::MessageId(message_id(name)?)),
-            Self::Root if name == BY_ID_NAME.as_bytes() => Some(Named::Directory(Self::ById)),
+            Self::ById => Some(NameTarget::MessageId(message_id(name)?)),
+            Self::Root if name == BY_ID_NAME.as_bytes() => Some(NameTarget::Directory(Self::ById)),
             Self::Root => {
                 let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('.'))?;
-                Some(Named::Directory(Self::Group(name.into())))
+                Some(NameTarget::Directory(Self::Group(name.into())))
             }
-            Self::Group(group) if is_article(name) => Some(Named::Number(group.clone(), number(name)?)),
-            Self::Group(group) if name == SEQUENCES_NAME => Some(Named::Sequences(group.clone())),
+            Self::Group(group) if is_article(name) => Some(NameTarget::Number(group.clone(), number(name)?)),
+            Self::Group(group) if name == SEQUENCES_NAME => Some(NameTarget::Sequences(group.clone())),
             Self::Group(group) => {
                 let part = match name.strip_suffix(b".") {
                     Some(digits) if is_article(digits) => digits,
                     _ => name,
                 };
                 let part = std::str::from_utf8(part).ok().filter(|part| !part.contains('.'))?;
-                Some(Named::Directory(Self::Group(format!("{group}.{part}").into())))
+                Some(NameTarget::Directory(Self::Group(format!("{group}.{part}").into())))
             }
         }
     }
 
     /// Returns the subdirectories with their names, in order.
-    pub fn directories(&self, articles: &impl Articles) -> Vec<(String, Self)> {
+    pub fn directories(&self, articles: &impl ArticleProvider) -> Vec<(String, Self)> {
         let (prefix, mut parts) = match self {
             Self::ById => return Vec::new(),
             Self::Root => (String::new(), BTreeSet::new()),
@@ -164,7 +164,7 @@ impl Directory {
 }
 
 /// Returns the first group below another name.
-fn first_below(articles: &impl Articles, name: &str) -> Option<Arc<str>> {
+fn first_below(articles: &impl ArticleProvider, name: &str) -> Option<Arc<str>> {
     let prefix = format!("{name}.");
     articles.group_from(&prefix).filter(|group| group.starts_with(&prefix))
 }

@@ -1,11 +1,11 @@
 //! Tests of names and directories, with a list of groups as the server.
 
 use super::*;
-use crate::mounting::articles::{NotRead, Place, ShownArticle, Wait};
+use crate::mounting::articles::{ArticleLookup, DiskWait, ReadFailure, ShownArticle};
 
 struct Groups(Vec<Arc<str>>);
 
-impl Articles for Groups {
+impl ArticleProvider for Groups {
     type Locator = ();
 
     fn group_from(&self, name: &str) -> Option<Arc<str>> {
@@ -22,7 +22,11 @@ impl Articles for Groups {
         false
     }
 
-    fn article(&self, _: Place<'_, ()>, _: Wait) -> Result<Option<ShownArticle<()>>, NotRead> {
+    fn article(
+        &self,
+        _: ArticleLookup<'_, ()>,
+        _: DiskWait,
+    ) -> Result<Option<ShownArticle<()>>, ReadFailure> {
         Ok(None)
     }
 }
@@ -33,8 +37,8 @@ fn groups(names: &[&str]) -> Groups {
     Groups(names)
 }
 
-fn group(name: &str) -> Directory {
-    Directory::Group(name.into())
+fn group(name: &str) -> GroupDirectory {
+    GroupDirectory::Group(name.into())
 }
 
 #[test]
@@ -42,12 +46,12 @@ fn every_group_is_reached_by_the_listed_names() {
     let names = ["a", "a+b.c", "a-b", "a-b.c", "a.2600", "a.2600.7", "a.b", "a.b-c", "a.b.c.d", "b.c", "ä.ö"];
     let groups = groups(&names);
     let mut found = Vec::new();
-    let mut left = vec![Directory::Root];
+    let mut left = vec![GroupDirectory::Root];
     while let Some(dir) = left.pop() {
         for (name, child) in dir.directories(&groups) {
-            assert_eq!(dir.named(name.as_bytes()), Some(Named::Directory(child.clone())), "{name}");
+            assert_eq!(dir.named(name.as_bytes()), Some(NameTarget::Directory(child.clone())), "{name}");
             assert!(child.exists(&groups) && child.parent() == dir, "{child:?}");
-            if let Directory::Group(group) = &child
+            if let GroupDirectory::Group(group) = &child
                 && groups.group_changed(group).is_some()
             {
                 found.push(group.to_string());
@@ -57,8 +61,8 @@ fn every_group_is_reached_by_the_listed_names() {
     }
     found.sort();
     assert_eq!(found, names);
-    let listed = |dir: Directory| dir.directories(&groups).into_iter().map(|(name, _)| name);
-    assert_eq!(listed(Directory::Root).collect::<Vec<_>>(), ["a", "a+b", "a-b", "b", "ä", "message.id"]);
+    let listed = |dir: GroupDirectory| dir.directories(&groups).into_iter().map(|(name, _)| name);
+    assert_eq!(listed(GroupDirectory::Root).collect::<Vec<_>>(), ["a", "a+b", "a-b", "b", "ä", "message.id"]);
     assert_eq!(listed(group("a")).collect::<Vec<_>>(), ["2600.", "b", "b-c"]);
     assert!(!group("a.c").exists(&groups) && !group("a.").exists(&groups) && group("b").exists(&groups));
 }
@@ -66,18 +70,18 @@ fn every_group_is_reached_by_the_listed_names() {
 #[test]
 fn digits_are_articles() {
     let named = |name: &str| group("a.b").named(name.as_bytes());
-    assert_eq!(named("17"), Some(Named::Number("a.b".into(), 17)));
-    assert_eq!(named("17."), Some(Named::Directory(group("a.b.17"))));
+    assert_eq!(named("17"), Some(NameTarget::Number("a.b".into(), 17)));
+    assert_eq!(named("17."), Some(NameTarget::Directory(group("a.b.17"))));
     for name in ["017", "0", "99999999999999999999999", "x.y", ".."] {
         assert_eq!(named(name), None, "{name}");
     }
-    assert_eq!(Directory::Root.named(b"2600"), Some(Named::Directory(group("2600"))));
+    assert_eq!(GroupDirectory::Root.named(b"2600"), Some(NameTarget::Directory(group("2600"))));
 }
 
 #[test]
 fn message_ids_are_names() {
-    let id = |name: &str| match Directory::ById.named(name.as_bytes()) {
-        Some(Named::MessageId(id)) => String::from_utf8(id).unwrap(),
+    let id = |name: &str| match GroupDirectory::ById.named(name.as_bytes()) {
+        Some(NameTarget::MessageId(id)) => String::from_utf8(id).unwrap(),
         other => panic!("{other:?}"),
     };
     for (name, expected) in
@@ -85,13 +89,13 @@ fn message_ids_are_names() {
     {
         assert_eq!(id(name), expected);
     }
-    assert_eq!(Directory::ById.named(b""), None);
+    assert_eq!(GroupDirectory::ById.named(b""), None);
 }
 
 #[test]
 fn directories_keep_their_numbers() {
     let tree = GroupTree::default();
-    let all = [Directory::Root, Directory::ById, group("a"), group("a.b")];
+    let all = [GroupDirectory::Root, GroupDirectory::ById, group("a"), group("a.b")];
     let numbers: Vec<u64> = all.iter().map(|dir| tree.number(dir)).collect();
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), all.len());
     for (dir, number) in all.iter().zip(&numbers) {

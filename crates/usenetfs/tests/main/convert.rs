@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use tempfile::TempDir;
-use usenetfs::{ConvertError, Converted, Form, Options, convert};
+use usenetfs::{ConversionReport, ConvertError, DirectoryForm, MountSettings, convert};
 
 use crate::site::{Site, Stop, possible, sorted};
 
 /// Where the other process is told what to convert.
 const DIR: &str = "USENETFS_TEST_CONVERT";
 
-fn to(dir: &Path, form: Form) -> Result<Converted, ConvertError> {
-    convert(dir, form, Scheme::Tens, false, &mut |_, _| {})
+fn to(dir: &Path, form: DirectoryForm) -> Result<ConversionReport, ConvertError> {
+    convert(dir, form, BucketScheme::Tens, false, &mut |_, _| {})
 }
 
 /// A group's directory with names of every kind, those of buckets among them.
@@ -49,21 +49,23 @@ fn a_directory_is_converted_both_ways_and_looks_the_same() {
     fs::create_dir(site.lower("g")).unwrap();
     fill(&site.lower("g"));
     let before = seen(&site.lower("g"));
-    let planned = convert(&site.lower("g"), Form::Managed, Scheme::Tens, true, &mut |_, _| {}).unwrap();
+    let planned =
+        convert(&site.lower("g"), DirectoryForm::Managed, BucketScheme::Tens, true, &mut |_, _| {}).unwrap();
     assert_eq!(seen(&site.lower("g")), before, "a dry run changes nothing");
     let mut last = 0;
     let mut progress = |done, total| {
         assert!(done >= last && done <= total && total == planned.moved);
         last = done;
     };
-    let done = convert(&site.lower("g"), Form::Managed, Scheme::Tens, false, &mut progress).unwrap();
+    let done =
+        convert(&site.lower("g"), DirectoryForm::Managed, BucketScheme::Tens, false, &mut progress).unwrap();
     assert_eq!(done, planned, "each entry is counted once");
     assert_eq!(seen(&site.upper("g")), before);
     assert!(site.lower("g/000/000").exists() && site.lower("g/003/034").exists());
     assert!(site.lower("g/aaa/2600/1").exists() && site.lower("g/aaa/aaa").exists());
-    assert_eq!(to(&site.lower("g"), Form::Managed).unwrap().moved, 0, "done already");
+    assert_eq!(to(&site.lower("g"), DirectoryForm::Managed).unwrap().moved, 0, "done already");
     // Back again, by its path on the mount.
-    assert_eq!(to(&site.upper("g"), Form::Flat).unwrap().moved, planned.moved);
+    assert_eq!(to(&site.upper("g"), DirectoryForm::Flat).unwrap().moved, planned.moved);
     assert_eq!(seen(&site.lower("g")), before);
     assert_eq!(seen(&site.upper("g")), before);
 }
@@ -78,12 +80,12 @@ fn a_tree_that_is_mounted_over_itself_is_converted_through_the_mount() {
     fs::create_dir_all(&group).unwrap();
     fill(&group);
     let before = seen(&group);
-    let mounted = usenetfs::mount(dir.path(), dir.path(), &Options::default()).unwrap();
-    to(&group, Form::Managed).unwrap();
+    let mounted = usenetfs::mount(dir.path(), dir.path(), &MountSettings::default()).unwrap();
+    to(&group, DirectoryForm::Managed).unwrap();
     assert_eq!(seen(&group), before);
     drop(mounted);
     assert!(group.join("345").is_dir() && group.join("034/345").exists(), "as it is stored");
-    to(&group, Form::Flat).unwrap();
+    to(&group, DirectoryForm::Flat).unwrap();
     assert_eq!(seen(&group), before);
 }
 
@@ -92,27 +94,27 @@ fn what_could_not_be_told_from_buckets_is_refused() {
     let Some(site) = Site::new() else { return };
     fs::create_dir_all(site.lower("g/345")).unwrap();
     assert!(
-        matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(names)) if names == ["345"])
+        matches!(to(&site.lower("g"), DirectoryForm::Managed), Err(ConvertError::Names(names)) if names == ["345"])
     );
     fs::rename(site.lower("g/345"), site.lower("g/aaa")).unwrap();
-    assert!(matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(_))));
+    assert!(matches!(to(&site.lower("g"), DirectoryForm::Managed), Err(ConvertError::Names(_))));
     assert_eq!(sorted(&site.lower("g")), ["aaa"], "as it was");
     site.make_managed("m");
     fs::create_dir(site.upper("m/345")).unwrap();
-    assert!(matches!(to(&site.lower("m"), Form::Flat), Err(ConvertError::Names(_))));
+    assert!(matches!(to(&site.lower("m"), DirectoryForm::Flat), Err(ConvertError::Names(_))));
     fs::remove_dir(site.upper("m/345")).unwrap();
     fs::write(site.upper("m/123456"), "").unwrap();
     // A copy without attributes.
     rustix::fs::removexattr(site.lower(""), "user.usenetfs.scheme").unwrap();
-    let other = |form| convert(&site.lower("m"), form, Scheme::Pairs, false, &mut |_, _| {});
-    assert!(matches!(other(Form::Flat), Err(ConvertError::OtherScheme(..))));
-    assert!(matches!(other(Form::Managed), Err(ConvertError::OtherScheme(..))));
+    let other = |form| convert(&site.lower("m"), form, BucketScheme::Pairs, false, &mut |_, _| {});
+    assert!(matches!(other(DirectoryForm::Flat), Err(ConvertError::OtherScheme(..))));
+    assert!(matches!(other(DirectoryForm::Managed), Err(ConvertError::OtherScheme(..))));
     assert!(site.lower("m/345/123456").exists());
     // The same name twice, where somebody wrote below the mount.
     fs::write(site.lower("m/123456"), "other").unwrap();
-    assert!(matches!(to(&site.lower("m"), Form::Managed), Err(ConvertError::Twice(_))));
+    assert!(matches!(to(&site.lower("m"), DirectoryForm::Managed), Err(ConvertError::Twice(_))));
     fs::remove_file(site.lower("m/123456")).unwrap();
-    to(&site.lower("m"), Form::Managed).unwrap();
+    to(&site.lower("m"), DirectoryForm::Managed).unwrap();
     assert_eq!(sorted(&site.upper("m")), ["123456"]);
 }
 
@@ -121,16 +123,20 @@ fn what_could_not_be_told_from_buckets_is_refused() {
 #[ignore = "is started by other tests"]
 fn converts_until_it_is_killed() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
-    let form = if std::env::var_os("USENETFS_TEST_FLAT").is_some() { Form::Flat } else { Form::Managed };
+    let form = if std::env::var_os("USENETFS_TEST_FLAT").is_some() {
+        DirectoryForm::Flat
+    } else {
+        DirectoryForm::Managed
+    };
     assert!(to(&dir, form).is_ok());
 }
 
 /// Converts in another process, which kills itself at a step; whether it got there.
-fn killed_at(dir: &Path, form: Form, step: u64) -> bool {
+fn killed_at(dir: &Path, form: DirectoryForm, step: u64) -> bool {
     let mut other = Command::new(std::env::current_exe().unwrap());
     other.args(["--exact", "convert::converts_until_it_is_killed", "--ignored"]).env(DIR, dir);
     other.env("USENETFS_KILL_AT", format!("convert:{step}")).stdout(Stdio::null()).stderr(Stdio::null());
-    if form == Form::Flat {
+    if form == DirectoryForm::Flat {
         other.env("USENETFS_TEST_FLAT", "1");
     }
     let status = other.status().unwrap();
@@ -139,7 +145,9 @@ fn killed_at(dir: &Path, form: Form, step: u64) -> bool {
 }
 
 fn killed_every(step_by: usize) {
-    let Some(site) = Site::with(&Options { keep: std::time::Duration::ZERO, ..Options::default() }) else {
+    let Some(site) =
+        Site::with(&MountSettings { keep: std::time::Duration::ZERO, ..MountSettings::default() })
+    else {
         return;
     };
     let dir = site.lower("g");
@@ -147,16 +155,16 @@ fn killed_every(step_by: usize) {
     fill(&dir);
     let before = seen(&dir);
     for step in (1..).step_by(step_by) {
-        let was_killed = killed_at(&dir, Form::Managed, step);
+        let was_killed = killed_at(&dir, DirectoryForm::Managed, step);
         assert_eq!(seen(&site.upper("g")), before, "to managed, step {step}");
-        to(&dir, if step % 2 == 0 { Form::Flat } else { Form::Managed }).unwrap();
+        to(&dir, if step % 2 == 0 { DirectoryForm::Flat } else { DirectoryForm::Managed }).unwrap();
         assert_eq!(seen(&site.upper("g")), before, "after step {step}");
-        to(&dir, Form::Managed).unwrap();
-        let was_killed_too = killed_at(&dir, Form::Flat, step);
+        to(&dir, DirectoryForm::Managed).unwrap();
+        let was_killed_too = killed_at(&dir, DirectoryForm::Flat, step);
         assert_eq!(seen(&site.upper("g")), before, "to flat, step {step}");
-        to(&dir, if step % 3 == 0 { Form::Managed } else { Form::Flat }).unwrap();
+        to(&dir, if step % 3 == 0 { DirectoryForm::Managed } else { DirectoryForm::Flat }).unwrap();
         assert_eq!(seen(&site.upper("g")), before);
-        to(&dir, Form::Flat).unwrap();
+        to(&dir, DirectoryForm::Flat).unwrap();
         assert_eq!(seen(&dir), before, "flat again after step {step}");
         if !was_killed && !was_killed_too {
             return;
@@ -210,9 +218,9 @@ fn a_directory_in_use_is_converted_and_nobody_notices() {
         });
         let stopping = Stop(&stop);
         for _ in 0..2 {
-            to(&site.upper("g"), Form::Managed).unwrap();
+            to(&site.upper("g"), DirectoryForm::Managed).unwrap();
             assert!(site.lower("g/003/34").exists() || site.lower("g/005/50").exists());
-            to(&site.upper("g"), Form::Flat).unwrap();
+            to(&site.upper("g"), DirectoryForm::Flat).unwrap();
             assert!(site.lower("g/50").exists());
         }
         drop(stopping);
@@ -228,7 +236,7 @@ fn a_listing_that_has_begun_is_whole_though_everything_moves() {
     for n in 0..3000 {
         fs::write(site.upper("g").join(n.to_string()), "").unwrap();
     }
-    for form in [Form::Managed, Form::Flat] {
+    for form in [DirectoryForm::Managed, DirectoryForm::Flat] {
         let mut listing = fs::read_dir(site.upper("g")).unwrap();
         let mut names: Vec<_> = listing.by_ref().take(10).map(|entry| entry.unwrap().file_name()).collect();
         let mut last = (0, 0);
@@ -236,7 +244,9 @@ fn a_listing_that_has_begun_is_whole_though_everything_moves() {
             assert!(done >= last.0 && done <= total, "{done} of {total} after {last:?}");
             last = (done, total);
         };
-        assert!(convert(&site.upper("g"), form, Scheme::Tens, false, &mut progress).unwrap().moved >= 3000);
+        assert!(
+            convert(&site.upper("g"), form, BucketScheme::Tens, false, &mut progress).unwrap().moved >= 3000
+        );
         names.extend(listing.map(|entry| entry.unwrap().file_name()));
         names.sort();
         names.dedup();
@@ -250,14 +260,14 @@ fn what_the_mount_cannot_convert_it_tells() {
     site.make_managed("m");
     fs::write(site.upper("m/123456"), "").unwrap();
     fs::write(site.lower("m/123456"), "other").unwrap();
-    let twice = to(&site.upper("m"), Form::Managed);
+    let twice = to(&site.upper("m"), DirectoryForm::Managed);
     assert!(matches!(&twice, Err(ConvertError::Twice(names)) if names == &["123456"]), "{twice:?}");
     fs::remove_file(site.lower("m/123456")).unwrap();
-    assert_eq!(to(&site.upper("m"), Form::Flat).unwrap().moved, 1);
+    assert_eq!(to(&site.upper("m"), DirectoryForm::Flat).unwrap().moved, 1);
     assert_eq!(sorted(&site.lower("m")), ["123456"]);
     fs::create_dir(site.upper("m/345")).unwrap();
     assert!(
-        matches!(to(&site.upper("m"), Form::Managed), Err(ConvertError::Names(names)) if names == ["345"])
+        matches!(to(&site.upper("m"), DirectoryForm::Managed), Err(ConvertError::Names(names)) if names == ["345"])
     );
     let asked = |value: &[u8]| {
         let name = "user.usenetfs.conversion";
@@ -277,7 +287,7 @@ fn large_directories_are_suggested() {
         }
     }
     site.make_managed("done");
-    let found = usenetfs::suggest(&site.lower(""), Scheme::Tens, 100, &mut |_| {}).unwrap();
+    let found = usenetfs::suggest(&site.lower(""), BucketScheme::Tens, 100, &mut |_| {}).unwrap();
     let of = |at: usize| (found.candidates[at].path.to_str().unwrap(), found.candidates[at].files);
     assert_eq!((of(0), of(1), found.candidates.len()), (("big/larger", 400), ("big", 300), 2));
     assert_eq!((found.candidates[0].buckets, found.files, found.managed), (40, 720, 1));
@@ -287,7 +297,7 @@ fn large_directories_are_suggested() {
 fn copies_that_lost_the_mark_or_got_that_of_another_directory_are_mended() {
     let Some(site) = Site::new() else { return };
     let set_mode = |dir: &Path, mode| fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
-    for form in [Form::Managed, Form::Flat] {
+    for form in [DirectoryForm::Managed, DirectoryForm::Flat] {
         let name = form.name();
         fs::create_dir(site.lower(name)).unwrap();
         fill(&site.lower(name));
@@ -298,11 +308,15 @@ fn copies_that_lost_the_mark_or_got_that_of_another_directory_are_mended() {
         to(&site.upper(name), form).unwrap();
         assert_eq!(seen(&site.upper(name)), expected, "{name}");
         // Buckets without the mark.
-        to(&site.lower(name), Form::Managed).unwrap();
+        to(&site.lower(name), DirectoryForm::Managed).unwrap();
         set_mode(&site.lower(name), 0o755);
         to(&site.lower(name), form).unwrap();
         let is_managed = fs::metadata(site.lower(name)).unwrap().permissions().mode() & 0o4000 != 0;
-        assert_eq!((seen(&site.upper(name)), is_managed), (expected, form == Form::Managed), "{name}");
+        assert_eq!(
+            (seen(&site.upper(name)), is_managed),
+            (expected, form == DirectoryForm::Managed),
+            "{name}"
+        );
         fs::remove_dir_all(site.lower(name)).unwrap();
     }
 }
@@ -315,7 +329,7 @@ fn subgroups_with_the_names_of_buckets_are_not_taken_for_a_copy() {
         fs::write(site.lower("g").join(number).join("1"), number).unwrap();
     }
     assert!(
-        matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(names)) if names.len() == 2)
+        matches!(to(&site.lower("g"), DirectoryForm::Managed), Err(ConvertError::Names(names)) if names.len() == 2)
     );
-    assert_eq!(to(&site.lower("g"), Form::Flat).unwrap().moved, 0);
+    assert_eq!(to(&site.lower("g"), DirectoryForm::Flat).unwrap().moved, 0);
 }

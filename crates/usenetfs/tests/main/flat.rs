@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom};
-use usenetfs::{Form, Options};
+use usenetfs::{DirectoryForm, MountSettings};
 
 use crate::site::{Site, listed, manage, sorted};
 
@@ -188,8 +188,10 @@ fn chmod_manages_an_empty_directory_and_its_times_show_its_changes() {
 
 #[test]
 fn every_scheme_works_and_the_root_can_be_managed() {
-    for scheme in Scheme::ALL {
-        let Some(mut site) = Site::with(&Options { scheme, ..Options::default() }) else { return };
+    for scheme in BucketScheme::ALL {
+        let Some(mut site) = Site::with(&MountSettings { scheme, ..MountSettings::default() }) else {
+            return;
+        };
         manage(&site.upper(""));
         for n in (1..500).chain([123_456]) {
             fs::write(site.upper(&n.to_string()), n.to_string()).unwrap();
@@ -198,7 +200,12 @@ fn every_scheme_works_and_the_root_can_be_managed() {
         assert!(exists(&site.lower(&format!("{scheme}/123456"))));
         assert_eq!(listed(&site.upper("")).len(), 501);
         site.unmount();
-        site.mount(&Options { scheme, passthrough: false, keep: Duration::ZERO, ..Options::default() });
+        site.mount(&MountSettings {
+            scheme,
+            passthrough: false,
+            keep: Duration::ZERO,
+            ..MountSettings::default()
+        });
         for n in 1..500 {
             assert_eq!(fs::read_to_string(site.upper(&n.to_string())).unwrap(), n.to_string());
             fs::remove_file(site.upper(&n.to_string())).unwrap();
@@ -209,27 +216,32 @@ fn every_scheme_works_and_the_root_can_be_managed() {
 
 #[test]
 fn a_tree_is_refused_with_another_scheme() {
-    let pairs = Options { scheme: Scheme::Pairs, ..Options::default() };
-    let Some(mut site) = Site::with(&Options { read_only: true, ..Options::default() }) else { return };
+    let pairs = MountSettings { scheme: BucketScheme::Pairs, ..MountSettings::default() };
+    let Some(mut site) = Site::with(&MountSettings { read_only: true, ..MountSettings::default() }) else {
+        return;
+    };
     site.unmount();
     // Nothing was noted of a tree that could not be changed.
     site.mount(&pairs);
     site.make_managed("g");
     fs::write(site.upper("g/123456"), "").unwrap();
     site.unmount();
-    let refused = usenetfs::mount(&site.lower(""), &site.upper(""), &Options::default());
+    let refused = usenetfs::mount(&site.lower(""), &site.upper(""), &MountSettings::default());
     let refused = refused.err().unwrap().to_string();
     assert!(refused.contains("use --scheme 34/56"), "{refused}");
-    let convert = |scheme| usenetfs::convert(&site.lower("g"), Form::Flat, scheme, false, &mut |_, _| {});
-    assert!(convert(Scheme::Tens).unwrap_err().to_string().contains("use --scheme 34/56"));
-    convert(Scheme::Pairs).unwrap();
+    let convert =
+        |scheme| usenetfs::convert(&site.lower("g"), DirectoryForm::Flat, scheme, false, &mut |_, _| {});
+    assert!(convert(BucketScheme::Tens).unwrap_err().to_string().contains("use --scheme 34/56"));
+    convert(BucketScheme::Pairs).unwrap();
     assert!(exists(&site.lower("g/123456")));
 }
 
 #[test]
 fn open_files_live_on_without_names_and_after_renames() {
     for passthrough in [true, false] {
-        let Some(site) = Site::with(&Options { passthrough, ..Options::default() }) else { return };
+        let Some(site) = Site::with(&MountSettings { passthrough, ..MountSettings::default() }) else {
+            return;
+        };
         site.make_managed("g");
         let mut file =
             File::options().read(true).write(true).create_new(true).open(site.upper("g/1")).unwrap();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
-use usenetfs::Options;
+use usenetfs::MountSettings;
 
 use crate::site::{manage, possible, sorted};
 
@@ -32,7 +32,7 @@ fn mounts_until_it_is_killed() {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         setrlimit(Resource::Nofile, limit).unwrap();
     }
-    let mounted = usenetfs::mount(&dirs.join("lower"), &dirs.join("mnt"), &Options::default()).unwrap();
+    let mounted = usenetfs::mount(&dirs.join("lower"), &dirs.join("mnt"), &MountSettings::default()).unwrap();
     fs::write(dirs.join("ready"), "").unwrap();
     std::thread::sleep(Duration::from_secs(600));
     drop(mounted);
@@ -99,9 +99,12 @@ fn a_kill_in_a_rename_or_link_leaves_either_name() {
             assert_eq!(other.child.wait().unwrap().signal(), Some(9));
             drop(other);
             // A new mount takes the dead one's place.
-            let mut mounted =
-                usenetfs::mount(&dir.path().join("lower"), &dir.path().join("mnt"), &Options::default())
-                    .unwrap();
+            let mut mounted = usenetfs::mount(
+                &dir.path().join("lower"),
+                &dir.path().join("mnt"),
+                &MountSettings::default(),
+            )
+            .unwrap();
             let there = [&from, &to].map(|path| fs::read_to_string(path).is_ok_and(|text| text == "text"));
             let expected = [is_link || !is_done, is_done];
             assert_eq!(there, expected, "{point}, {from:?} to {to:?}");
@@ -139,7 +142,7 @@ fn a_kill_at_any_step_of_a_change_leaves_the_name_or_not() {
             manage(&dir.path().join("lower/managed"));
             let (lower, point) = (dir.path().join("lower"), dir.path().join("mnt"));
             let managed = point.join("managed");
-            let mut mounted = usenetfs::mount(&lower, &point, &Options::default()).unwrap();
+            let mut mounted = usenetfs::mount(&lower, &point, &MountSettings::default()).unwrap();
             fs::create_dir(managed.join("group")).unwrap();
             manage(&managed.join("group"));
             for name in ["1", "20000", "group/30", "group/4000"] {
@@ -156,7 +159,7 @@ fn a_kill_at_any_step_of_a_change_leaves_the_name_or_not() {
                 assert_eq!(other.child.wait().unwrap().signal(), Some(9), "{name} {step}");
             }
             drop(other);
-            let mut mounted = usenetfs::mount(&lower, &point, &Options::default()).unwrap();
+            let mut mounted = usenetfs::mount(&lower, &point, &MountSettings::default()).unwrap();
             let names: BTreeSet<String> = sorted(&managed).into_iter().collect();
             let without: BTreeSet<String> = all.iter().filter(|known| *known != name).cloned().collect();
             assert!(names == all || names == without, "{name} {step}: {names:?}");
@@ -189,7 +192,8 @@ fn a_dead_mount_is_replaced_by_the_next() {
     other.child.kill().unwrap();
     other.child.wait().unwrap();
     assert!(fs::metadata(&other.point).is_err(), "nobody answers there");
-    let mounted = usenetfs::mount(&dir.path().join("lower"), &other.point, &Options::default()).unwrap();
+    let mounted =
+        usenetfs::mount(&dir.path().join("lower"), &other.point, &MountSettings::default()).unwrap();
     fs::write(other.point.join("1"), "x").unwrap();
     drop(mounted);
     assert!(!other.point.join("1").exists(), "unmounted");

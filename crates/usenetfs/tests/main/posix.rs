@@ -18,7 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use usenetfs::Options;
+use usenetfs::MountSettings;
 
 use crate::site::{Site, sorted};
 
@@ -469,7 +469,9 @@ const CASES: [(&str, Case); 11] = [
 #[test]
 fn everything_is_as_on_the_lower_directory() {
     for passthrough in [true, false] {
-        let Some(site) = Site::with(&Options { passthrough, ..Options::default() }) else { return };
+        let Some(site) = Site::with(&MountSettings { passthrough, ..MountSettings::default() }) else {
+            return;
+        };
         for (name, case) in CASES {
             let outcome = |dir: &Path| {
                 let mut lines = Lines::default();

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use tempfile::TempDir;
-use usenetfs::Options;
+use usenetfs::MountSettings;
 
 use crate::posix::{NOBODY, as_nobody};
 use crate::site::{Site, manage, possible, skipped, sorted};
@@ -136,7 +136,9 @@ fn an_access_control_list_decides_as_on_the_lower_directory() {
 #[test]
 fn bits_that_were_set_after_a_stranger_opened_the_file_end_with_a_write() {
     for passthrough in [true, false] {
-        let Some(site) = Site::with(&Options { passthrough, ..Options::default() }) else { return };
+        let Some(site) = Site::with(&MountSettings { passthrough, ..MountSettings::default() }) else {
+            return;
+        };
         let file = site.upper("program");
         fs::write(&file, "x").unwrap();
         set_mode(&file, 0o666);
@@ -176,7 +178,8 @@ fn blocks_that_are_reserved_for_root_stay_reserved() {
     let _image = LoopMount(&lower);
     for passthrough in [true, false] {
         let mounted =
-            usenetfs::mount(&lower, &upper, &Options { passthrough, ..Options::default() }).unwrap();
+            usenetfs::mount(&lower, &upper, &MountSettings { passthrough, ..MountSettings::default() })
+                .unwrap();
         let file = upper.join("filling");
         fs::write(&file, "").unwrap();
         set_mode(&file, 0o666);
@@ -204,7 +207,7 @@ fn blocks_that_are_reserved_for_root_stay_reserved() {
 #[test]
 fn a_second_mount_at_the_same_point_is_refused() {
     let Some(site) = Site::new() else { return };
-    let error = usenetfs::mount(&site.lower(""), &site.upper(""), &Options::default()).err().unwrap();
+    let error = usenetfs::mount(&site.lower(""), &site.upper(""), &MountSettings::default()).err().unwrap();
     assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
     assert!(error.to_string().contains("is mounted there already"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
-use usenetfs::{Mounted, Options};
+use usenetfs::{MountSettings, Mounted};
 
 pub struct Site {
     // Unmounted before its directory is removed.
@@ -37,10 +37,10 @@ pub fn skipped(missing: &str) {
 impl Site {
     /// `None` where nothing can be mounted.
     pub fn new() -> Option<Self> {
-        Self::with(&Options::default())
+        Self::with(&MountSettings::default())
     }
 
-    pub fn with(options: &Options) -> Option<Self> {
+    pub fn with(options: &MountSettings) -> Option<Self> {
         if !possible() {
             return None;
         }
@@ -54,7 +54,7 @@ impl Site {
         Some(site)
     }
 
-    pub fn mount(&mut self, options: &Options) {
+    pub fn mount(&mut self, options: &MountSettings) {
         self.mount = Some(usenetfs::mount(&self.lower(""), &self.upper(""), options).unwrap());
     }
 

@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netnews::bucket::Scheme;
-use usenetfs::Options;
+use netnews::bucket::BucketScheme;
+use usenetfs::MountSettings;
 
 use crate::site::{Random, Site, Stop, listed, manage};
 
@@ -141,7 +141,7 @@ fn check_listing(site: &Site) {
     }
 }
 
-fn stress(operations: u64, seed: u64, options: &Options) {
+fn stress(operations: u64, seed: u64, options: &MountSettings) {
     let Some(site) = Site::with(options) else { return };
     for dir in DIRS {
         fs::create_dir(site.upper(dir)).unwrap();
@@ -205,14 +205,18 @@ fn stress(operations: u64, seed: u64, options: &Options) {
 
 #[test]
 fn many_at_once_are_like_the_model() {
-    stress(2_000, 1, &Options::default());
-    stress(1_000, 2, &Options { passthrough: false, scheme: Scheme::Pairs, ..Options::default() });
+    stress(2_000, 1, &MountSettings::default());
+    stress(
+        1_000,
+        2,
+        &MountSettings { passthrough: false, scheme: BucketScheme::Pairs, ..MountSettings::default() },
+    );
 }
 
 #[test]
 #[ignore = "long: make soak"]
 fn two_hundred_thousand_operations_are_like_the_model() {
-    for (seed, scheme) in (10..).zip(Scheme::ALL) {
-        stress(50_000, seed, &Options { scheme, ..Options::default() });
+    for (seed, scheme) in (10..).zip(BucketScheme::ALL) {
+        stress(50_000, seed, &MountSettings { scheme, ..MountSettings::default() });
     }
 }

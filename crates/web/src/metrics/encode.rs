@@ -2,8 +2,8 @@
 //!
 //! Walks the report as JSON, so that names match the JSON by construction. `figures` describes each value.
 
-use super::figures::{FIGURES, Figure, LABELS, Type};
-use super::latencies::Timed;
+use super::figures::{FIGURES, FigureType, LABELS, MetricRow};
+use super::latencies::TimedOperation;
 use operators::report::Report;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -20,7 +20,7 @@ type Labels = Vec<(String, String)>;
 const NO_EXEMPLAR: Option<&Exemplar<Labels, f64>> = None;
 
 /// Returns the text of a scrape.
-pub(super) fn text(report: &Report, timed: Vec<Timed>) -> Result<String, fmt::Error> {
+pub(super) fn text(report: &Report, timed: Vec<TimedOperation>) -> Result<String, fmt::Error> {
     let report = serde_json::to_value(report).map_err(|_| fmt::Error)?;
     let mut registry = Registry::with_prefix("newsreel");
     registry.register_collector(Box::new(Scrape { report, timed }));
@@ -32,23 +32,23 @@ pub(super) fn text(report: &Report, timed: Vec<Timed>) -> Result<String, fmt::Er
 #[derive(Debug)]
 struct Scrape {
     report: Value,
-    timed: Vec<Timed>,
+    timed: Vec<TimedOperation>,
 }
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for figure in FIGURES {
             match figure.of {
-                Type::Counter | Type::Gauge | Type::Trouble => {
+                FigureType::Counter | FigureType::Gauge | FigureType::Trouble => {
                     figure_of(figure, &self.report, &mut encoder)?;
                 }
-                Type::Text | Type::Left => {}
+                FigureType::Text | FigureType::Left => {}
             }
         }
         for parent in texts().map(|(parent, _)| parent).collect::<BTreeSet<_>>() {
             info_of(parent, &self.report, &mut encoder)?;
         }
-        for Timed { name, help, counts } in &self.timed {
+        for TimedOperation { name, help, counts } in &self.timed {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
             metric.encode_histogram::<Labels>(counts.sum_secs, counts.count, &counts.buckets, None)?;
         }
@@ -57,16 +57,16 @@ impl Collector for Scrape {
 }
 
 /// Encodes all samples of a figure.
-fn figure_of(figure: &Figure, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn figure_of(figure: &MetricRow, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let (parent, key) = figure.path.rsplit_once('.').unwrap_or(("", figure.path));
-    let kind = if figure.of == Type::Counter { MetricType::Counter } else { MetricType::Gauge };
+    let kind = if figure.of == FigureType::Counter { MetricType::Counter } else { MetricType::Gauge };
     let name = figure.path.replace('.', "_");
     let mut metric = encoder.encode_descriptor(&name, figure.help, None, kind)?;
     for (labels, object) in objects(report, parent) {
         let value = object.get(key).unwrap_or(&Value::Null);
         let value = match (figure.of, value) {
-            (Type::Trouble, Value::Null) => 0.0,
-            (Type::Trouble, Value::String(text)) => f64::from(u8::from(!text.is_empty())),
+            (FigureType::Trouble, Value::Null) => 0.0,
+            (FigureType::Trouble, Value::String(text)) => f64::from(u8::from(!text.is_empty())),
             (_, Value::Bool(is)) => f64::from(u8::from(*is)),
             (_, value) => match value.as_f64() {
                 Some(value) => value,
@@ -81,9 +81,9 @@ fn figure_of(figure: &Figure, report: &Value, encoder: &mut DescriptorEncoder<'_
     Ok(())
 }
 
-fn sample(metric: &mut MetricEncoder<'_>, of: Type, value: f64) -> fmt::Result {
+fn sample(metric: &mut MetricEncoder<'_>, of: FigureType, value: f64) -> fmt::Result {
     match of {
-        Type::Counter => metric.encode_counter(&value, NO_EXEMPLAR),
+        FigureType::Counter => metric.encode_counter(&value, NO_EXEMPLAR),
         _ => metric.encode_gauge(&value),
     }
 }
@@ -107,7 +107,7 @@ fn info_of(parent: &str, report: &Value, encoder: &mut DescriptorEncoder<'_>) ->
 
 /// Returns the paths of texts, each split into that of the object and the key in it.
 fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let texts = FIGURES.iter().filter(|figure| figure.of == Type::Text);
+    let texts = FIGURES.iter().filter(|figure| figure.of == FigureType::Text);
     texts.map(|figure| figure.path.rsplit_once('.').unwrap_or(("", figure.path)))
 }
 

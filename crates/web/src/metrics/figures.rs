@@ -3,11 +3,11 @@
 //! A test walks a report with an element in each of its lists: every value has a row here, and every row has
 //! a value.
 
-use Type::{Counter, Gauge, Left, Text, Trouble};
+use FigureType::{Counter, Gauge, Left, Text, Trouble};
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum FigureType {
     /// Grows from 0 since the start of the server.
     Counter,
     /// A number or a boolean.
@@ -22,15 +22,15 @@ pub(super) enum Type {
 
 /// A row of the table.
 #[derive(Debug)]
-pub(super) struct Figure {
-    pub of: Type,
+pub(super) struct MetricRow {
+    pub of: FigureType,
     /// Path in the JSON: the objects and lists it is in, and its name.
     pub path: &'static str,
     pub help: &'static str,
 }
 
-const fn figure(of: Type, path: &'static str, help: &'static str) -> Figure {
-    Figure { of, path, help }
+const fn figure(of: FigureType, path: &'static str, help: &'static str) -> MetricRow {
+    MetricRow { of, path, help }
 }
 
 /// Lists whose elements are distinguished: path, label, and the key with its value.
@@ -49,7 +49,7 @@ pub(super) const LABELS: &[(&str, &str, &str)] = &[
 ];
 
 /// All values of a report.
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const FIGURES: &[MetricRow] = &[
     figure(Text, "version", ""),
     figure(Text, "path_identity", ""),
     figure(Gauge, "server.pid", "Process number"),

@@ -5,16 +5,16 @@ use spool::LatencyCounts;
 
 /// A timed operation.
 #[derive(Debug, Clone)]
-pub(super) struct Timed {
+pub(super) struct TimedOperation {
     pub name: &'static str,
     pub help: &'static str,
     pub counts: LatencyCounts,
 }
 
 /// Returns all timed operations.
-pub(super) fn of(site: &Site) -> Vec<Timed> {
+pub(super) fn of(site: &Site) -> Vec<TimedOperation> {
     let latencies = &site.counters.latencies;
-    let timed = |name, help, counts| Timed { name, help, counts };
+    let timed = |name, help, counts| TimedOperation { name, help, counts };
     vec![
         timed(
             "filing_seconds",

@@ -16,7 +16,7 @@ pub(super) mod strict;
 mod tests;
 
 use super::visitor::Visitor;
-use super::{Shared, answers};
+use super::{WebState, answers};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, VARY};
@@ -28,11 +28,11 @@ use std::sync::Arc;
 /// The media type of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route("/metrics", get(metrics))
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap, visitor: Visitor) -> Response {
+async fn metrics(State(shared): State<Arc<WebState>>, headers: HeaderMap, visitor: Visitor) -> Response {
     if !visitor.client().config().web.metrics {
         return answers::no_page().await;
     }

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A family of samples.
 #[derive(Debug, Default)]
-pub struct Family {
+pub struct MetricFamily {
     pub kind: String,
     pub help: String,
-    pub samples: Vec<Sample>,
+    pub samples: Vec<MetricSample>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub struct MetricSample {
     pub name: String,
     pub labels: Vec<(String, String)>,
     pub value: f64,
@@ -24,15 +24,16 @@ pub struct Sample {
 /// A description of an error in an exposition.
 #[derive(Debug)]
 #[expect(dead_code, reason = "tests print it")]
-pub struct Malformed(String);
+pub struct MalformedMetrics(String);
 
 /// Parses an exposition.
-pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
-    let body = text.strip_suffix("# EOF\n").ok_or_else(|| Malformed("it does not end with # EOF".into()))?;
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+pub fn parse(text: &str) -> Result<BTreeMap<String, MetricFamily>, MalformedMetrics> {
+    let body =
+        text.strip_suffix("# EOF\n").ok_or_else(|| MalformedMetrics("it does not end with # EOF".into()))?;
+    let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
     let mut current = None::<String>;
     for line in body.lines() {
-        let wrong = |why: &str| Malformed(format!("{why}: {line}"));
+        let wrong = |why: &str| MalformedMetrics(format!("{why}: {line}"));
         if let Some(rest) = line.strip_prefix("# ") {
             let mut words = rest.splitn(3, ' ');
             let (word, name, text) = (words.next(), words.next().unwrap_or(""), words.next().unwrap_or(""));
@@ -75,18 +76,18 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
     // No sample may look like one of another family.
     let all: Vec<&str> = families.values().flat_map(|f| &f.samples).map(|s| s.name.as_str()).collect();
     match families.iter().find(|(name, f)| f.kind != "gauge" && all.contains(&name.as_str())) {
-        Some((name, _)) => Err(Malformed(format!("{name} is a family and a sample of another"))),
+        Some((name, _)) => Err(MalformedMetrics(format!("{name} is a family and a sample of another"))),
         None => Ok(families),
     }
 }
 
 /// Checks that label sets are unique and histograms cumulative, up to +Inf.
-fn whole(name: &str, family: &Family) -> Result<(), Malformed> {
+fn whole(name: &str, family: &MetricFamily) -> Result<(), MalformedMetrics> {
     let mut seen = BTreeSet::new();
     for sample in &family.samples {
         let names: BTreeSet<&str> = sample.labels.iter().map(|(name, _)| name.as_str()).collect();
         if names.len() != sample.labels.len() || !seen.insert((sample.name.clone(), sample.labels.clone())) {
-            return Err(Malformed(format!("{name}: the same labels twice: {sample:?}")));
+            return Err(MalformedMetrics(format!("{name}: the same labels twice: {sample:?}")));
         }
     }
     if family.kind == "histogram" {
@@ -97,7 +98,7 @@ fn whole(name: &str, family: &Family) -> Result<(), Malformed> {
         let count = of("_count").map(|sample| sample.value).next();
         if !buckets.is_sorted() || last.is_none_or(|(_, le)| le != "+Inf") || count != buckets.last().copied()
         {
-            return Err(Malformed(format!("{name}: not a whole histogram")));
+            return Err(MalformedMetrics(format!("{name}: not a whole histogram")));
         }
     }
     Ok(())
@@ -108,7 +109,7 @@ fn is_name(name: &str) -> bool {
     name.bytes().next().is_some_and(is_letter) && name.bytes().all(|b| is_letter(b) || b.is_ascii_digit())
 }
 
-fn sample(line: &str) -> Option<Sample> {
+fn sample(line: &str) -> Option<MetricSample> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(end);
     let mut labels = Vec::new();
@@ -134,7 +135,7 @@ fn sample(line: &str) -> Option<Sample> {
     let is_number = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
     let value = is_number(value).then(|| value.parse().ok())??;
     let fits = is_name(name) && labels.iter().all(|(name, _)| is_name(name) && !name.contains(':'));
-    fits.then(|| Sample { name: name.to_owned(), labels, value })
+    fits.then(|| MetricSample { name: name.to_owned(), labels, value })
 }
 
 /// Returns the text up to the closing quote, unescaped, and the rest.

@@ -1,15 +1,15 @@
 //! Tests of a scrape's text: complete, well-formed, and safe with any names.
 
 use super::encode::text;
-use super::figures::{FIGURES, LABELS, Type};
-use super::latencies::Timed;
+use super::figures::{FIGURES, FigureType, LABELS};
+use super::latencies::TimedOperation;
 use super::plain::of_open_metrics;
-use super::strict::{Family, parse};
+use super::strict::{MetricFamily, parse};
 use super::wants_plain_text;
 use operators::pull::PullCounts;
 use operators::report::*;
 use serde_json::Value;
-use spool::Latency;
+use spool::LatencyHistogram;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -41,13 +41,17 @@ pub(crate) fn full_report(name: &str) -> Report {
     };
     let spool = SpoolStatus {
         unopened: Some(name()),
-        readers: vec![ReaderStatus { name: name(), damage: Some(name()), ..ReaderStatus::default() }],
+        readers: vec![JournalReaderReport {
+            name: name(),
+            damage: Some(name()),
+            ..JournalReaderReport::default()
+        }],
         hot_memory_bytes: Some(0),
-        unnumbered: Some(Unnumbered::default()),
+        unnumbered: Some(UnnumberedSavings::default()),
         overhead: Some(Overhead::default()),
-        classes: vec![ClassStatus { name: name(), ..ClassStatus::default() }],
-        buffers: vec![BufferStatus { name: name(), away: true, ..BufferStatus::default() }],
-        kept: vec![KeptStatus { name: name(), ..KeptStatus::default() }],
+        classes: vec![ClassReport { name: name(), ..ClassReport::default() }],
+        buffers: vec![BufferReport { name: name(), away: true, ..BufferReport::default() }],
+        kept: vec![KeptVolumeReport { name: name(), ..KeptVolumeReport::default() }],
         ..SpoolStatus::default()
     };
     Report { version: "1".into(), path_identity: "x".into(), server: Some(server), spool }
@@ -71,11 +75,11 @@ fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-fn scrape(name: &str) -> BTreeMap<String, Family> {
-    let latency = Latency::default();
+fn scrape(name: &str) -> BTreeMap<String, MetricFamily> {
+    let latency = LatencyHistogram::default();
     latency.observe_many(Duration::from_millis(3), 5);
     latency.observe(Duration::from_secs(60));
-    let timed = vec![Timed { name: "filing_seconds", help: "x", counts: latency.counts() }];
+    let timed = vec![TimedOperation { name: "filing_seconds", help: "x", counts: latency.counts() }];
     parse(&text(&full_report(name), timed).unwrap()).unwrap()
 }
 
@@ -83,12 +87,12 @@ fn scrape(name: &str) -> BTreeMap<String, Family> {
 fn every_value_of_a_report_has_a_row_and_every_row_a_value() {
     let mut found = BTreeSet::new();
     values(&serde_json::to_value(full_report("x")).unwrap(), "", &mut found);
-    let left = |figure: &&super::figures::Figure| figure.path != "server.cache.groups";
+    let left = |figure: &&super::figures::MetricRow| figure.path != "server.cache.groups";
     let rows: BTreeSet<String> = FIGURES.iter().filter(left).map(|figure| figure.path.to_owned()).collect();
     found.remove("server.cache.groups");
     assert_eq!(found, rows);
     assert_eq!(FIGURES.len(), rows.len() + 1, "a row comes twice");
-    let shown = FIGURES.iter().filter(|f| !matches!(f.of, Type::Text | Type::Left));
+    let shown = FIGURES.iter().filter(|f| !matches!(f.of, FigureType::Text | FigureType::Left));
     assert!(shown.into_iter().all(|figure| !figure.help.is_empty()));
 }
 
@@ -99,9 +103,9 @@ fn a_scrape_has_every_figure_under_the_name_of_the_report() {
         let name = format!("newsreel_{}", figure.path.replace('.', "_"));
         let kind = families.get(&name).map(|family| family.kind.as_str());
         let expected = match figure.of {
-            Type::Counter => Some("counter"),
-            Type::Gauge | Type::Trouble => Some("gauge"),
-            Type::Text | Type::Left => continue,
+            FigureType::Counter => Some("counter"),
+            FigureType::Gauge | FigureType::Trouble => Some("gauge"),
+            FigureType::Text | FigureType::Left => continue,
         };
         assert_eq!(kind, expected, "{name}");
     }

@@ -18,7 +18,7 @@ const POINTS_MAX: usize = 120;
 
 /// A cyclic buffer, as parts of its area from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Turn {
+pub(super) struct BufferRing {
     /// The write position.
     pub head: f64,
     /// The part that holds articles; it ends at the write position.
@@ -29,8 +29,8 @@ pub(super) struct Turn {
 }
 
 /// Draws a ring that is written clockwise, from the top.
-pub(super) fn ring(turn: Turn, label: &str, inside: (&str, &str)) -> Markup {
-    let Turn { head, used, day, hour } = turn;
+pub(super) fn ring(turn: BufferRing, label: &str, inside: (&str, &str)) -> Markup {
+    let BufferRing { head, used, day, hour } = turn;
     let arc = |share: f64| arc(head - share, share);
     let (x, y) = point(head, RADIUS + 11.0);
     let (inner_x, inner_y) = point(head, RADIUS - 11.0);
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(arc(0.0, 0.25), "M60 16A44 44 0 0 1 104 60");
         assert_eq!(arc(-0.25, 0.75), "M16 60A44 44 0 1 1 60 104");
         assert_eq!(arc(0.3, 1.0).matches('A').count(), 2, "a whole circle");
-        let turn = Turn { head: 0.25, used: 1.0, day: 0.25, hour: 0.0 };
+        let turn = BufferRing { head: 0.25, used: 1.0, day: 0.25, hour: 0.0 };
         let drawn = ring(turn, "label", ("1", "a<b")).into_string();
         assert!(drawn.contains("M60 16A44 44 0 0 1 104 60"), "the last day ends at the head: {drawn}");
         assert!(!drawn.contains("class=\"hour\"") && drawn.contains("a&lt;b"), "{drawn}");

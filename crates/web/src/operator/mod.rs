@@ -8,9 +8,9 @@ mod figures;
 mod parts;
 pub(super) mod samples;
 
-use super::page::{self, Page};
+use super::page::{self, HtmlPage};
 use super::visitor::Visitor;
-use super::{Shared, answers};
+use super::{WebState, answers};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -27,11 +27,11 @@ pub(super) const PATH: &str = "/operator";
 /// Seconds between refreshes by a browser that shows the page.
 const REFRESH_SECS: u32 = 5;
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route(PATH, get(operator))
 }
 
-async fn operator(State(shared): State<Arc<Shared>>, visitor: Visitor) -> Response {
+async fn operator(State(shared): State<Arc<WebState>>, visitor: Visitor) -> Response {
     if !visitor.client().config().web.operator {
         return answers::no_page().await;
     }
@@ -53,5 +53,5 @@ async fn operator(State(shared): State<Arc<Shared>>, visitor: Visitor) -> Respon
         (parts::peers_out(server, samples))
         (parts::events(&recent::events(), now))
     };
-    Page::new(&shared, &visitor, "Server").refreshed_every(REFRESH_SECS).answer(StatusCode::OK, &body)
+    HtmlPage::new(&shared, &visitor, "Server").refreshed_every(REFRESH_SECS).answer(StatusCode::OK, &body)
 }

@@ -2,14 +2,14 @@
 //!
 //! Each is a function from figures to markup; a part without data is left out.
 
-use super::figures::{self, Turn};
-use super::samples::{Of, Samples, Span};
+use super::figures::{self, BufferRing};
+use super::samples::{HistorySpan, LoadHistory, LoadSeries};
 use maud::{Markup, html};
 use operators::report::{
-    BufferStatus, ClassStatus, FeedStatus, PeerStatus, Report, ServerStatus, SpoolStatus,
+    BufferReport, ClassReport, FeedStatus, PeerStatus, Report, ServerStatus, SpoolStatus,
 };
-use operators::trouble::{Trouble, Weight};
-use site::log::recent::Notable;
+use operators::trouble::{ReportedProblem, Severity};
+use site::log::recent::LoggedEvent;
 use site_base::units::{about_size, about_span, counted, grouped};
 use tracing::Level;
 
@@ -30,7 +30,7 @@ pub(super) fn heading(report: &Report, server: &ServerStatus) -> Markup {
 }
 
 /// Renders the problems and their remedies.
-pub(super) fn troubles(troubles: &[Trouble]) -> Markup {
+pub(super) fn troubles(troubles: &[ReportedProblem]) -> Markup {
     html! {
         section aria-labelledby="troubles" {
             h2.hidden #troubles { "What is wrong" }
@@ -38,7 +38,7 @@ pub(super) fn troubles(troubles: &[Trouble]) -> Markup {
                 p.well { "Nothing is wrong that shows here." }
             } @else {
                 ul.troubles {
-                    @for Trouble { weight, what, advice } in troubles {
+                    @for ReportedProblem { weight, what, advice } in troubles {
                         li.(class_of(*weight)) {
                             span.badge { (word_of(*weight)) }
                             div { strong { (what) "." } " " span.advice { (with_commands(advice)) } }
@@ -59,28 +59,28 @@ fn with_commands(text: &str) -> Markup {
     }
 }
 
-fn class_of(weight: Weight) -> &'static str {
+fn class_of(weight: Severity) -> &'static str {
     match weight {
-        Weight::Bad => "bad",
-        Weight::Warn => "warn",
-        Weight::Note => "note",
+        Severity::Bad => "bad",
+        Severity::Warn => "warn",
+        Severity::Note => "note",
     }
 }
 
-fn word_of(weight: Weight) -> &'static str {
+fn word_of(weight: Severity) -> &'static str {
     match weight {
-        Weight::Bad => "Broken",
-        Weight::Warn => "Warning",
-        Weight::Note => "Note",
+        Severity::Bad => "Broken",
+        Severity::Warn => "Warning",
+        Severity::Note => "Note",
     }
 }
 
 /// Renders the most important figures.
-pub(super) fn tiles(report: &Report, server: &ServerStatus, samples: &Samples) -> Markup {
-    let hour = |of| samples.series(of, Span::Hour);
+pub(super) fn tiles(report: &Report, server: &ServerStatus, samples: &LoadHistory) -> Markup {
+    let hour = |of| samples.series(of, HistorySpan::Hour);
     let now = |values: &[f64]| values.last().copied().unwrap_or_default();
-    let (accepted, rejected) = (hour(Of::Accepted), hour(Of::Rejected));
-    let (connections, undurable) = (hour(Of::Connections), hour(Of::Undurable));
+    let (accepted, rejected) = (hour(LoadSeries::Accepted), hour(LoadSeries::Rejected));
+    let (connections, undurable) = (hour(LoadSeries::Connections), hour(LoadSeries::Undurable));
     let logins = &server.logins;
     html! {
         section.tiles aria-label="At a glance" {
@@ -139,10 +139,10 @@ pub(super) fn buffers(spool: &SpoolStatus, now: u64) -> Markup {
     }
 }
 
-fn one_buffer(buffer: &BufferStatus, now: u64) -> Markup {
+fn one_buffer(buffer: &BufferReport, now: u64) -> Markup {
     let share =
         |bytes: u64| if buffer.area_bytes == 0 { 0.0 } else { bytes as f64 / buffer.area_bytes as f64 };
-    let turn = Turn {
+    let turn = BufferRing {
         head: share(buffer.head_bytes),
         used: share(buffer.used_bytes),
         day: share(buffer.written_day_bytes),
@@ -184,7 +184,7 @@ fn percent(share: f64) -> String {
 
 /// Renders how long articles stay.
 pub(super) fn classes(spool: &SpoolStatus, now: u64) -> Markup {
-    let kept: Vec<&ClassStatus> = spool.classes.iter().filter(|class| !class.keeps_nothing()).collect();
+    let kept: Vec<&ClassReport> = spool.classes.iter().filter(|class| !class.keeps_nothing()).collect();
     if kept.is_empty() {
         return html! {};
     }
@@ -196,7 +196,7 @@ pub(super) fn classes(spool: &SpoolStatus, now: u64) -> Markup {
     }
 }
 
-fn one_class(class: &ClassStatus, now: u64) -> Markup {
+fn one_class(class: &ClassReport, now: u64) -> Markup {
     let oldest = class.oldest_arrival.map(|at| now.saturating_sub(at));
     let longest = [class.stays_secs, class.keep_target_secs, oldest].into_iter().flatten().max();
     let share = |secs: u64| secs as f64 / longest.unwrap_or(1).max(1) as f64;
@@ -226,7 +226,7 @@ fn one_class(class: &ClassStatus, now: u64) -> Markup {
 }
 
 /// Renders the articles received from peers.
-pub(super) fn peers_in(server: &ServerStatus, samples: &Samples) -> Markup {
+pub(super) fn peers_in(server: &ServerStatus, samples: &LoadHistory) -> Markup {
     if server.peers.is_empty() {
         return html! {};
     }
@@ -245,7 +245,7 @@ pub(super) fn peers_in(server: &ServerStatus, samples: &Samples) -> Markup {
     }
 }
 
-fn one_peer_in(peer: &PeerStatus, samples: &Samples) -> Markup {
+fn one_peer_in(peer: &PeerStatus, samples: &LoadHistory) -> Markup {
     // Offers that were neither accepted nor rejected were not requested.
     let refused = peer.offered.saturating_sub(peer.accepted).saturating_sub(peer.rejected);
     html! {
@@ -253,13 +253,13 @@ fn one_peer_in(peer: &PeerStatus, samples: &Samples) -> Markup {
             th scope="row" { (peer.name) }
             (number("connections", peer.connections)) (number("offered", peer.offered))
             (number("accepted", peer.accepted)) (number("refused", refused)) (number("rejected", peer.rejected))
-            (both_spans(samples, Of::From(&peer.name), &format!("accepted from {}", peer.name)))
+            (both_spans(samples, LoadSeries::From(&peer.name), &format!("accepted from {}", peer.name)))
         }
     }
 }
 
 /// Renders the articles sent to peers.
-pub(super) fn peers_out(server: &ServerStatus, samples: &Samples) -> Markup {
+pub(super) fn peers_out(server: &ServerStatus, samples: &LoadHistory) -> Markup {
     let feeds = || server.peers.iter().filter_map(|peer| Some((peer, peer.feed.as_ref()?)));
     if feeds().next().is_none() {
         return html! {};
@@ -279,7 +279,7 @@ pub(super) fn peers_out(server: &ServerStatus, samples: &Samples) -> Markup {
     }
 }
 
-fn one_peer_out(name: &str, feed: &FeedStatus, samples: &Samples) -> Markup {
+fn one_peer_out(name: &str, feed: &FeedStatus, samples: &LoadHistory) -> Markup {
     let behind = match feed.lag_articles {
         0 => "\u{2013}".to_owned(),
         articles => format!("{}, {}", about_span(feed.lag_secs), counted(articles, "article")),
@@ -292,9 +292,9 @@ fn one_peer_out(name: &str, feed: &FeedStatus, samples: &Samples) -> Markup {
             (number("offered", feed.offered)) (number("accepted", feed.accepted)) (number("refused", feed.refused))
             (number("rejected", feed.rejected)) (number("deferred", feed.deferred))
             td.spark data-label="behind, last hour" {
-                (figures::line(&samples.series(Of::Lag(name), Span::Hour), &format!("{name} behind, the last hour")))
+                (figures::line(&samples.series(LoadSeries::Lag(name), HistorySpan::Hour), &format!("{name} behind, the last hour")))
             }
-            (both_spans(samples, Of::To(name), &format!("sent to {name}")))
+            (both_spans(samples, LoadSeries::To(name), &format!("sent to {name}")))
         }
     }
 }
@@ -304,16 +304,16 @@ fn number(label: &str, value: u64) -> Markup {
 }
 
 /// Renders the last hour and the last day of a figure.
-fn both_spans(samples: &Samples, of: Of<'_>, label: &str) -> Markup {
+fn both_spans(samples: &LoadHistory, of: LoadSeries<'_>, label: &str) -> Markup {
     html! {
-        @for (span, words) in [(Span::Hour, "last hour"), (Span::Day, "last day")] {
+        @for (span, words) in [(HistorySpan::Hour, "last hour"), (HistorySpan::Day, "last day")] {
             td.spark data-label=(words) { (figures::line(&samples.series(of, span), &format!("{label}, the {words}"))) }
         }
     }
 }
 
 /// Renders the last logged events.
-pub(super) fn events(events: &[Notable], now: u64) -> Markup {
+pub(super) fn events(events: &[LoggedEvent], now: u64) -> Markup {
     if events.is_empty() {
         return html! {};
     }
@@ -334,7 +334,7 @@ pub(super) fn events(events: &[Notable], now: u64) -> Markup {
     }
 }
 
-fn one_event(event: &Notable, now: u64) -> Markup {
+fn one_event(event: &LoggedEvent, now: u64) -> Markup {
     let (class, word) = match event.level {
         Level::ERROR => ("bad", "error"),
         Level::WARN => ("warn", "warning"),
@@ -355,16 +355,16 @@ mod tests {
 
     #[test]
     fn a_class_says_how_long_articles_stay_and_whether_that_is_enough() {
-        let class = |stays_secs, keep_target_secs| ClassStatus {
+        let class = |stays_secs, keep_target_secs| ClassReport {
             name: "text<".into(),
             method: "cnfs".into(),
             stays_secs,
             keep_target_secs,
             day_bytes_per_sec: 2048.0,
-            ..ClassStatus::default()
+            ..ClassReport::default()
         };
-        let text = |class: ClassStatus| {
-            let trash = ClassStatus { method: "trash".into(), ..ClassStatus::default() };
+        let text = |class: ClassReport| {
+            let trash = ClassReport { method: "trash".into(), ..ClassReport::default() };
             let spool = SpoolStatus { classes: vec![class, trash], ..SpoolStatus::default() };
             classes(&spool, 100).into_string()
         };
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_buffer_shows_the_age_of_its_oldest_articles() {
-        let buffer = BufferStatus {
+        let buffer = BufferReport {
             name: "b".into(),
             area_bytes: 100,
             used_bytes: 100,
@@ -393,28 +393,33 @@ mod tests {
             cycle: 3,
             oldest_arrival: Some(10),
             holes_share: Some(0.004),
-            ..BufferStatus::default()
+            ..BufferReport::default()
         };
-        let text = |buffer: &BufferStatus| one_buffer(buffer, 3_610).into_string();
+        let text = |buffer: &BufferReport| one_buffer(buffer, 3_610).into_string();
         let full = text(&buffer);
         for shown in ["overwritten next", "1 h", "cycle 3", "100 %", "0.4 %"] {
             assert!(full.contains(shown), "{shown} is not in {full}");
         }
         assert!(!full.contains("compressed"), "nothing is known of that");
-        assert!(!text(&BufferStatus { used_bytes: 50, ..buffer }).contains("overwritten next"));
-        assert!(text(&BufferStatus::default()).contains("0 %"));
+        assert!(!text(&BufferReport { used_bytes: 50, ..buffer }).contains("overwritten next"));
+        assert!(text(&BufferReport::default()).contains("0 %"));
     }
 
     #[test]
     fn text_of_others_is_escaped() {
-        let event =
-            Notable { at: 5, level: Level::WARN, message: "<script>".into(), fields: "user=\"<b>\"".into() };
+        let event = LoggedEvent {
+            at: 5,
+            level: Level::WARN,
+            message: "<script>".into(),
+            fields: "user=\"<b>\"".into(),
+        };
         let shown = events(&vec![event; EVENTS_SHOWN + 3], 10).into_string();
         assert!(
             !shown.contains("<script>") && !shown.contains("<b>") && shown.contains("3 earlier"),
             "{shown}"
         );
-        let trouble = Trouble { weight: Weight::Bad, what: "<i>".into(), advice: "Do `a <b>` now.".into() };
+        let trouble =
+            ReportedProblem { weight: Severity::Bad, what: "<i>".into(), advice: "Do `a <b>` now.".into() };
         let shown = troubles(&[trouble]).into_string();
         assert!(shown.contains("&lt;i&gt;") && shown.contains("Do <code>a &lt;b&gt;</code> now."), "{shown}");
     }

@@ -3,7 +3,7 @@
 //! Taken from reports by [`keep`] while HTTP is served, whether or not the page is open, so that an open page
 //! costs no more. 360 samples of an hour and 288 of a day, with up to [`PEERS_MAX`] peers each: 7 MB at most.
 
-use crate::Shared;
+use crate::WebState;
 use operators::report::{PeerStatus, Report};
 use site_base::lock::Leaf;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ const PEERS_MAX: usize = 200;
 
 /// Figures at one time; counts are since the start.
 #[derive(Debug, Clone, Default)]
-struct Sample {
+struct LoadSample {
     accepted: u64,
     rejected: u64,
     connections: u64,
@@ -41,7 +41,7 @@ struct PeerSample {
 
 /// A figure of which there are samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of<'a> {
+pub(super) enum LoadSeries<'a> {
     /// Articles accepted per second.
     Accepted,
     /// Articles rejected per second.
@@ -60,28 +60,28 @@ pub(super) enum Of<'a> {
 
 /// The time covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Span {
+pub(super) enum HistorySpan {
     Hour,
     Day,
 }
 
 /// All samples.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(Leaf<Rings>);
+pub(crate) struct LoadHistory(Leaf<Rings>);
 
 #[derive(Debug, Default)]
 struct Rings {
     taken: u64,
-    hour: VecDeque<Sample>,
-    day: VecDeque<Sample>,
+    hour: VecDeque<LoadSample>,
+    day: VecDeque<LoadSample>,
 }
 
-impl Samples {
+impl LoadHistory {
     /// Adds the figures of a report.
     fn add(&self, report: &Report) {
         let mut rings = self.0.lock();
         let names = rings.hour.back().map(|last| last.peers.clone()).unwrap_or_default();
-        let sample = Sample::of(report, &names);
+        let sample = LoadSample::of(report, &names);
         if rings.taken.is_multiple_of(DAY_STEP) {
             push(&mut rings.day, DAY_SAMPLES, sample.clone());
         }
@@ -90,14 +90,14 @@ impl Samples {
     }
 
     /// Returns the values of a figure, oldest first: changes per second, or levels.
-    pub(super) fn series(&self, of: Of<'_>, span: Span) -> Vec<f64> {
+    pub(super) fn series(&self, of: LoadSeries<'_>, span: HistorySpan) -> Vec<f64> {
         let rings = self.0.lock();
         let (ring, step) = match span {
-            Span::Hour => (&rings.hour, INTERVAL.as_secs()),
-            Span::Day => (&rings.day, INTERVAL.as_secs() * DAY_STEP),
+            HistorySpan::Hour => (&rings.hour, INTERVAL.as_secs()),
+            HistorySpan::Day => (&rings.day, INTERVAL.as_secs() * DAY_STEP),
         };
         let values = ring.iter().map(|sample| sample.value(of));
-        if matches!(of, Of::Connections | Of::Undurable | Of::Lag(_)) {
+        if matches!(of, LoadSeries::Connections | LoadSeries::Undurable | LoadSeries::Lag(_)) {
             return values.map(|value| value.unwrap_or_default() as f64).collect();
         }
         let values: Vec<Option<u64>> = values.collect();
@@ -110,14 +110,14 @@ impl Samples {
     }
 }
 
-fn push(ring: &mut VecDeque<Sample>, max: usize, sample: Sample) {
+fn push(ring: &mut VecDeque<LoadSample>, max: usize, sample: LoadSample) {
     if ring.len() >= max {
         ring.pop_front();
     }
     ring.push_back(sample);
 }
 
-impl Sample {
+impl LoadSample {
     /// Takes the figures of a report, sharing names with the previous sample.
     fn of(report: &Report, before: &[PeerSample]) -> Self {
         let Some(server) = &report.server else { return Self::default() };
@@ -139,22 +139,22 @@ impl Sample {
         }
     }
 
-    fn value(&self, of: Of<'_>) -> Option<u64> {
+    fn value(&self, of: LoadSeries<'_>) -> Option<u64> {
         let peer = |name: &str| self.peers.iter().find(|peer| *peer.name == *name);
         match of {
-            Of::Accepted => Some(self.accepted),
-            Of::Rejected => Some(self.rejected),
-            Of::Connections => Some(self.connections),
-            Of::Undurable => Some(self.undurable_bytes),
-            Of::From(name) => peer(name).map(|peer| peer.came),
-            Of::To(name) => peer(name).map(|peer| peer.sent),
-            Of::Lag(name) => peer(name).map(|peer| peer.lag_secs),
+            LoadSeries::Accepted => Some(self.accepted),
+            LoadSeries::Rejected => Some(self.rejected),
+            LoadSeries::Connections => Some(self.connections),
+            LoadSeries::Undurable => Some(self.undurable_bytes),
+            LoadSeries::From(name) => peer(name).map(|peer| peer.came),
+            LoadSeries::To(name) => peer(name).map(|peer| peer.sent),
+            LoadSeries::Lag(name) => peer(name).map(|peer| peer.lag_secs),
         }
     }
 }
 
 /// Takes samples until the server stops, while HTTP is served.
-pub(crate) async fn keep(shared: Weak<Shared>, stopping: impl Future<Output = ()>) {
+pub(crate) async fn keep(shared: Weak<WebState>, stopping: impl Future<Output = ()>) {
     let mut stopping = std::pin::pin!(stopping);
     loop {
         tokio::select! {
@@ -190,29 +190,33 @@ mod tests {
 
     #[test]
     fn rates_are_differences_between_samples() {
-        let samples = Samples::default();
+        let samples = LoadHistory::default();
         samples.add(&report(100, &[("a", 10)]));
         samples.add(&report(150, &[("b", 500), ("a", 30)]));
         samples.add(&report(150, &[("b", 510)]));
         // The counts start at 0 again, as after a restart of the counted part.
         samples.add(&report(20, &[("b", 0)]));
-        assert_eq!(samples.series(Of::Accepted, Span::Hour), [5.0, 0.0, 0.0]);
-        assert_eq!(samples.series(Of::From("a"), Span::Hour), [2.0, 0.0, 0.0]);
-        assert_eq!(samples.series(Of::From("b"), Span::Hour), [0.0, 1.0, 0.0], "500 came before we looked");
-        assert_eq!(samples.series(Of::Connections, Span::Hour), [7.0; 4]);
+        assert_eq!(samples.series(LoadSeries::Accepted, HistorySpan::Hour), [5.0, 0.0, 0.0]);
+        assert_eq!(samples.series(LoadSeries::From("a"), HistorySpan::Hour), [2.0, 0.0, 0.0]);
+        assert_eq!(
+            samples.series(LoadSeries::From("b"), HistorySpan::Hour),
+            [0.0, 1.0, 0.0],
+            "500 came before we looked"
+        );
+        assert_eq!(samples.series(LoadSeries::Connections, HistorySpan::Hour), [7.0; 4]);
     }
 
     #[test]
     fn the_rings_are_bounded() {
-        let samples = Samples::default();
+        let samples = LoadHistory::default();
         let many: Vec<String> = (0..PEERS_MAX + 9).map(|n| n.to_string()).collect();
         let many: Vec<(&str, u64)> = many.iter().map(|name| (name.as_str(), 1)).collect();
         for n in 0..(DAY_STEP * DAY_SAMPLES as u64 + 100) {
             let peers = if n > 9_000 { many.as_slice() } else { &[] };
             samples.add(&report(n * 10, peers));
         }
-        assert_eq!(samples.series(Of::Accepted, Span::Hour), vec![1.0; HOUR_SAMPLES - 1]);
-        assert_eq!(samples.series(Of::Accepted, Span::Day), vec![1.0; DAY_SAMPLES - 1]);
+        assert_eq!(samples.series(LoadSeries::Accepted, HistorySpan::Hour), vec![1.0; HOUR_SAMPLES - 1]);
+        assert_eq!(samples.series(LoadSeries::Accepted, HistorySpan::Day), vec![1.0; DAY_SAMPLES - 1]);
         assert!(samples.0.lock().hour.iter().all(|sample| sample.peers.len() <= PEERS_MAX));
     }
 }

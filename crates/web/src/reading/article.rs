@@ -1,9 +1,9 @@
 //! An article as a page, in its original form, and its attachments.
 
-use super::{Reading, asked, failed, found_at};
-use crate::memory::Reserved;
+use super::{NewsPages, asked, failed, found_at};
+use crate::memory::AnswerReservation;
 use crate::visitor::Visitor;
-use crate::{Shared, answers};
+use crate::{WebState, answers};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, StatusCode};
@@ -11,12 +11,12 @@ use axum::response::Response;
 use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use netnews::overview_row::{self, index};
-use newspages::content::{Content, SHOWN_BYTES, SHOWN_BYTES_MAX};
+use newspages::content::{ArticleContent, SHOWN_BYTES, SHOWN_BYTES_MAX};
 use newspages::embedded::PADDED_BYTES_MAX;
 use newspages::view::{self, ArticlePage};
 use newspages::{names, urls};
 use std::sync::Arc;
-use upstreams::{NewsSource, Part};
+use upstreams::{ArticlePart, NewsSource};
 
 /// Maximum number of groups for a follow-up.
 const GROUPS_MAX: usize = 100;
@@ -26,14 +26,14 @@ const MARKUP_FACTOR: usize = 12;
 const MARKUP_BYTES_BASE: usize = 64 << 10;
 
 pub(super) async fn article(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let place = urls::article(&id);
-    let reading = Reading::begin(&shared, &visitor, &place)?;
-    let found = reading.article(&id, Part::Article).await?;
+    let reading = NewsPages::begin(&shared, &visitor, &place)?;
+    let found = reading.article(&id, ArticlePart::Article).await?;
     let is_all = asked(query.as_deref(), "all") == "1";
     let bytes_max = if is_all { SHOWN_BYTES_MAX } else { SHOWN_BYTES };
     let group = xref_places(found.head())
@@ -49,23 +49,23 @@ pub(super) async fn article(
     let all = (!is_all).then(|| format!("{place}?all=1"));
     let markup_bytes = MARKUP_BYTES_BASE + MARKUP_FACTOR * bytes_max.min(found.wire().len());
     let render = move |wire: &[u8]| {
-        let content = Content::of(wire, bytes_max);
+        let content = ArticleContent::of(wire, bytes_max);
         let page =
             ArticlePage { group: group.as_deref(), follow_up: follow_up.as_deref(), all: all.as_deref() };
         let markup = view::article(&content, &page);
         (content.head.subject, markup)
     };
     let ((subject, markup), memory) = reading.render_article(found, (2, markup_bytes), render).await?;
-    Ok(Reserved::with(reading.page(&subject, &markup), memory))
+    Ok(AnswerReservation::with(reading.page(&subject, &markup), memory))
 }
 
 /// Redirects from a group and number to the permanent address.
 pub(super) async fn numbered(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path((name, number)): Path<(String, String)>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &urls::group(&name))?;
+    let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
     let (group, _) = reading.group(&name).await?;
     let Ok(number) = number.parse::<u64>() else { return Err(reading.no_article()) };
     let mut row = Vec::new();
@@ -76,12 +76,12 @@ pub(super) async fn numbered(
 
 /// Returns an article as stored, without dot-stuffing.
 pub(super) async fn raw(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(id): Path<String>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &urls::article(&id))?;
-    let found = reading.article(&id, Part::Article).await?;
+    let reading = NewsPages::begin(&shared, &visitor, &urls::article(&id))?;
+    let found = reading.article(&id, ArticlePart::Article).await?;
     let render = |wire: &[u8]| {
         let mut text = Vec::with_capacity(wire.len());
         netnews::nntp::wire::unstuff(wire, &mut text);
@@ -92,24 +92,24 @@ pub(super) async fn raw(
         (media_type, text)
     };
     let ((media_type, text), memory) = reading.render_article(found, (1, 0), render).await?;
-    Ok(Reserved::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
+    Ok(AnswerReservation::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
 }
 
 /// Returns an attachment of an article, never with a type that a browser shows.
 pub(super) async fn file(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path((id, number, _name)): Path<(String, String, String)>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &urls::article(&id))?;
-    let found = reading.article(&id, Part::Article).await?;
+    let reading = NewsPages::begin(&shared, &visitor, &urls::article(&id))?;
+    let found = reading.article(&id, ArticlePart::Article).await?;
     let number = number.parse().unwrap_or(0);
-    let render = move |wire: &[u8]| Content::file(wire, number);
+    let render = move |wire: &[u8]| ArticleContent::file(wire, number);
     let (file, memory) = reading.render_article(found, (3, PADDED_BYTES_MAX), render).await?;
     let Some((name, decoded)) = file else { return Err(reading.no_article()) };
     let mut answer = answers::of_type(StatusCode::OK, "application/octet-stream", decoded.octets);
     if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
         answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     }
-    Ok(Reserved::with(reading.marked(answer), memory))
+    Ok(AnswerReservation::with(reading.marked(answer), memory))
 }

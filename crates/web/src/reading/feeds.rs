@@ -1,26 +1,26 @@
 //! Groups and threads for programs: Atom, and threads as mbox.
 
 use super::threads::{THREAD_MAX, ThreadAround};
-use super::{FoundArticle, NotReadable, ReadAttempt, ReadableNews, Reading, failed};
-use crate::memory::{Reservation, Reserved, SMALL_BYTES_MAX};
+use super::{FoundArticle, NewsPages, NotReadable, ReadAttempt, ReadableNews, failed};
+use crate::memory::{AnswerReservation, MemoryReservation, SMALL_BYTES_MAX};
 use crate::pieces;
 use crate::pieces::PieceSender;
 use crate::visitor::Visitor;
-use crate::{Shared, answers, hosts};
+use crate::{WebState, answers, hosts};
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use memchr::memmem;
 use netnews::mbox;
-use newspages::content::{Block, Content};
-use newspages::feed::{Entry, Feed, SUMMARY_BYTES, atom};
-use newspages::threads::{self, Row};
+use newspages::content::{ArticleContent, TextBlock};
+use newspages::feed::{AtomFeed, FeedEntry, SUMMARY_BYTES, atom};
+use newspages::threads::{self, ThreadRow};
 use newspages::{names, urls};
 use std::io;
 use std::sync::Arc;
 use tracing::debug;
-use upstreams::Part;
+use upstreams::ArticlePart;
 
 /// Maximum number of articles of a feed.
 const ENTRIES_MAX: usize = 25;
@@ -36,13 +36,13 @@ const LEFT_OUT: HeaderName = HeaderName::from_static("x-articles-left-out");
 const SENDER: &str = "newsreel";
 
 pub(super) async fn group(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
     headers: HeaderMap,
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let page = urls::group(&name);
-    let reading = Reading::begin(&shared, &visitor, &page)?;
+    let reading = NewsPages::begin(&shared, &visitor, &page)?;
     let (group, marks) = reading.group(&name).await?;
     let text = reading.rows_before(&group, &marks, u64::MAX, ENTRIES_MAX).await?;
     let text_bytes = text.bytes();
@@ -52,18 +52,18 @@ pub(super) async fn group(
 }
 
 pub(super) async fn thread(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path((name, id)): Path<(String, String)>,
     headers: HeaderMap,
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let page = urls::thread(&name, &id);
-    let reading = Reading::begin(&shared, &visitor, &page)?;
+    let reading = NewsPages::begin(&shared, &visitor, &page)?;
     let text = reading.thread_of(&name, &id).await?;
     let text_bytes = text.rows.bytes();
     let work = move || {
         let found = text.thread()?;
-        let mut rows: Vec<&Row> = found.thread.rows().filter_map(|at| found.rows.get(at)).collect();
+        let mut rows: Vec<&ThreadRow> = found.thread.rows().filter_map(|at| found.rows.get(at)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.number));
         let newest = rows.into_iter().take(ENTRIES_MAX).cloned().collect();
         Some((found.title().to_owned(), (newest, text.rows.into_memory())))
@@ -74,11 +74,11 @@ pub(super) async fn thread(
 }
 
 pub(super) async fn mbox(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path((name, id)): Path<(String, String)>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &urls::thread(&name, &id))?;
+    let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let text = reading.thread_of(&name, &id).await?;
     let text_bytes = text.rows.bytes();
     let work = move || text.thread().map(|found| (found.title().to_owned(), mail_rows(&found)));
@@ -108,7 +108,7 @@ struct MailRow {
 /// Returns the articles of a thread for its mbox, in reading order, and the number left out: those nearest to
 /// the requested article are included, as far as they fit.
 fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
-    let bytes_of = |row: &Row| usize::try_from(row.bytes).unwrap_or(usize::MAX);
+    let bytes_of = |row: &ThreadRow| usize::try_from(row.bytes).unwrap_or(usize::MAX);
     let row_of = |node: usize| found.thread.nodes.get(node)?.row.and_then(|at| found.rows.get(at));
     let mut total = 0_usize;
     let fits = |node: &usize| {
@@ -120,8 +120,11 @@ fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
     let nearest = found.thread.nearest(found.row, THREAD_MAX).into_iter().take_while(fits).collect();
     let (thread, left_out) = found.thread.only(nearest);
     let rows = thread.rows().filter_map(|at| found.rows.get(at));
-    let mail =
-        |row: &Row| MailRow { message_id: row.message_id.clone(), date: row.date, bytes: bytes_of(row) };
+    let mail = |row: &ThreadRow| MailRow {
+        message_id: row.message_id.clone(),
+        date: row.date,
+        bytes: bytes_of(row),
+    };
     (rows.map(mail).collect(), left_out)
 }
 
@@ -155,7 +158,7 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
     let mut needed = MAIL_COPIES.saturating_mul(bytes);
     loop {
         let memory = news.memory.wait(needed).await;
-        match news.try_read(memory, &article.message_id, (Part::Article, MAIL_COPIES)).await? {
+        match news.try_read(memory, &article.message_id, (ArticlePart::Article, MAIL_COPIES)).await? {
             ReadAttempt::Missing => return Ok(None),
             ReadAttempt::Done(found) => return Ok(Some(found)),
             ReadAttempt::TooLarge(bytes) => needed = bytes,
@@ -165,7 +168,7 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
 
 /// Converts an article to a mail. At most [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost
 /// its CR.
-fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, Reservation) {
+fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, MemoryReservation) {
     let mut text = Vec::with_capacity(found.wire().len());
     netnews::nntp::wire::to_text(found.wire(), &mut text);
     let FoundArticle { bytes, memory } = found;
@@ -176,20 +179,20 @@ fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, Reservation) {
     (mail, memory)
 }
 
-impl Reading<'_> {
+impl NewsPages<'_> {
     async fn feed(
         &self,
         headers: &HeaderMap,
         title: String,
         page: String,
-        (rows, mut memory): (Vec<Row>, Reservation),
+        (rows, mut memory): (Vec<ThreadRow>, MemoryReservation),
     ) -> Result<Response, Response> {
         // Leaves all memory to a large article.
         let rows_bytes = threads::bytes_of(&rows);
         memory.shrink(if rows_bytes > SMALL_BYTES_MAX { rows_bytes } else { 0 });
         let mut texts = Vec::new();
         for row in &rows {
-            let article = self.news.find(&row.message_id, Part::Article).await.map_err(failed)?;
+            let article = self.news.find(&row.message_id, ArticlePart::Article).await.map_err(failed)?;
             texts.push(match article {
                 Some(found) => self.render_article(found, (2, 0), summary).await?.0,
                 None => String::new(),
@@ -200,22 +203,22 @@ impl Reading<'_> {
         let scheme = if self.visitor.client().tls().is_some() { "https" } else { "http" };
         let (site, path) = (format!("{scheme}://{host}"), format!("{page}/atom"));
         let work = move || {
-            let entry = |(row, summary)| Entry { row, summary };
-            let entries: Vec<Entry<'_>> =
+            let entry = |(row, summary)| FeedEntry { row, summary };
+            let entries: Vec<FeedEntry<'_>> =
                 rows.iter().zip(texts.iter().map(String::as_str)).map(entry).collect();
-            atom(&Feed { title: &title, site: &site, page: &page, path: &path }, &entries)
+            atom(&AtomFeed { title: &title, site: &site, page: &page, path: &path }, &entries)
         };
         let xml = self.render(ENTRIES_MAX * SUMMARY_BYTES, work).await?;
         let answer = answers::of_type(StatusCode::OK, "application/atom+xml; charset=utf-8", xml);
-        Ok(Reserved::with(self.marked(answer), memory))
+        Ok(AnswerReservation::with(self.marked(answer), memory))
     }
 }
 
 /// Returns the beginning of an article's own text.
 fn summary(wire: &[u8]) -> String {
-    let content = Content::of(wire, SUMMARY_BYTES);
+    let content = ArticleContent::of(wire, SUMMARY_BYTES);
     let own = content.blocks.iter().filter_map(|block| match block {
-        Block::Text(lines) => Some(lines.join("\n")),
+        TextBlock::Text(lines) => Some(lines.join("\n")),
         _ => None,
     });
     own.collect::<Vec<_>>().join("\n").trim().to_owned()

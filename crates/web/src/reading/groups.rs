@@ -1,15 +1,15 @@
 //! The list of groups that a visitor may read.
 
-use super::{Reading, asked, failed};
-use crate::Shared;
+use super::{NewsPages, asked, failed};
+use crate::WebState;
 use crate::visitor::Visitor;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use newspages::urls;
-use newspages::view::{self, GroupLine, Turning};
+use newspages::view::{self, GroupListEntry, PageLinks};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use upstreams::{GroupList, GroupStream, NewsSource, Which};
+use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource};
 
 /// Groups per page.
 const GROUPS_PER_PAGE: usize = 200;
@@ -17,11 +17,11 @@ const GROUPS_PER_PAGE: usize = 200;
 const MATCH_BYTES_MAX: usize = 100;
 
 pub(super) async fn list(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     RawQuery(query): RawQuery,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, urls::GROUPS)?;
+    let reading = NewsPages::begin(&shared, &visitor, urls::GROUPS)?;
     let wanted = asked(query.as_deref(), "match").to_lowercase();
     let wanted = wanted.get(..wanted.floor_char_boundary(MATCH_BYTES_MAX)).unwrap_or_default();
     let after = asked(query.as_deref(), "after");
@@ -29,7 +29,7 @@ pub(super) async fn list(
     reading.describe(&mut lines).await?;
     let query = if wanted.is_empty() { String::new() } else { format!("match={}&", urls::escape(wanted)) };
     let to = |after: &str| format!("{}?{query}after={}", urls::GROUPS, urls::escape(after));
-    let turning = Turning {
+    let turning = PageLinks {
         newer: (!after.is_empty()).then(|| format!("{}?{}", urls::GROUPS, query.trim_end_matches('&'))),
         older: lines.last().filter(|_| !is_all).map(|last| to(&last.name)),
     };
@@ -38,15 +38,15 @@ pub(super) async fn list(
     Ok(reading.page("Groups", &markup))
 }
 
-impl Reading<'_> {
+impl NewsPages<'_> {
     /// Returns the groups of a page, and whether there are no more.
-    async fn lines(&self, wanted: &[u8], after: &[u8]) -> Result<(Vec<GroupLine>, bool), Response> {
+    async fn lines(&self, wanted: &[u8], after: &[u8]) -> Result<(Vec<GroupListEntry>, bool), Response> {
         let has = |name: &[u8]| {
             wanted.is_empty() || memchr::memmem::find(&name.to_ascii_lowercase(), wanted).is_some()
         };
         let shown = |name: &[u8]| name > after && self.news.view.shows(name) && has(name);
         let mut groups =
-            self.news.source.groups(GroupList::Counts, Which::All, |_| 0).await.map_err(failed)?;
+            self.news.source.groups(GroupList::Counts, GroupSelection::All, |_| 0).await.map_err(failed)?;
         let mut lines = Vec::new();
         while let Some(group) = groups.next(&shown).await.map_err(failed)? {
             if lines.len() == GROUPS_PER_PAGE {
@@ -57,19 +57,19 @@ impl Reading<'_> {
                 continue;
             }
             let name = String::from_utf8_lossy(group.name).into_owned();
-            lines.push(GroupLine { name, description: String::new(), articles: group.marks.count });
+            lines.push(GroupListEntry { name, description: String::new(), articles: group.marks.count });
         }
         Ok((lines, true))
     }
 
-    async fn describe(&self, lines: &mut [GroupLine]) -> Result<(), Response> {
+    async fn describe(&self, lines: &mut [GroupListEntry]) -> Result<(), Response> {
         let mut found: HashMap<Vec<u8>, String> = HashMap::new();
         {
             let names: HashSet<&[u8]> = lines.iter().map(|line| line.name.as_bytes()).collect();
             let shown = |name: &[u8]| names.contains(name);
             let which = match &*lines {
-                [line] => Which::Named(line.name.as_bytes()),
-                _ => Which::All,
+                [line] => GroupSelection::Named(line.name.as_bytes()),
+                _ => GroupSelection::All,
             };
             let list = GroupList::Descriptions;
             let mut groups = self.news.source.groups(list, which, |_| 0).await.map_err(failed)?;
@@ -85,7 +85,7 @@ impl Reading<'_> {
 
     /// Returns the description of a group.
     pub(super) async fn description(&self, name: &str) -> Result<String, Response> {
-        let mut line = [GroupLine { name: name.to_owned(), description: String::new(), articles: 0 }];
+        let mut line = [GroupListEntry { name: name.to_owned(), description: String::new(), articles: 0 }];
         self.describe(&mut line).await?;
         let [line] = line;
         Ok(line.description)

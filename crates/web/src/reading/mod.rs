@@ -15,12 +15,12 @@ mod rows;
 mod search;
 mod threads;
 
-use super::memory::{MemoryShare, NoRoom, Reservation};
-use super::page::Page;
+use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
+use super::page::HtmlPage;
 use super::rendering::NotRendered;
 use super::visitor::Visitor;
-use super::{Shared, answers};
-use access::rules::Right;
+use super::{WebState, answers};
+use access::rules::AccessRight;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -31,20 +31,20 @@ use maud::Markup;
 use netnews::MessageId;
 use netnews::article::HEADER_BYTES_MAX;
 use newspages::urls;
-use site::serve::View;
+use site::serve::ReaderView;
 use std::sync::Arc;
 use tracing::{debug, warn};
 use upstreams::{
-    ArticleBytes, Beside, Fetched, LocalFirst, LocalSpool, Marks, NewsSource, Part, Place, SourceError,
-    Upstreams,
+    ArticleBytes, ArticlePart, Fetched, GroupMarks, LocalFirst, LocalSpool, NewsSource, SideBySide,
+    SourceError, SourceLocator, Upstreams,
 };
 
 /// The source of readers' news.
-type Source = Beside<LocalSpool, Upstreams, LocalFirst>;
+type Source = SideBySide<LocalSpool, Upstreams, LocalFirst>;
 /// A group of that source.
 type Group = <Source as NewsSource>::Group;
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<WebState>> {
     let routes = Router::new();
     #[cfg(feature = "search")]
     let routes = routes.route(urls::SEARCH, get(search::search));
@@ -65,8 +65,8 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 }
 
 /// A visitor who may read, with its readable news.
-struct Reading<'a> {
-    shared: &'a Shared,
+struct NewsPages<'a> {
+    shared: &'a WebState,
     visitor: &'a Visitor,
     news: ReadableNews,
 }
@@ -75,7 +75,7 @@ struct Reading<'a> {
 #[derive(Clone)]
 struct ReadableNews {
     source: Source,
-    view: View,
+    view: ReaderView,
     memory: MemoryShare,
     article_bytes_max: usize,
 }
@@ -83,7 +83,7 @@ struct ReadableNews {
 /// An article that the visitor may read, with its memory.
 struct FoundArticle {
     bytes: ArticleBytes,
-    memory: Reservation,
+    memory: MemoryReservation,
 }
 
 impl FoundArticle {
@@ -120,21 +120,21 @@ impl From<SourceError> for NotReadable {
     }
 }
 
-impl From<NoRoom> for NotReadable {
-    fn from(_: NoRoom) -> Self {
+impl From<NoHttpMemory> for NotReadable {
+    fn from(_: NoHttpMemory) -> Self {
         Self::NoRoom
     }
 }
 
 impl ReadableNews {
     /// Returns the memory for a part of any article, before its size is known.
-    fn room(&self, part: Part) -> usize {
-        let bytes = if part == Part::Head { HEADER_BYTES_MAX } else { self.article_bytes_max };
+    fn room(&self, part: ArticlePart) -> usize {
+        let bytes = if part == ArticlePart::Head { HEADER_BYTES_MAX } else { self.article_bytes_max };
         bytes.min(self.memory.first_bytes_max())
     }
 
     /// Returns an article by Message-ID, if it exists and may be read.
-    async fn find(&self, id: &str, part: Part) -> Result<Option<FoundArticle>, NotReadable> {
+    async fn find(&self, id: &str, part: ArticlePart) -> Result<Option<FoundArticle>, NotReadable> {
         let mut needed = self.room(part);
         loop {
             let memory = self.memory.take(needed).await?;
@@ -151,13 +151,13 @@ impl ReadableNews {
     /// while it holds an article that is not in the budget.
     async fn try_read(
         &self,
-        mut memory: Reservation,
+        mut memory: MemoryReservation,
         id: &str,
-        (part, copies): (Part, usize),
+        (part, copies): (ArticlePart, usize),
     ) -> Result<ReadAttempt, NotReadable> {
         let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(ReadAttempt::Missing) };
         let mut bytes = ArticleBytes::default();
-        match self.source.article(Place::MessageId(id), part, &mut bytes).await? {
+        match self.source.article(SourceLocator::MessageId(id), part, &mut bytes).await? {
             Fetched::Missing => return Ok(ReadAttempt::Missing),
             Fetched::Whole => {}
             Fetched::Begun(rest) => {
@@ -175,7 +175,7 @@ impl ReadableNews {
         let needed = copies.saturating_mul(bytes.capacity());
         Ok(match memory.grow(needed) {
             Ok(()) => ReadAttempt::Done(FoundArticle { bytes, memory }),
-            Err(NoRoom) => ReadAttempt::TooLarge(needed),
+            Err(NoHttpMemory) => ReadAttempt::TooLarge(needed),
         })
     }
 }
@@ -187,26 +187,26 @@ pub(super) fn is_open(visitor: &Visitor) -> bool {
 
 /// Returns true if a visitor may search.
 #[cfg(feature = "search")]
-pub(super) fn has_search(shared: &Shared, visitor: &Visitor) -> bool {
+pub(super) fn has_search(shared: &WebState, visitor: &Visitor) -> bool {
     is_open(visitor) && shared.server.upgrade().is_some_and(|server| server.search.is_on())
 }
 
 /// Returns false: there is no search.
 #[cfg(not(feature = "search"))]
-pub(super) fn has_search(_shared: &Shared, _visitor: &Visitor) -> bool {
+pub(super) fn has_search(_shared: &WebState, _visitor: &Visitor) -> bool {
     false
 }
 
-impl<'a> Reading<'a> {
+impl<'a> NewsPages<'a> {
     /// Begins for a visitor, if it may read; `path` is the page to return to after logging in.
     #[expect(clippy::result_large_err, reason = "the answer is what the handler returns")]
-    fn begin(shared: &'a Shared, visitor: &'a Visitor, path: &str) -> Result<Self, Response> {
+    fn begin(shared: &'a WebState, visitor: &'a Visitor, path: &str) -> Result<Self, Response> {
         let client = visitor.client();
         if !client.config().web.reading {
             return Err(answers::text(StatusCode::NOT_FOUND, "There is no such page."));
         }
         if !client.may_read() {
-            let helps = client.may_become(Right::Read) && visitor.may_log_in();
+            let helps = client.may_become(AccessRight::Read) && visitor.may_log_in();
             return Err(match helps {
                 true => answers::gone_to(&format!("/login?next={}", urls::escape(path))),
                 false => answers::text(StatusCode::FORBIDDEN, "You may not read here."),
@@ -215,7 +215,7 @@ impl<'a> Reading<'a> {
         let Some(server) = shared.server.upgrade() else {
             return Err(answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping."));
         };
-        let source = Beside::of_site(&server.site.spool, &server.upstreams);
+        let source = SideBySide::of_site(&server.site.spool, &server.upstreams);
         let source = source.under(&server.site.config).of_client(client.address_text());
         let article_bytes_max = client.config().site.article_bytes_max;
         let news = ReadableNews {
@@ -228,7 +228,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns a group that the visitor may read.
-    async fn group(&self, name: &str) -> Result<(Group, Marks), Response> {
+    async fn group(&self, name: &str) -> Result<(Group, GroupMarks), Response> {
         if !self.news.view.shows(name.as_bytes()) {
             return Err(self.no_group());
         }
@@ -250,7 +250,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns an article by its Message-ID without angle brackets.
-    async fn article(&self, bare: &str, part: Part) -> Result<FoundArticle, Response> {
+    async fn article(&self, bare: &str, part: ArticlePart) -> Result<FoundArticle, Response> {
         let found = self.news.find(&format!("<{bare}>"), part).await.map_err(failed)?;
         found.ok_or_else(|| self.no_article())
     }
@@ -272,7 +272,7 @@ impl<'a> Reading<'a> {
         found: FoundArticle,
         (copies, more_bytes): (usize, usize),
         render: impl FnOnce(&[u8]) -> T + Send + 'static,
-    ) -> Result<(T, Reservation), Response> {
+    ) -> Result<(T, MemoryReservation), Response> {
         let FoundArticle { bytes, mut memory } = found;
         let needed = bytes.capacity().saturating_mul(1 + copies).saturating_add(more_bytes);
         memory.resize(needed).await.map_err(failed)?;
@@ -301,7 +301,7 @@ impl<'a> Reading<'a> {
     }
 
     fn page_with(&self, title: &str, feed: Option<&str>, status: StatusCode, body: &Markup) -> Response {
-        let page = Page::new(self.shared, self.visitor, title).with_feed(feed);
+        let page = HtmlPage::new(self.shared, self.visitor, title).with_feed(feed);
         self.marked(page.answer(status, body))
     }
 
@@ -340,7 +340,7 @@ fn found_at(place: &str) -> Response {
 }
 
 /// Returns the rules for robots.
-async fn robots(State(shared): State<Arc<Shared>>) -> Response {
+async fn robots(State(shared): State<Arc<WebState>>) -> Response {
     let config = shared.config();
     let text = match config.web.reading && config.web.robots {
         true => "User-agent: *\nDisallow: /login\nDisallow: /operator\nDisallow: /*/raw\nDisallow: /*/mbox",

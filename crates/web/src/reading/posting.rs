@@ -3,22 +3,22 @@
 //! The text becomes a proto-article like one that comes by POST, and takes the same path: the injecting agent
 //! checks and completes it. A form comes with its token (`form`).
 
-use super::Reading;
-use crate::form::Submission;
+use super::NewsPages;
+use crate::form::FormSubmission;
 use crate::page::form_token;
 use crate::visitor::Visitor;
-use crate::{Shared, answers};
+use crate::{WebState, answers};
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use netnews::encoded_word::encode;
 use netnews::nntp::wire::dot_stuff;
-use newspages::content::{self, Content, SHOWN_BYTES};
+use newspages::content::{self, ArticleContent, SHOWN_BYTES};
 use newspages::threads::base_subject;
 use newspages::urls;
 use std::sync::Arc;
-use upstreams::Part;
+use upstreams::ArticlePart;
 
 /// Maximum length of a form with an article, in bytes.
 const FORM_BYTES_MAX: usize = 512 << 10;
@@ -32,7 +32,7 @@ const REFERENCES_KEPT: usize = 20;
 
 /// An article that is being written.
 #[derive(Debug, Default)]
-struct Draft {
+struct ArticleDraft {
     groups: String,
     references: String,
     from: String,
@@ -40,9 +40,9 @@ struct Draft {
     body: String,
 }
 
-impl Draft {
+impl ArticleDraft {
     /// Returns the draft in a form, and the reason why it cannot be accepted, if any.
-    fn of(form: &Submission) -> (Self, Option<&'static str>) {
+    fn of(form: &FormSubmission) -> (Self, Option<&'static str>) {
         let field = |name: &str| form.field(name).trim().to_owned();
         let draft = Self {
             groups: field("groups"),
@@ -96,29 +96,29 @@ fn mailbox(from: &str) -> String {
 
 /// Shows an empty form for a group.
 pub(super) async fn article_form(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &format!("{}/write", urls::group(&name)))?;
+    let reading = NewsPages::begin(&shared, &visitor, &format!("{}/write", urls::group(&name)))?;
     reading.group(&name).await?;
     if !reading.may_post(&name) {
         return Err(reading.problem(StatusCode::FORBIDDEN, "You may not post to this group."));
     }
-    let draft = Draft { groups: name, ..Draft::default() };
+    let draft = ArticleDraft { groups: name, ..ArticleDraft::default() };
     Ok(reading.form(&draft, StatusCode::OK, None))
 }
 
 /// Shows a form for a follow-up.
 pub(super) async fn follow_up_form(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(id): Path<String>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &format!("{}/follow-up", urls::article(&id)))?;
-    let found = reading.article(&id, Part::Article).await?;
+    let reading = NewsPages::begin(&shared, &visitor, &format!("{}/follow-up", urls::article(&id)))?;
+    let found = reading.article(&id, ArticlePart::Article).await?;
     let render = |wire: &[u8]| {
-        let content = Content::of(wire, SHOWN_BYTES);
+        let content = ArticleContent::of(wire, SHOWN_BYTES);
         let body = content::quoted(&content);
         (content.head, body)
     };
@@ -133,7 +133,7 @@ pub(super) async fn follow_up_form(
         return Err(reading.problem(StatusCode::FORBIDDEN, words));
     }
     let (subject, _) = base_subject(&head.subject);
-    let draft = Draft {
+    let draft = ArticleDraft {
         groups: groups.join(","),
         references: references(&head.references, &format!("<{id}>")),
         from: String::new(),
@@ -158,13 +158,13 @@ fn references(above: &[String], id: &str) -> String {
 
 /// Posts the article in a form.
 pub(super) async fn send(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, Response> {
-    let form = Submission::read(request, &shared, FORM_BYTES_MAX).await?;
-    let reading = Reading::begin(&shared, &form.visitor, &format!("{}/write", urls::group(&name)))?;
-    let (draft, problem) = Draft::of(&form);
+    let form = FormSubmission::read(request, &shared, FORM_BYTES_MAX).await?;
+    let reading = NewsPages::begin(&shared, &form.visitor, &format!("{}/write", urls::group(&name)))?;
+    let (draft, problem) = ArticleDraft::of(&form);
     if let Some(problem) = problem {
         return Err(reading.form(&draft, StatusCode::BAD_REQUEST, Some(problem)));
     }
@@ -189,8 +189,8 @@ pub(super) async fn send(
     }
 }
 
-impl Reading<'_> {
-    fn form(&self, draft: &Draft, status: StatusCode, problem: Option<&str>) -> Response {
+impl NewsPages<'_> {
+    fn form(&self, draft: &ArticleDraft, status: StatusCode, problem: Option<&str>) -> Response {
         let group = draft.groups.split(',').next().unwrap_or_default().trim();
         let title = if draft.references.is_empty() { "Write an article" } else { "Follow up" };
         let body = html! {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_draft_becomes_a_proto_article() {
-        let draft = Draft {
+        let draft = ArticleDraft {
             groups: "a.b, c.d".into(),
             references: "<1@x>".into(),
             from: "J\u{fc}rgen <j@x.example>".into(),

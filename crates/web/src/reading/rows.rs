@@ -1,12 +1,12 @@
 //! Reading a bounded number of overview rows of a group.
 
-use super::{Group, Reading, failed};
-use crate::memory::Reservation;
+use super::{Group, NewsPages, failed};
+use crate::memory::MemoryReservation;
 use axum::response::Response;
 use memchr::memchr_iter;
-use newspages::threads::{REFERENCES_MAX, Row};
+use newspages::threads::{REFERENCES_MAX, ThreadRow};
 use std::ops::RangeInclusive;
-use upstreams::{Marks, NewsSource};
+use upstreams::{GroupMarks, NewsSource};
 
 /// Bytes of rows read at once.
 const ROW_BYTES_MAX: usize = 256 << 10;
@@ -24,7 +24,7 @@ const ROW_IDS_MAX: usize = REFERENCES_MAX + 1;
 /// Rows as read, ascending, and the memory for their conversion.
 pub(super) struct RowText {
     text: Vec<u8>,
-    memory: Reservation,
+    memory: MemoryReservation,
 }
 
 impl RowText {
@@ -34,18 +34,18 @@ impl RowText {
     }
 
     /// Returns the last `count` rows, parsed. To be called on a rendering thread.
-    pub fn last(&self, count: usize) -> Vec<Row> {
+    pub fn last(&self, count: usize) -> Vec<ThreadRow> {
         let rows = self.text.split_inclusive(|b| *b == b'\n');
-        rows.skip(self.count().saturating_sub(count)).filter_map(Row::parse).collect()
+        rows.skip(self.count().saturating_sub(count)).filter_map(ThreadRow::parse).collect()
     }
 
     /// Returns all rows, parsed. To be called on a rendering thread.
-    pub fn all(&self) -> Vec<Row> {
+    pub fn all(&self) -> Vec<ThreadRow> {
         self.last(usize::MAX)
     }
 
     /// Returns the memory, for the page made from the rows.
-    pub fn into_memory(self) -> Reservation {
+    pub fn into_memory(self) -> MemoryReservation {
         self.memory
     }
 
@@ -61,7 +61,7 @@ impl RowText {
     }
 }
 
-impl Reading<'_> {
+impl NewsPages<'_> {
     /// Returns the row of a number and the rows around it, ascending; its own row is always included. Rows
     /// before it may take half of the bytes of a page.
     pub(super) async fn rows_around(
@@ -81,7 +81,7 @@ impl Reading<'_> {
     pub(super) async fn rows_before(
         &self,
         group: &Group,
-        marks: &Marks,
+        marks: &GroupMarks,
         before: u64,
         count: usize,
     ) -> Result<RowText, Response> {

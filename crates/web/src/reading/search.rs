@@ -3,22 +3,22 @@
 //! The index returns candidates; each is then looked up in the source of news, like a request of a
 //! newsreader, and only existing and readable ones are shown.
 
-use super::{Reading, asked, failed};
-use crate::Shared;
+use super::{NewsPages, asked, failed};
+use crate::WebState;
 use crate::visitor::Visitor;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use netnews::article::{content_of, xref_places};
-use newspages::view::{self, FoundLine, SearchPage, Turning};
+use newspages::view::{self, PageLinks, SearchHit, SearchPage};
 use newspages::{header, urls};
 use newssearch::index::ANSWERS_MAX;
 use newssearch::query::Query;
-use operators::search::{NotAnswered, first_of_thread};
+use operators::search::{SearchError, first_of_thread};
 use std::sync::Arc;
 use tokio::task::block_in_place;
 use tracing::warn;
-use upstreams::Part;
+use upstreams::ArticlePart;
 
 /// Articles per page.
 const LINES_PER_PAGE: usize = 30;
@@ -26,11 +26,11 @@ const LINES_PER_PAGE: usize = 30;
 const LOOKED_AT_MAX: usize = 300;
 
 pub(super) async fn search(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     RawQuery(asked_for): RawQuery,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, urls::SEARCH)?;
+    let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
     let text = asked(asked_for.as_deref(), "q");
     let from = asked(asked_for.as_deref(), "from").parse().unwrap_or(0).min(ANSWERS_MAX);
     let page = SearchPage {
@@ -38,7 +38,7 @@ pub(super) async fn search(
         lines: None,
         problem: None,
         is_complete: true,
-        turning: &Turning::default(),
+        turning: &PageLinks::default(),
     };
     if text.trim().is_empty() {
         return Ok(reading.page("Search", &view::search(&page)));
@@ -53,18 +53,18 @@ pub(super) async fn search(
     };
     let (lines, next, is_complete) = reading.found(&query, from).await?;
     let to = |from: usize| format!("{}?q={}&from={from}", urls::SEARCH, urls::escape(&text));
-    let turning = Turning { newer: (from > 0).then(|| to(0)), older: next.map(to) };
+    let turning = PageLinks { newer: (from > 0).then(|| to(0)), older: next.map(to) };
     let page = SearchPage { lines: Some(&lines), is_complete, turning: &turning, ..page };
     Ok(reading.page("Search", &view::search(&page)))
 }
 
-impl Reading<'_> {
+impl NewsPages<'_> {
     /// Returns the articles of a page, the start of the next one, and whether the index is complete.
     async fn found(
         &self,
         query: &Query,
         from: usize,
-    ) -> Result<(Vec<FoundLine>, Option<usize>, bool), Response> {
+    ) -> Result<(Vec<SearchHit>, Option<usize>, bool), Response> {
         let Some(server) = self.shared.server.upgrade() else {
             return Err(self.problem(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping."));
         };
@@ -82,7 +82,7 @@ impl Reading<'_> {
                     return Ok((lines, Some(at), server.search.is_complete()));
                 }
                 at += 1;
-                if let Some(found) = self.news.find(id, Part::Head).await.map_err(failed)? {
+                if let Some(found) = self.news.find(id, ArticlePart::Head).await.map_err(failed)? {
                     lines.push(self.line(id, found.head()));
                 }
             }
@@ -101,10 +101,10 @@ impl Reading<'_> {
         (names.len() < groups.len()).then_some(names)
     }
 
-    fn line(&self, id: &str, head: &[u8]) -> FoundLine {
+    fn line(&self, id: &str, head: &[u8]) -> SearchHit {
         let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
         let groups = xref_places(head).filter(|(group, _)| self.news.view.shows(group));
-        FoundLine {
+        SearchHit {
             message_id: id.to_owned(),
             subject: header::text(get(b"Subject")),
             from: header::text(get(b"From")),
@@ -113,14 +113,14 @@ impl Reading<'_> {
         }
     }
 
-    fn not_answered(&self, error: &NotAnswered) -> Response {
+    fn not_answered(&self, error: &SearchError) -> Response {
         match error {
-            NotAnswered::Off => self.problem(StatusCode::NOT_FOUND, "There is no search on this site."),
-            NotAnswered::Busy => self.problem(
+            SearchError::Off => self.problem(StatusCode::NOT_FOUND, "There is no search on this site."),
+            SearchError::Busy => self.problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Too many searches at once: try again in a moment.",
             ),
-            NotAnswered::Failed(error) => {
+            SearchError::Failed(error) => {
                 warn!(%error, "a query has no answer");
                 self.problem(StatusCode::INTERNAL_SERVER_ERROR, "This cannot be searched for now.")
             }

@@ -1,18 +1,18 @@
 //! The threads of a group, and the articles of one.
 
 use super::rows::RowText;
-use super::{FoundArticle, Reading, asked};
-use crate::Shared;
-use crate::memory::Reserved;
+use super::{FoundArticle, NewsPages, asked};
+use crate::WebState;
+use crate::memory::AnswerReservation;
 use crate::visitor::Visitor;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use newspages::threads::{Row, Thread, threads};
+use newspages::threads::{Thread, ThreadRow, threads};
 use newspages::urls;
-use newspages::view::{self, GroupPage, ThreadPage, Turning};
+use newspages::view::{self, GroupPage, PageLinks, ThreadPage};
 use std::sync::Arc;
-use upstreams::Part;
+use upstreams::ArticlePart;
 
 /// Articles per page of a group.
 const ARTICLES_PER_PAGE: usize = 100;
@@ -23,13 +23,13 @@ const AFTER_MAX: u64 = 2_000;
 pub(super) const THREAD_MAX: usize = 500;
 
 pub(super) async fn group(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let place = urls::group(&name);
-    let reading = Reading::begin(&shared, &visitor, &place)?;
+    let reading = NewsPages::begin(&shared, &visitor, &place)?;
     let (group, marks) = reading.group(&name).await?;
     let before = asked(query.as_deref(), "before").parse().unwrap_or(u64::MAX);
     let text = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE).await?;
@@ -42,7 +42,7 @@ pub(super) async fn group(
         let rows = text.last(ARTICLES_PER_PAGE);
         let lowest = rows.first().map_or(0, |row| row.number);
         let to = |before: u64| format!("{place}?before={before}");
-        let turning = Turning {
+        let turning = PageLinks {
             newer: (before <= high).then(|| {
                 let above = before.saturating_add(ARTICLES_PER_PAGE as u64);
                 if above > high { place.clone() } else { to(above) }
@@ -61,15 +61,15 @@ pub(super) async fn group(
     };
     let (markup, memory) = reading.render(bytes, work).await?;
     let page = reading.page_with(&title, Some(&feed), StatusCode::OK, &markup);
-    Ok(Reserved::with(page, memory))
+    Ok(AnswerReservation::with(page, memory))
 }
 
 pub(super) async fn thread(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<WebState>>,
     Path((name, id)): Path<(String, String)>,
     visitor: Visitor,
 ) -> Result<Response, Response> {
-    let reading = Reading::begin(&shared, &visitor, &urls::thread(&name, &id))?;
+    let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let text = reading.thread_of(&name, &id).await?;
     let bytes = text.rows.bytes();
     let work = move || {
@@ -83,7 +83,7 @@ pub(super) async fn thread(
     };
     let rendered = reading.render(bytes, work).await?;
     let (title, feed, markup, memory) = rendered.ok_or_else(|| reading.no_article())?;
-    Ok(Reserved::with(reading.page_with(&title, feed.as_deref(), StatusCode::OK, &markup), memory))
+    Ok(AnswerReservation::with(reading.page_with(&title, feed.as_deref(), StatusCode::OK, &markup), memory))
 }
 
 /// The rows around an article, among which its thread is searched for.
@@ -104,7 +104,7 @@ impl ThreadText {
 
 /// The part of a thread that is among the rows around an article.
 pub(super) struct ThreadAround {
-    pub rows: Vec<Row>,
+    pub rows: Vec<ThreadRow>,
     pub thread: Thread,
     /// Index of the article's row.
     pub row: usize,
@@ -116,16 +116,16 @@ impl ThreadAround {
         self.thread.title(&self.rows)
     }
 
-    fn named(&self) -> Option<&Row> {
+    fn named(&self) -> Option<&ThreadRow> {
         self.rows.get(self.row)
     }
 }
 
-impl Reading<'_> {
+impl NewsPages<'_> {
     /// Reads the rows around an article in a group.
     pub(super) async fn thread_of(&self, name: &str, id: &str) -> Result<ThreadText, Response> {
         let (group, marks) = self.group(name).await?;
-        let found = self.article(id, Part::Head).await?;
+        let found = self.article(id, ArticlePart::Head).await?;
         let Some(number) = number_in(&found, name) else { return Err(self.no_article()) };
         drop(found);
         let low = number.saturating_sub(BEFORE_MAX).max(marks.low);

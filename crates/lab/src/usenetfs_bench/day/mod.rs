@@ -13,7 +13,7 @@ use super::way::{Reached, Way};
 use crate::rng::Rng;
 use crate::volume::{Kind, Volume, run};
 use clap::Args;
-use netnews::bucket::Scheme;
+use netnews::bucket::BucketScheme;
 use package::Package;
 pub use report::{is_fair, markdown, plot};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -22,7 +22,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use usenetfs::Form;
+use usenetfs::DirectoryForm;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -155,13 +155,13 @@ fn fill(server: &Server, volume: &Path, articles: u64) -> Result<Vec<(Way, PathB
     filled?;
     server.keep()?;
     let mut trees = vec![(Way::Flat, first.clone())];
-    for (way, name) in [(Way::Unmanaged, "unmanaged"), (Way::Managed(Scheme::Tens), "managed")] {
+    for (way, name) in [(Way::Unmanaged, "unmanaged"), (Way::Managed(BucketScheme::Tens), "managed")] {
         let tree = volume.join(name);
         run("cp", &["-a", path_text(&first)?, path_text(&tree)?])?;
         if way != Way::Unmanaged {
             for group in GROUPS {
                 let dir = tree.join(group.0.replace('.', "/"));
-                usenetfs::convert(&dir, Form::Managed, Scheme::Tens, false, &mut |_, _| ())
+                usenetfs::convert(&dir, DirectoryForm::Managed, BucketScheme::Tens, false, &mut |_, _| ())
                     .map_err(|error| format!("{}: {error}", dir.display()))?;
             }
         }

@@ -4,12 +4,12 @@
 //! and code compiled for wider vectors than the processor has must not be called: that one call is the only
 //! `unsafe` of this crate.
 
-use super::Counts;
+use super::LineCounts;
 
 /// Like [`super::count`].
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-pub(super) fn count(wire: &[u8]) -> Option<Counts> {
+pub(super) fn count(wire: &[u8]) -> Option<LineCounts> {
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor supports AVX2, as just detected.
         unsafe { count_avx2(wire) }
@@ -20,12 +20,12 @@ pub(super) fn count(wire: &[u8]) -> Option<Counts> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn count_avx2(wire: &[u8]) -> Option<Counts> {
+fn count_avx2(wire: &[u8]) -> Option<LineCounts> {
     super::count(wire)
 }
 
 /// Like [`super::count`].
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn count(wire: &[u8]) -> Option<Counts> {
+pub(super) fn count(wire: &[u8]) -> Option<LineCounts> {
     super::count(wire)
 }

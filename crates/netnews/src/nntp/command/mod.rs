@@ -1,6 +1,6 @@
 //! One NNTP command line as a value.
 //!
-//! `parse` takes a line without its line end and returns a `Command` or the `Syntax` error to answer with;
+//! `parse` takes a line without its line end and returns a `NntpCommand` or the `CommandError` error to answer with;
 //! nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated too. The
 //! session decides whether a command is allowed. Called by the server's sessions. Sources: RFC 3977 sections
 //! 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
@@ -11,8 +11,8 @@ mod parse;
 mod select;
 pub mod verb;
 
-pub use list::{ListKind, keywords as list_keywords};
-pub use select::{ARTICLE_NUMBER_MAX, Range, Select, Which};
+pub use list::{ListKeyword, keywords as list_keywords};
+pub use select::{ARTICLE_NUMBER_MAX, ArticleSelector, NumberRange, RangeSelector};
 pub use verb::{Verb, help};
 
 use crate::message_id::MessageId;
@@ -20,36 +20,36 @@ use crate::message_id::MessageId;
 /// A command with its arguments, as borrowed parts of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the variants are the commands of the RFCs, by name
-pub enum Command<'a> {
-    Article(Which<'a>),
-    Head(Which<'a>),
-    Body(Which<'a>),
-    Stat(Which<'a>),
-    Over(Select<'a>),
+pub enum NntpCommand<'a> {
+    Article(ArticleSelector<'a>),
+    Head(ArticleSelector<'a>),
+    Body(ArticleSelector<'a>),
+    Stat(ArticleSelector<'a>),
+    Over(RangeSelector<'a>),
     /// XOVER, which has no Message-ID form.
-    Xover(Option<Range>),
+    Xover(Option<NumberRange>),
     Hdr {
         field: &'a [u8],
-        select: Select<'a>,
+        select: RangeSelector<'a>,
     },
     Xhdr {
         field: &'a [u8],
-        select: Select<'a>,
+        select: RangeSelector<'a>,
     },
     /// `patterns` are one or more wildmats with white space between; see [`words`].
     Xpat {
         field: &'a [u8],
-        select: Select<'a>,
+        select: RangeSelector<'a>,
         patterns: &'a [u8],
     },
     Group(&'a [u8]),
     ListGroup {
         group: Option<&'a [u8]>,
-        range: Option<Range>,
+        range: Option<NumberRange>,
     },
     Last,
     Next,
-    List(ListKind<'a>),
+    List(ListKeyword<'a>),
     /// `date` and `time` are digits, for `date::parse_nntp`.
     NewGroups {
         date: &'a [u8],
@@ -101,12 +101,12 @@ pub enum Command<'a> {
     },
     Xpath(MessageId<'a>),
     /// XROVER, which has no Message-ID form.
-    Xrover(Option<Range>),
+    Xrover(Option<NumberRange>),
 }
 
 /// Reasons why a line is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
+pub enum CommandError {
     /// Nothing but white space. RFC 3977 specifies 500 for it; INN ignores such lines.
     Empty,
     /// The verb is not in the table.
@@ -119,23 +119,23 @@ pub enum Syntax {
     BadOctet,
 }
 
-impl Syntax {
+impl CommandError {
     /// Returns the response code: 500 or 501.
     pub fn code(&self) -> u16 {
         match self {
-            Syntax::Empty | Syntax::UnknownCommand => 500,
-            Syntax::BadArguments(_) | Syntax::UnknownKeyword | Syntax::BadOctet => 501,
+            CommandError::Empty | CommandError::UnknownCommand => 500,
+            CommandError::BadArguments(_) | CommandError::UnknownKeyword | CommandError::BadOctet => 501,
         }
     }
 
     /// Appends the whole response line; for wrong arguments it shows the syntax of the verb.
     pub fn append(&self, out: &mut Vec<u8>) {
         match self {
-            Syntax::Empty => out.extend_from_slice(b"500 Empty command\r\n"),
-            Syntax::UnknownCommand => out.extend_from_slice(b"500 Unknown command\r\n"),
-            Syntax::UnknownKeyword => out.extend_from_slice(b"501 Unknown keyword\r\n"),
-            Syntax::BadOctet => out.extend_from_slice(b"501 Control character in command\r\n"),
-            Syntax::BadArguments(verb) => {
+            CommandError::Empty => out.extend_from_slice(b"500 Empty command\r\n"),
+            CommandError::UnknownCommand => out.extend_from_slice(b"500 Unknown command\r\n"),
+            CommandError::UnknownKeyword => out.extend_from_slice(b"501 Unknown keyword\r\n"),
+            CommandError::BadOctet => out.extend_from_slice(b"501 Control character in command\r\n"),
+            CommandError::BadArguments(verb) => {
                 out.extend_from_slice(b"501 Syntax is: ");
                 verb.append_syntax(out);
                 out.extend_from_slice(b"\r\n");
@@ -150,15 +150,15 @@ pub fn is_known(name: &[u8]) -> bool {
 }
 
 /// Parses one command line, without its CRLF.
-pub fn parse(line: &[u8]) -> Result<Command<'_>, Syntax> {
+pub fn parse(line: &[u8]) -> Result<NntpCommand<'_>, CommandError> {
     let (name, rest) = arguments::cut(line);
     if name.is_empty() {
-        return Err(Syntax::Empty);
+        return Err(CommandError::Empty);
     }
-    let verb = verb::find(name).ok_or(Syntax::UnknownCommand)?;
+    let verb = verb::find(name).ok_or(CommandError::UnknownCommand)?;
     let bad = rest.iter().fold(false, |bad, &b| bad | ((b < b' ') & (b != b'\t')) | (b == 0x7f));
     if bad && !verb.keeps_argument() {
-        return Err(Syntax::BadOctet);
+        return Err(CommandError::BadOctet);
     }
     parse::arguments(verb, rest)
 }

@@ -1,85 +1,85 @@
-//! Conversion of a verb and the rest of its line to a `Command`.
+//! Conversion of a verb and the rest of its line to a `NntpCommand`.
 //!
 //! One arm per verb; `None` from an arm means wrong arguments (501). Called by `command::parse`. Sources: RFC
 //! 3977 section 9.2, RFC 4643 section 3, RFC 4644 section 2, RFC 8054 section 2, RFC 2980.
 
 use super::arguments::Arguments;
 use super::select::message_id;
-use super::verb::Name;
-use super::{Command, Range, Select, Syntax, Verb, Which, list};
+use super::verb::VerbName;
+use super::{ArticleSelector, CommandError, NntpCommand, NumberRange, RangeSelector, Verb, list};
 use crate::decimal::parse_decimal;
 use crate::message_id::MessageId;
 
-pub(super) fn arguments<'a>(verb: &'static Verb, rest: &'a [u8]) -> Result<Command<'a>, Syntax> {
+pub(super) fn arguments<'a>(verb: &'static Verb, rest: &'a [u8]) -> Result<NntpCommand<'a>, CommandError> {
     let arguments = Arguments::new(rest);
-    if verb.name == Name::List {
+    if verb.name == VerbName::List {
         return list::parse(verb, arguments);
     }
-    command(verb, arguments).ok_or(Syntax::BadArguments(verb))
+    command(verb, arguments).ok_or(CommandError::BadArguments(verb))
 }
 
-fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Command<'a>> {
+fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<NntpCommand<'a>> {
     match verb.name {
-        Name::Article => which(arguments).map(Command::Article),
-        Name::Head => which(arguments).map(Command::Head),
-        Name::Body => which(arguments).map(Command::Body),
-        Name::Stat => which(arguments).map(Command::Stat),
-        Name::Over => Select::parse(arguments.optional()?).map(Command::Over),
-        Name::Xover => range(arguments).map(Command::Xover),
-        Name::Hdr => field(arguments).map(|(field, select)| Command::Hdr { field, select }),
-        Name::Xhdr => field(arguments).map(|(field, select)| Command::Xhdr { field, select }),
-        Name::Xpat => xpat(arguments),
-        Name::Group => arguments.only().map(Command::Group),
-        Name::Listgroup => listgroup(arguments),
-        Name::Last => arguments.end(Command::Last),
-        Name::Next => arguments.end(Command::Next),
+        VerbName::Article => which(arguments).map(NntpCommand::Article),
+        VerbName::Head => which(arguments).map(NntpCommand::Head),
+        VerbName::Body => which(arguments).map(NntpCommand::Body),
+        VerbName::Stat => which(arguments).map(NntpCommand::Stat),
+        VerbName::Over => RangeSelector::parse(arguments.optional()?).map(NntpCommand::Over),
+        VerbName::Xover => range(arguments).map(NntpCommand::Xover),
+        VerbName::Hdr => field(arguments).map(|(field, select)| NntpCommand::Hdr { field, select }),
+        VerbName::Xhdr => field(arguments).map(|(field, select)| NntpCommand::Xhdr { field, select }),
+        VerbName::Xpat => xpat(arguments),
+        VerbName::Group => arguments.only().map(NntpCommand::Group),
+        VerbName::Listgroup => listgroup(arguments),
+        VerbName::Last => arguments.end(NntpCommand::Last),
+        VerbName::Next => arguments.end(NntpCommand::Next),
         // LIST is the one verb with a keyword error of its own: `arguments` above.
-        Name::List => None,
-        Name::Newgroups => since(arguments).map(|(date, time)| Command::NewGroups { date, time }),
-        Name::Newnews => {
+        VerbName::List => None,
+        VerbName::Newgroups => since(arguments).map(|(date, time)| NntpCommand::NewGroups { date, time }),
+        VerbName::Newnews => {
             let wildmat = arguments.next()?;
-            since(arguments).map(|(date, time)| Command::NewNews { wildmat, date, time })
+            since(arguments).map(|(date, time)| NntpCommand::NewNews { wildmat, date, time })
         }
-        Name::Post => arguments.end(Command::Post),
-        Name::Ihave => MessageId::parse(arguments.only()?).map(Command::Ihave),
-        Name::Check => arguments.rest().map(Command::Check),
-        Name::Takethis => Some(Command::Takethis(arguments.rest().unwrap_or_default())),
-        Name::Mode => mode(arguments.only()?),
-        Name::Capabilities => arguments
+        VerbName::Post => arguments.end(NntpCommand::Post),
+        VerbName::Ihave => MessageId::parse(arguments.only()?).map(NntpCommand::Ihave),
+        VerbName::Check => arguments.rest().map(NntpCommand::Check),
+        VerbName::Takethis => Some(NntpCommand::Takethis(arguments.rest().unwrap_or_default())),
+        VerbName::Mode => mode(arguments.only()?),
+        VerbName::Capabilities => arguments
             .optional()
             .filter(|word| word.is_none_or(is_keyword))
-            .map(|keyword| Command::Capabilities { keyword }),
-        Name::Date => arguments.end(Command::Date),
-        Name::Help => arguments.end(Command::Help),
-        Name::Quit => arguments.end(Command::Quit),
-        Name::Slave => arguments.end(Command::Slave),
-        Name::Starttls => arguments.end(Command::StartTls),
-        Name::Authinfo => authinfo(arguments),
-        Name::Compress => arguments.only().map(|algorithm| Command::Compress { algorithm }),
-        Name::Xbatch => {
+            .map(|keyword| NntpCommand::Capabilities { keyword }),
+        VerbName::Date => arguments.end(NntpCommand::Date),
+        VerbName::Help => arguments.end(NntpCommand::Help),
+        VerbName::Quit => arguments.end(NntpCommand::Quit),
+        VerbName::Slave => arguments.end(NntpCommand::Slave),
+        VerbName::Starttls => arguments.end(NntpCommand::StartTls),
+        VerbName::Authinfo => authinfo(arguments),
+        VerbName::Compress => arguments.only().map(|algorithm| NntpCommand::Compress { algorithm }),
+        VerbName::Xbatch => {
             let bytes = parse_decimal(arguments.only()?).filter(|bytes| *bytes > 0)?;
-            Some(Command::Xbatch { bytes })
+            Some(NntpCommand::Xbatch { bytes })
         }
-        Name::Xgtitle => arguments.optional().map(|wildmat| Command::Xgtitle { wildmat }),
-        Name::Xpath => message_id(arguments.only()?).map(Command::Xpath),
-        Name::Xrover => range(arguments).map(Command::Xrover),
+        VerbName::Xgtitle => arguments.optional().map(|wildmat| NntpCommand::Xgtitle { wildmat }),
+        VerbName::Xpath => message_id(arguments.only()?).map(NntpCommand::Xpath),
+        VerbName::Xrover => range(arguments).map(NntpCommand::Xrover),
     }
 }
 
-fn which(arguments: Arguments<'_>) -> Option<Which<'_>> {
-    Which::parse(arguments.optional()?)
+fn which(arguments: Arguments<'_>) -> Option<ArticleSelector<'_>> {
+    ArticleSelector::parse(arguments.optional()?)
 }
 
-fn range(arguments: Arguments<'_>) -> Option<Option<Range>> {
+fn range(arguments: Arguments<'_>) -> Option<Option<NumberRange>> {
     match arguments.optional()? {
         None => Some(None),
-        Some(text) => Range::parse(text).map(Some),
+        Some(text) => NumberRange::parse(text).map(Some),
     }
 }
 
-fn field(mut arguments: Arguments<'_>) -> Option<(&[u8], Select<'_>)> {
+fn field(mut arguments: Arguments<'_>) -> Option<(&[u8], RangeSelector<'_>)> {
     let field = arguments.next().filter(|name| is_field_name(name))?;
-    Some((field, Select::parse(arguments.optional()?)?))
+    Some((field, RangeSelector::parse(arguments.optional()?)?))
 }
 
 /// Returns whether `text` may be the name of a header, or, after a colon, of a metadata item (RFC 3977
@@ -89,20 +89,20 @@ fn is_field_name(text: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|b| b.is_ascii_graphic() && *b != b':')
 }
 
-fn xpat(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
+fn xpat(mut arguments: Arguments<'_>) -> Option<NntpCommand<'_>> {
     let field = arguments.next().filter(|name| is_field_name(name))?;
-    let select = Select::parse(Some(arguments.next()?))?;
+    let select = RangeSelector::parse(Some(arguments.next()?))?;
     let patterns = arguments.rest()?;
-    Some(Command::Xpat { field, select, patterns })
+    Some(NntpCommand::Xpat { field, select, patterns })
 }
 
-fn listgroup(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
+fn listgroup(mut arguments: Arguments<'_>) -> Option<NntpCommand<'_>> {
     let group = arguments.next();
     let range = match arguments.optional()? {
         None => None,
-        Some(text) => Some(Range::parse(text)?),
+        Some(text) => Some(NumberRange::parse(text)?),
     };
-    Some(Command::ListGroup { group, range })
+    Some(NntpCommand::ListGroup { group, range })
 }
 
 /// Parses `date time [GMT]` of NEWGROUPS and NEWNEWS: 6 or 8 digits, and 6. RFC 977's `<distributions>` is
@@ -129,28 +129,28 @@ fn is_keyword(word: &[u8]) -> bool {
         && word.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
 }
 
-fn mode(keyword: &[u8]) -> Option<Command<'_>> {
+fn mode(keyword: &[u8]) -> Option<NntpCommand<'_>> {
     Some(if keyword.eq_ignore_ascii_case(b"READER") {
-        Command::ModeReader
+        NntpCommand::ModeReader
     } else if keyword.eq_ignore_ascii_case(b"STREAM") {
-        Command::ModeStream
+        NntpCommand::ModeStream
     } else if keyword.eq_ignore_ascii_case(b"HEADFEED") {
-        Command::ModeHeadfeed
+        NntpCommand::ModeHeadfeed
     } else {
-        Command::Mode(keyword)
+        NntpCommand::Mode(keyword)
     })
 }
 
-fn authinfo(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
+fn authinfo(mut arguments: Arguments<'_>) -> Option<NntpCommand<'_>> {
     let keyword = arguments.next()?;
     if keyword.eq_ignore_ascii_case(b"USER") {
-        arguments.rest().map(Command::AuthinfoUser)
+        arguments.rest().map(NntpCommand::AuthinfoUser)
     } else if keyword.eq_ignore_ascii_case(b"PASS") {
-        arguments.rest().map(Command::AuthinfoPass)
+        arguments.rest().map(NntpCommand::AuthinfoPass)
     } else if keyword.eq_ignore_ascii_case(b"SASL") {
         let mechanism = arguments.next()?;
-        arguments.optional().map(|initial| Command::AuthinfoSasl { mechanism, initial })
+        arguments.optional().map(|initial| NntpCommand::AuthinfoSasl { mechanism, initial })
     } else {
-        Some(Command::Authinfo(keyword))
+        Some(NntpCommand::Authinfo(keyword))
     }
 }

@@ -12,7 +12,7 @@ pub const ARTICLE_NUMBER_MAX: u64 = i64::MAX as u64;
 
 /// The argument of ARTICLE, HEAD, BODY and STAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which<'a> {
+pub enum ArticleSelector<'a> {
     /// No argument: the current article.
     Current,
     /// An article number of the current group.
@@ -23,37 +23,37 @@ pub enum Which<'a> {
 
 /// The argument of OVER, HDR and the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Select<'a> {
+pub enum RangeSelector<'a> {
     /// No argument: the current article.
     Current,
     /// A range of the current group.
-    Range(Range),
+    Range(NumberRange),
     /// A Message-ID.
     MessageId(MessageId<'a>),
 }
 
 /// A range of article numbers: `n` is `n..=n`, `n-` has no end, `n-m` may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct NumberRange {
     /// The first number.
     pub low: u64,
     /// The last number; `None`: no end.
     pub high: Option<u64>,
 }
 
-impl Range {
+impl NumberRange {
     /// Parses `n`, `n-` or `n-m`; returns `None` for anything else.
-    pub fn parse(text: &[u8]) -> Option<Range> {
+    pub fn parse(text: &[u8]) -> Option<NumberRange> {
         let Some(dash) = text.iter().position(|&b| b == b'-') else {
             let n = number(text)?;
-            return Some(Range { low: n, high: Some(n) });
+            return Some(NumberRange { low: n, high: Some(n) });
         };
         let low = number(text.get(..dash)?)?;
         let high = match text.get(dash + 1..)? {
             b"" => None,
             digits => Some(number(digits)?),
         };
-        Some(Range { low, high })
+        Some(NumberRange { low, high })
     }
 
     /// Returns the last number, `ARTICLE_NUMBER_MAX` if there is no end.
@@ -81,22 +81,22 @@ pub(super) fn message_id(text: &[u8]) -> Option<MessageId<'_>> {
     MessageId::parse(text).filter(|id| id.as_bytes().contains(&b'@'))
 }
 
-impl<'a> Which<'a> {
-    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Which<'a>> {
+impl<'a> ArticleSelector<'a> {
+    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<ArticleSelector<'a>> {
         match word {
-            None => Some(Which::Current),
-            Some(text) if text.starts_with(b"<") => message_id(text).map(Which::MessageId),
-            Some(text) => number(text).map(Which::Number),
+            None => Some(ArticleSelector::Current),
+            Some(text) if text.starts_with(b"<") => message_id(text).map(ArticleSelector::MessageId),
+            Some(text) => number(text).map(ArticleSelector::Number),
         }
     }
 }
 
-impl<'a> Select<'a> {
-    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Select<'a>> {
+impl<'a> RangeSelector<'a> {
+    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<RangeSelector<'a>> {
         match word {
-            None => Some(Select::Current),
-            Some(text) if text.starts_with(b"<") => message_id(text).map(Select::MessageId),
-            Some(text) => Range::parse(text).map(Select::Range),
+            None => Some(RangeSelector::Current),
+            Some(text) if text.starts_with(b"<") => message_id(text).map(RangeSelector::MessageId),
+            Some(text) => NumberRange::parse(text).map(RangeSelector::Range),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::verb::TABLE;
 use super::*;
 use proptest::prelude::*;
 
-fn ok(line: &str) -> Command<'_> {
+fn ok(line: &str) -> NntpCommand<'_> {
     parse(line.as_bytes()).unwrap_or_else(|e| panic!("{line}: {e:?}"))
 }
 
@@ -16,24 +16,27 @@ fn id(text: &str) -> MessageId<'_> {
     MessageId::parse(text.as_bytes()).unwrap()
 }
 
-fn range(low: u64, high: Option<u64>) -> Range {
-    Range { low, high }
+fn range(low: u64, high: Option<u64>) -> NumberRange {
+    NumberRange { low, high }
 }
 
 #[test]
 fn reading() {
-    assert_eq!(ok("ARTICLE"), Command::Article(Which::Current));
-    assert_eq!(ok("article 12"), Command::Article(Which::Number(12)));
-    assert_eq!(ok("Head <a@b>"), Command::Head(Which::MessageId(id("<a@b>"))));
-    assert_eq!(ok("BODY 0"), Command::Body(Which::Number(0)));
-    assert_eq!(ok("STAT 9223372036854775807"), Command::Stat(Which::Number(ARTICLE_NUMBER_MAX)));
-    assert_eq!(ok("GROUP misc.test"), Command::Group(b"misc.test"));
-    assert_eq!(ok("LISTGROUP"), Command::ListGroup { group: None, range: None });
+    assert_eq!(ok("ARTICLE"), NntpCommand::Article(ArticleSelector::Current));
+    assert_eq!(ok("article 12"), NntpCommand::Article(ArticleSelector::Number(12)));
+    assert_eq!(ok("Head <a@b>"), NntpCommand::Head(ArticleSelector::MessageId(id("<a@b>"))));
+    assert_eq!(ok("BODY 0"), NntpCommand::Body(ArticleSelector::Number(0)));
+    assert_eq!(
+        ok("STAT 9223372036854775807"),
+        NntpCommand::Stat(ArticleSelector::Number(ARTICLE_NUMBER_MAX))
+    );
+    assert_eq!(ok("GROUP misc.test"), NntpCommand::Group(b"misc.test"));
+    assert_eq!(ok("LISTGROUP"), NntpCommand::ListGroup { group: None, range: None });
     assert_eq!(
         ok("LISTGROUP misc.test 3-"),
-        Command::ListGroup { group: Some(b"misc.test"), range: Some(range(3, None)) }
+        NntpCommand::ListGroup { group: Some(b"misc.test"), range: Some(range(3, None)) }
     );
-    assert_eq!((ok("LAST"), ok("next")), (Command::Last, Command::Next));
+    assert_eq!((ok("LAST"), ok("next")), (NntpCommand::Last, NntpCommand::Next));
     for bad in [
         "ARTICLE 9223372036854775808",
         "ARTICLE -5",
@@ -55,13 +58,16 @@ fn reading() {
 
 #[test]
 fn ranges() {
-    assert_eq!(ok("OVER"), Command::Over(Select::Current));
-    assert_eq!(ok("OVER 5"), Command::Over(Select::Range(range(5, Some(5)))));
-    assert_eq!(ok("OVER 5-"), Command::Over(Select::Range(range(5, None))));
-    assert_eq!(ok("OVER 5-3"), Command::Over(Select::Range(range(5, Some(3)))));
-    assert_eq!(ok("OVER <a@b>"), Command::Over(Select::MessageId(id("<a@b>"))));
-    assert_eq!(ok("XOVER 1-9223372036854775807"), Command::Xover(Some(range(1, Some(ARTICLE_NUMBER_MAX)))));
-    assert_eq!(ok("XOVER"), Command::Xover(None));
+    assert_eq!(ok("OVER"), NntpCommand::Over(RangeSelector::Current));
+    assert_eq!(ok("OVER 5"), NntpCommand::Over(RangeSelector::Range(range(5, Some(5)))));
+    assert_eq!(ok("OVER 5-"), NntpCommand::Over(RangeSelector::Range(range(5, None))));
+    assert_eq!(ok("OVER 5-3"), NntpCommand::Over(RangeSelector::Range(range(5, Some(3)))));
+    assert_eq!(ok("OVER <a@b>"), NntpCommand::Over(RangeSelector::MessageId(id("<a@b>"))));
+    assert_eq!(
+        ok("XOVER 1-9223372036854775807"),
+        NntpCommand::Xover(Some(range(1, Some(ARTICLE_NUMBER_MAX))))
+    );
+    assert_eq!(ok("XOVER"), NntpCommand::Xover(None));
     for bad in [
         "OVER -5",
         "OVER -",
@@ -82,19 +88,19 @@ fn ranges() {
 
 #[test]
 fn single_headers() {
-    assert_eq!(ok("HDR Subject"), Command::Hdr { field: b"Subject", select: Select::Current });
+    assert_eq!(ok("HDR Subject"), NntpCommand::Hdr { field: b"Subject", select: RangeSelector::Current });
     assert_eq!(
         ok("HDR :lines 1-2"),
-        Command::Hdr { field: b":lines", select: Select::Range(range(1, Some(2))) }
+        NntpCommand::Hdr { field: b":lines", select: RangeSelector::Range(range(1, Some(2))) }
     );
     assert_eq!(
         ok("XHDR From <a@b>"),
-        Command::Xhdr { field: b"From", select: Select::MessageId(id("<a@b>")) }
+        NntpCommand::Xhdr { field: b"From", select: RangeSelector::MessageId(id("<a@b>")) }
     );
-    let Command::Xpat { field, select, patterns } = ok("XPAT subject 1-  *a*\t*b c*  ") else {
+    let NntpCommand::Xpat { field, select, patterns } = ok("XPAT subject 1-  *a*\t*b c*  ") else {
         panic!("no XPAT")
     };
-    assert_eq!((field, select), (&b"subject"[..], Select::Range(range(1, None))));
+    assert_eq!((field, select), (&b"subject"[..], RangeSelector::Range(range(1, None))));
     assert_eq!(words(patterns).collect::<Vec<_>>(), [&b"*a*"[..], b"*b", b"c*"]);
     for verb in ["HDR", "XHDR", "XPAT"] {
         for name in ["Subject:", "Sub:ject", ":", "::bytes", "Subj\u{e9}t", ":by\u{e9}"] {
@@ -112,26 +118,26 @@ fn single_headers() {
 #[test]
 fn lists() {
     let list = |line| match ok(line) {
-        Command::List(kind) => kind,
+        NntpCommand::List(kind) => kind,
         other => panic!("{other:?}"),
     };
-    assert_eq!(list("LIST"), ListKind::Active(None));
-    assert_eq!(list("list active comp.*,!comp.os.*"), ListKind::Active(Some(b"comp.*,!comp.os.*")));
-    assert_eq!(list("LIST ACTIVE.TIMES"), ListKind::ActiveTimes(None));
-    assert_eq!(list("LIST counts x.*"), ListKind::Counts(Some(b"x.*")));
-    assert_eq!(list("LIST Distrib.Pats"), ListKind::DistribPats);
-    assert_eq!(list("LIST DISTRIBUTIONS"), ListKind::Distributions);
-    assert_eq!(list("LIST HEADERS"), ListKind::Headers(None));
-    assert_eq!(list("LIST HEADERS msgid"), ListKind::Headers(Some(b"msgid")));
-    assert_eq!(list("LIST EXTENSIONS"), ListKind::Extensions);
-    let modtime = |since, wildmat| ListKind::ActiveModtime { since, wildmat };
+    assert_eq!(list("LIST"), ListKeyword::Active(None));
+    assert_eq!(list("list active comp.*,!comp.os.*"), ListKeyword::Active(Some(b"comp.*,!comp.os.*")));
+    assert_eq!(list("LIST ACTIVE.TIMES"), ListKeyword::ActiveTimes(None));
+    assert_eq!(list("LIST counts x.*"), ListKeyword::Counts(Some(b"x.*")));
+    assert_eq!(list("LIST Distrib.Pats"), ListKeyword::DistribPats);
+    assert_eq!(list("LIST DISTRIBUTIONS"), ListKeyword::Distributions);
+    assert_eq!(list("LIST HEADERS"), ListKeyword::Headers(None));
+    assert_eq!(list("LIST HEADERS msgid"), ListKeyword::Headers(Some(b"msgid")));
+    assert_eq!(list("LIST EXTENSIONS"), ListKeyword::Extensions);
+    let modtime = |since, wildmat| ListKeyword::ActiveModtime { since, wildmat };
     assert_eq!(list("LIST active.modtime 123"), modtime(b"123", None));
     assert_eq!(list("LIST ACTIVE.MODTIME 20200101000000 a.*"), modtime(b"20200101000000", Some(b"a.*")));
-    assert_eq!(list("LIST MODERATORS"), ListKind::Moderators);
-    assert_eq!(list("LIST MOTD"), ListKind::Motd);
-    assert_eq!(list("LIST NEWSGROUPS *"), ListKind::Newsgroups(Some(b"*")));
-    assert_eq!(list("LIST OVERVIEW.FMT"), ListKind::OverviewFmt);
-    assert_eq!(list("LIST SUBSCRIPTIONS *"), ListKind::Subscriptions(Some(b"*")));
+    assert_eq!(list("LIST MODERATORS"), ListKeyword::Moderators);
+    assert_eq!(list("LIST MOTD"), ListKeyword::Motd);
+    assert_eq!(list("LIST NEWSGROUPS *"), ListKeyword::Newsgroups(Some(b"*")));
+    assert_eq!(list("LIST OVERVIEW.FMT"), ListKeyword::OverviewFmt);
+    assert_eq!(list("LIST SUBSCRIPTIONS *"), ListKeyword::Subscriptions(Some(b"*")));
     for bad in [
         "LIST ACTIVE a b",
         "LIST OVERVIEW.FMT x",
@@ -146,7 +152,7 @@ fn lists() {
     ] {
         assert_eq!(code(bad), 501, "{bad}");
     }
-    assert_eq!(parse(b"LIST XYZZY"), Err(Syntax::UnknownKeyword));
+    assert_eq!(parse(b"LIST XYZZY"), Err(CommandError::UnknownKeyword));
     let row = verb::find(b"LIST").unwrap();
     assert!(list_keywords().all(|keyword| words(row.arguments.as_bytes()).next().is_some_and(|choices| {
         choices.split(|b| b"[]|".contains(b)).any(|choice| choice == keyword.as_bytes())
@@ -155,7 +161,7 @@ fn lists() {
 
 #[test]
 fn since() {
-    let expected = Command::NewGroups { date: b"930415", time: b"000000" };
+    let expected = NntpCommand::NewGroups { date: b"930415", time: b"000000" };
     for line in
         ["NEWGROUPS 930415 000000", "NEWGROUPS 930415 000000 GMT", "newgroups 930415 000000 gmt <comp>"]
     {
@@ -163,7 +169,7 @@ fn since() {
     }
     assert_eq!(
         ok("NEWNEWS comp.* 19930415 235959 GMT"),
-        Command::NewNews { wildmat: b"comp.*", date: b"19930415", time: b"235959" }
+        NntpCommand::NewNews { wildmat: b"comp.*", date: b"19930415", time: b"235959" }
     );
     for bad in [
         "NEWGROUPS",
@@ -182,12 +188,12 @@ fn since() {
 
 #[test]
 fn transfer() {
-    assert_eq!(ok("POST"), Command::Post);
-    assert_eq!(ok("IHAVE <a@b>"), Command::Ihave(id("<a@b>")));
-    assert_eq!(ok("CHECK <a@b>"), Command::Check(b"<a@b>"));
-    assert_eq!(ok("TAKETHIS <a@b> "), Command::Takethis(b"<a@b>"));
-    assert_eq!(ok("MODE STREAM"), Command::ModeStream);
-    assert_eq!(ok("mode headfeed"), Command::ModeHeadfeed);
+    assert_eq!(ok("POST"), NntpCommand::Post);
+    assert_eq!(ok("IHAVE <a@b>"), NntpCommand::Ihave(id("<a@b>")));
+    assert_eq!(ok("CHECK <a@b>"), NntpCommand::Check(b"<a@b>"));
+    assert_eq!(ok("TAKETHIS <a@b> "), NntpCommand::Takethis(b"<a@b>"));
+    assert_eq!(ok("MODE STREAM"), NntpCommand::ModeStream);
+    assert_eq!(ok("mode headfeed"), NntpCommand::ModeHeadfeed);
     for bad in ["IHAVE", "IHAVE a@b", "IHAVE <a@b> x", "POST x", "CHECK", "MODE", "MODE READER x"] {
         assert_eq!(code(bad), 501, "{bad}");
     }
@@ -197,36 +203,39 @@ fn transfer() {
 /// error.
 #[test]
 fn streaming_keeps_a_malformed_argument() {
-    assert_eq!(ok("CHECK no brackets"), Command::Check(b"no brackets"));
-    assert_eq!(ok("TAKETHIS  <a b> x"), Command::Takethis(b"<a b> x"));
-    assert_eq!(ok("TAKETHIS"), Command::Takethis(b""));
-    assert_eq!(parse(b"takethis <\x01\xff>"), Ok(Command::Takethis(b"<\x01\xff>")));
-    assert_eq!(parse(b"CHECK <a\x7fb>"), Ok(Command::Check(b"<a\x7fb>")));
+    assert_eq!(ok("CHECK no brackets"), NntpCommand::Check(b"no brackets"));
+    assert_eq!(ok("TAKETHIS  <a b> x"), NntpCommand::Takethis(b"<a b> x"));
+    assert_eq!(ok("TAKETHIS"), NntpCommand::Takethis(b""));
+    assert_eq!(parse(b"takethis <\x01\xff>"), Ok(NntpCommand::Takethis(b"<\x01\xff>")));
+    assert_eq!(parse(b"CHECK <a\x7fb>"), Ok(NntpCommand::Check(b"<a\x7fb>")));
 }
 
 #[test]
 fn session() {
-    assert_eq!((ok("mode reader"), ok("MODE xyz")), (Command::ModeReader, Command::Mode(b"xyz")));
-    assert_eq!(ok("CAPABILITIES"), Command::Capabilities { keyword: None });
-    assert_eq!(ok("CAPABILITIES AUTOUPDATE"), Command::Capabilities { keyword: Some(b"AUTOUPDATE") });
+    assert_eq!((ok("mode reader"), ok("MODE xyz")), (NntpCommand::ModeReader, NntpCommand::Mode(b"xyz")));
+    assert_eq!(ok("CAPABILITIES"), NntpCommand::Capabilities { keyword: None });
+    assert_eq!(ok("CAPABILITIES AUTOUPDATE"), NntpCommand::Capabilities { keyword: Some(b"AUTOUPDATE") });
     assert_eq!(
         (ok("DATE"), ok("HELP"), ok("QUIT"), ok("SLAVE")),
-        (Command::Date, Command::Help, Command::Quit, Command::Slave)
+        (NntpCommand::Date, NntpCommand::Help, NntpCommand::Quit, NntpCommand::Slave)
     );
-    assert_eq!(ok("STARTTLS"), Command::StartTls);
-    assert_eq!(ok("AUTHINFO USER fred"), Command::AuthinfoUser(b"fred"));
-    assert_eq!(ok("authinfo pass two words"), Command::AuthinfoPass(b"two words"));
+    assert_eq!(ok("STARTTLS"), NntpCommand::StartTls);
+    assert_eq!(ok("AUTHINFO USER fred"), NntpCommand::AuthinfoUser(b"fred"));
+    assert_eq!(ok("authinfo pass two words"), NntpCommand::AuthinfoPass(b"two words"));
     assert_eq!(
         ok("AUTHINFO SASL PLAIN AGZv"),
-        Command::AuthinfoSasl { mechanism: b"PLAIN", initial: Some(b"AGZv") }
+        NntpCommand::AuthinfoSasl { mechanism: b"PLAIN", initial: Some(b"AGZv") }
     );
-    assert_eq!(ok("AUTHINFO SASL EXTERNAL"), Command::AuthinfoSasl { mechanism: b"EXTERNAL", initial: None });
-    assert_eq!(ok("AUTHINFO GENERIC x y"), Command::Authinfo(b"GENERIC"));
-    assert_eq!(ok("COMPRESS deflate"), Command::Compress { algorithm: b"deflate" });
-    assert_eq!(ok("XGTITLE comp.*"), Command::Xgtitle { wildmat: Some(b"comp.*") });
-    assert_eq!(ok("XPATH <a@b>"), Command::Xpath(id("<a@b>")));
-    assert_eq!(ok("xbatch 1024"), Command::Xbatch { bytes: 1024 });
-    assert_eq!(ok("XROVER 1-"), Command::Xrover(Some(Range { low: 1, high: None })));
+    assert_eq!(
+        ok("AUTHINFO SASL EXTERNAL"),
+        NntpCommand::AuthinfoSasl { mechanism: b"EXTERNAL", initial: None }
+    );
+    assert_eq!(ok("AUTHINFO GENERIC x y"), NntpCommand::Authinfo(b"GENERIC"));
+    assert_eq!(ok("COMPRESS deflate"), NntpCommand::Compress { algorithm: b"deflate" });
+    assert_eq!(ok("XGTITLE comp.*"), NntpCommand::Xgtitle { wildmat: Some(b"comp.*") });
+    assert_eq!(ok("XPATH <a@b>"), NntpCommand::Xpath(id("<a@b>")));
+    assert_eq!(ok("xbatch 1024"), NntpCommand::Xbatch { bytes: 1024 });
+    assert_eq!(ok("XROVER 1-"), NntpCommand::Xrover(Some(NumberRange { low: 1, high: None })));
     for refused in ["XINDEX a.b", "XTHREAD", "XREPLIC a.b:1", "XMOTD 20200101 000000"] {
         assert_eq!(code(refused), 500, "{refused}");
     }
@@ -255,26 +264,26 @@ fn session() {
 #[test]
 fn separators() {
     for line in ["GROUP a.b", "group\ta.b", "  GROUP a.b", "GrOuP   \t a.b \t "] {
-        assert_eq!(ok(line), Command::Group(b"a.b"), "{line:?}");
+        assert_eq!(ok(line), NntpCommand::Group(b"a.b"), "{line:?}");
     }
     // A bare CR was once treated as a space at the start of a line, unlike elsewhere.
-    assert_eq!(parse(b"\r XPAT x"), Err(Syntax::UnknownCommand));
-    assert_eq!(parse(b"\rQUIT"), Err(Syntax::UnknownCommand));
-    assert_eq!(ok("QUIT  \t"), Command::Quit);
+    assert_eq!(parse(b"\r XPAT x"), Err(CommandError::UnknownCommand));
+    assert_eq!(parse(b"\rQUIT"), Err(CommandError::UnknownCommand));
+    assert_eq!(ok("QUIT  \t"), NntpCommand::Quit);
 }
 
 #[test]
 fn no_commands() {
     for (line, expected) in [
-        (&b""[..], Syntax::Empty),
-        (b" \t", Syntax::Empty),
-        (b"XYZZY", Syntax::UnknownCommand),
-        (b"GROUPS a", Syntax::UnknownCommand),
-        (b"GROU", Syntax::UnknownCommand),
-        (b"\xff\x00", Syntax::UnknownCommand),
-        (b"GROUP a\0b", Syntax::BadOctet),
-        (b"GROUP a\rb", Syntax::BadOctet),
-        (b"HELP \x7f", Syntax::BadOctet),
+        (&b""[..], CommandError::Empty),
+        (b" \t", CommandError::Empty),
+        (b"XYZZY", CommandError::UnknownCommand),
+        (b"GROUPS a", CommandError::UnknownCommand),
+        (b"GROU", CommandError::UnknownCommand),
+        (b"\xff\x00", CommandError::UnknownCommand),
+        (b"GROUP a\0b", CommandError::BadOctet),
+        (b"GROUP a\rb", CommandError::BadOctet),
+        (b"HELP \x7f", CommandError::BadOctet),
     ] {
         assert_eq!(parse(line), Err(expected), "{line:?}");
     }

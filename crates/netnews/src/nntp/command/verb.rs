@@ -6,7 +6,7 @@
 
 /// The parser's arm for a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum VerbName {
     Article,
     Authinfo,
     Body,
@@ -45,7 +45,7 @@ pub(super) enum Name {
 /// One row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
-    pub(super) name: Name,
+    pub(super) name: VerbName,
     /// The verb, in upper case.
     pub text: &'static str,
     /// Arguments, as HELP shows them; empty if there are none.
@@ -61,7 +61,7 @@ impl Verb {
     /// Returns whether the argument is passed on unchanged, even with control characters in it: RFC 4644
     /// section 2.
     pub(super) fn keeps_argument(&self) -> bool {
-        matches!(self.name, Name::Check | Name::Takethis)
+        matches!(self.name, VerbName::Check | VerbName::Takethis)
     }
 
     /// Appends `VERB arguments`.
@@ -75,7 +75,7 @@ impl Verb {
 }
 
 const fn row(
-    name: Name,
+    name: VerbName,
     text: &'static str,
     arguments: &'static str,
     capability: &'static str,
@@ -91,45 +91,45 @@ const SINCE: &str = "yyyymmdd hhmmss [GMT]";
 /// All verbs.
 #[rustfmt::skip]
 pub static TABLE: &[Verb] = &[
-    row(Name::Check, "CHECK", "<message-id>", "STREAMING", "ask whether an article is wanted"),
-    row(Name::Takethis, "TAKETHIS", "<message-id>", "STREAMING", "send an article unasked"),
-    row(Name::Ihave, "IHAVE", "<message-id>", "IHAVE", "offer an article, then send it"),
-    row(Name::Article, "ARTICLE", WHICH, "READER", "get an article"),
-    row(Name::Head, "HEAD", WHICH, "", "get the headers of an article"),
-    row(Name::Body, "BODY", WHICH, "READER", "get the body of an article"),
-    row(Name::Stat, "STAT", WHICH, "", "ask whether an article is there"),
-    row(Name::Group, "GROUP", "newsgroup", "READER", "select a newsgroup"),
-    row(Name::Over, "OVER", SELECT, "OVER", "get overview rows"),
-    row(Name::Xover, "XOVER", "[range]", "", "get overview rows"),
-    row(Name::Hdr, "HDR", "header [range|<message-id>]", "HDR", "get one header of many articles"),
-    row(Name::Xhdr, "XHDR", "header [range|<message-id>]", "", "get one header of many articles"),
-    row(Name::Authinfo, "AUTHINFO", "USER name|PASS password|SASL mechanism [initial-response]",
+    row(VerbName::Check, "CHECK", "<message-id>", "STREAMING", "ask whether an article is wanted"),
+    row(VerbName::Takethis, "TAKETHIS", "<message-id>", "STREAMING", "send an article unasked"),
+    row(VerbName::Ihave, "IHAVE", "<message-id>", "IHAVE", "offer an article, then send it"),
+    row(VerbName::Article, "ARTICLE", WHICH, "READER", "get an article"),
+    row(VerbName::Head, "HEAD", WHICH, "", "get the headers of an article"),
+    row(VerbName::Body, "BODY", WHICH, "READER", "get the body of an article"),
+    row(VerbName::Stat, "STAT", WHICH, "", "ask whether an article is there"),
+    row(VerbName::Group, "GROUP", "newsgroup", "READER", "select a newsgroup"),
+    row(VerbName::Over, "OVER", SELECT, "OVER", "get overview rows"),
+    row(VerbName::Xover, "XOVER", "[range]", "", "get overview rows"),
+    row(VerbName::Hdr, "HDR", "header [range|<message-id>]", "HDR", "get one header of many articles"),
+    row(VerbName::Xhdr, "XHDR", "header [range|<message-id>]", "", "get one header of many articles"),
+    row(VerbName::Authinfo, "AUTHINFO", "USER name|PASS password|SASL mechanism [initial-response]",
         "AUTHINFO", "log in"),
-    row(Name::Capabilities, "CAPABILITIES", "[keyword]", "", "list what this server can do"),
-    row(Name::Compress, "COMPRESS", "DEFLATE", "COMPRESS", "compress the connection from here on"),
-    row(Name::Date, "DATE", "", "READER", "get the server's date and time in UTC"),
-    row(Name::Help, "HELP", "", "", "get this text"),
-    row(Name::Last, "LAST", "", "READER", "step to the previous article"),
-    row(Name::List, "LIST",
+    row(VerbName::Capabilities, "CAPABILITIES", "[keyword]", "", "list what this server can do"),
+    row(VerbName::Compress, "COMPRESS", "DEFLATE", "COMPRESS", "compress the connection from here on"),
+    row(VerbName::Date, "DATE", "", "READER", "get the server's date and time in UTC"),
+    row(VerbName::Help, "HELP", "", "", "get this text"),
+    row(VerbName::Last, "LAST", "", "READER", "step to the previous article"),
+    row(VerbName::List, "LIST",
         "[ACTIVE|ACTIVE.MODTIME|ACTIVE.TIMES|COUNTS|DISTRIB.PATS|DISTRIBUTIONS|EXTENSIONS|HEADERS|\
          MODERATORS|MOTD|NEWSGROUPS|OVERVIEW.FMT|SUBSCRIPTIONS] [wildmat|argument]",
         "LIST", "get a list"),
-    row(Name::Listgroup, "LISTGROUP", "[newsgroup [range]]", "READER",
+    row(VerbName::Listgroup, "LISTGROUP", "[newsgroup [range]]", "READER",
         "select a newsgroup and list its article numbers"),
-    row(Name::Mode, "MODE", "READER|STREAM", "MODE-READER", "say what the connection is for"),
-    row(Name::Newgroups, "NEWGROUPS", SINCE, "READER", "list newsgroups made since then"),
-    row(Name::Newnews, "NEWNEWS", "wildmat yyyymmdd hhmmss [GMT]", "NEWNEWS",
+    row(VerbName::Mode, "MODE", "READER|STREAM", "MODE-READER", "say what the connection is for"),
+    row(VerbName::Newgroups, "NEWGROUPS", SINCE, "READER", "list newsgroups made since then"),
+    row(VerbName::Newnews, "NEWNEWS", "wildmat yyyymmdd hhmmss [GMT]", "NEWNEWS",
         "list Message-IDs arrived since then"),
-    row(Name::Next, "NEXT", "", "READER", "step to the next article"),
-    row(Name::Post, "POST", "", "POST", "inject an article"),
-    row(Name::Quit, "QUIT", "", "", "end the connection"),
-    row(Name::Slave, "SLAVE", "", "", "accepted and without effect"),
-    row(Name::Starttls, "STARTTLS", "", "STARTTLS", "go on under TLS"),
-    row(Name::Xbatch, "XBATCH", "octets", "", "send a batch of articles, compressed or not"),
-    row(Name::Xgtitle, "XGTITLE", "[wildmat]", "", "list descriptions of newsgroups"),
-    row(Name::Xpat, "XPAT", "header range|<message-id> wildmat...", "", "get matching values of one header"),
-    row(Name::Xpath, "XPATH", "<message-id>", "", "find the newsgroups and numbers of an article"),
-    row(Name::Xrover, "XROVER", "[range]", "", "get references from the overview"),
+    row(VerbName::Next, "NEXT", "", "READER", "step to the next article"),
+    row(VerbName::Post, "POST", "", "POST", "inject an article"),
+    row(VerbName::Quit, "QUIT", "", "", "end the connection"),
+    row(VerbName::Slave, "SLAVE", "", "", "accepted and without effect"),
+    row(VerbName::Starttls, "STARTTLS", "", "STARTTLS", "go on under TLS"),
+    row(VerbName::Xbatch, "XBATCH", "octets", "", "send a batch of articles, compressed or not"),
+    row(VerbName::Xgtitle, "XGTITLE", "[wildmat]", "", "list descriptions of newsgroups"),
+    row(VerbName::Xpat, "XPAT", "header range|<message-id> wildmat...", "", "get matching values of one header"),
+    row(VerbName::Xpath, "XPATH", "<message-id>", "", "find the newsgroups and numbers of an article"),
+    row(VerbName::Xrover, "XROVER", "[range]", "", "get references from the overview"),
 ];
 
 /// Returns the row of `name`, in any case.

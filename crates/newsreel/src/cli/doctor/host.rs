@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Part, part};
+use super::{CheckResult, part};
 use crate::cli::preflight::machine::meminfo;
 use site_base::units;
 use site_config::Config;
@@ -22,11 +22,11 @@ const UNIT: &str = "newsreel.service";
 /// Directory that the unit lets the server write to in any case.
 const STATE_DIR: &str = "/var/lib/newsreel";
 
-pub(super) fn parts(config: &Config) -> Vec<Part> {
+pub(super) fn parts(config: &Config) -> Vec<CheckResult> {
     vec![memory(), clock_of_files(&config.site.data), service(config, Path::new("/"))]
 }
 
-fn memory() -> Part {
+fn memory() -> CheckResult {
     let (total, available) = (meminfo("MemTotal:"), meminfo("MemAvailable:"));
     let (Some(total), Some(available)) = (total, available) else {
         return part("memory", "this system does not say");
@@ -40,7 +40,7 @@ fn memory() -> Part {
 }
 
 /// Checks that the clock is not behind the site's files: new articles would seem older than stored ones.
-fn clock_of_files(data: &Path) -> Part {
+fn clock_of_files(data: &Path) -> CheckResult {
     let mut part = part("clock", "is not behind the site's files");
     let written = |name| fs::metadata(data.join(name)).and_then(|about| about.modified()).ok();
     if let Some(newest) = WRITTEN.iter().filter_map(written).max()
@@ -57,7 +57,7 @@ fn clock_of_files(data: &Path) -> Part {
 }
 
 /// Checks that the server starts with the machine, and may write to where the site lies.
-fn service(config: &Config, root: &Path) -> Part {
+fn service(config: &Config, root: &Path) -> CheckResult {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let mut part = part("service", "this machine has no systemd");
     if !below("/run/systemd/system").is_dir() {

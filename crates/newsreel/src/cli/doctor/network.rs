@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use netnews::date::parse_nntp;
 use netnews::nntp::response::code;
-use nntp_io::{Client, Error, Limits, Role, Step};
+use nntp_io::{ClientLimits, Error, NntpClient, Role, SetupStep};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Part, part};
-use crate::cli::preflight::Running;
-use crate::cli::screen::{Failure, problem};
-use access::tls::{Dial, names};
+use super::{CheckResult, part};
+use crate::cli::preflight::RunningServer;
+use crate::cli::screen::{CliError, problem};
+use access::tls::{RemoteServer, names};
 use site_base::clock::unix_now;
 use site_base::units;
 use site_config::{Config, Link, LinkTls};
@@ -29,21 +29,25 @@ const SKEW_SECS_MUCH: i64 = 60;
 const SKEW_SECS_FAULT: i64 = 3600;
 
 /// A server that the configuration names: its role there and how to reach it.
-struct Other {
+struct ProbeTarget {
     what: String,
-    dial: Dial,
+    dial: RemoteServer,
     role: Role,
 }
 
 /// Result of connecting to a server.
-struct Met {
+struct ProbeResult {
     what: String,
     to: String,
     /// Greeting, and how many seconds its clock is ahead of ours if it answered DATE.
     greeted: Result<(String, Option<i64>), Error>,
 }
 
-pub(super) fn parts(config: &Config, running: Option<&Running>, offline: bool) -> Result<Vec<Part>, Failure> {
+pub(super) fn parts(
+    config: &Config,
+    running: Option<&RunningServer>,
+    offline: bool,
+) -> Result<Vec<CheckResult>, CliError> {
     let runtime = crate::server::runtime().map_err(problem)?;
     let mut parts = vec![certificate(config), runtime.block_on(ports(config, running))];
     if !offline {
@@ -60,7 +64,7 @@ pub(super) fn parts(config: &Config, running: Option<&Running>, offline: bool) -
 }
 
 /// Checks whether a certificate has our name, which clients verify.
-fn certificate(config: &Config) -> Part {
+fn certificate(config: &Config) -> CheckResult {
     let identity = config.site.path_identity.as_str();
     let mut part = part("names", format!("a certificate is for {identity}"));
     if config.tls.certificate.is_empty() {
@@ -87,15 +91,15 @@ fn covers(name: &str, host: &str) -> bool {
 }
 
 /// Checks whether each address of the running server accepts a connection and greets.
-async fn ports(config: &Config, running: Option<&Running>) -> Part {
+async fn ports(config: &Config, running: Option<&RunningServer>) -> CheckResult {
     let mut part = part("ports", "no server runs, so nothing was connected to");
     let Some(running) = running else { return part };
-    let own: Vec<Other> = running.listen.iter().filter_map(|text| own(config, text)).collect();
+    let own: Vec<ProbeTarget> = running.listen.iter().filter_map(|text| own(config, text)).collect();
     let mut greetings = Vec::new();
-    for Met { to, greeted, .. } in meet(own).await {
+    for ProbeResult { to, greeted, .. } in meet(own).await {
         match greeted {
             Ok((text, _)) => greetings.push(format!("{to} greets: {text}")),
-            Err(Error::Refused { step: Step::Greeting, code, text }) => {
+            Err(Error::Refused { step: SetupStep::Greeting, code, text }) => {
                 greetings.push(format!("{to} answers: {code} {text}"));
             }
             Err(error) => part.found.problem(format!(
@@ -144,7 +148,7 @@ fn reached(listen: &str) -> Option<SocketAddr> {
 }
 
 /// Returns a connection to an address of ours.
-fn own(config: &Config, listen: &str) -> Option<Other> {
+fn own(config: &Config, listen: &str) -> Option<ProbeTarget> {
     let address = reached(listen)?;
     let has_port = |name: &String| name.ends_with(&format!(":{}", address.port()));
     let tls = if config.site.tls_listen.iter().any(has_port) { LinkTls::Implicit } else { LinkTls::Off };
@@ -159,11 +163,15 @@ fn own(config: &Config, listen: &str) -> Option<Other> {
         mechanisms: Vec::new(),
         compress: false,
     };
-    Some(Other { what: String::new(), dial: Dial { to: address.to_string(), link }, role: Role::Any })
+    Some(ProbeTarget {
+        what: String::new(),
+        dial: RemoteServer { to: address.to_string(), link },
+        role: Role::Any,
+    })
 }
 
 /// Checks whether our name leads here; skipped for a site that serves this machine alone.
-async fn name(config: &Config) -> Option<Part> {
+async fn name(config: &Config) -> Option<CheckResult> {
     let identity = config.site.path_identity.as_str();
     let listen = config.site.listen.iter().chain(&config.site.tls_listen);
     let is_private = |name: &String| {
@@ -200,10 +208,10 @@ async fn name(config: &Config) -> Option<Part> {
 }
 
 /// Returns the servers that the configuration names.
-fn others(config: &Config) -> Vec<Other> {
+fn others(config: &Config) -> Vec<ProbeTarget> {
     let mut all = Vec::new();
     let mut add = |what: String, to: &String, link: Link, role| {
-        all.push(Other { what, dial: Dial { to: to.clone(), link }, role });
+        all.push(ProbeTarget { what, dial: RemoteServer { to: to.clone(), link }, role });
     };
     for (peer, send) in config.peers.iter().filter_map(|peer| Some((peer, peer.send.as_ref()?))) {
         send.to.iter().for_each(|to| add(format!("peer {}", peer.name), to, send.link(), Role::Transit));
@@ -221,12 +229,12 @@ fn others(config: &Config) -> Vec<Other> {
 }
 
 /// Connects to all of them at once, and asks those that answer for their time.
-async fn meet(others: Vec<Other>) -> Vec<Met> {
+async fn meet(others: Vec<ProbeTarget>) -> Vec<ProbeResult> {
     let mut meetings = JoinSet::new();
-    for (at, Other { what, dial, role }) in others.into_iter().enumerate() {
+    for (at, ProbeTarget { what, dial, role }) in others.into_iter().enumerate() {
         meetings.spawn(async move {
             let to = dial.to.clone();
-            (at, Met { what, to, greeted: greet(&dial, role).await })
+            (at, ProbeResult { what, to, greeted: greet(&dial, role).await })
         });
     }
     let mut met = meetings.join_all().await;
@@ -234,16 +242,16 @@ async fn meet(others: Vec<Other>) -> Vec<Met> {
     met.into_iter().map(|(_, met)| met).collect()
 }
 
-async fn greet(dial: &Dial, role: Role) -> Result<(String, Option<i64>), Error> {
-    let limits = Limits {
+async fn greet(dial: &RemoteServer, role: Role) -> Result<(String, Option<i64>), Error> {
+    let limits = ClientLimits {
         connect_timeout: STEP_TIMEOUT,
         greeting_timeout: STEP_TIMEOUT,
         answer_timeout: STEP_TIMEOUT,
         idle_timeout: STEP_TIMEOUT,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     let target = dial.target(role, limits).map_err(|error| Error::Broken(std::io::Error::other(error)))?;
-    let mut client = Client::connect(&target).await?;
+    let mut client = NntpClient::connect(&target).await?;
     let greeting = client.greeting().to_owned();
     client.submit("DATE")?;
     let now = unix_now();
@@ -263,10 +271,10 @@ fn seconds(text: &[u8], now: i64) -> Option<i64> {
     parse_nntp(date, time, now)
 }
 
-fn peers(met: &[Met]) -> Part {
+fn peers(met: &[ProbeResult]) -> CheckResult {
     let greeted = met.iter().filter(|met| met.greeted.is_ok()).count() as u64;
     let mut part = part("peers", format!("{} greeted us", units::counted(greeted, "server")));
-    for Met { what, to, greeted } in met {
+    for ProbeResult { what, to, greeted } in met {
         match greeted {
             Ok(_) => {}
             Err(error @ Error::Lookup { .. }) => {
@@ -279,7 +287,7 @@ fn peers(met: &[Met]) -> Part {
 }
 
 /// Compares our clock with those of the other servers by the median, as one of them may be wrong itself.
-fn clock(met: &[Met]) -> Part {
+fn clock(met: &[ProbeResult]) -> CheckResult {
     let told = met.iter().filter_map(|met| met.greeted.as_ref().ok()?.1);
     let mut skews: Vec<i64> = told.collect();
     skews.sort_unstable();
@@ -303,8 +311,8 @@ mod tests {
     use super::*;
     use site_config::testing::with_trash;
 
-    fn met(skews: &[Option<i64>]) -> Vec<Met> {
-        let one = |skew: &Option<i64>| Met {
+    fn met(skews: &[Option<i64>]) -> Vec<ProbeResult> {
+        let one = |skew: &Option<i64>| ProbeResult {
             what: "peer p".into(),
             to: "p:119".into(),
             greeted: Ok((String::new(), *skew)),

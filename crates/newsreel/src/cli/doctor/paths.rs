@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-use super::{Part, part};
+use super::{CheckResult, part};
 use crate::cli::owner;
 use site::inject::Secret;
 use site_base::units;
@@ -29,14 +29,14 @@ const REMOTE: [&str; 10] =
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mount {
+struct MountPoint {
     point: PathBuf,
     kind: String,
 }
 
 /// Contents of one file system.
-struct Place {
-    mount: Mount,
+struct FileSystemUse {
+    mount: MountPoint,
     /// An existing path on it.
     path: PathBuf,
     /// What the configuration has there.
@@ -45,9 +45,9 @@ struct Place {
     promised_bytes: u64,
 }
 
-pub(super) fn parts(config: &Config) -> Vec<Part> {
+pub(super) fn parts(config: &Config) -> Vec<CheckResult> {
     let mounts = mounts(&fs::read_to_string(MOUNTS_FILE).unwrap_or_default());
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<FileSystemUse> = Vec::new();
     for (what, path) in paths(config) {
         // Nothing is known of a path that is away; `check` reports it.
         let Some(path) = path.ancestors().find_map(|path| fs::canonicalize(path).ok()) else { continue };
@@ -58,10 +58,12 @@ pub(super) fn parts(config: &Config) -> Vec<Part> {
                 place.what.push(what);
                 place.promised_bytes += promised_bytes;
             }
-            None => places.push(Place { mount: mount.clone(), path, what: vec![what], promised_bytes }),
+            None => {
+                places.push(FileSystemUse { mount: mount.clone(), path, what: vec![what], promised_bytes })
+            }
         }
     }
-    let mut parts: Vec<Part> = places.iter().map(room).collect();
+    let mut parts: Vec<CheckResult> = places.iter().map(room).collect();
     parts.push(archives(config, &places));
     parts.push(owners(&config.site.data));
     parts.push(secrets(config));
@@ -89,11 +91,11 @@ fn promised(path: &Path) -> u64 {
     if about.is_file() { about.len().saturating_sub(about.blocks() * 512) } else { 0 }
 }
 
-fn mounts(text: &str) -> Vec<Mount> {
+fn mounts(text: &str) -> Vec<MountPoint> {
     let mount = |line: &str| {
         let (own, of_type) = line.split_once(" - ")?;
         let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(own.split(' ').nth(4)?)));
-        Some(Mount { point, kind: of_type.split(' ').next()?.to_owned() })
+        Some(MountPoint { point, kind: of_type.split(' ').next()?.to_owned() })
     };
     text.lines().filter_map(mount).collect()
 }
@@ -118,13 +120,13 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// Returns the file system of a path: the last of those mounted nearest to it.
-fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+fn mount_of<'a>(mounts: &'a [MountPoint], path: &Path) -> Option<&'a MountPoint> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
 }
 
-fn room(place: &Place) -> Part {
-    let Place { mount, path, what, promised_bytes } = place;
+fn room(place: &FileSystemUse) -> CheckResult {
+    let FileSystemUse { mount, path, what, promised_bytes } = place;
     let (point, kind, what) = (mount.point.display(), &mount.kind, what.join(", "));
     let space = match statvfs(path) {
         Ok(space) => space,
@@ -170,7 +172,7 @@ fn room(place: &Place) -> Part {
 }
 
 /// Checks whether archives are on other disks than the site, so that one failure does not take both.
-fn archives(config: &Config, places: &[Place]) -> Part {
+fn archives(config: &Config, places: &[FileSystemUse]) -> CheckResult {
     let mut part = part("archives", "none");
     if config.archives.is_empty() {
         return part;
@@ -189,7 +191,7 @@ fn archives(config: &Config, places: &[Place]) -> Part {
 }
 
 /// Checks whether all files belong to the owner of the directory, whose server must be able to use them.
-fn owners(data: &Path) -> Part {
+fn owners(data: &Path) -> CheckResult {
     let mut part = part("owner", "nothing is there yet");
     let Ok(about) = fs::metadata(data) else { return part };
     let user = owner::user_name(about.uid());
@@ -222,7 +224,7 @@ fn owners(data: &Path) -> Part {
 }
 
 /// Checks whether others can read secret files. Keys of certificates are checked by `check` as well.
-fn secrets(config: &Config) -> Part {
+fn secrets(config: &Config) -> CheckResult {
     let mut part = part("secrets", "can be read by their owner and group alone");
     let data = &config.site.data;
     let of_links = [
@@ -264,8 +266,8 @@ mod tests {
     #[test]
     fn unsuitable_kinds_of_file_systems_are_reported() {
         let home = tempfile::tempdir().unwrap();
-        let place = |kind: &str, promised_bytes| Place {
-            mount: Mount { point: home.path().to_owned(), kind: kind.into() },
+        let place = |kind: &str, promised_bytes| FileSystemUse {
+            mount: MountPoint { point: home.path().to_owned(), kind: kind.into() },
             path: home.path().to_owned(),
             what: vec!["data".into()],
             promised_bytes,

@@ -6,11 +6,11 @@ use std::time::Instant;
 use disk::Progress;
 
 use super::super::bar::Bar;
-use super::super::screen::{Failure, complain};
-use super::tally::Tally;
-use super::target::{Packed, Parcel, Target};
+use super::super::screen::{CliError, complain};
+use super::tally::ImportTally;
+use super::target::{ImportParcel, ImportTarget, ParcelArticle};
 use migrate::head;
-use migrate::plan::Plan;
+use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
 use operators::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
 use site_base::units::grouped;
@@ -25,9 +25,9 @@ const PLACES_BYTES_MAX: usize = u16::MAX as usize;
 const _: () = assert!(PARCEL_BYTES < BATCH_BYTES_MAX);
 
 /// Source, selection and numbering of an import.
-pub(super) struct Feed<'a> {
+pub(super) struct ImportRun<'a> {
     pub other: &'a OtherSite,
-    pub plan: &'a Plan,
+    pub plan: &'a ImportPlan,
     /// Whether each of the plan's groups keeps its numbers.
     pub keep: &'a [bool],
     /// When the import began, and how much of it is done.
@@ -37,23 +37,23 @@ pub(super) struct Feed<'a> {
 
 /// Unit that the reading thread hands over.
 #[derive(Default)]
-struct Load {
-    parcel: Parcel,
+struct ImportLoad {
+    parcel: ImportParcel,
     damaged: Vec<u32>,
     unreadable: Vec<(u32, String)>,
     /// Number of articles that no longer exist.
     gone: u64,
 }
 
-impl Feed<'_> {
+impl ImportRun<'_> {
     /// Files the articles of `list` in order; returns those whose numbers are taken.
     pub fn run(
         &mut self,
         list: &[u32],
-        target: &mut Target,
-        tally: &mut Tally,
+        target: &mut ImportTarget,
+        tally: &mut ImportTally,
         bar: &Bar,
-    ) -> Result<Vec<u32>, Failure> {
+    ) -> Result<Vec<u32>, CliError> {
         let mut late = Vec::new();
         let (other, plan, keep) = (self.other, self.plan, self.keep);
         std::thread::scope(|scope| {
@@ -71,11 +71,11 @@ impl Feed<'_> {
 
     fn file(
         &mut self,
-        load: Load,
-        target: &mut Target,
-        tally: &mut Tally,
+        load: ImportLoad,
+        target: &mut ImportTarget,
+        tally: &mut ImportTally,
         late: &mut Vec<u32>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let name = |article: u32| {
             let item = self.other.found.items.get(article as usize);
             let path =
@@ -90,7 +90,7 @@ impl Feed<'_> {
         let results = target.file(&load.parcel)?;
         for (packed, result) in load.parcel.articles.iter().zip(&results) {
             if result.is_trouble() {
-                return Err(Failure::Problem(format!(
+                return Err(CliError::Problem(format!(
                     "the spool stopped accepting: {}; once that is repaired, run the import again to continue where this one ended",
                     result.reason
                 )));
@@ -112,8 +112,8 @@ fn kept(keep: &[bool], group: u32) -> bool {
 }
 
 /// Reads `list` and sends it in parcels; ends when nothing receives them any more.
-fn read(other: &OtherSite, plan: &Plan, keep: &[bool], list: &[u32], loads: &SyncSender<Load>) {
-    let mut load = Load::default();
+fn read(other: &OtherSite, plan: &ImportPlan, keep: &[bool], list: &[u32], loads: &SyncSender<ImportLoad>) {
+    let mut load = ImportLoad::default();
     let (mut stored, mut wire) = (Vec::new(), Vec::new());
     for article in list {
         let Some(item) = other.found.items.get(*article as usize) else { continue };
@@ -148,7 +148,7 @@ fn read(other: &OtherSite, plan: &Plan, keep: &[bool], list: &[u32], loads: &Syn
             bytes.truncate(places);
         }
         let arrived = plan.numbered.arrived.get(*article as usize).copied().unwrap_or(0);
-        load.parcel.articles.push(Packed {
+        load.parcel.articles.push(ParcelArticle {
             article: *article,
             arrived,
             wire: start..places,

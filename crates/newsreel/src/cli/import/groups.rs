@@ -3,24 +3,24 @@
 use std::collections::HashMap;
 
 use super::super::group::advise_on_names;
-use super::super::screen::{Failure, complain};
-use super::tally::Tally;
-use super::target::Target;
+use super::super::screen::{CliError, complain};
+use super::tally::ImportTally;
+use super::target::ImportTarget;
 use migrate::head;
-use migrate::plan::Plan;
+use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
 use operators::request::{GroupEntry, Reply, Request};
-use site_config::{Config, Groups};
+use site_config::{Config, NamePattern};
 
 /// Adds the groups that are missing: those of the active file, or without one those that articles are in.
 pub(super) fn add(
     config: &Config,
     other: &OtherSite,
-    plan: &Plan,
-    wanted: Option<&Groups>,
-    target: &mut Target,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
+    plan: &ImportPlan,
+    wanted: Option<&NamePattern>,
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
+) -> Result<(), CliError> {
     let here = highs(config, target)?;
     let missing =
         |name: &str| !here.contains_key(name) && wanted.is_none_or(|wanted| wanted.matches(name.as_bytes()));
@@ -71,9 +71,9 @@ pub(super) fn add(
 pub(super) fn keep(
     config: &Config,
     other: &OtherSite,
-    plan: &Plan,
-    target: &mut Target,
-) -> Result<Vec<bool>, Failure> {
+    plan: &ImportPlan,
+    target: &mut ImportTarget,
+) -> Result<Vec<bool>, CliError> {
     let here = highs(config, target)?;
     let mut keep = vec![true; plan.groups.len()];
     for ((name, kept), list) in plan.groups.iter().zip(&mut keep).zip(plan.numbered.by_group()) {
@@ -89,11 +89,11 @@ pub(super) fn keep(
 fn is_same(
     config: &Config,
     other: &OtherSite,
-    target: &mut Target,
+    target: &mut ImportTarget,
     article: u32,
     group: &str,
     number: u64,
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     let mut begun = Vec::new();
     let item = other.found.items.get(article as usize);
     if item.is_none_or(|item| other.found.read_head(item, &mut begun).is_err()) {
@@ -118,11 +118,11 @@ fn is_same(
 pub(super) fn raise(
     config: &Config,
     other: &OtherSite,
-    plan: &Plan,
+    plan: &ImportPlan,
     keep: &[bool],
-    wanted: Option<&Groups>,
-    target: &mut Target,
-) -> Result<(), Failure> {
+    wanted: Option<&NamePattern>,
+    target: &mut ImportTarget,
+) -> Result<(), CliError> {
     let renumbered: Vec<&str> =
         plan.groups.iter().zip(keep).filter(|(_, kept)| !**kept).map(|(name, _)| name.as_str()).collect();
     let mut marks: HashMap<String, u64> = other
@@ -150,7 +150,7 @@ pub(super) fn raise(
 }
 
 /// Returns the groups here with their high water marks.
-pub(super) fn highs(config: &Config, target: &mut Target) -> Result<HashMap<String, u64>, Failure> {
+pub(super) fn highs(config: &Config, target: &mut ImportTarget) -> Result<HashMap<String, u64>, CliError> {
     let mut highs = HashMap::new();
     target.ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
         if let Reply::Group(group) = reply {

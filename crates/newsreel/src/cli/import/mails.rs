@@ -11,23 +11,23 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
 use disk::{Disk, Progress, RealDisk};
-use netnews::mbox::{Splitter, Step};
+use netnews::mbox::{MboxSplitter, MboxStep};
 
 use super::super::args::MailOptions;
 use super::super::bar::Bar;
 use super::super::group;
-use super::super::locate::Where;
-use super::super::screen::{Failure, complain, say, say_json};
+use super::super::locate::SiteLocation;
+use super::super::screen::{CliError, complain, say, say_json};
 use super::copies::Copies;
 use super::groups;
-use super::tally::Tally;
-use super::target::{Packed, Parcel, Target};
+use super::tally::ImportTally;
+use super::target::{ImportParcel, ImportTarget, ParcelArticle};
 use super::{count_displaced, room};
-use ingest::batches::{Batch, Unpacked};
-use migrate::mails::adopt::{Adopted, Hints, Old, adopt, divide};
+use ingest::batches::{BatchReader, UnpackedBatch};
+use migrate::mails::adopt::{ConversionHints, ConvertedArticle, OldHeaders, adopt, divide};
 use migrate::mails::folders;
-use migrate::mails::folders::{Form, Source};
-use migrate::mails::rules::{Choice, Rule};
+use migrate::mails::folders::{MailFile, MailFormat};
+use migrate::mails::rules::{GroupChoice, GroupRule};
 use migrate::source::ARTICLE_BYTES_MAX;
 use operators::control_socket::import::BATCH_ARTICLES_MAX;
 use operators::request::{GroupEntry, Reply, Request};
@@ -47,8 +47,8 @@ const TOLD_MAX: u64 = 20;
 
 /// Unit that the reading thread hands over.
 #[derive(Default)]
-struct Load {
-    parcel: Parcel,
+struct MailLoad {
+    parcel: ImportParcel,
     /// Location of each article, for messages.
     names: Vec<String>,
     /// Groups of its articles.
@@ -61,21 +61,21 @@ struct Load {
     done: u64,
 }
 
-pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(), Failure> {
+pub(super) fn mails(form: MailFormat, options: &MailOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let sources = folders::find(form, &options.paths)
-        .map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
+        .map_err(|error| CliError::Usage(format!("cannot import from {error}")))?;
     if sources.is_empty() {
-        return Err(Failure::Usage("there are no such files in what was named".into()));
+        return Err(CliError::Usage("there are no such files in what was named".into()));
     }
-    let mut target = Target::new(&config, options.dry_run)?;
+    let mut target = ImportTarget::new(&config, options.dry_run)?;
     if let Err(failure) = prepare(&config, options, &sources, &mut target) {
         target.close()?;
         return Err(failure);
     }
     let data = (!options.dry_run).then_some(config.site.data.as_path());
     let copies = Copies::of(data);
-    let mut tally = Tally { dry_run: options.dry_run, copies, ..Tally::default() };
+    let mut tally = ImportTally { dry_run: options.dry_run, copies, ..ImportTally::default() };
     let began = Instant::now();
     let bar = Bar::new();
     let result = run(&config, (form, options, &sources), &mut target, &mut tally, &bar);
@@ -94,7 +94,7 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
     if !options.dry_run {
         group::advise_on_moderators(&config)?;
     }
-    result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
+    result.and(if tally.lacks_some() { Err(CliError::Told) } else { Ok(()) })
 }
 
 /// Makes the checks that are possible before anything is read: whether the named groups exist, and whether
@@ -102,14 +102,14 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
 fn prepare(
     config: &Config,
     options: &MailOptions,
-    sources: &[Source],
-    target: &mut Target,
-) -> Result<(), Failure> {
+    sources: &[MailFile],
+    target: &mut ImportTarget,
+) -> Result<(), CliError> {
     let known = groups::highs(config, target)?;
-    let named = options.group.iter().map(String::as_str).chain(options.rules.iter().map(Rule::target));
+    let named = options.group.iter().map(String::as_str).chain(options.rules.iter().map(GroupRule::target));
     let missing: Vec<&str> = named.filter(|name| !known.contains_key(*name)).collect();
     if let (false, [first, ..]) = (options.create_groups, missing.as_slice()) {
-        return Err(Failure::Usage(format!(
+        return Err(CliError::Usage(format!(
             "there is no group {first} here; give --create-groups to add it, or: newsreel group add {first}"
         )));
     }
@@ -120,26 +120,26 @@ fn prepare(
 }
 
 /// Returns the size of a file, which may be compressed. Read errors are reported by the import.
-fn unpacked_bytes(source: &Source) -> u64 {
-    let unpacked = source.open().and_then(|file| io::copy(&mut Unpacked::new(file), &mut io::sink()));
+fn unpacked_bytes(source: &MailFile) -> u64 {
+    let unpacked = source.open().and_then(|file| io::copy(&mut UnpackedBatch::new(file), &mut io::sink()));
     unpacked.map_or(source.bytes, |bytes| bytes.max(source.bytes))
 }
 
 fn run(
     config: &Config,
-    (form, options, sources): (Form, &MailOptions, &[Source]),
-    target: &mut Target,
-    tally: &mut Tally,
+    (form, options, sources): (MailFormat, &MailOptions, &[MailFile]),
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
     bar: &Bar,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let mut known: HashSet<String> = groups::highs(config, target)?.into_keys().collect();
-    let choice = Choice { group: options.group.clone(), rules: options.rules.clone() };
+    let choice = GroupChoice { group: options.group.clone(), rules: options.rules.clone() };
     let began = Instant::now();
     bar.start("importing", sources.iter().map(|source| source.bytes).sum());
     std::thread::scope(|scope| {
         let (sender, loads) = sync_channel(PARCELS_AHEAD);
         let data = (!options.dry_run).then_some(config.site.data.as_path());
-        scope.spawn(move || Reading::new(choice, data, sender).all(form, sources));
+        scope.spawn(move || MailReader::new(choice, data, sender).all(form, sources));
         for load in loads {
             tally.damaged += load.damaged.len() as u64;
             tally.quarantine = load.quarantine.clone().or(tally.quarantine.take());
@@ -162,9 +162,9 @@ fn create(
     config: &Config,
     named: &[String],
     known: &mut HashSet<String>,
-    target: &mut Target,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
+) -> Result<(), CliError> {
     let fresh: Vec<&String> = named.iter().filter(|name| known.insert((*name).clone())).collect();
     tally.groups_added += fresh.len() as u64;
     if fresh.is_empty() || tally.dry_run {
@@ -183,11 +183,11 @@ fn create(
     Ok(())
 }
 
-fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
+fn file(load: &MailLoad, target: &mut ImportTarget, tally: &mut ImportTally) -> Result<(), CliError> {
     let results = target.file(&load.parcel)?;
     for ((result, name), packed) in results.iter().zip(&load.names).zip(&load.parcel.articles) {
         if result.is_trouble() {
-            return Err(Failure::Problem(format!(
+            return Err(CliError::Problem(format!(
                 "the spool stopped accepting: {}; once that is repaired, run the import again to continue \
                  where this one ended",
                 result.reason
@@ -199,27 +199,27 @@ fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failu
 }
 
 /// State of the reading thread.
-struct Reading {
+struct MailReader {
     copies: Copies,
-    choice: Choice,
-    loads: SyncSender<Load>,
-    load: Load,
+    choice: GroupChoice,
+    loads: SyncSender<MailLoad>,
+    load: MailLoad,
 }
 
 /// Location of a text in its source.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    source: &'a Source,
+struct TextLocation<'a> {
+    source: &'a MailFile,
     at: u64,
     arrived: Option<i64>,
 }
 
 /// Error: nothing receives what is read any more.
-struct Unheard;
+struct ReceiverClosed;
 
-impl Reading {
-    fn new(choice: Choice, data: Option<&Path>, loads: SyncSender<Load>) -> Self {
-        Self { copies: Copies::of(data), choice, loads, load: Load::default() }
+impl MailReader {
+    fn new(choice: GroupChoice, data: Option<&Path>, loads: SyncSender<MailLoad>) -> Self {
+        Self { copies: Copies::of(data), choice, loads, load: MailLoad::default() }
     }
 
     /// Notes what is no article, and keeps a copy of it.
@@ -230,21 +230,21 @@ impl Reading {
     }
 
     /// Reads all files; one that cannot be read counts as damaged.
-    fn all(mut self, form: Form, sources: &[Source]) {
-        let mut sources: Vec<&Source> = sources.iter().collect();
+    fn all(mut self, form: MailFormat, sources: &[MailFile]) {
+        let mut sources: Vec<&MailFile> = sources.iter().collect();
         if sources.len() > 1 {
             sources.sort_by_cached_key(|source| first_arrival(form, source).unwrap_or(source.changed));
         }
         let mut before = 0;
         for source in sources {
             let read = match form {
-                Form::Mbox => self.mbox(source, before),
-                Form::Maildir => self.mail(source),
-                Form::Rnews => self.rnews(source, before),
+                MailFormat::Mbox => self.mbox(source, before),
+                MailFormat::Maildir => self.mail(source),
+                MailFormat::Rnews => self.rnews(source, before),
             };
             match read {
                 Ok(Ok(())) => {}
-                Ok(Err(Unheard)) => return,
+                Ok(Err(ReceiverClosed)) => return,
                 Err(error) => self.load.damaged.push(format!("{source}: cannot be read: {error}")),
             }
             before += source.bytes;
@@ -254,14 +254,14 @@ impl Reading {
         let _unheard = self.loads.send(self.load);
     }
 
-    fn mbox(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
-        let mut file = Unpacked::new(source.open()?);
-        let mut splitter = Splitter::new(ARTICLE_BYTES_MAX as usize);
+    fn mbox(&mut self, source: &MailFile, before: u64) -> io::Result<Result<(), ReceiverClosed>> {
+        let mut file = UnpackedBatch::new(source.open()?);
+        let mut splitter = MboxSplitter::new(ARTICLE_BYTES_MAX as usize);
         let (mut window, mut start, mut at, mut is_end) = (Vec::new(), 0, 0_u64, false);
         let mut text = Vec::new();
         loop {
             let bytes = match splitter.step(window.get(start..).unwrap_or_default(), is_end) {
-                Step::More => {
+                MboxStep::More => {
                     window.drain(..start);
                     start = 0;
                     let len = window.len();
@@ -271,18 +271,18 @@ impl Reading {
                     is_end = read? == 0;
                     continue;
                 }
-                Step::End => return Ok(Ok(())),
-                Step::Skip(bytes) => bytes,
-                Step::Damaged(bytes, why) => {
+                MboxStep::End => return Ok(Ok(())),
+                MboxStep::Skip(bytes) => bytes,
+                MboxStep::Damaged(bytes, why) => {
                     self.load.damaged.push(format!("{source} at {at}: {why}"));
                     bytes
                 }
-                Step::Mail(bytes, mail) => {
+                MboxStep::Mail(bytes, mail) => {
                     text.clear();
                     mail.append_text(&mut text);
                     let arrived = mail.arrived.filter(|secs| *secs > 0);
-                    if self.text(&text, Place { source, at, arrived }).is_err() {
-                        return Ok(Err(Unheard));
+                    if self.text(&text, TextLocation { source, at, arrived }).is_err() {
+                        return Ok(Err(ReceiverClosed));
                     }
                     bytes
                 }
@@ -293,23 +293,24 @@ impl Reading {
         }
     }
 
-    fn mail(&mut self, source: &Source) -> io::Result<Result<(), Unheard>> {
+    fn mail(&mut self, source: &MailFile) -> io::Result<Result<(), ReceiverClosed>> {
         if source.bytes > u64::from(ARTICLE_BYTES_MAX) {
             return Err(io::Error::other("the mail is too large"));
         }
         let text = fs::read(&source.path)?;
         let arrived = folders::delivered(&source.path);
-        Ok(self.text(&text, Place { source, at: 0, arrived }))
+        Ok(self.text(&text, TextLocation { source, at: 0, arrived }))
     }
 
-    fn rnews(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
-        let mut batch = Batch::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
+    fn rnews(&mut self, source: &MailFile, before: u64) -> io::Result<Result<(), ReceiverClosed>> {
+        let mut batch = BatchReader::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
         while let Some(parcel) = batch.next_parcel()? {
             for piece in parcel.pieces() {
                 if let Some(fault) = piece.fault {
                     self.damaged(&format!("{source} at {}: {fault}", piece.at), piece.raw);
-                } else if self.text(piece.raw, Place { source, at: piece.at, arrived: None }).is_err() {
-                    return Ok(Err(Unheard));
+                } else if self.text(piece.raw, TextLocation { source, at: piece.at, arrived: None }).is_err()
+                {
+                    return Ok(Err(ReceiverClosed));
                 }
                 self.load.done = before + piece.at.min(source.bytes);
             }
@@ -318,14 +319,15 @@ impl Reading {
     }
 
     /// Converts a text to an article and packs it.
-    fn text(&mut self, text: &[u8], place: Place<'_>) -> Result<(), Unheard> {
+    fn text(&mut self, text: &[u8], place: TextLocation<'_>) -> Result<(), ReceiverClosed> {
         let head = divide(text).0;
-        let newsgroups = Old::of(head).newsgroups;
+        let newsgroups = OldHeaders::of(head).newsgroups;
         let chosen = self.choice.groups(head, newsgroups, place.source.folder.as_deref());
         let groups = chosen.unwrap_or_default();
-        let hints = Hints { arrived: place.arrived, file_time: place.source.changed, groups: &groups };
+        let hints =
+            ConversionHints { arrived: place.arrived, file_time: place.source.changed, groups: &groups };
         let name = || format!("{} at {}", place.source, place.at);
-        let Adopted { wire, arrived } = match adopt(text, &hints) {
+        let ConvertedArticle { wire, arrived } = match adopt(text, &hints) {
             Ok(adopted) => adopted,
             Err(why) => {
                 self.damaged(&format!("{}: {why}", name()), text);
@@ -336,7 +338,7 @@ impl Reading {
             || self.load.parcel.articles.len() >= BATCH_ARTICLES_MAX;
         if is_full && !self.load.parcel.articles.is_empty() {
             let done = self.load.done;
-            self.loads.send(std::mem::take(&mut self.load)).map_err(|_| Unheard)?;
+            self.loads.send(std::mem::take(&mut self.load)).map_err(|_| ReceiverClosed)?;
             self.load.done = done;
         }
         self.note_groups(newsgroups, &groups);
@@ -345,7 +347,7 @@ impl Reading {
         bytes.extend_from_slice(&wire);
         let places = bytes.len();
         groups.iter().for_each(|group| bytes.extend_from_slice(format!("{group}:0 ").as_bytes()));
-        self.load.parcel.articles.push(Packed {
+        self.load.parcel.articles.push(ParcelArticle {
             article: self.load.names.len() as u32,
             arrived,
             wire: start..places,
@@ -370,40 +372,40 @@ impl Reading {
 }
 
 /// When the first article of a file arrived, Unix seconds. What cannot be read is told when it is imported.
-fn first_arrival(form: Form, source: &Source) -> io::Result<i64> {
-    let mut hints = Hints { arrived: None, file_time: source.changed, groups: &[] };
+fn first_arrival(form: MailFormat, source: &MailFile) -> io::Result<i64> {
+    let mut hints = ConversionHints { arrived: None, file_time: source.changed, groups: &[] };
     let mut begun = Vec::new();
     match form {
-        Form::Maildir => {
+        MailFormat::Maildir => {
             hints.arrived = folders::delivered(&source.path);
             if hints.arrived.is_none() {
                 source.open()?.take(HEAD_BYTES).read_to_end(&mut begun)?;
             }
         }
-        Form::Rnews => {
-            let mut batch = Batch::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
+        MailFormat::Rnews => {
+            let mut batch = BatchReader::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
             let parcel = batch.next_parcel()?;
             let first = parcel.iter().flat_map(|parcel| parcel.pieces()).find(|piece| piece.fault.is_none());
             begun.extend_from_slice(first.map(|piece| piece.raw).unwrap_or_default());
         }
-        Form::Mbox => {
+        MailFormat::Mbox => {
             let mut window = Vec::new();
-            Unpacked::new(source.open()?).take(HEAD_BYTES).read_to_end(&mut window)?;
-            let (mut splitter, mut start) = (Splitter::new(ARTICLE_BYTES_MAX as usize), 0);
+            UnpackedBatch::new(source.open()?).take(HEAD_BYTES).read_to_end(&mut window)?;
+            let (mut splitter, mut start) = (MboxSplitter::new(ARTICLE_BYTES_MAX as usize), 0);
             loop {
                 start += match splitter.step(window.get(start..).unwrap_or_default(), true) {
-                    Step::Skip(bytes) | Step::Damaged(bytes, _) => bytes,
-                    Step::Mail(_, mail) => {
+                    MboxStep::Skip(bytes) | MboxStep::Damaged(bytes, _) => bytes,
+                    MboxStep::Mail(_, mail) => {
                         hints.arrived = mail.arrived.filter(|secs| *secs > 0);
                         mail.append_text(&mut begun);
                         break;
                     }
-                    Step::More | Step::End => break,
+                    MboxStep::More | MboxStep::End => break,
                 };
             }
         }
     }
-    Ok(hints.arrival(&Old::of(divide(&begun).0)))
+    Ok(hints.arrival(&OldHeaders::of(divide(&begun).0)))
 }
 
 fn read_some(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {

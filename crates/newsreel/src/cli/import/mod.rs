@@ -20,26 +20,26 @@ use spool::Estimator;
 use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;
 use super::group;
-use super::locate::Where;
-use super::screen::{Failure, complain, problem, say, say_json};
+use super::locate::SiteLocation;
+use super::screen::{CliError, complain, problem, say, say_json};
 use copies::Copies;
-use feed::Feed;
-use migrate::mails::folders::Form;
-use migrate::plan::Plan;
+use feed::ImportRun;
+use migrate::mails::folders::MailFormat;
+use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
-use site_config::{Config, Groups};
-use tally::Tally;
-use target::Target;
+use site_config::{Config, NamePattern};
+use tally::ImportTally;
+use target::ImportTarget;
 
-pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn import(command: ImportCommand, at: &SiteLocation) -> Result<(), CliError> {
     match command {
         ImportCommand::Inn(options) => site(&inn(&options.paths)?, &options.how, at),
         ImportCommand::Newsreel(options) => site(&newsreel(&options.paths)?, &options.how, at),
-        ImportCommand::Mbox(options) => mails::mails(Form::Mbox, &options, at),
-        ImportCommand::Maildir(options) => mails::mails(Form::Maildir, &options, at),
-        ImportCommand::Rnews(options) => mails::mails(Form::Rnews, &options, at),
+        ImportCommand::Mbox(options) => mails::mails(MailFormat::Mbox, &options, at),
+        ImportCommand::Maildir(options) => mails::mails(MailFormat::Maildir, &options, at),
+        ImportCommand::Rnews(options) => mails::mails(MailFormat::Rnews, &options, at),
         ImportCommand::InnConfig(options) => settings::inn(&options),
         ImportCommand::CnewsConfig(options) => settings::cnews(&options),
         ImportCommand::LeafnodeConfig(options) => settings::leafnode(&options),
@@ -48,7 +48,7 @@ pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> 
 }
 
 /// Imports the contents of another site.
-fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Failure> {
+fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let wanted = wanted(options.groups.as_deref())?;
     if !options.json {
@@ -57,16 +57,16 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
     other.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
     let estimator = Estimator::new(&config.spool_config())?;
-    let plan = Plan::make(other, wanted.as_ref(), &estimator, &bar).map_err(problem)?;
-    let mut target = Target::new(&config, options.dry_run)?;
-    let mut tally = Tally {
+    let plan = ImportPlan::make(other, wanted.as_ref(), &estimator, &bar).map_err(problem)?;
+    let mut target = ImportTarget::new(&config, options.dry_run)?;
+    let mut tally = ImportTally {
         dry_run: options.dry_run,
         damaged: other.found.damaged,
         passed_over: other.found.notes.len() as u64,
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
         copies: Copies::of((!options.dry_run).then_some(config.site.data.as_path())),
-        ..Tally::default()
+        ..ImportTally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);
     tally.leave_out("hidden there", other.found.hidden);
@@ -92,11 +92,11 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
         group::advise_on_moderators(&config)?;
     }
     // Not everything was imported, and the lines say so.
-    result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
+    result.and(if tally.lacks_some() { Err(CliError::Told) } else { Ok(()) })
 }
 
 /// Reports how much room there is, before anything is filed; returns whether it suffices.
-fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, Failure> {
+fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, CliError> {
     if !options.json {
         rooms.iter().try_for_each(|room| say(room.line()))?;
     }
@@ -111,15 +111,19 @@ fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, Failure>
 }
 
 /// Refuses an import that does not fit.
-fn refuse(tally: &Tally, json: bool) -> Result<(), Failure> {
+fn refuse(tally: &ImportTally, json: bool) -> Result<(), CliError> {
     if json {
         say_json(tally)?;
     }
-    Err(Failure::Problem("nothing was imported; to import all the same, give --yes".into()))
+    Err(CliError::Problem("nothing was imported; to import all the same, give --yes".into()))
 }
 
 /// Counts the imported articles that are still there; a dry run estimates them.
-fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
+fn count_what_stays(
+    config: &Config,
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
+) -> Result<(), CliError> {
     let filed = std::mem::take(&mut tally.filed);
     let (filed, living) = match tally.dry_run {
         true => (tally.imported, tally.room.iter().map(|room| room.staying).sum()),
@@ -130,20 +134,20 @@ fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> 
 }
 
 /// Records how many of the `filed` articles are still there.
-fn count_displaced(tally: &mut Tally, filed: u64, living: u64) {
+fn count_displaced(tally: &mut ImportTally, filed: u64, living: u64) {
     tally.displaced = filed.saturating_sub(living).min(tally.imported);
     tally.still_there = tally.imported - tally.displaced;
 }
 
 fn run(
     options: &SiteOptions,
-    wanted: Option<&Groups>,
+    wanted: Option<&NamePattern>,
     config: &Config,
     other: &OtherSite,
-    plan: &Plan,
-    target: &mut Target,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
+    plan: &ImportPlan,
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
+) -> Result<(), CliError> {
     groups::add(config, other, plan, wanted, target, tally)?;
     let keep = match options.new_numbers {
         true => vec![false; plan.groups.len()],
@@ -153,44 +157,45 @@ fn run(
     tally.groups_renumbered = keep.len() as u64 - tally.groups_kept;
     let bar = Bar::new();
     bar.start("importing", (plan.order.len() + plan.unnumbered.len()) as u64);
-    let mut feed = Feed { other, plan, keep: &keep, began: Instant::now(), done: 0 };
+    let mut feed = ImportRun { other, plan, keep: &keep, began: Instant::now(), done: 0 };
     let late = feed.run(&plan.order, target, tally, &bar)?;
     if !options.dry_run {
         // Articles with new numbers come after everything that the other server numbered.
         groups::raise(config, other, plan, &keep, wanted, target)?;
     }
     let none = vec![false; keep.len()];
-    let mut feed = Feed { keep: &none, ..feed };
+    let mut feed = ImportRun { keep: &none, ..feed };
     feed.run(&late, target, tally, &bar)?;
     feed.run(&plan.unnumbered, target, tally, &bar)?;
     bar.finish();
     Ok(())
 }
 
-fn inn(paths: &[PathBuf]) -> Result<OtherSite, Failure> {
+fn inn(paths: &[PathBuf]) -> Result<OtherSite, CliError> {
     let advice = "nothing of an INN in {}; name the directory that has inn.conf (or etc/inn.conf), its \
         patharticles, or single CNFS buffers";
     something(OtherSite::inn(paths), advice, paths)
 }
 
-fn newsreel(paths: &[PathBuf]) -> Result<OtherSite, Failure> {
+fn newsreel(paths: &[PathBuf]) -> Result<OtherSite, CliError> {
     let advice = "no buffer of a newsreel in {}; name the site's directory, its site.data, or single buffers";
     something(OtherSite::newsreel(paths), advice, paths)
 }
 
 /// Returns the contents found, or an error if there are none.
-fn something(found: io::Result<OtherSite>, advice: &str, paths: &[PathBuf]) -> Result<OtherSite, Failure> {
-    let other = found.map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
+fn something(found: io::Result<OtherSite>, advice: &str, paths: &[PathBuf]) -> Result<OtherSite, CliError> {
+    let other = found.map_err(|error| CliError::Usage(format!("cannot import from {error}")))?;
     if other.found.items.is_empty() && other.groups.is_empty() && other.found.notes.is_empty() {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Failure::Usage(advice.replace("{}", &names.join(", "))));
+        return Err(CliError::Usage(advice.replace("{}", &names.join(", "))));
     }
     Ok(other)
 }
 
-fn wanted(wildmat: Option<&str>) -> Result<Option<Groups>, Failure> {
+fn wanted(wildmat: Option<&str>) -> Result<Option<NamePattern>, CliError> {
     let parse = |text: &str| {
-        Groups::parse(text).map_err(|error| Failure::Usage(format!("`{text}` is not a wildmat: {error}")))
+        NamePattern::parse(text)
+            .map_err(|error| CliError::Usage(format!("`{text}` is not a wildmat: {error}")))
     };
     wildmat.map(parse).transpose()
 }

@@ -7,12 +7,12 @@ use disk::{Disk, RealDisk};
 use serde::Serialize;
 use spool::Token;
 
-use super::super::screen::Failure;
-use super::target::Target;
-use migrate::plan::Plan;
+use super::super::screen::CliError;
+use super::target::ImportTarget;
+use migrate::plan::ImportPlan;
 use operators::request::{Reply, Request};
 use site_base::units::{about_size, counted, grouped};
-use site_config::{Class, Compression, Config, Method};
+use site_config::{ArticleCompression, Class, Config, Method};
 
 /// Tokens in one request.
 const TOKENS_PER_REQUEST: usize = 100_000;
@@ -60,7 +60,11 @@ impl ClassRoom {
 }
 
 /// Compares a plan with the classes that the rules choose for its articles.
-pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Result<Vec<ClassRoom>, Failure> {
+pub(super) fn compare(
+    config: &Config,
+    plan: &ImportPlan,
+    target: &mut ImportTarget,
+) -> Result<Vec<ClassRoom>, CliError> {
     let mut areas: Vec<(String, u64)> = Vec::new();
     target.ask(config, &Request::buffers(), &mut |reply| {
         if let Reply::Buffer(row) = reply
@@ -95,7 +99,7 @@ pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Resu
             needed_bytes: bytes.iter().sum(),
             capacity_bytes,
             staying,
-            compressed: class.compress == Compression::Zstd,
+            compressed: class.compress == ArticleCompression::Zstd,
         });
     }
     Ok(rooms)
@@ -103,7 +107,7 @@ pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Resu
 
 /// Refuses mails of this total size if no class that keeps articles in buffers has that much free: in cyclic
 /// buffers they would displace older articles, also those of other groups.
-pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut Target) -> Result<(), Failure> {
+pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut ImportTarget) -> Result<(), CliError> {
     let mut free: Vec<(String, u64, u64)> = Vec::new();
     target.ask(config, &Request::buffers(), &mut |reply| {
         let Reply::Buffer(row) = reply else { return };
@@ -124,7 +128,7 @@ pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut Target) -> 
     if config.classes.iter().any(|class| !is_cyclic(class)) || bytes <= *left {
         return Ok(());
     }
-    Err(Failure::Problem(format!(
+    Err(CliError::Problem(format!(
         "these files have {}, and the buffers of class {class}, {} in all, have {} left: older articles would be \
          displaced, of other groups too; make room (newsreel buffer grow, newsreel buffer add), or give --yes",
         about_size(bytes),
@@ -145,7 +149,11 @@ fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
 }
 
 /// Counts the filed articles that are still there.
-pub(super) fn count_living(config: &Config, filed: &[Token], target: &mut Target) -> Result<u64, Failure> {
+pub(super) fn count_living(
+    config: &Config,
+    filed: &[Token],
+    target: &mut ImportTarget,
+) -> Result<u64, CliError> {
     let mut living = 0;
     for tokens in filed.chunks(TOKENS_PER_REQUEST) {
         let tokens = tokens.iter().map(Token::to_hex).collect();

@@ -12,12 +12,13 @@ use clap::Args;
 
 use super::super::init::make_dir;
 use super::super::locate::CONFIG_FILE_NAME;
-use super::super::screen::{Failure, complain, say};
-use disk::{Access, RealDisk, durable_create};
+use super::super::screen::{CliError, complain, say};
+use disk::{FileAccess, RealDisk, durable_create};
 use migrate::conf;
 use migrate::settings;
 use migrate::settings::{
-    CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
+    CNEWS_FILES, ConvertedConfiguration, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES,
+    OldConfiguration,
 };
 use site_base::units::counted;
 
@@ -46,10 +47,10 @@ pub(in crate::cli) struct InnSettingsOptions {
 /// Directory of the texts for readers, beside the configuration.
 const LISTS: &str = "lists";
 
-pub(super) fn inn(inn: &InnSettingsOptions) -> Result<(), Failure> {
+pub(super) fn inn(inn: &InnSettingsOptions) -> Result<(), CliError> {
     let options = &inn.all;
-    let places = Places::of(&options.dir)?;
-    let old = Old { is_trial: inn.trial, ..places.all(&options.dir, &INN_FILES)? };
+    let places = ConfigDirs::of(&options.dir)?;
+    let old = OldConfiguration { is_trial: inn.trial, ..places.all(&options.dir, &INN_FILES)? };
     let mut lists = Vec::new();
     for (name, ours) in INN_LISTS {
         if let Some(text) = places.read(name)?.filter(|_| !lists.iter().any(|(own, _)| *own == ours)) {
@@ -60,27 +61,27 @@ pub(super) fn inn(inn: &InnSettingsOptions) -> Result<(), Failure> {
     write(options.out.as_deref(), &new, &lists)
 }
 
-pub(super) fn cnews(options: &SettingsOptions) -> Result<(), Failure> {
-    let places = Places { dirs: ["", "ctl", "etc"].iter().map(|part| options.dir.join(part)).collect() };
+pub(super) fn cnews(options: &SettingsOptions) -> Result<(), CliError> {
+    let places = ConfigDirs { dirs: ["", "ctl", "etc"].iter().map(|part| options.dir.join(part)).collect() };
     let old = places.all(&options.dir, &CNEWS_FILES)?;
     if !old.files.contains_key("sys") {
-        return Err(Failure::Usage(format!("there is no sys in {}", options.dir.display())));
+        return Err(CliError::Usage(format!("there is no sys in {}", options.dir.display())));
     }
     write(options.out.as_deref(), &settings::from_cnews(&old), &[])
 }
 
-pub(super) fn leafnode(options: &SettingsOptions) -> Result<(), Failure> {
-    let old = Places { dirs: vec![options.dir.clone()] }.all(&options.dir, &LEAFNODE_FILES)?;
+pub(super) fn leafnode(options: &SettingsOptions) -> Result<(), CliError> {
+    let old = ConfigDirs { dirs: vec![options.dir.clone()] }.all(&options.dir, &LEAFNODE_FILES)?;
     if !old.files.contains_key("config") {
-        return Err(Failure::Usage(format!("there is no config in {}", options.dir.display())));
+        return Err(CliError::Usage(format!("there is no config in {}", options.dir.display())));
     }
     write(options.out.as_deref(), &settings::from_leafnode(&old), &[])
 }
 
-pub(super) fn diablo(options: &SettingsOptions) -> Result<(), Failure> {
-    let old = Places { dirs: vec![options.dir.clone()] }.all(&options.dir, &DIABLO_FILES)?;
+pub(super) fn diablo(options: &SettingsOptions) -> Result<(), CliError> {
+    let old = ConfigDirs { dirs: vec![options.dir.clone()] }.all(&options.dir, &DIABLO_FILES)?;
     if !old.files.contains_key("dnewsfeeds") {
-        return Err(Failure::Usage(format!("there is no dnewsfeeds in {}", options.dir.display())));
+        return Err(CliError::Usage(format!("there is no dnewsfeeds in {}", options.dir.display())));
     }
     write(options.out.as_deref(), &settings::from_diablo(&old, &addresses), &[])
 }
@@ -95,16 +96,16 @@ fn addresses(host: &str) -> Vec<IpAddr> {
 }
 
 /// Directories with files of the other server.
-struct Places {
+struct ConfigDirs {
     dirs: Vec<PathBuf>,
 }
 
-impl Places {
+impl ConfigDirs {
     /// Returns the directory itself, those beside it, and those that inn.conf names.
-    fn of(dir: &Path) -> Result<Self, Failure> {
+    fn of(dir: &Path) -> Result<Self, CliError> {
         let near = Self { dirs: vec![dir.to_owned(), dir.join("etc"), dir.join("db")] };
         let Some(text) = near.read("inn.conf")? else {
-            return Err(Failure::Usage(format!("there is no inn.conf in {}", dir.display())));
+            return Err(CliError::Usage(format!("there is no inn.conf in {}", dir.display())));
         };
         let named =
             ["pathetc", "pathdb"].iter().filter_map(|key| conf::inn_conf(&text, key)).map(PathBuf::from);
@@ -112,8 +113,8 @@ impl Places {
     }
 
     /// Reads all existing files of these names.
-    fn all(&self, dir: &Path, names: &[&'static str]) -> Result<Old, Failure> {
-        let mut old = Old { dir: dir.display().to_string(), ..Old::default() };
+    fn all(&self, dir: &Path, names: &[&'static str]) -> Result<OldConfiguration, CliError> {
+        let mut old = OldConfiguration { dir: dir.display().to_string(), ..OldConfiguration::default() };
         for name in names {
             if let Some(text) = self.read(name)? {
                 old.files.insert(name, text);
@@ -123,13 +124,13 @@ impl Places {
     }
 
     /// Reads a file from the first directory that has it.
-    fn read(&self, name: &str) -> Result<Option<String>, Failure> {
+    fn read(&self, name: &str) -> Result<Option<String>, CliError> {
         for path in self.dirs.iter().map(|dir| dir.join(name)) {
             let mut bytes = Vec::new();
             let opened = File::open(&path);
             match opened.and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)) {
                 Ok(_) if bytes.len() > FILE_BYTES_MAX => {
-                    return Err(Failure::Problem(format!(
+                    return Err(CliError::Problem(format!(
                         "{} is too long for a configuration",
                         path.display()
                     )));
@@ -141,7 +142,7 @@ impl Places {
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
                     let advice = "run this as a user who may read the other server's files";
-                    return Err(Failure::Problem(format!(
+                    return Err(CliError::Problem(format!(
                         "cannot read {}: {error}; {advice}",
                         path.display()
                     )));
@@ -153,7 +154,7 @@ impl Places {
 }
 
 /// Prints the configuration, or writes it and the files that belong to it.
-fn write(out: Option<&Path>, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
+fn write(out: Option<&Path>, new: &ConvertedConfiguration, lists: &[(&str, String)]) -> Result<(), CliError> {
     if let Some(refused) = &new.refused {
         complain(format_args!("newsreel: the configuration is not whole yet:\n{}", refused.trim_end()));
     }
@@ -164,24 +165,24 @@ fn write(out: Option<&Path>, new: &New, lists: &[(&str, String)]) -> Result<(), 
         return say(new.text.trim_end());
     };
     if out.exists() {
-        return Err(Failure::Usage(format!("{} is there already; name another file", out.display())));
+        return Err(CliError::Usage(format!("{} is there already; name another file", out.display())));
     }
     let dir = out.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_dir(dir)?;
     for (name, text) in &new.secrets {
-        beside(&dir.join(name), text, Access::Owner)?;
+        beside(&dir.join(name), text, FileAccess::Owner)?;
     }
     for (name, text) in lists {
-        beside(&dir.join(LISTS).join(name), text, Access::All)?;
+        beside(&dir.join(LISTS).join(name), text, FileAccess::All)?;
     }
-    if !create(out, &new.text, Access::All)? {
-        return Err(Failure::Problem(format!("{} is there already", out.display())));
+    if !create(out, &new.text, FileAccess::All)? {
+        return Err(CliError::Problem(format!("{} is there already", out.display())));
     }
     summary(out, dir, new, lists)
 }
 
 /// Writes a file, unless it exists.
-fn beside(path: &Path, text: &str, access: Access) -> Result<(), Failure> {
+fn beside(path: &Path, text: &str, access: FileAccess) -> Result<(), CliError> {
     path.parent().map_or(Ok(()), make_dir)?;
     if !create(path, text, access)? && std::fs::read(path).ok().as_deref() != Some(text.as_bytes()) {
         complain(format_args!("newsreel: {} is there already and stays as it is", path.display()));
@@ -189,12 +190,17 @@ fn beside(path: &Path, text: &str, access: Access) -> Result<(), Failure> {
     Ok(())
 }
 
-fn create(path: &Path, text: &str, access: Access) -> Result<bool, Failure> {
+fn create(path: &Path, text: &str, access: FileAccess) -> Result<bool, CliError> {
     durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)
-        .map_err(|error| Failure::Problem(format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| CliError::Problem(format!("cannot write {}: {error}", path.display())))
 }
 
-fn summary(out: &Path, dir: &Path, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
+fn summary(
+    out: &Path,
+    dir: &Path,
+    new: &ConvertedConfiguration,
+    lists: &[(&str, String)],
+) -> Result<(), CliError> {
     let counts: Vec<String> = new.counts.iter().map(|(name, count)| format!("{count} [[{name}]]")).collect();
     say(format_args!("wrote {}: {}", out.display(), counts.join(", ")))?;
     let files = new.secrets.len() + lists.len();

@@ -19,7 +19,7 @@ const EXAMPLES_MAX: u64 = 3;
 
 /// Counts of one import; printed by `--json` as it is.
 #[derive(Default, Serialize)]
-pub(super) struct Tally {
+pub(super) struct ImportTally {
     pub dry_run: bool,
     /// Articles filed, and those of them with a new number in some group.
     pub imported: u64,
@@ -57,7 +57,7 @@ pub(super) struct Tally {
     pub seconds: f64,
 }
 
-impl Tally {
+impl ImportTally {
     pub fn skip(&mut self, reason: &str, count: u64) {
         if count > 0 {
             *self.skipped.entry(reason.to_owned()).or_default() += count;

@@ -8,10 +8,10 @@ use netnews::Article;
 use spool::Spool;
 
 use super::super::bar::Bar;
-use super::super::control::Control;
+use super::super::control::ControlClient;
 use super::super::reach::Reach;
-use super::super::screen::{Failure, complain, problem};
-use ingest::{Filer, Imported};
+use super::super::screen::{CliError, complain, problem};
+use ingest::{Filer, ImportedArticle};
 use ingest::{ImportOutcome, ImportResult};
 use operators as operations;
 use operators::control_socket::import::put_frame;
@@ -20,15 +20,15 @@ use site_config::Config;
 
 /// Articles to be filed, in wire format.
 #[derive(Debug, Default)]
-pub(super) struct Parcel {
+pub(super) struct ImportParcel {
     /// Wire bytes and placements of all articles, concatenated.
     pub bytes: Vec<u8>,
-    pub articles: Vec<Packed>,
+    pub articles: Vec<ParcelArticle>,
 }
 
 /// One article of a parcel.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct ParcelArticle {
     /// The article's index in the caller's list.
     pub article: u32,
     pub arrived: u32,
@@ -36,29 +36,33 @@ pub(super) struct Packed {
     pub places: Range<usize>,
 }
 
-impl Parcel {
+impl ImportParcel {
     /// The wire format of an article.
-    pub fn wire(&self, packed: &Packed) -> &[u8] {
+    pub fn wire(&self, packed: &ParcelArticle) -> &[u8] {
         self.bytes.get(packed.wire.clone()).unwrap_or_default()
     }
 
-    fn imported(&self) -> Vec<Imported<'_>> {
+    fn imported(&self) -> Vec<ImportedArticle<'_>> {
         let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
-        let one = |p: &Packed| Imported { wire: part(&p.wire), arrived: p.arrived, places: part(&p.places) };
+        let one = |p: &ParcelArticle| ImportedArticle {
+            wire: part(&p.wire),
+            arrived: p.arrived,
+            places: part(&p.places),
+        };
         self.articles.iter().map(one).collect()
     }
 }
 
 /// Target of an import.
-pub(super) enum Target {
-    Server(Control),
+pub(super) enum ImportTarget {
+    Server(ControlClient),
     Here(Box<Filer>, Arc<Spool>),
     /// Only checks the articles; lists the site's groups. Contains the hashes of the Message-IDs so far.
     Dry(Box<Reach>, HashSet<[u8; 16]>),
 }
 
-impl Target {
-    pub fn new(config: &Config, dry_run: bool) -> Result<Self, Failure> {
+impl ImportTarget {
+    pub fn new(config: &Config, dry_run: bool) -> Result<Self, CliError> {
         Ok(match Reach::new(config)? {
             reach if dry_run => Self::Dry(Box::new(reach), HashSet::new()),
             Reach::Server(control) => Self::Server(control),
@@ -74,7 +78,7 @@ impl Target {
         config: &Config,
         request: &Request,
         hear: &mut (dyn FnMut(Reply) + Send),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         match self {
             Self::Server(control) => control.ask(request, hear),
             Self::Here(_, spool) => Ok(operations::execute(request, spool, &mut *hear)),
@@ -83,7 +87,7 @@ impl Target {
     }
 
     /// Files a parcel; returns one result for each article.
-    pub fn file(&mut self, parcel: &Parcel) -> Result<Vec<ImportResult>, Failure> {
+    pub fn file(&mut self, parcel: &ImportParcel) -> Result<Vec<ImportResult>, CliError> {
         let articles = parcel.imported();
         let results = match self {
             Self::Here(filer, _) => filer.import(&articles),
@@ -91,7 +95,7 @@ impl Target {
             Self::Dry(_, seen) => articles.iter().map(|article| judge(article, seen)).collect(),
         };
         if results.len() != articles.len() {
-            return Err(Failure::Problem(
+            return Err(CliError::Problem(
                 "the server's answer is not of as many articles as were sent".into(),
             ));
         }
@@ -99,7 +103,7 @@ impl Target {
     }
 
     /// Closes the target, including a spool that was opened here.
-    pub fn close(self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), CliError> {
         match self {
             Self::Server(_) => Ok(()),
             Self::Here(filer, spool) => {
@@ -111,7 +115,10 @@ impl Target {
     }
 }
 
-fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportResult>, Failure> {
+fn send(
+    control: &mut ControlClient,
+    articles: &[ImportedArticle<'_>],
+) -> Result<Vec<ImportResult>, CliError> {
     let mut frames = Vec::new();
     for article in articles {
         put_frame(article, &mut frames).map_err(problem)?;
@@ -128,7 +135,7 @@ fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportRe
 }
 
 /// Judges an article without a spool: whether it is valid, and whether it has come before.
-fn judge(article: &Imported<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
+fn judge(article: &ImportedArticle<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
     let judged = Article::parse(article.wire).and_then(|article| {
         article.required()?;
         Ok(article.message_id().is_none_or(|id| seen.insert(spool::inn_hash(id.as_bytes()))))

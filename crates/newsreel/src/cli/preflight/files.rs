@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
 
-use super::{Findings, Running};
+use super::{Findings, RunningServer};
 use operators::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
 use site::inject::Secret;
 use site_config::{Config, PassedList};
@@ -15,7 +15,7 @@ use site_config::{Config, PassedList};
 const WRITTEN: [&str; 6] =
     ["journal", "index", "index/history", "index/overview", "dictionaries", "moderation"];
 
-pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
+pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut Findings) {
     let data = &config.site.data;
     directory(data, found);
     let socket = socket_path(data);

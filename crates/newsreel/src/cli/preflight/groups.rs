@@ -3,7 +3,7 @@
 use super::Findings;
 use site::moderation;
 use site::moderation::NoModerator;
-use site_config::{Config, Control, ControlType, Groups, UnknownGroups};
+use site_config::{Config, Control, ControlType, NamePattern, UnknownGroups};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     if groups.is_empty() || !config.site.numbers {
@@ -22,8 +22,8 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     if let Some(advice) = moderation::advice(config, moderated) {
         found.warning(advice);
     }
-    let matches = |groups_of: &Groups| groups.iter().any(|(name, _)| groups_of.matches(name.as_bytes()));
-    let mut compare = |what: &str, at: usize, wildmat: Option<&Groups>| {
+    let matches = |groups_of: &NamePattern| groups.iter().any(|(name, _)| groups_of.matches(name.as_bytes()));
+    let mut compare = |what: &str, at: usize, wildmat: Option<&NamePattern>| {
         if let Some(wildmat) = wildmat.filter(|wildmat| !matches(wildmat)) {
             found.warning(format!(
                 "[[{what}]] {} is for groups \"{}\", but no group that is carried matches that",

@@ -4,9 +4,9 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Findings, Running};
+use super::{Findings, RunningServer};
 use site_base::units;
-use site_config::{Config, Method, PeerSend, WayOut};
+use site_config::{Config, FeedTransport, Method, PeerSend};
 
 /// File descriptors for everything but connections and buffers.
 const DESCRIPTORS_OWN: u64 = 256;
@@ -14,7 +14,7 @@ const DESCRIPTORS_OWN: u64 = 256;
 const PIPES: usize = 3;
 
 /// Describes how many files may be open, and how many are needed; without a limit, the latter alone.
-pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
+pub(super) fn summary(config: &Config, running: Option<&RunningServer>) -> String {
     let needed = units::grouped(config.limits.connections_max as u64 + own(config));
     match limit(running) {
         Some(limit) => format!("{} files may be open, and at most {needed} are", units::grouped(limit)),
@@ -43,17 +43,17 @@ fn configured(config: &Config) -> u64 {
 /// write.
 fn of_feed(send: &PeerSend) -> usize {
     match send.way_out() {
-        WayOut::Connections => send.connections,
-        WayOut::Batches(_) | WayOut::Program(_) => PIPES,
-        WayOut::File(_) => 0,
+        FeedTransport::Connections => send.connections,
+        FeedTransport::Batches(_) | FeedTransport::Program(_) => PIPES,
+        FeedTransport::File(_) => 0,
     }
 }
 
-fn limit(running: Option<&Running>) -> Option<u64> {
+fn limit(running: Option<&RunningServer>) -> Option<u64> {
     running.and_then(limit_of).or_else(|| getrlimit(Resource::Nofile).maximum)
 }
 
-pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
+pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut Findings) {
     let connections = config.limits.connections_max as u64;
     let (own, configured) = (own(config), configured(config));
     if let Some(limit) = limit(running) {
@@ -80,7 +80,7 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
 }
 
 /// Returns the limit of a running server, which its unit may have set.
-fn limit_of(running: &Running) -> Option<u64> {
+fn limit_of(running: &RunningServer) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/limits", running.pid)).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max open files"))?;
     line.split_whitespace().nth(4)?.parse().ok()

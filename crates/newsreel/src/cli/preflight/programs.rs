@@ -8,8 +8,8 @@ use rustix::fs::{Access, access};
 
 use super::Findings;
 use site::moderation;
-use site::moderation::Submission;
-use site_config::{Config, Judges};
+use site::moderation::SubmissionTarget;
+use site_config::{Config, FilterStage};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
             ));
         }
         let aside = &filter.aside;
-        if filter.judges(Judges::Feed) && !groups.iter().any(|(name, _)| name == aside) {
+        if filter.judges(FilterStage::Feed) && !groups.iter().any(|(name, _)| name == aside) {
             found.warning(format!(
                 "there is no group {aside}: filter {name} cannot set articles aside; newsreel group add {aside}"
             ));
@@ -56,7 +56,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
             ));
         }
     }
-    let is_mailed = |name: &&str| moderation::submission(config, name) != Ok(Submission::Here);
+    let is_mailed = |name: &&str| moderation::submission(config, name) != Ok(SubmissionTarget::Here);
     let moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
     let mut moderated = moderated.filter(is_mailed);
     let program = config.moderation.sendmail.split_whitespace().next().unwrap_or_default();

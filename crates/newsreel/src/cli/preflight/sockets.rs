@@ -3,11 +3,11 @@
 use std::net::{SocketAddr, TcpListener};
 
 use super::super::listeners;
-use super::{Findings, Running};
+use super::{Findings, RunningServer};
 use site::listening::addresses_of;
 use site_config::Config;
 
-pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
+pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut Findings) {
     // Held until the end, so that conflicting addresses of ours are noticed.
     let mut bound: Vec<TcpListener> = Vec::new();
     let all = [
@@ -40,7 +40,7 @@ fn is_at(name: &str, port: u16) -> bool {
     name.rsplit_once(':').is_some_and(|(_, text)| text.parse() == Ok(port))
 }
 
-impl Running {
+impl RunningServer {
     /// Returns whether the server holds this port on any address; what it holds it can bind again.
     fn has(&self, name: &str) -> bool {
         let own: Vec<SocketAddr> =

@@ -6,13 +6,13 @@ use disk::{Disk, RealDisk};
 use spool::{Inspection, inspect};
 
 use super::super::reach;
-use super::{Findings, Running};
+use super::{Findings, RunningServer};
 use site_config::Config;
 
 /// Returns the groups with their flags.
 pub(super) fn look(
     config: &Config,
-    running: Option<&Running>,
+    running: Option<&RunningServer>,
     found: &mut Findings,
 ) -> Vec<(String, String)> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Findings;
-use access::tls::{Offer, lifetime};
+use access::tls::{TlsOffer, lifetime};
 use site_base::clock::unix_now;
 use site_base::units;
 use site_config::Config;
@@ -26,7 +26,7 @@ pub(super) fn summary(config: &Config) -> String {
 }
 
 pub(super) fn look(config: &Arc<Config>, found: &mut Findings) {
-    if let Err(text) = Offer::read(config) {
+    if let Err(text) = TlsOffer::read(config) {
         found.problem(text);
     }
     let now = unix_now();

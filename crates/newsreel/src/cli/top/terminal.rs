@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::view::{Key, Line, Style};
+use super::view::{KeyPress, LineStyle, ScreenLine};
 use site_base::printable;
 
 /// Sequence for the alternate screen, without a cursor.
@@ -44,17 +44,17 @@ impl Terminal {
     }
 
     /// Shows lines, one below the other, in one write.
-    pub(super) fn show(&self, lines: &[Line]) -> io::Result<()> {
+    pub(super) fn show(&self, lines: &[ScreenLine]) -> io::Result<()> {
         let mut text = String::from("\x1b[H");
-        for (at, Line { text: line, style }) in lines.iter().enumerate() {
+        for (at, ScreenLine { text: line, style }) in lines.iter().enumerate() {
             if at > 0 {
                 text.push_str("\r\n");
             }
             let (on, off) = match style {
-                Style::Plain => ("", ""),
-                Style::Head => ("\x1b[1m", "\x1b[0m"),
-                Style::Bar => ("\x1b[7m", "\x1b[0m"),
-                Style::Bad => ("\x1b[1;31m", "\x1b[0m"),
+                LineStyle::Plain => ("", ""),
+                LineStyle::Head => ("\x1b[1m", "\x1b[0m"),
+                LineStyle::Bar => ("\x1b[7m", "\x1b[0m"),
+                LineStyle::Bad => ("\x1b[1;31m", "\x1b[0m"),
             };
             // Control sequences in foreign text are shown, not executed.
             let line = printable::lines(line);
@@ -65,7 +65,7 @@ impl Terminal {
     }
 
     /// Returns the next key, if one comes in time; `q` at the end of input.
-    pub(super) fn key(&self, within: Duration) -> io::Result<Option<Key>> {
+    pub(super) fn key(&self, within: Duration) -> io::Result<Option<KeyPress>> {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
         let timeout = Timespec::try_from(within).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -77,7 +77,7 @@ impl Terminal {
         }
         let mut bytes = [0; 16];
         let count = rustix::io::read(&stdin, &mut bytes)?;
-        Ok(Some(Key::of(bytes.get(..count).unwrap_or_default())))
+        Ok(Some(KeyPress::of(bytes.get(..count).unwrap_or_default())))
     }
 }
 

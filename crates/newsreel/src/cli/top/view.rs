@@ -8,7 +8,7 @@ use crate::cli::table::Columns;
 use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
 use operators::request::{FeedCommand, Request};
 use operators::trouble;
-use operators::trouble::{Trouble, Weight};
+use operators::trouble::{ReportedProblem, Severity};
 use site_base::units::{about_size, about_span, counted, grouped};
 
 /// Number of rates kept.
@@ -31,14 +31,14 @@ Rates are those between the last two looks. The curves show the last looks, the 
 
 /// A line and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ScreenLine {
     pub text: String,
-    pub style: Style,
+    pub style: LineStyle,
 }
 
 /// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum LineStyle {
     Plain,
     Head,
     /// First and last line, and the selected one.
@@ -49,7 +49,7 @@ pub(super) enum Style {
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     Up,
     Down,
     Enter,
@@ -58,7 +58,7 @@ pub(super) enum Key {
     Other(u8),
 }
 
-impl Key {
+impl KeyPress {
     /// Decodes the bytes that a terminal sends for a key.
     pub(super) fn of(bytes: &[u8]) -> Self {
         match bytes {
@@ -75,7 +75,7 @@ impl Key {
 
 /// Action of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum KeyAction {
     Stay,
     Look,
     Quit,
@@ -83,14 +83,14 @@ pub(super) enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Page {
+enum TopPage {
     All,
     Peer,
     Help,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum PeerSort {
     Name,
     From,
     To,
@@ -106,19 +106,19 @@ struct PeerRow<'a> {
 }
 
 /// Reports of the server and state of the screen.
-pub(super) struct View {
+pub(super) struct TopView {
     now: (Report, Instant),
     before: Option<(Report, Instant)>,
     accepted: VecDeque<f64>,
     sent: VecDeque<f64>,
-    page: Page,
-    sort: Sort,
+    page: TopPage,
+    sort: PeerSort,
     /// The chosen peer.
     chosen: Option<String>,
     said: String,
 }
 
-impl View {
+impl TopView {
     pub(super) fn new(report: Report, at: Instant) -> Self {
         let chosen = report.server.as_ref().and_then(|server| Some(server.peers.first()?.name.clone()));
         Self {
@@ -126,8 +126,8 @@ impl View {
             before: None,
             accepted: VecDeque::new(),
             sent: VecDeque::new(),
-            page: Page::All,
-            sort: Sort::Name,
+            page: TopPage::All,
+            sort: PeerSort::Name,
             chosen,
             said: String::new(),
         }
@@ -153,44 +153,44 @@ impl View {
         self.said = text;
     }
 
-    pub(super) fn press(&mut self, key: Key) -> Action {
+    pub(super) fn press(&mut self, key: KeyPress) -> KeyAction {
         self.said.clear();
-        let toggled = |page, now| if now == page { Page::All } else { page };
+        let toggled = |page, now| if now == page { TopPage::All } else { page };
         match key {
-            Key::Quit => return Action::Quit,
-            Key::Back => self.page = Page::All,
-            Key::Enter if self.chosen.is_some() => self.page = toggled(Page::Peer, self.page),
-            Key::Other(b'h' | b'?') => self.page = toggled(Page::Help, self.page),
-            Key::Other(b'r') => return Action::Look,
-            Key::Other(b's') => {
+            KeyPress::Quit => return KeyAction::Quit,
+            KeyPress::Back => self.page = TopPage::All,
+            KeyPress::Enter if self.chosen.is_some() => self.page = toggled(TopPage::Peer, self.page),
+            KeyPress::Other(b'h' | b'?') => self.page = toggled(TopPage::Help, self.page),
+            KeyPress::Other(b'r') => return KeyAction::Look,
+            KeyPress::Other(b's') => {
                 self.sort = match self.sort {
-                    Sort::Name => Sort::From,
-                    Sort::From => Sort::To,
-                    Sort::To => Sort::Lag,
-                    Sort::Lag => Sort::Name,
+                    PeerSort::Name => PeerSort::From,
+                    PeerSort::From => PeerSort::To,
+                    PeerSort::To => PeerSort::Lag,
+                    PeerSort::Lag => PeerSort::Name,
                 };
             }
-            Key::Other(b'p') => return self.pause(),
-            Key::Up | Key::Down => {
+            KeyPress::Other(b'p') => return self.pause(),
+            KeyPress::Up | KeyPress::Down => {
                 let names: Vec<String> = self.peers().iter().map(|row| row.peer.name.clone()).collect();
                 let at = names.iter().position(|name| Some(name) == self.chosen.as_ref()).unwrap_or(0);
-                let next = if key == Key::Up { at.saturating_sub(1) } else { at + 1 };
+                let next = if key == KeyPress::Up { at.saturating_sub(1) } else { at + 1 };
                 self.chosen = names.get(next).or(names.last()).cloned();
             }
-            Key::Enter | Key::Other(_) => {}
+            KeyPress::Enter | KeyPress::Other(_) => {}
         }
-        Action::Stay
+        KeyAction::Stay
     }
 
     /// Pauses the feed to the chosen peer, or starts it.
-    fn pause(&mut self) -> Action {
+    fn pause(&mut self) -> KeyAction {
         let Some(feed) = self.chosen_peer().and_then(|peer| peer.feed.as_ref()) else {
             self.said = "nothing is sent to this peer".into();
-            return Action::Stay;
+            return KeyAction::Stay;
         };
         let command = if feed.state == "stopped" { FeedCommand::Start } else { FeedCommand::Stop };
         let peer = self.chosen.clone().unwrap_or_default();
-        Action::Ask(Request::Feed { peer, command })
+        KeyAction::Ask(Request::Feed { peer, command })
     }
 
     fn chosen_peer(&self) -> Option<&PeerStatus> {
@@ -222,36 +222,36 @@ impl View {
         let mut rows: Vec<PeerRow<'_>> = server.peers.iter().map(row).collect();
         let lag = |row: &PeerRow<'_>| row.peer.feed.as_ref().map_or(0, |feed| feed.lag_articles);
         match self.sort {
-            Sort::Name => rows.sort_by(|a, b| a.peer.name.cmp(&b.peer.name)),
-            Sort::From => rows.sort_by(|a, b| b.from.total_cmp(&a.from)),
-            Sort::To => rows.sort_by(|a, b| b.to.total_cmp(&a.to)),
-            Sort::Lag => rows.sort_by_key(|row| std::cmp::Reverse(lag(row))),
+            PeerSort::Name => rows.sort_by(|a, b| a.peer.name.cmp(&b.peer.name)),
+            PeerSort::From => rows.sort_by(|a, b| b.from.total_cmp(&a.from)),
+            PeerSort::To => rows.sort_by(|a, b| b.to.total_cmp(&a.to)),
+            PeerSort::Lag => rows.sort_by_key(|row| std::cmp::Reverse(lag(row))),
         }
         rows
     }
 
     /// Returns the lines of a screen of this size.
-    pub(super) fn lines(&self, (columns, rows): (usize, usize), now: u64) -> Vec<Line> {
+    pub(super) fn lines(&self, (columns, rows): (usize, usize), now: u64) -> Vec<ScreenLine> {
         let mut lines = vec![self.title()];
         let room = rows.saturating_sub(2);
         match (self.page, self.chosen_peer()) {
-            (Page::Help, _) => lines.extend(plain(HELP)),
-            (Page::Peer, Some(peer)) => lines.extend(details(peer)),
+            (TopPage::Help, _) => lines.extend(plain(HELP)),
+            (TopPage::Peer, Some(peer)) => lines.extend(details(peer)),
             _ => self.all(columns, room, now, &mut lines),
         }
-        lines.resize(room + 1, Line { text: String::new(), style: Style::Plain });
+        lines.resize(room + 1, ScreenLine { text: String::new(), style: LineStyle::Plain });
         lines.push(self.footer());
         lines.truncate(rows);
         for line in &mut lines {
             line.text = line.text.chars().take(columns).collect();
-            if line.style == Style::Bar {
+            if line.style == LineStyle::Bar {
                 line.text = format!("{:columns$}", line.text);
             }
         }
         lines
     }
 
-    fn title(&self) -> Line {
+    fn title(&self) -> ScreenLine {
         let Report { version, path_identity, server, .. } = &self.now.0;
         let text = match server {
             Some(server) => format!(
@@ -261,34 +261,37 @@ impl View {
             ),
             None => format!(" newsreel {version}  {path_identity}: no server runs"),
         };
-        Line { text, style: Style::Bar }
+        ScreenLine { text, style: LineStyle::Bar }
     }
 
-    fn footer(&self) -> Line {
+    fn footer(&self) -> ScreenLine {
         let text = match self.said.as_str() {
             "" => " q quit  h help  s sort  Enter peer  p pause or start  r look now".into(),
             said => format!(" {said}"),
         };
-        Line { text, style: Style::Bar }
+        ScreenLine { text, style: LineStyle::Bar }
     }
 
     /// Adds the first page: figures, trouble, peers, buffers, classes.
-    fn all(&self, columns: usize, room: usize, now: u64, lines: &mut Vec<Line>) {
+    fn all(&self, columns: usize, room: usize, now: u64, lines: &mut Vec<ScreenLine>) {
         let begun = lines.len();
         lines.extend(plain(&self.figures(columns)));
         let mut troubles = trouble::all(&self.now.0, now);
         // Notes about waiting requests have no room here.
-        troubles.retain(|trouble| trouble.weight != Weight::Note);
+        troubles.retain(|trouble| trouble.weight != Severity::Note);
         let more = troubles.len().saturating_sub(TROUBLES_MAX);
-        let line = |trouble: Trouble| Line { text: trouble.what, style: Style::Bad };
+        let line = |trouble: ReportedProblem| ScreenLine { text: trouble.what, style: LineStyle::Bad };
         lines.extend(troubles.into_iter().take(TROUBLES_MAX).map(line));
         if more > 0 {
-            lines.push(Line { text: format!("and {more} more; see newsreel status"), style: Style::Bad });
+            lines.push(ScreenLine {
+                text: format!("and {more} more; see newsreel status"),
+                style: LineStyle::Bad,
+            });
         }
         let left = room.saturating_sub(lines.len() - begun);
         let spool = &self.now.0.spool;
         let tables = [status::buffers_text(spool, now), status::classes_text(spool, now)];
-        let below: Vec<Line> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
+        let below: Vec<ScreenLine> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
         let peers = self.peer_table(left.saturating_sub(below.len()));
         lines.extend(peers.into_iter().chain(below));
     }
@@ -326,7 +329,7 @@ impl View {
     }
 
     /// Returns the peers, as many as there is room for, around the chosen one.
-    fn peer_table(&self, room: usize) -> Vec<Line> {
+    fn peer_table(&self, room: usize) -> Vec<ScreenLine> {
         let rows = self.peers();
         if rows.is_empty() || room < 3 {
             return Vec::new();
@@ -336,12 +339,12 @@ impl View {
             row.peer.feed.as_ref().map_or_else(String::new, text)
         };
         let table = Columns::of(&rows)
-            .left(&mark(Sort::Name, "peer"), |row| row.peer.name.clone())
+            .left(&mark(PeerSort::Name, "peer"), |row| row.peer.name.clone())
             .right("conn", |row| grouped(row.peer.connections))
-            .right(&mark(Sort::From, "from/s"), |row| per_second(row.from))
+            .right(&mark(PeerSort::From, "from/s"), |row| per_second(row.from))
             .right("rejected/s", |row| per_second(row.rejected))
-            .right(&mark(Sort::To, "to/s"), |row| of(row, &|_| per_second(row.to)))
-            .right(&mark(Sort::Lag, "lag"), |row| of(row, &|feed| grouped(feed.lag_articles)))
+            .right(&mark(PeerSort::To, "to/s"), |row| of(row, &|_| per_second(row.to)))
+            .right(&mark(PeerSort::Lag, "lag"), |row| of(row, &|feed| grouped(feed.lag_articles)))
             .right("since", |row| of(row, &|feed| about_span(feed.lag_secs)))
             .left("feed", |row| of(row, &|feed| feed.state.clone()))
             .text();
@@ -349,20 +352,20 @@ impl View {
         let shown = room - 2;
         let first = (chosen + 1).saturating_sub(shown);
         let mut texts = table.lines();
-        let head = Line { text: texts.next().unwrap_or_default().to_owned(), style: Style::Head };
-        let style = |at: usize| if at == chosen { Style::Bar } else { Style::Plain };
-        let body = texts.enumerate().map(|(at, text)| Line { text: text.to_owned(), style: style(at) });
-        let blank = Line { text: String::new(), style: Style::Plain };
+        let head = ScreenLine { text: texts.next().unwrap_or_default().to_owned(), style: LineStyle::Head };
+        let style = |at: usize| if at == chosen { LineStyle::Bar } else { LineStyle::Plain };
+        let body = texts.enumerate().map(|(at, text)| ScreenLine { text: text.to_owned(), style: style(at) });
+        let blank = ScreenLine { text: String::new(), style: LineStyle::Plain };
         [blank, head].into_iter().chain(body.skip(first).take(shown)).collect()
     }
 }
 
-fn plain(text: &str) -> Vec<Line> {
-    text.lines().map(|text| Line { text: text.to_owned(), style: Style::Plain }).collect()
+fn plain(text: &str) -> Vec<ScreenLine> {
+    text.lines().map(|text| ScreenLine { text: text.to_owned(), style: LineStyle::Plain }).collect()
 }
 
 /// Returns a table below an empty line, in at most `room` lines.
-fn table(text: &str, room: usize) -> Vec<Line> {
+fn table(text: &str, room: usize) -> Vec<ScreenLine> {
     if text.is_empty() || room < 3 {
         return Vec::new();
     }
@@ -373,9 +376,9 @@ fn table(text: &str, room: usize) -> Vec<Line> {
         lines.extend(plain(&format!("and {} more", more + 1)));
     }
     if let Some(head) = lines.first_mut() {
-        head.style = Style::Head;
+        head.style = LineStyle::Head;
     }
-    lines.insert(0, Line { text: String::new(), style: Style::Plain });
+    lines.insert(0, ScreenLine { text: String::new(), style: LineStyle::Plain });
     lines
 }
 
@@ -401,10 +404,10 @@ fn resident_bytes(pid: u32) -> Option<u64> {
 }
 
 /// Returns everything about a peer.
-fn details(peer: &PeerStatus) -> Vec<Line> {
-    let mut lines = vec![Line { text: format!("peer {}", peer.name), style: Style::Head }];
+fn details(peer: &PeerStatus) -> Vec<ScreenLine> {
+    let mut lines = vec![ScreenLine { text: format!("peer {}", peer.name), style: LineStyle::Head }];
     let mut add = |what: &str, text: String| {
-        lines.push(Line { text: format!("  {what:<14}{text}"), style: Style::Plain })
+        lines.push(ScreenLine { text: format!("  {what:<14}{text}"), style: LineStyle::Plain })
     };
     add("from it", format!("{} open", counted(peer.connections, "connection")));
     add("offered", grouped(peer.offered));
@@ -416,7 +419,7 @@ fn details(peer: &PeerStatus) -> Vec<Line> {
     };
     feed_details(feed, &mut add);
     if let Some(error) = &feed.last_error {
-        lines.push(Line { text: format!("  {error}"), style: Style::Bad });
+        lines.push(ScreenLine { text: format!("  {error}"), style: LineStyle::Bad });
     }
     lines
 }
@@ -482,7 +485,7 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operators::report::{BufferStatus, ClassStatus, SpoolStatus};
+    use operators::report::{BufferReport, ClassReport, SpoolStatus};
     use std::time::Duration;
 
     fn report(peers: u64, accepted: u64) -> Report {
@@ -505,16 +508,16 @@ mod tests {
             peers: (0..peers).map(peer).collect(),
             ..ServerStatus::default()
         };
-        let buffer = |at: u64| BufferStatus {
+        let buffer = |at: u64| BufferReport {
             name: format!("text{at}"),
             size_bytes: 1 << 30,
-            ..BufferStatus::default()
+            ..BufferReport::default()
         };
-        let class = ClassStatus {
+        let class = ClassReport {
             name: "text".into(),
             stays_secs: Some(86_400),
             keep_target_secs: Some(10 * 86_400),
-            ..ClassStatus::default()
+            ..ClassReport::default()
         };
         let spool = SpoolStatus {
             measured: 1_800_000_000,
@@ -530,14 +533,14 @@ mod tests {
         }
     }
 
-    fn view(peers: u64) -> View {
+    fn view(peers: u64) -> TopView {
         let start = Instant::now();
-        let mut view = View::new(report(peers, 1_000), start);
+        let mut view = TopView::new(report(peers, 1_000), start);
         view.take(report(peers, 2_000), start + Duration::from_secs(2));
         view
     }
 
-    fn texts(view: &View, size: (usize, usize)) -> Vec<String> {
+    fn texts(view: &TopView, size: (usize, usize)) -> Vec<String> {
         let lines = view.lines(size, 1_800_000_000);
         assert_eq!(lines.len(), size.1);
         assert!(lines.iter().all(|line| line.text.chars().count() <= size.0), "{lines:#?}");
@@ -568,7 +571,7 @@ mod tests {
         }
         for page in [b'h', b's', b's', b's'] {
             let mut view = self::view(3);
-            view.press(Key::Other(page));
+            view.press(KeyPress::Other(page));
             texts(&view, (80, 24));
         }
     }
@@ -576,26 +579,31 @@ mod tests {
     #[test]
     fn keys_choose_sort_and_pause() {
         let mut view = view(4);
-        let first = |view: &View| view.peers()[0].peer.name.clone();
-        assert_eq!(view.press(Key::Other(b'p')), Action::Stay);
+        let first = |view: &TopView| view.peers()[0].peer.name.clone();
+        assert_eq!(view.press(KeyPress::Other(b'p')), KeyAction::Stay);
         assert!(texts(&view, (80, 24))[23].contains("nothing is sent to this peer"));
-        view.press(Key::Down);
-        let asked = |command| Action::Ask(Request::Feed { peer: "peer01.example.net".into(), command });
-        assert_eq!(view.press(Key::Other(b'p')), asked(FeedCommand::Start));
-        (0..9).for_each(|_| _ = view.press(Key::Down));
+        view.press(KeyPress::Down);
+        let asked = |command| KeyAction::Ask(Request::Feed { peer: "peer01.example.net".into(), command });
+        assert_eq!(view.press(KeyPress::Other(b'p')), asked(FeedCommand::Start));
+        (0..9).for_each(|_| _ = view.press(KeyPress::Down));
         assert_eq!(view.chosen.as_deref(), Some("peer03.example.net"));
-        let Action::Ask(Request::Feed { command, .. }) = view.press(Key::Other(b'p')) else { panic!() };
+        let KeyAction::Ask(Request::Feed { command, .. }) = view.press(KeyPress::Other(b'p')) else {
+            panic!()
+        };
         assert_eq!(command, FeedCommand::Stop);
-        view.press(Key::Enter);
+        view.press(KeyPress::Enter);
         assert!(texts(&view, (80, 24)).join("\n").contains("sending, 0 connections open"));
-        view.press(Key::Back);
+        view.press(KeyPress::Back);
         assert_eq!(first(&view), "peer00.example.net");
-        (0..3).for_each(|_| _ = view.press(Key::Other(b's')));
+        (0..3).for_each(|_| _ = view.press(KeyPress::Other(b's')));
         assert_eq!(first(&view), "peer03.example.net");
-        (0..9).for_each(|_| _ = view.press(Key::Up));
+        (0..9).for_each(|_| _ = view.press(KeyPress::Up));
         assert_eq!(view.chosen.as_deref(), Some("peer03.example.net"));
-        assert_eq!(view.press(Key::of(&[3])), Action::Quit);
-        assert_eq!((Key::of(b"\x1b[A"), Key::of(b"\x1b"), Key::of(b"")), (Key::Up, Key::Back, Key::Quit));
+        assert_eq!(view.press(KeyPress::of(&[3])), KeyAction::Quit);
+        assert_eq!(
+            (KeyPress::of(b"\x1b[A"), KeyPress::of(b"\x1b"), KeyPress::of(b"")),
+            (KeyPress::Up, KeyPress::Back, KeyPress::Quit)
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{hand_in_all, section_to, status, wait_for_status};
 use crate::client::article;
 use crate::operated::Operated;
 use crate::running::Server;
-use nntp_io::{ArticleRequest, JUDGEMENTS, Judgement, ODD_ANSWERS_MAX};
+use nntp_io::{AnswerJudgement, ArticleRequest, JUDGEMENTS, ODD_ANSWERS_MAX};
 use std::collections::BTreeSet;
 use std::fs;
 use tempfile::NamedTempFile;
@@ -46,27 +46,27 @@ fn script(verb: &str, id: &str) -> Option<String> {
 }
 
 /// Responses that are not in the table, with their meaning.
-const OTHERS: [(&str, &str, Judgement); 16] = [
-    ("CHECK", "501 Message-ID too long", Judgement::Odd),
-    ("CHECK", "500 what", Judgement::Odd),
-    ("CHECK", "503 not now", Judgement::Odd),
-    ("CHECK", "480 log in", Judgement::Unentitled),
-    ("CHECK", "438", Judgement::Odd),
-    ("CHECK", "436 later", Judgement::Odd),
-    ("CHECK", "239 SELF", Judgement::Odd),
-    ("CHECK", "238 OTHER", Judgement::OutOfStep),
-    ("CHECK", "100 help follows", Judgement::OutOfStep),
-    ("CHECK", "what do you mean", Judgement::OutOfStep),
-    ("TAKETHIS", "501 bad", Judgement::Odd),
-    ("TAKETHIS", "437 unwanted", Judgement::Odd),
-    ("TAKETHIS", "439 OTHER", Judgement::OutOfStep),
-    ("IHAVE", "501 too long", Judgement::Odd),
-    ("IHAVE", "438 had it", Judgement::Odd),
-    ("ARTICLE", "435 had it", Judgement::Odd),
+const OTHERS: [(&str, &str, AnswerJudgement); 16] = [
+    ("CHECK", "501 Message-ID too long", AnswerJudgement::Odd),
+    ("CHECK", "500 what", AnswerJudgement::Odd),
+    ("CHECK", "503 not now", AnswerJudgement::Odd),
+    ("CHECK", "480 log in", AnswerJudgement::Unentitled),
+    ("CHECK", "438", AnswerJudgement::Odd),
+    ("CHECK", "436 later", AnswerJudgement::Odd),
+    ("CHECK", "239 SELF", AnswerJudgement::Odd),
+    ("CHECK", "238 OTHER", AnswerJudgement::OutOfStep),
+    ("CHECK", "100 help follows", AnswerJudgement::OutOfStep),
+    ("CHECK", "what do you mean", AnswerJudgement::OutOfStep),
+    ("TAKETHIS", "501 bad", AnswerJudgement::Odd),
+    ("TAKETHIS", "437 unwanted", AnswerJudgement::Odd),
+    ("TAKETHIS", "439 OTHER", AnswerJudgement::OutOfStep),
+    ("IHAVE", "501 too long", AnswerJudgement::Odd),
+    ("IHAVE", "438 had it", AnswerJudgement::Odd),
+    ("ARTICLE", "435 had it", AnswerJudgement::Odd),
 ];
 
 /// Returns the rows of the table, and other responses, for one way of feeding.
-fn rows(streaming: bool) -> Vec<(String, Judgement)> {
+fn rows(streaming: bool) -> Vec<(String, AnswerJudgement)> {
     let mut rows = Vec::new();
     for (requests, code, judgement) in JUDGEMENTS {
         for request in *requests {
@@ -85,7 +85,10 @@ fn every_response_has_its_consequence_and_other_articles_are_sent() {
         let passing: BTreeSet<String> = rows
             .iter()
             .filter(|(_, judgement)| {
-                matches!(judgement, Judgement::Later | Judgement::Unentitled | Judgement::Closing)
+                matches!(
+                    judgement,
+                    AnswerJudgement::Later | AnswerJudgement::Unentitled | AnswerJudgement::Closing
+                )
             })
             .map(|(id, _)| id.clone())
             .collect();
@@ -99,7 +102,9 @@ fn every_response_has_its_consequence_and_other_articles_are_sent() {
             ids.insert(2 * n % 36, id.clone());
         }
         hand_in(&server, &ids);
-        let is_odd = |judgement: &Judgement| matches!(judgement, Judgement::Odd | Judgement::OutOfStep);
+        let is_odd = |judgement: &AnswerJudgement| {
+            matches!(judgement, AnswerJudgement::Odd | AnswerJudgement::OutOfStep)
+        };
         let odd = rows.iter().filter(|(_, judgement)| is_odd(judgement)).count();
         wait_for_status(&server, "down.example", |feed| {
             feed["lag_articles"] == 0 && feed["waiting"] == 0 && feed["given_up"] == odd
@@ -107,7 +112,7 @@ fn every_response_has_its_consequence_and_other_articles_are_sent() {
         let taken = peer.articles();
         (0..40).for_each(|n| assert!(taken.contains(&plain(n)), "{n}"));
         for (id, judgement) in &rows {
-            let is_taken = matches!(judgement, Judgement::Wanted | Judgement::Accepted);
+            let is_taken = matches!(judgement, AnswerJudgement::Wanted | AnswerJudgement::Accepted);
             assert_eq!(taken.contains(id), is_taken || passing.contains(id), "{id} {judgement:?}");
         }
         let feed = status(&server, "down.example");

@@ -5,7 +5,7 @@ use super::recorder::{Behaviour, Recorder, Step};
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
-use disk::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -107,7 +107,7 @@ impl Watcher {
 
     /// Returns the sequence number at which the cursor continues after a kill (`docs/formats/cursor.md`).
     fn noted(&self) -> u64 {
-        let file = self.disk.open(self.cursor.get().unwrap(), Open::ReadOnly).unwrap();
+        let file = self.disk.open(self.cursor.get().unwrap(), OpenMode::ReadOnly).unwrap();
         let copy = |at: u64| {
             let mut bytes = [0; 76];
             file.read_at(&mut bytes, at).unwrap();

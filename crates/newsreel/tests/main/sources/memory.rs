@@ -5,8 +5,8 @@
 //! time, and an article's body comes in pieces. With a [`Gate`] every piece after the first waits until the
 //! test lets it through.
 
-use disk::Patience;
-use netnews::overview_row::{Fields, append_fields, append_row};
+use disk::ReadMode;
+use netnews::overview_row::{OverviewFields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
 use parking_lot::Mutex;
 use spool::{ArticleBuf, Spool};
@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use upstreams::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
-    Place, Remainder, Side, SourceError, Wanted, Which,
+    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList, GroupMarks,
+    GroupSelection, GroupStream, More, NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator,
+    Wanted,
 };
 
 /// Rows available at once.
@@ -86,10 +87,10 @@ struct Group {
 }
 
 impl Group {
-    fn marks(&self, base: Base) -> Marks {
+    fn marks(&self, base: CountingBase) -> GroupMarks {
         let above = self.articles.range(base(self.high) + 1..);
         let low = above.clone().next().map_or(self.high + 1, |(number, _)| *number);
-        Marks { low, high: self.high, count: above.count() as u64 }
+        GroupMarks { low, high: self.high, count: above.count() as u64 }
     }
 }
 
@@ -159,9 +160,9 @@ impl Memory {
     }
 
     fn read(&self, group: spool::GroupId, number: u64) -> Option<Arc<Stored>> {
-        let token = self.spool.token_of(group, number, Patience::Wait).unwrap()?;
+        let token = self.spool.token_of(group, number, ReadMode::Wait).unwrap()?;
         let mut article = ArticleBuf::default();
-        self.spool.read(&token, None, Patience::Wait, &mut article).unwrap().then(|| {
+        self.spool.read(&token, None, ReadMode::Wait, &mut article).unwrap().then(|| {
             let (id, wire) = (article.message_id().to_vec(), article.article().to_vec());
             Arc::new(Stored { id, wire, arrived: article.arrived() })
         })
@@ -203,7 +204,7 @@ impl Remainder for Arriving {
 /// A group at the time when a list was requested.
 struct Listed {
     name: Vec<u8>,
-    marks: Marks,
+    marks: GroupMarks,
     flag: String,
     description: String,
     created: u64,
@@ -247,7 +248,7 @@ impl NewsSource for Memory {
     type Groups = Groups;
     type Rest = Arriving;
 
-    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(Selected, Marks)>> {
+    async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(Selected, GroupMarks)>> {
         self.look(|news| {
             let group = news.groups.get(name)?;
             Some((Selected { name: name.to_vec(), made: group.made }, group.marks(base)))
@@ -255,11 +256,16 @@ impl NewsSource for Memory {
         .await
     }
 
-    async fn groups(&self, list: GroupList, which: Which<'_, Selected>, base: Base) -> Answer<Groups> {
+    async fn groups(
+        &self,
+        list: GroupList,
+        which: GroupSelection<'_, Selected>,
+        base: CountingBase,
+    ) -> Answer<Groups> {
         let asked = |name: &[u8], group: &Group| match which {
-            Which::All | Which::Like(_) => true,
-            Which::Named(named) => name == named,
-            Which::One(selected) => name == selected.name && group.made == selected.made,
+            GroupSelection::All | GroupSelection::Like(_) => true,
+            GroupSelection::Named(named) => name == named,
+            GroupSelection::One(selected) => name == selected.name && group.made == selected.made,
         };
         let listed = |group: &Group| match list {
             GroupList::Changed { since } => group.changed + CHANGE_SLACK_SECS >= since,
@@ -283,21 +289,21 @@ impl NewsSource for Memory {
 
     async fn article(
         &self,
-        place: Place<'_, Selected>,
-        part: Part,
+        place: SourceLocator<'_, Selected>,
+        part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Arriving>> {
         let stored = match place {
-            Place::Number(group, number) => {
+            SourceLocator::Number(group, number) => {
                 self.in_group(group, |group| group.articles.get(&number).cloned()).await?.flatten()
             }
-            Place::MessageId(id) => self.look(|news| news.by_id.get(id.as_bytes()).cloned()).await?,
+            SourceLocator::MessageId(id) => self.look(|news| news.by_id.get(id.as_bytes()).cloned()).await?,
         };
         let Some(stored) = stored else { return Ok(Fetched::Missing) };
         let head = memchr::memmem::find(&stored.wire, b"\r\n\r\n").unwrap() + 4;
-        let at = if part == Part::Head { head } else { stored.wire.len().min(head + PIECE_BYTES) };
+        let at = if part == ArticlePart::Head { head } else { stored.wire.len().min(head + PIECE_BYTES) };
         into.set(&stored.id, &stored.wire[..at]);
-        if part == Part::Head || at == stored.wire.len() {
+        if part == ArticlePart::Head || at == stored.wire.len() {
             return Ok(Fetched::Whole);
         }
         Ok(Fetched::Begun(Arriving { stored, at, gate: self.gate.clone() }))
@@ -319,10 +325,10 @@ impl NewsSource for Memory {
         self.in_group(group, all).await.map(|_| ())
     }
 
-    async fn neighbour(&self, group: &Selected, number: u64, side: Side) -> Answer<Option<u64>> {
+    async fn neighbour(&self, group: &Selected, number: u64, side: NeighbourSide) -> Answer<Option<u64>> {
         let found = self.in_group(group, |group| match side {
-            Side::Previous => group.articles.range(..number).next_back().map(|(number, _)| *number),
-            Side::Next => group.articles.range(number + 1..).next().map(|(number, _)| *number),
+            NeighbourSide::Previous => group.articles.range(..number).next_back().map(|(number, _)| *number),
+            NeighbourSide::Next => group.articles.range(number + 1..).next().map(|(number, _)| *number),
         });
         Ok(found.await?.flatten())
     }
@@ -342,7 +348,7 @@ impl NewsSource for Memory {
             for (number, stored) in articles.by_ref().take(ROWS_AT_ONCE) {
                 let parsed = Article::parse(stored.wire.strip_suffix(b".\r\n").unwrap()).unwrap();
                 let mut fields = Vec::new();
-                append_fields(&Fields::of(&parsed, &stored.id), &mut fields);
+                append_fields(&OverviewFields::of(&parsed, &stored.id), &mut fields);
                 append_row(
                     *number,
                     &fields,

@@ -13,7 +13,7 @@ use memory::{GROUPS_AT_ONCE, Gate, Memory};
 use spool::Spool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use upstreams::{Beside, LocalSpool, NewsSource};
+use upstreams::{LocalSpool, NewsSource, SideBySide};
 
 /// Octets of the body of a large article.
 const LARGE_BYTES: usize = 750_000;
@@ -50,7 +50,7 @@ fn memory_source_passes_the_transcripts() {
 #[test]
 fn two_sources_side_by_side_pass_the_transcripts() {
     play_all(|| {
-        start(|spool| Beside {
+        start(|spool| SideBySide {
             first: Memory::of(spool, is_local),
             second: Memory::of(spool, |group| !is_local(group)),
             split: is_local as fn(&[u8]) -> bool,
@@ -61,7 +61,7 @@ fn two_sources_side_by_side_pass_the_transcripts() {
 #[test]
 fn memory_beside_the_local_spool_passes_the_transcripts() {
     play_all(|| {
-        start(|spool| Beside {
+        start(|spool| SideBySide {
             first: Memory::of(spool, is_local),
             second: LocalSpool::new(spool.clone()),
             split: is_local as fn(&[u8]) -> bool,

@@ -14,7 +14,7 @@ use tantivy::store::StoreWriter;
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{TantivyDocument, TantivyError};
 
-use super::{BEGIN, GAP, Part};
+use super::{BEGIN, GAP, PendingPart};
 
 /// Bits of a word's position in a field; words beyond are not indexed.
 const POSITION_BITS: u32 = 24;
@@ -26,7 +26,7 @@ const BUCKETS_BITS: u32 = 10;
 const NOT_WRITTEN: u32 = u32::MAX;
 
 /// Words sorted by term.
-struct Lists {
+struct SortedWords {
     /// Term numbers, in order.
     terms: Vec<u32>,
     /// End of each term's words, in that order.
@@ -35,7 +35,7 @@ struct Lists {
     words: Vec<u64>,
 }
 
-impl Part {
+impl PendingPart {
     /// Writes the articles, if there are any, and returns their keys, in order.
     pub fn write(&self, segment: &Segment) -> Result<Vec<u64>, TantivyError> {
         let mut written = 0;
@@ -84,7 +84,7 @@ impl Part {
         }
     }
 
-    fn lists(&self, numbers: &[u32]) -> Lists {
+    fn lists(&self, numbers: &[u32]) -> SortedWords {
         let terms = self.terms.sorted();
         let mut ranks = vec![0; terms.len()];
         for (rank, term) in terms.iter().enumerate() {
@@ -136,10 +136,10 @@ impl Part {
         } else {
             nexts = buckets;
         }
-        Lists { terms, ends: nexts, words }
+        SortedWords { terms, ends: nexts, words }
     }
 
-    fn write_lists(&self, segment: &Segment, lists: &Lists) -> Result<(), TantivyError> {
+    fn write_lists(&self, segment: &Segment, lists: &SortedWords) -> Result<(), TantivyError> {
         let schema = segment.schema();
         let mut serializer = InvertedIndexSerializer::open(segment)?;
         let mut rank = 0;

@@ -25,7 +25,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 /// The account that memory is charged to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Account {
+pub(crate) enum MemoryAccount {
     /// All peers, for articles that they relay.
     Peers,
     /// All posters.
@@ -38,35 +38,35 @@ pub(crate) enum Account {
 
 /// An account and its limit in bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Charge {
-    pub account: Account,
+pub(crate) struct MemoryCharge {
+    pub account: MemoryAccount,
     pub bytes_max: usize,
 }
 
 /// The reason why an article is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoRoom(pub &'static str);
+pub(crate) struct NoArticleMemory(pub &'static str);
 
-impl NoRoom {
+impl NoArticleMemory {
     /// The reason for an article that waited in vain.
     pub const WAITED: Self = Self("Not enough memory for this article, try again later");
 }
 
 /// A notification for a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum HolderNotice {
     /// The memory it asked for is granted.
     Granted,
     /// The article has to be given up.
-    GiveUp(NoRoom),
+    GiveUp(NoArticleMemory),
 }
 
 /// Channel of notifications for a holder. `GiveUp` stays.
 #[derive(Debug, Default)]
-pub(super) struct Signal(Leaf<(Option<Word>, Option<Waker>)>);
+pub(super) struct HolderSignal(Leaf<(Option<HolderNotice>, Option<Waker>)>);
 
-impl Signal {
-    fn tell(&self, word: Word) {
+impl HolderSignal {
+    fn tell(&self, word: HolderNotice) {
         let mut state = self.0.lock();
         state.0 = Some(word);
         if let Some(waker) = state.1.take() {
@@ -74,12 +74,12 @@ impl Signal {
         }
     }
 
-    pub fn poll(&self, cx: &Context<'_>) -> Poll<Word> {
+    pub fn poll(&self, cx: &Context<'_>) -> Poll<HolderNotice> {
         let mut state = self.0.lock();
         match state.0 {
-            Some(Word::Granted) => {
+            Some(HolderNotice::Granted) => {
                 state.0 = None;
-                Poll::Ready(Word::Granted)
+                Poll::Ready(HolderNotice::Granted)
             }
             Some(word) => Poll::Ready(word),
             None => {
@@ -92,16 +92,16 @@ impl Signal {
 
 /// State shared by a holder and the ledger.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub signal: Signal,
+pub(super) struct HolderState {
+    pub signal: HolderSignal,
     /// Bytes of the article that have arrived.
     pub arrived: AtomicUsize,
 }
 
 /// An article that is arriving.
 #[derive(Debug)]
-struct Holder {
-    charges: Box<[Charge]>,
+struct MemoryHolder {
+    charges: Box<[MemoryCharge]>,
     bytes: usize,
     /// Time when the article began, moved on by the time spent waiting for memory.
     since: Instant,
@@ -109,10 +109,10 @@ struct Holder {
     waits: Option<(usize, Instant)>,
     /// The holder was notified to give up and has not left yet.
     leaving: bool,
-    shared: Arc<Shared>,
+    shared: Arc<HolderState>,
 }
 
-impl Holder {
+impl MemoryHolder {
     /// Returns the time for which the article has been arriving.
     fn elapsed(&self, now: Instant) -> Duration {
         self.waits.map_or(now, |(_, since)| since).saturating_duration_since(self.since)
@@ -128,32 +128,33 @@ impl Holder {
         self.elapsed(now) >= SLOW_AFTER && self.bytes_per_sec(now) < SLOW_BYTES_PER_SEC
     }
 
-    fn is_charged_to(&self, account: &Account) -> bool {
+    fn is_charged_to(&self, account: &MemoryAccount) -> bool {
         self.charges.iter().any(|charge| charge.account == *account)
     }
 }
 
 /// All accounts and holders.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct MemoryLedger {
     next: u64,
     /// Holders by age.
-    holders: BTreeMap<u64, Holder>,
-    used: HashMap<Account, usize>,
+    holders: BTreeMap<u64, MemoryHolder>,
+    used: HashMap<MemoryAccount, usize>,
 }
 
-impl Ledger {
+impl MemoryLedger {
     /// Returns the bytes held in total. Every article is charged to exactly one of these two accounts.
     pub fn bytes(&self) -> usize {
         let used = |account| self.used.get(account).copied().unwrap_or_default();
-        used(&Account::Peers) + used(&Account::Posters)
+        used(&MemoryAccount::Peers) + used(&MemoryAccount::Posters)
     }
 
     /// Adds a holder of nothing so far, whose article began at `since`; returns its number.
-    pub fn enter(&mut self, charges: Box<[Charge]>, since: Instant, shared: Arc<Shared>) -> u64 {
+    pub fn enter(&mut self, charges: Box<[MemoryCharge]>, since: Instant, shared: Arc<HolderState>) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.holders.insert(id, Holder { charges, bytes: 0, since, waits: None, leaving: false, shared });
+        self.holders
+            .insert(id, MemoryHolder { charges, bytes: 0, since, waits: None, leaving: false, shared });
         id
     }
 
@@ -204,7 +205,7 @@ impl Ledger {
     /// Removes a holder; others get the memory they wait for.
     pub fn leave(&mut self, id: u64, now: Instant) {
         let Some(holder) = self.holders.remove(&id) else { return };
-        for Charge { account, .. } in &holder.charges {
+        for MemoryCharge { account, .. } in &holder.charges {
             if let Some(used) = self.used.get_mut(account) {
                 *used -= holder.bytes;
                 if *used == 0 {
@@ -217,26 +218,26 @@ impl Ledger {
             if self.grant(id, now)
                 && let Some(holder) = self.holders.get(&id)
             {
-                holder.shared.signal.tell(Word::Granted);
+                holder.shared.signal.tell(HolderNotice::Granted);
             }
         }
     }
 
     /// Returns the bytes that an account holds.
     #[cfg(test)]
-    pub fn used(&self, account: &Account) -> usize {
+    pub fn used(&self, account: &MemoryAccount) -> usize {
         self.used.get(account).copied().unwrap_or_default()
     }
 
-    fn of<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a u64, &'a Holder)> {
+    fn of<'a>(&'a self, account: &'a MemoryAccount) -> impl Iterator<Item = (&'a u64, &'a MemoryHolder)> {
         self.holders.iter().filter(move |(_, holder)| holder.is_charged_to(account))
     }
 
     /// Returns the first account that keeps a waiting holder from its memory, and by how many bytes.
-    fn full(&self, id: u64) -> Option<(Account, usize)> {
+    fn full(&self, id: u64) -> Option<(MemoryAccount, usize)> {
         let holder = self.holders.get(&id).filter(|holder| !holder.leaving)?;
         let more = holder.waits?.0.saturating_sub(holder.bytes);
-        holder.charges.iter().find_map(|Charge { account, bytes_max }| {
+        holder.charges.iter().find_map(|MemoryCharge { account, bytes_max }| {
             let used = self.used.get(account).copied().unwrap_or_default();
             let lacking = (used + more).saturating_sub(*bytes_max);
             (lacking > 0).then(|| (account.clone(), lacking))
@@ -253,24 +254,24 @@ impl Ledger {
         holder.since += now.saturating_duration_since(since);
         let more = wanted.saturating_sub(holder.bytes);
         holder.bytes += more;
-        for Charge { account, .. } in &holder.charges {
+        for MemoryCharge { account, .. } in &holder.charges {
             *self.used.entry(account.clone()).or_default() += more;
         }
         true
     }
 
-    fn give_up(&mut self, id: u64, why: NoRoom) {
+    fn give_up(&mut self, id: u64, why: NoArticleMemory) {
         if let Some(holder) = self.holders.get_mut(&id) {
             holder.leaving = true;
-            holder.shared.signal.tell(Word::GiveUp(why));
+            holder.shared.signal.tell(HolderNotice::GiveUp(why));
         }
     }
 }
 
-impl Account {
+impl MemoryAccount {
     /// Returns the refusal when this account is full.
-    fn no_room(&self) -> NoRoom {
-        NoRoom(match self {
+    fn no_room(&self) -> NoArticleMemory {
+        NoArticleMemory(match self {
             Self::Peers => "Peers send too much at once, try again later",
             Self::Posters => "Too much is posted at once, try again later",
             Self::Address(_) => "Too much is posted at once from your address, try again later",
@@ -288,14 +289,14 @@ mod tests {
 
     /// A ledger with a clock in seconds since its start.
     struct Books {
-        ledger: Ledger,
+        ledger: MemoryLedger,
         start: Instant,
-        shared: Vec<Arc<Shared>>,
+        shared: Vec<Arc<HolderState>>,
     }
 
     impl Books {
         fn new() -> Self {
-            Self { ledger: Ledger::default(), start: Instant::now(), shared: Vec::new() }
+            Self { ledger: MemoryLedger::default(), start: Instant::now(), shared: Vec::new() }
         }
 
         fn at(&self, secs: u64) -> Instant {
@@ -303,17 +304,19 @@ mod tests {
         }
 
         /// Adds a holder whose article began at `secs`.
-        fn enter(&mut self, charges: &[(Account, usize)], secs: u64) -> u64 {
-            let charge =
-                |(account, kib): &(Account, usize)| Charge { account: account.clone(), bytes_max: kib * KIB };
-            let shared = Arc::<Shared>::default();
+        fn enter(&mut self, charges: &[(MemoryAccount, usize)], secs: u64) -> u64 {
+            let charge = |(account, kib): &(MemoryAccount, usize)| MemoryCharge {
+                account: account.clone(),
+                bytes_max: kib * KIB,
+            };
+            let shared = Arc::<HolderState>::default();
             self.shared.push(shared.clone());
             let charges = charges.iter().map(charge).collect();
             self.ledger.enter(charges, self.at(secs), shared)
         }
 
         /// Adds a holder of `kib` KiB.
-        fn holds(&mut self, charges: &[(Account, usize)], secs: u64, kib: usize) -> u64 {
+        fn holds(&mut self, charges: &[(MemoryAccount, usize)], secs: u64, kib: usize) -> u64 {
             let id = self.enter(charges, secs);
             assert!(self.want(id, kib, secs));
             id
@@ -326,7 +329,7 @@ mod tests {
             self.ledger.want(id, kib * KIB, self.at(secs))
         }
 
-        fn told(&self, id: u64) -> Option<Word> {
+        fn told(&self, id: u64) -> Option<HolderNotice> {
             match self.shared[id as usize].signal.poll(&Context::from_waker(Waker::noop())) {
                 Poll::Ready(word) => Some(word),
                 Poll::Pending => None,
@@ -334,12 +337,12 @@ mod tests {
         }
 
         fn gives_up(&self, id: u64) -> bool {
-            matches!(self.told(id), Some(Word::GiveUp(_)))
+            matches!(self.told(id), Some(HolderNotice::GiveUp(_)))
         }
     }
 
-    fn address(host: u8, kib: usize) -> [(Account, usize); 2] {
-        [(Account::Address([192, 0, 2, host].into()), kib), (Account::Posters, 4 * kib)]
+    fn address(host: u8, kib: usize) -> [(MemoryAccount, usize); 2] {
+        [(MemoryAccount::Address([192, 0, 2, host].into()), kib), (MemoryAccount::Posters, 4 * kib)]
     }
 
     #[test]
@@ -351,7 +354,7 @@ mod tests {
             assert_eq!(books.ledger.used(&account), 90 * KIB);
         }
         let other = books.holds(&address(2, 100), 1, 100);
-        assert_eq!(books.ledger.used(&Account::Posters), 190 * KIB);
+        assert_eq!(books.ledger.used(&MemoryAccount::Posters), 190 * KIB);
         books.ledger.leave(id, books.at(2));
         books.ledger.leave(other, books.at(2));
         assert!(books.ledger.used.is_empty() && books.ledger.holders.is_empty());
@@ -361,7 +364,7 @@ mod tests {
     fn only_the_slowest_holder_of_the_full_account_gives_way() {
         let mut books = Books::new();
         let elsewhere = books.holds(&address(2, 100), 0, 64);
-        let peer = books.holds(&[(Account::Peers, 100)], 0, 100);
+        let peer = books.holds(&[(MemoryAccount::Peers, 100)], 0, 100);
         let slow = books.holds(&address(1, 100), 0, 32);
         let slowest = books.holds(&address(1, 100), 0, 16);
         let quick = books.holds(&address(1, 100), 9, 32);
@@ -374,7 +377,7 @@ mod tests {
         assert!(books.gives_up(slowest));
         assert_eq!([elsewhere, peer, slow, quick, asks].map(|id| books.told(id)), [None; 5]);
         books.ledger.leave(slowest, books.at(10));
-        assert_eq!(books.told(asks), Some(Word::Granted));
+        assert_eq!(books.told(asks), Some(HolderNotice::Granted));
         assert_eq!(books.ledger.used(&address(1, 0)[0].0), 94 * KIB);
     }
 
@@ -393,7 +396,7 @@ mod tests {
         for id in gone {
             books.ledger.leave(id, books.at(61));
         }
-        assert_eq!([asks, second].map(|id| books.told(id)), [Some(Word::Granted); 2]);
+        assert_eq!([asks, second].map(|id| books.told(id)), [Some(HolderNotice::Granted); 2]);
     }
 
     #[test]
@@ -405,7 +408,7 @@ mod tests {
         assert!(!books.want(second, 60, 1) && !books.want(first, 60, 1));
         assert_eq!([quick, first, second].map(|id| books.told(id)), [None; 3]);
         books.ledger.leave(quick, books.at(2));
-        assert_eq!([first, second].map(|id| books.told(id)), [Some(Word::Granted), None]);
+        assert_eq!([first, second].map(|id| books.told(id)), [Some(HolderNotice::Granted), None]);
         // A quick holder may become slow.
         books.ledger.look(second, books.at(3));
         assert_eq!(books.told(first), None);
@@ -423,7 +426,7 @@ mod tests {
         books.ledger.look(waits, books.at(100));
         assert_eq!([quick, waits].map(|id| books.told(id)), [None; 2]);
         books.ledger.leave(quick, books.at(100));
-        assert_eq!(books.told(waits), Some(Word::Granted));
+        assert_eq!(books.told(waits), Some(HolderNotice::Granted));
         assert!(!books.ledger.holders[&waits].is_slow(books.at(100)));
     }
 
@@ -438,7 +441,7 @@ mod tests {
         assert!(!books.want(all[3], 50, 1));
         let gone = all.iter().position(|id| books.gives_up(*id)).unwrap();
         books.ledger.leave(all[gone], books.at(1));
-        let granted = all.iter().filter(|id| books.told(**id) == Some(Word::Granted)).count();
+        let granted = all.iter().filter(|id| books.told(**id) == Some(HolderNotice::Granted)).count();
         assert_eq!(granted, 1);
     }
 
@@ -488,7 +491,7 @@ mod tests {
             for host in 0..8 {
                 assert!(books.ledger.used(&address(host, 0)[0].0) <= 256 * KIB);
             }
-            assert!(books.ledger.used(&Account::Posters) <= 1024 * KIB);
+            assert!(books.ledger.used(&MemoryAccount::Posters) <= 1024 * KIB);
             // A holder that is notified to give up leaves at once.
             alive.retain(|id| {
                 let leaves = books.gives_up(*id);

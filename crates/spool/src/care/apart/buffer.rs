@@ -7,11 +7,11 @@
 //! from its server". Called by `newsreel import newsreel`.
 
 use crate::base::error::{ReadError, SpoolError};
-use crate::base::key::{Key, KeyHasher};
+use crate::base::key::{ArticleKey, KeyHasher};
 use crate::method::cnfs::header::BufferHeader;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
-use crate::method::cnfs::{Found, Geometry};
-use crate::method::packing::Packing;
+use crate::method::cnfs::{FoundBuffer, Geometry};
+use crate::method::packing::ArticlePacker;
 use disk::{Disk, DiskFile, read_around};
 use std::collections::HashSet;
 use std::io;
@@ -31,7 +31,7 @@ pub struct BufferApart {
     name: String,
     file: Arc<dyn DiskFile>,
     hasher: KeyHasher,
-    packing: Packing,
+    packing: ArticlePacker,
 }
 
 /// A record that a buffer had when it was listed.
@@ -42,7 +42,7 @@ pub struct RecordApart {
     /// Offset in the file; stays the same when the buffer grows.
     at: u64,
     /// Key of the Message-ID, by the secret of its own site.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Length after the record's header, in bytes.
     pub data_bytes: u32,
     /// Whether the data is compressed.
@@ -53,7 +53,7 @@ pub struct RecordApart {
 
 /// Result of reading a listed record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fetched {
+pub enum FetchedRecord {
     /// The record was read, and is what was filed.
     Whole,
     /// The record was overwritten or withdrawn since it was listed.
@@ -70,7 +70,7 @@ impl BufferApart {
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, dictionaries: Option<&Path>) -> Result<Self, SpoolError> {
         let (found, header, _) = look(&**disk, path)?;
         let secret = u128::from_str_radix(&header.secret, 16).map_err(|_| damaged(path))?;
-        let packing = Packing::read_only(disk, dictionaries)
+        let packing = ArticlePacker::read_only(disk, dictionaries)
             .map_err(SpoolError::io("read dictionaries in", dictionaries.unwrap_or(path)))?;
         Ok(Self {
             disk: disk.clone(),
@@ -92,7 +92,7 @@ impl BufferApart {
     ///
     /// # Errors
     /// Any error of the disk; a buffer that keeps growing, or is no longer a buffer.
-    pub fn list(&self, hidden: &HashSet<Key>) -> Result<(Vec<RecordApart>, u64, u64), SpoolError> {
+    pub fn list(&self, hidden: &HashSet<ArticleKey>) -> Result<(Vec<RecordApart>, u64, u64), SpoolError> {
         for _ in 0..LISTINGS_MAX {
             let (_, header, geometry) = look(&*self.disk, &self.path)?;
             let failed = || SpoolError::io("read buffer", &self.path);
@@ -180,11 +180,12 @@ impl BufferApart {
     ///
     /// # Errors
     /// Any error of the disk.
-    pub fn read(&self, record: &RecordApart, out: &mut Vec<u8>) -> io::Result<Fetched> {
+    pub fn read(&self, record: &RecordApart, out: &mut Vec<u8>) -> io::Result<FetchedRecord> {
         out.clear();
         let Some((header, mut raw)) = self.whole(record)? else {
-            let damaged = || Fetched::Damaged(format!("the record at place {:x} is damaged", record.place));
-            return Ok(if self.should_be(record)? { damaged() } else { Fetched::Gone });
+            let damaged =
+                || FetchedRecord::Damaged(format!("the record at place {:x} is damaged", record.place));
+            return Ok(if self.should_be(record)? { damaged() } else { FetchedRecord::Gone });
         };
         let header = match header.packed {
             false => {
@@ -195,7 +196,7 @@ impl BufferApart {
             true => {
                 let mut unpacked = Vec::new();
                 match self.packing.unpack(&header, &mut raw, &mut unpacked) {
-                    Err(ReadError::Failed(error)) => return Ok(Fetched::Damaged(error.to_string())),
+                    Err(ReadError::Failed(error)) => return Ok(FetchedRecord::Damaged(error.to_string())),
                     Err(ReadError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
                     Ok(header) => {
                         unpacked.drain(..HEADER_BYTES);
@@ -208,9 +209,9 @@ impl BufferApart {
         if self.hasher.key(header.message_id(out)) != record.key {
             out.clear();
             let what = format!("the record at place {:x} has the key of another Message-ID", record.place);
-            return Ok(Fetched::Damaged(what));
+            return Ok(FetchedRecord::Damaged(what));
         }
-        Ok(Fetched::Whole)
+        Ok(FetchedRecord::Whole)
     }
 
     /// Returns header and bytes of a record that is still the one listed, and whole.
@@ -240,8 +241,8 @@ impl BufferApart {
 }
 
 /// Returns the file, its newer header, and its layout.
-fn look(disk: &dyn Disk, path: &Path) -> Result<(Found, BufferHeader, Geometry), SpoolError> {
-    let found = Found::look(disk, path)?;
+fn look(disk: &dyn Disk, path: &Path) -> Result<(FoundBuffer, BufferHeader, Geometry), SpoolError> {
+    let found = FoundBuffer::look(disk, path)?;
     let found =
         found.ok_or_else(|| SpoolError::Unfit(format!("{} is no buffer: it is empty", path.display())))?;
     let header = found.header.clone().ok_or_else(|| damaged(path))?;

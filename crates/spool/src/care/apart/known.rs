@@ -5,12 +5,12 @@
 //! replace the one that was read, and rows be removed with it; then everything is read once more.
 
 use crate::base::error::SpoolError;
-use crate::base::ids::{Flag, GroupId};
-use crate::base::key::Key;
+use crate::base::ids::{GroupFlag, GroupId};
+use crate::base::key::ArticleKey;
 use crate::base::token::MethodKind;
 use crate::index::checkpoint::Checkpoint;
-use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
-use crate::open::paths::Paths;
+use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
+use crate::open::paths::SpoolPaths;
 use disk::Disk;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct SpoolApart {
     /// Groups, in order of id.
     pub groups: Vec<GroupApart>,
     /// Keys of the articles that are hidden there.
-    pub hidden: HashSet<Key>,
+    pub hidden: HashSet<ArticleKey>,
     /// Volumes: storage method and name.
     pub volumes: Vec<(MethodKind, String)>,
     /// Directory of the dictionaries.
@@ -38,7 +38,7 @@ pub struct GroupApart {
     /// Name of the group.
     pub name: String,
     /// Flag.
-    pub flag: Flag,
+    pub flag: GroupFlag,
     /// Description; empty: none.
     pub description: String,
     /// Creator; empty: unknown.
@@ -51,17 +51,17 @@ pub struct GroupApart {
 
 /// State while rows are applied.
 #[derive(Default)]
-struct Known {
+struct SpoolApartBuilder {
     groups: BTreeMap<u32, GroupRow>,
-    hidden: HashSet<Key>,
-    ahead: HashSet<Key>,
+    hidden: HashSet<ArticleKey>,
+    ahead: HashSet<ArticleKey>,
     volumes: BTreeMap<u16, VolumeRow>,
 }
 
 impl SpoolApart {
     /// Reports whether a directory is that of a spool (`site.data` of a server).
     pub fn is_one(disk: &dyn Disk, dir: &Path) -> bool {
-        let paths = Paths::new(dir);
+        let paths = SpoolPaths::new(dir);
         disk.has_dir(&paths.journal).unwrap_or(false) && disk.has_dir(&paths.index).unwrap_or(false)
     }
 
@@ -70,12 +70,12 @@ impl SpoolApart {
     /// # Errors
     /// A checkpoint or journal that cannot be read, or whose server writes faster than it can be read.
     pub fn read(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Self, SpoolError> {
-        let paths = Paths::new(dir);
+        let paths = SpoolPaths::new(dir);
         for _ in 0..READINGS_MAX {
             let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
             let (from, mut known) = match checkpoint {
-                Some(checkpoint) => (Some(checkpoint.position), Known::of(checkpoint)),
-                None => (None, Known::default()),
+                Some(checkpoint) => (Some(checkpoint.position), SpoolApartBuilder::of(checkpoint)),
+                None => (None, SpoolApartBuilder::default()),
             };
             if known.follow(disk, &paths, from)? {
                 return Ok(known.told(paths.dictionaries));
@@ -86,7 +86,7 @@ impl SpoolApart {
     }
 }
 
-impl Known {
+impl SpoolApartBuilder {
     fn of(checkpoint: Checkpoint) -> Self {
         let group = |g: crate::index::checkpoint::GroupCheckpoint| {
             (g.row.id, GroupRow { high: g.row.high.max(g.assigned), ..g.row })
@@ -100,7 +100,12 @@ impl Known {
     }
 
     /// Applies the journal from a position on; returns false if that is no longer in the journal.
-    fn follow(&mut self, disk: &Arc<dyn Disk>, paths: &Paths, from: Option<u64>) -> Result<bool, SpoolError> {
+    fn follow(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        paths: &SpoolPaths,
+        from: Option<u64>,
+    ) -> Result<bool, SpoolError> {
         let failed = || SpoolError::io("read journal in", &paths.journal);
         // A file was removed since the directory was listed.
         let lost = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
@@ -117,7 +122,7 @@ impl Known {
                 Err(error) => return Err(failed()(error)),
                 Ok(None) => return Ok(true),
                 Ok(Some((_, payload))) => {
-                    if let Some(row) = Row::decode(payload) {
+                    if let Some(row) = JournalRow::decode(payload) {
                         self.apply(row);
                     }
                 }
@@ -125,25 +130,25 @@ impl Known {
         }
     }
 
-    fn apply(&mut self, row: Row<'_>) {
+    fn apply(&mut self, row: JournalRow<'_>) {
         match row {
-            Row::Group(row) => {
+            JournalRow::Group(row) => {
                 self.groups.insert(row.id, row);
             }
-            Row::GroupRemoved { name, .. } => self.groups.retain(|_, group| group.name != name),
-            Row::Volume(row) => {
+            JournalRow::GroupRemoved { name, .. } => self.groups.retain(|_, group| group.name != name),
+            JournalRow::Volume(row) => {
                 self.volumes.insert(row.id, row);
             }
-            Row::Hide(hidden) => {
+            JournalRow::Hide(hidden) => {
                 self.hidden.insert(hidden.key);
             }
-            Row::Unhide { key, .. } => {
+            JournalRow::Unhide { key, .. } => {
                 self.hidden.remove(&key);
             }
-            Row::HideAhead { key, .. } => {
+            JournalRow::HideAhead { key, .. } => {
                 self.ahead.insert(key);
             }
-            Row::Article(article) => {
+            JournalRow::Article(article) => {
                 if self.ahead.remove(&article.key) || article.tagged.hidden().is_some() {
                     self.hidden.insert(article.key);
                 }

@@ -4,5 +4,5 @@
 mod buffer;
 mod known;
 
-pub use buffer::{BufferApart, Fetched, RecordApart};
+pub use buffer::{BufferApart, FetchedRecord, RecordApart};
 pub use known::{GroupApart, SpoolApart};

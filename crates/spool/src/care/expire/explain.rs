@@ -1,20 +1,20 @@
 //! Explanations of when and why an article expires.
 
-use super::survey::{List, lives};
-use crate::base::config::{ExpireConfig, Keep, NEVER, Order};
-use crate::base::error::Trouble;
+use super::survey::{VolumeList, lives};
+use crate::base::config::{BufferOrder, ExpireConfig, NEVER, Retention};
+use crate::base::error::SpoolTrouble;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::kept::KeptEntry;
-use crate::index::weights::Weight;
-use crate::method::{Cyclic, Kind, Volume, rates};
+use crate::index::weights::GroupWeight;
+use crate::method::{Cyclic, Volume, VolumeKind, rates};
 use crate::read::Lookup;
 use crate::spool::Spool;
-use crate::write::expire::{Judge, unreadable};
-use crate::write::policy::Policy;
-use crate::write::threads::Threads;
-use disk::Patience;
+use crate::write::expire::{ExpiryJudge, unreadable};
+use crate::write::policy::ExpiryPolicy;
+use crate::write::threads::ThreadArrivals;
+use disk::ReadMode;
 use disk::clock::unix_now;
 
 const DAY_SECS: u64 = 86_400;
@@ -23,7 +23,7 @@ const RATE_SECS_MIN: u64 = 3_600;
 
 /// Expiry of a stored article.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expiry {
+pub struct ArticleExpiry {
     /// Buffer or class that stores it.
     pub volume: String,
     /// Name of its storage method.
@@ -55,7 +55,7 @@ pub enum ExpiryFate {
     /// The article stays until the rules end it.
     Kept {
         /// Living numbers; the article is removed with the last of them.
-        numbers: Vec<ExpiryOfNumber>,
+        numbers: Vec<NumberExpiry>,
         /// Arrival of the newest article of its thread, Unix seconds; absent: no rule asks for it.
         thread_newest: Option<u64>,
         /// Time from which it may be given up if there is too little space on its file system, Unix seconds;
@@ -70,7 +70,7 @@ pub enum ExpiryFate {
 
 /// Expiry of an article in one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpiryOfNumber {
+pub struct NumberExpiry {
     /// Name of the group.
     pub group: String,
     /// Number of the article there.
@@ -93,7 +93,7 @@ impl Spool {
 
     /// Explains when the article with a Message-ID expires, and why; for an article that is not stored,
     /// returns its state.
-    pub fn explain_expiry(&self, message_id: &[u8]) -> Result<Result<Expiry, Lookup>, Trouble> {
+    pub fn explain_expiry(&self, message_id: &[u8]) -> Result<Result<ArticleExpiry, Lookup>, SpoolTrouble> {
         let key = self.key(message_id);
         let token = match self.lookup(&key) {
             Lookup::Present(token) | Lookup::Hidden(token) => token,
@@ -102,16 +102,17 @@ impl Spool {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume) else { return Ok(Err(Lookup::Gone)) };
         let (name, method) = (volume.name().to_owned(), volume.method().name());
-        let mut expiry = Expiry { volume: name, method, arrived: 0, expires: 0, fate: ExpiryFate::Unlisted };
+        let mut expiry =
+            ArticleExpiry { volume: name, method, arrived: 0, expires: 0, fate: ExpiryFate::Unlisted };
         match volume.kind() {
-            Kind::Cyclic(cyclic) => {
+            VolumeKind::Cyclic(cyclic) => {
                 let mut record = Vec::new();
-                if let Ok(Some((header, _))) = volume.fetch(token.place, Patience::Wait, &mut record) {
+                if let Ok(Some((header, _))) = volume.fetch(token.place, ReadMode::Wait, &mut record) {
                     (expiry.arrived, expiry.expires) = (header.arrived.into(), header.expires.into());
                 }
                 expiry.fate = self.overwritten(cyclic, &token);
             }
-            Kind::Retained(_) => {
+            VolumeKind::Retained(_) => {
                 let lists = self.lists();
                 if let Some(e) = find(&lists, volume, (key, token.place))? {
                     (expiry.arrived, expiry.expires) = (e.arrived.into(), e.expires.into());
@@ -131,7 +132,7 @@ impl Spool {
         // A buffer that is filled sequentially with others is written to only in its turn.
         let is_alone = current.classes.iter().all(|class| {
             let has = class.buffers.iter().any(|name| name == volume.name());
-            !has || class.order == Order::Interleave || class.buffers.len() == 1
+            !has || class.order == BufferOrder::Interleave || class.buffers.len() == 1
         });
         let is_known = age >= RATE_SECS_MIN && written > 0 && is_alone;
         let secs = u128::from(bytes_left) * u128::from(age.min(DAY_SECS)) / u128::from(written.max(1));
@@ -144,15 +145,20 @@ impl Spool {
         }
     }
 
-    fn kept(&self, lists: &[List], volume: &dyn Volume, e: &KeptEntry) -> Result<ExpiryFate, Trouble> {
-        let mut judge = Judge::new(self.writer.lock().policy.clone(), unix_now());
+    fn kept(
+        &self,
+        lists: &[VolumeList],
+        volume: &dyn Volume,
+        e: &KeptEntry,
+    ) -> Result<ExpiryFate, SpoolTrouble> {
+        let mut judge = ExpiryJudge::new(self.writer.lock().policy.clone(), unix_now());
         let table = self.shared.groups.snapshot();
-        let mut own: Vec<(GroupId, u64, Option<usize>, Weight)> = Vec::new();
+        let mut own: Vec<(GroupId, u64, Option<usize>, GroupWeight)> = Vec::new();
         for (id, number) in &e.numbers {
             let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
-            own.push((*id, *number, judge.rule(volume, group), Weight::default()));
+            own.push((*id, *number, judge.rule(volume, group), GroupWeight::default()));
         }
-        let (mut newest, mut threads) = (e.arrived, Threads::new(0));
+        let (mut newest, mut threads) = (e.arrived, ThreadArrivals::new(0));
         for list in lists {
             let mut look = |other: &KeptEntry| {
                 if other.thread == e.thread && lives(&table, other) {
@@ -160,12 +166,12 @@ impl Spool {
                 }
                 for (id, number) in &other.numbers {
                     let is_newer =
-                        |at: &&mut (GroupId, u64, Option<usize>, Weight)| at.0 == *id && at.1 < *number;
+                        |at: &&mut (GroupId, u64, Option<usize>, GroupWeight)| at.0 == *id && at.1 < *number;
                     let (Some(at), Some(group)) = (own.iter_mut().find(is_newer), table.get(*id)) else {
                         continue;
                     };
                     if judge.rule(&*list.volume, group) == at.2 && group.state().live.contains(*number) {
-                        at.3 = at.3.and(Weight { articles: 1, bytes: other.stored_bytes });
+                        at.3 = at.3.and(GroupWeight { articles: 1, bytes: other.stored_bytes });
                     }
                 }
             };
@@ -178,16 +184,16 @@ impl Spool {
         for (id, number, rule, newer) in own {
             let Some(group) = table.get(id) else { continue };
             let Some(term) = judge.term(volume, group, number, e) else { continue };
-            let with = newer.and(Weight { articles: 1, bytes: e.stored_bytes });
+            let with = newer.and(GroupWeight { articles: 1, bytes: e.stored_bytes });
             let is_capped = rule.is_some_and(|rule| !judge.policy.cap(rule).holds(with));
             let min = match term.keep {
-                Keep::Secs { min, .. } if min != NEVER => Some(u64::from(e.arrived).saturating_add(min)),
+                Retention::Secs { min, .. } if min != NEVER => Some(u64::from(e.arrived).saturating_add(min)),
                 _ => None,
             };
             given_up_from = given_up_from.zip(min).map(|(one, other)| one.max(other));
             let group = group.name.to_string();
             let newer = (newer.articles, newer.bytes);
-            numbers.push(ExpiryOfNumber { group, number, rule, due: term.due, newer, is_capped });
+            numbers.push(NumberExpiry { group, number, rule, due: term.due, newer, is_capped });
         }
         leave_together(&mut numbers, &judge.policy);
         let room = self.room(volume).map(|room| (room.free, room.free_min));
@@ -198,9 +204,9 @@ impl Spool {
 
 /// Combines the dates of numbers: an article that leaves one group by a rule with `from_all_groups` leaves
 /// all.
-fn leave_together(numbers: &mut [ExpiryOfNumber], policy: &Policy) {
-    let of_all = |number: &&ExpiryOfNumber| number.rule.is_some_and(|rule| policy.leaves_all_groups(rule));
-    let ends = |number: &ExpiryOfNumber| if number.is_capped { Some(0) } else { number.due };
+fn leave_together(numbers: &mut [NumberExpiry], policy: &ExpiryPolicy) {
+    let of_all = |number: &&NumberExpiry| number.rule.is_some_and(|rule| policy.leaves_all_groups(rule));
+    let ends = |number: &NumberExpiry| if number.is_capped { Some(0) } else { number.due };
     let first = numbers.iter().filter(of_all).filter(|number| ends(number).is_some()).min_by_key(|n| ends(n));
     let Some(first) = first.cloned() else { return };
     for number in numbers.iter_mut().filter(|number| ends(number).is_none_or(|due| Some(due) > ends(&first)))
@@ -210,7 +216,11 @@ fn leave_together(numbers: &mut [ExpiryOfNumber], policy: &Policy) {
 }
 
 /// Returns the entry of the article at a place of a volume.
-fn find(lists: &[List], volume: &dyn Volume, (key, place): (Key, u64)) -> Result<Option<KeptEntry>, Trouble> {
+fn find(
+    lists: &[VolumeList],
+    volume: &dyn Volume,
+    (key, place): (ArticleKey, u64),
+) -> Result<Option<KeptEntry>, SpoolTrouble> {
     let mut found = None;
     for list in lists.iter().filter(|list| list.volume.id() == volume.id()) {
         let mut look = |e: &KeptEntry| {

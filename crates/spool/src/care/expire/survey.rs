@@ -1,24 +1,24 @@
 //! Data about many articles that a pass of expiry needs, read from the lists of retained articles.
 
-use super::Counted;
-use crate::base::error::Trouble;
-use crate::base::ids::{Flag, GroupId};
+use super::StepCounter;
+use crate::base::error::SpoolTrouble;
+use crate::base::ids::{GroupFlag, GroupId};
 use crate::index::groups::GroupTable;
 use crate::index::kept::{KeptEntry, KeptSnapshot};
-use crate::index::weights::{Weight, Weights};
+use crate::index::weights::{GroupWeight, GroupWeights};
 use crate::method::Volume;
 use crate::spool::Spool;
-use crate::write::caps::Search;
-use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
-use crate::write::room::Candidates;
-use crate::write::threads::Threads;
+use crate::write::caps::CapSearch;
+use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
+use crate::write::room::GiveUpCandidates;
+use crate::write::threads::ThreadArrivals;
 use disk::Progress;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// List of a volume at one moment.
-pub(super) struct List {
+pub(super) struct VolumeList {
     pub index: usize,
     pub volume: Arc<dyn Volume>,
     pub entries: KeptSnapshot,
@@ -28,7 +28,7 @@ pub(super) struct List {
 pub(super) fn fingerprint(table: &GroupTable) -> u64 {
     let mut hasher = DefaultHasher::new();
     for group in table.sorted().iter() {
-        (group.id, group.flag() == Flag::Moderated).hash(&mut hasher);
+        (group.id, group.flag() == GroupFlag::Moderated).hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -40,13 +40,13 @@ pub(super) fn lives(table: &GroupTable, e: &KeptEntry) -> bool {
 
 impl Spool {
     /// Returns all lists of retained articles.
-    pub(super) fn lists(&self) -> Vec<List> {
+    pub(super) fn lists(&self) -> Vec<VolumeList> {
         let writer = self.writer.lock();
         let volumes = self.shared.volumes.load();
         let lists = volumes.all().iter().zip(&writer.folds.kept).enumerate();
         lists
             .filter_map(|(index, (volume, list))| {
-                Some(List { index, volume: volume.clone(), entries: list.as_ref()?.snapshot() })
+                Some(VolumeList { index, volume: volume.clone(), entries: list.as_ref()?.snapshot() })
             })
             .collect()
     }
@@ -54,15 +54,15 @@ impl Spool {
     /// Returns the lowest numbers that caps let stay, where a cap is exceeded.
     pub(super) fn cuts(
         &self,
-        judge: &mut Judge,
+        judge: &mut ExpiryJudge,
         progress: &dyn Progress,
-    ) -> Result<HashMap<(usize, GroupId), u64>, Trouble> {
+    ) -> Result<HashMap<(usize, GroupId), u64>, SpoolTrouble> {
         let mut cuts = HashMap::new();
         let mut searches = self.searches(judge);
         let (table, lists) = (self.shared.groups.snapshot(), self.lists_if(!searches.is_empty()));
         while !searches.is_empty() {
             let entries = lists.iter().map(|list| list.entries.entries).sum();
-            let mut steps = Counted::begin(progress, "counting what groups have", entries);
+            let mut steps = StepCounter::begin(progress, "counting what groups have", entries);
             for list in &lists {
                 let mut add = |e: &KeptEntry| {
                     steps.step();
@@ -88,24 +88,24 @@ impl Spool {
         Ok(cuts)
     }
 
-    fn lists_if(&self, wanted: bool) -> Vec<List> {
+    fn lists_if(&self, wanted: bool) -> Vec<VolumeList> {
         if wanted { self.lists() } else { Vec::new() }
     }
 
     /// Returns searches for the groups that may exceed their caps.
-    fn searches(&self, judge: &mut Judge) -> HashMap<(usize, GroupId), Search> {
+    fn searches(&self, judge: &mut ExpiryJudge) -> HashMap<(usize, GroupId), CapSearch> {
         if !judge.policy.has_caps() {
             return HashMap::new();
         }
         let table = self.shared.groups.snapshot();
         let volumes = self.shared.volumes.load();
-        let weights: Vec<Option<Weights>> = {
+        let weights: Vec<Option<GroupWeights>> = {
             let writer = self.writer.lock();
             writer.folds.kept.iter().map(|list| list.as_ref().map(|list| list.weights.clone())).collect()
         };
-        let mut sums: HashMap<(usize, GroupId), Weight> = HashMap::new();
+        let mut sums: HashMap<(usize, GroupId), GroupWeight> = HashMap::new();
         for (volume, weights) in volumes.all().iter().zip(&weights) {
-            for (id, weight) in weights.iter().flat_map(Weights::each) {
+            for (id, weight) in weights.iter().flat_map(GroupWeights::each) {
                 let Some(group) = table.get(id) else { continue };
                 if let Some(rule) = judge.rule(&**volume, group) {
                     let sum = sums.entry((rule, id)).or_default();
@@ -118,17 +118,17 @@ impl Spool {
         let search = |(rule, id): (usize, GroupId)| {
             let state = table.get(id)?.state();
             let range = (state.live.low().unwrap_or(state.high), state.high);
-            Some(((rule, id), Search::new(judge.policy.cap(rule), range, count)))
+            Some(((rule, id), CapSearch::new(judge.policy.cap(rule), range, count)))
         };
         sums.into_keys().filter_map(search).collect()
     }
 
     /// Returns the arrivals of the newest articles of all threads.
-    pub(super) fn threads(&self, progress: &dyn Progress) -> Result<Threads, Trouble> {
+    pub(super) fn threads(&self, progress: &dyn Progress) -> Result<ThreadArrivals, SpoolTrouble> {
         let (table, lists) = (self.shared.groups.snapshot(), self.lists());
         let entries = lists.iter().map(|list| list.entries.entries).sum();
-        let mut threads = Threads::new(entries);
-        let mut steps = Counted::begin(progress, "looking for threads", entries);
+        let mut threads = ThreadArrivals::new(entries);
+        let mut steps = StepCounter::begin(progress, "looking for threads", entries);
         for list in &lists {
             let mut add = |e: &KeptEntry| {
                 steps.step();
@@ -146,9 +146,9 @@ impl Spool {
     pub(super) fn choose_to_give_up(
         &self,
         index: usize,
-        judge: &mut Judge,
+        judge: &mut ExpiryJudge,
         report: &mut ExpireReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SpoolTrouble> {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.all().get(index) else { return Ok(()) };
         let Some(room) = self.room(&**volume) else { return Ok(()) };
@@ -169,11 +169,11 @@ impl Spool {
         if judge.policy.has_threads() && judge.threads.is_none() {
             judge.threads = Some(self.threads(&())?);
         }
-        let (mut candidates, mut due) = (Candidates::default(), 0);
+        let (mut candidates, mut due) = (GiveUpCandidates::default(), 0);
         let table = self.shared.groups.snapshot();
         let mut add = |e: &KeptEntry| match judge.judge(&self.shared, &table, &*list.volume, e) {
-            Judged::Lives(verdict) if !verdict.stays => due += e.stored_bytes,
-            Judged::Lives(verdict) if verdict.may_give_up => {
+            ExpiryJudgement::Lives(verdict) if !verdict.stays => due += e.stored_bytes,
+            ExpiryJudgement::Lives(verdict) if verdict.may_give_up => {
                 candidates.add(u64::from(e.arrived), e.stored_bytes);
             }
             _ => {}

@@ -1,14 +1,14 @@
 //! Preview of what another policy would remove, now and later; nothing is changed, and the writer is not
 //! held.
 
-use super::Counted;
-use super::survey::List;
+use super::StepCounter;
+use super::survey::VolumeList;
 use crate::base::config::SpoolConfig;
-use crate::base::error::{SpoolError, Trouble, TroubleKind};
+use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use crate::index::kept::KeptEntry;
 use crate::spool::Spool;
-use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
-use crate::write::policy::Policy;
+use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
+use crate::write::policy::ExpiryPolicy;
 use disk::Progress;
 use disk::clock::unix_now;
 use std::sync::Arc;
@@ -37,13 +37,15 @@ impl Spool {
         config: &SpoolConfig,
         secs: u64,
         progress: &dyn Progress,
-    ) -> Result<WhatIf, Trouble> {
-        let unfit = |e: SpoolError| Trouble::new(TroubleKind::Io, e.to_string());
-        let policy = Arc::new(Policy::new(config).map_err(unfit)?);
+    ) -> Result<WhatIf, SpoolTrouble> {
+        let unfit = |e: SpoolError| SpoolTrouble::new(TroubleKind::Io, e.to_string());
+        let policy = Arc::new(ExpiryPolicy::new(config).map_err(unfit)?);
         let now = unix_now();
-        let mut judges =
-            [Judge::new(policy.clone(), now), Judge::new(policy.clone(), now.saturating_add(secs))];
-        let cuts = self.cuts(&mut Judge::new(policy.clone(), now), progress)?;
+        let mut judges = [
+            ExpiryJudge::new(policy.clone(), now),
+            ExpiryJudge::new(policy.clone(), now.saturating_add(secs)),
+        ];
+        let cuts = self.cuts(&mut ExpiryJudge::new(policy.clone(), now), progress)?;
         for judge in &mut judges {
             judge.cuts.clone_from(&cuts);
             if policy.has_threads() {
@@ -53,7 +55,7 @@ impl Spool {
         let mut report = WhatIf { rows: vec![WhatIfRow::default(); policy.len() + 1] };
         let lists = self.lists();
         let entries = lists.iter().map(|list| list.entries.entries).sum();
-        let mut steps = Counted::begin(progress, "judging articles", entries);
+        let mut steps = StepCounter::begin(progress, "judging articles", entries);
         for list in &lists {
             let mut count = |e: &KeptEntry| {
                 steps.step();
@@ -64,10 +66,18 @@ impl Spool {
         Ok(report)
     }
 
-    fn count_what_if(&self, list: &List, e: &KeptEntry, judges: &mut [Judge; 2], rows: &mut [WhatIfRow]) {
+    fn count_what_if(
+        &self,
+        list: &VolumeList,
+        e: &KeptEntry,
+        judges: &mut [ExpiryJudge; 2],
+        rows: &mut [WhatIfRow],
+    ) {
         let table = self.shared.groups.table();
         for (at, judge) in judges.iter_mut().enumerate() {
-            let Judged::Lives(verdict) = judge.judge(&self.shared, &table, &*list.volume, e) else { return };
+            let ExpiryJudgement::Lives(verdict) = judge.judge(&self.shared, &table, &*list.volume, e) else {
+                return;
+            };
             let row = verdict.rule.unwrap_or(rows.len().saturating_sub(1));
             let Some(row) = rows.get_mut(row) else { return };
             if at == 0 { &mut row.now } else { &mut row.later }.count(e, &verdict);

@@ -1,31 +1,31 @@
 //! Repairs in volumes of retained articles: names, lists, remaining files.
 
-use super::{Damage, text};
-use crate::base::key::Key;
+use super::{SpoolDamage, text};
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
-use crate::index::history::Found;
+use crate::index::history::HistoryLookup;
 use crate::index::kept::{KeptEntry, thread_of};
-use crate::journal::Row;
+use crate::journal::JournalRow;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::{Retained, tree_header};
 use crate::open::rebuild::Region;
 use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
-use crate::write::commit::{Writer, trouble};
+use crate::write::commit::{SpoolWriter, trouble};
 use crate::write::syncer::failed_sync;
-use disk::Patience;
+use disk::ReadMode;
 use netnews::article::{Article, Known};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 impl Spool {
-    pub(super) fn mend_kept(&self, damage: &Damage) -> Result<(), String> {
+    pub(super) fn mend_kept(&self, damage: &SpoolDamage) -> Result<(), String> {
         let volumes = self.shared.volumes.load();
         let mut writer = self.writer().lock();
         match damage {
-            Damage::Misplaced { key, token, numbers } => {
+            SpoolDamage::Misplaced { key, token, numbers } => {
                 let volume = volumes.get(token.volume).and_then(|v| v.retained());
                 let restored = volume.map(|v| v.restore(token.place, *key, numbers, false));
                 match restored.unwrap_or(Ok(false)).map_err(text)? {
@@ -33,21 +33,21 @@ impl Spool {
                     false => Err("it is no longer whole under any of its names".to_owned()),
                 }
             }
-            Damage::Name { token, group, number } => {
+            SpoolDamage::Name { token, group, number } => {
                 let lives = self.group(*group).is_some_and(|g| g.state().live.contains(*number));
                 let volume = volumes.get(token.volume).and_then(|v| v.retained()).filter(|_| lives);
                 volume.map_or(Ok(()), |v| v.restore_name(token.place, *group, *number)).map_err(text)
             }
-            Damage::KeptPages { index } => {
+            SpoolDamage::KeptPages { index } => {
                 let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
                 list.map_or(Ok(()), |list| list.renew()).map_err(text)
             }
-            Damage::Unlisted { index, key, token } => {
+            SpoolDamage::Unlisted { index, key, token } => {
                 let Some(entry) = self.kept_entry(*key, token)? else { return Ok(()) };
                 let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
                 list.map_or(Ok(()), |list| list.push(&entry)).map_err(text)
             }
-            Damage::Stray { volume, path } => {
+            SpoolDamage::Stray { volume, path } => {
                 let mut listed = HashMap::new();
                 let volume =
                     volumes.index(*volume).and_then(|i| Some((i, volumes.all().get(i)?.retained()?)));
@@ -60,19 +60,19 @@ impl Spool {
                     self.shared.with_living(volume, &listed, |living| volume.is_stray(path, living));
                 if is_stray.map_err(text)? { self.remove_stray(path).map_err(text) } else { Ok(()) }
             }
-            Damage::NotIndexed { volume, path } => {
+            SpoolDamage::NotIndexed { volume, path } => {
                 let volume = volumes.get(*volume).and_then(|v| v.retained());
                 let Some(volume) = volume else { return Ok(()) };
                 self.take_in(&mut writer, volume, path)
             }
-            Damage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
+            SpoolDamage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
             _ => Ok(()),
         }
     }
 
     /// Writes a row for a whole article that no index knows, if its numbers are higher than all assigned
     /// ones.
-    fn take_in(&self, writer: &mut Writer, volume: &dyn Retained, path: &Path) -> Result<(), String> {
+    fn take_in(&self, writer: &mut SpoolWriter, volume: &dyn Retained, path: &Path) -> Result<(), String> {
         let table = self.shared.groups.snapshot();
         let place = volume.place_of_file(path, &mut |name| table.id(name)).map_err(text)?;
         let region = place.map(|place| Region::of_places(&self.shared, volume, &[place]));
@@ -80,12 +80,12 @@ impl Spool {
         let Some((region, record)) = record.filter(|(_, record)| record.resolved && record.live) else {
             return Err("it is not under its first name, or of no group that is carried".to_owned());
         };
-        if self.shared.history.lookup(&record.header.key) != Found::None {
+        if self.shared.history.lookup(&record.header.key) != HistoryLookup::None {
             return Ok(());
         }
         writer.accepting().map_err(|trouble| trouble.to_string())?;
-        let Writer { folds, journal, sync, .. } = writer;
-        let mut put = |folds: &mut Folds, row: &Row<'_>| {
+        let SpoolWriter { folds, journal, sync, .. } = writer;
+        let mut put = |folds: &mut Folds, row: &JournalRow<'_>| {
             journal.push(row);
             // The row must be durable before its numbers are shown.
             journal.write().map_err(|e| trouble("write journal", &e))?;
@@ -126,14 +126,14 @@ impl Spool {
 
     /// Reconstructs an article's entry in its volume's list, as far as possible from the article; `None` if
     /// the article does not exist.
-    fn kept_entry(&self, key: Key, token: &Token) -> Result<Option<KeptEntry>, String> {
-        if !matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == *token) {
+    fn kept_entry(&self, key: ArticleKey, token: &Token) -> Result<Option<KeptEntry>, String> {
+        if !matches!(self.shared.history.lookup(&key), HistoryLookup::At(t, _) if t == *token) {
             return Ok(None);
         }
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume) else { return Ok(None) };
         let mut buf = Vec::new();
-        let fetched = volume.fetch(token.place, Patience::Wait, &mut buf).map_err(|e| e.to_string())?;
+        let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf).map_err(|e| e.to_string())?;
         let Some((header, _)) = fetched.filter(|_| is_whole(&buf)) else {
             return Err("the article cannot be read".to_owned());
         };

@@ -5,10 +5,10 @@
 //! read: whole buffers, and all other articles that history leads to.
 
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::index::history::Found;
-use crate::index::overview::{RowEntry, Rows};
+use crate::index::history::HistoryLookup;
+use crate::index::overview::{BlockRows, RowEntry};
 use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
@@ -23,7 +23,7 @@ const READ_TOGETHER: usize = 256;
 
 /// Whether a repair may end numbers that no readable article has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::care) enum Loss {
+pub(in crate::care) enum LossPolicy {
     /// A block with such numbers stays as it is.
     Refused,
     /// Such numbers end.
@@ -32,11 +32,11 @@ pub(in crate::care) enum Loss {
 
 /// Numbers whose rows are needed.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedRows {
     ranges: BTreeMap<GroupId, Vec<RangeInclusive<u64>>>,
 }
 
-impl Wanted {
+impl WantedRows {
     pub fn add(&mut self, group: GroupId, range: RangeInclusive<u64>) {
         self.ranges.entry(group).or_default().push(range);
     }
@@ -56,7 +56,7 @@ pub(super) struct RowsFound(BTreeMap<(GroupId, u64), (RowEntry, Vec<u8>)>);
 
 impl RowsFound {
     /// Adds the wanted rows of the articles in a region of a volume.
-    fn add(&mut self, region: &Region, volume: &dyn Volume, wanted: &Wanted) {
+    fn add(&mut self, region: &Region, volume: &dyn Volume, wanted: &WantedRows) {
         for record in region.records.iter().filter(|r| r.live && volume.is_alive(r.header.place)) {
             let header = &record.header;
             let (class, place) = (header.class, header.place);
@@ -72,7 +72,12 @@ impl RowsFound {
 
 impl Spool {
     /// Reads the wanted rows from the articles; if losses are accepted, from all articles if necessary.
-    pub(super) fn read_rows(&self, wanted: &Wanted, loss: Loss, progress: &dyn Progress) -> RowsFound {
+    pub(super) fn read_rows(
+        &self,
+        wanted: &WantedRows,
+        loss: LossPolicy,
+        progress: &dyn Progress,
+    ) -> RowsFound {
         let mut found = RowsFound::default();
         if wanted.ranges.is_empty() {
             return found;
@@ -80,7 +85,7 @@ impl Spool {
         for (volume, places) in self.places_listed(wanted) {
             self.read_places(volume, &places, wanted, &mut found);
         }
-        if loss == Loss::Accepted && self.lacks_rows(wanted, &found) {
+        if loss == LossPolicy::Accepted && self.lacks_rows(wanted, &found) {
             self.read_buffers(wanted, progress, &mut found);
             for (volume, places) in self.places_in_history() {
                 self.read_places(volume, &places, wanted, &mut found);
@@ -91,7 +96,7 @@ impl Spool {
 
     /// Returns the places, by volume, of the articles that have wanted numbers according to the volumes'
     /// lists, except for damaged pages.
-    fn places_listed(&self, wanted: &Wanted) -> BTreeMap<u16, Vec<u64>> {
+    fn places_listed(&self, wanted: &WantedRows) -> BTreeMap<u16, Vec<u64>> {
         let mut listed = BTreeMap::<u16, Vec<u64>>::new();
         let volumes = self.shared.volumes.load();
         let mut writer = self.writer().lock();
@@ -119,7 +124,8 @@ impl Spool {
         history.for_each(0, &mut |_, record| {
             let Some((key_bits, token)) = record.and_then(|r| Some((r.key_bits, r.token?))) else { return };
             let is_buffer = volumes.get(token.volume).is_none_or(|volume| volume.cycbuff().is_some());
-            let leads = || matches!(history.lookup(&Key(key_bits)), Found::At(t, _) if t == token);
+            let leads =
+                || matches!(history.lookup(&ArticleKey(key_bits)), HistoryLookup::At(t, _) if t == token);
             if !is_buffer && leads() {
                 places.entry(token.volume).or_default().push(token.place);
             }
@@ -127,7 +133,7 @@ impl Spool {
         places
     }
 
-    fn read_places(&self, volume: u16, places: &[u64], wanted: &Wanted, found: &mut RowsFound) {
+    fn read_places(&self, volume: u16, places: &[u64], wanted: &WantedRows, found: &mut RowsFound) {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(volume) else { return };
         for places in places.chunks(READ_TOGETHER) {
@@ -135,7 +141,7 @@ impl Spool {
         }
     }
 
-    fn read_buffers(&self, wanted: &Wanted, progress: &dyn Progress, found: &mut RowsFound) {
+    fn read_buffers(&self, wanted: &WantedRows, progress: &dyn Progress, found: &mut RowsFound) {
         let volumes = self.shared.volumes.load();
         let mut region = Region::default();
         for volume in volumes.cycbuffs() {
@@ -153,7 +159,7 @@ impl Spool {
     }
 
     /// Reports whether living numbers have no row among those found.
-    fn lacks_rows(&self, wanted: &Wanted, found: &RowsFound) -> bool {
+    fn lacks_rows(&self, wanted: &WantedRows, found: &RowsFound) -> bool {
         wanted.ranges.iter().any(|(id, ranges)| {
             let Some(group) = self.group(*id) else { return false };
             let state = group.state();
@@ -169,14 +175,14 @@ impl Spool {
         group: GroupId,
         first: u64,
         found: &RowsFound,
-        loss: Loss,
+        loss: LossPolicy,
     ) -> Result<(), String> {
         let mut writer = self.writer().lock();
         let Some(group) = self.group(group) else { return Ok(()) };
         let state = &mut *group.state();
         let block = state.overview.blocks.iter().find(|b| b.first == first && b.live > 0);
         let Some(last) = block.map(|b| b.last) else { return Ok(()) };
-        let mut rows = Rows::default();
+        let mut rows = BlockRows::default();
         for ((_, number), (entry, text)) in found.0.range((group.id, first)..=(group.id, last)) {
             if state.live.contains(*number) {
                 rows.text.extend_from_slice(text);
@@ -184,7 +190,7 @@ impl Spool {
             }
         }
         let lost: Vec<u64> = state.live.range(first..=last).filter(|n| rows.find(*n).is_none()).collect();
-        if loss == Loss::Refused && !lost.is_empty() {
+        if loss == LossPolicy::Refused && !lost.is_empty() {
             return Err(format!("no article is found for {} of its numbers", lost.len()));
         }
         for number in lost {

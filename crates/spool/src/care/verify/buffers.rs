@@ -2,14 +2,14 @@
 
 use super::VerifyReport;
 use crate::base::token::Token;
-use crate::care::repair::Damage;
-use crate::index::history::Found;
+use crate::care::repair::SpoolDamage;
+use crate::index::history::HistoryLookup;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
 use crate::spool::Spool;
-use disk::Patience;
 use disk::Progress;
+use disk::ReadMode;
 
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;
@@ -49,7 +49,7 @@ impl Spool {
                 let what = "the buffer's bitmap says that an article lives here, but there is none, or it \
                     is damaged";
                 let token = self.token_at(volume, place, 0);
-                report.found(self.token_text(&token), what, Some(Damage::StrayBit { token }));
+                report.found(self.token_text(&token), what, Some(SpoolDamage::StrayBit { token }));
             }
             place += volume.block();
         }
@@ -58,11 +58,11 @@ impl Spool {
     fn verify_record(&self, volume: &dyn Cyclic, header: &RecordHeader, report: &mut VerifyReport) {
         let token = self.token_at(volume, header.place, header.class);
         let known = match self.shared.history.lookup(&header.key) {
-            Found::At(at, _) => at.volume == token.volume && at.place == token.place,
+            HistoryLookup::At(at, _) => at.volume == token.volume && at.place == token.place,
             // Cancelled article.
-            Found::Remembered { .. } => return,
+            HistoryLookup::Remembered { .. } => return,
             // If it does not live either, it was never accepted: a crash came between its bytes and its row.
-            Found::None => false,
+            HistoryLookup::None => false,
         };
         let alive = volume.is_alive(header.place);
         if header.place < volume.tail() {
@@ -70,10 +70,10 @@ impl Spool {
         }
         if known && !alive {
             let what = "the article is whole, but the buffer's bitmap does not have it";
-            report.found(self.token_text(&token), what, Some(Damage::UsageBit { token }));
+            report.found(self.token_text(&token), what, Some(SpoolDamage::UsageBit { token }));
         } else if alive && !known {
             let what = "the article is whole, but history does not lead to it: it may be taken again";
-            let damage = Damage::Unknown { key: header.key, token, arrived: header.arrived };
+            let damage = SpoolDamage::Unknown { key: header.key, token, arrived: header.arrived };
             report.found(self.token_text(&token), what, Some(damage));
         }
     }
@@ -86,7 +86,7 @@ impl Spool {
 /// Reports whether a place has the living record of another article.
 fn is_anothers(volume: &dyn Cyclic, place: u64) -> bool {
     let mut raw = [0; HEADER_BYTES];
-    let read = volume.read_at(place, Patience::Wait, &mut raw).unwrap_or(0);
+    let read = volume.read_at(place, ReadMode::Wait, &mut raw).unwrap_or(0);
     let header = RecordHeader::parse(raw.get(..read).unwrap_or_default());
     header.is_some_and(|(h, _)| {
         h.place != place && volume.offset(h.place) == volume.offset(place) && volume.is_alive(h.place)

@@ -3,14 +3,14 @@
 
 use super::VerifyReport;
 use crate::base::status::CursorDamage;
-use crate::care::repair::Damage;
+use crate::care::repair::SpoolDamage;
 use crate::index::checkpoint::{Checkpoint, NAMES};
 use crate::journal::{JournalReader, ReaderDamage};
 use crate::method::Volume;
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::open::recovery::read_secret;
 use crate::spool::Spool;
-use disk::Open;
+use disk::OpenMode;
 use std::io;
 use std::sync::Arc;
 
@@ -19,27 +19,27 @@ const TRIES: usize = 3;
 
 impl Spool {
     pub(super) fn verify_files(&self, report: &mut VerifyReport) {
-        let paths = Paths::new(&self.shared.config.dir);
+        let paths = SpoolPaths::new(&self.shared.config.dir);
         self.verify_secret(&paths, report);
         self.verify_checkpoint(&paths, report);
         self.verify_groups(report);
         self.verify_journal(&paths, report);
         for volume in self.shared.volumes.load().cycbuffs() {
             volume.verify(&mut |what| {
-                report.found(format!("buffer {}", volume.name()), what, Some(Damage::Checkpointed));
+                report.found(format!("buffer {}", volume.name()), what, Some(SpoolDamage::Checkpointed));
             });
         }
         self.verify_residents(report);
         self.verify_readers(&paths, report);
         self.shared.packing.verify(&mut |place, what, mendable| {
-            report.found(place, what, mendable.then_some(Damage::Dictionary))
+            report.found(place, what, mendable.then_some(SpoolDamage::Dictionary))
         });
     }
 
-    fn verify_secret(&self, paths: &Paths, report: &mut VerifyReport) {
+    fn verify_secret(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
         let path = paths.dir.join("secret");
         let read = || {
-            let file = self.shared.disk.open(&path, Open::ReadOnly)?;
+            let file = self.shared.disk.open(&path, OpenMode::ReadOnly)?;
             let mut text = vec![0; file.len()?.min(4096) as usize];
             file.read_exact_at(&mut text, 0)?;
             Ok::<_, io::Error>(text)
@@ -47,12 +47,13 @@ impl Spool {
         if read().ok().as_deref().and_then(read_secret).is_none() {
             let what = "is damaged or missing; the next start writes it again from a volume's header; where none has it, \
                         articles stored before are no longer found by Message-ID";
-            report.found(path.display().to_string(), what, Some(Damage::Secret));
+            report.found(path.display().to_string(), what, Some(SpoolDamage::Secret));
         }
     }
 
-    fn verify_checkpoint(&self, paths: &Paths, report: &mut VerifyReport) {
-        let is_there = |name: &str| self.shared.disk.open(&paths.index.join(name), Open::ReadOnly).is_ok();
+    fn verify_checkpoint(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
+        let is_there =
+            |name: &str| self.shared.disk.open(&paths.index.join(name), OpenMode::ReadOnly).is_ok();
         // A checkpoint may be in progress; before the first one is taken there is no file.
         self.await_checkpoint();
         if !NAMES.iter().any(|name| is_there(name)) {
@@ -64,7 +65,7 @@ impl Spool {
             let whole = || Checkpoint::read_copy(&*self.shared.disk, &path).ok().flatten().is_some();
             if !(0..TRIES).any(|_| whole()) {
                 let what = "is damaged or missing; a start uses the other copy, or rebuilds the indexes";
-                report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
+                report.found(path.display().to_string(), what, Some(SpoolDamage::Checkpointed));
             }
         }
     }
@@ -72,12 +73,12 @@ impl Spool {
     fn verify_groups(&self, report: &mut VerifyReport) {
         for path in self.shared.groups_file.damaged() {
             let what = "is damaged or missing; the other copy has all groups, and so has the journal";
-            report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
+            report.found(path.display().to_string(), what, Some(SpoolDamage::Checkpointed));
         }
     }
 
     /// Checks that every file of the journal is whole, and that the last one reaches the written position.
-    fn verify_journal(&self, paths: &Paths, report: &mut VerifyReport) {
+    fn verify_journal(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
         for _ in 0..TRIES {
             // A checkpoint may remove files while they are read.
             match self.look_over_journal(paths) {
@@ -88,7 +89,7 @@ impl Spool {
                                 follows, nor a rebuild use it"
                         );
                         let place = paths.journal.join(crate::journal::file_name(start));
-                        report.found(place.display().to_string(), what, Some(Damage::Journal { start }));
+                        report.found(place.display().to_string(), what, Some(SpoolDamage::Journal { start }));
                     }
                     return;
                 }
@@ -102,7 +103,7 @@ impl Spool {
     }
 
     /// Returns the damaged files: the start of each, and the position of its damage.
-    fn look_over_journal(&self, paths: &Paths) -> io::Result<Vec<(u64, u64)>> {
+    fn look_over_journal(&self, paths: &SpoolPaths) -> io::Result<Vec<(u64, u64)>> {
         let disk = Arc::clone(&self.shared.disk);
         let starts = JournalReader::open(&disk, &paths.journal, None)?.starts().to_vec();
         let mut damaged = Vec::new();
@@ -125,7 +126,7 @@ impl Spool {
             residents.verify(&mut |page| {
                 let what =
                     "is damaged; its content is read from the buffer when it is needed, so nothing is lost";
-                let damage = Damage::ResidentsPage { volume: volume.id(), page };
+                let damage = SpoolDamage::ResidentsPage { volume: volume.id(), page };
                 let place = format!("residents of {}, page at {page}", volume.name());
                 report.found(place, what, Some(damage));
             });
@@ -133,7 +134,7 @@ impl Spool {
     }
 
     /// Checks cursors, deferred articles, and files of both that were set aside.
-    fn verify_readers(&self, paths: &Paths, report: &mut VerifyReport) {
+    fn verify_readers(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
         let damaged = match self.readers.damaged() {
             Ok(damaged) => damaged,
             Err(e) => {
@@ -155,7 +156,7 @@ impl Spool {
                             "where the reader is is missing: after a start it goes back to the oldest row"
                         }
                     };
-                    (format!("{name}.cursor"), text, Some(Damage::Cursor { name }))
+                    (format!("{name}.cursor"), text, Some(SpoolDamage::Cursor { name }))
                 }
                 ReaderDamage::Deferred(name) => {
                     let text = "articles that were put off are damaged or missing: after a start the reader \
@@ -165,7 +166,7 @@ impl Spool {
                 ReaderDamage::Names => {
                     let text = "the names of the readers are damaged or missing; a start takes those that \
                         have files";
-                    ("readers".to_owned(), text, Some(Damage::ReaderNames))
+                    ("readers".to_owned(), text, Some(SpoolDamage::ReaderNames))
                 }
                 ReaderDamage::SetAside(name) => {
                     (name, "was damaged and set aside; remove it when nothing of it is needed", None)

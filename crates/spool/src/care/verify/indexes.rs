@@ -7,16 +7,16 @@
 //! opened.
 
 use super::VerifyReport;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::care::repair::{Damage, Loss};
+use crate::care::repair::{LossPolicy, SpoolDamage};
 use crate::index::groups::Group;
-use crate::index::overview::Rows;
+use crate::index::overview::BlockRows;
 use crate::method::cnfs::record;
 use crate::method::{Cyclic, Volume};
 use crate::read::Lookup;
 use crate::spool::Spool;
-use disk::Patience;
+use disk::ReadMode;
 use std::sync::atomic::Ordering;
 use tracing::warn;
 
@@ -52,7 +52,7 @@ impl Spool {
             for finding in report.findings.iter().take(LOGGED_MAX) {
                 warn!("spool {dir}: {} {}", finding.place, finding.what);
             }
-            let repaired = self.mend_all(&report.findings, Loss::Refused, &());
+            let repaired = self.mend_all(&report.findings, LossPolicy::Refused, &());
             let done = repaired.iter().filter(|repaired| repaired.result.is_ok()).count() as u64;
             if let Err(e) = self.checkpoint() {
                 warn!("spool {dir}: what was mended may be damaged again after the next start: {e}");
@@ -62,7 +62,7 @@ impl Spool {
                 break;
             }
             // Damage to overview does not cause articles missing from history.
-            let is_block = |damage: &Option<Damage>| matches!(damage, Some(Damage::Block { .. }));
+            let is_block = |damage: &Option<SpoolDamage>| matches!(damage, Some(SpoolDamage::Block { .. }));
             report = self.verify_indexes(!report.findings.iter().all(|f| is_block(&f.damage)));
         }
         if mended > 0 {
@@ -110,13 +110,13 @@ impl Spool {
         let mut buf = Vec::new();
         for (key_bits, token) in dark.into_iter().filter(|(_, token)| is_dark(token)) {
             let Some(volume) = volumes.get(token.volume) else { continue };
-            let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
+            let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf);
             // History keeps the upper 96 bits of a key.
             let is_whole = matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key_bits) >> 32 == 0)
                 && record::is_whole(&buf);
             if is_whole {
                 let what = "the article is whole, but the buffer's bitmap does not have it";
-                report.found(self.token_text(&token), what, Some(Damage::UsageBit { token }));
+                report.found(self.token_text(&token), what, Some(SpoolDamage::UsageBit { token }));
             }
         }
     }
@@ -125,12 +125,12 @@ impl Spool {
     fn verify_blocks(&self, group: &Group, compare: bool, report: &mut VerifyReport) {
         let (blocks, open) = {
             let state = group.state();
-            let open = if compare { state.overview.open.clone() } else { Rows::default() };
+            let open = if compare { state.overview.open.clone() } else { BlockRows::default() };
             (state.overview.blocks.iter().filter(|b| b.live > 0).cloned().collect::<Vec<_>>(), open)
         };
-        let (mut rows, mut raw) = (Rows::default(), Vec::new());
+        let (mut rows, mut raw) = (BlockRows::default(), Vec::new());
         for block in blocks {
-            match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
+            match block.read(group.id, ReadMode::Wait, &mut rows, &mut raw) {
                 Ok(()) if compare => self.compare_rows(group, &rows, report),
                 Ok(()) => {}
                 Err(_) => self.found_block(group, (block.first, block.last), report),
@@ -140,16 +140,16 @@ impl Spool {
     }
 
     /// Checks that history leads to the article of each living row.
-    fn compare_rows(&self, group: &Group, rows: &Rows, report: &mut VerifyReport) {
+    fn compare_rows(&self, group: &Group, rows: &BlockRows, report: &mut VerifyReport) {
         for (i, entry) in rows.entries.iter().enumerate() {
             let id = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4)).unwrap_or_default();
-            let key: Key = self.key(id);
+            let key: ArticleKey = self.key(id);
             let lives = || group.state().live.contains(entry.number);
             if lives() && self.shared.lookup(&key) == Lookup::Unknown && lives() {
                 let place = format!("{}:{}", group.name, entry.number);
                 let what = "history does not lead to its article";
                 let (token, arrived) = (entry.token, entry.arrived);
-                report.found(place, what, Some(Damage::Unknown { key, token, arrived }));
+                report.found(place, what, Some(SpoolDamage::Unknown { key, token, arrived }));
             }
         }
     }

@@ -5,13 +5,13 @@
 
 use super::VerifyReport;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::care::repair::Damage;
-use crate::index::history::{Found, Record};
+use crate::care::repair::SpoolDamage;
+use crate::index::history::{HistoryLookup, HistoryRecord};
 use crate::method::{Retained, Stray, StrayKind, tree_header};
 use crate::spool::Spool;
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use disk::Progress;
 use std::collections::HashMap;
 use std::io;
@@ -41,7 +41,11 @@ impl Spool {
             let dir = &class.tree.path;
             for path in tree_header::damaged(&*self.shared.disk, dir) {
                 let what = "is damaged or missing; the next start writes it again from the other copy";
-                report.found(path.display().to_string(), what, Some(Damage::TreeFile { dir: dir.clone() }));
+                report.found(
+                    path.display().to_string(),
+                    what,
+                    Some(SpoolDamage::TreeFile { dir: dir.clone() }),
+                );
             }
         }
     }
@@ -62,7 +66,7 @@ impl Spool {
     }
 
     /// Returns places and keys of the articles in the list of a volume.
-    fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, Key>> {
+    fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, ArticleKey>> {
         let mut writer = self.writer().lock();
         let (listed, damaged) = read_list(&mut writer, index)?;
         drop(writer);
@@ -70,7 +74,7 @@ impl Spool {
             let what = "pages of the list of what is kept are damaged: their articles would never expire";
             let volumes = self.shared.volumes.load();
             let name = volumes.all().get(index).map_or("", |v| v.name()).to_owned();
-            report.found(format!("class {name}: {damaged}"), what, Some(Damage::KeptPages { index }));
+            report.found(format!("class {name}: {damaged}"), what, Some(SpoolDamage::KeptPages { index }));
         }
         Ok(listed)
     }
@@ -80,10 +84,10 @@ impl Spool {
         &self,
         index: usize,
         volume: &dyn Retained,
-        listed: &HashMap<u64, Key>,
+        listed: &HashMap<u64, ArticleKey>,
         report: &mut VerifyReport,
     ) {
-        let is_missing = |record: &Record, listed: &HashMap<u64, Key>| {
+        let is_missing = |record: &HistoryRecord, listed: &HashMap<u64, ArticleKey>| {
             let here = |t: &Token| t.volume == volume.id() && !listed.contains_key(&t.place);
             record.token.is_some_and(|t| here(&t))
         };
@@ -97,12 +101,16 @@ impl Spool {
         let mut writer = self.writer().lock();
         let Ok((listed, _)) = read_list(&mut writer, index) else { return };
         for record in missing {
-            let key = Key(record.key_bits);
-            if let Found::At(token, _) = self.shared.history.lookup(&key)
-                && is_missing(&Record { token: Some(token), ..record }, &listed)
+            let key = ArticleKey(record.key_bits);
+            if let HistoryLookup::At(token, _) = self.shared.history.lookup(&key)
+                && is_missing(&HistoryRecord { token: Some(token), ..record }, &listed)
             {
                 let what = "is not in the list of what is kept: it would never expire";
-                report.found(self.token_text(&token), what, Some(Damage::Unlisted { index, key, token }));
+                report.found(
+                    self.token_text(&token),
+                    what,
+                    Some(SpoolDamage::Unlisted { index, key, token }),
+                );
             }
         }
     }
@@ -111,7 +119,7 @@ impl Spool {
     fn verify_strays(
         &self,
         volume: &dyn Retained,
-        listed: &HashMap<u64, Key>,
+        listed: &HashMap<u64, ArticleKey>,
         report: &mut VerifyReport,
     ) -> io::Result<()> {
         let strays = self.strays(volume, listed)?;
@@ -126,13 +134,13 @@ impl Spool {
             match stray.kind {
                 StrayKind::Left => {
                     let what = "no number and no Message-ID leads to it: left by a crash";
-                    let damage = Damage::Stray { volume: volume.id(), path: stray.path };
+                    let damage = SpoolDamage::Stray { volume: volume.id(), path: stray.path };
                     report.found(place, what, Some(damage));
                 }
                 StrayKind::Unknown { .. } => {
                     let what = "is a whole article that no index knows: indexes are older than it, \
                         or a crash left it";
-                    let damage = Damage::NotIndexed { volume: volume.id(), path: stray.path };
+                    let damage = SpoolDamage::NotIndexed { volume: volume.id(), path: stray.path };
                     report.found(place, what, Some(damage));
                 }
                 StrayKind::Foreign => {
@@ -146,7 +154,7 @@ impl Spool {
         Ok(())
     }
 
-    fn strays(&self, volume: &dyn Retained, listed: &HashMap<u64, Key>) -> io::Result<Vec<Stray>> {
+    fn strays(&self, volume: &dyn Retained, listed: &HashMap<u64, ArticleKey>) -> io::Result<Vec<Stray>> {
         let mut strays = Vec::new();
         self.shared
             .with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
@@ -177,7 +185,7 @@ impl Spool {
                 if lives && matches!(volume.has_name(token.place, at.0, at.1), Ok(false)) {
                     let what = "the file of this number is missing or another one: other programs do not \
                         find the article there";
-                    report.found(place, what, Some(Damage::Name { token, group: at.0, number: at.1 }));
+                    report.found(place, what, Some(SpoolDamage::Name { token, group: at.0, number: at.1 }));
                 }
             }
             Err(e) => report.found(place, format!("the file of this number cannot be read: {e}"), None),
@@ -185,7 +193,7 @@ impl Spool {
     }
 }
 
-fn read_list(writer: &mut Writer, index: usize) -> io::Result<(HashMap<u64, Key>, u64)> {
+fn read_list(writer: &mut SpoolWriter, index: usize) -> io::Result<(HashMap<u64, ArticleKey>, u64)> {
     let mut listed = HashMap::new();
     let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else {
         return Ok((listed, 0));

@@ -4,8 +4,8 @@
 //! any other unknown section, or a known one of a later version, the spool is refused. Fields may be added at
 //! the end of a section, of a volume and of a group; readers skip everything after the fields that they know.
 
-use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, Taken};
-use crate::base::codec::{Reader, put_bytes, put_sized, put_u64, put_varint};
+use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, TakenCheckpoint};
+use crate::base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
 use crate::base::ids::GroupId;
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
@@ -57,7 +57,7 @@ fn put_section<T>(tag: u8, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> 
 
 /// Fills `taken` with all sections, and with the files to be synced before it and those to be removed after
 /// it.
-pub(super) fn put_all(folds: &mut Folds, taken: &mut Taken, kept_from: u64) -> io::Result<()> {
+pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint, kept_from: u64) -> io::Result<()> {
     let mut out = std::mem::take(&mut taken.bytes);
     let shared = folds.shared.clone();
     put_section(tag::STATE, &mut out, |out| {
@@ -116,7 +116,7 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut Taken, kept_from: u64) -> i
     Ok(())
 }
 
-fn put_volumes(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Result<()> {
+fn put_volumes(folds: &mut Folds, taken: &mut TakenCheckpoint, out: &mut Vec<u8>) -> io::Result<()> {
     let volumes = folds.shared.volumes.load();
     let gone = folds.last_volume();
     put_varint(volumes.all().len() as u64 + u64::from(gone.is_some()), out);
@@ -182,7 +182,7 @@ fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
     put_varint(state.changed, out);
 }
 
-fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Result<()> {
+fn put_kept(folds: &mut Folds, taken: &mut TakenCheckpoint, out: &mut Vec<u8>) -> io::Result<()> {
     let volumes = folds.shared.volumes.load();
     put_varint(folds.kept.iter().flatten().count() as u64, out);
     for (volume, list) in volumes.all().iter().zip(&mut folds.kept) {
@@ -210,7 +210,7 @@ fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Resu
 
 /// Reason why a body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(super) enum CheckpointError {
     /// No version writes such a body.
     Damaged,
     /// Part that a later version wrote and that is not known here.
@@ -218,44 +218,44 @@ pub(super) enum Unreadable {
 }
 
 /// Reads a body.
-pub(super) fn read_all(body: &[u8]) -> Result<Checkpoint, Unreadable> {
-    let mut r = Reader(body);
+pub(super) fn read_all(body: &[u8]) -> Result<Checkpoint, CheckpointError> {
+    let mut r = ByteReader(body);
     let (mut c, mut seen) = (Checkpoint::default(), Vec::new());
     while !r.is_empty() {
-        let (tag, found, content) = read_section(&mut r).ok_or(Unreadable::Damaged)?;
+        let (tag, found, content) = read_section(&mut r).ok_or(CheckpointError::Damaged)?;
         if !(tag::STATE..=tag::LAST).contains(&tag) {
             if tag & MAY_BE_IGNORED != 0 {
                 continue;
             }
-            return Err(Unreadable::Newer(format!("a section {tag}")));
+            return Err(CheckpointError::Newer(format!("a section {tag}")));
         }
         if found > version(tag) {
-            return Err(Unreadable::Newer(format!("section {tag} in version {found}")));
+            return Err(CheckpointError::Newer(format!("section {tag} in version {found}")));
         }
-        c.read_section(tag, &mut Reader(content)).ok_or(Unreadable::Damaged)?;
+        c.read_section(tag, &mut ByteReader(content)).ok_or(CheckpointError::Damaged)?;
         seen.push(tag);
     }
-    if tag::ALWAYS.iter().all(|tag| seen.contains(tag)) { Ok(c) } else { Err(Unreadable::Damaged) }
+    if tag::ALWAYS.iter().all(|tag| seen.contains(tag)) { Ok(c) } else { Err(CheckpointError::Damaged) }
 }
 
-fn read_section<'a>(r: &mut Reader<'a>) -> Option<(u8, u8, &'a [u8])> {
+fn read_section<'a>(r: &mut ByteReader<'a>) -> Option<(u8, u8, &'a [u8])> {
     let (tag, version) = (r.u8()?, r.u8()?);
     let len = usize::try_from(r.u64()?).ok()?;
     Some((tag, version, r.take(len)?))
 }
 
 impl Checkpoint {
-    fn read_section(&mut self, tag: u8, r: &mut Reader<'_>) -> Option<()> {
+    fn read_section(&mut self, tag: u8, r: &mut ByteReader<'_>) -> Option<()> {
         match tag {
             tag::STATE => self.read_state(r)?,
             tag::HISTORY => {
-                self.history = history::Checkpoint { first_record: r.u64()?, next_record: r.u64()? };
+                self.history = history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
             }
             tag::VOLUMES => {
                 for _ in 0..r.count(4)? {
                     let mut r = r.sized()?;
                     let state =
-                        |r: &mut Reader<'_>| Some(ResidentsState { read: r.u64()?, written: r.u64()? });
+                        |r: &mut ByteReader<'_>| Some(ResidentsState { read: r.u64()?, written: r.u64()? });
                     self.volumes.push((read_volume(&mut r)?, state(&mut r)?));
                 }
             }
@@ -288,7 +288,7 @@ impl Checkpoint {
         Some(())
     }
 
-    pub(super) fn read_state(&mut self, r: &mut Reader<'_>) -> Option<()> {
+    pub(super) fn read_state(&mut self, r: &mut ByteReader<'_>) -> Option<()> {
         self.position = r.u64()?;
         self.next_sequence = r.u64()?;
         self.articles = r.u64()?;
@@ -298,7 +298,7 @@ impl Checkpoint {
         Some(())
     }
 
-    pub(super) fn read_segments(&mut self, r: &mut Reader<'_>) -> Option<()> {
+    pub(super) fn read_segments(&mut self, r: &mut ByteReader<'_>) -> Option<()> {
         for _ in 0..r.count(2)? {
             self.segments.push(SegmentState { number: u32::try_from(r.varint()?).ok()?, len: r.varint()? });
         }
@@ -306,7 +306,7 @@ impl Checkpoint {
     }
 
     /// Reads the removed groups, and the id of the next new one.
-    pub(super) fn read_retired(&mut self, r: &mut Reader<'_>) -> Option<()> {
+    pub(super) fn read_retired(&mut self, r: &mut ByteReader<'_>) -> Option<()> {
         for _ in 0..r.count(2)? {
             self.retired.push((r.text()?, r.varint()?));
         }
@@ -314,7 +314,7 @@ impl Checkpoint {
         Some(())
     }
 
-    pub(super) fn read_gone_names(&mut self, r: &mut Reader<'_>) -> Option<()> {
+    pub(super) fn read_gone_names(&mut self, r: &mut ByteReader<'_>) -> Option<()> {
         for _ in 0..r.count(2)? {
             self.gone_names.push((u32::try_from(r.varint()?).ok()?, r.text()?));
         }
@@ -322,7 +322,7 @@ impl Checkpoint {
     }
 }
 
-pub(super) fn read_kept(r: &mut Reader<'_>) -> Option<KeptCheckpoint> {
+pub(super) fn read_kept(r: &mut ByteReader<'_>) -> Option<KeptCheckpoint> {
     let mut kept = KeptCheckpoint { volume: u16::try_from(r.varint()?).ok()?, ..KeptCheckpoint::default() };
     for _ in 0..r.count(2)? {
         kept.files.push((r.varint()?, r.varint()?));
@@ -332,7 +332,7 @@ pub(super) fn read_kept(r: &mut Reader<'_>) -> Option<KeptCheckpoint> {
 }
 
 /// A group with the fields that only sized values have.
-fn read_sized_group(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
+fn read_sized_group(r: &mut ByteReader<'_>) -> Option<GroupCheckpoint> {
     let mut group = read_group_state(r)?;
     if !r.is_empty() {
         group.changed = r.varint()?;
@@ -340,7 +340,7 @@ fn read_sized_group(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
     Some(group)
 }
 
-pub(super) fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
+pub(super) fn read_group_state(r: &mut ByteReader<'_>) -> Option<GroupCheckpoint> {
     let mut g = GroupCheckpoint { row: read_group(r)?, assigned: r.varint()?, ..GroupCheckpoint::default() };
     for _ in 0..r.count(8 * LiveSet::CHUNK_WORDS)? {
         let first = r.varint()?;
@@ -352,7 +352,7 @@ pub(super) fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
     }
     for _ in 0..r.count(8)? {
         let (first, span) = (r.varint()?, r.varint()?);
-        let small = |r: &mut Reader<'_>| u32::try_from(r.varint()?).ok();
+        let small = |r: &mut ByteReader<'_>| u32::try_from(r.varint()?).ok();
         g.blocks.push(BlockState {
             first,
             last: first.checked_add(span)?,
@@ -399,10 +399,10 @@ mod tests {
         let c = read_all(&ignored).unwrap();
         assert_eq!((c.position, c.articles, c.identity.as_str(), c.next_group), (1, 3, "news.example", 7));
         let refused = body(|out| put_section(70, out, |out| out.push(1)));
-        assert_eq!(read_all(&refused).unwrap_err(), Unreadable::Newer("a section 70".into()));
+        assert_eq!(read_all(&refused).unwrap_err(), CheckpointError::Newer("a section 70".into()));
         let mut later = body(|_| ());
         later[1] = version(tag::STATE) + 1;
-        assert_eq!(read_all(&later).unwrap_err(), Unreadable::Newer("section 1 in version 2".into()));
+        assert_eq!(read_all(&later).unwrap_err(), CheckpointError::Newer("section 1 in version 2".into()));
         // Both versions of the section of retained articles are read.
         let start = body(|_| ()).len();
         let mut kept = body(|out| put_section(tag::KEPT, out, |out| put_varint(0, out)));
@@ -417,7 +417,7 @@ mod tests {
     fn a_body_that_lacks_anything_is_damaged() {
         let whole = body(|_| ());
         for cut in 0..whole.len() {
-            assert_eq!(read_all(&whole[..cut]).unwrap_err(), Unreadable::Damaged, "{cut}");
+            assert_eq!(read_all(&whole[..cut]).unwrap_err(), CheckpointError::Damaged, "{cut}");
         }
     }
 }

@@ -12,13 +12,13 @@ const WORDS: usize = 16;
 const BITS: u64 = WORDS as u64 * 64;
 
 #[derive(Debug, Clone)]
-struct Chunk {
+struct BitmapChunk {
     /// First number divided by [`BITS`].
     index: u64,
     words: [u64; WORDS],
 }
 
-impl Chunk {
+impl BitmapChunk {
     fn is_empty(&self) -> bool {
         self.words.iter().all(|w| *w == 0)
     }
@@ -51,7 +51,7 @@ impl Chunk {
 /// A set of article numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveSet {
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<BitmapChunk>,
     count: u64,
 }
 
@@ -80,7 +80,7 @@ impl LiveSet {
                 // Most groups never need a second chunk.
                 self.chunks.reserve_exact(1);
             }
-            self.chunks.insert(at, Chunk { index: number / BITS, words: [0; WORDS] });
+            self.chunks.insert(at, BitmapChunk { index: number / BITS, words: [0; WORDS] });
             at
         });
         let bit = number % BITS;
@@ -186,7 +186,7 @@ impl LiveSet {
     /// Loads a saved chunk; returns false if it is invalid.
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
-        let chunk = Chunk { index, words };
+        let chunk = BitmapChunk { index, words };
         if !first.is_multiple_of(BITS)
             || chunk.is_empty()
             || self.chunks.back().is_some_and(|c| c.index >= index)

@@ -1,6 +1,6 @@
 //! Groups: names, flags, water marks, living article numbers, and the positions of overview rows.
 //!
-//! [`Groups`] is the table (replaced as a whole when a group is added or removed); each [`Group`] guards its
+//! [`SharedGroups`] is the table (replaced as a whole when a group is added or removed); each [`Group`] guards its
 //! own [`GroupState`] with a short lock, so that a reader of one group never waits for articles filed in
 //! another.
 
@@ -8,7 +8,7 @@ mod live;
 mod shown;
 
 use crate::base::fetch::{fetch, fetch_all, fetch_bytes};
-use crate::base::ids::{Flag, GroupId};
+use crate::base::ids::{GroupFlag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
 pub(crate) use shown::HiddenNumbers;
@@ -34,7 +34,7 @@ pub struct NewGroup {
     /// Name; must pass `netnews::newsgroups::valid_name`.
     pub name: String,
     /// Flag.
-    pub flag: Flag,
+    pub flag: GroupFlag,
     /// Description, one line for LIST NEWSGROUPS.
     pub description: String,
     /// Creator, for LIST ACTIVE.TIMES.
@@ -49,14 +49,14 @@ pub struct NewGroup {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupChange {
     /// New flag.
-    pub flag: Option<Flag>,
+    pub flag: Option<GroupFlag>,
     /// New description.
     pub description: Option<String>,
 }
 
 /// Water marks and the exact number of living articles, all of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Marks {
+pub struct WaterMarks {
     /// Lowest living number, including hidden articles, which may be shown again; `high + 1` in an empty
     /// group.
     pub low: u64,
@@ -77,17 +77,17 @@ pub(crate) struct GroupState {
     pub changed: u64,
     pub live: LiveSet,
     pub overview: GroupOverview,
-    pub flag: Flag,
+    pub flag: GroupFlag,
     pub description: String,
     pub hidden: HiddenNumbers,
 }
 
 impl GroupState {
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&self) -> WaterMarks {
         // A hidden article may be shown again, so its number keeps the low mark from rising (RFC 3977
         // 6.1.1.2).
         let low = self.live.low().unwrap_or(self.high + 1);
-        Marks { low, high: self.high, count: self.live.count() - self.hidden.count() }
+        WaterMarks { low, high: self.high, count: self.live.count() - self.hidden.count() }
     }
 }
 
@@ -124,7 +124,7 @@ impl Group {
             name: new.name.as_str().into(),
             created: new.created,
             creator: new.creator.as_str().into(),
-            open: AtomicBool::new(new.flag == Flag::Open),
+            open: AtomicBool::new(new.flag == GroupFlag::Open),
             next_writes: Default::default(),
             state: Ordered::new(state),
         }
@@ -156,18 +156,18 @@ impl Group {
     }
 
     /// Returns the current flag.
-    pub fn flag(&self) -> Flag {
-        if self.open.load(Ordering::Acquire) { Flag::Open } else { self.state().flag.clone() }
+    pub fn flag(&self) -> GroupFlag {
+        if self.open.load(Ordering::Acquire) { GroupFlag::Open } else { self.state().flag.clone() }
     }
 
-    pub(crate) fn set_flag(&self, flag: &Flag) {
+    pub(crate) fn set_flag(&self, flag: &GroupFlag) {
         let mut state = self.state();
         if state.flag != *flag {
             state.flag = flag.clone();
             state.changed = unix_now();
         }
         drop(state);
-        self.open.store(*flag == Flag::Open, Ordering::Release);
+        self.open.store(*flag == GroupFlag::Open, Ordering::Release);
     }
 
     /// Returns the one-line description.
@@ -182,13 +182,13 @@ impl Group {
     }
 
     /// Returns the current water marks.
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&self) -> WaterMarks {
         self.state().marks()
     }
 
     /// Returns the water marks for clients that see only the articles above a base, which `base` computes
     /// from the high mark.
-    pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> Marks {
+    pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> WaterMarks {
         let state = self.state();
         let (all, base) = (state.marks(), base(state.high));
         if all.low > base {
@@ -196,7 +196,7 @@ impl Group {
         }
         let low = state.live.at_or_after(base + 1).unwrap_or(state.high + 1);
         let count = state.live.count_behind(base) - state.hidden.count_above(base);
-        Marks { low, high: state.high, count }
+        WaterMarks { low, high: state.high, count }
     }
 }
 
@@ -270,11 +270,11 @@ impl GroupTable {
 
 /// The current table of groups.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct SharedGroups {
     table: ArcSwap<GroupTable>,
 }
 
-impl Groups {
+impl SharedGroups {
     pub fn table(&self) -> arc_swap::Guard<Arc<GroupTable>> {
         self.table.load()
     }

@@ -2,7 +2,7 @@
 //! `docs/formats/history.md`.
 //!
 //! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all changes
-//! of its structure go through a [`Growth`], which the history keeps behind its writer lock. Invariants: a
+//! of its structure go through a [`IndexGrowth`], which the history keeps behind its writer lock. Invariants: a
 //! shard's bit in a file is set only when the shard there is complete; the file of a shard's level is
 //! published before the level, and removed only after no shard uses it.
 
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 use super::record::invalid_data;
-use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
-use crate::base::key::Key;
-use disk::{Disk, Mapping, Open, touch};
+use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, IndexShard, TAG_BITS};
+use crate::base::key::ArticleKey;
+use disk::{Disk, Mapping, OpenMode, touch};
 
 const PREFIX: &str = "index-";
 const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX2");
@@ -43,27 +43,27 @@ const LEVELS: usize = TAG_BITS as usize + 1;
 
 /// The index as seen by readers.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct HistoryIndex {
     shard_bits: u32,
     /// Level of the file that holds each shard.
     levels: Box<[AtomicU8]>,
-    files: ArcSwap<Files>,
+    files: ArcSwap<LevelFiles>,
 }
 
 /// Mapped files by level.
 #[derive(Debug, Default)]
-struct Files([Option<Arc<dyn Mapping>>; LEVELS]);
+struct LevelFiles([Option<Arc<dyn Mapping>>; LEVELS]);
 
 /// The index during some look-ups.
 #[derive(Debug)]
-pub(super) struct Reader<'i> {
-    index: &'i Index,
-    files: Guard<Arc<Files>>,
+pub(super) struct IndexReader<'i> {
+    index: &'i HistoryIndex,
+    files: Guard<Arc<LevelFiles>>,
 }
 
 /// State that the writer needs to enlarge shards.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct IndexGrowth {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     shard_bits: u32,
@@ -83,21 +83,21 @@ struct LevelFile {
     used_by: usize,
 }
 
-impl Index {
+impl HistoryIndex {
     /// Returns the shard of a key, and its tag there.
-    pub fn place(&self, key: &Key) -> (usize, u32) {
+    pub fn place(&self, key: &ArticleKey) -> (usize, u32) {
         let tag = (key.0 << self.shard_bits >> (u128::BITS - TAG_BITS)) as u32;
         (self.shard_number(key), tag)
     }
 
-    fn shard_number(&self, key: &Key) -> usize {
+    fn shard_number(&self, key: &ArticleKey) -> usize {
         // A shift by all 128 bits would overflow with a single shard.
         (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
     }
 
     /// Returns a reader for some look-ups, not to be kept: it holds on to files.
-    pub fn reader(&self) -> Reader<'_> {
-        Reader { index: self, files: self.files.load() }
+    pub fn reader(&self) -> IndexReader<'_> {
+        IndexReader { index: self, files: self.files.load() }
     }
 
     fn level(&self, shard: usize) -> Option<u32> {
@@ -111,7 +111,7 @@ impl Index {
     }
 }
 
-impl Files {
+impl LevelFiles {
     fn of(files: &[LevelFile]) -> Self {
         let mut all = Self::default();
         for file in files {
@@ -127,9 +127,9 @@ impl Files {
     }
 }
 
-impl Reader<'_> {
+impl IndexReader<'_> {
     /// Returns a shard at its current location.
-    fn shard(&mut self, number: usize) -> Option<Shard<'_>> {
+    fn shard(&mut self, number: usize) -> Option<IndexShard<'_>> {
         let mut level = self.index.level(number)?;
         // If the shard has moved since the files were loaded, they are loaded again.
         for _ in 0..LEVELS {
@@ -142,16 +142,16 @@ impl Reader<'_> {
         self.files.get(level).map(|map| shard_in(&**map, number, level))
     }
 
-    /// See [`Shard::touch`].
-    pub fn touch(&mut self, key: &Key) -> u64 {
+    /// See [`IndexShard::touch`].
+    pub fn touch(&mut self, key: &ArticleKey) -> u64 {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).map_or(0, |shard| shard.touch(tag))
     }
 
-    /// See [`Shard::find`].
+    /// See [`IndexShard::find`].
     pub fn find<T>(
         &mut self,
-        key: &Key,
+        key: &ArticleKey,
         living: &Range<u64>,
         matches: impl FnMut(u64) -> Option<T>,
     ) -> Option<T> {
@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.shard(shard)?.find(tag, living, matches)
     }
 
-    /// See [`Shard::check`]; covers all shards, and reports shard and position.
+    /// See [`IndexShard::check`]; covers all shards, and reports shard and position.
     pub fn check(
         &mut self,
         living: &Range<u64>,
@@ -174,7 +174,7 @@ impl Reader<'_> {
         }
     }
 
-    /// See [`Shard::mend`].
+    /// See [`IndexShard::mend`].
     pub fn mend(
         &mut self,
         (shard, at): (usize, usize),
@@ -187,8 +187,8 @@ impl Reader<'_> {
         }
     }
 
-    /// See [`Shard::insert`]; for callers that have made space.
-    pub fn insert(&mut self, key: &Key, number: u64, living: &Range<u64>) -> bool {
+    /// See [`IndexShard::insert`]; for callers that have made space.
+    pub fn insert(&mut self, key: &ArticleKey, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
     }
@@ -200,9 +200,13 @@ pub(super) fn remove_files(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     names.iter().filter(|n| n.starts_with(PREFIX)).try_for_each(|name| disk.remove(&dir.join(name)))
 }
 
-impl Growth {
+impl IndexGrowth {
     /// Opens the index files of this boot. `None` if some shard is in none of them.
-    pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> io::Result<Option<(Index, Self)>> {
+    pub fn load(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        shard_bits: u32,
+    ) -> io::Result<Option<(HistoryIndex, Self)>> {
         let mut growth = Self::new(disk, dir, shard_bits);
         for level in growth.levels_present()? {
             match growth.open_file(level)? {
@@ -223,8 +227,13 @@ impl Growth {
     }
 
     /// Removes all index files and creates an empty index with space for `living` records. A later
-    /// [`Growth::load`] does not trust it before [`Growth::complete`].
-    pub fn make(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32, living: u64) -> io::Result<(Index, Self)> {
+    /// [`IndexGrowth::load`] does not trust it before [`IndexGrowth::complete`].
+    pub fn make(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        shard_bits: u32,
+        living: u64,
+    ) -> io::Result<(HistoryIndex, Self)> {
         let mut growth = Self::new(disk, dir, shard_bits);
         for level in growth.levels_present()? {
             disk.remove(&growth.path(level))?;
@@ -239,7 +248,7 @@ impl Growth {
         Ok((growth.index(levels), growth))
     }
 
-    /// Marks an index from [`Growth::make`] as complete.
+    /// Marks an index from [`IndexGrowth::make`] as complete.
     pub fn complete(&mut self) {
         let boot_id = self.disk.boot_id();
         for file in &self.files {
@@ -253,15 +262,19 @@ impl Growth {
         Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room, pending }
     }
 
-    fn index(&self, levels: Box<[AtomicU8]>) -> Index {
-        Index { shard_bits: self.shard_bits, levels, files: ArcSwap::from_pointee(Files::of(&self.files)) }
+    fn index(&self, levels: Box<[AtomicU8]>) -> HistoryIndex {
+        HistoryIndex {
+            shard_bits: self.shard_bits,
+            levels,
+            files: ArcSwap::from_pointee(LevelFiles::of(&self.files)),
+        }
     }
 
     fn file(&self, level: u32) -> Option<&LevelFile> {
         self.files.iter().find(|file| file.level == level)
     }
 
-    fn shard(&self, index: &Index, number: usize) -> Option<Shard<'_>> {
+    fn shard(&self, index: &HistoryIndex, number: usize) -> Option<IndexShard<'_>> {
         let level = index.level(number)?;
         self.file(level).map(|file| shard_in(&*file.map, number, level))
     }
@@ -285,7 +298,7 @@ impl Growth {
 
     /// Opens an index file of this boot and shape.
     fn open_file(&self, level: u32) -> io::Result<Option<LevelFile>> {
-        let file = self.disk.open(&self.path(level), Open::Existing)?;
+        let file = self.disk.open(&self.path(level), OpenMode::Existing)?;
         let words = self.file_words(level);
         if file.len()? != words as u64 * 8 {
             return Ok(None);
@@ -307,7 +320,7 @@ impl Growth {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        let file = self.disk.open(&path, Open::CreateNew)?;
+        let file = self.disk.open(&path, OpenMode::CreateNew)?;
         let words = self.file_words(level);
         file.allocate(words as u64 * 8)?;
         let file = LevelFile { level, map: file.map_words(0, words)?, used_by: 0 };
@@ -318,7 +331,12 @@ impl Growth {
 
     /// Ensures that one more record with this key has a slot, moving its shard to the next level if
     /// necessary.
-    pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
+    pub fn make_room(
+        &mut self,
+        index: &HistoryIndex,
+        key: &ArticleKey,
+        living: &Range<u64>,
+    ) -> io::Result<()> {
         let number = index.shard_number(key);
         let missing = || invalid_data("no such history shard");
         let pending = self.pending.get(number).copied().unwrap_or(0);
@@ -357,8 +375,14 @@ impl Growth {
         self.pending.fill(0);
     }
 
-    /// See [`Shard::insert`]; always fits after [`Growth::make_room`].
-    pub fn insert(&mut self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
+    /// See [`IndexShard::insert`]; always fits after [`IndexGrowth::make_room`].
+    pub fn insert(
+        &mut self,
+        index: &HistoryIndex,
+        key: &ArticleKey,
+        number: u64,
+        living: &Range<u64>,
+    ) -> bool {
         let (shard, tag) = index.place(key);
         if let Some(pending) = self.pending.get_mut(shard) {
             *pending = pending.saturating_sub(1);
@@ -367,7 +391,13 @@ impl Growth {
     }
 
     /// Moves a shard to this level, the next after its own.
-    fn move_up(&mut self, index: &Index, number: usize, level: u32, living: &Range<u64>) -> io::Result<()> {
+    fn move_up(
+        &mut self,
+        index: &HistoryIndex,
+        number: usize,
+        level: u32,
+        living: &Range<u64>,
+    ) -> io::Result<()> {
         if level > TAG_BITS {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the history index cannot grow further"));
         }
@@ -375,7 +405,7 @@ impl Growth {
             let file = self.make_file(level)?;
             file.set_boot_id(self.disk.boot_id());
             self.files.push(file);
-            index.files.store(Arc::new(Files::of(&self.files)));
+            index.files.store(Arc::new(LevelFiles::of(&self.files)));
         }
         let (Some(shard), Some(file)) = (self.shard(index, number), self.file(level)) else {
             return Err(invalid_data("no such history index file"));
@@ -394,7 +424,7 @@ impl Growth {
         Ok(())
     }
 
-    fn remove_unused_files(&mut self, index: &Index) -> io::Result<()> {
+    fn remove_unused_files(&mut self, index: &HistoryIndex) -> io::Result<()> {
         let unused = |file: &LevelFile| file.used_by == 0;
         let paths: Vec<PathBuf> =
             self.files.iter().filter(|file| unused(file)).map(|file| self.path(file.level)).collect();
@@ -402,7 +432,7 @@ impl Growth {
             return Ok(());
         }
         self.files.retain(|file| !unused(file));
-        index.files.store(Arc::new(Files::of(&self.files)));
+        index.files.store(Arc::new(LevelFiles::of(&self.files)));
         paths.iter().try_for_each(|path| self.disk.remove(path))
     }
 
@@ -413,7 +443,7 @@ impl Growth {
 
     /// Writes the lost pages, whose slots are now empty. Returns how many there were, and the shards with
     /// missing slots.
-    pub fn restore_lost_pages(&mut self, index: &Index) -> io::Result<(u64, BTreeSet<usize>)> {
+    pub fn restore_lost_pages(&mut self, index: &HistoryIndex) -> io::Result<(u64, BTreeSet<usize>)> {
         let (mut pages, mut shards) = (0, BTreeSet::new());
         let boot_id = self.disk.boot_id();
         for file in &self.files {
@@ -501,6 +531,6 @@ impl LevelFile {
     }
 }
 
-fn shard_in(map: &dyn Mapping, number: usize, level: u32) -> Shard<'_> {
-    Shard::new(map.words(), HEADER_WORDS + number * (BUCKET_WORDS << level), level)
+fn shard_in(map: &dyn Mapping, number: usize, level: u32) -> IndexShard<'_> {
+    IndexShard::new(map.words(), HEADER_WORDS + number * (BUCKET_WORDS << level), level)
 }

@@ -22,16 +22,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::config::HistoryShape as Shape;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::Token;
 use disk::Disk;
 use disk::Progress;
-use index::{Growth, Index, Reader};
-use log::{Log, Tail};
+use index::{HistoryIndex, IndexGrowth, IndexReader};
+use log::{HistoryLog, LogTail};
 pub(crate) use old::OldLog;
-pub use record::{Checkpoint, Record};
-use record::{Words, invalid_data};
+pub use record::{HistoryRecord, RecordRange};
+use record::{RecordWords, invalid_data};
 pub use reservation::{Reservation, Reservations};
 
 /// Maximum number of records that can ever be numbered.
@@ -39,7 +39,7 @@ const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
 
 /// Result of a look-up in the history. Arrival times are Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum HistoryLookup {
     /// The Message-ID is unknown.
     None,
     /// The Message-ID was seen, but has no article: rejected, cancelled, or remembered on request.
@@ -56,11 +56,11 @@ const _: () = assert!(Shape::USUAL.shard_bits <= index::SHARD_BITS_MAX);
 /// The history. One writer at a time (enforced by a lock inside), any number of readers.
 #[derive(Debug)]
 pub struct History {
-    log: Log,
-    index: Index,
+    log: HistoryLog,
+    index: HistoryIndex,
     first_record: AtomicU64,
     next_record: AtomicU64,
-    writer: Ordered<Writer, { rank::HISTORY }>,
+    writer: Ordered<HistoryWriter, { rank::HISTORY }>,
     /// Held while a record is overwritten, so that a reader that found it half-written can wait.
     replacing: Ordered<(), { rank::REPLACING }>,
     disk: Arc<dyn Disk>,
@@ -68,9 +68,9 @@ pub struct History {
 
 /// State needed for inserting only.
 #[derive(Debug)]
-struct Writer {
-    growth: Growth,
-    tail: Tail,
+struct HistoryWriter {
+    growth: IndexGrowth,
+    tail: LogTail,
     /// Inserts for which [`History::reserve`] has made space in the index.
     reserved: usize,
 }
@@ -85,7 +85,7 @@ impl History {
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
-        from: Checkpoint,
+        from: RecordRange,
         progress: &dyn Progress,
         shape: Shape,
     ) -> io::Result<Self> {
@@ -93,9 +93,9 @@ impl History {
             return Err(invalid_data("the history's checkpoint is not possible"));
         }
         disk.create_dir(dir)?;
-        let log = Log::open(disk.clone(), dir, shape.segment_bits, from)?;
+        let log = HistoryLog::open(disk.clone(), dir, shape.segment_bits, from)?;
         let living = from.first_record..from.next_record;
-        let loaded = Growth::load(&disk, dir, shape.shard_bits)?;
+        let loaded = IndexGrowth::load(&disk, dir, shape.shard_bits)?;
         // For an empty history, an old index would only be full of forgotten records.
         let loaded = loaded.filter(|(index, growth)| {
             !living.is_empty() && rebuild::goes_with(index, &log, &living) && !growth.has_lost_pages()
@@ -104,7 +104,7 @@ impl History {
             Some(loaded) => loaded,
             None => {
                 let (index, mut growth) =
-                    Growth::make(&disk, dir, shape.shard_bits, living.end - living.start)?;
+                    IndexGrowth::make(&disk, dir, shape.shard_bits, living.end - living.start)?;
                 if !rebuild::fill(&index, &log, &living, progress) {
                     return Err(invalid_data("the history log does not fit into its index"));
                 }
@@ -117,7 +117,7 @@ impl History {
             index,
             first_record: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Ordered::new(Writer { growth, tail: Tail::default(), reserved: 0 }),
+            writer: Ordered::new(HistoryWriter { growth, tail: LogTail::default(), reserved: 0 }),
             replacing: Ordered::new(()),
             disk,
         })
@@ -137,18 +137,18 @@ impl History {
     }
 
     /// Looks up a Message-ID.
-    pub fn lookup(&self, key: &Key) -> Found {
+    pub fn lookup(&self, key: &ArticleKey) -> HistoryLookup {
         let living = self.living();
         // An index without records need not be in memory.
         if living.is_empty() {
-            return Found::None;
+            return HistoryLookup::None;
         }
         self.look_up(key, &living, &mut self.index.reader(), |number| self.log.read(number))
     }
 
     /// Looks up many Message-IDs. They are fetched together, so that the processor waits for memory once and
     /// not for each.
-    pub fn lookup_all(&self, keys: &[Key], found: &mut Vec<Found>) {
+    pub fn lookup_all(&self, keys: &[ArticleKey], found: &mut Vec<HistoryLookup>) {
         let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
         touch(keys, &living, &mut index, |number| log.read(number));
         found
@@ -161,34 +161,39 @@ impl History {
     }
 
     /// Reports whether a Message-ID has a record of this number or a later one.
-    pub fn is_known_since(&self, key: &Key, number: u64) -> bool {
+    pub fn is_known_since(&self, key: &ArticleKey, number: u64) -> bool {
         let living = number..self.next_record();
         !living.is_empty()
             && self.look_up(key, &living, &mut self.index.reader(), |number| self.log.read(number))
-                != Found::None
+                != HistoryLookup::None
     }
 
     fn look_up(
         &self,
-        key: &Key,
+        key: &ArticleKey,
         living: &Range<u64>,
-        index: &mut Reader<'_>,
-        read: impl Fn(u64) -> Option<Words>,
-    ) -> Found {
+        index: &mut IndexReader<'_>,
+        read: impl Fn(u64) -> Option<RecordWords>,
+    ) -> HistoryLookup {
         match index.find(key, living, |number| self.record_of(key, number, &read)) {
-            None => Found::None,
-            Some(Record { token: None, arrived, .. }) => Found::Remembered { arrived },
-            Some(Record { token: Some(token), arrived, .. }) => Found::At(token, arrived),
+            None => HistoryLookup::None,
+            Some(HistoryRecord { token: None, arrived, .. }) => HistoryLookup::Remembered { arrived },
+            Some(HistoryRecord { token: Some(token), arrived, .. }) => HistoryLookup::At(token, arrived),
         }
     }
 
     /// Prefetches the memory that an operation on these keys will read, as [`History::lookup_all`] does.
-    pub fn touch(&self, keys: &[Key]) {
+    pub fn touch(&self, keys: &[ArticleKey]) {
         touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
     }
 
     /// Returns the record at `number`, if it belongs to `key` and is whole.
-    fn record_of(&self, key: &Key, number: u64, read: impl Fn(u64) -> Option<Words>) -> Option<Record> {
+    fn record_of(
+        &self,
+        key: &ArticleKey,
+        number: u64,
+        read: impl Fn(u64) -> Option<RecordWords>,
+    ) -> Option<HistoryRecord> {
         let words = read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
         record::decode(&words, number).or_else(|| {
             // Damaged, or just being overwritten.
@@ -202,9 +207,9 @@ impl History {
     ///
     /// # Errors
     /// The disk's error when a file had to grow; then nothing was inserted.
-    pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
+    pub fn insert(&self, key: ArticleKey, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
-        let Writer { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -234,9 +239,9 @@ impl History {
     ///
     /// # Errors
     /// The disk's error when a file had to grow; then no space is reserved.
-    pub fn reserve(&self, keys: impl ExactSizeIterator<Item = Key>) -> io::Result<()> {
+    pub fn reserve(&self, keys: impl ExactSizeIterator<Item = ArticleKey>) -> io::Result<()> {
         let mut writer = self.writer.lock();
-        let Writer { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved } = &mut *writer;
         let (living, count) = (self.living(), keys.len());
         self.log.make_room(living.end, tail)?;
         self.log.make_room_to((living.end + count as u64).min(RECORDS_MAX).saturating_sub(1))?;
@@ -259,7 +264,7 @@ impl History {
 
     /// Overwrites the token (or none: remembered) of a Message-ID's entry, which keeps its arrival time.
     /// Returns false if the Message-ID is unknown.
-    pub fn replace(&self, key: &Key, token: Option<Token>) -> bool {
+    pub fn replace(&self, key: &ArticleKey, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
         let found = self.index.reader().find(key, &self.living(), |number| {
@@ -272,7 +277,7 @@ impl History {
     }
 
     /// Overwrites the entry of a Message-ID with an empty one. Returns false if the Message-ID is unknown.
-    pub fn forget(&self, key: &Key) -> bool {
+    pub fn forget(&self, key: &ArticleKey) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
         let found = self.index.reader().find(key, &self.living(), |number| {
@@ -281,11 +286,11 @@ impl History {
         });
         let Some((number, arrived)) = found else { return false };
         let _replacing = self.replacing.lock();
-        self.log.write_over(number, &record::encode(&Key(0), None, arrived, number))
+        self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number))
     }
 
     /// Adds a missing slot for a record to the index. Returns false if there is no space.
-    pub fn enter_index(&self, key: &Key, number: u64) -> bool {
+    pub fn enter_index(&self, key: &ArticleKey, number: u64) -> bool {
         let mut writer = self.writer.lock();
         let living = self.living();
         let found = self.index.reader().find(key, &living, |candidate| (candidate == number).then_some(()));
@@ -308,7 +313,7 @@ impl History {
         let neighbour = number.checked_sub(1).filter(|n| living.contains(n)).unwrap_or(number + 1);
         let arrived = self.log.read(neighbour).map_or(0, |words| record::raw_arrived(&words));
         let _replacing = self.replacing.lock();
-        if self.log.write_over(number, &record::encode(&Key(0), None, arrived, number)) {
+        if self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number)) {
             return Ok(());
         }
         Err(invalid_data("the history log has no place for this record"))
@@ -316,11 +321,11 @@ impl History {
 
     /// Returns the range of current records. For a durable checkpoint: take it, call [`History::sync`], then
     /// store it.
-    pub fn checkpoint(&self) -> Checkpoint {
+    pub fn checkpoint(&self) -> RecordRange {
         // Without the lock, a record without a slot could be counted.
         let _writer = self.writer.lock();
         let living = self.living();
-        Checkpoint { first_record: living.start, next_record: living.end }
+        RecordRange { first_record: living.start, next_record: living.end }
     }
 
     /// Makes everything inserted and replaced before the call durable, without blocking the writer. Also
@@ -396,7 +401,7 @@ impl History {
 
     /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is
     /// damaged.
-    pub fn for_each(&self, from: u64, visit: &mut dyn FnMut(u64, Option<Record>)) {
+    pub fn for_each(&self, from: u64, visit: &mut dyn FnMut(u64, Option<HistoryRecord>)) {
         let living = self.living();
         let segments = self.log.snapshot();
         for number in from.max(living.start)..living.end {
@@ -405,11 +410,11 @@ impl History {
     }
 
     /// Reports whether a look-up of this record's key reaches the record. Used by `verify`.
-    pub fn is_indexed(&self, number: u64, record: &Record) -> bool {
+    pub fn is_indexed(&self, number: u64, record: &HistoryRecord) -> bool {
         let here = |candidate| (candidate == number).then_some(());
         // An emptied entry needs no slot.
         record.key_bits == 0
-            || self.index.reader().find(&Key(record.key_bits), &self.living(), here).is_some()
+            || self.index.reader().find(&ArticleKey(record.key_bits), &self.living(), here).is_some()
     }
 
     /// Calls `found` with the position of each damaged word of the index, for [`History::mend_index`].
@@ -420,9 +425,9 @@ impl History {
     }
 
     /// Returns the proper position of a record's slot; `None` if it needs none, or is damaged itself.
-    fn place_of(&self, segments: &log::Segments, number: u64) -> Option<(usize, u32)> {
+    fn place_of(&self, segments: &log::LogSegments, number: u64) -> Option<(usize, u32)> {
         let record = record::decode(&segments.read(number)?, number).filter(|r| r.key_bits != 0)?;
-        Some(self.index.place(&Key(record.key_bits)))
+        Some(self.index.place(&ArticleKey(record.key_bits)))
     }
 
     /// Repairs a word of the index.
@@ -447,7 +452,7 @@ impl History {
         let (living, segments) = (self.living(), self.log.snapshot());
         let mut reader = self.index.reader();
         for number in living.clone() {
-            let key = segments.read(number).map(|words| Key(record::raw_key_bits(&words)));
+            let key = segments.read(number).map(|words| ArticleKey(record::raw_key_bits(&words)));
             let Some(key) = key.filter(|key| shards.contains(&self.index.place(key).0)) else { continue };
             let is_there =
                 reader.find(&key, &living, |candidate| (candidate == number).then_some(())).is_some();
@@ -477,7 +482,12 @@ impl History {
 }
 
 /// Prefetches what look-ups of these keys will read: the buckets of all, then the records.
-fn touch(keys: &[Key], living: &Range<u64>, index: &mut Reader<'_>, read: impl Fn(u64) -> Option<Words>) {
+fn touch(
+    keys: &[ArticleKey],
+    living: &Range<u64>,
+    index: &mut IndexReader<'_>,
+    read: impl Fn(u64) -> Option<RecordWords>,
+) {
     let buckets = keys.iter().fold(0, |sum, key| sum ^ index.touch(key));
     let first_word = |number| read(number).map(|words| words[0]);
     let records = keys.iter().fold(0, |sum, key| sum ^ index.find(key, living, first_word).unwrap_or(0));

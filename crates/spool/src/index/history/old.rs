@@ -7,8 +7,8 @@
 //! Used by recovery.
 
 use super::log;
-use super::record::{Checkpoint, RECORD_BYTES, RECORD_WORDS, Record, decode};
-use disk::{Disk, DiskFile, Open, read_around};
+use super::record::{HistoryRecord, RECORD_BYTES, RECORD_WORDS, RecordRange, decode};
+use disk::{Disk, DiskFile, OpenMode, read_around};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub(crate) struct OldLog {
 
 impl OldLog {
     /// Opens the readable files; records outside of the checkpoint may be remnants of a crash.
-    pub fn open(disk: &dyn Disk, dir: &Path, segment_bits: u32, known: Checkpoint) -> Self {
+    pub fn open(disk: &dyn Disk, dir: &Path, segment_bits: u32, known: RecordRange) -> Self {
         let mut files = Vec::new();
         for name in disk.list(dir).unwrap_or_default() {
             let opened = log::segment_number(&name).and_then(|number| {
-                Some((number << segment_bits, disk.open(&dir.join(&name), Open::ReadOnly).ok()?))
+                Some((number << segment_bits, disk.open(&dir.join(&name), OpenMode::ReadOnly).ok()?))
             });
             files.extend(opened);
         }
@@ -49,7 +49,7 @@ impl OldLog {
     }
 
     /// Visits the whole records, in order.
-    pub fn for_each(&self, visit: &mut dyn FnMut(Record)) {
+    pub fn for_each(&self, visit: &mut dyn FnMut(HistoryRecord)) {
         for (first, file) in &self.files {
             let mut number = self.living.start.max(*first);
             let end = self.living.end.min(first + self.segment_records);

@@ -6,10 +6,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::index::{Index, Reader};
-use super::log::{Log, Segments};
+use super::index::{HistoryIndex, IndexReader};
+use super::log::{HistoryLog, LogSegments};
 use super::record::raw_key_bits;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use disk::Progress;
 
 const THREADS: usize = 2;
@@ -21,7 +21,12 @@ const RECORDS_PER_BATCH: usize = 64;
 const SAMPLES: u64 = 1024;
 
 /// Inserts all records of the log into an empty index. Returns false if a record found no slot.
-pub(super) fn fill(index: &Index, log: &Log, living: &Range<u64>, progress: &dyn Progress) -> bool {
+pub(super) fn fill(
+    index: &HistoryIndex,
+    log: &HistoryLog,
+    living: &Range<u64>,
+    progress: &dyn Progress,
+) -> bool {
     let segments = log.snapshot();
     progress.start("building the history index", living.end - living.start);
     let done = AtomicU64::new(0);
@@ -41,7 +46,13 @@ pub(super) fn fill(index: &Index, log: &Log, living: &Range<u64>, progress: &dyn
 }
 
 /// Inserts the records whose shard number leaves `part` when divided by the number of threads.
-fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, step: &dyn Fn(u64)) -> bool {
+fn fill_shards(
+    index: &HistoryIndex,
+    log: &LogSegments,
+    living: &Range<u64>,
+    part: usize,
+    step: &dyn Fn(u64),
+) -> bool {
     let mut batch = Vec::with_capacity(RECORDS_PER_BATCH);
     let mut reader = index.reader();
     let mut from = living.start;
@@ -50,7 +61,7 @@ fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, 
         for number in from..to {
             // A record that fails its check still gets a slot: a cancel may have been cut off, and the
             // journal's replay must find the record. Look-ups do not believe it.
-            let Some(key) = log.read(number).map(|words| Key(raw_key_bits(&words))) else { continue };
+            let Some(key) = log.read(number).map(|words| ArticleKey(raw_key_bits(&words))) else { continue };
             if index.place(&key).0 % THREADS == part {
                 batch.push((key, number));
             }
@@ -66,19 +77,23 @@ fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, 
 
 /// Inserts the records in order. Their buckets are prefetched, so that the processor waits for memory once
 /// for many and not for each.
-fn insert_batch(index: &mut Reader<'_>, batch: &mut Vec<(Key, u64)>, living: &Range<u64>) -> bool {
+fn insert_batch(
+    index: &mut IndexReader<'_>,
+    batch: &mut Vec<(ArticleKey, u64)>,
+    living: &Range<u64>,
+) -> bool {
     std::hint::black_box(batch.iter().fold(0, |all, (key, _)| all ^ index.touch(key)));
     batch.drain(..).all(|(key, number)| index.insert(&key, number, living))
 }
 
 /// Reports whether the index finds records all over the log, including the newest.
-pub(super) fn goes_with(index: &Index, log: &Log, living: &Range<u64>) -> bool {
+pub(super) fn goes_with(index: &HistoryIndex, log: &HistoryLog, living: &Range<u64>) -> bool {
     let count = living.end - living.start;
     let samples = SAMPLES.min(count);
     (1..=samples).all(|n| {
         let number = living.start + (u128::from(count) * u128::from(n) / u128::from(samples)) as u64 - 1;
         let Some(words) = log.read(number) else { return false };
-        let key = Key(raw_key_bits(&words));
+        let key = ArticleKey(raw_key_bits(&words));
         index.reader().find(&key, living, |candidate| (candidate == number).then_some(())).is_some()
     })
 }

@@ -2,12 +2,12 @@
 //!
 //! Invariant: [`decode`] accepts a record only at the number for which it was written, and never all zeroes.
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use std::io;
 
 /// A record in memory order: four little-endian words, already as native numbers.
-pub(super) type Words = [u64; RECORD_WORDS];
+pub(super) type RecordWords = [u64; RECORD_WORDS];
 /// Words in a record.
 pub(super) const RECORD_WORDS: usize = 4;
 /// Bytes in a record.
@@ -20,7 +20,7 @@ const KEY_BITS_LEFT_OUT: u32 = 32;
 
 /// One entry of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
+pub struct HistoryRecord {
     /// The upper 96 bits of the key, in place; the lower 32 are zero.
     pub key_bits: u128,
     /// Token of the article, which may be gone; `None` if the Message-ID is only remembered.
@@ -30,12 +30,12 @@ pub struct Record {
 }
 
 /// Returns the part of a key that a record keeps.
-pub(super) fn key_bits(key: &Key) -> u128 {
+pub(super) fn key_bits(key: &ArticleKey) -> u128 {
     key.0 >> KEY_BITS_LEFT_OUT << KEY_BITS_LEFT_OUT
 }
 
 /// Encodes the record with number `number`.
-pub(super) fn encode(key: &Key, token: Option<Token>, arrived: u32, number: u64) -> Words {
+pub(super) fn encode(key: &ArticleKey, token: Option<Token>, arrived: u32, number: u64) -> RecordWords {
     let key = key.0.to_be_bytes();
     let token = token.map_or_else(
         || {
@@ -58,18 +58,18 @@ pub(super) fn encode(key: &Key, token: Option<Token>, arrived: u32, number: u64)
 }
 
 /// Returns the key bits of a record that need not be whole.
-pub(super) fn raw_key_bits(words: &Words) -> u128 {
+pub(super) fn raw_key_bits(words: &RecordWords) -> u128 {
     let high = u128::from(words[0].swap_bytes()) << 64;
     high | u128::from(words[1].swap_bytes() >> 32) << KEY_BITS_LEFT_OUT
 }
 
 /// Returns the arrival time of a record that need not be whole.
-pub(super) fn raw_arrived(words: &Words) -> u32 {
+pub(super) fn raw_arrived(words: &RecordWords) -> u32 {
     words[3] as u32
 }
 
 /// Decodes a record; `None` if it is torn, unwritten, damaged or belongs to another number.
-pub(super) fn decode(words: &Words, number: u64) -> Option<Record> {
+pub(super) fn decode(words: &RecordWords, number: u64) -> Option<HistoryRecord> {
     if words[3] >> 32 != u64::from(check(words, number)) {
         return None;
     }
@@ -77,11 +77,11 @@ pub(super) fn decode(words: &Words, number: u64) -> Option<Record> {
     let [r0, r1, r2, r3, r4, r5, r6, r7] = words[2].to_le_bytes();
     let token = [t0, t1, t2, t3, r0, r1, r2, r3, r4, r5, r6, r7];
     let token = if t0 == REMEMBERED { None } else { Some(Token::from_bytes(&token)?) };
-    Some(Record { key_bits: raw_key_bits(words), token, arrived: words[3] as u32 })
+    Some(HistoryRecord { key_bits: raw_key_bits(words), token, arrived: words[3] as u32 })
 }
 
 /// Returns the CRC-32C of everything but the check, and of the number; never 0.
-fn check(words: &Words, number: u64) -> u32 {
+fn check(words: &RecordWords, number: u64) -> u32 {
     let mut bytes = [0; 36];
     let (parts, _) = bytes.as_chunks_mut::<4>();
     for (i, part) in parts.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ fn check(words: &Words, number: u64) -> u32 {
 
 /// Range of existing records: from `first_record` up to, but without, `next_record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checkpoint {
+pub struct RecordRange {
     /// Number of the oldest living record.
     pub first_record: u64,
     /// Number of the record that will be written next.
@@ -115,7 +115,7 @@ mod tests {
 
     const TOKEN: Token =
         Token { method: MethodKind::Cnfs, class: 3, volume: 0x1234, place: 0x0123_4567_89AB_CDEF };
-    const KEY: Key = Key(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
+    const KEY: ArticleKey = ArticleKey(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
 
     #[test]
     fn a_record_is_laid_out_as_documented() {
@@ -135,7 +135,7 @@ mod tests {
     fn a_record_round_trips_at_its_own_number_only() {
         for token in [Some(TOKEN), None] {
             let words = encode(&KEY, token, 77, 1 << 33);
-            let whole = Record { key_bits: key_bits(&KEY), token, arrived: 77 };
+            let whole = HistoryRecord { key_bits: key_bits(&KEY), token, arrived: 77 };
             assert_eq!(decode(&words, 1 << 33), Some(whole));
             assert_eq!(decode(&words, 0), None);
             assert_eq!(decode(&words, (1 << 33) + 1), None);
@@ -147,7 +147,7 @@ mod tests {
         let old = encode(&KEY, Some(TOKEN), 77, 9);
         let new = encode(&KEY, None, 77, 9);
         for mask in 1..15_u32 {
-            let torn: Words = std::array::from_fn(|i| if mask >> i & 1 == 1 { new[i] } else { old[i] });
+            let torn: RecordWords = std::array::from_fn(|i| if mask >> i & 1 == 1 { new[i] } else { old[i] });
             if torn != old && torn != new {
                 assert_eq!(decode(&torn, 9), None, "mask {mask:04b}");
                 assert_eq!(raw_key_bits(&torn), key_bits(&KEY));

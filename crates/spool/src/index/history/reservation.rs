@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::base::key::{Key, KeyBits};
+use crate::base::key::{ArticleKey, KeyBits};
 use crate::base::ordered::{Ordered, rank};
 
 const SHARD_BITS: u32 = 6;
@@ -18,18 +18,18 @@ const SHARDS: usize = 1 << SHARD_BITS;
 
 /// Holder of a key, with its deadline.
 #[derive(Debug)]
-struct Holder {
+struct KeyHolder {
     owner: u64,
     deadline: Instant,
 }
 
-type Shard = Ordered<Held, { rank::INNERMOST }>;
-type Held = std::collections::HashMap<Key, Holder, BuildHasherDefault<KeyBits>>;
+type ReservationShard = Ordered<HeldKeys, { rank::INNERMOST }>;
+type HeldKeys = std::collections::HashMap<ArticleKey, KeyHolder, BuildHasherDefault<KeyBits>>;
 
 /// Table of reserved keys.
 #[derive(Debug)]
 pub struct Reservations {
-    shards: Box<[Shard]>,
+    shards: Box<[ReservationShard]>,
     count: AtomicUsize,
     next_owner: AtomicU64,
     reservations_max: usize,
@@ -41,7 +41,7 @@ pub struct Reservations {
 #[must_use = "dropping a reservation releases it"]
 pub struct Reservation {
     table: Arc<Reservations>,
-    key: Key,
+    key: ArticleKey,
     owner: u64,
 }
 
@@ -57,13 +57,13 @@ impl Reservations {
     }
 
     /// Reserves a key for `ttl`. `None` if the key is held, or if the table is full.
-    pub fn reserve(self: &Arc<Self>, key: Key, ttl: Duration) -> Option<Reservation> {
+    pub fn reserve(self: &Arc<Self>, key: ArticleKey, ttl: Duration) -> Option<Reservation> {
         self.reserve_at(key, ttl, Instant::now())
     }
 
-    fn reserve_at(self: &Arc<Self>, key: Key, ttl: Duration, now: Instant) -> Option<Reservation> {
+    fn reserve_at(self: &Arc<Self>, key: ArticleKey, ttl: Duration, now: Instant) -> Option<Reservation> {
         let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
-        let holder = Holder { owner, deadline: now + ttl };
+        let holder = KeyHolder { owner, deadline: now + ttl };
         let mut held = self.shard(&key)?.lock();
         match held.entry(key) {
             Entry::Occupied(old) if old.get().deadline > now => return None,
@@ -82,7 +82,7 @@ impl Reservations {
     }
 
     /// Reports whether the key is held and has time left.
-    pub fn is_reserved(&self, key: &Key) -> bool {
+    pub fn is_reserved(&self, key: &ArticleKey) -> bool {
         let now = Instant::now();
         self.shard(key).is_some_and(|held| held.lock().get(key).is_some_and(|h| h.deadline > now))
     }
@@ -97,7 +97,7 @@ impl Reservations {
         self.len() == 0
     }
 
-    fn shard(&self, key: &Key) -> Option<&Shard> {
+    fn shard(&self, key: &ArticleKey) -> Option<&ReservationShard> {
         self.shards.get((key.0 >> (u128::BITS - SHARD_BITS)) as usize)
     }
 
@@ -106,7 +106,7 @@ impl Reservations {
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok()
     }
 
-    fn release(&self, key: Key, owner: u64) {
+    fn release(&self, key: ArticleKey, owner: u64) {
         let Some(held) = self.shard(&key) else { return };
         if let Entry::Occupied(holder) = held.lock().entry(key)
             && holder.get().owner == owner
@@ -119,7 +119,7 @@ impl Reservations {
 
 impl Reservation {
     /// Returns the reserved key.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> ArticleKey {
         self.key
     }
 }
@@ -143,26 +143,26 @@ mod tests {
     #[test]
     fn a_key_has_one_holder_until_it_is_dropped() {
         let table = Reservations::new(10);
-        let first = send_and_static(table.reserve(Key(1), TTL).unwrap());
-        assert!(table.reserve(Key(1), TTL).is_none());
-        assert!(table.is_reserved(&Key(1)) && !table.is_reserved(&Key(2)));
-        assert_eq!((first.key(), table.len()), (Key(1), 1));
+        let first = send_and_static(table.reserve(ArticleKey(1), TTL).unwrap());
+        assert!(table.reserve(ArticleKey(1), TTL).is_none());
+        assert!(table.is_reserved(&ArticleKey(1)) && !table.is_reserved(&ArticleKey(2)));
+        assert_eq!((first.key(), table.len()), (ArticleKey(1), 1));
         std::thread::spawn(move || drop(first)).join().unwrap();
         assert!(table.is_empty());
-        assert!(table.reserve(Key(1), TTL).is_some());
+        assert!(table.reserve(ArticleKey(1), TTL).is_some());
     }
 
     #[test]
     fn a_late_holder_does_not_release_its_successors() {
         let table = Reservations::new(10);
         let now = Instant::now();
-        let slow = table.reserve_at(Key(7), TTL, now).unwrap();
-        assert!(table.reserve_at(Key(7), TTL, now + TTL / 2).is_none());
-        let next = table.reserve_at(Key(7), TTL, now + TTL).unwrap();
+        let slow = table.reserve_at(ArticleKey(7), TTL, now).unwrap();
+        assert!(table.reserve_at(ArticleKey(7), TTL, now + TTL / 2).is_none());
+        let next = table.reserve_at(ArticleKey(7), TTL, now + TTL).unwrap();
         assert_eq!(table.len(), 1);
         drop(slow);
-        assert!(table.is_reserved(&Key(7)));
-        assert!(table.reserve_at(Key(7), TTL, now + TTL).is_none());
+        assert!(table.is_reserved(&ArticleKey(7)));
+        assert!(table.reserve_at(ArticleKey(7), TTL, now + TTL).is_none());
         drop(next);
         assert!(table.is_empty());
     }
@@ -170,17 +170,17 @@ mod tests {
     #[test]
     fn the_table_is_bounded() {
         let table = Reservations::new(3);
-        let mut held: Vec<_> = (0..3).map(|n| table.reserve(Key(n << 100), TTL).unwrap()).collect();
-        assert!(table.reserve(Key(9), TTL).is_none());
+        let mut held: Vec<_> = (0..3).map(|n| table.reserve(ArticleKey(n << 100), TTL).unwrap()).collect();
+        assert!(table.reserve(ArticleKey(9), TTL).is_none());
         held.pop();
-        assert!(table.reserve(Key(9), TTL).is_some());
+        assert!(table.reserve(ArticleKey(9), TTL).is_some());
     }
 
     #[test]
     fn one_of_many_threads_wins_each_key() {
         let table = Reservations::new(10_000);
         let won: Vec<Vec<Reservation>> = std::thread::scope(|scope| {
-            let ask = || (0..1000).filter_map(|n| table.reserve(Key(n << 90 | n), TTL)).collect();
+            let ask = || (0..1000).filter_map(|n| table.reserve(ArticleKey(n << 90 | n), TTL)).collect();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });

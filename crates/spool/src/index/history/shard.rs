@@ -20,12 +20,12 @@ type Bucket = [AtomicU64; BUCKET_WORDS];
 
 /// A shard in one index file.
 #[derive(Debug)]
-pub(super) struct Shard<'m> {
+pub(super) struct IndexShard<'m> {
     buckets: &'m [Bucket],
     level: u32,
 }
 
-impl<'m> Shard<'m> {
+impl<'m> IndexShard<'m> {
     /// Returns the shard of 2^`level` buckets that begins at `first_word` of a file's words.
     pub fn new(words: &'m [AtomicU64], first_word: usize, level: u32) -> Self {
         let words = words.get(first_word..first_word + (BUCKET_WORDS << level)).unwrap_or_default();
@@ -113,7 +113,7 @@ impl<'m> Shard<'m> {
         }
     }
 
-    /// Repairs a word that [`Shard::check`] reported, if it is still wrong: a slot becomes empty, and a
+    /// Repairs a word that [`IndexShard::check`] reported, if it is still wrong: a slot becomes empty, and a
     /// look-up continues from the bucket while any of the present records lives.
     pub fn mend(&self, at: usize, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) {
         let Some(word) = self.buckets.iter().flatten().nth(at) else { return };
@@ -147,7 +147,7 @@ impl<'m> Shard<'m> {
     }
 
     /// Inserts all living slots of this shard into an empty one. Returns false if they do not fit.
-    pub fn copy_into(&self, empty: &Shard<'_>, living: &Range<u64>) -> bool {
+    pub fn copy_into(&self, empty: &IndexShard<'_>, living: &Range<u64>) -> bool {
         self.slots_within(living).all(|(tag, number)| empty.insert(tag, number, living))
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         (0..BUCKET_WORDS << level).map(|_| AtomicU64::new(0)).collect()
     }
 
-    fn found(shard: &Shard, tag: u32, living: &Range<u64>) -> Vec<u64> {
+    fn found(shard: &IndexShard, tag: u32, living: &Range<u64>) -> Vec<u64> {
         let mut all = Vec::new();
         shard.find(tag, living, |number| -> Option<()> {
             all.push(number);
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_full_bucket_continues_in_the_next_and_the_last_in_the_first() {
         let words = words(1);
-        let shard = Shard::new(&words, 0, 1);
+        let shard = IndexShard::new(&words, 0, 1);
         let tag = 0xFF_FFFF;
         for number in 0..14 {
             assert!(shard.insert(tag, number, &(0..number)));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_look_up_continues_while_a_record_that_passed_over_lives() {
         let words = words(2);
-        let shard = Shard::new(&words, 0, 2);
+        let shard = IndexShard::new(&words, 0, 2);
         for number in 0..8 {
             assert!(shard.insert(0, number, &(0..number)));
         }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn forgotten_numbers_are_overwritten() {
         let words = words(0);
-        let shard = Shard::new(&words, 0, 0);
+        let shard = IndexShard::new(&words, 0, 0);
         for number in 0..7 {
             assert!(shard.insert(5, number, &(0..number)));
         }
@@ -241,11 +241,11 @@ mod tests {
     #[test]
     fn any_flipped_bit_that_a_look_up_could_meet_is_found_and_mended() {
         let words = words(1);
-        let shard = Shard::new(&words, 0, 1);
+        let shard = IndexShard::new(&words, 0, 1);
         let tag = |n: u64| if n < 10 { 5 } else { 0xC0_0000 + n as u32 };
         (0..12).for_each(|n| assert!(shard.insert(tag(n), n, &(0..n))));
         let living = 0..12;
-        let wrong = |shard: &Shard| {
+        let wrong = |shard: &IndexShard| {
             let mut wrong = Vec::new();
             shard.check(&living, &mut |n, t| tag(n) == t, &mut |at| wrong.push(at));
             wrong
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn moving_a_shard_keeps_only_living_records() {
         let (small, large) = (words(2), words(3));
-        let (old, new) = (Shard::new(&small, 0, 2), Shard::new(&large, 0, 3));
+        let (old, new) = (IndexShard::new(&small, 0, 2), IndexShard::new(&large, 0, 3));
         let tag = |n: u64| (n as u32).wrapping_mul(0x9E_3779) & 0xFF_FFFF;
         for number in 0..26 {
             assert!(old.insert(tag(number), number, &(0..number)));

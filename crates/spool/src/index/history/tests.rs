@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::base::token::MethodKind;
-use disk::{CrashKind, Open, RealDisk, SimDisk};
+use disk::{CrashKind, OpenMode, RealDisk, SimDisk};
 
 /// 64 records per segment and 4 shards, so that growth and expiry really happen.
 const SMALL: Shape = Shape { segment_bits: 6, shard_bits: 2 };
@@ -24,7 +24,7 @@ impl Scratch {
         Self(std::env::temp_dir().join(format!("newsreel-history-{}-{n}", std::process::id())))
     }
 
-    fn open(&self, boot: u8, from: Checkpoint, shape: Shape) -> io::Result<History> {
+    fn open(&self, boot: u8, from: RecordRange, shape: Shape) -> io::Result<History> {
         let disk = Arc::new(RealDisk::with_boot_id([boot; 16]));
         History::open(disk, &self.0, from, &(), shape)
     }
@@ -35,7 +35,7 @@ impl Scratch {
 
     /// Overwrites a part of a file of the history.
     fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) {
-        let file = RealDisk::new().open(&self.0.join(name), Open::Existing).unwrap();
+        let file = RealDisk::new().open(&self.0.join(name), OpenMode::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(bytes)], offset).unwrap();
     }
 }
@@ -61,9 +61,9 @@ impl Random {
     }
 }
 
-fn key(n: u64) -> Key {
+fn key(n: u64) -> ArticleKey {
     let mut random = Random(n);
-    Key(u128::from(random.next()) << 64 | u128::from(random.next()))
+    ArticleKey(u128::from(random.next()) << 64 | u128::from(random.next()))
 }
 
 fn token(n: u64) -> Token {
@@ -78,12 +78,14 @@ struct Known {
 }
 
 impl Known {
-    fn found(known: Option<&Self>, first: u64) -> Found {
+    fn found(known: Option<&Self>, first: u64) -> HistoryLookup {
         match known {
             Some(k) if k.number >= first => {
-                k.token.map_or(Found::Remembered { arrived: k.arrived }, |t| Found::At(t, k.arrived))
+                k.token.map_or(HistoryLookup::Remembered { arrived: k.arrived }, |t| {
+                    HistoryLookup::At(t, k.arrived)
+                })
             }
-            _ => Found::None,
+            _ => HistoryLookup::None,
         }
     }
 }
@@ -152,7 +154,7 @@ fn check_all(history: &History, model: &Model, seed: u64) {
 }
 
 /// Returns a random row that the model allows.
-fn random_row(random: &mut Random, model: &Model, checkpoint: Checkpoint) -> Option<Row> {
+fn random_row(random: &mut Random, model: &Model, checkpoint: RecordRange) -> Option<Row> {
     let id = random.below(IDS);
     let some_token = (random.below(4) > 0).then(|| token(random.below(1 << 40)));
     match random.below(100) {
@@ -171,7 +173,7 @@ fn run_against_model(seed: u64, operations: u64) {
     let mut random = Random(seed);
     let mut boot = 1;
     let (mut model, mut at_checkpoint, mut rows) = (Model::default(), Model::default(), Vec::new());
-    let mut checkpoint = Checkpoint::default();
+    let mut checkpoint = RecordRange::default();
     let mut history = scratch.open(boot, checkpoint, SMALL).unwrap();
     let mut reopened = [0; 3];
     for _ in 0..operations {
@@ -224,7 +226,7 @@ fn run_against_model(seed: u64, operations: u64) {
             }
             model.apply(row);
         }
-        assert_eq!(history.checkpoint(), Checkpoint { first_record: model.first, next_record: model.next });
+        assert_eq!(history.checkpoint(), RecordRange { first_record: model.first, next_record: model.next });
         check_all(&history, &model, seed);
     }
     check_all(&history, &model, seed);
@@ -242,8 +244,8 @@ fn equals_a_model_under_random_operations() {
 }
 
 /// Creates 300 entries, all `sync`ed; every third is remembered.
-fn filled(scratch: &Scratch) -> Checkpoint {
-    let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();
+fn filled(scratch: &Scratch) -> RecordRange {
+    let history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
     for n in 0..300 {
         history.insert(key(n), (n % 3 > 0).then(|| token(n)), n as u32).unwrap();
     }
@@ -252,8 +254,12 @@ fn filled(scratch: &Scratch) -> Checkpoint {
     checkpoint
 }
 
-fn expected(n: u64) -> Found {
-    if n.is_multiple_of(3) { Found::Remembered { arrived: n as u32 } } else { Found::At(token(n), n as u32) }
+fn expected(n: u64) -> HistoryLookup {
+    if n.is_multiple_of(3) {
+        HistoryLookup::Remembered { arrived: n as u32 }
+    } else {
+        HistoryLookup::At(token(n), n as u32)
+    }
 }
 
 #[test]
@@ -264,7 +270,7 @@ fn a_torn_record_is_not_believed_and_a_replayed_cancel_heals_it() {
     scratch.overwrite("0000000001.ring", 6 * 32 + 14, &[0x55; 8]);
     for boot in [1, 2] {
         let history = scratch.open(boot, checkpoint, SMALL).unwrap();
-        assert_eq!(history.lookup(&key(70)), Found::None);
+        assert_eq!(history.lookup(&key(70)), HistoryLookup::None);
         assert_eq!(history.lookup(&key(71)), expected(71));
         let mut damaged = Vec::new();
         history.for_each(0, &mut |number, record| damaged.extend(record.is_none().then_some(number)));
@@ -272,7 +278,7 @@ fn a_torn_record_is_not_believed_and_a_replayed_cancel_heals_it() {
     }
     let history = scratch.open(2, checkpoint, SMALL).unwrap();
     assert!(history.replace(&key(70), None));
-    assert_eq!(history.lookup(&key(70)), Found::Remembered { arrived: 70 });
+    assert_eq!(history.lookup(&key(70)), HistoryLookup::Remembered { arrived: 70 });
     assert!(!history.replace(&key(1_000_000), None));
 }
 
@@ -299,7 +305,7 @@ fn the_index_is_rebuilt_only_when_it_cannot_be_trusted() {
         let (disk, count) = (Arc::new(RealDisk::with_boot_id([boot; 16])), Count::default());
         let history = History::open(disk, &scratch.0, checkpoint, &count, SMALL).unwrap();
         (0..300).for_each(|n| assert_eq!(history.lookup(&key(n)), expected(n)));
-        assert_eq!(history.lookup(&key(300)), Found::None);
+        assert_eq!(history.lookup(&key(300)), HistoryLookup::None);
         count.0.into_inner()
     };
     assert_eq!(rebuilds(1), 0, "same boot");
@@ -307,7 +313,7 @@ fn the_index_is_rebuilt_only_when_it_cannot_be_trusted() {
     assert_eq!(rebuilds(2), 0, "same boot again");
     let index = scratch.names().into_iter().rfind(|name| name.starts_with("index-")).unwrap();
     let disk = RealDisk::new();
-    let length = disk.open(&scratch.0.join(&index), Open::ReadOnly).unwrap().len().unwrap();
+    let length = disk.open(&scratch.0.join(&index), OpenMode::ReadOnly).unwrap().len().unwrap();
     scratch.overwrite(&index, 4096, &vec![0; length as usize - 4096]);
     assert_eq!(rebuilds(2), 1, "records not found");
     scratch.overwrite(&index, 0, b"x");
@@ -316,7 +322,7 @@ fn the_index_is_rebuilt_only_when_it_cannot_be_trusted() {
     assert_eq!(rebuilds(2), 1, "a shard that is nowhere");
     disk.remove(&scratch.0.join(&index)).unwrap();
     assert_eq!(rebuilds(2), 1, "removed");
-    disk.open(&scratch.0.join(&index), Open::Existing).unwrap().set_len(5000).unwrap();
+    disk.open(&scratch.0.join(&index), OpenMode::Existing).unwrap().set_len(5000).unwrap();
     assert_eq!(rebuilds(2), 1, "cut");
 }
 
@@ -334,12 +340,12 @@ fn missing_or_short_segments_are_damage() {
         disk.rename(&hidden, &scratch.0.join(damaged)).unwrap();
     }
     // The 300 records end within segment 4: as long as those exist, the file may be short.
-    let last = disk.open(&scratch.0.join("0000000004.ring"), Open::Existing).unwrap();
+    let last = disk.open(&scratch.0.join("0000000004.ring"), OpenMode::Existing).unwrap();
     last.set_len((300 - 256) * 32).unwrap();
     assert_eq!(scratch.open(2, checkpoint, SMALL).unwrap().lookup(&key(299)), expected(299));
     last.set_len((300 - 256) * 32 - 1).unwrap();
     assert!(scratch.open(2, checkpoint, SMALL).is_err());
-    let impossible = Checkpoint { first_record: 5, next_record: 4 };
+    let impossible = RecordRange { first_record: 5, next_record: 4 };
     assert!(scratch.open(2, impossible, SMALL).is_err());
 }
 
@@ -351,16 +357,16 @@ fn expiry_by_time_removes_whole_segments() {
     assert_eq!((history.first_since(0), history.first_since(130), history.first_since(999)), (0, 130, 300));
     history.expire_before(history.first_since(130)).unwrap();
     assert_eq!(scratch.names().iter().filter(|n| n.ends_with(".ring")).count(), 3);
-    assert_eq!((history.lookup(&key(129)), history.lookup(&key(130))), (Found::None, expected(130)));
+    assert_eq!((history.lookup(&key(129)), history.lookup(&key(130))), (HistoryLookup::None, expected(130)));
     history.expire_before(5).unwrap();
-    assert_eq!(history.checkpoint(), Checkpoint { first_record: 130, next_record: 300 });
+    assert_eq!(history.checkpoint(), RecordRange { first_record: 130, next_record: 300 });
     // Record 150 is remembered only; 151 is the first with a token that still counts.
     assert_eq!(history.first_living(250, &|t| t.place >= token(150).place), 151);
     assert_eq!(history.first_living(250, &|_| false), 250);
     history.expire_before(9999).unwrap();
     assert_eq!(history.entries(), 0);
     assert_eq!(history.insert(key(5), None, 7).unwrap(), 300);
-    assert_eq!(history.lookup(&key(5)), Found::Remembered { arrived: 7 });
+    assert_eq!(history.lookup(&key(5)), HistoryLookup::Remembered { arrived: 7 });
 }
 
 /// Readers concurrent with the writer find every insert, with one of its two tokens and never a mixture.
@@ -368,7 +374,7 @@ fn expiry_by_time_removes_whole_segments() {
 fn readers_run_concurrently_with_the_writer() {
     const COUNT: u64 = 60_000;
     let scratch = Scratch::new();
-    let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();
+    let history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
     let (inserted, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let read = |seed| {
         let (mut random, mut hits) = (Random(seed), 0_u64);
@@ -376,14 +382,16 @@ fn readers_run_concurrently_with_the_writer() {
             let known = inserted.load(Ordering::Acquire);
             let n = random.below(known + 1);
             match history.lookup(&key(n)) {
-                Found::At(t, arrived) if arrived == n as u32 => {
+                HistoryLookup::At(t, arrived) if arrived == n as u32 => {
                     assert!(t == token(n) || t == token(n + COUNT), "mixture {t} for {n}");
                     hits += 1;
                 }
-                Found::None => assert!(n == known || n < history.checkpoint().first_record, "{n} is lost"),
+                HistoryLookup::None => {
+                    assert!(n == known || n < history.checkpoint().first_record, "{n} is lost")
+                }
                 other => panic!("{other:?} for {n}"),
             }
-            assert_eq!(history.lookup(&key(n + (1 << 40))), Found::None);
+            assert_eq!(history.lookup(&key(n + (1 << 40))), HistoryLookup::None);
         }
         hits
     };
@@ -417,7 +425,7 @@ fn pace() {
         let disk = Arc::new(RealDisk::with_boot_id([boot; 16]));
         (History::open(disk, &scratch.0, from, &(), Shape::USUAL).unwrap(), began.elapsed())
     };
-    let (history, _) = open(1, Checkpoint::default());
+    let (history, _) = open(1, RecordRange::default());
     let mut lines = Vec::new();
     let mut timed = |what: &str, work: &mut dyn FnMut(u64)| {
         let began = Instant::now();
@@ -433,12 +441,12 @@ fn pace() {
     });
     timed("hits", &mut |n| {
         let n = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % count;
-        assert_eq!(history.lookup(&key(n)), Found::At(token(n), n as u32));
+        assert_eq!(history.lookup(&key(n)), HistoryLookup::At(token(n), n as u32));
     });
-    timed("misses", &mut |n| assert_eq!(history.lookup(&key(n + (1 << 40))), Found::None));
+    timed("misses", &mut |n| assert_eq!(history.lookup(&key(n + (1 << 40))), HistoryLookup::None));
     timed("a miss and its insert", &mut |n| {
         let new = key(n + (1 << 41));
-        assert_eq!(history.lookup(&new), Found::None);
+        assert_eq!(history.lookup(&new), HistoryLookup::None);
         history.insert(new, None, 0).unwrap();
     });
     lines.push(format!("log {} MB, index {} MB", history.log_bytes() >> 20, history.index_bytes() >> 20));
@@ -447,7 +455,7 @@ fn pace() {
     lines.push(format!("opening, same boot: {:?}", open(1, checkpoint).1));
     let (history, time) = open(2, checkpoint);
     lines.push(format!("opening, other boot: {time:?}"));
-    assert_eq!(history.lookup(&key(count - 1)), Found::At(token(count - 1), (count - 1) as u32));
+    assert_eq!(history.lookup(&key(count - 1)), HistoryLookup::At(token(count - 1), (count - 1) as u32));
     assert_eq!(history.entries(), 2 * count);
     if bench {
         writeln!(std::io::stdout(), "{count} entries, then twice as many\n{}", lines.join("\n")).unwrap();
@@ -455,7 +463,7 @@ fn pace() {
 }
 
 /// Starts after a crash: opens at the stored checkpoint and replays the journal.
-fn recover(disk: &SimDisk, checkpoint: Checkpoint, rows: &[Row]) -> History {
+fn recover(disk: &SimDisk, checkpoint: RecordRange, rows: &[Row]) -> History {
     let history = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL).unwrap();
     for &row in rows {
         match row {
@@ -469,9 +477,9 @@ fn recover(disk: &SimDisk, checkpoint: Checkpoint, rows: &[Row]) -> History {
 }
 
 /// Runs until the machine ends. The journal and the checkpoint, which are not on this disk, survive.
-fn run_until_crash(disk: &SimDisk, seed: u64) -> (Model, Checkpoint, Vec<Row>) {
+fn run_until_crash(disk: &SimDisk, seed: u64) -> (Model, RecordRange, Vec<Row>) {
     let mut random = Random(seed);
-    let (mut model, mut rows, mut checkpoint) = (Model::default(), Vec::new(), Checkpoint::default());
+    let (mut model, mut rows, mut checkpoint) = (Model::default(), Vec::new(), RecordRange::default());
     let Ok(history) = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL) else {
         return (model, checkpoint, rows);
     };
@@ -531,7 +539,7 @@ fn the_replay_repairs_the_history_after_any_crash() {
 fn a_full_disk_fails_inserts_and_nothing_else() {
     let disk = SimDisk::new();
     let history =
-        History::open(Arc::new(disk.clone()), Path::new("/h"), Checkpoint::default(), &(), SMALL).unwrap();
+        History::open(Arc::new(disk.clone()), Path::new("/h"), RecordRange::default(), &(), SMALL).unwrap();
     let mut failures = 0;
     for n in 0..3000 {
         if n % 10 == 0 {
@@ -539,20 +547,20 @@ fn a_full_disk_fails_inserts_and_nothing_else() {
         }
         while let Err(error) = history.insert(key(n), None, 1) {
             assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-            assert_eq!((history.lookup(&key(n)), history.checkpoint().next_record), (Found::None, n));
+            assert_eq!((history.lookup(&key(n)), history.checkpoint().next_record), (HistoryLookup::None, n));
             disk.stop_failing();
             failures += 1;
         }
-        assert_eq!(history.lookup(&key(n)), Found::Remembered { arrived: 1 });
+        assert_eq!(history.lookup(&key(n)), HistoryLookup::Remembered { arrived: 1 });
     }
     assert!(failures > 5, "{failures}");
-    (0..3000).for_each(|n| assert_ne!(history.lookup(&key(n)), Found::None));
+    (0..3000).for_each(|n| assert_ne!(history.lookup(&key(n)), HistoryLookup::None));
 }
 
 #[test]
 fn an_index_that_has_grown_is_used_after_a_restart() {
     let scratch = Scratch::new();
-    let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();
+    let history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
     let mut levels = HashSet::new();
     for n in 0..3000 {
         history.insert(key(n), None, n as u32).unwrap();
@@ -561,7 +569,7 @@ fn an_index_that_has_grown_is_used_after_a_restart() {
             let again = History::open(disk, &scratch.0, history.checkpoint(), &count, SMALL).unwrap();
             assert_eq!(
                 (count.0.into_inner(), again.lookup(&key(n))),
-                (0, Found::Remembered { arrived: n as u32 })
+                (0, HistoryLookup::Remembered { arrived: n as u32 })
             );
             levels.extend(scratch.names().into_iter().filter(|name| name.starts_with("index-")));
         }

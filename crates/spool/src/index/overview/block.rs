@@ -5,7 +5,7 @@
 //! number, fields, Xref, CRLF.
 
 use super::packed;
-use crate::base::codec::Reader;
+use crate::base::codec::ByteReader;
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
 
@@ -34,12 +34,12 @@ pub(crate) struct RowEntry {
 
 /// Decoded rows with their entries.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rows {
+pub(crate) struct BlockRows {
     pub entries: Vec<RowEntry>,
     pub text: Vec<u8>,
 }
 
-impl Rows {
+impl BlockRows {
     /// Returns the text of the `i`th row.
     pub fn row(&self, i: usize) -> Option<&[u8]> {
         let start = match i {
@@ -137,7 +137,7 @@ impl Rows {
     fn decode_plain_entries(&mut self, group: GroupId, block: &[u8]) -> Option<(u32, u32)> {
         self.entries.clear();
         self.text.clear();
-        let mut r = Reader(block);
+        let mut r = ByteReader(block);
         let magic: [u8; 4] = r.array()?;
         let crc = r.u32()?;
         let checked = r.0;
@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::base::token::MethodKind;
 
-    fn rows() -> Rows {
-        let mut rows = Rows::default();
+    fn rows() -> BlockRows {
+        let mut rows = BlockRows::default();
         for number in [5u64, 6, 9] {
             rows.text.extend_from_slice(format!("{number}\tsubject {number}\r\n").as_bytes());
             let token = Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: number * 512 };
@@ -213,7 +213,7 @@ mod tests {
         let rows = rows();
         let mut disk = Vec::new();
         rows.encode(GroupId(3), &mut disk);
-        let mut back = Rows::default();
+        let mut back = BlockRows::default();
         assert!(back.decode(GroupId(3), &disk));
         assert_eq!(back.entries, rows.entries);
         assert_eq!(back.row(back.find(6).unwrap()).unwrap(), b"6\tsubject 6\r\n");
@@ -242,8 +242,8 @@ mod tests {
         for i in 0..disk.len() * 8 {
             let mut bad = disk.clone();
             bad[i / 8] ^= 1 << (i % 8);
-            assert!(!Rows::default().decode(GroupId(3), &bad), "bit {i}");
+            assert!(!BlockRows::default().decode(GroupId(3), &bad), "bit {i}");
         }
-        assert!(!Rows::default().decode(GroupId(3), &disk[..disk.len() - 1]));
+        assert!(!BlockRows::default().decode(GroupId(3), &disk[..disk.len() - 1]));
     }
 }

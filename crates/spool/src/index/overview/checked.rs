@@ -27,7 +27,7 @@ const UNUSED_SECS: u64 = 30;
 
 /// Entries of a block, with the time at which its text was checked.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedBlock {
     entries: Box<[RowEntry]>,
     /// Time in Unix seconds; 0: never.
     text_checked: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Checked {
     used: AtomicU64,
 }
 
-impl Checked {
+impl CheckedBlock {
     /// See [`between`].
     pub fn between(&self, from: u64, end: u64) -> (&[RowEntry], usize) {
         between(&self.entries, from, end)
@@ -61,11 +61,11 @@ impl Checked {
 /// Place of a block: id of the segment, and offset.
 type BlockPlace = (u64, u64);
 
-type Set = VecDeque<(BlockPlace, Arc<Checked>)>;
+type BlockSet = VecDeque<(BlockPlace, Arc<CheckedBlock>)>;
 
 /// The cached blocks, in sets by their place; a full set drops its oldest.
 #[derive(Debug)]
-pub(crate) struct CheckedBlocks(Box<[Ordered<Set, { rank::INNERMOST }>]>);
+pub(crate) struct CheckedBlocks(Box<[Ordered<BlockSet, { rank::INNERMOST }>]>);
 
 impl Default for CheckedBlocks {
     fn default() -> Self {
@@ -74,14 +74,14 @@ impl Default for CheckedBlocks {
 }
 
 impl CheckedBlocks {
-    fn set(&self, place: BlockPlace) -> Option<&Ordered<Set, { rank::INNERMOST }>> {
+    fn set(&self, place: BlockPlace) -> Option<&Ordered<BlockSet, { rank::INNERMOST }>> {
         const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
         let mix = (place.0.wrapping_mul(ODD[0]) ^ place.1).wrapping_mul(ODD[1]);
         self.0.get((mix >> (u64::BITS - SET_BITS)) as usize)
     }
 
     /// Returns a cached block; `now` in Unix seconds.
-    pub fn get(&self, place: BlockPlace, now: u64) -> Option<Arc<Checked>> {
+    pub fn get(&self, place: BlockPlace, now: u64) -> Option<Arc<CheckedBlock>> {
         let set = self.set(place)?.lock();
         let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
         checked.is_used(now);
@@ -107,12 +107,12 @@ impl CheckedBlocks {
             }
             return;
         }
-        let rows = |set: &Set| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
+        let rows = |set: &BlockSet| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
         while set.len() >= SET_BLOCKS_MAX || rows(&set) + entries.len() > SET_ROWS_MAX {
             set.pop_front();
         }
         let text_checked = AtomicU64::new(if text { now } else { 0 });
-        let checked = Checked { entries: entries.into(), text_checked, used: AtomicU64::new(now) };
+        let checked = CheckedBlock { entries: entries.into(), text_checked, used: AtomicU64::new(now) };
         set.push_back((place, Arc::new(checked)));
     }
 
@@ -122,7 +122,7 @@ impl CheckedBlocks {
             let mut set = set.lock();
             set.retain(|(_, checked)| checked.used.load(Ordering::Relaxed).abs_diff(now) <= UNUSED_SECS);
             if set.is_empty() {
-                *set = Set::new();
+                *set = BlockSet::new();
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
             }
         }
         let sets: Vec<_> = blocks.0.iter().map(Ordered::lock).map(|set| set.clone()).collect();
-        let rows = |set: &Set| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
+        let rows = |set: &BlockSet| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
         assert!(sets.iter().all(|set| rows(set) <= SET_ROWS_MAX && set.len() <= SET_BLOCKS_MAX));
         assert!(sets.iter().map(rows).sum::<usize>() * size_of::<RowEntry>() <= 8 << 20);
         let used = sets.iter().filter(|set| !set.is_empty()).count();

@@ -10,15 +10,15 @@ mod checked;
 pub(crate) mod packed;
 mod segment;
 
-pub(crate) use block::{RowEntry, Rows, between};
-pub(crate) use checked::{Checked, CheckedBlocks};
-pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
+pub(crate) use block::{BlockRows, RowEntry, between};
+pub(crate) use checked::{CheckedBlock, CheckedBlocks};
+pub(crate) use segment::{OverviewSegment, OverviewSegments, SegmentKind, SegmentState};
 
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::index::groups::LiveSet;
 use disk::DiskFile;
-use disk::Patience;
+use disk::ReadMode;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub(crate) const REST_PART: usize = 4;
 pub(crate) struct BlockRef {
     pub first: u64,
     pub last: u64,
-    pub segment: Arc<Segment>,
+    pub segment: Arc<OverviewSegment>,
     pub offset: u64,
     pub len: u32,
     pub count: u32,
@@ -49,8 +49,8 @@ impl BlockRef {
     pub fn read(
         &self,
         group: GroupId,
-        patience: Patience,
-        rows: &mut Rows,
+        patience: ReadMode,
+        rows: &mut BlockRows,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.read_bytes(self.len as usize, patience, raw)?;
@@ -61,14 +61,14 @@ impl BlockRef {
     pub fn read_entries(
         &self,
         group: GroupId,
-        patience: Patience,
-        rows: &mut Rows,
+        patience: ReadMode,
+        rows: &mut BlockRows,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let head = match self.segment.kind {
-            Kind::Plain => block::head_bytes(self.count as usize),
+            SegmentKind::Plain => block::head_bytes(self.count as usize),
             // Only the block itself records where its entries end.
-            Kind::Packed => self.len as usize,
+            SegmentKind::Packed => self.len as usize,
         };
         self.read_bytes(head, patience, raw)?;
         if rows.decode_entries(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
@@ -79,7 +79,7 @@ impl BlockRef {
         &self,
         group: GroupId,
         text: Range<usize>,
-        patience: Patience,
+        patience: ReadMode,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let head = block::head_bytes(self.count as usize);
@@ -87,7 +87,7 @@ impl BlockRef {
         if raw.len() == text.len() { Ok(()) } else { Err(self.damaged(group)) }
     }
 
-    fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+    fn read_bytes(&self, len: usize, patience: ReadMode, raw: &mut Vec<u8>) -> Result<(), ReadError> {
         self.read_range(0..len, patience, raw)
     }
 
@@ -95,15 +95,15 @@ impl BlockRef {
     fn read_range(
         &self,
         range: Range<usize>,
-        patience: Patience,
+        patience: ReadMode,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         // Old contents are overwritten, and need not be zeros.
         raw.resize(range.len(), 0);
         let (file, offset): (&dyn DiskFile, _) = (&*self.segment.file, self.offset + range.start as u64);
         let n = match patience {
-            Patience::CacheOnly => file.read_at_cached(raw, offset)?,
-            Patience::Wait => file.read_at(raw, offset)?,
+            ReadMode::CacheOnly => file.read_at_cached(raw, offset)?,
+            ReadMode::Wait => file.read_at(raw, offset)?,
         };
         raw.truncate(n);
         Ok(())
@@ -126,8 +126,8 @@ impl BlockRef {
 
 /// Location at which a block was written.
 #[derive(Debug)]
-pub(crate) struct Placed {
-    pub segment: Arc<Segment>,
+pub(crate) struct BlockLocation {
+    pub segment: Arc<OverviewSegment>,
     pub offset: u64,
     pub len: u32,
 }
@@ -138,7 +138,7 @@ pub(crate) struct GroupOverview {
     /// Closed blocks, in number order.
     pub blocks: VecDeque<BlockRef>,
     /// Rows not yet in a segment.
-    pub open: Rows,
+    pub open: BlockRows,
 }
 
 impl GroupOverview {
@@ -170,13 +170,18 @@ impl GroupOverview {
     /// Returns the addresses that adding the next row will modify: its entry, the block's first one, its
     /// text.
     pub fn next_writes(&self) -> [usize; 3] {
-        let Rows { entries, text } = &self.open;
+        let BlockRows { entries, text } = &self.open;
         let spare = entries.as_ptr_range().end.addr();
         [spare, entries.as_ptr().addr(), text.as_ptr_range().end.addr()]
     }
 
     /// Writes the open block to a segment, or drops it if no row of it lives.
-    pub fn close(&mut self, group: GroupId, live: &LiveSet, segments: &mut Segments) -> io::Result<()> {
+    pub fn close(
+        &mut self,
+        group: GroupId,
+        live: &LiveSet,
+        segments: &mut OverviewSegments,
+    ) -> io::Result<()> {
         let living = self.open.entries.iter().filter(|e| live.contains(e.number)).count();
         let (Some(first), Some(last)) = (self.open.entries.first(), self.open.entries.last()) else {
             return Ok(());
@@ -208,7 +213,7 @@ impl GroupOverview {
         group: GroupId,
         live: &LiveSet,
         enough_bytes: usize,
-        segments: &mut Segments,
+        segments: &mut OverviewSegments,
     ) -> io::Result<()> {
         let closed = match self.open.text.len() >= enough_bytes {
             true => self.close(group, live, segments),
@@ -229,8 +234,8 @@ impl GroupOverview {
         &mut self,
         group: GroupId,
         first: u64,
-        rows: &Rows,
-        segments: &mut Segments,
+        rows: &BlockRows,
+        segments: &mut OverviewSegments,
     ) -> io::Result<()> {
         let block = self.blocks.iter_mut().find(|b| b.first == first && b.live > 0);
         let Some(block) = block else { return Ok(()) };
@@ -252,7 +257,7 @@ impl GroupOverview {
     }
 
     /// Replaces neighbouring blocks by one block with the same rows; returns false if they differ from `old`.
-    pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: Placed) -> bool {
+    pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: BlockLocation) -> bool {
         let (Some(first), Some(last)) = (old.first(), old.last()) else { return false };
         let at = self.blocks.partition_point(|b| b.last < first.first);
         let place = |b: &BlockRef| (b.segment.number, b.offset, b.first);
@@ -314,6 +319,6 @@ impl GroupOverview {
         for block in self.blocks.drain(..).filter(|b| b.live > 0) {
             block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
         }
-        self.open = Rows::default();
+        self.open = BlockRows::default();
     }
 }

@@ -4,8 +4,8 @@
 //! Invariant: a packed block decodes to its original rows. Used by [`super::block`] for reading and by
 //! [`crate::care::pack_overview`] for writing.
 
-use super::block::{HEADER_BYTES, RowEntry, Rows};
-use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
+use super::block::{BlockRows, HEADER_BYTES, RowEntry};
+use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
 use crate::method::packing::{put_frame, read_frame};
@@ -25,7 +25,7 @@ pub(super) fn is_packed(block: &[u8]) -> bool {
 
 /// Appends the packed form; rows must not be empty. Returns false, with garbage after the old end of `out`,
 /// if compression fails.
-pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
+pub(crate) fn encode(rows: &BlockRows, group: GroupId, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let first = rows.entries.first().map_or(0, |e| e.number);
     out.extend_from_slice(MAGIC);
@@ -35,7 +35,7 @@ pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(&first.to_le_bytes());
     out.extend_from_slice(&(rows.text.len() as u32).to_le_bytes());
     out.extend_from_slice(&[0; 12]);
-    let mut coder = Coder::new(first);
+    let mut coder = RowEntryCoder::new(first);
     rows.entries.iter().for_each(|e| coder.put(e, out));
     let frame_at = out.len();
     if rows.text.len() > TEXT_BYTES_MAX || !put_frame(&rows.text, LEVEL, out) {
@@ -52,7 +52,7 @@ pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
 }
 
 /// Decodes a whole block; returns false if it is damaged or another group's.
-pub(super) fn decode(rows: &mut Rows, group: GroupId, block: &[u8]) -> bool {
+pub(super) fn decode(rows: &mut BlockRows, group: GroupId, block: &[u8]) -> bool {
     let Some(frame) = decode_entries(rows, group, block) else { return false };
     let text_bytes = rows.entries.last().map_or(0, |e| e.end as usize);
     rows.text.resize(text_bytes, 0);
@@ -62,17 +62,21 @@ pub(super) fn decode(rows: &mut Rows, group: GroupId, block: &[u8]) -> bool {
 }
 
 /// Compressed text after the entries.
-pub(super) struct Frame<'a> {
+pub(super) struct PackedFrame<'a> {
     bytes: &'a [u8],
     len: usize,
     crc: u32,
 }
 
 /// Decodes header and entries, leaving the text empty; `None` if they are damaged or another group's.
-pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8]) -> Option<Frame<'a>> {
+pub(super) fn decode_entries<'a>(
+    rows: &mut BlockRows,
+    group: GroupId,
+    block: &'a [u8],
+) -> Option<PackedFrame<'a>> {
     rows.entries.clear();
     rows.text.clear();
-    let mut r = Reader(block);
+    let mut r = ByteReader(block);
     r.take(MAGIC.len())?;
     let crc = r.u32()?;
     let checked = r.0;
@@ -84,20 +88,20 @@ pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8
     if !sane || disk::crc::crc32c(head) != crc {
         return None;
     }
-    let mut entries = Reader(r.take(entries_len)?);
+    let mut entries = ByteReader(r.take(entries_len)?);
     rows.entries.reserve(count);
-    let mut coder = Coder::new(first);
+    let mut coder = RowEntryCoder::new(first);
     for i in 0..count {
         let entry = coder.get(&mut entries)?;
         let ascends = i == 0 || rows.entries.last().is_some_and(|e| e.number < entry.number);
         ascends.then(|| rows.entries.push(entry))?;
     }
     let ends = entries.is_empty() && rows.entries.last().is_some_and(|e| e.end as usize == text_bytes);
-    ends.then_some(Frame { bytes: r.0, len, crc: frame_crc })
+    ends.then_some(PackedFrame { bytes: r.0, len, crc: frame_crc })
 }
 
 /// Values that the next entry is relative to.
-struct Coder {
+struct RowEntryCoder {
     number: u64,
     end: u32,
     arrived: u32,
@@ -106,7 +110,7 @@ struct Coder {
     place: u64,
 }
 
-impl Coder {
+impl RowEntryCoder {
     fn new(first: u64) -> Self {
         Self { number: first, end: 0, arrived: 0, kind: 0, place: 0 }
     }
@@ -122,7 +126,7 @@ impl Coder {
         *self = Self { number: e.number, end: e.end, arrived: e.arrived, kind, place: e.token.place };
     }
 
-    fn get(&mut self, r: &mut Reader<'_>) -> Option<RowEntry> {
+    fn get(&mut self, r: &mut ByteReader<'_>) -> Option<RowEntry> {
         self.number = self.number.checked_add(r.varint()?)?;
         self.end = self.end.checked_add(u32::try_from(r.varint()?).ok()?)?;
         self.arrived = self.arrived.wrapping_add(unzigzag(r.varint()?) as u32);
@@ -142,8 +146,8 @@ mod tests {
     use super::*;
     use crate::base::token::MethodKind;
 
-    fn rows() -> Rows {
-        let mut rows = Rows::default();
+    fn rows() -> BlockRows {
+        let mut rows = BlockRows::default();
         for (i, number) in [1u64 << 40, (1 << 40) + 1, (1 << 40) + 70_000].into_iter().enumerate() {
             rows.text.extend_from_slice(format!("{number}\tRe: subject\tfrom\t\t\r\n").repeat(9).as_bytes());
             let token = Token {
@@ -158,7 +162,7 @@ mod tests {
         rows
     }
 
-    fn packed(rows: &Rows) -> Vec<u8> {
+    fn packed(rows: &BlockRows) -> Vec<u8> {
         let mut disk = Vec::new();
         assert!(encode(rows, GroupId(3), &mut disk));
         disk
@@ -171,7 +175,7 @@ mod tests {
         assert!(encode(&rows, GroupId(3), &mut disk));
         rows.encode(GroupId(3), &mut plain);
         assert!(disk.len() < plain.len() / 2, "{} {}", disk.len(), plain.len());
-        let mut back = Rows::default();
+        let mut back = BlockRows::default();
         assert!(back.decode(GroupId(3), &disk[6..]));
         assert_eq!((&back.entries, &back.text), (&rows.entries, &rows.text));
         assert!(back.decode_entries(GroupId(3), &disk[6..]) && back.text.is_empty());
@@ -185,9 +189,10 @@ mod tests {
         for i in 0..disk.len() * 8 {
             let mut bad = disk.clone();
             bad[i / 8] ^= 1 << (i % 8);
-            assert!(!Rows::default().decode(GroupId(3), &bad), "bit {i}");
+            assert!(!BlockRows::default().decode(GroupId(3), &bad), "bit {i}");
         }
-        (0..disk.len()).for_each(|cut| assert!(!Rows::default().decode(GroupId(3), &disk[..cut]), "{cut}"));
+        (0..disk.len())
+            .for_each(|cut| assert!(!BlockRows::default().decode(GroupId(3), &disk[..cut]), "{cut}"));
     }
 
     /// A block as a faulty writer might produce it: right checksums around invalid contents.
@@ -201,7 +206,7 @@ mod tests {
                 1 => rows.entries[2].end -= 1,
                 _ => rows.text.push(b'x'),
             }
-            assert!(!Rows::default().decode(GroupId(3), &packed(&rows)), "{wrong}");
+            assert!(!BlockRows::default().decode(GroupId(3), &packed(&rows)), "{wrong}");
         }
     }
 }

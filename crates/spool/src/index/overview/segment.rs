@@ -8,7 +8,7 @@
 use crate::base::config::OverviewShape;
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
-use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use disk::{Disk, DiskFile, OpenMode, STEP_BYTES_MAX, ZeroFill};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ const COLD_PART: u64 = 64;
 
 /// Form in which the blocks of a segment are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SegmentKind {
     /// Rows as they are sent.
     Plain,
     /// Compressed rows.
     Packed,
 }
 
-impl Kind {
+impl SegmentKind {
     const ALL: [Self; 2] = [Self::Plain, Self::Packed];
 
     fn suffix(self) -> &'static str {
@@ -40,9 +40,9 @@ impl Kind {
 
 /// One segment file.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct OverviewSegment {
     pub number: u32,
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Id that no other segment of any spool has in this process.
     pub id: u64,
     pub file: Arc<dyn DiskFile>,
@@ -53,11 +53,11 @@ pub(crate) struct Segment {
     /// Latest arrival in the segment, Unix seconds.
     newest: AtomicU32,
     dirty: AtomicBool,
-    ahead: Ahead,
+    ahead: ZeroFill,
 }
 
-impl Segment {
-    fn new(number: u32, kind: Kind, file: Arc<dyn DiskFile>, dirty: bool) -> Arc<Self> {
+impl OverviewSegment {
+    fn new(number: u32, kind: SegmentKind, file: Arc<dyn DiskFile>, dirty: bool) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             number,
@@ -68,20 +68,20 @@ impl Segment {
             blocks: Ordered::default(),
             newest: AtomicU32::new(0),
             dirty: AtomicBool::new(dirty),
-            ahead: Ahead::default(),
+            ahead: ZeroFill::default(),
         })
     }
 
     /// Records that the segment contains a block with a living row.
     pub fn holds(&self, group: GroupId, first: u64, arrived_max: u32) {
         self.live_blocks.fetch_add(1, Ordering::Relaxed);
-        if self.kind == Kind::Plain {
+        if self.kind == SegmentKind::Plain {
             self.newest.fetch_max(arrived_max, Ordering::Relaxed);
             self.blocks.lock().push((group, first));
         }
     }
 
-    /// Takes the blocks that [`Segment::holds`] recorded: group by group, in number order.
+    /// Takes the blocks that [`OverviewSegment::holds`] recorded: group by group, in number order.
     pub fn take_blocks(&self) -> Vec<(GroupId, u64)> {
         let mut blocks = std::mem::take(&mut *self.blocks.lock());
         blocks.sort_unstable();
@@ -120,12 +120,12 @@ pub(crate) struct SegmentState {
 
 /// All segments; owned by the writer.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(crate) struct OverviewSegments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     shape: OverviewShape,
     /// Ascending by number.
-    all: Vec<(Arc<Segment>, u64)>,
+    all: Vec<(Arc<OverviewSegment>, u64)>,
     next: u32,
     /// Number of the last plain segment, if it still accepts blocks.
     open: Option<u32>,
@@ -134,7 +134,7 @@ pub(crate) struct Segments {
     scratch: Vec<u8>,
 }
 
-impl Segments {
+impl OverviewSegments {
     /// Opens the segments of a checkpoint and removes all other files.
     pub fn open(
         disk: &Arc<dyn Disk>,
@@ -145,7 +145,7 @@ impl Segments {
         disk.create_dir(dir)?;
         let names = disk.list(dir)?;
         let is_of = |name: &str, state: &SegmentState| {
-            Kind::ALL.into_iter().find(|kind| name == file_name(state.number, *kind))
+            SegmentKind::ALL.into_iter().find(|kind| name == file_name(state.number, *kind))
         };
         for name in &names {
             if !states.iter().any(|s| is_of(name, s).is_some()) {
@@ -156,8 +156,8 @@ impl Segments {
         for state in states {
             let kind = names.iter().find_map(|name| is_of(name, state));
             let kind = kind.ok_or(io::ErrorKind::NotFound)?;
-            let file = disk.open(&dir.join(file_name(state.number, kind)), Open::Existing)?;
-            all.push((Segment::new(state.number, kind, file, false), state.len));
+            let file = disk.open(&dir.join(file_name(state.number, kind)), OpenMode::Existing)?;
+            all.push((OverviewSegment::new(state.number, kind, file, false), state.len));
         }
         all.sort_by_key(|(s, _)| s.number);
         // Numbers of removed files count as well: a power cut may restore them.
@@ -173,31 +173,34 @@ impl Segments {
             dead: Vec::new(),
             scratch: Vec::new(),
         };
-        segments.open = segments.last(Kind::Plain).map(|(s, _)| s.number);
+        segments.open = segments.last(SegmentKind::Plain).map(|(s, _)| s.number);
         Ok(segments)
     }
 
-    fn last(&mut self, kind: Kind) -> Option<&mut (Arc<Segment>, u64)> {
+    fn last(&mut self, kind: SegmentKind) -> Option<&mut (Arc<OverviewSegment>, u64)> {
         self.all.iter_mut().rev().find(|(s, _)| s.kind == kind)
     }
 
-    pub fn get(&self, number: u32) -> Option<&Arc<Segment>> {
+    pub fn get(&self, number: u32) -> Option<&Arc<OverviewSegment>> {
         let at = self.all.binary_search_by_key(&number, |(s, _)| s.number).ok()?;
         self.all.get(at).map(|(s, _)| s)
     }
 
     /// Appends one encoded block, produced by `encode`; returns its location. The caller records it in the
     /// segment.
-    pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<(Arc<Segment>, u64, u32)> {
+    pub fn append(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<(Arc<OverviewSegment>, u64, u32)> {
         let limit = self.shape.segment_bytes;
         let open = self.open;
-        if self.last(Kind::Plain).is_none_or(|(s, len)| Some(s.number) != open || *len >= limit) {
-            self.open = Some(self.start_segment(Kind::Plain)?);
+        if self.last(SegmentKind::Plain).is_none_or(|(s, len)| Some(s.number) != open || *len >= limit) {
+            self.open = Some(self.start_segment(SegmentKind::Plain)?);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         encode(&mut scratch);
-        let Some((segment, len)) = self.last(Kind::Plain) else {
+        let Some((segment, len)) = self.last(SegmentKind::Plain) else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let (segment, at) = (segment.clone(), *len);
@@ -210,23 +213,23 @@ impl Segments {
         written.map(|()| (segment, at, bytes))
     }
 
-    fn start_segment(&mut self, kind: Kind) -> io::Result<u32> {
+    fn start_segment(&mut self, kind: SegmentKind) -> io::Result<u32> {
         // A failed attempt still uses up the number: its file may exist, and no segment of the other kind may
         // have the same number.
         let number = self.next;
         self.next += 1;
-        let file = self.disk.open(&self.dir.join(file_name(number, kind)), Open::Create)?;
+        let file = self.disk.open(&self.dir.join(file_name(number, kind)), OpenMode::Create)?;
         file.set_len(0)?;
-        self.all.push((Segment::new(number, kind, file, true), 0));
+        self.all.push((OverviewSegment::new(number, kind, file, true), 0));
         Ok(number)
     }
 
     /// Returns the oldest plain segment that has blocks to be packed and holds no row that arrived after
     /// `before` (Unix seconds), and stops appending to it.
-    pub fn cold(&mut self, before: u64) -> Option<Arc<Segment>> {
+    pub fn cold(&mut self, before: u64) -> Option<Arc<OverviewSegment>> {
         let (open, enough) = (self.open, self.shape.segment_bytes / COLD_PART);
-        let is_cold = |(s, len): &&(Arc<Segment>, u64)| {
-            s.kind == Kind::Plain
+        let is_cold = |(s, len): &&(Arc<OverviewSegment>, u64)| {
+            s.kind == SegmentKind::Plain
                 && u64::from(s.newest.load(Ordering::Relaxed)) <= before
                 && (Some(s.number) != open || *len >= enough)
                 && !s.blocks.lock().is_empty()
@@ -239,12 +242,12 @@ impl Segments {
     }
 
     /// Returns the packed segment that accepts blocks, and its end.
-    pub fn packed(&mut self) -> io::Result<(Arc<Segment>, u64)> {
+    pub fn packed(&mut self) -> io::Result<(Arc<OverviewSegment>, u64)> {
         let limit = self.shape.segment_bytes;
-        if self.last(Kind::Packed).is_none_or(|(_, len)| *len >= limit) {
-            self.start_segment(Kind::Packed)?;
+        if self.last(SegmentKind::Packed).is_none_or(|(_, len)| *len >= limit) {
+            self.start_segment(SegmentKind::Packed)?;
         }
-        self.last(Kind::Packed)
+        self.last(SegmentKind::Packed)
             .map(|(s, len)| (s.clone(), *len))
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -257,11 +260,11 @@ impl Segments {
     }
 
     /// Reports whether a segment accepts blocks, and so stays even without living ones.
-    fn takes_blocks(&self, segment: &Segment) -> bool {
+    fn takes_blocks(&self, segment: &OverviewSegment) -> bool {
         match segment.kind {
-            Kind::Plain => self.open == Some(segment.number),
-            Kind::Packed => {
-                let last = self.all.iter().rev().find(|(s, _)| s.kind == Kind::Packed);
+            SegmentKind::Plain => self.open == Some(segment.number),
+            SegmentKind::Packed => {
+                let last = self.all.iter().rev().find(|(s, _)| s.kind == SegmentKind::Packed);
                 last.is_some_and(|(s, _)| s.number == segment.number)
             }
         }
@@ -269,13 +272,13 @@ impl Segments {
 
     /// Returns the size of segments that only wait for a checkpoint to be removed.
     pub fn idle_bytes(&self) -> u64 {
-        let idle = |s: &Segment| s.live_blocks.load(Ordering::Relaxed) == 0 && !self.takes_blocks(s);
+        let idle = |s: &OverviewSegment| s.live_blocks.load(Ordering::Relaxed) == 0 && !self.takes_blocks(s);
         self.all.iter().filter(|(s, _)| idle(s)).map(|(_, len)| len).sum()
     }
 
     /// Forgets sealed segments without a living block and returns the state for a checkpoint.
     pub fn checkpoint(&mut self) -> Vec<SegmentState> {
-        let stays = |s: &Segment| s.live_blocks.load(Ordering::Relaxed) > 0 || self.takes_blocks(s);
+        let stays = |s: &OverviewSegment| s.live_blocks.load(Ordering::Relaxed) > 0 || self.takes_blocks(s);
         let stay: Vec<bool> = self.all.iter().map(|(s, _)| stays(s)).collect();
         let mut stay = stay.into_iter();
         let gone = self.all.extract_if(.., |_| !stay.next().unwrap_or(true));
@@ -284,7 +287,7 @@ impl Segments {
     }
 
     /// Returns the segments to sync before the checkpoint may be written.
-    pub fn to_sync(&self) -> Vec<Arc<Segment>> {
+    pub fn to_sync(&self) -> Vec<Arc<OverviewSegment>> {
         self.all.iter().map(|(s, _)| s.clone()).filter(|s| s.dirty.load(Ordering::Acquire)).collect()
     }
 
@@ -307,9 +310,9 @@ impl Segments {
 /// Returns the number in a segment's file name.
 fn number_of(name: &str) -> Option<u32> {
     let (number, suffix) = name.split_once('.')?;
-    Kind::ALL.iter().any(|kind| kind.suffix() == suffix).then(|| number.parse().ok())?
+    SegmentKind::ALL.iter().any(|kind| kind.suffix() == suffix).then(|| number.parse().ok())?
 }
 
-fn file_name(number: u32, kind: Kind) -> String {
+fn file_name(number: u32, kind: SegmentKind) -> String {
     format!("{number:08}.{}", kind.suffix())
 }

@@ -1,7 +1,7 @@
 //! Repair of damaged pages, which are rewritten in place with entries read from the volume.
 
 use super::page::PAGE_BYTES;
-use super::{Cursor, Resident, Residents};
+use super::{Resident, Residents, ResidentsPosition};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -39,7 +39,8 @@ impl Residents {
             let run = self.recovered_run();
             self.pages.rewrite(run.clone(), &self.recovered)?;
             self.recovered.clear();
-            (self.at, self.skip_to) = (Cursor { page: run.start, ..Cursor::default() }, 0);
+            (self.at, self.skip_to) =
+                (ResidentsPosition { page: run.start, ..ResidentsPosition::default() }, 0);
             self.front = None;
             return Ok(());
         }
@@ -77,7 +78,7 @@ impl Residents {
             return None;
         }
         let entries = self.pages.entries(page).ok()?;
-        let (mut at, mut spare, mut places) = (Cursor::default(), Vec::new(), None);
+        let (mut at, mut spare, mut places) = (ResidentsPosition::default(), Vec::new(), None);
         while at.offset < entries.len() {
             let resident = at.coder.get(entries, &mut at.offset, &mut spare)?;
             let first = places.map_or(resident.place, |(first, _)| first);

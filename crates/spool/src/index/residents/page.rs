@@ -4,9 +4,9 @@
 //! a checkpoint is taken is never extended.
 
 use super::{FILE_BYTES, Resident, damaged};
-use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
+use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
-use disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -22,12 +22,12 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// Values that the entries of a page are relative to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Coder {
+pub(super) struct ResidentCoder {
     place: u64,
     arrived: u32,
 }
 
-impl Coder {
+impl ResidentCoder {
     fn put(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
         put_varint(zigzag(place.wrapping_sub(self.place)), out);
         put_varint(zigzag(i64::from(arrived.wrapping_sub(self.arrived) as i32) as u64), out);
@@ -46,7 +46,7 @@ impl Coder {
         offset: &mut usize,
         spare: &mut Vec<(GroupId, u64)>,
     ) -> Option<Resident> {
-        let mut r = Reader(entries.get(*offset..)?);
+        let mut r = ByteReader(entries.get(*offset..)?);
         let place = self.place.wrapping_add(unzigzag(r.varint()?));
         let arrived = self.arrived.wrapping_add(unzigzag(r.varint()?) as u32);
         let count = r.count(2)?;
@@ -62,7 +62,7 @@ impl Coder {
 
 /// The pages of one volume's stream.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct ResidentPages {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     files: BTreeMap<u64, (Arc<dyn DiskFile>, bool)>,
@@ -72,12 +72,12 @@ pub(super) struct Pages {
     sealed: Vec<u8>,
     /// Entries of the open page after them.
     open: Vec<u8>,
-    coder: Coder,
+    coder: ResidentCoder,
     /// The page read last, checked.
     cached: Option<(u64, Vec<u8>)>,
 }
 
-impl Pages {
+impl ResidentPages {
     /// Opens the pages from the one at `first` up to `written`; removes all other files.
     pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, first: u64, written: u64) -> io::Result<Self> {
         disk.create_dir(&dir)?;
@@ -89,7 +89,7 @@ impl Pages {
         }
         for number in numbers {
             let end = (written - number * FILE_BYTES).min(FILE_BYTES);
-            if disk.open(&dir.join(file_name(number)), Open::Existing)?.len()? < end {
+            if disk.open(&dir.join(file_name(number)), OpenMode::Existing)?.len()? < end {
                 return Err(damaged());
             }
         }
@@ -100,7 +100,7 @@ impl Pages {
             written,
             sealed: Vec::new(),
             open: Vec::new(),
-            coder: Coder::default(),
+            coder: ResidentCoder::default(),
             cached: None,
         })
     }
@@ -130,7 +130,7 @@ impl Pages {
 
     /// Ends the open page.
     fn seal(&mut self) {
-        self.coder = Coder::default();
+        self.coder = ResidentCoder::default();
         if self.open.is_empty() {
             return;
         }
@@ -142,7 +142,7 @@ impl Pages {
         while !self.sealed.is_empty() {
             let (number, offset) = (self.written / FILE_BYTES, self.written % FILE_BYTES);
             let n = self.sealed.len().min((FILE_BYTES - offset) as usize);
-            let file = self.file(number, Open::Create)?;
+            let file = self.file(number, OpenMode::Create)?;
             let part = self.sealed.get(..n).unwrap_or_default();
             file.write_all_at(&[IoSlice::new(part)], offset)?;
             if let Some(entry) = self.files.get_mut(&number) {
@@ -165,7 +165,7 @@ impl Pages {
         self.write_sealed()
     }
 
-    fn file(&mut self, number: u64, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+    fn file(&mut self, number: u64, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         if let Some((file, _)) = self.files.get(&number) {
             return Ok(file.clone());
         }
@@ -201,7 +201,7 @@ impl Pages {
         }
         let mut page = self.cached.take().map(|(_, page)| page).unwrap_or_default();
         page.resize(PAGE_BYTES as usize, 0);
-        let file = self.file(at / FILE_BYTES, Open::Existing)?;
+        let file = self.file(at / FILE_BYTES, OpenMode::Existing)?;
         // An unreadable page is treated as damaged.
         file.read_exact_at(&mut page, at % FILE_BYTES).map_err(|_| damaged())?;
         let crc = page.first_chunk::<4>().map(|c| u32::from_le_bytes(*c));
@@ -217,7 +217,7 @@ impl Pages {
         let mut entries = entries.iter().peekable();
         let mut bytes = Vec::new();
         for at in run.clone().step_by(PAGE_BYTES as usize) {
-            let (mut coder, mut page) = (Coder::default(), Vec::new());
+            let (mut coder, mut page) = (ResidentCoder::default(), Vec::new());
             while let Some(entry) = entries.peek() {
                 let len = page.len();
                 coder.put(entry.place, entry.arrived, &entry.numbers, &mut page);
@@ -234,7 +234,7 @@ impl Pages {
         }
         self.cached = None;
         for (at, page) in run.step_by(PAGE_BYTES as usize).zip(bytes.chunks(PAGE_BYTES as usize)) {
-            let file = self.file(at / FILE_BYTES, Open::Existing)?;
+            let file = self.file(at / FILE_BYTES, OpenMode::Existing)?;
             file.write_all_at(&[IoSlice::new(page)], at % FILE_BYTES)?;
             file.sync()?;
         }

@@ -51,19 +51,19 @@ pub(crate) struct BufferHeader {
     /// Secret of the Message-ID hash, hexadecimal.
     pub secret: String,
     /// Layout since the buffer last grew.
-    pub grown: Option<Grown>,
+    pub grown: Option<GrownLayout>,
 }
 
 /// Layout of a buffer that has grown; see [`Geometry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Grown {
+pub(crate) struct GrownLayout {
     pub area_start: u64,
     pub base: u64,
     pub base_cycle: u64,
     pub before: u64,
 }
 
-impl Grown {
+impl GrownLayout {
     /// Returns the geometry fields of a header.
     pub fn of(g: &Geometry) -> Option<Self> {
         let Geometry { area_start, base, base_cycle, before, .. } = *g;
@@ -137,7 +137,7 @@ impl BufferHeader {
             secret: value("secret")?,
             grown: match grown {
                 false => None,
-                true => Some(Grown {
+                true => Some(GrownLayout {
                     area_start: value("area")?.parse().ok()?,
                     base: hex(value("base")?)?,
                     base_cycle: hex(value("basecycle")?)?,
@@ -190,7 +190,7 @@ mod tests {
             written: 8,
             updated: 1_795_000_000,
             secret: "00".repeat(16),
-            grown: Some(Grown { area_start: 16_384, base: 1 << 40, base_cycle: 0x1d, before: 1 << 30 }),
+            grown: Some(GrownLayout { area_start: 16_384, base: 1 << 40, base_cycle: 0x1d, before: 1 << 30 }),
         };
         assert_eq!(BufferHeader::decode(&old.encode()).as_ref(), Some(&old));
         old.grown = None;

@@ -10,18 +10,18 @@ pub(crate) mod header;
 mod moving;
 pub(crate) mod record;
 
-use super::volume::{Cyclic, Kind, Volume, fetch_record};
+use super::volume::{Cyclic, Volume, VolumeKind, fetch_record};
 use crate::base::config::BufferConfig;
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::size::size_text;
 use crate::base::token::MethodKind;
-use disk::Patience;
-use disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
+use disk::ReadMode;
+use disk::{Disk, DiskFile, Mapping, OpenMode, ZeroFill, touch};
 pub(crate) use geometry::Geometry;
-use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
+use header::{BufferHeader, GrownLayout, HEADERS_BYTES, SLOT_BYTES};
 use record::RecordHeader;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(crate) struct Cycbuff {
     file: Arc<dyn DiskFile>,
     /// One bit per block: a living record starts here (CNFS-08).
     bitmap: Arc<dyn Mapping>,
-    state: Arc<State>,
+    state: Arc<CycbuffState>,
     secret: String,
 }
 
@@ -65,7 +65,7 @@ fn too_small(config: &BufferConfig) -> SpoolError {
 /// Returns the size of a new buffer: as configured, else that of the existing file or device.
 fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError> {
     let path = config.path.display();
-    let there = match disk.open(&config.path, Open::ReadOnly) {
+    let there = match disk.open(&config.path, OpenMode::ReadOnly) {
         Ok(file) => file.len().map_err(SpoolError::io("look at buffer", &config.path))?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
         Err(e) => return Err(SpoolError::io("open buffer", &config.path)(e)),
@@ -92,14 +92,14 @@ fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<G
 
 /// State that changes while serving; a buffer that grows or moves keeps it.
 #[derive(Debug)]
-struct State {
+struct CycbuffState {
     head: AtomicU64,
     dirty: AtomicBool,
     headers_written: AtomicU64,
     /// Length of the longest run of records written, in bytes.
     longest: AtomicU64,
     /// End of what has been written ahead.
-    ahead: Ahead,
+    ahead: ZeroFill,
     /// Places cancelled while the buffer is being copied.
     cancelled: Ordered<Option<Vec<u64>>, { rank::TABLES }>,
     /// Held during a sync: a sync that finds the buffer clean must know that the previous one has finished.
@@ -110,7 +110,7 @@ struct State {
 const READ_BYTES: usize = 64 << 10;
 
 /// A buffer found on disk, before its journal is consulted.
-pub(crate) struct Found {
+pub(crate) struct FoundBuffer {
     pub file: Arc<dyn DiskFile>,
     pub header: Option<BufferHeader>,
     /// One of the two copies of the header is damaged.
@@ -136,26 +136,26 @@ fn read_slots(file: &dyn DiskFile) -> (Vec<u8>, Vec<io::Error>) {
     (slots, errors)
 }
 
-impl Found {
+impl FoundBuffer {
     /// Opens a buffer's file for use and reads its headers; `Ok(None)` if the file does not exist, is empty,
     /// or its creation was cut off.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
-        Self::open_as(disk, path, Open::Existing)
+        Self::open_as(disk, path, OpenMode::Existing)
     }
 
-    /// Like [`Found::open`], for inspection only: the file is neither locked nor writable.
+    /// Like [`FoundBuffer::open`], for inspection only: the file is neither locked nor writable.
     pub fn look(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
-        Self::open_as(disk, path, Open::ReadOnly)
+        Self::open_as(disk, path, OpenMode::ReadOnly)
     }
 
-    fn open_as(disk: &dyn Disk, path: &Path, how: Open) -> Result<Option<Self>, SpoolError> {
+    fn open_as(disk: &dyn Disk, path: &Path, how: OpenMode) -> Result<Option<Self>, SpoolError> {
         let file = match disk.open(path, how) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(path)),
             Err(e) => return Err(SpoolError::io("open buffer", path)(e)),
         };
-        if how != Open::ReadOnly {
+        if how != OpenMode::ReadOnly {
             match file.try_lock() {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
                 locked => locked.map_err(SpoolError::io("lock buffer", path))?,
@@ -284,8 +284,8 @@ impl Cycbuff {
             return Err(too_small(config));
         }
         // A blank file or device may already exist.
-        let before = disk.open(path, Open::ReadOnly).and_then(|file| file.len()).ok();
-        let file = disk.open(path, Open::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
+        let before = disk.open(path, OpenMode::ReadOnly).and_then(|file| file.len()).ok();
+        let file = disk.open(path, OpenMode::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
         match file.try_lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
             locked => locked.map_err(SpoolError::io("lock buffer", path))?,
@@ -325,7 +325,7 @@ impl Cycbuff {
     }
 
     /// Opens a found buffer at the journal's write position `head`, else at that of the header.
-    pub fn open(found: &Found, config: &BufferConfig, head: Option<u64>) -> Result<Self, SpoolError> {
+    pub fn open(found: &FoundBuffer, config: &BufferConfig, head: Option<u64>) -> Result<Self, SpoolError> {
         found.check(config)?;
         let Some(header) = &found.header else {
             return Err(SpoolError::Unfit(format!("{} has no header", config.path.display())));
@@ -341,7 +341,7 @@ impl Cycbuff {
     /// Opens a buffer whose headers are both damaged: name, size and block come from the configuration, and a
     /// rebuild finds the write position.
     pub fn reconstruct(
-        found: &Found,
+        found: &FoundBuffer,
         config: &BufferConfig,
         id: u16,
         secret: &str,
@@ -378,12 +378,12 @@ impl Cycbuff {
         let bitmap = file
             .map_words(geometry.bitmap_at, geometry.bitmap_words)
             .map_err(SpoolError::io("map buffer", &config.path))?;
-        let state = State {
+        let state = CycbuffState {
             head: AtomicU64::new(header.map_or(geometry.area, |h| h.head)),
             dirty: AtomicBool::new(true),
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
             longest: AtomicU64::new(0),
-            ahead: Ahead::default(),
+            ahead: ZeroFill::default(),
             cancelled: Ordered::default(),
             syncing: Ordered::default(),
         };
@@ -456,8 +456,8 @@ impl Volume for Cycbuff {
         MethodKind::Cnfs
     }
 
-    fn kind(&self) -> Kind<'_> {
-        Kind::Cyclic(self)
+    fn kind(&self) -> VolumeKind<'_> {
+        VolumeKind::Cyclic(self)
     }
 
     fn head(&self) -> u64 {
@@ -530,13 +530,13 @@ impl Volume for Cycbuff {
         }
     }
 
-    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         if !self.is_alive(place) {
             return Ok(());
         }
         // During a replay, later articles may already have overwritten this one.
         let mut raw = [0; record::HEADER_BYTES];
-        let read = self.read_at(place, Patience::Wait, &mut raw);
+        let read = self.read_at(place, ReadMode::Wait, &mut raw);
         if let Ok(n) = read
             && RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_none_or(|(h, _)| h.place != place)
         {
@@ -560,7 +560,7 @@ impl Volume for Cycbuff {
     fn fetch(
         &self,
         place: u64,
-        patience: Patience,
+        patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
@@ -626,14 +626,14 @@ impl Cyclic for Cycbuff {
         }
     }
 
-    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+    fn read_at(&self, place: u64, patience: ReadMode, buf: &mut [u8]) -> io::Result<usize> {
         // A place whose offset is no longer known holds no article.
         let Ok(offset) = self.file_offset(place) else { return Ok(0) };
         let n = buf.len().min(usize::try_from(self.room(place)).unwrap_or(usize::MAX));
         let buf = buf.get_mut(..n).unwrap_or_default();
         match patience {
-            Patience::CacheOnly => self.file.read_at_cached(buf, offset),
-            Patience::Wait => self.file.read_at(buf, offset),
+            ReadMode::CacheOnly => self.file.read_at_cached(buf, offset),
+            ReadMode::Wait => self.file.read_at(buf, offset),
         }
     }
 
@@ -751,7 +751,7 @@ impl Cycbuff {
             written,
             updated: now,
             secret: self.secret.clone(),
-            grown: Grown::of(&self.geometry),
+            grown: GrownLayout::of(&self.geometry),
         }
     }
 }

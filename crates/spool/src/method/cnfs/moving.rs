@@ -9,7 +9,7 @@ use super::{Cycbuff, record};
 use crate::base::limits::PART_BYTES_MAX;
 use crate::method::volume::{Cyclic, Volume};
 use disk::Progress;
-use disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, OpenMode};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 8;
 
 /// A copy in progress that follows its buffer.
 #[derive(Debug)]
-pub(crate) struct Copying {
+pub(crate) struct BufferCopy {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     /// All places before this one are copied.
@@ -33,14 +33,14 @@ pub(crate) struct Copying {
 
 impl Cycbuff {
     /// Copies the area to a new file while serving continues. Cancels are recorded from here on.
-    pub fn copy_to(&self, disk: &dyn Disk, path: &Path, progress: &dyn Progress) -> io::Result<Copying> {
-        let file = disk.open(path, Open::CreatePrivate)?;
+    pub fn copy_to(&self, disk: &dyn Disk, path: &Path, progress: &dyn Progress) -> io::Result<BufferCopy> {
+        let file = disk.open(path, OpenMode::CreatePrivate)?;
         file.try_lock()?;
         file.allocate(self.len)?;
         // An unfinished earlier copy must not look like a buffer.
         file.write_all_at(&[IoSlice::new(&vec![0; HEADERS_BYTES as usize])], 0)?;
         *self.state.cancelled.lock() = Some(Vec::new());
-        let mut copying = Copying { path: path.into(), file, upto: self.head() };
+        let mut copying = BufferCopy { path: path.into(), file, upto: self.head() };
         let g = &self.geometry;
         progress.start("copying the buffer", g.area);
         let mut at = 0;
@@ -71,7 +71,7 @@ impl Cycbuff {
 
     /// Copies the records written since the last call; returns how many bytes that was. A part that is being
     /// written at the moment is copied again the next time.
-    fn catch_up(&self, copying: &mut Copying) -> io::Result<u64> {
+    fn catch_up(&self, copying: &mut BufferCopy) -> io::Result<u64> {
         let head = self.head();
         let behind = 2 * PART_BYTES_MAX + self.state.longest.load(Ordering::Acquire);
         let from = copying.upto.saturating_sub(behind).max(self.geometry.tail_at(head)).max(self.first());
@@ -89,7 +89,7 @@ impl Cycbuff {
 
     /// Finishes a copy. Nothing may be written to the buffer meanwhile. Returns the buffer in its new file,
     /// where it is durable.
-    pub fn finish_copy(&self, disk: &dyn Disk, mut copying: Copying, now: u64) -> io::Result<Self> {
+    pub fn finish_copy(&self, disk: &dyn Disk, mut copying: BufferCopy, now: u64) -> io::Result<Self> {
         self.catch_up(&mut copying)?;
         let cancelled = self.state.cancelled.lock().take().unwrap_or_default();
         for place in cancelled.into_iter().filter(|place| *place >= self.tail()) {

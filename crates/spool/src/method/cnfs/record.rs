@@ -4,8 +4,8 @@
 //! blocks. The checksum covers everything but the magic word, of which a cancel overwrites one byte
 //! (CNFS-12).
 
-use crate::base::codec::Reader;
-use crate::base::key::Key;
+use crate::base::codec::ByteReader;
+use crate::base::key::ArticleKey;
 use disk::DiskFile;
 use std::io::{self, IoSlice};
 
@@ -35,7 +35,7 @@ pub(crate) struct RecordHeader {
     /// Position in the order of all articles of the spool.
     pub sequence: u64,
     /// Keyed hash of the Message-ID.
-    pub key: Key,
+    pub key: ArticleKey,
     /// Arrival time in Unix seconds.
     pub arrived: u32,
     /// Value of the Expires header in Unix seconds, 0 for none.
@@ -70,7 +70,7 @@ impl RecordHeader {
 
     /// Reads a header without verifying the checksum. Returns also whether the record lives.
     pub fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
-        let mut r = Reader(bytes.get(..HEADER_BYTES)?);
+        let mut r = ByteReader(bytes.get(..HEADER_BYTES)?);
         let magic: [u8; 4] = r.array()?;
         r.u32()?;
         let mut header = Self {
@@ -78,7 +78,7 @@ impl RecordHeader {
             header_bytes: r.u32()?,
             place: r.u64()?,
             sequence: r.u64()?,
-            key: Key(r.u128()?),
+            key: ArticleKey(r.u128()?),
             arrived: r.u32()?,
             expires: r.u32()?,
             message_id_at: r.u32()?,

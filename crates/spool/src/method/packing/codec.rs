@@ -35,7 +35,7 @@ pub(crate) fn read_frame(frame: &[u8], target: &mut [u8]) -> bool {
 
 /// A compressed article on its way to its record.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct PackedArticle {
     /// Class that it was compressed for.
     pub class: usize,
     dictionary: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Packed {
     frame: Vec<u8>,
 }
 
-impl Packed {
+impl PackedArticle {
     /// Returns the length of the record's data, without the Xref line.
     pub fn data_bytes(&self) -> usize {
         PREFIX_BYTES + self.frame.len() - FRAME_MAGIC.len()
@@ -68,7 +68,7 @@ pub(super) fn compress(
     pieces: &[&[u8]],
     with: Option<(u32, &CDict<'static>)>,
     level: i32,
-) -> Option<Packed> {
+) -> Option<PackedArticle> {
     COMPRESSING.with_borrow_mut(|(context, joined)| {
         joined.clear();
         pieces.iter().for_each(|p| joined.extend_from_slice(p));
@@ -82,14 +82,14 @@ pub(super) fn compress(
             None => (0, context.compress(&mut frame, joined, level)),
         };
         done.ok()?;
-        let packed = Packed { class, dictionary, wire_bytes, frame };
+        let packed = PackedArticle { class, dictionary, wire_bytes, frame };
         (packed.data_bytes() < joined.len()).then_some(packed)
     })
 }
 
 /// The beginning of a compressed record's data.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prefix {
+pub(super) struct PackedPrefix {
     /// Id of the dictionary; 0: none.
     pub dictionary: u32,
     /// Length of the article.
@@ -98,7 +98,7 @@ pub(super) struct Prefix {
     pub xref_end: usize,
 }
 
-impl Prefix {
+impl PackedPrefix {
     /// Reads the prefix; `None` if it is invalid.
     pub fn of(data: &[u8]) -> Option<Self> {
         let (id, rest) = data.split_first_chunk::<4>()?;
@@ -114,7 +114,7 @@ impl Prefix {
 /// overwritten with the frame's magic number, so that the frame need not be copied.
 pub(super) fn decompress(
     data: &mut [u8],
-    prefix: Prefix,
+    prefix: PackedPrefix,
     with: Option<&DDict<'static>>,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -156,17 +156,17 @@ mod tests {
         data.extend_from_slice(b"Xref: a b:1\r\n");
         packed.put_frame(&mut data);
         assert_eq!(data.len(), packed.data_bytes() + 13);
-        let prefix = Prefix::of(&data).unwrap();
+        let prefix = PackedPrefix::of(&data).unwrap();
         let mut out = b"before".to_vec();
         assert!(decompress(&mut data.clone(), prefix, None, &mut out));
         assert_eq!(out, [b"before".as_slice(), &article].concat());
         for wrong in [prefix.wire_bytes - 1, prefix.wire_bytes + 1, 0] {
-            let prefix = Prefix { wire_bytes: wrong, ..prefix };
+            let prefix = PackedPrefix { wire_bytes: wrong, ..prefix };
             assert!(!decompress(&mut data.clone(), prefix, None, &mut Vec::new()));
         }
         for cut in 0..data.len() {
             let part = &mut data.clone()[..cut];
-            let whole = Prefix::of(part).is_some_and(|p| decompress(part, p, None, &mut Vec::new()));
+            let whole = PackedPrefix::of(part).is_some_and(|p| decompress(part, p, None, &mut Vec::new()));
             assert!(!whole, "{cut}");
         }
     }

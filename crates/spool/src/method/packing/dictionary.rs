@@ -1,8 +1,8 @@
 //! Dictionaries, each in two files (`docs/formats/dictionary.md`).
 
 use super::DictionaryStatus;
-use crate::base::codec::{Reader, put_bytes, put_u64};
-use disk::{Access, Disk, Open, durable_replace};
+use crate::base::codec::{ByteReader, put_bytes, put_u64};
+use disk::{Disk, FileAccess, OpenMode, durable_replace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Dictionary {
     }
 
     fn decode(file: &[u8]) -> Option<Self> {
-        let mut r = Reader(file.strip_prefix(MAGIC)?);
+        let mut r = ByteReader(file.strip_prefix(MAGIC)?);
         let crc = r.u32()?;
         if disk::crc::crc32c(r.0) != crc {
             return None;
@@ -102,11 +102,11 @@ pub(super) fn path(dir: &Path, id: u32, suffix: &str) -> PathBuf {
 }
 
 fn write(disk: &dyn Disk, dir: &Path, id: u32, suffix: &str, bytes: &[u8]) -> io::Result<()> {
-    durable_replace(disk, &path(dir, id, suffix), &[bytes], Access::Group)
+    durable_replace(disk, &path(dir, id, suffix), &[bytes], FileAccess::Group)
 }
 
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    let file = disk.open(path, Open::ReadOnly)?;
+    let file = disk.open(path, OpenMode::ReadOnly)?;
     let mut bytes = vec![0; file.len()?.min(FILE_BYTES_MAX) as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

@@ -3,7 +3,7 @@
 //!
 //! Invariants: a record names the dictionary that it needs; a dictionary is durable, twice, before the first
 //! record needs it; it is never removed. Compression takes place before the writer's lock is taken
-//! ([`Packing::pack`]); reading restores the exact wire bytes ([`Packing::unpack`]). Layout:
+//! ([`ArticlePacker::pack`]); reading restores the exact wire bytes ([`ArticlePacker::unpack`]). Layout:
 //! `docs/formats/dictionary.md` and `cnfs.md`.
 
 mod codec;
@@ -15,8 +15,8 @@ use crate::base::error::ReadError;
 use crate::base::ordered::{Ordered, rank};
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use codec::{PREFIX_BYTES, Prefix, decompress};
-pub(crate) use codec::{Packed, put_frame, read_frame};
+use codec::{PREFIX_BYTES, PackedPrefix, decompress};
+pub(crate) use codec::{PackedArticle, put_frame, read_frame};
 use dictionary::Dictionary;
 use disk::Disk;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tracing::{info, warn};
-use training::Samples;
+use training::TrainingSamples;
 
 /// Status of a dictionary that articles were compressed with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct DictionaryStatus {
 }
 
 /// Dictionary that a class compresses with.
-struct Encoder {
+struct DictionaryEncoder {
     dictionary: Arc<Dictionary>,
     cdict: zstd::zstd_safe::CDict<'static>,
 }
@@ -52,9 +52,9 @@ struct PackedClass {
     level: i32,
     /// Number of articles that a dictionary is trained from.
     samples_wanted: u32,
-    encoder: ArcSwapOption<Encoder>,
+    encoder: ArcSwapOption<DictionaryEncoder>,
     /// Articles to train from; `None` if a dictionary exists or is being trained.
-    samples: Ordered<Option<Samples>, { rank::SAMPLES }>,
+    samples: Ordered<Option<TrainingSamples>, { rank::SAMPLES }>,
 }
 
 impl PackedClass {
@@ -62,8 +62,10 @@ impl PackedClass {
     fn new(c: &ClassConfig, dictionaries: &HashMap<u32, Arc<Dictionary>>) -> Option<Arc<Self>> {
         let config = c.compress?;
         let own = dictionaries.values().filter(|d| d.class == c.name);
-        let encoder = own.max_by_key(|d| (d.trained, d.id)).and_then(|d| Encoder::new(d, config.level));
-        let samples = encoder.is_none().then(|| Samples::new(config.samples)).filter(|s| !s.is_empty());
+        let encoder =
+            own.max_by_key(|d| (d.trained, d.id)).and_then(|d| DictionaryEncoder::new(d, config.level));
+        let samples =
+            encoder.is_none().then(|| TrainingSamples::new(config.samples)).filter(|s| !s.is_empty());
         Some(Arc::new(Self {
             name: c.name.clone(),
             level: config.level,
@@ -75,7 +77,7 @@ impl PackedClass {
 }
 
 /// All dictionaries, and the classes that compress; shared with readers.
-pub(crate) struct Packing {
+pub(crate) struct ArticlePacker {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     dictionaries: ArcSwap<HashMap<u32, Arc<Dictionary>>>,
@@ -84,13 +86,13 @@ pub(crate) struct Packing {
     training: Ordered<Vec<JoinHandle<()>>, { rank::TRAINING }>,
 }
 
-impl std::fmt::Debug for Packing {
+impl std::fmt::Debug for ArticlePacker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Packing").field("dir", &self.dir).finish()
     }
 }
 
-impl Packing {
+impl ArticlePacker {
     /// Reads the dictionaries in `dir`; if one of the two copies is damaged, it is rewritten.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, classes: &[ClassConfig]) -> io::Result<Self> {
         let dictionaries = dictionary::load_all(&**disk, dir, true)?;
@@ -137,7 +139,7 @@ impl Packing {
 
     /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained.
     /// `pieces` is the article in wire format, without Xref and final `.` line.
-    pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<Packed> {
+    pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<PackedArticle> {
         let classes = self.classes.load();
         let own = classes.get(class)?.as_ref()?;
         let encoder = own.encoder.load();
@@ -163,7 +165,7 @@ impl Packing {
         }
     }
 
-    fn train(&self, class: &PackedClass, samples: &Samples) {
+    fn train(&self, class: &PackedClass, samples: &TrainingSamples) {
         let Some(bytes) = samples.train() else { return };
         let dictionary = Dictionary::new(class.name.clone(), disk::clock::unix_now(), bytes);
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
@@ -172,13 +174,13 @@ impl Packing {
         if let Err(error) = dictionary.store(&*self.disk, &self.dir) {
             warn!(class = class.name, %error, "a trained dictionary cannot be written; another one follows");
             dictionary.remove(&*self.disk, &self.dir);
-            *class.samples.lock() = Some(Samples::new(class.samples_wanted));
+            *class.samples.lock() = Some(TrainingSamples::new(class.samples_wanted));
             return;
         }
         let mut all = HashMap::clone(&self.dictionaries.load());
         all.insert(dictionary.id, dictionary.clone());
         self.dictionaries.store(Arc::new(all));
-        class.encoder.store(Encoder::new(&dictionary, class.level).map(Arc::new));
+        class.encoder.store(DictionaryEncoder::new(&dictionary, class.level).map(Arc::new));
         info!(
             class = class.name,
             dictionary = dictionary.id,
@@ -204,7 +206,7 @@ impl Packing {
             ReadError::damaged(format!("the compressed article at place {:x} makes no sense", header.place))
         };
         let data = raw.get_mut(HEADER_BYTES..).unwrap_or_default();
-        let prefix = Prefix::of(data).ok_or_else(damaged)?;
+        let prefix = PackedPrefix::of(data).ok_or_else(damaged)?;
         let dictionary = match prefix.dictionary {
             0 => None,
             id => Some(self.dictionaries.load().get(&id).cloned().ok_or_else(|| self.missing(id))?),
@@ -254,7 +256,7 @@ pub(crate) fn xref_line(data: &[u8]) -> &[u8] {
     data.get(PREFIX_BYTES..).unwrap_or_default()
 }
 
-impl Encoder {
+impl DictionaryEncoder {
     fn new(dictionary: &Arc<Dictionary>, level: i32) -> Option<Self> {
         let cdict = zstd::zstd_safe::CDict::try_create(&dictionary.bytes, level)?;
         Some(Self { dictionary: dictionary.clone(), cdict })

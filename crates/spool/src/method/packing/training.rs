@@ -9,13 +9,13 @@ const SAMPLES_BYTES_MAX: usize = 8 << 20;
 
 /// Collected articles.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub(super) struct TrainingSamples {
     wanted: usize,
     bytes: Vec<u8>,
     lengths: Vec<usize>,
 }
 
-impl Samples {
+impl TrainingSamples {
     /// Creates a collection for this many articles.
     pub fn new(wanted: u32) -> Self {
         Self { wanted: wanted as usize, bytes: Vec::new(), lengths: Vec::new() }

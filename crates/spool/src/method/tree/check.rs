@@ -4,12 +4,12 @@
 
 use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::token::MethodKind;
 use crate::method::cnfs::record;
 use crate::method::tree_header;
-use crate::method::volume::{Living, Stray, StrayKind};
-use disk::{DiskFile, Open};
+use crate::method::volume::{LivingLookup, Stray, StrayKind};
+use disk::{DiskFile, OpenMode};
 use std::io;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use std::path::Path;
 const FILE_SYSTEMS_OWN: &str = "lost+found";
 
 /// Owner of a file.
-enum Whose {
+enum FileOwner {
     /// The file no longer exists, or holds a living article that has other names too.
     Fine,
     Stray(StrayKind),
@@ -26,7 +26,7 @@ enum Whose {
 impl FileTree {
     pub(super) fn look_for_strays(
         &self,
-        living: &Living<'_>,
+        living: &LivingLookup<'_>,
         found: &mut dyn FnMut(Stray),
     ) -> io::Result<()> {
         self.look_over(&self.root, &mut Vec::new(), living, found)
@@ -36,7 +36,7 @@ impl FileTree {
         &self,
         dir: &Path,
         parts: &mut Vec<String>,
-        living: &Living<'_>,
+        living: &LivingLookup<'_>,
         found: &mut dyn FnMut(Stray),
     ) -> io::Result<()> {
         for name in self.disk.list(dir)? {
@@ -45,8 +45,8 @@ impl FileTree {
                 continue;
             }
             match self.whose(parts, &name, &path, living) {
-                Whose::Fine => {}
-                Whose::Stray(kind) => found(Stray { path, kind }),
+                FileOwner::Fine => {}
+                FileOwner::Stray(kind) => found(Stray { path, kind }),
             }
         }
         for name in self.disk.list_dirs(dir)? {
@@ -60,43 +60,43 @@ impl FileTree {
         Ok(())
     }
 
-    pub(super) fn is_left_over(&self, path: &Path, living: &Living<'_>) -> io::Result<bool> {
+    pub(super) fn is_left_over(&self, path: &Path, living: &LivingLookup<'_>) -> io::Result<bool> {
         let inner = path.strip_prefix(&self.root).unwrap_or(path);
         let mut parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let name = parts.pop().unwrap_or_default();
         if self.is_known(&parts, &name, path, living) {
             return Ok(false);
         }
-        Ok(matches!(self.whose(&parts, &name, path, living), Whose::Stray(StrayKind::Left)))
+        Ok(matches!(self.whose(&parts, &name, path, living), FileOwner::Stray(StrayKind::Left)))
     }
 
     /// Returns the owner of a file that no living article must have.
-    fn whose(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> Whose {
+    fn whose(&self, parts: &[String], name: &str, path: &Path, living: &LivingLookup<'_>) -> FileOwner {
         let mut bytes = vec![0; GLANCE_BYTES];
-        match self.disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut bytes, 0)) {
+        match self.disk.open(path, OpenMode::ReadOnly).and_then(|file| file.read_at(&mut bytes, 0)) {
             Ok(n) => bytes.truncate(n),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Whose::Fine,
-            Err(_) => return Whose::Stray(StrayKind::Unreadable),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return FileOwner::Fine,
+            Err(_) => return FileOwner::Stray(StrayKind::Unreadable),
         }
         if let Some((header, _)) = form::glance(&bytes) {
             if (living.key)(header.key) {
-                return Whose::Fine;
+                return FileOwner::Fine;
             }
             let unknown = StrayKind::Unknown { sequence: header.sequence };
             if (living.known)(header.key) {
-                return Whose::Stray(StrayKind::Left);
+                return FileOwner::Stray(StrayKind::Left);
             }
-            return Whose::Stray(match self.is_whole(path) {
+            return FileOwner::Stray(match self.is_whole(path) {
                 Ok(true) => unknown,
                 Ok(false) => StrayKind::Left,
                 Err(_) => StrayKind::Unreadable,
             });
         }
         // Cut off by a crash: empty, the beginning, or zeros, under a name of our form.
-        let any = Living { number: &|_, _| true, place: &|_| true, ..*living };
+        let any = LivingLookup { number: &|_, _| true, place: &|_| true, ..*living };
         let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
         let named = self.is_known(parts, name, path, &any) || self.is_held_name(parts, name, path);
-        Whose::Stray(if torn && named { StrayKind::Left } else { StrayKind::Foreign })
+        FileOwner::Stray(if torn && named { StrayKind::Left } else { StrayKind::Foreign })
     }
 
     /// Reports whether an article whose first name was removed may be here.
@@ -109,7 +109,7 @@ impl FileTree {
     }
 
     /// Reports whether a living article must be under this name.
-    fn is_known(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> bool {
+    fn is_known(&self, parts: &[String], name: &str, path: &Path, living: &LivingLookup<'_>) -> bool {
         if self.has_links() {
             let of = paths::group_and_number(parts, name, self.is_bucketed());
             return of.is_some_and(|(group, number)| {
@@ -129,7 +129,7 @@ impl FileTree {
     }
 
     pub(super) fn content(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match self.disk.open(path, Open::ReadOnly) {
+        match self.disk.open(path, OpenMode::ReadOnly) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             file => Self::content_of(&*file?).map(Some),
         }
@@ -170,7 +170,7 @@ impl FileTree {
     pub(super) fn find_again(
         &self,
         place: u64,
-        key: Key,
+        key: ArticleKey,
         numbers: &[(GroupId, u64)],
         dry_run: bool,
     ) -> io::Result<bool> {

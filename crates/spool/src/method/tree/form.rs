@@ -5,7 +5,7 @@
 //! An article that the LF form could not restore byte by byte is stored in wire form; the first line end
 //! shows which form it is.
 
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
 
 /// Name of the header with the record's fields.
@@ -117,7 +117,7 @@ fn parse_line(line: &[u8]) -> Option<(RecordHeader, u32)> {
     let mut hex = || u128::from_str_radix(fields.next()?, 16).ok();
     let small = |n: u128| u32::try_from(n).ok();
     let sequence = u64::try_from(hex()?).ok()?;
-    let key = Key(hex()?);
+    let key = ArticleKey(hex()?);
     let (arrived, expires) = (small(hex()?)?, small(hex()?)?);
     let class = u8::try_from(hex()?).ok()?;
     let (header_bytes, message_id_at) = (small(hex()?)?, small(hex()?)?);
@@ -186,7 +186,7 @@ mod tests {
             header_bytes,
             place: 0,
             sequence: 77,
-            key: Key(1 << 100),
+            key: ArticleKey(1 << 100),
             arrived: 5,
             expires: 6,
             message_id_at: 27,

@@ -14,16 +14,18 @@ mod removing;
 
 use super::cnfs::record::{self, RecordHeader};
 use super::tree_header;
-use super::volume::{ArticleRemoval, Inventory, Kind, Living, Placing, Retained, Stray, Volume};
-use crate::base::config::Tree;
+use super::volume::{
+    ArticleRemoval, Inventory, LivingLookup, PlacementRequest, Retained, Stray, Volume, VolumeKind,
+};
+use crate::base::config::TreeConfig;
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
 use crate::base::xref::pairs_of_line;
-use disk::Patience;
-use disk::{Disk, DiskFile, Open};
+use disk::ReadMode;
+use disk::{Disk, DiskFile, OpenMode};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -126,7 +128,7 @@ impl FileTree {
     /// Opens the file of the article at a place.
     fn open_own(&self, place: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         for path in self.path(place).into_iter().chain(self.held_path(place)) {
-            match self.disk.open(&path, Open::ReadOnly) {
+            match self.disk.open(&path, OpenMode::ReadOnly) {
                 Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 file => return file.map(Some),
             }
@@ -136,7 +138,7 @@ impl FileTree {
 
     /// Reports whether a file of this name exists.
     fn is_there(&self, path: &Path) -> io::Result<bool> {
-        match self.disk.open(path, Open::ReadOnly) {
+        match self.disk.open(path, OpenMode::ReadOnly) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
             file => file.map(|_| true),
         }
@@ -162,17 +164,17 @@ impl FileTree {
     }
 
     /// Creates a file for the article with a key.
-    fn make(&self, path: &Path, key: Key) -> io::Result<Arc<dyn DiskFile>> {
-        self.make_as(path, key, &|| self.disk.open(path, Open::CreateNew))
+    fn make(&self, path: &Path, key: ArticleKey) -> io::Result<Arc<dyn DiskFile>> {
+        self.make_as(path, key, &|| self.disk.open(path, OpenMode::CreateNew))
     }
 
     /// Creates another name for the file of the article with a key.
-    fn link_new(&self, file: &Path, new: &Path, key: Key) -> io::Result<()> {
+    fn link_new(&self, file: &Path, new: &Path, key: ArticleKey) -> io::Result<()> {
         self.make_as(new, key, &|| self.disk.link(file, new))
     }
 
     /// Creates a name that does not exist yet, removing only the remnant of a crash under it.
-    fn make_as<T>(&self, path: &Path, key: Key, make: &dyn Fn() -> io::Result<T>) -> io::Result<T> {
+    fn make_as<T>(&self, path: &Path, key: ArticleKey, make: &dyn Fn() -> io::Result<T>) -> io::Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -205,7 +207,7 @@ impl FileTree {
     /// Reports whether the article with a key may have a name that no row assigned: nothing has it, or a
     /// remnant of a crash, which is the beginning of a file or this very article. Whole articles that no
     /// index knows and foreign files stay.
-    fn is_free(&self, path: &Path, key: Key) -> bool {
+    fn is_free(&self, path: &Path, key: ArticleKey) -> bool {
         let file = match self.content(path) {
             Ok(None) => return true,
             Ok(Some(file)) => file,
@@ -220,7 +222,7 @@ impl FileTree {
     }
 
     /// Returns the smallest number from `number` on whose name is free.
-    fn next_free(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
+    fn next_free(&self, group: GroupId, number: u64, key: ArticleKey) -> io::Result<u64> {
         let Some(path) = self.number_path(group, number).filter(|_| self.has_links()) else {
             return Ok(number);
         };
@@ -244,7 +246,7 @@ impl FileTree {
 
     /// For `tradspool` and `bucketed`: creates the file under the first free number of the article, from
     /// `number` on. As a rule the name is looked up only once.
-    fn settle_number(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
+    fn settle_number(&self, group: GroupId, number: u64, key: ArticleKey) -> io::Result<u64> {
         let named = |number| self.number_path(group, number).zip(paths::number_place(group, number));
         let Some((path, place)) = named(number).filter(|_| self.has_links()) else { return Ok(number) };
         let mut number = number;
@@ -260,7 +262,7 @@ impl FileTree {
     }
 
     /// For `hashed`: creates the file under the first name of its digest that no living article has.
-    fn settle_hashed(&self, p: &Placing<'_>) -> u64 {
+    fn settle_hashed(&self, p: &PlacementRequest<'_>) -> u64 {
         let first = paths::hashed_place(p.message_id);
         let mut last = first;
         for place in first..first + paths::COLLISIONS_MAX {
@@ -269,7 +271,7 @@ impl FileTree {
                 continue;
             }
             let path = paths::hashed_path(&self.root, place);
-            let made = match self.disk.open(&path, Open::CreateNew) {
+            let made = match self.disk.open(&path, OpenMode::CreateNew) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     // A file of another article, or one too damaged to know, stays. A remnant of a crash is
                     // replaced.
@@ -290,7 +292,7 @@ impl FileTree {
     }
 
     /// For `timehash`: returns the first number of the second whose name is free.
-    fn settle_timehash(&self, p: &Placing<'_>) -> u64 {
+    fn settle_timehash(&self, p: &PlacementRequest<'_>) -> u64 {
         // If the clock is set back, the second continues.
         let first = p.planned.max(u64::from(p.arrived) << 32);
         let is_free = |place: &u64| self.path(*place).is_some_and(|path| self.is_free(&path, p.key));
@@ -300,7 +302,7 @@ impl FileTree {
     /// Returns the fields in a file's first bytes, and its Xref line.
     fn glance(&self, path: &Path) -> io::Result<Option<(RecordHeader, Vec<u8>)>> {
         let mut bytes = vec![0; GLANCE_BYTES];
-        let n = self.disk.open(path, Open::ReadOnly)?.read_at(&mut bytes, 0)?;
+        let n = self.disk.open(path, OpenMode::ReadOnly)?.read_at(&mut bytes, 0)?;
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
@@ -381,8 +383,8 @@ impl Volume for FileTree {
         self.method
     }
 
-    fn kind(&self) -> Kind<'_> {
-        Kind::Retained(self)
+    fn kind(&self) -> VolumeKind<'_> {
+        VolumeKind::Retained(self)
     }
 
     fn head(&self) -> u64 {
@@ -449,7 +451,7 @@ impl Volume for FileTree {
         self.advance(self.end_of(place, 0));
     }
 
-    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         let Some(path) = self.path(place) else { return Ok(()) };
         if self.method == MethodKind::Hashed
             && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
@@ -463,10 +465,10 @@ impl Volume for FileTree {
     fn fetch(
         &self,
         place: u64,
-        patience: Patience,
+        patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        if patience == Patience::CacheOnly {
+        if patience == ReadMode::CacheOnly {
             // Whether a directory entry is cached cannot be known.
             return Err(ReadError::WouldBlock);
         }
@@ -508,11 +510,11 @@ impl Volume for FileTree {
 }
 
 impl Retained for FileTree {
-    fn configure(&self, tree: &Tree) {
+    fn configure(&self, tree: &TreeConfig) {
         self.lines_end_in_lf.store(tree.lines_end_in_lf, Ordering::Relaxed);
     }
 
-    fn settle(&self, p: &Placing<'_>) -> u64 {
+    fn settle(&self, p: &PlacementRequest<'_>) -> u64 {
         match self.method {
             MethodKind::Hashed => self.settle_hashed(p),
             MethodKind::Timehash => self.settle_timehash(p),
@@ -520,7 +522,7 @@ impl Retained for FileTree {
         }
     }
 
-    fn free_number(&self, group: GroupId, number: u64, key: Key, is_first: bool) -> io::Result<u64> {
+    fn free_number(&self, group: GroupId, number: u64, key: ArticleKey, is_first: bool) -> io::Result<u64> {
         match is_first {
             true => self.settle_number(group, number, key),
             false => self.next_free(group, number, key),
@@ -551,7 +553,7 @@ impl Retained for FileTree {
         Ok(self.own_place(path, group)?.map(|(_, place)| place))
     }
 
-    fn take_back(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) {
+    fn take_back(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) {
         if let Some(Ok(_)) = self.made.lock().remove(&place)
             && let Some(path) = self.path(place)
         {
@@ -604,15 +606,21 @@ impl Retained for FileTree {
         self.name_again(place, group, number)
     }
 
-    fn restore(&self, place: u64, key: Key, numbers: &[(GroupId, u64)], dry_run: bool) -> io::Result<bool> {
+    fn restore(
+        &self,
+        place: u64,
+        key: ArticleKey,
+        numbers: &[(GroupId, u64)],
+        dry_run: bool,
+    ) -> io::Result<bool> {
         self.find_again(place, key, numbers, dry_run)
     }
 
-    fn strays(&self, living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+    fn strays(&self, living: &LivingLookup<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
         self.look_for_strays(living, found)
     }
 
-    fn is_stray(&self, path: &Path, living: &Living<'_>) -> io::Result<bool> {
+    fn is_stray(&self, path: &Path, living: &LivingLookup<'_>) -> io::Result<bool> {
         self.is_left_over(path, living)
     }
 

@@ -4,7 +4,7 @@
 
 use crate::base::ids::GroupId;
 use md5::{Digest, Md5};
-use netnews::bucket::{self, Scheme};
+use netnews::bucket::{self, BucketScheme};
 use std::path::{Path, PathBuf};
 
 /// Bits of a place that hold the number; the others hold the group.
@@ -41,7 +41,7 @@ pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
 pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
     let mut path = group_dir(root, group, bucketed);
     if bucketed {
-        path.push(Scheme::default().bucket_of_number(number).as_str());
+        path.push(BucketScheme::default().bucket_of_number(number).as_str());
     }
     path.push(number.to_string());
     path

@@ -1,11 +1,11 @@
 //! Progress of a rebuild in each volume: the region whose records are published next.
 
-use super::regions::{Record, Region, Regions};
-use crate::base::ids::{Flag, GroupId};
-use crate::base::key::Key;
+use super::regions::{Region, Regions, ScannedRecord};
+use crate::base::ids::{GroupFlag, GroupId};
+use crate::base::key::ArticleKey;
 use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
-use crate::index::fold::{Folds, PublishContext, Published};
+use crate::index::fold::{Folds, PublishContext, PublishedArticle};
 use crate::journal::GroupRow;
 use crate::method::{Cyclic, Inventory, Volume};
 use disk::clock::unix_now;
@@ -18,12 +18,12 @@ const TOUCHED_TOGETHER: usize = 32;
 const KEPT_TOGETHER: usize = 256;
 
 /// Current region of a volume, and the progress in it.
-pub(super) struct Front {
+pub(super) struct RebuildFront {
     volume: u16,
     index: usize,
     region: Option<Region>,
     at: usize,
-    keys: Vec<Key>,
+    keys: Vec<ArticleKey>,
     method: MethodKind,
     kept: Option<KeptPlaces>,
 }
@@ -42,9 +42,9 @@ impl KeptPlaces {
 }
 
 /// Returns the fronts of the cyclic volumes, each at its first region that has a record.
-pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
+pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<RebuildFront> {
     let front = |(index, volume): (usize, &dyn Cyclic)| {
-        let mut front = Front::new(volume, index, None);
+        let mut front = RebuildFront::new(volume, index, None);
         front.next_region(regions);
         front
     };
@@ -52,7 +52,7 @@ pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
 }
 
 /// Returns the fronts of the volumes of retained articles, after listing their articles.
-pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
+pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<RebuildFront>> {
     let shared = folds.shared.clone();
     let volumes = shared.volumes.load();
     let mut fronts = Vec::new();
@@ -66,23 +66,23 @@ pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
         found.sort_unstable();
         let places: Vec<u64> = found.into_iter().map(|(_, place)| place).collect();
         let kept = Some(KeptPlaces { volume: volume.clone(), places: places.into_iter() });
-        fronts.push(Front::new(&**volume, 0, kept));
+        fronts.push(RebuildFront::new(&**volume, 0, kept));
     }
     Ok(fronts)
 }
 
 /// Returns the front whose record comes first in the spool's order.
-pub(super) fn oldest(fronts: &mut [Front]) -> Option<&mut Front> {
+pub(super) fn oldest(fronts: &mut [RebuildFront]) -> Option<&mut RebuildFront> {
     fronts.iter_mut().filter(|f| !f.is_used_up()).min_by_key(|f| f.sequence())
 }
 
-impl Front {
+impl RebuildFront {
     fn new(volume: &dyn Volume, index: usize, kept: Option<KeptPlaces>) -> Self {
         let (volume, method) = (volume.id(), volume.method());
         Self { volume, index, region: None, at: 0, keys: Vec::new(), method, kept }
     }
 
-    fn record(&self) -> Option<&Record> {
+    fn record(&self) -> Option<&ScannedRecord> {
         self.region.as_ref()?.records.get(self.at)
     }
 
@@ -148,7 +148,7 @@ impl Front {
         }
         let (volume, place) = (self.volume, header.place);
         let token = Token { method: self.method, class: header.class, volume, place };
-        let published = Published {
+        let published = PublishedArticle {
             key: header.key,
             token,
             arrived: header.arrived,
@@ -171,7 +171,7 @@ impl Front {
 }
 
 /// Returns groups and numbers of a record, creating groups that are known from articles only.
-pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &Record) -> Vec<(GroupId, u64)> {
+pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &ScannedRecord) -> Vec<(GroupId, u64)> {
     pairs_of(region.xref(record)).filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect()
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
     let row = GroupRow {
         id,
         name: name.into(),
-        flag: Flag::Open,
+        flag: GroupFlag::Open,
         creator: "rebuild".into(),
         ..GroupRow::default()
     };

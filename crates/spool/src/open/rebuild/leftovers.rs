@@ -1,13 +1,13 @@
 //! Remains of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
 //! remembered ids.
 
-use super::Old;
+use super::OldIndexes;
 use crate::base::hidden::HiddenArticle;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
-use crate::index::hidden::Ahead;
-use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
+use crate::index::hidden::PendingHides;
+use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
 use disk::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,11 +34,11 @@ pub(crate) fn volumes_named(
             return Ok(());
         }
         match row {
-            Row::Volume(v) => {
+            JournalRow::Volume(v) => {
                 named.volumes.retain(|other| other.id != v.id);
                 named.volumes.push(v);
             }
-            Row::Article(a) => drop(named.used.insert(a.token.volume)),
+            JournalRow::Article(a) => drop(named.used.insert(a.token.volume)),
             _ => {}
         }
         Ok(())
@@ -48,7 +48,7 @@ pub(crate) fn volumes_named(
 
 /// Volumes that a rebuild leaves out.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct LeftOutVolumes {
     /// Oldest place in use at the checkpoint, by volume number.
     pub tails: BTreeMap<u16, u64>,
     /// Position of the checkpoint.
@@ -61,13 +61,13 @@ pub(crate) struct LeftOut {
 #[derive(Default)]
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
-    pub remembered: Vec<(Key, u32)>,
+    pub remembered: Vec<(ArticleKey, u32)>,
     /// Hidden articles, by key.
-    pub hidden: BTreeMap<Key, HiddenArticle>,
+    pub hidden: BTreeMap<ArticleKey, HiddenArticle>,
     /// Articles that were to be hidden as they were filed.
-    ahead: Ahead,
+    ahead: PendingHides,
     /// Articles in rows after the checkpoint, in volumes that are left out, with their arrival.
-    pub left_out: Vec<(Key, u32)>,
+    pub left_out: Vec<(ArticleKey, u32)>,
     /// Arrival of the last article row.
     arrived: u32,
     /// Whether the journal exists without missing rows in its middle.
@@ -82,13 +82,13 @@ impl Leftovers {
         &mut self,
         disk: &Arc<dyn Disk>,
         journal: &Path,
-        visit: &mut dyn FnMut(u64, Row<'_>) -> io::Result<()>,
+        visit: &mut dyn FnMut(u64, JournalRow<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut reader = JournalReader::open(disk, journal, None)?;
         self.whole = reader.is_open();
         loop {
             while let Some((position, payload)) = reader.next()? {
-                visit(position, Row::read(position, payload)?)?;
+                visit(position, JournalRow::read(position, payload)?)?;
             }
             self.whole &= !reader.row_follows()? && !reader.successor_is_damaged()?;
             let Some(start) = reader.start_after(reader.position()) else { break };
@@ -109,8 +109,8 @@ impl Leftovers {
     }
 
     /// Loads the information in journal and checkpoint about groups and volumes.
-    pub fn collect(folds: &mut Folds, journal: &Path, old: &Old<'_>) -> io::Result<Self> {
-        let Old { checkpoint, groups, without, .. } = *old;
+    pub fn collect(folds: &mut Folds, journal: &Path, old: &OldIndexes<'_>) -> io::Result<Self> {
+        let OldIndexes { checkpoint, groups, without, .. } = *old;
         let disk = folds.shared.disk.clone();
         let hidden = old.hidden.iter().map(|hidden| (hidden.key, hidden.clone())).collect();
         let (mut old, mut noted) = (checkpoint, Self { hidden, ..Self::default() });
@@ -119,7 +119,7 @@ impl Leftovers {
             if let Some(c) = old.take_if(|c| c.position <= position) {
                 take_groups(folds, c);
             }
-            if let Row::Article(a) = &row
+            if let JournalRow::Article(a) = &row
                 && position >= without.since
                 && without.tails.contains_key(&a.token.volume)
             {
@@ -142,7 +142,7 @@ impl Leftovers {
             groups
                 .payloads
                 .iter()
-                .filter_map(|p| Row::decode(p))
+                .filter_map(|p| JournalRow::decode(p))
                 .try_for_each(|row| noted.note(folds, &row))?;
             let ids = folds.numbers.len().max(groups.next_group as usize);
             folds.numbers.resize(ids, Default::default());
@@ -150,9 +150,9 @@ impl Leftovers {
         Ok(noted)
     }
 
-    fn note(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+    fn note(&mut self, folds: &mut Folds, row: &JournalRow<'_>) -> io::Result<()> {
         match row {
-            Row::Article(a) => {
+            JournalRow::Article(a) => {
                 self.arrived = self.arrived.max(a.arrived);
                 self.head(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
                 folds.next_sequence = folds.next_sequence.max(a.sequence.saturating_add(1));
@@ -161,27 +161,31 @@ impl Leftovers {
                 numbers.iter().for_each(|(group, number)| folds.number_was_used(*group, *number));
                 self.hidden.extend(self.ahead.entry(a, &numbers).map(|hidden| (a.key, hidden)));
             }
-            Row::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
-            Row::Skip { volume, head } => self.head(*volume, *head),
-            Row::Volume(v) => self.head(v.id, v.head),
-            Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
-            Row::Cancel { key, .. } | Row::Expire { key, gone: true, .. } => {
+            JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
+            JournalRow::Skip { volume, head } => self.head(*volume, *head),
+            JournalRow::Volume(v) => self.head(v.id, v.head),
+            JournalRow::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
+            JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. } => {
                 self.hidden.remove(key);
                 self.remembered.push((*key, self.arrived));
             }
-            Row::Forget { key } => self.remembered.retain(|(other, _)| other != key),
-            Row::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
-            Row::Unhide { key, .. } => drop(self.hidden.remove(key)),
-            Row::Group(g) => take_group(folds, g),
-            Row::GroupRemoved { .. }
-            | Row::Promise(_)
-            | Row::PowerLost
-            | Row::Identity(_)
-            | Row::Opened { .. }
-            | Row::Site { .. }
-            | Row::Closed => folds.apply(row)?,
-            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } | Row::Lost { .. } => {}
-            Row::Begun { .. } | Row::Ignored(_) => {}
+            JournalRow::Forget { key } => self.remembered.retain(|(other, _)| other != key),
+            JournalRow::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
+            JournalRow::Unhide { key, .. } => drop(self.hidden.remove(key)),
+            JournalRow::Group(g) => take_group(folds, g),
+            JournalRow::GroupRemoved { .. }
+            | JournalRow::Promise(_)
+            | JournalRow::PowerLost
+            | JournalRow::Identity(_)
+            | JournalRow::Opened { .. }
+            | JournalRow::Site { .. }
+            | JournalRow::Closed => folds.apply(row)?,
+            JournalRow::Synced { .. }
+            | JournalRow::Probe
+            | JournalRow::Void(_)
+            | JournalRow::Expire { .. }
+            | JournalRow::Lost { .. } => {}
+            JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
     }

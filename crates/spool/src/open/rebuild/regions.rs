@@ -9,13 +9,13 @@
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::xref::{XREF_NAME, pairs_of};
-use crate::index::fold::Shared;
+use crate::index::fold::SharedIndexes;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
-use disk::Patience;
+use disk::ReadMode;
 use netnews::Article;
-use netnews::overview_row::{Fields, append_fields, append_headers};
+use netnews::overview_row::{OverviewFields, append_fields, append_headers};
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,7 +31,7 @@ const AHEAD: usize = 4;
 
 /// A record found, with ranges in its region's buffers.
 #[derive(Debug, Clone)]
-pub(crate) struct Record {
+pub(crate) struct ScannedRecord {
     pub header: RecordHeader,
     /// Whether the record is not cancelled, and valid.
     pub live: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Record {
 /// Records of a region.
 #[derive(Debug, Default)]
 pub(crate) struct Region {
-    pub records: Vec<Record>,
+    pub records: Vec<ScannedRecord>,
     /// End of the last record, or of the region if that is later.
     end: u64,
     numbers: Vec<(GroupId, u64)>,
@@ -59,26 +59,26 @@ impl Region {
     pub const BYTES_MAX: u64 = REGION_BYTES_MAX;
 
     /// Returns groups and numbers of a record.
-    pub fn numbers(&self, record: &Record) -> &[(GroupId, u64)] {
+    pub fn numbers(&self, record: &ScannedRecord) -> &[(GroupId, u64)] {
         self.numbers.get(record.numbers.start as usize..record.numbers.end as usize).unwrap_or_default()
     }
 
     /// Returns the value of its Xref header.
-    pub fn xref(&self, record: &Record) -> &[u8] {
+    pub fn xref(&self, record: &ScannedRecord) -> &[u8] {
         self.text.get(record.xref.start as usize..record.xref.end as usize).unwrap_or_default()
     }
 
     /// Returns its overview fields.
-    pub fn fields(&self, record: &Record) -> &[u8] {
+    pub fn fields(&self, record: &ScannedRecord) -> &[u8] {
         self.text.get(record.fields.start as usize..record.fields.end as usize).unwrap_or_default()
     }
 
     /// Reads the whole records at these places of a volume.
-    pub fn of_places(shared: &Shared, volume: &dyn Volume, places: &[u64]) -> Self {
+    pub fn of_places(shared: &SharedIndexes, volume: &dyn Volume, places: &[u64]) -> Self {
         let mut region = Self::default();
         let mut buf = Vec::new();
         for place in places {
-            let found = volume.fetch(*place, Patience::Wait, &mut buf);
+            let found = volume.fetch(*place, ReadMode::Wait, &mut buf);
             if let Ok(Some((header, live))) = found
                 && is_whole(&buf)
             {
@@ -90,7 +90,7 @@ impl Region {
 
     /// Reads the records that begin in a range of places; returns the end of the last one, or of the range if
     /// that is later.
-    pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
+    pub fn read(&mut self, shared: &SharedIndexes, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
         self.records.clear();
         self.numbers.clear();
         self.text.clear();
@@ -102,7 +102,7 @@ impl Region {
         self.end
     }
 
-    fn add(&mut self, shared: &Shared, header: RecordHeader, live: bool, record: &[u8]) {
+    fn add(&mut self, shared: &SharedIndexes, header: RecordHeader, live: bool, record: &[u8]) {
         let data = record.get(HEADER_BYTES..).unwrap_or_default();
         let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
         let xref_start = self.text.len() as u32;
@@ -118,7 +118,7 @@ impl Region {
         }
         let fields_start = self.text.len() as u32;
         let live = live && self.put_fields(shared, &header, record);
-        self.records.push(Record {
+        self.records.push(ScannedRecord {
             header,
             live,
             resolved,
@@ -129,7 +129,7 @@ impl Region {
     }
 
     /// Appends the OVER fields of an article; returns false if it is invalid, or its dictionary is lost.
-    fn put_fields(&mut self, shared: &Shared, header: &RecordHeader, record: &[u8]) -> bool {
+    fn put_fields(&mut self, shared: &SharedIndexes, header: &RecordHeader, record: &[u8]) -> bool {
         let data = if header.packed {
             self.raw.clear();
             self.raw.extend_from_slice(record);
@@ -143,7 +143,7 @@ impl Region {
         let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
             return false;
         };
-        append_fields(&Fields::of(&article, header.message_id(data)), &mut self.text);
+        append_fields(&OverviewFields::of(&article, header.message_id(data)), &mut self.text);
         append_headers(article.head(), &shared.current.load().overview_headers, &mut self.text);
         true
     }
@@ -153,7 +153,7 @@ impl Region {
     /// from there.
     fn begin_at(&mut self, expected: u64, padded: impl Fn(&RecordHeader) -> u64) -> bool {
         let before = self.records.iter().take_while(|r| r.header.place < expected).count();
-        let over = |r: &Record| r.header.place + padded(&r.header) > expected;
+        let over = |r: &ScannedRecord| r.header.place + padded(&r.header) > expected;
         let fits = !self.records.iter().take(before).any(over);
         self.records.drain(..before);
         fits
@@ -168,7 +168,7 @@ fn xref_value(data: &[u8]) -> &[u8] {
 
 /// Reading progress in a volume.
 #[derive(Debug)]
-struct Progressing {
+struct VolumeProgress {
     range: Range<u64>,
     region_bytes: u64,
     /// Start of the next region to be read.
@@ -182,8 +182,8 @@ struct Progressing {
 }
 
 #[derive(Debug)]
-struct State {
-    volumes: Vec<Progressing>,
+struct RegionsState {
+    volumes: Vec<VolumeProgress>,
     /// Regions whose memory can be reused.
     spare: Vec<Region>,
     stop: bool,
@@ -192,9 +192,9 @@ struct State {
 /// Regions of all volumes, handed from the reading threads to the calling one.
 #[derive(Debug)]
 pub(super) struct Regions<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedIndexes,
     volumes: Vec<&'a dyn Cyclic>,
-    state: Ordered<State, { rank::REBUILDING }>,
+    state: Ordered<RegionsState, { rank::REBUILDING }>,
     /// Signalled when a region has been read.
     done: Condvar,
     /// Signalled when a region was taken.
@@ -203,16 +203,17 @@ pub(super) struct Regions<'a> {
 
 impl<'a> Regions<'a> {
     /// Creates the regions of everything that may live in `volumes`.
-    pub fn new(shared: &'a Shared, volumes: Vec<&'a dyn Cyclic>) -> Self {
+    pub fn new(shared: &'a SharedIndexes, volumes: Vec<&'a dyn Cyclic>) -> Self {
         let start = |volume: &&dyn Cyclic| {
             let Scan { at, end, .. } = Scan::new(*volume);
             let range = at..end.max(at);
             let region_bytes = ((range.end - range.start) / REGIONS_MIN).next_multiple_of(REGION_BYTES_MIN);
             let region_bytes = region_bytes.clamp(REGION_BYTES_MIN, REGION_BYTES_MAX);
             let (next, expected, regions) = (range.start, range.start, VecDeque::new());
-            Progressing { range, region_bytes, next, regions, first: 0, expected }
+            VolumeProgress { range, region_bytes, next, regions, first: 0, expected }
         };
-        let state = State { volumes: volumes.iter().map(start).collect(), spare: Vec::new(), stop: false };
+        let state =
+            RegionsState { volumes: volumes.iter().map(start).collect(), spare: Vec::new(), stop: false };
         Self { shared, volumes, state: Ordered::new(state), done: Condvar::new(), taken: Condvar::new() }
     }
 
@@ -236,7 +237,7 @@ impl<'a> Regions<'a> {
         let mut scans: Vec<Scan<'_>> = self.volumes.iter().map(|v| Scan::new(*v)).collect();
         let mut state = self.state.lock();
         while !state.stop && state.volumes.iter().any(|v| v.next < v.range.end) {
-            let open = |(_, v): &(usize, &Progressing)| v.next < v.range.end && v.regions.len() < AHEAD;
+            let open = |(_, v): &(usize, &VolumeProgress)| v.next < v.range.end && v.regions.len() < AHEAD;
             let least = state.volumes.iter().enumerate().filter(open).min_by_key(|(_, v)| v.regions.len());
             let Some((index, _)) = least else {
                 state.wait(&self.taken);

@@ -7,14 +7,14 @@
 //! they are still missing.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use disk::Disk;
 use std::io;
 use std::path::PathBuf;
 
 /// Returns the directories and buffers of an open spool.
 fn places(config: &SpoolConfig, buffers: &[BufferConfig]) -> Vec<PathBuf> {
-    let Paths { dir, journal, index, history, overview, .. } = Paths::new(&config.dir);
+    let SpoolPaths { dir, journal, index, history, overview, .. } = SpoolPaths::new(&config.dir);
     let mut places = vec![dir, journal, index, history, overview];
     places.extend(buffers.iter().map(|b| b.path.clone()));
     places.extend(config.classes.iter().filter(|c| c.method.keeps()).map(|c| c.tree.path.clone()));

@@ -22,26 +22,26 @@ use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
 use crate::index::checkpoint::{self, Checkpoint};
-use crate::index::fold::{Folds, Shared};
+use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::{History, OldLog};
-use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalWriter, Row};
+use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalRow, JournalWriter};
 use crate::method::VolumeTable;
-use crate::method::cnfs::Found;
-use crate::open::paths::Paths;
-use crate::open::rebuild::{self, Old};
+use crate::method::cnfs::FoundBuffer;
+use crate::open::paths::SpoolPaths;
+use crate::open::rebuild::{self, OldIndexes};
 use crate::open::space;
-use crate::write::commit::Writer;
+use crate::write::commit::SpoolWriter;
 use crate::write::manager::Class;
-use crate::write::policy::Policy;
+use crate::write::policy::ExpiryPolicy;
 use crate::write::syncer::SyncState;
 use disk::Disk;
 use disk::Progress;
 use disk::clock::unix_now;
 use disk::duplicate_aside;
-use parts::Source;
+use parts::OpeningSource;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
-use replay::{Survey, push_voids, replay, survey};
-pub use report::{GivenUp, Loss, Recovery};
+use replay::{JournalSurvey, push_voids, replay, survey};
+pub use report::{GivenUp, LossReason, RecoveryReport};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) fn recover(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
     progress: &dyn Progress,
-) -> Result<(Writer, Recovery), SpoolError> {
+) -> Result<(SpoolWriter, RecoveryReport), SpoolError> {
     let unmade = presence::absent(&*disk, &config);
     let mut new = false;
     let opened = open(&disk, &config, None, progress, &mut new);
@@ -80,7 +80,7 @@ pub(crate) fn recover_from_buffers(
     config: SpoolConfig,
     without: &[String],
     progress: &dyn Progress,
-) -> Result<(Writer, Recovery), SpoolError> {
+) -> Result<(SpoolWriter, RecoveryReport), SpoolError> {
     open(&disk, &config, Some(without), progress, &mut false)
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn check_rebuild(
     config: &SpoolConfig,
     without: &[String],
 ) -> Result<(), SpoolError> {
-    let checkpoint = Checkpoint::read(&**disk, &Paths::new(&config.dir).index)?;
+    let checkpoint = Checkpoint::read(&**disk, &SpoolPaths::new(&config.dir).index)?;
     let found: Vec<_> =
-        config.buffers.iter().map(|b| Found::look(&**disk, &b.path)).collect::<Result<_, _>>()?;
+        config.buffers.iter().map(|b| FoundBuffer::look(&**disk, &b.path)).collect::<Result<_, _>>()?;
     config
         .buffers
         .iter()
@@ -109,18 +109,18 @@ fn open(
     without: Option<&[String]>,
     progress: &dyn Progress,
     new: &mut bool,
-) -> Result<(Writer, Recovery), SpoolError> {
-    let mut loss = marks::first_lost(&**disk, config).map(Loss::Remount);
+) -> Result<(SpoolWriter, RecoveryReport), SpoolError> {
+    let mut loss = marks::first_lost(&**disk, config).map(LossReason::Remount);
     loop {
         if loss.is_some() {
-            let history = Paths::new(&config.dir).history;
+            let history = SpoolPaths::new(&config.dir).history;
             History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
         }
         if let Some(opened) = try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
             return Ok(opened);
         }
         // Nothing durable has been changed yet, so the opening is repeated as after a power cut.
-        loss = Some(Loss::Bytes);
+        loss = Some(LossReason::Bytes);
     }
 }
 
@@ -129,13 +129,13 @@ fn try_to_open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
     without: Option<&[String]>,
-    loss: Option<&Loss>,
+    loss: Option<&LossReason>,
     progress: &dyn Progress,
     new: &mut bool,
-) -> Result<Option<(Writer, Recovery)>, SpoolError> {
-    let paths = Paths::new(&config.dir);
+) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
+    let paths = SpoolPaths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
-    let mut recovery = Recovery::default();
+    let mut recovery = RecoveryReport::default();
     let from_buffers = without.is_some();
     let journal_oldest =
         JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
@@ -154,19 +154,25 @@ fn try_to_open(
     };
     space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
     let groups_file = Arc::new(groups_file);
-    let source =
-        Source { disk, config, found: &found, groups_file: &groups_file, checkpoint: None, rebuild: None };
+    let source = OpeningSource {
+        disk,
+        config,
+        found: &found,
+        groups_file: &groups_file,
+        checkpoint: None,
+        rebuild: None,
+    };
     // A checkpoint is usable only if the journal still has the rows after it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
         // If an index file is missing or damaged, the checkpoint is ignored.
-        match parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
+        match parts::start(&OpeningSource { checkpoint: Some(c), ..source }, progress)? {
             Ok(folds) => {
                 let survey = survey(disk, &paths, c.position, &folds, loss.is_some())
                     .map_err(io("read journal in"))?;
                 if survey.is_whole(&folds, &groups) {
                     rebuild::hidden::forget(&**disk, &paths.dir);
-                    let at = Start {
+                    let at = ReplayStart {
                         position: c.position,
                         checkpoint_bytes: c.bytes,
                         survey,
@@ -193,17 +199,22 @@ fn try_to_open(
         let folds = fresh(&source, progress)?;
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
         if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
-            let at = Start { position: 0, checkpoint_bytes: 0, survey, loss, groups: &groups };
+            let at = ReplayStart { position: 0, checkpoint_bytes: 0, survey, loss, groups: &groups };
             return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
     let (checkpoint, hidden, groups, history) = (checkpoint.as_ref(), &hidden[..], &groups, &old);
-    let old = Old { checkpoint, hidden, groups, history, without: &left_out };
+    let old = OldIndexes { checkpoint, hidden, groups, history, without: &left_out };
     open_rebuilt(&source, &old, loss, recovery, progress)
 }
 
 /// Opens the old log of history with the records that the checkpoint knew.
-fn old_log(disk: &dyn Disk, paths: &Paths, config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> OldLog {
+fn old_log(
+    disk: &dyn Disk,
+    paths: &SpoolPaths,
+    config: &SpoolConfig,
+    checkpoint: Option<&Checkpoint>,
+) -> OldLog {
     checkpoint.map_or_else(OldLog::default, |c| {
         OldLog::open(disk, &paths.history, config.history.segment_bits, c.history)
     })
@@ -211,18 +222,18 @@ fn old_log(disk: &dyn Disk, paths: &Paths, config: &SpoolConfig, checkpoint: Opt
 
 /// Opens the spool with indexes rebuilt from the buffers; `None` as in [`try_to_open`].
 fn open_rebuilt(
-    source: &Source<'_>,
-    old: &Old<'_>,
-    loss: Option<&Loss>,
-    mut recovery: Recovery,
+    source: &OpeningSource<'_>,
+    old: &OldIndexes<'_>,
+    loss: Option<&LossReason>,
+    mut recovery: RecoveryReport,
     progress: &dyn Progress,
-) -> Result<Option<(Writer, Recovery)>, SpoolError> {
-    let Source { disk, config, .. } = *source;
-    let paths = Paths::new(&config.dir);
+) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
+    let OpeningSource { disk, config, .. } = *source;
+    let paths = SpoolPaths::new(&config.dir);
     let io = || SpoolError::io("read journal in", paths.dir.clone());
     let mut volumes = rebuild::volumes_named(disk, &paths.journal, None).map_err(io())?.volumes;
     volumes.extend(old.checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
-    let mut folds = fresh(&Source { rebuild: Some(&volumes), ..*source }, progress)?;
+    let mut folds = fresh(&OpeningSource { rebuild: Some(&volumes), ..*source }, progress)?;
     let rebuilt = rebuild::from_buffers(&mut folds, &paths.journal, old, progress)?;
     let position = rebuilt.position;
     (recovery.rebuilt, recovery.left_out) = (Some(rebuilt.articles), rebuilt.left_out);
@@ -231,23 +242,23 @@ fn open_rebuilt(
         folds,
         config,
         &paths,
-        Start { position, checkpoint_bytes: 0, survey, loss, groups: old.groups },
+        ReplayStart { position, checkpoint_bytes: 0, survey, loss, groups: old.groups },
         recovery,
         progress,
     )
 }
 
 /// Creates empty folds.
-fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
+fn fresh(source: &OpeningSource<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
     parts::start(source, progress)?.map_err(|what| {
-        let index = Paths::new(&source.config.dir).index;
+        let index = SpoolPaths::new(&source.config.dir).index;
         SpoolError::Unfit(format!("fresh indexes in {} cannot be opened: {what}", index.display()))
     })
 }
 
 /// Reports whether a journal that begins at position 0 has all articles that the buffers' headers account
 /// for. After a power cut its unsynced end may be missing.
-fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
+fn tells_all(survey: &JournalSurvey, found: &[Option<FoundBuffer>]) -> bool {
     let told = |volume: u16, first: u64| survey.heads.get(&volume).copied().unwrap_or(first);
     let headers = found.iter().flatten().filter_map(|f| f.header.as_ref());
     survey.rows > 0 && survey.power_lost
@@ -258,13 +269,13 @@ fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
         })
 }
 
-fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Found>>, SpoolError> {
-    config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
+fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<FoundBuffer>>, SpoolError> {
+    config.buffers.iter().map(|b| FoundBuffer::open(disk, &b.path)).collect()
 }
 
 /// Removes all index files, the checkpoint first: it must not be found once a rebuild begins. Logs `why`, if
 /// the indexes were damaged.
-fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result<()> {
+fn wipe_indexes(disk: &dyn Disk, paths: &SpoolPaths, why: Option<&str>) -> io::Result<()> {
     if let Some(why) = why {
         warn!("spool {}: the indexes are rebuilt, which may take a while: {why}", paths.dir.display());
     }
@@ -286,13 +297,13 @@ fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result
 }
 
 /// Starting point of the replay.
-struct Start<'a> {
+struct ReplayStart<'a> {
     position: u64,
     /// Length of the checkpoint; 0 if there is none.
     checkpoint_bytes: u64,
-    survey: Survey,
+    survey: JournalSurvey,
     /// Known loss, although the machine kept running.
-    loss: Option<&'a Loss>,
+    loss: Option<&'a LossReason>,
     /// The copies of the groups file.
     groups: &'a GroupsFound,
 }
@@ -302,7 +313,7 @@ const GROUPS_BYTES_MAX: u64 = 1 << 30;
 
 /// Keeps damaged copies of the groups file aside before they are overwritten, and logs them. What a crash has
 /// cut off is no damage.
-fn keep_damaged_groups(disk: &dyn Disk, groups: &GroupsFound, recovery: &mut Recovery) {
+fn keep_damaged_groups(disk: &dyn Disk, groups: &GroupsFound, recovery: &mut RecoveryReport) {
     recovery.lone_groups = groups.missing.is_some() || !groups.damaged.is_empty();
     if let Some(file) = &groups.missing {
         warn!(file = %file.display(), "a copy of the groups file is missing; it is written again");
@@ -321,17 +332,17 @@ fn keep_damaged_groups(disk: &dyn Disk, groups: &GroupsFound, recovery: &mut Rec
 fn finish_recovery(
     mut folds: Folds,
     config: &SpoolConfig,
-    paths: &Paths,
-    at: Start<'_>,
-    mut recovery: Recovery,
+    paths: &SpoolPaths,
+    at: ReplayStart<'_>,
+    mut recovery: RecoveryReport,
     progress: &dyn Progress,
-) -> Result<Option<(Writer, Recovery)>, SpoolError> {
+) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
     let shared = folds.shared.clone();
-    let Start { position: from, checkpoint_bytes, survey, loss, groups } = at;
+    let ReplayStart { position: from, checkpoint_bytes, survey, loss, groups } = at;
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.power_lost;
-    let loss = if survey.rebooted { Some(&Loss::Reboot) } else { loss };
+    let loss = if survey.rebooted { Some(&LossReason::Reboot) } else { loss };
     recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
     let check_from = if recovery.crashed { survey.durable } else { u64::MAX };
     let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
@@ -347,7 +358,7 @@ fn finish_recovery(
         .map_err(io("replay journal in"))?;
     if recovery.power_lost {
         push_voids(&mut journal, &torn);
-        journal.push(&Row::PowerLost);
+        journal.push(&JournalRow::PowerLost);
         folds.power_lost();
     }
     if recovery.crashed {
@@ -381,7 +392,7 @@ fn finish_recovery(
 fn settle_volumes(
     folds: &mut Folds,
     journal: &mut JournalWriter,
-    recovery: &Recovery,
+    recovery: &RecoveryReport,
     power_lost: bool,
 ) -> io::Result<()> {
     let shared = folds.shared.clone();
@@ -390,7 +401,7 @@ fn settle_volumes(
     {
         let Some(volume) = volume.cyclic() else { continue };
         let head = volume.next_cycle(volume.next_cycle(volume.head()));
-        journal.push(&Row::Skip { volume: volume.id(), head });
+        journal.push(&JournalRow::Skip { volume: volume.id(), head });
         folds.displace(index, head)?;
     }
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || power_lost {
@@ -402,22 +413,26 @@ fn settle_volumes(
     if recovery.crashed || recovery.rebuilt.is_some() {
         // Everything found must be durable before readers see it, and a gap in the journal must be recorded.
         volumes.all().iter().try_for_each(|v| v.sync())?;
-        journal.push(&Row::Synced { upto: journal.end() });
+        journal.push(&JournalRow::Synced { upto: journal.end() });
     }
     Ok(())
 }
 
 /// Creates the writer of an open spool.
-fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> Result<Writer, SpoolError> {
+fn writer_of(
+    mut folds: Folds,
+    journal: JournalWriter,
+    config: &SpoolConfig,
+) -> Result<SpoolWriter, SpoolError> {
     folds.boot_id = folds.shared.disk.boot_id();
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
     folds.overview_headers.clone_from(&config.overview_headers);
     let classes = classes_of(config, &folds.shared.volumes.load());
-    let policy = Arc::new(Policy::new(config)?);
+    let policy = Arc::new(ExpiryPolicy::new(config)?);
     let sync =
         Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
-    let mut writer = Writer::new(folds, journal, classes, sync);
+    let mut writer = SpoolWriter::new(folds, journal, classes, sync);
     writer.policy = policy;
     Ok(writer)
 }
@@ -442,7 +457,7 @@ fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
 }
 
 /// Grows buffers whose configured size has increased.
-fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
+fn grow(shared: &SharedIndexes, config: &SpoolConfig) -> Result<(), SpoolError> {
     for buffer in &config.buffers {
         let volumes = shared.volumes.load();
         let Some(volume) = volumes.cycbuff(&buffer.name) else { continue };

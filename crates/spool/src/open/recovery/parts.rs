@@ -1,6 +1,6 @@
 //! Opening the parts of a spool: secret, volumes, index files; as of a checkpoint, or with empty indexes.
 
-use super::trees::Known;
+use super::trees::TreeInfo;
 use crate::base::config::SpoolConfig;
 use crate::base::error::SpoolError;
 use crate::base::ids::{GroupId, GroupNames};
@@ -8,24 +8,24 @@ use crate::base::key::KeyHasher;
 use crate::base::ordered::Ordered;
 use crate::base::token::MethodKind;
 use crate::index::checkpoint::{Checkpoint, restore_blocks};
-use crate::index::fold::{Folds, Shared};
-use crate::index::groups::Groups;
+use crate::index::fold::{Folds, SharedIndexes};
+use crate::index::groups::SharedGroups;
 use crate::index::history::History;
 use crate::index::kept::KeptList;
-use crate::index::overview::Segments;
+use crate::index::overview::OverviewSegments;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::index::row_headers::RowHeaders;
-use crate::index::rules::{CLASSES_MAX, Rules};
+use crate::index::rules::{CLASSES_MAX, StorageRules};
 use crate::journal::{GroupsFile, VolumeRow};
 use crate::method::cnfs::header::BufferHeader;
-use crate::method::cnfs::{Cycbuff, Found};
-use crate::method::packing::Packing;
+use crate::method::cnfs::{Cycbuff, FoundBuffer};
+use crate::method::packing::ArticlePacker;
 use crate::method::{MemoryVolume, Retained, Volume, Volumes};
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use arc_swap::ArcSwap;
 use disk::Progress;
 use disk::copy_aside;
-use disk::{Access, Disk, Open, durable_replace, read_around};
+use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::error;
 
 /// Sources from which the parts are opened.
-pub(super) struct Source<'a> {
+pub(super) struct OpeningSource<'a> {
     pub disk: &'a Arc<dyn Disk>,
     pub config: &'a SpoolConfig,
-    pub found: &'a [Option<Found>],
+    pub found: &'a [Option<FoundBuffer>],
     pub groups_file: &'a Arc<GroupsFile>,
     /// Checkpoint to start from; `None` leaves the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
@@ -47,15 +47,15 @@ pub(super) struct Source<'a> {
 /// Opens volumes and folds, as of a checkpoint or empty. The inner error describes an index that does not
 /// match the checkpoint.
 pub(super) fn start(
-    source: &Source<'_>,
+    source: &OpeningSource<'_>,
     progress: &dyn Progress,
 ) -> Result<Result<Folds, String>, SpoolError> {
-    let Source { disk, config, checkpoint, .. } = *source;
+    let OpeningSource { disk, config, checkpoint, .. } = *source;
     if config.classes.len() > CLASSES_MAX {
         let n = config.classes.len();
         return Err(SpoolError::Unfit(format!("{n} storage classes; at most {CLASSES_MAX} are possible")));
     }
-    let paths = Paths::new(&config.dir);
+    let paths = SpoolPaths::new(&config.dir);
     let secret = secret(source)?;
     let names = Arc::default();
     let (volumes, next_volume) = open_volumes(source, &secret, &names)?;
@@ -66,7 +66,7 @@ pub(super) fn start(
         Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
     };
     let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
-    let segments = match Segments::open(disk, &paths.overview, states, config.overview) {
+    let segments = match OverviewSegments::open(disk, &paths.overview, states, config.overview) {
         Ok(segments) => segments,
         Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("overview is lost ({e})"))),
         Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
@@ -75,21 +75,21 @@ pub(super) fn start(
         Ok(lists) => lists,
         Err(what) => return Ok(Err(what)),
     };
-    let packing = Packing::open(disk, &paths.dictionaries, &config.classes)
+    let packing = ArticlePacker::open(disk, &paths.dictionaries, &config.classes)
         .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
     let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
-    let rules = Rules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
-    let shared = Arc::new(Shared {
+    let rules = StorageRules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
+    let shared = Arc::new(SharedIndexes {
         config: config.clone(),
         current: ArcSwap::from_pointee(config.clone()),
         disk: disk.clone(),
         hasher: KeyHasher::new(secret),
-        groups: Groups::default(),
+        groups: SharedGroups::default(),
         groups_file: source.groups_file.clone(),
         volumes: Volumes::new(volumes),
         history,
         packing: Arc::new(packing),
-        hidden: crate::index::hidden::Hidden::default(),
+        hidden: crate::index::hidden::HiddenIndex::default(),
         overtaken: Default::default(),
         checked_blocks: Default::default(),
         generation: AtomicU64::new(1),
@@ -115,11 +115,11 @@ type Lists = (Vec<Residents>, Vec<Option<KeptList>>);
 
 /// Opens the lists of residents and retained articles, or returns which list is damaged.
 fn open_lists(
-    source: &Source<'_>,
+    source: &OpeningSource<'_>,
     volumes: &[Arc<dyn Volume>],
-    paths: &Paths,
+    paths: &SpoolPaths,
 ) -> Result<Result<Lists, String>, SpoolError> {
-    let Source { disk, checkpoint, .. } = *source;
+    let OpeningSource { disk, checkpoint, .. } = *source;
     let (mut residents, mut kept) = (Vec::new(), Vec::new());
     for volume in volumes {
         let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
@@ -185,12 +185,12 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
 
 /// The secret of the Message-ID hash: from the file `secret`, else from a volume's header, else a new one. A
 /// file that is damaged is kept aside, and logged with what that costs.
-fn secret(source: &Source<'_>) -> Result<[u8; 16], SpoolError> {
-    let Source { disk, config, found, checkpoint, .. } = *source;
+fn secret(source: &OpeningSource<'_>) -> Result<[u8; 16], SpoolError> {
+    let OpeningSource { disk, config, found, checkpoint, .. } = *source;
     let path = config.dir.join("secret");
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
     let mut text = vec![0; SECRET_FILE_BYTES];
-    let read = match disk.open(&path, Open::ReadOnly) {
+    let read = match disk.open(&path, OpenMode::ReadOnly) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(read_around(&*file.map_err(io("open"))?, &mut text, 0).map_err(io("read"))?),
     };
@@ -211,7 +211,7 @@ fn secret(source: &Source<'_>) -> Result<[u8; 16], SpoolError> {
     }
     let secret = known.unwrap_or_else(random_secret);
     let text = secret_text(&secret);
-    durable_replace(&**disk, &path, &[text.as_bytes()], Access::Owner).map_err(io("write"))?;
+    durable_replace(&**disk, &path, &[text.as_bytes()], FileAccess::Owner).map_err(io("write"))?;
     Ok(secret)
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
 pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
     let path = dir.join("secret");
     let mut text = vec![0; SECRET_FILE_BYTES];
-    let read = disk.open(&path, Open::ReadOnly).and_then(|file| file.read_exact_at(&mut text, 0));
+    let read = disk.open(&path, OpenMode::ReadOnly).and_then(|file| file.read_exact_at(&mut text, 0));
     read.map_err(SpoolError::io("read", &path))?;
     let secret = read_secret(&text);
     let secret = secret.ok_or_else(|| SpoolError::Unfit(format!("{} is damaged", path.display())))?;
@@ -293,11 +293,11 @@ fn hex(bytes: &[u8]) -> String {
 /// Opens or creates the volumes: buffers by the configuration, and one for each `memory` class. Also returns
 /// the number of the next new volume.
 fn open_volumes(
-    source: &Source<'_>,
+    source: &OpeningSource<'_>,
     secret: &[u8; 16],
     names: &Arc<GroupNames>,
 ) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
-    let Source { disk, config, found, checkpoint, rebuild, .. } = *source;
+    let OpeningSource { disk, config, found, checkpoint, rebuild, .. } = *source;
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let told = rebuild.unwrap_or_default();
     let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
@@ -333,7 +333,7 @@ fn open_volumes(
         let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == class.method as u8);
         let used = known.is_some_and(|(v, _)| checkpoint.is_some_and(|c| c.keeps_in(v.id)));
         let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-        let known = Known { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
+        let known = TreeInfo { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
         volumes.push(super::trees::open(disk, names, class, known)?);
     }
     for (gone, _) in saved {
@@ -385,7 +385,7 @@ fn open_memories(
 }
 
 /// Opens the list of articles retained in a volume, and loads the volume's part of the checkpoint.
-fn open_kept(volume: &dyn Retained, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
+fn open_kept(volume: &dyn Retained, source: &OpeningSource<'_>, paths: &SpoolPaths) -> io::Result<KeptList> {
     let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
     let dir = paths.kept.join(format!("{:05}", volume.id()));
     let list = KeptList::open(source.disk, dir, saved.map_or(&Vec::new(), |k| &k.files))?;

@@ -10,11 +10,11 @@ use crate::base::token::MethodKind;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::residents::Residents;
 use crate::journal::VolumeRow;
-use crate::method::cnfs::Found;
+use crate::method::cnfs::FoundBuffer;
 use crate::method::tree_header::TreeHeader;
-use crate::open::paths::Paths;
-use crate::open::rebuild::{self, LeftOut, VolumesNamed};
-use disk::{Disk, Open};
+use crate::open::paths::SpoolPaths;
+use crate::open::rebuild::{self, LeftOutVolumes, VolumesNamed};
+use disk::{Disk, OpenMode};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use std::sync::Arc;
 /// Reports whether a directory has any part of a spool: its secret, a journal or indexes. Otherwise either
 /// the spool is new, or the directory is the mount point of a disk that is not mounted.
 pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
-    let paths = Paths::new(dir);
+    let paths = SpoolPaths::new(dir);
     for part in [&paths.journal, &paths.index] {
         if disk.has_dir(part).map_err(SpoolError::io("look at", part))? {
             return Ok(true);
         }
     }
     // An unreadable secret is reported when the spool is opened.
-    let secret = disk.open(&dir.join("secret"), Open::ReadOnly);
+    let secret = disk.open(&dir.join("secret"), OpenMode::ReadOnly);
     Ok(!secret.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn known_volumes(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
     checkpoint: Option<&Checkpoint>,
-    found: &[Option<Found>],
+    found: &[Option<FoundBuffer>],
 ) -> Result<Vec<VolumeRow>, SpoolError> {
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let mut headers = found.iter().map(|found| found.as_ref().and_then(|found| found.header.as_ref()));
@@ -57,7 +57,7 @@ fn all_volumes(
     config: &SpoolConfig,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<VolumesNamed, SpoolError> {
-    let journal = Paths::new(&config.dir).journal;
+    let journal = SpoolPaths::new(&config.dir).journal;
     let mut named = rebuild::volumes_named(disk, &journal, checkpoint.map(|c| c.position))
         .map_err(SpoolError::io("read journal in", journal))?;
     for (checkpoint, (volume, state)) in checkpoint.iter().flat_map(|c| c.volumes.iter().map(move |v| (c, v)))
@@ -80,7 +80,7 @@ fn is_cnfs(volume: &VolumeRow) -> bool {
 /// that a rebuild has given up. `known` are the volumes of checkpoint and journal; empty if both are lost.
 pub(crate) fn check_known(
     buffer: &BufferConfig,
-    found: &Found,
+    found: &FoundBuffer,
     known: &[VolumeRow],
 ) -> Result<(), SpoolError> {
     let Some(header) = &found.header else { return Ok(()) };
@@ -107,7 +107,7 @@ pub(crate) fn check_known(
 /// of the previous checkpoint.
 pub(crate) fn check_age(
     buffer: &BufferConfig,
-    found: &Found,
+    found: &FoundBuffer,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<(), SpoolError> {
     let Some(header) = found.header.as_ref().filter(|_| !found.is_alone) else { return Ok(()) };
@@ -158,7 +158,7 @@ fn older_tree(class: &ClassConfig) -> SpoolError {
 }
 
 /// Returns the error for a volume with articles that the caller did not allow to be given up.
-fn not_named(config: &SpoolConfig, found: &[Option<Found>], volume: &VolumeRow) -> SpoolError {
+fn not_named(config: &SpoolConfig, found: &[Option<FoundBuffer>], volume: &VolumeRow) -> SpoolError {
     if is_cnfs(volume) {
         let buffer = config.buffers.iter().zip(found).find(|(buffer, _)| buffer.name == volume.name);
         return match buffer {
@@ -177,7 +177,7 @@ fn not_named(config: &SpoolConfig, found: &[Option<Found>], volume: &VolumeRow) 
 pub(crate) fn left_out(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
-    found: &[Option<Found>],
+    found: &[Option<FoundBuffer>],
     checkpoint: Option<&Checkpoint>,
     without: &[String],
 ) -> Result<Vec<VolumeRow>, SpoolError> {
@@ -225,19 +225,19 @@ pub(crate) fn tails(
     config: &SpoolConfig,
     checkpoint: Option<&Checkpoint>,
     volumes: &[VolumeRow],
-) -> LeftOut {
+) -> LeftOutVolumes {
     let (mut tails, mut is_known) = (BTreeMap::new(), checkpoint.is_some());
     for volume in volumes {
         let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id));
         let front = saved.filter(|_| is_cnfs(volume)).map(|(_, state)| {
-            let dir = Paths::new(&config.dir).residents.join(format!("{:05}", volume.id));
+            let dir = SpoolPaths::new(&config.dir).residents.join(format!("{:05}", volume.id));
             let front = Residents::open(disk, dir, *state)?.front()?.map_or(u64::MAX, |front| front.place);
             Ok::<u64, io::Error>(front)
         });
         is_known &= !matches!(front, Some(Err(_)));
         tails.insert(volume.id, front.and_then(Result::ok).unwrap_or(0));
     }
-    LeftOut { tails, since: checkpoint.map_or(0, |c| c.position), is_known }
+    LeftOutVolumes { tails, since: checkpoint.map_or(0, |c| c.position), is_known }
 }
 
 /// Refuses a spool that lacks a buffer it had, or the directory of any buffer, or that has another file in
@@ -246,7 +246,7 @@ pub(crate) fn tails(
 pub(crate) fn check_all(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
-    found: &[Option<Found>],
+    found: &[Option<FoundBuffer>],
     checkpoint: Option<&Checkpoint>,
     without: Option<&[String]>,
 ) -> Result<Vec<VolumeRow>, SpoolError> {
@@ -327,7 +327,7 @@ pub(crate) fn missing(buffer: &BufferConfig) -> SpoolError {
 }
 
 fn is_absent(disk: &dyn Disk, path: &Path) -> Result<bool, SpoolError> {
-    match disk.open(path, Open::ReadOnly) {
+    match disk.open(path, OpenMode::ReadOnly) {
         Ok(_) => Ok(false),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(e) => Err(SpoolError::io("open buffer", path)(e)),
@@ -343,7 +343,7 @@ pub(super) fn absent(disk: &dyn Disk, config: &SpoolConfig) -> Vec<PathBuf> {
 /// Removes the files of a new spool that could not be opened: buffers and journal, which take space. The
 /// original error is reported.
 pub(super) fn remove_made(disk: &dyn Disk, config: &SpoolConfig, made: &[PathBuf]) {
-    let journal = Paths::new(&config.dir).journal;
+    let journal = SpoolPaths::new(&config.dir).journal;
     let rows = disk.list(&journal).unwrap_or_default().into_iter().map(|name| journal.join(name));
     for path in made.iter().cloned().chain(rows) {
         let _gone = disk.remove(&path);

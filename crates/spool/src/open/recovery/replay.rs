@@ -3,19 +3,19 @@
 //! Invariant: if the survey reports the journal as whole, the replay applies it row by row up to the same
 //! end.
 
-use super::report::Recovery;
+use super::report::RecoveryReport;
 use crate::base::error::ReadError;
 use crate::base::token::{MethodKind, Token};
-use crate::index::fold::{Folds, Shared};
-use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalWriter, Row};
+use crate::index::fold::{Folds, SharedIndexes};
+use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalRow, JournalWriter};
 use crate::method::Volume;
 use crate::method::cnfs::Cycbuff;
 use crate::method::cnfs::record;
-use crate::open::paths::Paths;
+use crate::open::paths::SpoolPaths;
 use crate::open::rebuild::is_overwritten;
 use disk::Disk;
-use disk::Patience;
 use disk::Progress;
+use disk::ReadMode;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const VOIDS_PER_ROW_MAX: usize = 10_000;
 
 /// Result of a first pass over the journal.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Survey {
+pub(super) struct JournalSurvey {
     pub end: u64,
     pub rows: u64,
     /// Position before which everything is durable, including articles.
@@ -52,17 +52,21 @@ pub(super) struct Survey {
 /// folds. `lost`: unsynced data may be lost although the machine kept running.
 pub(super) fn survey(
     disk: &Arc<dyn Disk>,
-    paths: &Paths,
+    paths: &SpoolPaths,
     from: u64,
     folds: &Folds,
     lost: bool,
-) -> io::Result<Survey> {
+) -> io::Result<JournalSurvey> {
     let mut reader = JournalReader::open(disk, &paths.journal, Some(from))?;
-    let mut survey =
-        Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
+    let mut survey = JournalSurvey {
+        durable: from,
+        boot_id: folds.boot_id,
+        closed: folds.closed,
+        ..JournalSurvey::default()
+    };
     while let Some((position, payload)) = reader.next()? {
         // Comes before any change: a newer version may have written the row.
-        survey.note(&Row::read(position, payload)?);
+        survey.note(&JournalRow::read(position, payload)?);
     }
     survey.end = reader.position();
     survey.reached = reader.is_open();
@@ -70,13 +74,13 @@ pub(super) fn survey(
     survey.rebooted = survey.boot_id != disk.boot_id();
     survey.power_lost = !survey.closed && !remembers(&survey.boot_id);
     let hole = reader.row_follows()? || reader.successor_is_damaged()?;
-    let mut later = Survey { rows: 0, ..survey.clone() };
+    let mut later = JournalSurvey { rows: 0, ..survey.clone() };
     let mut follows = false;
     while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
         follows = true;
         reader = JournalReader::open(disk, &paths.journal, Some(start))?;
         while let Some((position, payload)) = reader.next()? {
-            later.note(&Row::read(position, payload)?);
+            later.note(&JournalRow::read(position, payload)?);
         }
     }
     // A power cut leaves holes only in data that was not durable yet.
@@ -85,7 +89,7 @@ pub(super) fn survey(
     Ok(survey)
 }
 
-impl Survey {
+impl JournalSurvey {
     /// Reports whether the journal contains all events since the beginning of the survey, as far as the
     /// journal, the groups file and the buffers show.
     pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
@@ -106,21 +110,21 @@ impl Survey {
         self.withdrawn.contains(token) && (!self.power_lost || keeps())
     }
 
-    fn note(&mut self, row: &Row<'_>) {
+    fn note(&mut self, row: &JournalRow<'_>) {
         self.rows += 1;
         self.closed = false;
         match row {
-            Row::Synced { upto } => self.durable = self.durable.max(*upto),
-            Row::Opened { boot_id } => self.boot_id = *boot_id,
-            Row::Closed => self.closed = true,
-            Row::Void(positions) => self.voids.extend(positions),
-            Row::Article(a) => {
+            JournalRow::Synced { upto } => self.durable = self.durable.max(*upto),
+            JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
+            JournalRow::Closed => self.closed = true,
+            JournalRow::Void(positions) => self.voids.extend(positions),
+            JournalRow::Article(a) => {
                 self.heads.insert(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
             }
-            Row::Cancel { token, .. } | Row::Expire { token, gone: true, .. } => {
+            JournalRow::Cancel { token, .. } | JournalRow::Expire { token, gone: true, .. } => {
                 self.withdrawn.insert(*token);
             }
-            Row::Skip { volume, head } => {
+            JournalRow::Skip { volume, head } => {
                 self.heads.insert(*volume, *head);
             }
             _ => {}
@@ -131,11 +135,11 @@ impl Survey {
 /// Applies the rows; returns the end of the journal, and the positions of rows whose articles are not whole.
 pub(super) fn replay(
     folds: &mut Folds,
-    paths: &Paths,
+    paths: &SpoolPaths,
     from: u64,
-    survey: &Survey,
+    survey: &JournalSurvey,
     check_from: u64,
-    recovery: &mut Recovery,
+    recovery: &mut RecoveryReport,
     progress: &dyn Progress,
 ) -> io::Result<(u64, Vec<u64>)> {
     let disk = folds.shared.disk.clone();
@@ -147,10 +151,10 @@ pub(super) fn replay(
     let mut buf = Vec::new();
     let mut torn = Vec::new();
     while let Some((position, payload)) = reader.next()? {
-        let row = Row::read(position, payload)?;
+        let row = JournalRow::read(position, payload)?;
         match &row {
-            Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
-            Row::Article(a)
+            JournalRow::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
+            JournalRow::Article(a)
                 if position >= check_from
                     && !survey.is_withdrawn(folds, &a.token)
                     && !is_whole(&folds.shared, a, &mut buf) =>
@@ -174,17 +178,17 @@ pub(super) fn replay(
 
 /// Pushes rows that declare the article rows at these positions void.
 pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
-    torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&Row::Void(chunk.to_vec())));
+    torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&JournalRow::Void(chunk.to_vec())));
 }
 
 /// Reports whether an article's bytes are on the disk as they were written. Articles that the survey does not
 /// know to be durable have not been overwritten (`fence.rs`).
-fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
+fn is_whole(shared: &SharedIndexes, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     let volumes = shared.volumes.load();
     let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
         return true;
     };
-    match volume.fetch(a.token.place, Patience::Wait, buf) {
+    match volume.fetch(a.token.place, ReadMode::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
         // An unreadable article is lost.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
@@ -207,7 +211,7 @@ mod tests {
         let mut reader = JournalReader::open(&disk, Path::new("/j"), None).unwrap();
         let mut read = Vec::new();
         while let Some((_, payload)) = reader.next().unwrap() {
-            let Some(Row::Void(positions)) = Row::decode(payload) else { panic!() };
+            let Some(JournalRow::Void(positions)) = JournalRow::decode(payload) else { panic!() };
             read.extend(positions);
         }
         assert_eq!(read, torn);

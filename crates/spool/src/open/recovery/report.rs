@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 /// Reason why unsynced data counts as lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossReason {
     /// The machine went down.
     Reboot,
     /// The machine kept running, but this directory or buffer may have been detached: its file system was
@@ -28,7 +28,7 @@ pub struct GivenUp {
 
 /// Findings and actions of an opening.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovery {
+pub struct RecoveryReport {
     /// The spool is new.
     pub new: bool,
     /// The last run did not close it properly.
@@ -36,7 +36,7 @@ pub struct Recovery {
     /// Unsynced data of the last run may be lost, as after a power cut.
     pub power_lost: bool,
     /// Reason, if so.
-    pub loss: Option<Loss>,
+    pub loss: Option<LossReason>,
     /// Journal rows replayed.
     pub rows: u64,
     /// Articles whose rows were dropped because their bytes had not reached the disk.
@@ -71,7 +71,7 @@ fn counted(n: u64, one: &str) -> String {
     format!("{n} {one}{}", if n == 1 { "" } else { "s" })
 }
 
-impl Recovery {
+impl RecoveryReport {
     /// Logs the report, for the spool in `dir`.
     pub(crate) fn log(&self, dir: &Path) {
         let spool = dir.display();
@@ -83,21 +83,21 @@ impl Recovery {
     }
 }
 
-impl fmt::Display for Recovery {
+impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.new {
             return f.write_str("new spool");
         }
         match (&self.loss, self.crashed) {
-            (Some(Loss::Reboot), _) => f.write_str("the machine went down")?,
-            (Some(Loss::Remount(path)), _) => {
+            (Some(LossReason::Reboot), _) => f.write_str("the machine went down")?,
+            (Some(LossReason::Remount(path)), _) => {
                 write!(
                     f,
                     "the last run was cut off, and {} may have been mounted again since",
                     path.display()
                 )?;
             }
-            (Some(Loss::Bytes), _) => {
+            (Some(LossReason::Bytes), _) => {
                 f.write_str("the last run was cut off, and bytes it wrote are missing")?
             }
             (None, true) => f.write_str("the last run was cut off")?,

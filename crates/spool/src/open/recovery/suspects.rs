@@ -12,12 +12,12 @@ use crate::base::ids::GroupId;
 use crate::base::limits::PART_BYTES_MAX;
 use crate::index::fold::Folds;
 use crate::index::residents::Resident;
-use crate::journal::{JournalWriter, Row};
+use crate::journal::{JournalRow, JournalWriter};
 use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
 use crate::method::scan::header_at;
 use crate::method::{Cyclic, Volume};
 use crate::write::syncer::UNSYNCED_BYTES_MAX;
-use disk::Patience;
+use disk::ReadMode;
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
@@ -28,7 +28,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const PIECE_BYTES: u64 = 16 << 10;
 
 /// An indexed old article that is not whole.
-struct Suspect {
+struct SuspectArticle {
     resident: Resident,
     /// Place of a record that would have been written over its beginning.
     over: u64,
@@ -36,7 +36,7 @@ struct Suspect {
 
 /// Area that an interrupted run may have written to.
 #[derive(Debug, Clone, Copy)]
-struct Unjournaled {
+struct UnjournaledArea {
     /// Write position according to the rows.
     head: u64,
     /// Place at or after which no record begins.
@@ -62,27 +62,28 @@ pub(super) fn give_up_damaged(
         let Some(volume) = volume.cycbuff() else { continue };
         let head = volume.head();
         let end = head + reach.min(volume.room(head));
-        let written = Unjournaled { head, end, first_sequence };
+        let written = UnjournaledArea { head, end, first_sequence };
         let suspects = damaged(folds, index, volume, &written)?;
         if suspects.is_empty() {
             continue;
         }
         let lost: Vec<Resident> = if power_lost {
             let upto = last_record_end(volume, &written);
-            let near = |s: &Suspect| s.over < upto + slack && !is_rotten(volume, s.resident.place);
+            let near = |s: &SuspectArticle| s.over < upto + slack && !is_rotten(volume, s.resident.place);
             let reached = suspects.into_iter().filter(|s| s.over < upto || near(s));
             reached.map(|s| s.resident).collect()
         } else {
             let upto = records_end(volume, &written);
             // Zeros may follow the records, or an unfinished header.
-            let reaches =
-                |s: &Suspect| s.resident.place < volume.tail_at(upto) || s.over < upto + HEADER_BYTES as u64;
+            let reaches = |s: &SuspectArticle| {
+                s.resident.place < volume.tail_at(upto) || s.over < upto + HEADER_BYTES as u64
+            };
             suspects.into_iter().filter(reaches).map(|s| s.resident).collect()
         };
         given_up += lost.len() as u64;
         for Resident { place, numbers, .. } in lost {
             folds.lost(volume.id(), place, &numbers);
-            journal.push(&Row::Lost { volume: volume.id(), place, numbers });
+            journal.push(&JournalRow::Lost { volume: volume.id(), place, numbers });
         }
     }
     Ok(given_up)
@@ -94,8 +95,8 @@ fn damaged(
     folds: &mut Folds,
     index: usize,
     volume: &dyn Cyclic,
-    written: &Unjournaled,
-) -> Result<Vec<Suspect>, SpoolError> {
+    written: &UnjournaledArea,
+) -> Result<Vec<SuspectArticle>, SpoolError> {
     let Some(residents) = folds.residents.get_mut(index) else { return Ok(Vec::new()) };
     let table = folds.shared.groups.table();
     let cycle_start = written.head - volume.offset(written.head).unwrap_or_default();
@@ -108,7 +109,7 @@ fn damaged(
     let mut look_at = |resident: &Resident| {
         // The interrupted run may have changed its usage bit.
         *is_count_vague |= resident.numbers.is_empty();
-        match volume.fetch(resident.place, Patience::Wait, &mut buf) {
+        match volume.fetch(resident.place, ReadMode::Wait, &mut buf) {
             Ok(Some((_, live))) if record::is_whole(&buf) => {
                 seen.insert(resident.place);
                 if live {
@@ -118,7 +119,7 @@ fn damaged(
             _ if volume.is_alive(resident.place) || resident.numbers.iter().any(named) => {
                 let over = cycle_start + volume.offset(resident.place).unwrap_or_default();
                 seen.insert(resident.place);
-                suspects.push(Suspect { resident: resident.clone(), over });
+                suspects.push(SuspectArticle { resident: resident.clone(), over });
             }
             _ => {}
         }
@@ -138,7 +139,7 @@ fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
         at = place + 1;
         // Articles missing from the residents may be on a damaged page of them.
         let mut is_whole =
-            || matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
+            || matches!(volume.fetch(place, ReadMode::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
         if !is_old(place) && !is_whole() {
             volume.mark_dead(place);
         }
@@ -146,7 +147,7 @@ fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
 }
 
 /// Returns the end of the consecutive records from the write position on.
-fn records_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
+fn records_end(volume: &dyn Cyclic, written: &UnjournaledArea) -> u64 {
     let mut at = written.head;
     while at < written.end
         && let Some(header) = header_at(volume, at).filter(|h| written.is_record(h, at))
@@ -159,11 +160,11 @@ fn records_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
 /// Reports whether one flipped bit explains why the article at a place is not whole.
 fn is_rotten(volume: &dyn Cyclic, place: u64) -> bool {
     let mut buf = Vec::new();
-    matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_rotten(&buf)
+    matches!(volume.fetch(place, ReadMode::Wait, &mut buf), Ok(Some(_))) && record::is_rotten(&buf)
 }
 
 /// Returns the end of the last record whose header reached the disk.
-fn last_record_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
+fn last_record_end(volume: &dyn Cyclic, written: &UnjournaledArea) -> u64 {
     let mut last = written.head;
     let mut bytes = Vec::new();
     let mut at = written.head;
@@ -187,12 +188,12 @@ fn last_record_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
 
 fn last_end_between(
     volume: &dyn Cyclic,
-    written: &Unjournaled,
+    written: &UnjournaledArea,
     places: Range<u64>,
     bytes: &mut Vec<u8>,
 ) -> io::Result<u64> {
     bytes.resize((places.end - places.start) as usize, 0);
-    let read = volume.read_at(places.start, Patience::Wait, bytes)?;
+    let read = volume.read_at(places.start, ReadMode::Wait, bytes)?;
     let block = volume.block() as usize;
     let blocks = bytes.get(..read).unwrap_or_default().chunks(block);
     let ends = blocks.zip(places.step_by(block)).filter_map(|(bytes, place)| {
@@ -202,7 +203,7 @@ fn last_end_between(
     Ok(ends.max().unwrap_or(0))
 }
 
-impl Unjournaled {
+impl UnjournaledArea {
     /// Reports whether a header found at a place belongs to a record without a row.
     fn is_record(&self, header: &RecordHeader, place: u64) -> bool {
         header.place == place && header.sequence >= self.first_sequence

@@ -32,7 +32,7 @@ pub(super) fn missing(class: &ClassConfig) -> SpoolError {
 }
 
 /// Further information about a class's volume.
-pub(crate) struct Known<'a> {
+pub(crate) struct TreeInfo<'a> {
     pub head: Option<u64>,
     /// Number for a new volume.
     pub id: u16,
@@ -46,7 +46,7 @@ pub(crate) fn open(
     disk: &Arc<dyn Disk>,
     names: &Arc<GroupNames>,
     class: &ClassConfig,
-    known: Known<'_>,
+    known: TreeInfo<'_>,
 ) -> Result<Arc<dyn Volume>, SpoolError> {
     let dir = &class.tree.path;
     let io = |doing: &'static str| SpoolError::io(doing, dir.clone());
@@ -92,7 +92,7 @@ pub(crate) fn open(
 }
 
 /// Starts using a directory; `None` if it contains other files.
-fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &Known<'_>) -> io::Result<Option<TreeHeader>> {
+fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &TreeInfo<'_>) -> io::Result<Option<TreeHeader>> {
     let dir = &class.tree.path;
     disk.create_dir(dir)?;
     let others = disk.list(dir)?.into_iter().any(|name| !is_ours(&name));

@@ -5,14 +5,14 @@
 //! its numbers, so articles newer than the journal receive their missing rows: in buffers the records at the
 //! write position, in trees the files that no index knows. Called once per opening, after the replay.
 
-use crate::base::facts::Tagged;
+use crate::base::facts::TaggedFields;
 use crate::base::ids::GroupId;
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
-use crate::index::history::Found;
-use crate::journal::{ArticleRow, JournalWriter, Row, put_numbers};
-use crate::method::{Kind, Retained, StrayKind, Volume};
-use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at};
+use crate::index::history::HistoryLookup;
+use crate::journal::{ArticleRow, JournalRow, JournalWriter, put_numbers};
+use crate::method::{Retained, StrayKind, Volume, VolumeKind};
+use crate::open::rebuild::{Region, ScannedRecord, group_named, newer_numbers, record_at};
 use disk::Progress;
 use std::collections::HashMap;
 use std::io;
@@ -22,21 +22,21 @@ use std::sync::Arc;
 const ROWS_BYTES: u64 = 1 << 20;
 
 /// A volume with the record at its write position or, for a tree, with the next article that no index knows.
-struct Front {
+struct UnjournaledFront {
     volume: Arc<dyn Volume>,
-    found: Option<(Region, Record)>,
+    found: Option<(Region, ScannedRecord)>,
     /// Places of a tree, in the order of the articles.
     places: Option<std::vec::IntoIter<u64>>,
 }
 
-impl Front {
+impl UnjournaledFront {
     /// Looks for the record at the write position.
     fn look(&mut self, folds: &Folds) {
         let Some(places) = &mut self.places else {
             let head = self.volume.head();
             let next = match self.volume.kind() {
-                Kind::Cyclic(volume) => Some(volume.next_cycle(head)),
-                Kind::Retained(volume) => volume.next_file(head),
+                VolumeKind::Cyclic(volume) => Some(volume.next_cycle(head)),
+                VolumeKind::Retained(volume) => volume.next_file(head),
             };
             self.found = record_at(&folds.shared, &*self.volume, [head].into_iter().chain(next));
             return;
@@ -122,7 +122,7 @@ fn unknown_places(
 }
 
 /// Writer of missing rows.
-struct Rows<'a> {
+struct MissingRows<'a> {
     journal: &'a mut JournalWriter,
     /// Number of groups that have rows.
     groups: usize,
@@ -130,20 +130,20 @@ struct Rows<'a> {
     is_open: bool,
 }
 
-impl Rows<'_> {
+impl MissingRows<'_> {
     /// Adds a row to the journal, after those of groups that are known from articles only, and applies it.
-    fn put(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+    fn put(&mut self, folds: &mut Folds, row: &JournalRow<'_>) -> io::Result<()> {
         if !self.is_open {
             // The indexes change from here on. If the journal still seemed properly closed after a power cut,
             // indexes with half of these changes would be trusted.
-            self.journal.push(&Row::Opened { boot_id: folds.shared.disk.boot_id() });
+            self.journal.push(&JournalRow::Opened { boot_id: folds.shared.disk.boot_id() });
             self.journal.write()?;
             self.journal.sync_set().sync()?;
             self.is_open = true;
         }
         let table = folds.shared.groups.snapshot();
         let new = (self.groups..folds.numbers.len()).filter_map(|id| table.get(GroupId(id as u32)));
-        new.for_each(|group| self.journal.push(&Row::Group(folds.group_row(group))));
+        new.for_each(|group| self.journal.push(&JournalRow::Group(folds.group_row(group))));
         self.groups = folds.numbers.len();
         self.journal.push(row);
         if self.journal.pushed_end() - self.journal.end() >= ROWS_BYTES {
@@ -161,7 +161,7 @@ pub(super) fn take_in(
     (end, crashed): (u64, bool),
     progress: &dyn Progress,
 ) -> io::Result<u64> {
-    let mut rows = Rows { journal, groups: folds.numbers.len(), is_open: false };
+    let mut rows = MissingRows { journal, groups: folds.numbers.len(), is_open: false };
     let volumes = folds.shared.volumes.load();
     let (mut fronts, mut sequence) = (Vec::new(), 0);
     for (index, volume) in volumes.all().iter().enumerate() {
@@ -177,7 +177,7 @@ pub(super) fn take_in(
             }
             _ => continue,
         };
-        fronts.push(Front { volume: volume.clone(), found: None, places });
+        fronts.push(UnjournaledFront { volume: volume.clone(), found: None, places });
     }
     fronts.iter_mut().for_each(|front| front.look(folds));
     let mut taken = 0;
@@ -201,7 +201,7 @@ pub(super) fn take_in(
 
 /// Writes the row of one record and returns whether its article lives; `None` if it is older than the
 /// journal.
-fn take(folds: &mut Folds, rows: &mut Rows<'_>, front: &Front) -> io::Result<Option<bool>> {
+fn take(folds: &mut Folds, rows: &mut MissingRows<'_>, front: &UnjournaledFront) -> io::Result<Option<bool>> {
     let Some((region, record)) = &front.found else { return Ok(None) };
     take_record(folds, &*front.volume, (region, record), &mut |folds, row| rows.put(folds, row))
 }
@@ -210,11 +210,11 @@ fn take(folds: &mut Folds, rows: &mut Rows<'_>, front: &Front) -> io::Result<Opt
 pub(crate) fn take_record<E>(
     folds: &mut Folds,
     volume: &dyn Volume,
-    (region, record): (&Region, &Record),
-    put: &mut dyn FnMut(&mut Folds, &Row<'_>) -> Result<(), E>,
+    (region, record): (&Region, &ScannedRecord),
+    put: &mut dyn FnMut(&mut Folds, &JournalRow<'_>) -> Result<(), E>,
 ) -> Result<Option<bool>, E> {
     let header = &record.header;
-    if folds.shared.history.lookup(&header.key) != Found::None {
+    if folds.shared.history.lookup(&header.key) != HistoryLookup::None {
         return Ok(None);
     }
     let Some(numbers) = newer_numbers(folds, region, record) else { return Ok(None) };
@@ -233,11 +233,11 @@ pub(crate) fn take_record<E>(
         message_id: fields.split(|b| *b == b'\t').nth(3).unwrap_or_default(),
         fields,
         numbers: &encoded,
-        tagged: Tagged::default(),
+        tagged: TaggedFields::default(),
     };
-    put(folds, &Row::Article(row))?;
+    put(folds, &JournalRow::Article(row))?;
     if !record.live {
-        put(folds, &Row::Cancel { key: header.key, token, numbers })?;
+        put(folds, &JournalRow::Cancel { key: header.key, token, numbers })?;
     }
     Ok(Some(record.live))
 }

@@ -1,15 +1,15 @@
 //! Preparations before a part is stored: space in files that grow, promised numbers, and the groups file,
 //! which has the promises and all groups (`docs/formats/groups.md`).
 
-use super::{Scratch, Writer, trouble};
-use crate::base::error::Trouble;
+use super::{CommitScratch, SpoolWriter, trouble};
+use crate::base::error::SpoolTrouble;
 use crate::base::ids::GroupId;
-use crate::journal::{GroupsState, Row};
+use crate::journal::{GroupsState, JournalRow};
 use std::io;
 
-impl Writer {
+impl SpoolWriter {
     /// Reserves space in growing files for a part, before anything is stored, and promises its numbers.
-    pub(super) fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
+    pub(super) fn reserve(&mut self, s: &mut CommitScratch) -> Result<(), SpoolTrouble> {
         let history = &self.folds.shared.history;
         history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;
         if s.promises.is_empty() {
@@ -20,14 +20,14 @@ impl Writer {
 
     /// Promises numbers in the groups file and in the journal's next rows.
     fn promise(&mut self, promises: Vec<(GroupId, u64)>) -> io::Result<()> {
-        let row = Row::Promise(promises);
+        let row = JournalRow::Promise(promises);
         self.groups.add(std::slice::from_ref(&row))?;
         self.journal.push(&row);
         Ok(())
     }
 
-    /// Commits rows of groups, durably. The caller has called [`Writer::accepting`].
-    pub fn commit_groups(&mut self, rows: &[Row<'_>]) -> Result<(), Trouble> {
+    /// Commits rows of groups, durably. The caller has called [`SpoolWriter::accepting`].
+    pub fn commit_groups(&mut self, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
         self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
         rows.iter().for_each(|row| self.journal.push(row));
         self.write_now()
@@ -37,9 +37,10 @@ impl Writer {
     pub(super) fn groups_state(&self) -> GroupsState {
         let folds = &self.folds;
         let retired = folds.retired.iter();
-        let removed = retired.map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
+        let removed =
+            retired.map(|(name, high)| JournalRow::GroupRemoved { name: name.clone(), high: *high });
         let table = folds.shared.groups.snapshot();
-        let groups = table.sorted().iter().map(|group| Row::Group(folds.group_row(group)));
+        let groups = table.sorted().iter().map(|group| JournalRow::Group(folds.group_row(group)));
         let synced = self.journal.sync_set().synced();
         GroupsState::new(folds.numbers.len() as u32, synced, removed.chain(groups))
     }

@@ -1,16 +1,16 @@
 //! Journal files that only readers need: kept within bounds, and removed when the disk is full.
 
-use super::Writer;
-use crate::journal::Bounds;
+use super::SpoolWriter;
+use crate::journal::ClaimLimits;
 use disk::clock::unix_now;
 use std::io;
 use std::path::PathBuf;
 
-impl Writer {
+impl SpoolWriter {
     /// Returns the journal files that may be removed once a checkpoint at `position` is durable.
     pub(super) fn dead_journals(&mut self, position: u64) -> io::Result<Vec<PathBuf>> {
         let config = self.folds.shared.current.load();
-        let bounds = Bounds {
+        let bounds = ClaimLimits {
             bytes_max: config.journal_claim_bytes,
             secs_max: config.journal_claim_secs,
             now: unix_now(),

@@ -1,17 +1,17 @@
 //! Checks whether the spool accepts articles, and resumes accepting after a full disk (`docs/states.md`).
 
-use super::{Writer, trouble};
-use crate::base::error::{Trouble, TroubleKind};
-use crate::journal::Row;
+use super::{SpoolWriter, trouble};
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::journal::JournalRow;
 use std::io;
 
-impl Writer {
+impl SpoolWriter {
     /// Returns an error unless the spool accepts at the moment. After a full disk, checks once a second
     /// whether there is space again.
-    pub fn accepting(&mut self) -> Result<(), Trouble> {
+    pub fn accepting(&mut self) -> Result<(), SpoolTrouble> {
         if let Some(text) = self.folds.failed.clone() {
             let text = format!("{text}; a restart makes the index whole again from the journal");
-            return Err(self.sync.stop(Trouble::new(TroubleKind::Io, text)));
+            return Err(self.sync.stop(SpoolTrouble::new(TroubleKind::Io, text)));
         }
         self.stop_if_late();
         self.mend_lost_pages()?;
@@ -38,7 +38,7 @@ impl Writer {
 
     /// Checks whether rows that free space may be written, which is allowed on a full disk. They go to the
     /// end of the journal's file, which is reserved for them.
-    pub fn may_free(&mut self) -> Result<(), Trouble> {
+    pub fn may_free(&mut self) -> Result<(), SpoolTrouble> {
         match self.accepting() {
             Err(trouble) if trouble.kind == TroubleKind::Full => Ok(()),
             accepting => accepting,
@@ -47,7 +47,7 @@ impl Writer {
 
     /// Removes files without living articles after rows that freed space were applied, and begins the next
     /// journal file if it is time for one.
-    pub fn freed(&mut self) -> Result<(), Trouble> {
+    pub fn freed(&mut self) -> Result<(), SpoolTrouble> {
         let volumes = self.folds.shared.volumes.load();
         let swept = volumes.retained().try_for_each(|volume| volume.sweep());
         swept.map_err(|e| self.sync.stop(trouble("remove a file of articles", &e)))?;
@@ -70,7 +70,7 @@ impl Writer {
         self.folds.write_late()?;
         // Comes first, so that no attempt uses up the space reserved for rows that free space.
         self.continue_journal()?;
-        self.journal.push(&Row::Probe);
+        self.journal.push(&JournalRow::Probe);
         self.journal.write()?;
         if self.checkpoint_late {
             self.checkpoint()?;
@@ -83,7 +83,7 @@ impl Writer {
         if let Some(text) = self.folds.full.clone()
             && self.sync.trouble().is_none()
         {
-            self.sync.stop(Trouble::new(TroubleKind::Full, text));
+            self.sync.stop(SpoolTrouble::new(TroubleKind::Full, text));
         }
     }
 

@@ -4,28 +4,28 @@
 //! opening then writes another one; a row that is durable before the article is stored therefore records it
 //! too.
 
-use super::Writer;
-use crate::base::entry::{Entry, Filing};
-use crate::base::error::Trouble;
+use super::SpoolWriter;
+use crate::base::entry::{ArticleFiling, CommitEntry};
+use crate::base::error::SpoolTrouble;
 use crate::base::hidden::{HIDDEN_MAX, HiddenArticle};
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
-use crate::index::history::Found;
-use crate::journal::Row;
+use crate::index::history::HistoryLookup;
+use crate::journal::JournalRow;
 
-impl Writer {
+impl SpoolWriter {
     /// Records durably which of these entries are hidden as they are filed.
     pub(super) fn hide_ahead<'e>(
         &mut self,
-        entries: impl Iterator<Item = &'e Entry<'e>>,
-    ) -> Result<(), Trouble> {
+        entries: impl Iterator<Item = &'e CommitEntry<'e>>,
+    ) -> Result<(), SpoolTrouble> {
         let mut any = false;
         for entry in entries {
-            let Entry::Article(Filing { key, tagged, .. }) = entry else { continue };
+            let CommitEntry::Article(ArticleFiling { key, tagged, .. }) = entry else { continue };
             let Some((by, reason)) = tagged.hidden() else { continue };
-            if self.folds.shared.history.lookup(key) == Found::None {
+            if self.folds.shared.history.lookup(key) == HistoryLookup::None {
                 let (by, reason) = (by.to_owned(), reason.to_owned());
-                self.journal.push(&Row::HideAhead { key: *key, by, reason });
+                self.journal.push(&JournalRow::HideAhead { key: *key, by, reason });
                 any = true;
             }
         }
@@ -33,14 +33,14 @@ impl Writer {
     }
 
     /// Reports whether there are too many hidden articles for an article that is hidden as it is filed.
-    pub(super) fn hides_too_much(&self, f: &Filing<'_>, coming: usize) -> bool {
+    pub(super) fn hides_too_much(&self, f: &ArticleFiling<'_>, coming: usize) -> bool {
         f.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
     }
 
     /// Returns the entry of an article that is hidden as it is filed.
     pub(super) fn hidden_entry(
         &self,
-        f: &Filing<'_>,
+        f: &ArticleFiling<'_>,
         (token, since): (Token, u32),
         numbers: &[(GroupId, u64)],
     ) -> Option<Box<HiddenArticle>> {

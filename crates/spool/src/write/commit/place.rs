@@ -3,29 +3,29 @@
 //! A class with a floor passes to its overflow what it could only store by displacing a protected article.
 //! Part of the writer; only plans, without writing anything. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
-use super::{Prepared, Scratch, Writer, part};
+use super::{CommitScratch, PreparedEntry, SpoolWriter, part};
 use crate::base::bug::own_bug;
-use crate::base::entry::Filing;
-use crate::base::error::Trouble;
+use crate::base::entry::ArticleFiling;
+use crate::base::error::SpoolTrouble;
 use crate::base::fetch::fetch_all;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::ArticleKey;
 use crate::base::limits::{GROUPS_MAX, PART_BYTES_MAX};
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::PublishContext;
-use crate::index::history::Found;
-use crate::index::rules::Traits;
-use crate::journal::Row;
+use crate::index::history::HistoryLookup;
+use crate::index::rules::ArticleTraits;
+use crate::journal::JournalRow;
 use crate::method::cnfs::record;
-use crate::method::packing::Packed;
-use crate::method::{Placing, Volume, VolumeTable};
+use crate::method::packing::PackedArticle;
+use crate::method::{PlacementRequest, Volume, VolumeTable};
 use netnews::newsgroups;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Result of the search for a place.
-pub(super) enum Place {
+pub(super) enum Placement {
     At(Token, usize),
     Trash(Token),
     /// The article must wait for the next part.
@@ -38,29 +38,29 @@ pub(super) enum Place {
 }
 
 /// Returns the volume at an index that was planned for.
-pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Volume>, Trouble> {
+pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Volume>, SpoolTrouble> {
     volumes.all().get(index).ok_or_else(|| own_bug!("volume {index} was planned for and is not there"))
 }
 
 /// Returns the properties that rules test, for an article in this many groups.
-fn traits<'a>(f: &'a Filing<'_>, groups: usize) -> Traits<'a> {
+fn traits<'a>(f: &'a ArticleFiling<'_>, groups: usize) -> ArticleTraits<'a> {
     let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
-    Traits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.criteria }
+    ArticleTraits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.criteria }
 }
 
 /// Returns the length of an article in wire format, without Xref line and final `.` line.
-pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
+pub(super) fn article_bytes(f: &ArticleFiling<'_>) -> u64 {
     f.pieces.iter().map(|p| p.len() as u64).sum()
 }
 
-impl Writer {
+impl SpoolWriter {
     /// Prefetches the data for assigning the next numbers of these groups.
     pub(super) fn fetch_numbers(&self, groups: &[GroupId]) {
         groups.iter().filter_map(|id| self.folds.numbers.get(id.0 as usize)).for_each(fetch_all);
     }
 
     /// Returns the class that the rules assign to an article.
-    pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
+    pub(super) fn class_of(&self, f: &ArticleFiling<'_>) -> Option<usize> {
         if f.groups.is_empty() {
             return self.class_by_names(f);
         }
@@ -73,7 +73,7 @@ impl Writer {
 
     /// Returns the class of an article that is filed in no group. Skips classes that retain articles until
     /// they are due in their groups: a later rule decides, or the first class that has buffers.
-    fn class_by_names(&self, f: &Filing<'_>) -> Option<usize> {
+    fn class_by_names(&self, f: &ArticleFiling<'_>) -> Option<usize> {
         let names = || newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX);
         let bits_of = |name: &[u8]| self.folds.rules.group_bits(name);
         let all = || names().fold(0, |bits, name| bits | bits_of(name));
@@ -86,13 +86,13 @@ impl Writer {
     /// Chooses class, volume and place.
     pub(super) fn place(
         &mut self,
-        f: &Filing<'_>,
-        packed: Option<&Packed>,
+        f: &ArticleFiling<'_>,
+        packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
-        s: &mut Scratch,
-    ) -> Result<Place, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Placement, SpoolTrouble> {
         let names_bytes = self.names_bytes(f.groups)?;
-        let Some(first) = self.class_of(f) else { return Ok(Place::Nowhere) };
+        let Some(first) = self.class_of(f) else { return Ok(Placement::Nowhere) };
         // An upper bound: the Xref line's length depends on the numbers.
         let xref_bytes_max = self.folds.identity.len() + 16 + names_bytes + f.groups.len() * 24;
         let mut number = first;
@@ -108,9 +108,9 @@ impl Writer {
                 break;
             }
             match self.place_in(context, number, len, f.arrived, s)? {
-                Place::Full(Some(overflow)) => number = overflow,
-                Place::Full(None) => break,
-                Place::Later => return Ok(Place::Later),
+                Placement::Full(Some(overflow)) => number = overflow,
+                Placement::Full(None) => break,
+                Placement::Later => return Ok(Placement::Later),
                 placed => {
                     if let Some(class) = self.classes.get_mut(first).filter(|_| number != first) {
                         class.spilled += 1;
@@ -122,11 +122,11 @@ impl Writer {
         if let Some(class) = self.classes.get_mut(first).filter(|class| class.floor.is_some()) {
             class.turned_away += 1;
         }
-        Ok(Place::Nowhere)
+        Ok(Placement::Nowhere)
     }
 
     /// Returns the total length of the groups' names.
-    fn names_bytes(&self, groups: &[GroupId]) -> Result<usize, Trouble> {
+    fn names_bytes(&self, groups: &[GroupId]) -> Result<usize, SpoolTrouble> {
         groups.iter().try_fold(0, |sum, group| {
             let numbers = self.folds.numbers.get(group.0 as usize);
             numbers.map(|n| sum + n.name_bytes).ok_or_else(|| own_bug!("group {} was never made", group.0))
@@ -140,14 +140,14 @@ impl Writer {
         number: usize,
         len: usize,
         arrived: u64,
-        s: &mut Scratch,
-    ) -> Result<Place, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Placement, SpoolTrouble> {
         let Some(class) = self.classes.get_mut(number) else {
             return Err(own_bug!("a rule names class {number}, which is not there"));
         };
         if class.method == MethodKind::Trash {
             let (method, class) = (class.method, number as u8);
-            return Ok(Place::Trash(Token { method, class, volume: u16::MAX, place: 0 }));
+            return Ok(Placement::Trash(Token { method, class, volume: u16::MAX, place: 0 }));
         }
         let volumes = context.volumes;
         let (floors, residents) = (&mut self.floors, &mut self.folds.residents);
@@ -164,36 +164,37 @@ impl Writer {
             !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
         };
         let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
-            let without = if class.is_full(volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
-            return Ok(class.floor.map_or(without, |floor| Place::Full(floor.overflow)));
+            let without =
+                if class.is_full(volumes, &s.heads) { Placement::NoRoom } else { Placement::Nowhere };
+            return Ok(class.floor.map_or(without, |floor| Placement::Full(floor.overflow)));
         };
         let v = planned(volumes, choice.volume)?;
         let part_bytes_max = v.cyclic().map_or(PART_BYTES_MAX, |v| PART_BYTES_MAX.min(v.area() / 4));
         if !s.prepared.is_empty() && s.bytes + len as u64 > part_bytes_max {
-            return Ok(Place::Later);
+            return Ok(Placement::Later);
         }
         if let Some(v) = v.cyclic() {
             if !self.fence.is_entered(v, choice.place) {
                 let offset = v.offset(choice.place).unwrap_or_default();
                 self.entering = Some((choice.volume, choice.place - offset));
-                return Ok(Place::Later);
+                return Ok(Placement::Later);
             }
             if !self.fence.allows(v, v.end_of(choice.place, v.padded(len))) {
-                return Ok(Place::Later);
+                return Ok(Placement::Later);
             }
         }
         class.turn = choice.turn;
         if let Some((left, head)) = choice.leaves {
             let volume = planned(volumes, left)?.id();
-            self.journal.push(&Row::Skip { volume, head });
+            self.journal.push(&JournalRow::Skip { volume, head });
             s.plan_head(left, head)?;
         }
         let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
-        Ok(Place::At(token, choice.volume))
+        Ok(Placement::At(token, choice.volume))
     }
 
     /// Releases the names that methods with one file per article have taken for a part without rows.
-    pub(super) fn take_back(&self, context: &PublishContext<'_>, s: &Scratch) {
+    pub(super) fn take_back(&self, context: &PublishContext<'_>, s: &CommitScratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
                 && let Some(volume) = context.volumes.get(token.volume).and_then(|v| v.retained())
@@ -207,22 +208,22 @@ impl Writer {
     /// known.
     pub(super) fn settle(
         &self,
-        f: &Filing<'_>,
+        f: &ArticleFiling<'_>,
         (token, volume): (Token, &dyn Volume),
         arrived: u32,
         numbers: &Range<usize>,
-        s: &Scratch,
-    ) -> Result<Token, Trouble> {
+        s: &CommitScratch,
+    ) -> Result<Token, SpoolTrouble> {
         let Some(volume) = volume.retained() else { return Ok(token) };
         let history = &self.folds.shared.history;
         let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
-        let pending = |p: &Prepared, place| p.token.is_some_and(|t| is_here(t, place));
-        let lives = |place, key: Key| {
+        let pending = |p: &PreparedEntry, place| p.token.is_some_and(|t| is_here(t, place));
+        let lives = |place, key: ArticleKey| {
             s.prepared.iter().any(|p| pending(p, place))
-                || matches!(history.lookup(&key), Found::At(t, _) if is_here(t, place))
+                || matches!(history.lookup(&key), HistoryLookup::At(t, _) if is_here(t, place))
         };
         let first = part(&s.numbers, numbers)?.first().copied();
-        let placing = Placing {
+        let placing = PlacementRequest {
             planned: token.place,
             message_id: f.message_id,
             key: f.key,

@@ -1,39 +1,39 @@
 //! Construction of an article's record, row and numbers in memory: nothing is stored here.
 
 use super::place::{article_bytes, planned};
-use super::{Prepared, Run, Scratch, Writer, part, trouble};
+use super::{CommitScratch, PreparedEntry, SpoolWriter, WriteRun, part, trouble};
 use crate::base::bug::own_bug;
 use crate::base::codec::put_varint;
-use crate::base::entry::Filing;
-use crate::base::error::Trouble;
+use crate::base::entry::ArticleFiling;
+use crate::base::error::SpoolTrouble;
 use crate::base::limits::{GROUPS_MAX, NUMBER_MAX};
 use crate::base::token::Token;
 use crate::base::xref::XREF_NAME;
 use crate::index::fold::PublishContext;
 use crate::index::promise::JournalState;
-use crate::journal::{ArticleRow, Row};
+use crate::journal::{ArticleRow, JournalRow};
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
-use crate::method::packing::Packed;
+use crate::method::packing::PackedArticle;
 use netnews::newsgroups;
-use netnews::overview_row::{Fields, append_fields, append_headers};
+use netnews::overview_row::{OverviewFields, append_fields, append_headers};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Typical length of a group's entry in Xref without its name: a blank, a colon and a number.
 const PLACE_BYTES_USUAL: usize = 8;
 
-impl Writer {
+impl SpoolWriter {
     /// Assigns numbers and the final place to an article, and builds its record and row. `token` was planned
     /// in the volume at an index; `packed` is the article compressed for its class.
     pub(super) fn put_article(
         &mut self,
-        f: &Filing<'_>,
-        packed: Option<&Packed>,
+        f: &ArticleFiling<'_>,
+        packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
         (token, index): (Token, usize),
-        s: &mut Scratch,
-    ) -> Result<Token, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Token, SpoolTrouble> {
         let volume = &**planned(context.volumes, index)?;
         let arrived = u32::try_from(f.arrived).unwrap_or(u32::MAX);
         let expires = f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
@@ -45,7 +45,7 @@ impl Writer {
         self.plan_run(volume, (token, index), bytes, s)?;
         let [xref, fields] = texts;
         let hidden = self.hidden_entry(f, (token, arrived), part(&s.numbers, &numbers)?);
-        let p = Prepared {
+        let p = PreparedEntry {
             key: f.key,
             token: Some(token),
             arrived,
@@ -66,17 +66,17 @@ impl Writer {
     /// Builds an article's Xref value and its overview fields.
     fn put_texts(
         &self,
-        f: &Filing<'_>,
+        f: &ArticleFiling<'_>,
         context: &PublishContext<'_>,
         numbers: &Range<usize>,
-        s: &mut Scratch,
-    ) -> Result<[Range<usize>; 2], Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<[Range<usize>; 2], SpoolTrouble> {
         self.folds.put_xref(context.groups, part(&s.numbers, numbers)?, &mut s.xref);
         let start = s.text.len();
         s.text.extend_from_slice(&s.xref);
         let end = s.text.len();
         let bytes = f.fields.bytes + s.xref_line_bytes() as u64;
-        append_fields(&Fields { bytes, ..f.fields }, &mut s.text);
+        append_fields(&OverviewFields { bytes, ..f.fields }, &mut s.text);
         self.put_further_headers(f, s);
         if f.groups.is_empty() {
             self.count_unnumbered(f, s.xref.len() + s.text.len() - end);
@@ -85,7 +85,7 @@ impl Writer {
     }
 
     /// Appends the additional overview headers, as they are stored.
-    fn put_further_headers(&self, f: &Filing<'_>, s: &mut Scratch) {
+    fn put_further_headers(&self, f: &ArticleFiling<'_>, s: &mut CommitScratch) {
         let names = &self.folds.overview_headers;
         if names.is_empty() || f.groups.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl Writer {
 
     /// Counts the savings of an article without numbers; `bytes` is the length of its overview fields and our
     /// name.
-    fn count_unnumbered(&self, f: &Filing<'_>, bytes: usize) {
+    fn count_unnumbered(&self, f: &ArticleFiling<'_>, bytes: usize) {
         let (mut rows, mut places_bytes) = (0, 0);
         for name in newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX) {
             (rows, places_bytes) = (rows + 1, places_bytes + name.len() + PLACE_BYTES_USUAL);
@@ -115,12 +115,12 @@ impl Writer {
     /// `s.xref`.
     fn put_record(
         &self,
-        f: &Filing<'_>,
-        packed: Option<&Packed>,
+        f: &ArticleFiling<'_>,
+        packed: Option<&PackedArticle>,
         (token, index): (Token, usize),
         (arrived, expires): (u32, u32),
-        s: &mut Scratch,
-    ) -> Result<Range<usize>, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Range<usize>, SpoolTrouble> {
         let line_bytes = s.xref_line_bytes();
         let data_bytes =
             packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
@@ -162,8 +162,8 @@ impl Writer {
         volume: &dyn Volume,
         (token, index): (Token, usize),
         bytes: Range<usize>,
-        s: &mut Scratch,
-    ) -> Result<(), Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<(), SpoolTrouble> {
         let padded = volume.padded(bytes.len());
         let head = volume.end_of(token.place, padded);
         let stage = s.stage.get_mut(index).ok_or_else(|| own_bug!("volume {index} has no stage"))?;
@@ -174,7 +174,7 @@ impl Writer {
             Some(run) if run.end == token.place && volume.joins(token.place) => {
                 (run.bytes.end, run.end) = (bytes.end, head);
             }
-            _ => s.runs.push(Run { volume: index, place: token.place, end: head, bytes }),
+            _ => s.runs.push(WriteRun { volume: index, place: token.place, end: head, bytes }),
         }
         s.plan_head(index, head)?;
         s.bytes += padded;
@@ -185,14 +185,19 @@ impl Writer {
     }
 
     /// Pushes the row of an article, with the next sequence number.
-    fn push_row(&mut self, f: &Filing<'_>, p: &Prepared, s: &mut Scratch) -> Result<(), Trouble> {
+    fn push_row(
+        &mut self,
+        f: &ArticleFiling<'_>,
+        p: &PreparedEntry,
+        s: &mut CommitScratch,
+    ) -> Result<(), SpoolTrouble> {
         s.row_numbers.clear();
         for (group, number) in part(&s.numbers, &p.numbers)? {
             put_varint(u64::from(group.0), &mut s.row_numbers);
             put_varint(*number, &mut s.row_numbers);
         }
         let token = p.token.ok_or_else(|| own_bug!("an article without a place gets a row"))?;
-        self.journal.push(&Row::Article(ArticleRow {
+        self.journal.push(&JournalRow::Article(ArticleRow {
             sequence: self.folds.next_sequence,
             key: p.key,
             token,
@@ -209,7 +214,7 @@ impl Writer {
     }
 
     /// Reports whether the numbers that an article brings may be assigned.
-    pub(super) fn are_free(&self, f: &Filing<'_>) -> bool {
+    pub(super) fn are_free(&self, f: &ArticleFiling<'_>) -> bool {
         f.groups.iter().zip(f.numbers).all(|(group, number)| {
             let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
             *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
@@ -219,10 +224,10 @@ impl Writer {
     /// Assigns numbers, skipping any whose name in a tree belongs to a file that no index knows.
     fn give_numbers(
         &mut self,
-        f: &Filing<'_>,
+        f: &ArticleFiling<'_>,
         volume: &dyn Volume,
-        s: &mut Scratch,
-    ) -> Result<Range<usize>, Trouble> {
+        s: &mut CommitScratch,
+    ) -> Result<Range<usize>, SpoolTrouble> {
         let start = s.numbers.len();
         let set = self.journal.sync_set();
         let journal =
@@ -254,7 +259,7 @@ impl Writer {
     }
 }
 
-impl Scratch {
+impl CommitScratch {
     /// Returns the length of the Xref line whose value is being prepared.
     fn xref_line_bytes(&self) -> usize {
         XREF_NAME.len() + self.xref.len() + 2

@@ -1,11 +1,11 @@
 //! Delivery of posts: finds the upstreams that take them, queues them for all, then sends them to each.
 
 use super::super::Upstreams;
-use super::super::questions::{AskHas, IdStatus};
-use super::super::table::{Table, Upstream};
+use super::super::questions::{AskExists, IdStatus};
+use super::super::table::{Upstream, UpstreamTable};
 use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
-use super::{Entry, NotQueued, PAUSE_LONGEST, Posts};
+use super::{PAUSE_LONGEST, PostEntry, QueuePostError, UpstreamPosts};
 use netnews::{Article, Known, newsgroups};
 use site_base::file_name::FileName;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 /// Upstream that takes posts to a group of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taker {
+pub enum PostTaker {
     /// The upstream of this name.
     Upstream(Arc<str>),
     /// None, by the configuration.
@@ -25,7 +25,7 @@ pub enum Taker {
 
 /// Result of sending a post to one upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum PostResult {
     Taken,
     /// The post waits, for this reason.
     Waits(String),
@@ -43,13 +43,13 @@ pub struct Outbox {
 
 impl Upstreams {
     /// Returns the posts that wait for upstreams.
-    pub fn posts(&self) -> &Arc<Posts> {
+    pub fn posts(&self) -> &Arc<UpstreamPosts> {
         &self.shared.posts
     }
 
     /// Returns who takes posts to a group that is not carried here; `None` if no upstream has the group. If
     /// its upstream cannot be asked, the group is taken to exist.
-    pub async fn taker(&self, group: &[u8]) -> Option<Taker> {
+    pub async fn taker(&self, group: &[u8]) -> Option<PostTaker> {
         let table = self.shared.table.load_full();
         let numbering = table.numbering(group)?;
         let is_there = match numbering.group_soon(group).await {
@@ -57,7 +57,7 @@ impl Upstreams {
             Ok(None) => false,
             Err(_) => newsgroups::valid_name(group),
         };
-        is_there.then(|| table.taker(group).map_or(Taker::Nobody, Taker::Upstream))
+        is_there.then(|| table.taker(group).map_or(PostTaker::Nobody, PostTaker::Upstream))
     }
 
     /// Returns the upstream that also takes posts to a group carried here.
@@ -71,7 +71,7 @@ impl Upstreams {
         to: &[Arc<str>],
         max: usize,
         post: impl Fn(&str) -> QueuedPost,
-    ) -> Result<Outbox, NotQueued> {
+    ) -> Result<Outbox, QueuePostError> {
         let mut outbox = Outbox { upstreams: self.clone(), names: Vec::new() };
         for upstream in to {
             outbox.names.push((upstream.clone(), self.posts().put(&post(upstream), max)?));
@@ -98,7 +98,7 @@ impl Upstreams {
             sending.spawn(async move {
                 let mut names = names.into_iter();
                 while let Some(name) = names.next() {
-                    if let Some(Fate::Waits(problem)) = upstreams.send(&name, false).await
+                    if let Some(PostResult::Waits(problem)) = upstreams.send(&name, false).await
                         && upstreams.is_away(&upstream)
                     {
                         // The others fail as well.
@@ -118,7 +118,7 @@ impl Upstreams {
     }
 
     /// Sends one post, unless another task does. `is_told`: its poster gets the answer if it is refused.
-    async fn send(&self, name: &FileName, is_told: bool) -> Option<Fate> {
+    async fn send(&self, name: &FileName, is_told: bool) -> Option<PostResult> {
         let posts = self.posts();
         let was_tried = posts.begin(name, is_told)?;
         let post = block_in_place(|| posts.queue.read(name));
@@ -128,10 +128,10 @@ impl Upstreams {
         };
         let table = self.shared.table.load_full();
         let fate = match table.named(&post.upstream) {
-            None => Fate::Waits(format!("no [[upstream]] is called {}", post.upstream)),
+            None => PostResult::Waits(format!("no [[upstream]] is called {}", post.upstream)),
             Some(upstream) => self.ask(upstream, &post, (was_tried, is_told)).await,
         };
-        if fate == Fate::Taken {
+        if fate == PostResult::Taken {
             table.is_posted(&post);
         }
         block_in_place(|| posts.settle(name, post, &fate, is_told));
@@ -139,30 +139,35 @@ impl Upstreams {
     }
 
     /// Sends a post. If its poster waits, a silent upstream is not waited for.
-    async fn ask(&self, upstream: &Upstream, post: &QueuedPost, (was_tried, is_told): (bool, bool)) -> Fate {
+    async fn ask(
+        &self,
+        upstream: &Upstream,
+        post: &QueuedPost,
+        (was_tried, is_told): (bool, bool),
+    ) -> PostResult {
         let pool = &upstream.pool;
-        let has = || AskHas(post.message_id.as_bytes().into());
+        let has = || AskExists(post.message_id.as_bytes().into());
         let question = AskPost(post.wire.clone());
         let answer = match is_told {
             true => pool.soon_taken(pool.ask(question), post.wire.len()).await,
             false => pool.ask_apart(question).await,
         };
         match answer {
-            Ok(PostAnswer::Taken) => Fate::Taken,
-            Ok(PostAnswer::Known(_)) if was_tried => Fate::Taken,
+            Ok(PostAnswer::Taken) => PostResult::Taken,
+            Ok(PostAnswer::Known(_)) if was_tried => PostResult::Taken,
             Ok(PostAnswer::Refused(_))
                 if was_tried && pool.ask_apart(has()).await == Ok(IdStatus::Present) =>
             {
-                Fate::Taken
+                PostResult::Taken
             }
-            Ok(PostAnswer::Known(text) | PostAnswer::Refused(text)) => Fate::Refused(text),
-            Ok(PostAnswer::Later(text)) => Fate::Waits(text),
-            Err(trouble) => Fate::Waits(trouble.to_string()),
+            Ok(PostAnswer::Known(text) | PostAnswer::Refused(text)) => PostResult::Refused(text),
+            Ok(PostAnswer::Later(text)) => PostResult::Waits(text),
+            Err(trouble) => PostResult::Waits(trouble.to_string()),
         }
     }
 }
 
-impl Posts {
+impl UpstreamPosts {
     /// Returns the posts that are due now, by upstream, oldest first.
     fn due(&self) -> BTreeMap<Arc<str>, Vec<FileName>> {
         let (now, mut due) = (Instant::now(), BTreeMap::<Arc<str>, Vec<(u64, FileName)>>::new());
@@ -196,10 +201,10 @@ impl Posts {
     }
 
     /// Records the result of sending a post. Blocks.
-    fn settle(&self, name: &FileName, post: QueuedPost, fate: &Fate, is_told: bool) {
+    fn settle(&self, name: &FileName, post: QueuedPost, fate: &PostResult, is_told: bool) {
         let (upstream, id) = (post.upstream.clone(), post.message_id.clone());
         match fate {
-            Fate::Taken => {
+            PostResult::Taken => {
                 info!(upstream, id, "posted to the upstream");
                 if let Err(error) = self.remove(name) {
                     error!(upstream, id, %error, "a post that was sent cannot be removed; it will be sent again");
@@ -210,7 +215,7 @@ impl Posts {
                 others.for_each(|entry| entry.due = Instant::now());
                 self.fresh.notify_one();
             }
-            Fate::Waits(problem) => {
+            PostResult::Waits(problem) => {
                 info!(upstream, id, problem, "a post waits for the upstream");
                 self.change(name, |entry| {
                     entry.failed(problem);
@@ -220,8 +225,8 @@ impl Posts {
                 self.fresh.notify_one();
             }
             // The caller decides.
-            Fate::Refused(_) if is_told => {}
-            Fate::Refused(text) => self.refuse(name, post, text),
+            PostResult::Refused(_) if is_told => {}
+            PostResult::Refused(text) => self.refuse(name, post, text),
         }
     }
 
@@ -238,14 +243,14 @@ impl Posts {
         });
     }
 
-    fn change(&self, name: &FileName, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, name: &FileName, change: impl FnOnce(&mut PostEntry)) {
         if let Some(entry) = self.entries.lock().get_mut(name) {
             change(entry);
         }
     }
 }
 
-impl Table {
+impl UpstreamTable {
     /// Returns the upstream of this name.
     fn named(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.config.name == name)
@@ -269,13 +274,17 @@ impl Outbox {
     /// Sends the post to each of its upstreams; returns the results, by their names. A refused post is kept
     /// for the operator if `is_filed` or if another upstream has not refused it. Continues if the caller
     /// stops waiting.
-    pub async fn send(mut self, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
+    pub async fn send(mut self, is_filed: bool) -> Vec<(Arc<str>, PostResult)> {
         let (upstreams, names) = (self.upstreams.clone(), std::mem::take(&mut self.names));
         let sent = tokio::spawn(async move {
             let mut fates = Vec::new();
             for (upstream, name) in names {
                 let fate = upstreams.send(&name, true).await;
-                fates.push((upstream, name, fate.unwrap_or_else(|| Fate::Waits("it cannot be read".into()))));
+                fates.push((
+                    upstream,
+                    name,
+                    fate.unwrap_or_else(|| PostResult::Waits("it cannot be read".into())),
+                ));
             }
             block_in_place(|| upstreams.posts().told(fates, is_filed))
         });
@@ -286,13 +295,17 @@ impl Outbox {
     }
 }
 
-impl Posts {
+impl UpstreamPosts {
     /// Keeps refused posts for the operator, or removes them if the poster gets all answers.
-    fn told(&self, fates: Vec<(Arc<str>, FileName, Fate)>, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
-        let is_kept = is_filed || fates.iter().any(|(.., fate)| !matches!(fate, Fate::Refused(_)));
+    fn told(
+        &self,
+        fates: Vec<(Arc<str>, FileName, PostResult)>,
+        is_filed: bool,
+    ) -> Vec<(Arc<str>, PostResult)> {
+        let is_kept = is_filed || fates.iter().any(|(.., fate)| !matches!(fate, PostResult::Refused(_)));
         let mut told = Vec::new();
         for (upstream, name, fate) in fates {
-            if let Fate::Refused(text) = &fate {
+            if let PostResult::Refused(text) = &fate {
                 match self.queue.read(&name).filter(|_| is_kept) {
                     Some(post) => self.refuse(&name, post, text),
                     None => self.forget(&name),

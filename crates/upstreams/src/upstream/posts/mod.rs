@@ -3,7 +3,7 @@
 //!
 //! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same
 //! Message-ID, which the upstream then recognizes; it is never lost. A post refused by an upstream after
-//! the poster was answered is kept for the operator. `Posts` is the queue, `Outbox` a post being delivered;
+//! the poster was answered is kept for the operator. `UpstreamPosts` is the queue, `Outbox` a post being delivered;
 //! questions to upstreams are in `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC
 //! 5537 section 3.4.2, the NewsCache paper.
 
@@ -11,14 +11,14 @@ mod deliver;
 mod queue;
 mod sending;
 
-pub use deliver::{Fate, Outbox, Taker};
+pub use deliver::{Outbox, PostResult, PostTaker};
 #[cfg(feature = "testing")]
 pub use queue::rewritten;
 pub use queue::{QueuedPost, is_whole as is_post_whole};
 
 use disk::Disk;
 use hashbrown::HashMap;
-use queue::{Queue, name_of};
+use queue::{PostQueue, name_of};
 use site_base::file_name::FileName;
 use site_base::lock::Leaf;
 use std::io;
@@ -34,16 +34,16 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(60);
 
 /// Posts that wait for upstreams, or were refused by them.
 #[derive(Debug)]
-pub struct Posts {
-    queue: Queue,
-    entries: Leaf<HashMap<FileName, Entry>>,
+pub struct UpstreamPosts {
+    queue: PostQueue,
+    entries: Leaf<HashMap<FileName, PostEntry>>,
     /// Notified when a post may be due.
     fresh: Notify,
 }
 
 /// State of a queued post beside its file.
 #[derive(Debug)]
-struct Entry {
+struct PostEntry {
     upstream: Arc<str>,
     queued: u64,
     refused: bool,
@@ -60,7 +60,7 @@ struct Entry {
 
 /// Reason why a post is not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotQueued {
+pub enum QueuePostError {
     /// Already queued for one of the upstreams.
     Known,
     /// The queue is full.
@@ -71,7 +71,7 @@ pub enum NotQueued {
 
 /// A queued post as shown to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedPostStatus {
     pub post: QueuedPost,
     /// Attempts since the start.
     pub tries: u32,
@@ -79,11 +79,12 @@ pub struct Waiting {
     pub problem: String,
 }
 
-impl Posts {
+impl UpstreamPosts {
     /// Opens the posts of the site in `data`. Blocks.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        let queue = Queue::of(disk, data);
-        let entries = queue.all().into_iter().map(|(name, post)| (name, Entry::of(&post, true))).collect();
+        let queue = PostQueue::of(disk, data);
+        let entries =
+            queue.all().into_iter().map(|(name, post)| (name, PostEntry::of(&post, true))).collect();
         Self { queue, entries: Leaf::new(entries), fresh: Notify::new() }
     }
 
@@ -100,23 +101,23 @@ impl Posts {
     }
 
     /// Returns all posts, oldest first. Blocks.
-    pub fn all(&self) -> Vec<Waiting> {
+    pub fn all(&self) -> Vec<QueuedPostStatus> {
         let mut names: Vec<(u64, FileName)> =
             self.entries.lock().iter().map(|(name, entry)| (entry.queued, name.clone())).collect();
         names.sort_unstable();
         names.iter().filter_map(|(_, name)| self.waiting(name)).collect()
     }
 
-    fn waiting(&self, name: &FileName) -> Option<Waiting> {
+    fn waiting(&self, name: &FileName) -> Option<QueuedPostStatus> {
         let post = self.queue.read(name)?;
         let entries = self.entries.lock();
         let entry = entries.get(name)?;
-        Some(Waiting { post, tries: entry.tries, problem: entry.problem.clone() })
+        Some(QueuedPostStatus { post, tries: entry.tries, problem: entry.problem.clone() })
     }
 
     /// Returns the posts with a Message-ID, of one upstream if it is given. Blocks.
-    pub fn of(&self, message_id: &str, upstream: Option<&str>) -> Vec<Waiting> {
-        let is_meant = |waiting: &Waiting| {
+    pub fn of(&self, message_id: &str, upstream: Option<&str>) -> Vec<QueuedPostStatus> {
+        let is_meant = |waiting: &QueuedPostStatus| {
             waiting.post.message_id == message_id
                 && upstream.is_none_or(|upstream| waiting.post.upstream == upstream)
         };
@@ -153,24 +154,24 @@ impl Posts {
     }
 
     /// Queues a post, which stays busy; at most `max` may wait. Blocks.
-    fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, NotQueued> {
+    fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, QueuePostError> {
         let name = name_of(&post.message_id, &post.upstream);
         {
             let mut entries = self.entries.lock();
             if entries.contains_key(&name) {
-                return Err(NotQueued::Known);
+                return Err(QueuePostError::Known);
             }
             if entries.len() >= max {
-                return Err(NotQueued::Full);
+                return Err(QueuePostError::Full);
             }
-            entries.insert(name.clone(), Entry { is_busy: true, ..Entry::of(post, false) });
+            entries.insert(name.clone(), PostEntry { is_busy: true, ..PostEntry::of(post, false) });
         }
         let why = match self.queue.create(&name, post) {
             Ok(true) => return Ok(name),
-            Ok(false) => NotQueued::Known,
+            Ok(false) => QueuePostError::Known,
             Err(error) => {
                 error!(%error, "cannot queue a post for an upstream");
-                NotQueued::Io
+                QueuePostError::Io
             }
         };
         self.entries.lock().remove(&name);
@@ -184,7 +185,7 @@ impl Posts {
     }
 }
 
-impl Entry {
+impl PostEntry {
     fn of(post: &QueuedPost, tried: bool) -> Self {
         Self {
             upstream: post.upstream.as_str().into(),

@@ -4,7 +4,7 @@
 //! The name is derived from Message-ID and upstream, so a post is queued for an upstream at most once.
 //! Called by `posts`. Format: `docs/formats/posts.md`.
 
-use disk::{Access, Checked, Disk, durable_create, durable_replace, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, durable_create, durable_replace, read_or_set_aside};
 use ring::digest::{SHA256, digest};
 use site_base::fields;
 use site_base::file_name::FileName;
@@ -52,12 +52,12 @@ pub(super) fn name_of(message_id: &str, upstream: &str) -> FileName {
 
 /// Files of the queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct PostQueue {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
 }
 
-impl Queue {
+impl PostQueue {
     /// Opens the queue of the site in `data`; unfinished files are removed.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let queue = Self { disk, dir: data.join(DIR) };
@@ -82,8 +82,8 @@ impl Queue {
         let path = name.path_in(&self.dir);
         let costs = "this post does not go to its upstream";
         match read_or_set_aside(&*self.disk, &path, POST_BYTES_MAX, costs, parsed) {
-            Ok(Checked::Absent | Checked::SetAside(_)) => None,
-            Ok(Checked::Whole(post)) => Some(post),
+            Ok(CheckedFile::Absent | CheckedFile::SetAside(_)) => None,
+            Ok(CheckedFile::Whole(post)) => Some(post),
             Err(error) => {
                 error!(file = %path.display(), %error, "cannot read a post for an upstream");
                 None
@@ -96,14 +96,14 @@ impl Queue {
         self.disk.create_dir(&self.dir)?;
         let (head, sum) = around(post);
         let parts = [head.as_bytes(), &post.wire, sum.as_bytes()];
-        durable_create(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
+        durable_create(&*self.disk, &name.path_in(&self.dir), &parts, FileAccess::Owner)
     }
 
     /// Replaces a post; durable on return.
     pub fn replace(&self, name: &FileName, post: &QueuedPost) -> io::Result<()> {
         let (head, sum) = around(post);
         let parts = [head.as_bytes(), &post.wire, sum.as_bytes()];
-        durable_replace(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
+        durable_replace(&*self.disk, &name.path_in(&self.dir), &parts, FileAccess::Owner)
     }
 
     /// Removes a post; durable on return.

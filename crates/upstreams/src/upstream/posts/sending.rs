@@ -4,9 +4,9 @@
 //! taken if the upstream has it, or reports a duplicate. Sources: RFC 3977 section 6.3.1; 435, 436 and 437
 //! at the beginning of a 441 are INN's convention.
 
-use super::super::line::Line;
-use super::super::pool::Question;
-use super::super::trouble::{Trouble, shown};
+use super::super::line::UpstreamConnection;
+use super::super::pool::UpstreamQuestion;
+use super::super::trouble::{UpstreamError, shown};
 use netnews::nntp::response::code;
 
 /// Answer of an upstream.
@@ -24,10 +24,10 @@ pub(super) enum PostAnswer {
 /// The POST command with its article.
 pub(super) struct AskPost(pub Vec<u8>);
 
-impl Question for AskPost {
+impl UpstreamQuestion for AskPost {
     type Answer = PostAnswer;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<PostAnswer, Trouble> {
+    async fn ask(&mut self, line: &mut UpstreamConnection) -> Result<PostAnswer, UpstreamError> {
         let status = line.request("POST").await?;
         if status.code != code::SEND_POST {
             return Ok(judged(status.code, &status.text));

@@ -1,7 +1,7 @@
 //! The queue: bounded, in order, and whole after any crash.
 
 use super::*;
-use disk::{Access, CrashKind, SimDisk};
+use disk::{CrashKind, FileAccess, SimDisk};
 
 fn post(n: u64) -> QueuedPost {
     QueuedPost {
@@ -15,11 +15,11 @@ fn post(n: u64) -> QueuedPost {
     }
 }
 
-fn open(sim: &SimDisk) -> Posts {
-    Posts::open(Arc::new(sim.clone()), Path::new("/d"))
+fn open(sim: &SimDisk) -> UpstreamPosts {
+    UpstreamPosts::open(Arc::new(sim.clone()), Path::new("/d"))
 }
 
-fn all(posts: &Posts) -> Vec<QueuedPost> {
+fn all(posts: &UpstreamPosts) -> Vec<QueuedPost> {
     posts.all().into_iter().map(|waiting| waiting.post).collect()
 }
 
@@ -29,8 +29,8 @@ fn posts_wait_in_order_and_within_the_limit() {
     let posts = open(&sim);
     let first = posts.put(&post(3), 2).unwrap();
     posts.put(&post(2), 2).unwrap();
-    assert_eq!(posts.put(&post(1), 2), Err(NotQueued::Full));
-    assert_eq!(posts.put(&QueuedPost { wire: Vec::new(), ..post(3) }, 9), Err(NotQueued::Known));
+    assert_eq!(posts.put(&post(1), 2), Err(QueuePostError::Full));
+    assert_eq!(posts.put(&QueuedPost { wire: Vec::new(), ..post(3) }, 9), Err(QueuePostError::Known));
     assert_eq!(all(&posts), [post(2), post(3)]);
     assert_eq!((posts.counts("isp"), posts.counts("block account")), ((1, 0), (1, 0)));
     // The post is busy until its poster is answered.
@@ -49,8 +49,8 @@ fn posts_wait_in_order_and_within_the_limit() {
     assert_eq!(all(&posts), [post(2), post(3)]);
     assert!(posts.drop_post(&post(3)).unwrap());
     assert_eq!(all(&open(&sim)), [post(2)]);
-    disk::durable_replace(&sim, Path::new("/d/posts/00.post"), &[b"garbage"], Access::Owner).unwrap();
-    disk::durable_replace(&sim, Path::new("/d/posts/01.post.new"), &[b"gar"], Access::Owner).unwrap();
+    disk::durable_replace(&sim, Path::new("/d/posts/00.post"), &[b"garbage"], FileAccess::Owner).unwrap();
+    disk::durable_replace(&sim, Path::new("/d/posts/01.post.new"), &[b"gar"], FileAccess::Owner).unwrap();
     assert_eq!(all(&open(&sim)), [post(2)]);
     assert_eq!(disk::Disk::list(&sim, Path::new("/d/posts")).unwrap().len(), 2, "the unfinished one is gone");
 }
