@@ -1,9 +1,8 @@
-//! Circles of files: files of a crate that need each other can neither be read nor tested alone, so few may.
+//! Circles of files: files that need each other can neither be read nor tested alone, so circles are small.
 //!
-//! Looks at every crate. [`CIRCLES`] lists the circles that are larger than [`CIRCLE_MAX`], with their sizes:
-//! it is a ratchet, so a circle that grows is a finding, and so is a size that is larger than the circle has
-//! become. Imports of tests do not count, and neither do those of the crate's root (`lib.rs`). One of the
-//! rules.
+//! Every crate is checked. [`CIRCLES`] lists the circles larger than [`CIRCLE_MAX`] with their sizes, which are
+//! ratchets: a circle that has grown is a finding, and so is a size that the circle no longer has. Imports of
+//! tests do not count, nor do circles through the root of the crate (`lib.rs`). One of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ const CIRCLE_MAX: usize = 3;
 /// Crates with a smaller limit than [`CIRCLE_MAX`].
 const CIRCLE_MAX_OF: &[(&str, usize)] = &[("spool", 2), ("newscache", 2), ("usenetfs", 1)];
 
-/// Circles that are too large: crate, one of the files, number of files. To be made smaller.
+/// Circles that are too large, to be made smaller: crate, one of the files, number of files.
 const CIRCLES: &[(&str, &str, usize)] = &[
     ("ingest", "checks", 7),
     ("ingest", "routing", 4),

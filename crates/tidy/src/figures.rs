@@ -62,6 +62,9 @@ const FIGURES: &[(&str, &str, &str)] = &[
     ("docs/states.md", "at {b} the writer waits", "UNSYNCED_BYTES_MAX"),
 ];
 
+/// The file of this table, for findings about it.
+const TABLE: &str = "crates/tidy/src/figures.rs";
+
 /// Everything in the pages that the code contradicts.
 pub fn rule(tree: &Tree) -> Vec<Finding> {
     [figures(tree, FIGURES), row_kinds(tree), methods(tree), magics(tree)].concat()
@@ -71,7 +74,10 @@ fn figures(tree: &Tree, table: &[(&str, &str, &str)]) -> Vec<Finding> {
     let definitions = Definitions::of(tree);
     let mut found = Vec::new();
     for (page, phrase, names) in table {
-        let Some(file) = tree.files.iter().find(|file| file.path.starts_with(page)) else { continue };
+        let Some(file) = tree.files.iter().find(|file| file.path.starts_with(page)) else {
+            found.push(Finding::new(TABLE, 1, format!("there is no page {page} that states {names}")));
+            continue;
+        };
         match stated(&definitions, phrase, names) {
             Ok(expected) if flat(&file.text).contains(&expected) => {}
             Ok(expected) => found.push(finding(file, 1, format!("by {names} this should read: {expected}"))),
@@ -300,6 +306,8 @@ mod tests {
             found(&[file, ("docs/p.md", "for 64 syncs")], &renamed),
             ["docs/p.md:1: no single constant CALM for: for {n} syncs"]
         );
+        let absent = format!("{TABLE}:1: there is no page docs/p.md that states CALM");
+        assert_eq!(found(&[file], &renamed), [absent]);
     }
 
     #[test]

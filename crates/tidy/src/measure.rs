@@ -1,9 +1,9 @@
 //! Figures of the whole tree, each with a bar: counts that are to fall and may not rise.
 //!
-//! All crates but `lab` are measured. Files of tests and benchmarks do not count, nor do the inline tests at the
-//! end of a file. `tidy --measure` prints the figures, `tidy --places KEY` the places that one of them counts;
-//! a plain run has a finding for each bar that is passed. The bars are the constants below. When a count has
-//! fallen, lower its bar.
+//! All crates but `lab` are measured. Files of tests and benchmarks do not count, nor do the inline tests at
+//! the end of a file. `tidy --measure` prints the figures, `tidy --places KEY` the places that one of them
+//! counts; a plain run has a finding for each bar that is passed. The bars are the constants below. When a
+//! count has fallen, lower its bar.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ const TEXT_ERRORS_MAX: usize = 99;
 /// Production lines of the largest crate, in percent of those of all crates.
 const LARGEST_CRATE_PERCENT_MAX: f64 = 25.0;
 /// Lookups whose absence becomes an empty value.
-const GET_OR_DEFAULT_MAX: usize = 330;
+const GET_OR_DEFAULT_MAX: usize = 329;
 /// Lines with the ordering `SeqCst` and without a comment that gives the reason.
 const SEQ_CST_MAX: usize = 22;
 /// Sleeps in the tests of the server.
