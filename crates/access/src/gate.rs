@@ -24,6 +24,9 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
+/// Target of the lines about failed logins, as `packaging/fail2ban` and filters of operators know it.
+const LOG_TARGET: &str = "newsreel::access::gate";
+
 /// A client's connection, as needed for checks and for the log.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientEndpoint {
@@ -244,6 +247,7 @@ impl LoginGate {
         add(&self.logins.failed, 1);
         add(&self.logins.lock_outs, usize::from(!counted.locked.is_zero()));
         warn!(
+            target: LOG_TARGET,
             address = %caller.address,
             user = &*String::from_utf8_lossy(name),
             mechanism = how,
@@ -269,9 +273,20 @@ impl LoginGate {
                 let user = &*String::from_utf8_lossy(name);
                 if is_first {
                     let left_secs = left.as_secs();
-                    warn!(address = %caller.address, user, left_secs, "authentication refused: locked out");
+                    warn!(
+                        target: LOG_TARGET,
+                        address = %caller.address,
+                        user,
+                        left_secs,
+                        "authentication refused: locked out"
+                    );
                 } else {
-                    debug!(address = %caller.address, user, "authentication refused: locked out");
+                    debug!(
+                        target: LOG_TARGET,
+                        address = %caller.address,
+                        user,
+                        "authentication refused: locked out"
+                    );
                 }
                 Err(LoginDenial::Locked(left))
             }

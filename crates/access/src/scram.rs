@@ -1,8 +1,9 @@
 //! The server's side of SCRAM-SHA-256, without I/O.
 //!
 //! [`ClientFirst::parse`], then [`ScramServerExchange::begin`] with the user's keys and a fresh nonce, then
-//! [`ScramServerExchange::finish`]. Channel binding is not offered: a client that insists on it fails, one that would
-//! like it ("y") continues without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
+//! [`ScramServerExchange::finish`]. Channel binding is not offered: a client that insists on it fails, one
+//! that would like it ("y") continues without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC
+//! 7677.
 
 use super::users::{HASH_LEN, ScramKeys, hmac_sha256, sha256};
 use base64::Engine;

@@ -1,10 +1,10 @@
 //! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
 //!
 //! Requested articles are sent before new offers. Offers that a connection has taken and the peer has not
-//! answered are returned when it ends, in any way ([`UnansweredOffers`]). An answer outside the protocol concerns the
-//! article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than expected ends the
-//! connection as well, as none of its answers can be trusted any more. A connection whose login has lapsed
-//! is replaced at once, and counts as trouble only if it had no use before.
+//! answered are returned when it ends, in any way ([`UnansweredOffers`]). An answer outside the protocol
+//! concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
+//! expected ends the connection as well, as none of its answers can be trusted any more. A connection whose
+//! login has lapsed is replaced at once, and counts as trouble only if it had no use before.
 
 use super::headers_only;
 use super::ihave;

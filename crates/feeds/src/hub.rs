@@ -2,8 +2,8 @@
 //!
 //! Each article goes into the windows of the peers that want it, as recorded in its row; idle peers cost
 //! nothing. A peer whose window is full leaves, fills its window from the offers handed out last
-//! ([`RecentOffers`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and joins
-//! again once it has caught up. The hub's mark is set after everything before it is in the windows.
+//! ([`RecentOffers`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and
+//! joins again once it has caught up. The hub's mark is set after everything before it is in the windows.
 
 use super::frontier::Frontier;
 use super::offer::FeedOffer;
@@ -180,8 +180,8 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Reads the journal, beginning with the tail returned by [`FeedHub::begin`], until the spool is closed. While
-/// reading fails, each feed reads for itself.
+/// Reads the journal, beginning with the tail returned by [`FeedHub::begin`], until the spool is closed.
+/// While reading fails, each feed reads for itself.
 pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<FeedHub>, spool: Arc<Spool>) {
     loop {
         if let Some(tail) = tail {

@@ -1,9 +1,9 @@
 //! Offers of one peer: a bounded window of articles in the order of the journal, and deferred articles.
 //!
-//! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to
-//! the first unsettled one ([`OfferQueue::mark`]). A deferred article leaves the window for the list of deferred
-//! articles, once that is on disk ([`OfferQueue::changes`], [`OfferQueue::recorded`]); while the list is full it
-//! stays in the window, which then fills up, and nothing is lost. Independent of clock, disk and network.
+//! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to the
+//! first unsettled one ([`OfferQueue::mark`]). A deferred article leaves the window for the list of deferred
+//! articles, once that is on disk ([`OfferQueue::changes`], [`OfferQueue::recorded`]); while the list is full
+//! it stays in the window, which then fills up, and nothing is lost. Independent of clock, disk and network.
 
 use super::offer::FeedOffer;
 use nntp_io::ODD_ANSWERS_MAX;
@@ -391,8 +391,8 @@ impl OfferQueue {
         }
     }
 
-    /// Like [`OfferQueue::give_back`], for the article being sent when the connection ended: after several times
-    /// others go first, since it may be the cause.
+    /// Like [`OfferQueue::give_back`], for the article being sent when the connection ended: after several
+    /// times others go first, since it may be the cause.
     pub fn give_back_suspect(&mut self, ticket: OfferTicket, now_ms: u64, pause: impl Fn(u32) -> u64) {
         let is_first = |slot: &mut OfferSlot| {
             slot.deaths = slot.deaths.saturating_add(1);

@@ -61,8 +61,8 @@ impl FeedContext {
         self.share.rest(|| self.spool.journal_end().sequence.unwrap_or_default());
     }
 
-    /// Like [`FeedContext::article`], for peers that do not get the article itself: returns whether it is still
-    /// available.
+    /// Like [`FeedContext::article`], for peers that do not get the article itself: returns whether it is
+    /// still available.
     pub fn is_there(&self, peer: &PeerFeed, offer: &FeedOffer) -> bool {
         self.articles.is_there(offer) || self.article(peer, offer).is_some()
     }

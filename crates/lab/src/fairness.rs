@@ -7,7 +7,7 @@
 //! took at the server and in its client together. The rest is what the server could have prevented.
 
 use crate::articles::{Generator, Shape, group_name};
-use crate::client::Client;
+use crate::client::{Client, unexpected};
 use crate::page::put_table;
 use crate::rates::median;
 use crate::rng::Rng;
@@ -65,8 +65,9 @@ enum Load {
 }
 
 impl Load {
+    /// All of them; last the one that displaces the articles which the others read.
     const ALL: [Self; 7] =
-        [Self::LargeArticles, Self::Xpat, Self::Pages, Self::Newnews, Self::Over, Self::Hdr, Self::Check];
+        [Self::Xpat, Self::Pages, Self::Newnews, Self::Over, Self::Hdr, Self::Check, Self::LargeArticles];
 
     fn name(self) -> &'static str {
         match self {
@@ -216,7 +217,12 @@ impl Bench<'_> {
         let mut answers = Vec::new();
         while begun.elapsed() < length {
             let asked = Instant::now();
-            client.expect(&format!("STAT {}", self.generator.message_id(rng.below(ARTICLES))), "223")?;
+            // Large articles displace those that the spool was filled with: 430 is an answer, too.
+            let answer =
+                client.command(&format!("STAT {}", self.generator.message_id(rng.below(ARTICLES))))?;
+            if !answer.starts_with("223") && !answer.starts_with("430") {
+                return Err(unexpected("STAT", &answer));
+            }
             answers.push(asked.elapsed());
         }
         let (took, burned) = (begun.elapsed(), burned()? - before);

@@ -21,7 +21,8 @@ pub struct ImportPlan {
     /// Names of the groups in which articles have numbers, by their index in `numbered`.
     pub groups: Vec<String>,
     pub numbered: NumberedArticles,
-    /// Groups in which the file of an article without Xref has no number, in the form of [`ImportPlan::places`].
+    /// Groups in which the file of an article without Xref has no number, in the form of
+    /// [`ImportPlan::places`].
     unplaced: HashMap<u32, String>,
     /// Wanted articles with numbers, in the order in which they were numbered.
     pub order: Vec<u32>,

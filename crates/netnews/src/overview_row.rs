@@ -195,7 +195,8 @@ misc.test:3000363\r\n";
             bytes: u64, lines: u64,
         ) {
             let [subject, from, date, message_id, references] = &values;
-            let row = row(&OverviewFields { subject, from, date, message_id, references, bytes, lines }, b"h g:1");
+            let fields = OverviewFields { subject, from, date, message_id, references, bytes, lines };
+            let row = row(&fields, b"h g:1");
             prop_assert_eq!(memchr_iter(b'\t', &row).count(), 8);
             prop_assert_eq!(memchr_iter(b'\n', &row).count(), 1);
             prop_assert_eq!(memchr_iter(b'\r', &row).count(), 1);

@@ -298,7 +298,7 @@ pub enum Request {
         /// Contents of the file.
         #[arg(skip)]
         text: Option<String>,
-        /// With --what-if: also show what would be gone in N days
+        /// With --what-if: also show what would be removed within N days
         #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: Option<u32>,
         /// With --what-if: print JSON
@@ -757,7 +757,7 @@ pub enum Reply {
     },
     /// A mount stands no longer.
     MountEnded {
-        /// Why it failed; absent: somebody has unmounted it.
+        /// Reason of the failure; absent if it was unmounted.
         failure: Option<String>,
     },
     /// The answer to [`Request::CountLiving`].

@@ -5,8 +5,8 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, Command};
 
-/// Returns a command that is spoken to over pipes: in a process group of its own (see [`ProcessGroup`]), in `/`, and
-/// without our environment.
+/// Returns a command that is spoken to over pipes: in a process group of its own (see [`ProcessGroup`]), in
+/// `/`, and without our environment.
 pub fn piped(program: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
     command
@@ -22,8 +22,8 @@ pub fn piped(program: &str, arguments: &[String]) -> Command {
     command
 }
 
-/// The process group of a program, killed when this is dropped, children included, unless [`ProcessGroup::ended`]
-/// was called.
+/// The process group of a program, killed when this is dropped, children included, unless
+/// [`ProcessGroup::ended`] was called.
 #[derive(Debug)]
 pub struct ProcessGroup(Option<u32>);
 

@@ -61,10 +61,10 @@ section! {
         /// answered 400 when they log in, and closed.
         connections_per_user_max: Option<usize> = Maybe(1..=1_000_000), example 20;
         /// How fast responses are sent, in bytes per second, to all connections of one user together, or of
-        /// one address if nobody is logged in. One second's worth may be sent at once. Counted before
+        /// one address without a login. One second's worth may be sent at once. Counted before
         /// compression and TLS.
         bytes_per_sec_max: Option<u64> = Maybe(Size::ANY), example "2 MiB";
-        /// Articles that one user, or one address if nobody is logged in, may post within an hour. That many
+        /// Articles that one user, or one address without a login, may post within an hour. That many
         /// may be posted at once, then one whenever its share of the hour has passed; before that POST is
         /// answered 440.
         posts_per_hour_max: Option<u64> = Maybe(1..=1_000_000), example 60;

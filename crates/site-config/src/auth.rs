@@ -29,7 +29,7 @@ section! {
         /// Failures to log in after which an address (IPv6: a /64 network) is locked out: for lockout_first,
         /// then twice as long with each further failure, up to lockout_longest. During a lock-out every
         /// password from the address is refused without being checked, except for users who have logged in
-        /// from it within the last day: their failures are counted separately, so that nobody is locked out
+        /// from it within the last day: their failures are counted separately, so that no user is locked out
         /// by a neighbour. Failures fade: within each lockout_longest, this many are free. A successful login
         /// does not clear them.
         failures_per_address_max: u32 = 1..=1_000_000, default 10, example 5;

@@ -31,7 +31,7 @@ section! {
         /// Whether to refuse a post of more than 40 lines of which more than half are quoted (begin with ">",
         /// "|" or ":").
         check_quoted: bool = Switch, default false, example true;
-        /// How many posts of one user (or, if nobody is logged in, one address; IPv6: one /64 network) may
+        /// How many posts of one user (or, without a login, one address; IPv6: one /64 network) may
         /// follow each other faster than backoff_fast. After that the poster must wait: backoff_first, and
         /// twice as long after each further post, up to backoff_longest. A post sent too early is refused
         /// with 441 and the remaining wait in seconds.
@@ -84,8 +84,8 @@ section! {
         form: MailForm = word(), default "plain", example "encapsulated";
         /// The moderator of groups that no [[moderator]] section names; %s is the group's name with dashes
         /// for dots. Without it, posts to such groups are refused: no post leaves this site for an address
-        /// that nobody chose. INN's default is "%s@moderators.isc.org", which forwards to the moderators of
-        /// Usenet groups.
+        /// that no operator chose. INN's default is "%s@moderators.isc.org", which forwards to the moderators
+        /// of Usenet groups.
         default_address: Option<String> = Maybe(MailTemplate), example "%s@moderators.isc.org";
         /// Posts that may wait to be mailed. Beyond that, posts to moderated groups are refused.
         queue_max: usize = 1..=1_000_000, default 1000, example 100;
@@ -106,8 +106,8 @@ section! {
         /// The groups.
         groups: NamePattern = Wildmat, example "local.*,!local.announce";
         /// The mail address of their moderator; %s is the group's name with dashes for dots, %% a percent
-        /// sign. "queue": posts wait here until somebody approves or rejects them with newsreel moderation;
-        /// at most moderation.queue_max.
+        /// sign. "queue": posts wait here until a moderator approves or rejects them with newsreel
+        /// moderation; at most moderation.queue_max.
         address: String = SubmissionAddress, example "%s@lists.example.org";
         /// With address = "queue": the program that signs what is approved, by its absolute path, and its
         /// arguments. It reads what is to be signed and writes a detached OpenPGP signature, armored, which

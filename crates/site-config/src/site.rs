@@ -34,7 +34,7 @@ section! {
         /// is closed, for NNTP and HTTP alike, and so is one whose header names no client (UNKNOWN), since it
         /// would have the rights of the proxy. Only what a proxy connects for itself, such as a health check
         /// (LOCAL), has the proxy's own address and what [[access]] and [[peer]] sections allow that. Name
-        /// only proxies that nobody else can connect through, since they can claim any address.
+        /// only proxies that no other client can connect through, since they can claim any address.
         proxy_protocol_from: Vec<Cidr> = NetworksOrNone, default [], example ["192.0.2.10", "2001:db8::10"];
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",
@@ -76,7 +76,7 @@ section! {
         /// group "junk", which must then exist. With numbers = false an article is carried if a
         /// [peer.send] takes one of its groups; "junk" stores all others as well.
         unknown_groups: UnknownGroups = word(), default "reject", example "junk";
-        /// The distributions accepted here, whoever sends the article: names separated by commas, in any
+        /// The distributions accepted here, from any sender: names separated by commas, in any
         /// case. "!" before a name excludes it, "*" matches any text, and the last entry that matches
         /// decides; a list that only excludes accepts all others. An article whose Distribution header names
         /// only others is rejected; one without the header, or for "world", is unrestricted and always passes
@@ -130,7 +130,7 @@ impl Site {
 
 section! {
     /// How much one client, and all of them together, may use. A client that exceeds a limit loses its
-    /// connection; nobody else is affected.
+    /// connection; no other client is affected.
     [limits] Limits, LimitsDraft {
         /// Concurrent connections. Further ones are answered 400 and closed.
         connections_max: usize = 1..=1_000_000, default 20000, example 5000;

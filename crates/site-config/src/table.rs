@@ -1,7 +1,7 @@
 //! The common form of all tables of keys: the manual of a key, and reading and printing of its section.
 //!
-//! The tables themselves are written with `section!` (see `declare`), which implements [`SectionTable`] for each
-//! section.
+//! The tables themselves are written with `section!` (see `declare`), which implements [`SectionTable`] for
+//! each section.
 
 use std::ops::Range;
 use std::sync::LazyLock;

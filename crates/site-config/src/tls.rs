@@ -54,8 +54,9 @@ section! {
         /// whose leftmost identity is another one gets !.MISMATCH. and the peer's address in Path, as RFC
         /// 5537 section 3.2.1 says; else !.SEEN., as nothing is known of its identity.
         path_identities: Vec<String> = ListOf(PathIdentity), default [], example ["news.example.net"];
-        /// The addresses and networks it connects from. Addresses, not host names: otherwise whoever controls
-        /// the name could feed you. A peer with a certificate needs none, and may then connect from anywhere.
+        /// The addresses and networks it connects from. Addresses, not host names: otherwise any person who
+        /// controls the name could feed you. A peer with a certificate needs none, and may then connect from
+        /// anywhere.
         addresses: Vec<Cidr> = NetworksOrNone, default [],
             example ["198.51.100.7", "2001:db8:7::/48"];
         /// What identifies the peer over TLS: a certificate signed by tls.client_ca with one of these names
@@ -107,17 +108,17 @@ section! {
         /// which those of INN and C News know too; "zstd", which newsreel knows. A line such as #! cunbatch
         /// stands before them.
         batch_compress: BatchCompress = word(), default "none", example "gzip";
-        /// Whether the peer is told first what there is, by an ihave control message in a batch, and gets the
-        /// articles that it asks for by sendme; and whether its own ihave is answered by a sendme (RFC 1036
-        /// section 3.2). For links on which a Message-ID costs much less than an article. The peer must call
-        /// this server by its path identity and be called here by its own, and the group control or
+        /// Whether the peer is first sent a list of articles, by an ihave control message in a batch, and
+        /// gets the articles that it asks for by sendme; and whether its own ihave is answered by a sendme
+        /// (RFC 1036 section 3.2). For links on which a Message-ID costs much less than an article. The peer
+        /// must call this server by its path identity and be called here by its own, and the group control or
         /// control.ihave and control.sendme must be carried.
         ihave: bool = Switch, default false, example true;
         /// The program that takes batches away, and its arguments. It is run with one batch after the other,
         /// the oldest first: the batch is its standard input, %f in an argument stands for the path of the
         /// file, %n for its name, %p for the peer's name, %% for %. If it ends with exit code 0 the file is
         /// removed; else it is tried again after retry_first, and then after longer, up to retry_longest.
-        /// Without it, batches stay until somebody else takes them away.
+        /// Without it, batches stay until another program takes them away.
         after_batch: Option<Vec<String>> = Maybe(Program),
             example ["/usr/bin/uux", "-", "-r", "-z", "leaf!rnews"];
         /// after_batch is killed after so long, and tried again.

@@ -2,8 +2,8 @@
 //! readers who post, `serve` sends them to readers.
 //!
 //! The duties never name each other. They share a [`Site`] and meet in `ingest`, the one road of an article.
-//! `moderation` mails the posts to moderated groups. `session` is a connection, `listening` accepts it, `log` sets up
-//! the log.
+//! `moderation` mails the posts to moderated groups. `session` is a connection, `listening` accepts it, `log`
+//! sets up the log.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,7 +1,7 @@
 //! The relaying agent (RFC 5537 section 3.6): takes articles from peers by CHECK, TAKETHIS and IHAVE.
 //!
-//! A [`IncomingFeed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the
-//! receipt's ticket is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC
+//! A [`IncomingFeed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when
+//! the receipt's ticket is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC
 //! 3977 section 6.3.2.
 
 mod offers;

@@ -2,9 +2,9 @@
 //!
 //! A [`NewsReader`] is one connection's view of the news: the source ([`NewsSource`]), the groups it may see
 //! ([`ReaderView`]), and the selected group with the current article. Each command appends its answer to the
-//! connection's `ServerOutput`. If the source is unavailable, the answer is 403 and the connection stays; once an
-//! answer has begun, only closing the connection can show that it is incomplete. Called by `session`; never
-//! by `relay` or `inject`.
+//! connection's `ServerOutput`. If the source is unavailable, the answer is 403 and the connection stays;
+//! once an answer has begun, only closing the connection can show that it is incomplete. Called by `session`;
+//! never by `relay` or `inject`.
 
 mod ahead;
 mod articles;
@@ -81,7 +81,8 @@ pub(crate) struct NewsReader<S: NewsSource> {
     counters: Option<Arc<ServerCounters>>,
 }
 
-/// Articles of the selected group by number, or one by Message-ID: the meaning of a [`RangeSelector`] argument.
+/// Articles of the selected group by number, or one by Message-ID: the meaning of a [`RangeSelector`]
+/// argument.
 enum ArticleSelection<'a, G> {
     Numbers(G, NumberRange),
     One(MessageId<'a>),

@@ -1,8 +1,8 @@
 //! Circles of files: files that need each other can neither be read nor tested alone, so circles are small.
 //!
-//! Every crate is checked. [`CIRCLES`] lists the circles larger than [`CIRCLE_MAX`] with their sizes, which are
-//! ratchets: a circle that has grown is a finding, and so is a size that the circle no longer has. Imports of
-//! tests do not count, nor do circles through the root of the crate (`lib.rs`). One of the rules.
+//! Every crate is checked. [`CIRCLES`] lists the circles larger than [`CIRCLE_MAX`] with their sizes, which
+//! are ratchets: a circle that has grown is a finding, and so is a size that the circle no longer has.
+//! Imports of tests do not count, nor do circles through the root of the crate (`lib.rs`). One of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,13 @@
 //! Memory of HTTP: one budget for requests, and for answers until they are sent.
 //!
-//! A [`MemoryReservation`] is a drop guard. It is taken before an article is fetched, grows or shrinks with the
-//! data made from it, and stays with the bytes of the answer until the last of them has been passed to the
-//! socket ([`accounted`]). If there is no room, a request waits for `web.page_timeout` before it is answered
-//! with 503; a download that is sent in pieces waits as long as its connection lasts. Small requests are not
-//! held up by a large one that waits. One address gets at most half of the memory, so that clients that read
-//! nothing leave room for others. An answer that is larger than the whole budget, or than a share, is made
-//! while nothing else is held. Called by `connection`, `reading` and `form`; `web.memory_max` is the budget.
+//! A [`MemoryReservation`] is a drop guard. It is taken before an article is fetched, grows or shrinks with
+//! the data made from it, and stays with the bytes of the answer until the last of them has been passed to
+//! the socket ([`accounted`]). If there is no room, a request waits for `web.page_timeout` before it is
+//! answered with 503; a download that is sent in pieces waits as long as its connection lasts. Small requests
+//! are not held up by a large one that waits. One address gets at most half of the memory, so that clients
+//! that read nothing leave room for others. An answer that is larger than the whole budget, or than a share,
+//! is made while nothing else is held. Called by `connection`, `reading` and `form`; `web.memory_max` is the
+//! budget.
 
 use super::answers;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};

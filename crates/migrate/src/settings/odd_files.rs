@@ -29,7 +29,7 @@ const LEAFNODE: &[(&str, &str)] = &[
 
 type Files = std::collections::BTreeMap<&'static str, String>;
 
-/// What there may be in files that somebody wrote by hand, or that are damaged.
+/// Peculiarities of files that were written by hand or are damaged.
 fn odd(text: &str) -> Vec<String> {
     let twice = text.lines().map(|line| format!("{line}\n{line}\n")).collect();
     let first_words =

@@ -291,8 +291,8 @@ fn answers(
     if ok { Ok(replies) } else { Err(CliError::Problem(errors.join("\n"))) }
 }
 
-/// Asks now and then until somebody has unmounted it, or the server answers for it no longer. At once when
-/// `hurried` is closed, since the end is near.
+/// Asks once a second until the mount is unmounted or the server no longer answers for it; without a pause
+/// once `hurried` is closed, since the end is near then.
 fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result<(), CliError> {
     loop {
         if hurried.recv_timeout(STANDING_INTERVAL) == Err(RecvTimeoutError::Disconnected) {

@@ -1,5 +1,5 @@
-//! `nntp_io::NntpClient` against the server: every way to encrypt, to log in and to compress, and pipelines that
-//! fill the buffers of both sides.
+//! `nntp_io::NntpClient` against the server: every way to encrypt, to log in and to compress, and pipelines
+//! that fill the buffers of both sides.
 //!
 //! Sources: RFC 3977 section 3.5, RFC 4642-4644, RFC 8054, RFC 8143.
 

@@ -38,7 +38,7 @@ static MOUNTS: Leaf<MountTable> = Leaf::new(MountTable { answered: BTreeSet::new
 /// The mounts of this process, by numbers that no other process has.
 struct MountTable {
     answered: BTreeSet<u64>,
-    /// Those that have ended, the latest last, and why unless somebody has unmounted them.
+    /// Ended mounts, the latest last, with the reason unless they were unmounted.
     ended: VecDeque<(u64, Option<String>)>,
 }
 

@@ -355,8 +355,9 @@ mod tests {
         assert!(!is_cut_off(&mut client) && !is_cut_off(&mut seated) && !is_cut_off(&mut of_member));
         // One that says nothing goes before those that wait for an answer.
         seats.set(waiting[9].0.id, ConnectionPhase::Open(ago(1)));
-        let (_another, _client) = asking(&seats, false, 0);
+        let (newest, _client) = asking(&seats, false, 0);
         assert!(is_cut_off(&mut waiting[9].1) && !is_cut_off(&mut waiting[1].1));
+        assert!(!seats.seat(next.id).unwrap() && seats.seat(newest.id).unwrap());
         assert!(seats.seat(next.id).unwrap());
     }
 

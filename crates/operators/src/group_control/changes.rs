@@ -1,7 +1,8 @@
 //! Pending group changes of newgroup and rmgroup messages, made many in one commit.
 //!
-//! A change is recorded in [`ControlHistory`] once it is made; until then the reader's position stays before its
-//! message, so after a crash it is repeated, which changes nothing. No two pending changes are of one group.
+//! A change is recorded in [`ControlHistory`] once it is made; until then the reader's position stays before
+//! its message, so after a crash it is repeated, which changes nothing. No two pending changes are of one
+//! group.
 
 use super::done::ControlHistory;
 use super::not::NotCarriedOut;

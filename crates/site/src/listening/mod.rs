@@ -2,8 +2,8 @@
 //!
 //! Each open socket has a task that accepts; when it is closed, connections that already wait are still
 //! accepted, and its sessions continue. Addresses that stay in the configuration keep their socket, even if
-//! named differently, or if TLS comes first from now on. [`ListeningSockets::plan`] opens new sockets and may fail;
-//! [`ListeningSockets::apply`] cannot.
+//! named differently, or if TLS comes first from now on. [`ListeningSockets::plan`] opens new sockets and may
+//! fail; [`ListeningSockets::apply`] cannot.
 
 mod accept;
 mod bind;

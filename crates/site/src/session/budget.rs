@@ -1,10 +1,11 @@
 //! Limits on the memory of receive buffers beyond a session's first
 //! [`BUFFER_BYTES`](nntp_io::pool::BUFFER_BYTES).
 //!
-//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`ArticleReservation`] is
-//! memory for an article that does not fit into a smaller buffer. It grows with its article, so that memory
-//! is held only for bytes that have been sent, and is charged to the sender; the [`ledger`] decides what
-//! happens when an account is full. Called by `Input` and the session's loop. Rationale: decision 29.
+//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A
+//! [`ArticleReservation`] is memory for an article that does not fit into a smaller buffer. It grows with its
+//! article, so that memory is held only for bytes that have been sent, and is charged to the sender; the
+//! [`ledger`] decides what happens when an account is full. Called by `Input` and the session's loop.
+//! Rationale: decision 29.
 
 mod ledger;
 

@@ -1,9 +1,9 @@
 //! Input from the client: the receive buffer, and waiting for more.
 //!
 //! A session that waits for a command holds no buffer. A session that is fed grows its buffer while reads
-//! fill it and shrinks it when they do not; the [`ReceiveBudget`] sets the limits. A wait ends with bytes, with the
-//! end of the stream, at a deadline, with a signal of the site, or when the article's memory is taken away;
-//! the deadline's timer is set again only when it fires, so a command costs no timer.
+//! fill it and shrinks it when they do not; the [`ReceiveBudget`] sets the limits. A wait ends with bytes,
+//! with the end of the stream, at a deadline, with a signal of the site, or when the article's memory is
+//! taken away; the deadline's timer is set again only when it fires, so a command costs no timer.
 
 use super::budget::{BufferReservation, MemoryCharge, NoArticleMemory, READ_AHEAD_BYTES, ReceiveBudget};
 use crate::site::SessionSignal;

@@ -82,8 +82,8 @@ impl FollowState {
         *self.end.lock()
     }
 
-    /// Returns the end of the last row of an article that goes to a site, among those before [`FollowState::end`].
-    /// May include rows after an `end` that was loaded earlier.
+    /// Returns the end of the last row of an article that goes to a site, among those before
+    /// [`FollowState::end`]. May include rows after an `end` that was loaded earlier.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }

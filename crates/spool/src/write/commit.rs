@@ -223,7 +223,8 @@ impl SpoolWriter {
         batch.iter().map(class).collect()
     }
 
-    /// Like [`SpoolWriter::commit`], with articles of the batch that were compressed beforehand, entry by entry.
+    /// Like [`SpoolWriter::commit`], with articles of the batch that were compressed beforehand, entry by
+    /// entry.
     pub fn commit_packed(
         &mut self,
         batch: &[CommitEntry<'_>],

@@ -2,11 +2,12 @@
 //!
 //! Reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
-//! number ends when the policy of its group says so; the bytes are removed with the last number. [`ExpiryJudge`]
-//! decides without changing anything, also for dry runs and explanations. Driven by [`crate::care::expire`]
-//! in bounded steps: some choose articles and write their rows; once these are durable, without the writer's
-//! lock, others remove the articles from the indexes; files of single articles are removed last, again
-//! without the lock. No checkpoint is taken in between: it would claim that the rows are applied.
+//! number ends when the policy of its group says so; the bytes are removed with the last number.
+//! [`ExpiryJudge`] decides without changing anything, also for dry runs and explanations. Driven by
+//! [`crate::care::expire`] in bounded steps: some choose articles and write their rows; once these are
+//! durable, without the writer's lock, others remove the articles from the indexes; files of single articles
+//! are removed last, again without the lock. No checkpoint is taken in between: it would claim that the rows
+//! are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Retention;

@@ -154,7 +154,8 @@ impl UpstreamConnection {
         self.selected == group
     }
 
-    /// Returns the answer to the GROUP queued by [`UpstreamConnection::select`]; `None` if there is no such group.
+    /// Returns the answer to the GROUP queued by [`UpstreamConnection::select`]; `None` if there is no such
+    /// group.
     pub async fn selected(&mut self, group: &[u8]) -> Result<Option<GroupMarks>, UpstreamError> {
         let status = self.answer().await?;
         // If several were queued, the last one counts.

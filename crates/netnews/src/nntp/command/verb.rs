@@ -127,7 +127,8 @@ pub static TABLE: &[Verb] = &[
     row(VerbName::Starttls, "STARTTLS", "", "STARTTLS", "go on under TLS"),
     row(VerbName::Xbatch, "XBATCH", "octets", "", "send a batch of articles, compressed or not"),
     row(VerbName::Xgtitle, "XGTITLE", "[wildmat]", "", "list descriptions of newsgroups"),
-    row(VerbName::Xpat, "XPAT", "header range|<message-id> wildmat...", "", "get matching values of one header"),
+    row(VerbName::Xpat, "XPAT", "header range|<message-id> wildmat...", "",
+        "get matching values of one header"),
     row(VerbName::Xpath, "XPATH", "<message-id>", "", "find the newsgroups and numbers of an article"),
     row(VerbName::Xrover, "XROVER", "[range]", "", "get references from the overview"),
 ];

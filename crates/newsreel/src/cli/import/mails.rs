@@ -371,7 +371,7 @@ impl MailReader {
     }
 }
 
-/// When the first article of a file arrived, Unix seconds. What cannot be read is told when it is imported.
+/// Arrival time of the first article of a file, Unix seconds. Unreadable articles are reported at import.
 fn first_arrival(form: MailFormat, source: &MailFile) -> io::Result<i64> {
     let mut hints = ConversionHints { arrived: None, file_time: source.changed, groups: &[] };
     let mut begun = Vec::new();
