@@ -11,7 +11,8 @@ use std::sync::Arc;
 use disk::{Disk, DiskFile, OpenMode, ReadMode};
 use lock_order::Innermost;
 
-use crate::record::{crc32c, hash, read_patiently, readable};
+use crate::record::{hash, read_patiently, readable};
+use disk::crc::crc32c;
 
 const PAGE_BYTES: usize = 4096;
 /// Size of the checksum and the index of the next entry.

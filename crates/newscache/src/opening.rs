@@ -11,7 +11,8 @@ use disk::{Disk, OpenMode, read_small};
 
 use crate::bookkeeping::{Bookkeeping, CacheFile};
 use crate::packed::PackedUnit;
-use crate::record::{self, RecordKind, crc32c};
+use crate::record::{self, RecordKind};
+use disk::crc::crc32c;
 
 /// Length of a line in the file of uses.
 const USE_BYTES: usize = 32;

@@ -6,6 +6,7 @@
 use std::hash::Hasher;
 use std::io;
 
+use disk::crc::crc32c;
 use disk::{DiskFile, ReadMode};
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -162,11 +163,6 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
-}
-
-/// Returns the checksum of all formats here.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(bytes)
 }
 
 /// Hashes a Message-ID or a name for look-ups. Collisions are harmless: the data found has its own name.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use disk::{Disk, DiskFile, OpenMode};
 
 use crate::bookkeeping::{DatedAnswer, GroupSlot, UpstreamMarks};
-use crate::record::{crc32c, readable};
+use crate::record::readable;
+use disk::crc::crc32c;
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
 pub(crate) const PLACE_BYTES: usize = 512;
