@@ -39,7 +39,7 @@ pub use base::status::{
 };
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
-pub use care::buffers::{BufferUsage, Commit};
+pub use care::buffers::{BufferUsage, Commit, CommitError};
 pub use care::expire::{ArticleExpiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
@@ -47,7 +47,7 @@ pub use care::inspect::{Inspection, inspect};
 pub use care::pack_overview::PackReport;
 pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
-pub use care::repair::{RepairReport, RepairedFinding};
+pub use care::repair::{RepairError, RepairReport, RepairedFinding};
 pub use care::verify;
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup, WaterMarks};
 pub use index::history::{Reservation, Reservations};

@@ -55,7 +55,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64) {
 
 /// Nine groups of all kinds: with articles, emptied, never used, changed, removed and made again.
 fn nine_groups(spool: &Spool) {
-    let new = |(n, flag): (u64, &str)| NewGroup {
+    let new = |n: u64, flag: &str| NewGroup {
         name: format!("test.g{n}"),
         flag: GroupFlag::parse(flag).unwrap(),
         description: format!("group {n}"),
@@ -64,7 +64,8 @@ fn nine_groups(spool: &Spool) {
         high: n * 100,
     };
     let flags = ["y", "n", "m", "j", "x", "=test.g0", "y", "y", "y"];
-    spool.add_groups(&(0..).zip(flags).map(new).collect::<Vec<_>>()).unwrap();
+    let groups: Vec<NewGroup> = (0..).zip(flags).map(|(n, flag)| new(n, flag)).collect();
+    spool.add_groups(&groups).unwrap();
     let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("changed".into()) };
     assert!(spool.change_group("test.g6", &change).unwrap());
     assert_eq!(spool.raise_high(&[("test.g7".into(), 7_000)]).unwrap(), 1);

@@ -197,7 +197,7 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
         // Few enough that looking at all of them stays cheap.
         if model.living.len() > 1500 || done >= operations {
             let rebuilt = method != MethodKind::Memory && dice.next(4) == 0;
-            spool = looked_over(spool, (method, rebuilt), (&disk, &config), &mut model, &what);
+            spool = looked_over(spool, method, rebuilt, &disk, &config, &mut model, &what);
             while model.living.len() > 300 {
                 let (n, news) = model.living.pop_first().unwrap();
                 assert!(spool.cancel(news.id.as_bytes()).unwrap(), "{what}");
@@ -212,8 +212,10 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
 /// Looks at all that is there, and, if it is to be, at what a rebuild makes of it.
 fn looked_over(
     mut spool: Spool,
-    (method, rebuilt): (MethodKind, bool),
-    (disk, config): (&Arc<dyn Disk>, &SpoolConfig),
+    method: MethodKind,
+    rebuilt: bool,
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
     model: &mut Model,
     what: &str,
 ) -> Spool {

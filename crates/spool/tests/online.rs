@@ -271,7 +271,7 @@ fn a_removed_buffers_number_is_not_given_again() {
     assert!(error(spool.grow_buffer("a", 70_001, fine)).contains("cannot grow"));
     assert!(error(spool.grow_buffer("a", 4_096, fine)).contains("bytes and cannot shrink to 4096"));
     assert!(error(spool.add_buffer(&new_buffer(), "none", fine)).contains("no class"));
-    let mut refused = || Err("the file cannot be written".to_owned());
+    let mut refused = || Err("the file cannot be written".into());
     assert!(error(spool.add_buffer(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
     assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
     let before = alive(&spool, 60).len();

@@ -126,7 +126,7 @@ fn damage_and_repair(sim: &SimDisk, first_page: u64, told: &mut u64) -> Result<(
     *told = 230;
     let report = spool.repair(false, &());
     let failed = report.repaired.iter().find_map(|r| r.result.as_ref().err());
-    failed.map_or(Ok(()), |text| Err(text.clone()))?;
+    failed.map_or(Ok(()), |error| Err(error.to_string()))?;
     feed(&spool, 230..240)?;
     *told = 240;
     spool.close().map_err(|e| e.to_string())

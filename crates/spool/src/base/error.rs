@@ -22,6 +22,8 @@ pub enum SpoolError {
     Locked(PathBuf),
     /// The configuration and the files on disk do not match, or a file is not what it should be.
     Unfit(String),
+    /// The caller could not change the configuration.
+    Config(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl SpoolError {
@@ -40,6 +42,7 @@ impl fmt::Display for SpoolError {
                 write!(f, "{} is in use by another newsreel process; stop that one first", path.display())
             }
             Self::Unfit(text) => f.write_str(text),
+            Self::Config(error) => error.fmt(f),
         }
     }
 }
@@ -48,6 +51,7 @@ impl std::error::Error for SpoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
+            Self::Config(error) => error.source(),
             Self::Locked(_) | Self::Unfit(_) => None,
         }
     }

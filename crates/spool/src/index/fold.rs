@@ -555,7 +555,7 @@ impl Folds {
                 self.cancel(*key, *token, numbers, RemoveFiles::Now)
             }
             JournalRow::Expire { key, token, gone, numbers } => {
-                self.expire((*key, *token), *gone, numbers, RemoveFiles::Now)
+                self.expire(*key, *token, *gone, numbers, RemoveFiles::Now)
             }
             JournalRow::Group(g) => self.group(g),
             JournalRow::GroupRemoved { name, high } => self.group_removed(name, *high),

@@ -25,7 +25,7 @@ pub(crate) struct Removal {
 
 impl Removal {
     /// Creates the removal of an article's files or, with `is_whole` unset, of its names under these numbers.
-    pub fn new((key, token): (ArticleKey, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
+    pub fn new(key: ArticleKey, token: Token, is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
         let of = ArticleRemoval { place: token.place, key, is_whole, numbers: numbers.to_vec() };
         Self { volume: token.volume, of }
     }

@@ -392,12 +392,13 @@ impl SpoolWriter {
                 return Err(trouble("store articles", &e));
             }
             if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
-                self.behind.wrote(begun, Some(volume.id()), (file, end));
+                self.behind.wrote(begun, Some(volume.id()), file, end);
             }
         }
         let begun = self.behind.begin();
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
-        self.behind.wrote(begun, None, self.journal.file_end());
+        let (file, end) = self.journal.file_end();
+        self.behind.wrote(begun, None, file, end);
         if s.sync_first {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
@@ -474,9 +475,9 @@ impl SpoolWriter {
                     f.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
                     return Ok(Some(CommitOutcome::Filed(FiledArticle { token })));
                 }
-                Placement::At(token, volume) => {
-                    let packed = packed.filter(|p| p.class == usize::from(token.class));
-                    Some(self.put_article(f, packed, context, (token, volume), s)?)
+                Placement::At(planned) => {
+                    let packed = packed.filter(|p| p.class == usize::from(planned.token.class));
+                    Some(self.put_article(f, packed, context, planned, s)?)
                 }
             },
         };

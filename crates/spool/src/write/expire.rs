@@ -335,7 +335,7 @@ impl SpoolWriter {
         let volumes = self.folds.shared.volumes.load();
         let Some(volume) = volumes.all().get(index).cloned() else { return Ok(ExpiryStep::Done) };
         let mut going = ExpiryBatch::default();
-        let step = self.choose_going((index, &*volume), judge, is_quick, &mut going, report)?;
+        let step = self.choose_going(index, &*volume, judge, is_quick, &mut going, report)?;
         for ExpiryRow { key, token, gone, numbers } in &mut going.rows {
             let row = JournalRow::Expire {
                 key: *key,
@@ -372,7 +372,7 @@ impl SpoolWriter {
         let keys: Vec<ArticleKey> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
         self.folds.shared.history.touch(&keys);
         for ExpiryRow { key, token, gone, numbers } in self.leaving.drain(..some) {
-            self.folds.expire((key, token), gone, &numbers, RemoveFiles::Later);
+            self.folds.expire(key, token, gone, &numbers, RemoveFiles::Later);
         }
         if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
     }
@@ -380,7 +380,8 @@ impl SpoolWriter {
     /// Takes entries until enough articles are chosen for removal.
     fn choose_going(
         &mut self,
-        (index, volume): (usize, &dyn Volume),
+        index: usize,
+        volume: &dyn Volume,
         judge: &mut ExpiryJudge,
         is_quick: bool,
         going: &mut ExpiryBatch,
