@@ -5,8 +5,8 @@
 //! ENOSPC) and can crash, which loses, tears or reorders everything that was not synced. Small files are
 //! replaced as a whole ([`durable_replace`]) or grow by checked lines ([`AppendLog`]).
 //!
-//! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well, since
-//! every crate that writes files needs them.
+//! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well,
+//! since every crate that writes files needs them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod ahead;

@@ -1,9 +1,9 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
 //! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir`
-//! and `sync_tree`, and each file created with `OpenMode::CreateNew`, is a *step*, counted from 0. A step can be
-//! made to fail, or to be the moment of a crash or power cut; [`SimDisk::image`] is then the disk as the next
-//! start finds it. Files hold one content for calls and mappings. Invariant: stores to a mapping after a
+//! and `sync_tree`, and each file created with `OpenMode::CreateNew`, is a *step*, counted from 0. A step can
+//! be made to fail, or to be the moment of a crash or power cut; [`SimDisk::image`] is then the disk as the
+//! next start finds it. Files hold one content for calls and mappings. Invariant: stores to a mapping after a
 //! crash never get into the image, which is taken at the crash.
 
 mod memory;

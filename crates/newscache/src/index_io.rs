@@ -254,8 +254,8 @@ impl CacheInner {
         }
     }
 
-    /// Appends a record to the newest file. Returns `None` if there is none, if the record does not fit there,
-    /// or if the file was removed meanwhile.
+    /// Appends a record to the newest file. Returns `None` if there is none, if the record does not fit
+    /// there, or if the file was removed meanwhile.
     fn extend(
         &self,
         cell: &GroupCell,

@@ -135,7 +135,7 @@ impl Cache {
             return Ok(());
         }
         let (name, number) = unnumbered(id);
-        // Its number is a hash: another article with the same number is no contradiction, and is replaced.
+        // The number is a hash: another article with the same number is no contradiction, and is replaced.
         let group = self.group(origin, &name, now);
         if bytes.len() as u64 > self.0.shape().large_above {
             return self.put_large(group.cell(), id, bytes, now);

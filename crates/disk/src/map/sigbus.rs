@@ -1,8 +1,8 @@
 //! SIGBUS handling for pages of a mapping that cannot be read.
 //!
-//! The handler replaces a lost page of a watched mapping ([`WatchedMapping`]) with a page of zeros and records it;
-//! the owner of the mapping then rebuilds its contents and restores the page ([`WatchedMapping::lost`]). See
-//! docs/decisions/0030-pages-that-cannot-be-read.md.
+//! The handler replaces a lost page of a watched mapping ([`WatchedMapping`]) with a page of zeros and
+//! records it; the owner of the mapping then rebuilds its contents and restores the page
+//! ([`WatchedMapping::lost`]). See docs/decisions/0030-pages-that-cannot-be-read.md.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

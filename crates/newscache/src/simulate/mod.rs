@@ -1,8 +1,9 @@
 //! The simulator: results of each strategy for recorded requests of readers, at many sizes.
 //!
-//! The strategies are those of the store. [`RemovalUnit::Articles`] is the comparison of the paper, which removes
-//! single articles. [`RemovalUnit::Files`] simulates the store with its own bookkeeping, where one file has many
-//! small articles. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
+//! The strategies are those of the store. [`RemovalUnit::Articles`] is the comparison of the paper, which
+//! removes single articles. [`RemovalUnit::Files`] simulates the store with its own bookkeeping, where one
+//! file has many small articles. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache
+//! paper.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod made;

@@ -1,8 +1,8 @@
 //! Bugs of newsreel itself: broken invariants of the spool.
 //!
 //! [`own_bug!`] stands in the commit, in the folds and in the replay, where a default would hide that data is
-//! missing. Debug builds, and so all tests, panic. A release build gets a [`SpoolTrouble`] and acts as after a
-//! failed write: nothing more is accepted or acknowledged until a restart, and readers continue.
+//! missing. Debug builds, and so all tests, panic. A release build gets a [`SpoolTrouble`] and acts as after
+//! a failed write: nothing more is accepted or acknowledged until a restart, and readers continue.
 
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use std::fmt;

@@ -1,5 +1,6 @@
 //! The spool's errors: failures to open, failures that stop accepting, failed reads.
 
+use crate::base::config::CommitError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub enum SpoolError {
     /// The configuration and the files on disk do not match, or a file is not what it should be.
     Unfit(String),
     /// The caller could not change the configuration.
-    Config(Box<dyn std::error::Error + Send + Sync>),
+    Config(CommitError),
 }
 
 impl SpoolError {

@@ -3,8 +3,8 @@
 //!
 //! The caller of a commit encodes them before the writer's lock is taken ([`RowFacts::put`]), and the writer
 //! copies the bytes into the row. Every field may be absent: rows of earlier versions have none, and rows
-//! written by recovery have few. Readers of the journal decode them one by one ([`TaggedFields`]) and skip unknown
-//! tags.
+//! written by recovery have few. Readers of the journal decode them one by one ([`TaggedFields`]) and skip
+//! unknown tags.
 
 use crate::base::codec::{ByteReader, put_bytes, put_varint};
 use crate::base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};

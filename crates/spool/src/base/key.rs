@@ -13,8 +13,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArticleKey(pub u128);
 
-/// Hasher of tables by [`ArticleKey`]: keys are hashes already, so their lower half is used as it is. Sharded tables
-/// choose the shard by upper bits.
+/// Hasher of tables by [`ArticleKey`]: keys are hashes already, so their lower half is used as it is. Sharded
+/// tables choose the shard by upper bits.
 #[derive(Debug, Default, Clone)]
 pub struct KeyBits(u64);
 

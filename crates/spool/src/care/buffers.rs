@@ -5,7 +5,7 @@
 //! before. A crash before it leaves the spool as it was; after it, the next opening finds or completes the
 //! new state (`docs/states.md`).
 
-use crate::base::config::BufferConfig;
+use crate::base::config::{BufferConfig, Commit};
 use crate::base::error::{SpoolError, SpoolTrouble};
 use crate::base::ordered::{OrderedGuard, rank};
 use crate::base::token::MethodKind;
@@ -23,12 +23,6 @@ use disk::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Reason why the configuration could not be changed, from the caller's function.
-pub type CommitError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Function that changes the configuration; an error leaves everything as it was.
-pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), CommitError>;
 
 /// A buffer and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]

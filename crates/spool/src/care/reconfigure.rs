@@ -3,9 +3,9 @@
 //!
 //! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] creates new
 //! files on disk (buffers, directories of classes), without effect on anything else, and removes them if it
-//! is dropped. [`PreparedConfig::switch`] holds the writer, writes the rows that record the change, and then cannot
-//! fail. The caller makes the configuration durable beforehand, so a crash at any point leaves a spool that
-//! opens with it (`docs/states.md`).
+//! is dropped. [`PreparedConfig::switch`] holds the writer, writes the rows that record the change, and then
+//! cannot fail. The caller makes the configuration durable beforehand, so a crash at any point leaves a spool
+//! that opens with it (`docs/states.md`).
 
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;

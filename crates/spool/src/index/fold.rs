@@ -1,9 +1,9 @@
 //! The folds: history, overview, active and residents, derived from the journal's rows.
 //!
-//! [`Folds`] is the writing side, owned by the only writer; [`SharedIndexes`] is visible to readers. A commit and a
-//! replay after a crash use the same two functions: [`Folds::displace`] and [`Folds::publish`]. Index updates
-//! never stop half-way: a row that cannot be written stays in memory, and `failed` makes the writer stop
-//! accepting.
+//! [`Folds`] is the writing side, owned by the only writer; [`SharedIndexes`] is visible to readers. A commit
+//! and a replay after a crash use the same two functions: [`Folds::displace`] and [`Folds::publish`]. Index
+//! updates never stop half-way: a row that cannot be written stays in memory, and `failed` makes the writer
+//! stop accepting.
 
 use crate::base::bug::{self, own_bug};
 use crate::base::config::SpoolConfig;
@@ -11,7 +11,7 @@ use crate::base::error::SpoolTrouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{ArticleKey, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
-use crate::base::token::MethodKind;
+use crate::base::token::{MethodKind, Token};
 use crate::index::groups::{Group, GroupTable, NewGroup, SharedGroups};
 use crate::index::hidden::{HiddenIndex, PendingHides};
 use crate::index::history::{History, HistoryLookup};
@@ -94,7 +94,8 @@ impl SharedIndexes {
     ) -> T {
         let here = |key: ArticleKey, place: Option<u64>| {
             let found = self.history.lookup(&key);
-            matches!(found, HistoryLookup::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
+            let is_at = |t: Token| t.volume == volume.id() && place.is_none_or(|place| place == t.place);
+            matches!(found, HistoryLookup::At(token, _) if is_at(token))
         };
         let table = self.groups.snapshot();
         ask(&LivingLookup {

@@ -47,7 +47,7 @@ impl Removals {
 
     /// Reports whether all removals are carried out.
     pub fn is_empty(&self) -> bool {
-        let Some(_nobody_removes) = self.removing.try_lock() else { return false };
+        let Some(_no_removal) = self.removing.try_lock() else { return false };
         self.queue.lock().is_empty()
     }
 

@@ -1,8 +1,7 @@
 //! `newsreel rebuild`: opens a spool with indexes built from the buffers alone, and closes it again.
 
-use crate::base::config::SpoolConfig;
+use crate::base::config::{Commit, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::care::buffers::Commit;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{self, GivenUp};
 use disk::Disk;

@@ -223,7 +223,8 @@ impl SpoolWriter {
         batch.iter().map(class).collect()
     }
 
-    /// Like [`SpoolWriter::commit`], with articles of the batch that were compressed beforehand, entry by entry.
+    /// Like [`SpoolWriter::commit`], with articles of the batch that were compressed beforehand, entry by
+    /// entry.
     pub fn commit_packed(
         &mut self,
         batch: &[CommitEntry<'_>],
@@ -383,18 +384,7 @@ impl SpoolWriter {
                 self.folds.displace(volume, *head).map_err(|e| trouble("read residents", &e))?;
             }
         }
-        for run in &s.runs {
-            let bytes = part(s.staged(run.volume)?, &run.bytes)?;
-            let volume = planned(context.volumes, run.volume)?;
-            let begun = self.behind.begin();
-            if let Err(e) = volume.write(run.place, bytes) {
-                self.take_back(context, s);
-                return Err(trouble("store articles", &e));
-            }
-            if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
-                self.behind.wrote(begun, Some(volume.id()), file, end);
-            }
-        }
+        self.write_records(context, s)?;
         let begun = self.behind.begin();
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
         let (file, end) = self.journal.file_end();
@@ -432,6 +422,23 @@ impl SpoolWriter {
         self.folds.count_published(articles);
         self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(s.bytes);
+        Ok(())
+    }
+
+    /// Writes the records of a part to their volumes.
+    fn write_records(&mut self, context: &PublishContext<'_>, s: &CommitScratch) -> Result<(), SpoolTrouble> {
+        for run in &s.runs {
+            let bytes = part(s.staged(run.volume)?, &run.bytes)?;
+            let volume = planned(context.volumes, run.volume)?;
+            let begun = self.behind.begin();
+            if let Err(e) = volume.write(run.place, bytes) {
+                self.take_back(context, s);
+                return Err(trouble("store articles", &e));
+            }
+            if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
+                self.behind.wrote(begun, Some(volume.id()), file, end);
+            }
+        }
         Ok(())
     }
 

@@ -2,11 +2,12 @@
 //!
 //! Reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
-//! number ends when the policy of its group says so; the bytes are removed with the last number. [`ExpiryJudge`]
-//! decides without changing anything, also for dry runs and explanations. Driven by [`crate::care::expire`]
-//! in bounded steps: some choose articles and write their rows; once these are durable, without the writer's
-//! lock, others remove the articles from the indexes; files of single articles are removed last, again
-//! without the lock. No checkpoint is taken in between: it would claim that the rows are applied.
+//! number ends when the policy of its group says so; the bytes are removed with the last number.
+//! [`ExpiryJudge`] decides without changing anything, also for dry runs and explanations. Driven by
+//! [`crate::care::expire`] in bounded steps: some choose articles and write their rows; once these are
+//! durable, without the writer's lock, others remove the articles from the indexes; files of single articles
+//! are removed last, again without the lock. No checkpoint is taken in between: it would claim that the rows
+//! are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Retention;
@@ -389,13 +390,14 @@ impl SpoolWriter {
     ) -> Result<ExpiryStep, SpoolTrouble> {
         let shared = self.folds.shared.clone();
         let table = shared.groups.table();
-        let quick = is_quick.then_some(judge.now);
         let mut looked_at = 0;
         while looked_at < ENTRIES_PER_STEP && going.rows.len() < CHOSEN_PER_STEP {
             let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
                 return Ok(ExpiryStep::Done);
             };
-            if let Some(entries) = list.look_ahead(quick).map_err(|e| unreadable(&e))? {
+            if let Some(entries) =
+                list.look_ahead(is_quick.then_some(judge.now)).map_err(|e| unreadable(&e))?
+            {
                 match judge.judge_file(&shared, &table, volume, entries) {
                     FileJudgement::Stays(file) => {
                         looked_at += entries.len();

@@ -1,8 +1,8 @@
 //! Groups: names, flags, water marks, living article numbers, and the positions of overview rows.
 //!
-//! [`SharedGroups`] is the table (replaced as a whole when a group is added or removed); each [`Group`] guards its
-//! own [`GroupState`] with a short lock, so that a reader of one group never waits for articles filed in
-//! another.
+//! [`SharedGroups`] is the table (replaced as a whole when a group is added or removed); each [`Group`]
+//! guards its own [`GroupState`] with a short lock, so that a reader of one group never waits for articles
+//! filed in another.
 
 mod live;
 mod shown;

@@ -2,8 +2,8 @@
 //! `docs/formats/history.md`.
 //!
 //! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all changes
-//! of its structure go through a [`IndexGrowth`], which the history keeps behind its writer lock. Invariants: a
-//! shard's bit in a file is set only when the shard there is complete; the file of a shard's level is
+//! of its structure go through a [`IndexGrowth`], which the history keeps behind its writer lock. Invariants:
+//! a shard's bit in a file is set only when the shard there is complete; the file of a shard's level is
 //! published before the level, and removed only after no shard uses it.
 
 use std::collections::BTreeSet;

@@ -132,7 +132,8 @@ impl HistoryLog {
         Ok(())
     }
 
-    /// Creates, without the writer lock, the segment that will soon be needed; pass it to [`HistoryLog::add`].
+    /// Creates, without the writer lock, the segment that will soon be needed; pass it to
+    /// [`HistoryLog::add`].
     pub fn make_next(&self, next_record: u64) -> io::Result<Option<Arc<LogSegment>>> {
         let soon = (next_record + (1 << self.segment_bits) / 4) >> self.segment_bits;
         let held = self.segments.load().list.last().is_none_or(|last| last.number >= soon);

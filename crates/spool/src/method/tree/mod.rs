@@ -74,8 +74,8 @@ pub(crate) struct FileTree {
 }
 
 impl FileTree {
-    /// Opens the tree of a class, whose directory must exist, as the volume `id`; `head` is the write position
-    /// from the journal or a checkpoint.
+    /// Opens the tree of a class, whose directory must exist, as the volume `id`; `head` is the write
+    /// position from the journal or a checkpoint.
     pub fn open(
         disk: &Arc<dyn Disk>,
         names: &Arc<GroupNames>,

@@ -240,11 +240,11 @@ fn secret(source: &OpeningSource<'_>) -> Result<[u8; 16], SpoolError> {
     Ok(secret)
 }
 
-/// What follows from the loss of the file `secret` where a volume's header has it too.
+/// Consequence of the loss of the file `secret` if a volume's header has the secret, too.
 const SECRET_KNOWN: &str = "it is written again from a volume's header, and nothing is lost";
-/// What follows from it where none has.
-const SECRET_LOST: &str = "no volume has the secret either, so there is a new one: articles stored before are \
-                           found by group and number alone, and are accepted again if they come again";
+/// Consequence if no header has it.
+const SECRET_LOST: &str = "no volume has the secret either, so there is a new one: articles stored before \
+                           are found by group and number alone, and are accepted again if they come again";
 
 /// Refuses buffers that were created with another secret than the one in the file `path`.
 pub(crate) fn same_secret<'a>(
