@@ -390,14 +390,13 @@ impl SpoolWriter {
     ) -> Result<ExpiryStep, SpoolTrouble> {
         let shared = self.folds.shared.clone();
         let table = shared.groups.table();
+        let quick = is_quick.then_some(judge.now);
         let mut looked_at = 0;
         while looked_at < ENTRIES_PER_STEP && going.rows.len() < CHOSEN_PER_STEP {
             let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
                 return Ok(ExpiryStep::Done);
             };
-            if let Some(entries) =
-                list.look_ahead(is_quick.then_some(judge.now)).map_err(|e| unreadable(&e))?
-            {
+            if let Some(entries) = list.look_ahead(quick).map_err(|e| unreadable(&e))? {
                 match judge.judge_file(&shared, &table, volume, entries) {
                     FileJudgement::Stays(file) => {
                         looked_at += entries.len();
@@ -425,8 +424,7 @@ impl SpoolWriter {
                     return Ok(ExpiryStep::NeedsThreads);
                 }
             };
-            let token =
-                Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
+            let token = token_of(volume, &e);
             if judge.is_held(&table, token, &e, &verdict) {
                 report.held += 1;
                 self.put_back(index, &e)?;
@@ -463,6 +461,11 @@ impl SpoolWriter {
         }
         Ok(())
     }
+}
+
+/// Returns the token of an article in a volume's list.
+fn token_of(volume: &dyn Volume, e: &KeptEntry) -> Token {
+    Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place }
 }
 
 pub(crate) fn unreadable(e: &io::Error) -> SpoolTrouble {
