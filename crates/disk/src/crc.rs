@@ -11,11 +11,11 @@ pub fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     crc32c(&[first, rest].concat())
 }
 
-/// Reports whether one flipped bit, in `bytes` or in their stored checksum `told`, explains the mismatch. By
+/// Reports whether one flipped bit, in `bytes` or in their `stored` checksum, explains the mismatch. By
 /// chance this holds for one in 2^32 / (8 x length) of all other damage.
-pub fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
+pub fn one_bit_explains(bytes: &[u8], stored: u32) -> bool {
     const POLYNOMIAL: u32 = 0x82F6_3B78;
-    let difference = crc32c(bytes) ^ told;
+    let difference = crc32c(bytes) ^ stored;
     if difference.is_power_of_two() {
         return true;
     }

@@ -177,7 +177,7 @@ impl Cache {
     /// the cache is opened again.
     ///
     /// # Errors
-    /// Those of removing files; the cache stays usable.
+    /// Errors of removing files; the cache stays usable.
     pub fn set(&self, settings: CacheSettings) -> io::Result<()> {
         *self.0.settings.lock() = settings;
         self.0.settle_uses();
@@ -197,7 +197,7 @@ impl Cache {
     /// does no other harm.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn save(&self) -> io::Result<()> {
         self.0.settle_uses();
         let (uses, slots) = {
@@ -358,7 +358,8 @@ impl CacheInner {
             cells.retain(|_, cell| GroupCell::is_in_use(cell));
         }
         let is_kept = origin.len() + name.len() <= NAMES_BYTES_MAX;
-        let cell = Arc::new(GroupCell::new(slot, key_of(&origin, name), (origin, name), is_kept));
+        let key = key_of(&origin, name);
+        let cell = Arc::new(GroupCell::new(slot, key, origin, name, is_kept));
         cells.insert(slot, cell.clone());
         cell
     }

@@ -43,7 +43,7 @@ pub(crate) struct GroupCell {
 }
 
 impl GroupCell {
-    pub fn new(slot: u32, key: u64, (origin, name): (Arc<str>, &[u8]), is_kept: bool) -> Self {
+    pub fn new(slot: u32, key: u64, origin: Arc<str>, name: &[u8], is_kept: bool) -> Self {
         Self {
             slot,
             key,

@@ -172,7 +172,7 @@ impl CacheGroup {
     /// group is reset.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn set_marks(&self, marks: UpstreamMarks, at: u64) -> io::Result<GroupOutcome> {
         let before = self.marks().map(|asked| asked.value);
         let is_anew = before.is_some_and(|before| marks.high < before.high);
@@ -212,7 +212,7 @@ impl CacheGroup {
     /// leaves some of them.
     ///
     /// # Errors
-    /// Those of the disk; nothing of the group is served after one.
+    /// Errors of the disk; nothing of the group is served after one.
     pub fn begin_anew(&self, now: u64) -> io::Result<()> {
         let mut index = self.cell.index.lock();
         let mut gone = Vec::new();
@@ -365,7 +365,7 @@ impl CacheGroup {
     /// Appends overview rows of a range until `limit_bytes` are exceeded or one is missing.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn rows(
         &self,
         range: RangeInclusive<u64>,
@@ -487,7 +487,7 @@ impl CacheGroup {
     /// Returns the Message-ID of a number, if it is known.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn id_of(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
         Ok(match self.locate(number, ReadMode::Wait)? {
             NumberLookup::Article(located) => {
@@ -502,7 +502,7 @@ impl CacheGroup {
     /// Returns whether the article of a number seems to be cached, without counting a use.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn has(&self, number: u64, now: u64) -> io::Result<bool> {
         match self.locate(number, ReadMode::Wait)? {
             NumberLookup::Article(_) => Ok(true),
@@ -551,7 +551,7 @@ impl CacheGroup {
     /// Appends an article, also one that came as a crosspost in another group, or from another upstream.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         let found = self.find(number, ReadMode::Wait, &mut bytes, now)?;
@@ -561,7 +561,7 @@ impl CacheGroup {
     /// Reads an article into a buffer, replacing its content; nothing of a large one, which has a reader.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
+    /// Errors of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn find(
         &self,
         number: u64,
@@ -570,9 +570,7 @@ impl CacheGroup {
         now: u64,
     ) -> io::Result<Option<CacheHit>> {
         match self.locate(number, patience)? {
-            NumberLookup::Article(located) => {
-                self.inner().read_article(located, number, (patience, into), now)
-            }
+            NumberLookup::Article(located) => self.inner().read_article(located, number, patience, into, now),
             NumberLookup::Elsewhere(id, by) => {
                 let found = self.cache.find(&id, patience, into, now)?;
                 if let Some(by) = by.filter(|_| found.is_some()) {
@@ -588,7 +586,7 @@ impl CacheGroup {
     /// reset.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn put_article(&self, number: u64, id: &[u8], bytes: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let change = self.check_id(number, id, now)?;
         let shape = self.inner().shape();
@@ -659,7 +657,7 @@ impl CacheGroup {
     /// Records that the article no longer exists at upstream.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn forget(&self, number: u64, now: u64) -> io::Result<()> {
         self.with(|loaded| {
             let is_known = loaded.articles.contains(number) || loaded.block(number).is_some();
@@ -699,7 +697,8 @@ impl CacheInner {
         &self,
         located: LocatedRecord,
         number: u64,
-        (patience, into): (ReadMode, &mut Vec<u8>),
+        patience: ReadMode,
+        into: &mut Vec<u8>,
         now: u64,
     ) -> io::Result<Option<CacheHit>> {
         if !self.read_into(located, patience, into)? {

@@ -20,7 +20,7 @@ impl Cache {
     /// Appends the header lines of an article that were stored alone.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
+    /// Errors of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn head(&self, id: &[u8], patience: ReadMode, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
         let mut bytes = Vec::new();
         let found = self.find(&name_of_head(id), patience, &mut bytes, now)?;
@@ -31,7 +31,7 @@ impl Cache {
     /// from.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn put_head(&self, origin: &str, id: &[u8], head: &[u8], now: u64) -> io::Result<()> {
         self.put_by_id(origin, &name_of_head(id), head, now)
     }
@@ -39,7 +39,7 @@ impl Cache {
     /// Returns whether the header lines of an article seem to be cached, without reading them.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn has_head(&self, id: &[u8], now: u64) -> io::Result<bool> {
         self.holds(&name_of_head(id), None, now)
     }
@@ -49,7 +49,7 @@ impl CacheGroup {
     /// Appends the header lines of an article that were stored alone; returns its Message-ID.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
+    /// Errors of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn head(
         &self,
         number: u64,
@@ -65,7 +65,7 @@ impl CacheGroup {
     /// known under it, the group is reset.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn put_head(&self, number: u64, id: &[u8], head: &[u8], now: u64) -> io::Result<GroupOutcome> {
         let change = self.check_id(number, id, now)?;
         if self.id_of(number)?.is_none() {

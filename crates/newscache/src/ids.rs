@@ -1,6 +1,6 @@
 //! Locations of articles by Message-ID: a table on disk of a fixed size, in buckets of a page.
 //!
-//! Its entries are only hints: the record found there has its own Message-ID. Invalid entries are skipped,
+//! The entries are only hints: the record found there has its own Message-ID. Invalid entries are skipped,
 //! and a full bucket loses its oldest entry, so that no order of writes is needed. A damaged page counts as
 //! empty. Called by `cache`. Format: `docs/formats/cache.md`.
 

@@ -248,29 +248,28 @@ impl CacheInner {
             let gone = self.books.lock().remove(unit);
             self.discard(&gone.map(|file| (unit, file)).into_iter().collect::<Vec<_>>());
         }
-        let segment_bytes = self.shape().segment_bytes;
-        let newest = loaded.newest();
-        let fits = |segment: &GroupSegment| {
-            !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes
-        };
-        if let Some((seq, segment)) = newest.filter(|(_, segment)| fits(segment))
-            && let Some(is_there) = self.extend(cell, loaded, (seq, segment), record, expires, now)?
-        {
-            return Ok(is_there);
+        match self.extend(cell, loaded, record, expires, now)? {
+            Some(is_there) => Ok(is_there),
+            None => self.begin(cell, loaded, record, expires, now),
         }
-        self.begin(cell, loaded, record, expires, now)
     }
 
-    /// Appends to a file; returns `None` if it was removed meanwhile.
+    /// Appends a record to the newest file. Returns `None` if there is none, if the record does not fit
+    /// there, or if the file was removed meanwhile.
     fn extend(
         &self,
         cell: &GroupCell,
         loaded: &mut GroupIndex,
-        (seq, segment): (u32, GroupSegment),
         record: &CacheRecord<'_>,
         expires: u64,
         now: u64,
     ) -> io::Result<Option<bool>> {
+        let segment_bytes = self.shape().segment_bytes;
+        let fits = |segment: &GroupSegment| {
+            !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes
+        };
+        let newest = loaded.newest().filter(|(_, segment)| fits(segment));
+        let Some((seq, segment)) = newest else { return Ok(None) };
         let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq };
         let mut bytes = Vec::with_capacity(record.bytes());
         record.put(&mut bytes);

@@ -43,7 +43,7 @@ impl Cache {
     /// Appends the article with a Message-ID, from any group or upstream.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn by_id(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
         let mut bytes = Vec::new();
         let found = self.find(id, ReadMode::Wait, &mut bytes, now)?;
@@ -54,7 +54,7 @@ impl Cache {
     /// which has a reader.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
+    /// Errors of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn find(
         &self,
         id: &[u8],
@@ -65,7 +65,7 @@ impl Cache {
         let hash = hash(&[id]);
         // Only small ones are in this table.
         if let Some(pointer) = self.0.recent.get(hash)
-            && let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)?
+            && let Some(found) = self.pointed(pointer, id, hash, patience, into, now)?
         {
             return Ok(Some(found));
         }
@@ -75,7 +75,7 @@ impl Cache {
             return Ok(Some(CacheHit { id: 0..id.len(), from: id.len(), large: Some(large) }));
         }
         for pointer in self.0.ids.find(hash, patience, &mut { EMPTY })? {
-            if let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)? {
+            if let Some(found) = self.pointed(pointer, id, hash, patience, into, now)? {
                 self.0.recent.put(hash, pointer);
                 return Ok(Some(found));
             }
@@ -87,21 +87,23 @@ impl Cache {
     fn pointed(
         &self,
         pointer: ArticlePointer,
-        (id, hash): (&[u8], u128),
-        (patience, into): (ReadMode, &mut Vec<u8>),
+        id: &[u8],
+        hash: u128,
+        patience: ReadMode,
+        into: &mut Vec<u8>,
         now: u64,
     ) -> io::Result<Option<CacheHit>> {
         let Some(cell) = self.0.cell_of_key(pointer.key, now) else { return Ok(None) };
         let stored = self.0.stored(&cell, pointer.number, short(hash), patience)?;
         let Some(located) = stored else { return Ok(None) };
-        let found = self.0.read_article(located, pointer.number, (patience, &mut *into), now)?;
+        let found = self.0.read_article(located, pointer.number, patience, into, now)?;
         Ok(found.filter(|found| found.id_in(into) == id))
     }
 
     /// Returns whether the article with a Message-ID seems to be cached, without reading it.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn has_id(&self, id: &[u8], now: u64) -> io::Result<bool> {
         self.holds(id, None, now)
     }
@@ -127,13 +129,13 @@ impl Cache {
     /// Stores an article that was requested by its Message-ID; `origin` is the upstream that it came from.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn put_by_id(&self, origin: &str, id: &[u8], bytes: &[u8], now: u64) -> io::Result<()> {
         if self.holds(id, None, now)? {
             return Ok(());
         }
         let (name, number) = unnumbered(id);
-        // Its number is a hash: another article with the same number is no contradiction, and is replaced.
+        // The number is a hash: another article with the same number is no contradiction, and is replaced.
         let group = self.group(origin, &name, now);
         if bytes.len() as u64 > self.0.shape().large_above {
             return self.put_large(group.cell(), id, bytes, now);
@@ -336,7 +338,7 @@ impl ArticleWriter {
     /// Adds a piece. An article that is too large to be cached is ignored.
     ///
     /// # Errors
-    /// Those of the disk; the article is then not cached, even after further calls.
+    /// Errors of the disk; the article is then not cached, even after further calls.
     pub fn write(&mut self, bytes: &[u8], now: u64) -> io::Result<()> {
         if self.is_given_up {
             return Ok(());
@@ -392,7 +394,7 @@ impl ArticleWriter {
     /// Completes the article, which can be read from now on.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn finish(mut self, now: u64) -> io::Result<GroupOutcome> {
         if self.is_given_up {
             return Ok(GroupOutcome::None);

@@ -84,7 +84,7 @@ impl Cache {
     /// Opens the last list from an upstream.
     ///
     /// # Errors
-    /// Those of the disk. A damaged list is treated as absent.
+    /// Errors of the disk. A damaged list is treated as absent.
     pub fn list(&self, origin: &str, kind: ListKind) -> io::Result<Option<ListReader>> {
         let file = match self.0.disk.open(&path(&self.0, origin, kind), OpenMode::ReadOnly) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -104,7 +104,7 @@ impl Cache {
     /// Begins to store a list that was requested from an upstream at this time (Unix seconds).
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn put_list(&self, origin: &str, kind: ListKind, at: u64) -> io::Result<ListWriter> {
         let path = path(&self.0, origin, kind);
         let n = self.0.unfinished.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl ListReader {
     /// Appends some lines; returns false at the end.
     ///
     /// # Errors
-    /// Those of the disk; `InvalidData` if the list is damaged.
+    /// Errors of the disk; `InvalidData` if the list is damaged.
     pub fn next(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         let expected = self.pieces;
         self.pieces += 1;
@@ -187,7 +187,7 @@ impl ListWriter {
     /// Adds lines, or parts of lines, as they arrive.
     ///
     /// # Errors
-    /// Those of the disk; `InvalidData` if a line has no end.
+    /// Errors of the disk; `InvalidData` if a line has no end.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         self.line.extend_from_slice(lines);
         while self.line.len() >= PIECE_BYTES {
@@ -211,7 +211,7 @@ impl ListWriter {
     /// Completes the list, which replaces the old one.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.line.is_empty() {
             self.put_lines(self.line.len())?;

@@ -46,7 +46,7 @@ impl CacheGroup {
     /// Records the numbers from LISTGROUP, ascending: all that exist in a range.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn set_numbers(
         &self,
         range: RangeInclusive<u64>,
@@ -76,7 +76,7 @@ impl CacheGroup {
     /// Returns the range for which upstream was asked with LISTGROUP, and the time of the last question.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn known_numbers(&self) -> io::Result<Option<DatedAnswer<RangeInclusive<u64>>>> {
         self.with(|loaded| {
             let known = loaded.numbers.as_ref();
@@ -88,7 +88,7 @@ impl CacheGroup {
     /// range is known.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> io::Result<bool> {
         self.with(|loaded| {
             let Some(known) = loaded.numbers.as_ref().filter(|known| covers(known, &range)) else {
@@ -102,7 +102,7 @@ impl CacheGroup {
     /// Returns whether upstream has an article with a number; `None` if it was not asked.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn exists(&self, number: u64) -> io::Result<Option<bool>> {
         self.with(|loaded| Ok(loaded.exists(number)))
     }
@@ -110,7 +110,7 @@ impl CacheGroup {
     /// Returns the number of articles in a range; `None` if not all of it is known.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn count(&self, range: RangeInclusive<u64>) -> io::Result<Option<u64>> {
         self.with(|loaded| {
             let known = loaded.numbers.as_ref().filter(|known| covers(known, &range));
@@ -121,7 +121,7 @@ impl CacheGroup {
     /// Returns the number before or after this one.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn neighbour(&self, number: u64, side: NeighbourDirection) -> io::Result<Neighbour> {
         let marks = self.marks().map(|asked| asked.value);
         self.with(|loaded| {

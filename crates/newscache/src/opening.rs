@@ -58,7 +58,7 @@ pub(crate) fn enter_files(
             let parent = dir.join(part).join(below);
             for name in disk.list(&parent)? {
                 let path = parent.join(&name);
-                match look(disk, dir, (&path, &name), (&uses, books), now)? {
+                match look(disk, dir, &path, &name, &uses, books, now)? {
                     Some(file) => found.push(file),
                     None => {
                         disk.remove(&path)?;
@@ -79,8 +79,10 @@ pub(crate) fn enter_files(
 fn look(
     disk: &dyn Disk,
     dir: &Path,
-    (path, name): (&Path, &str),
-    (uses, books): (&SavedUses, &mut Bookkeeping),
+    path: &Path,
+    name: &str,
+    uses: &SavedUses,
+    books: &mut Bookkeeping,
     now: u64,
 ) -> io::Result<Option<PackedUnit>> {
     let Some(file) = CacheFile::of_name(name).filter(|file| file.path(dir) == path) else { return Ok(None) };

@@ -86,7 +86,7 @@ impl LargeReader {
     /// Reads at most 128 KiB more; returns false at the end.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for; `InvalidData` if the
+    /// Errors of the disk; without patience `WouldBlock` if the disk must be waited for; `InvalidData` if the
     /// rest is damaged.
     pub fn read(&mut self, patience: ReadMode) -> io::Result<bool> {
         let step = self.pieces.step(&*self.open, &self.id, patience, &mut self.buffer);
@@ -106,7 +106,7 @@ impl LargeReader {
     /// Reads more of the article and appends it; returns false at the end.
     ///
     /// # Errors
-    /// Those of [`LargeReader::read`].
+    /// Like [`LargeReader::read`].
     pub fn next(&mut self, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<bool> {
         let has_more = self.read(patience)?;
         self.parts().iter().for_each(|part| into.extend_from_slice(part));
@@ -116,7 +116,7 @@ impl LargeReader {
     /// Appends pieces until they contain all of its head; returns false if that was the whole article.
     ///
     /// # Errors
-    /// Those of [`LargeReader::read`].
+    /// Like [`LargeReader::read`].
     pub fn read_head(&mut self, patience: ReadMode, into: &mut Vec<u8>) -> io::Result<bool> {
         let start = into.len();
         while self.next(patience, into)? {
@@ -130,7 +130,7 @@ impl LargeReader {
     /// Returns the size of the article in bytes, except for the rounding of a few pieces.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn bytes(&self) -> io::Result<u64> {
         let record = (PIECE_BYTES + HEADER_BYTES) as u64;
         let len = self.open.len()?;

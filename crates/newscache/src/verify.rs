@@ -35,7 +35,7 @@ impl Cache {
     /// Reads every file. Damaged ones are removed, and named. May run while the cache is used.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn verify(&self, progress: &dyn Progress) -> io::Result<CacheVerifyReport> {
         let (files, groups): (Vec<(u32, CacheFile)>, u64) = {
             let books = self.0.books.lock();

@@ -5,7 +5,7 @@
 //! the file is read again for it, so that edits made meanwhile are kept. See
 //! `docs/decisions/0023-buffers-change-while-serving.md`.
 
-use spool::{BufferConfig, Glance, Spool, SpoolError};
+use spool::{BufferConfig, CommitError, Glance, Spool, SpoolError};
 
 use super::request::{BufferCommand, BufferRow, Reply};
 use super::{Sink, sink};
@@ -61,7 +61,9 @@ fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64))
 /// Carries out a command.
 pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
     let set = |name: &str, key, value| ConfigEdit::Set { name: name.to_owned(), key, value };
-    let file = |change: ConfigEdit| move || edit::apply(&config.file, std::slice::from_ref(&change));
+    let file = |change: ConfigEdit| {
+        move || edit::apply(&config.file, std::slice::from_ref(&change)).map_err(CommitError::from)
+    };
     let path = |path: &str| config.site.data.join(path);
     let (name, result) = match command {
         BufferCommand::List { .. } => return list(spool, sink),

@@ -39,7 +39,8 @@ pub(super) fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool 
     for repaired in &report.repaired {
         sink(problem(&repaired.finding));
         let what = repaired.finding.repair().unwrap_or_default().into();
-        sink(Reply::Repair { what, error: repaired.result.clone().err() });
+        let error = repaired.result.as_ref().err().map(ToString::to_string);
+        sink(Reply::Repair { what, error });
     }
     // A damaged small file is set aside when it is next read; its contents cannot be restored.
     let state = state_of(spool);

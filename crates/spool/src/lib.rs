@@ -22,9 +22,9 @@ mod write;
 
 pub use base::config;
 pub use base::config::{
-    BufferConfig, BufferOrder, ClassConfig, CompressConfig, Durability, ExpireConfig, Floor, FreeMin,
-    HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig, SpoolConfig,
-    TreeConfig,
+    BufferConfig, BufferOrder, ClassConfig, Commit, CommitError, CompressConfig, Durability, ExpireConfig,
+    Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
+    SpoolConfig, TreeConfig,
 };
 pub use base::entry::{ArticleFiling, CommitEntry, CommitOutcome, CommitTicket, Criteria, FiledArticle};
 pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
@@ -39,7 +39,7 @@ pub use base::status::{
 };
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
-pub use care::buffers::{BufferUsage, Commit};
+pub use care::buffers::BufferUsage;
 pub use care::expire::{ArticleExpiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
@@ -47,7 +47,7 @@ pub use care::inspect::{Inspection, inspect};
 pub use care::pack_overview::PackReport;
 pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
-pub use care::repair::{RepairReport, RepairedFinding};
+pub use care::repair::{RepairError, RepairReport, RepairedFinding};
 pub use care::verify;
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup, WaterMarks};
 pub use index::history::{Reservation, Reservations};

@@ -67,8 +67,8 @@ fn number_of(bytes: &[u8]) -> u64 {
     n
 }
 
-/// Reads all that is listed; whatever is read is right. Returns which articles, how many were gone, and what
-/// was damaged.
+/// Reads all that is listed; whatever is read is right. Returns the articles read, the number of missing
+/// ones, and the damaged ones.
 fn read_all(buffer: &BufferApart, hidden: &HashSet<ArticleKey>) -> (BTreeSet<u64>, u64, Vec<String>) {
     let (records, _, unlisted) = buffer.list(hidden).unwrap();
     let (mut read, mut gone, mut damaged, mut out) = (BTreeSet::new(), 0, Vec::new(), Vec::new());
@@ -122,14 +122,14 @@ fn what_lives_is_read_and_nothing_else() {
     assert_eq!(groups, highs.iter().map(|(name, high)| (name.as_str(), *high)).collect::<Vec<_>>());
     let mut expected = living(&spool, n);
     assert!(!expected.contains(&there[5]));
-    // The spool shows hidden articles to nobody.
+    // The spool shows hidden articles to no reader.
     expected.remove(&there[9]);
     assert_eq!(read_both(&apart, &known.hidden), expected);
     // Buffers alone say nothing of what is hidden.
     expected.insert(there[9]);
     assert_eq!(read_both(&apart, &HashSet::new()), expected);
 
-    // What was listed and is overwritten then is gone, not damaged and not another article.
+    // An article that is overwritten after it was listed is missing, neither damaged nor another one.
     let listed: Vec<_> = apart.iter().map(|buffer| buffer.list(&HashSet::new()).unwrap().0).collect();
     for _ in 0..30 {
         commit(&spool, &batch(n, 12)).unwrap();

@@ -68,7 +68,7 @@ fn a_buffer_that_grows_keeps_its_articles_and_their_tokens() {
         let error = Spool::open(disk.clone(), old, &()).unwrap_err().to_string();
         assert!(error.contains("cannot be made smaller"), "{error}");
     }
-    // What lives are the last articles without a gap, as many as the room holds.
+    // The last articles live, without a gap, as many as fit.
     let (spool, _) = open(&disk, &config);
     feed(&spool, fed..fed + 1000);
     let alive = readable(&spool, fed + 1000);

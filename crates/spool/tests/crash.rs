@@ -34,7 +34,7 @@ fn batch(n: u64) -> Vec<News> {
     (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
 }
 
-/// What was told to anybody before the crash.
+/// Answers that were given before the crash.
 #[derive(Default)]
 struct Told {
     /// Ids acknowledged, in the order of acceptance.
@@ -75,13 +75,13 @@ impl Told {
 }
 
 /// Runs the workload until it is through or the disk fails.
-fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk.clone(), config.clone(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk.clone(), config.clone(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BATCHES {
-        let (ticket, outcomes) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        let (ticket, outcomes) = commit(&spool, &batch(n))?;
         assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))));
         // Readers see the articles from here on, whether the sender is answered yet or not.
         // A reader on a machine that ends just now learns nothing.
@@ -94,7 +94,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
         }
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
-                return Err(trouble.to_string());
+                return Err(trouble.into());
             }
             std::thread::yield_now();
         }
@@ -109,11 +109,11 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
         if n == 5 {
             let ids = [1, 2].map(|at| batch(n)[at].id.clone());
             let keys = ids.each_ref().map(|id| spool.key(id.as_bytes()));
-            spool.cancel_all(&keys).map_err(|e| e.to_string())?;
+            spool.cancel_all(&keys)?;
             told.cancelled.extend(ids);
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 /// Opens a crash image and checks all promises.
@@ -121,7 +121,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, recovery) =
         Spool::open(disk.clone(), config.clone(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
-    // What a crash leaves by design is nothing to repair.
+    // A crash leaves nothing that needs repair.
     let findings = spool.verify(&()).findings;
     assert!(findings.is_empty(), "{what}: {recovery}: {findings:?}");
     let known = |spool: &Spool, i: u64| spool.is_known(&spool.key(News::new(i, GROUPS, 700).id.as_bytes()));
@@ -216,8 +216,8 @@ fn remounted_at_every_step_uses_no_number_twice() {
     crash_everywhere(Durability::Process, CrashKind::Remount);
 }
 
-/// What a start after a kill shows, and refuses as known, has reached the disk: a power cut right after it
-/// takes none of it.
+/// A start after a kill shows articles, and refuses known Message-IDs, only if they have reached the disk: a
+/// power cut right after it loses none of them.
 #[test]
 fn what_is_known_after_a_kill_outlives_a_power_cut() {
     let config = test_config(Durability::Always);

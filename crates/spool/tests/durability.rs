@@ -1,5 +1,5 @@
-//! What each durability promises, on a disk whose syncs take as long as the test wants, and what proves after
-//! a crash that bytes which were not synced are lost.
+//! The promises of each durability, on a disk whose syncs take as long as the test wants. A crash shows that
+//! unsynced bytes are lost.
 
 use crate::news::*;
 use disk::{CrashKind, Disk, OpenMode, SimDisk};
@@ -20,7 +20,7 @@ struct Accepted {
     id: String,
     called: Instant,
     answered: Instant,
-    /// Its answer came before the disk was let go.
+    /// Whether the answer came while the disk was still held.
     on_slow_disk: bool,
 }
 
@@ -79,7 +79,7 @@ fn an_interval_bounds_what_a_power_cut_takes_from_a_slow_disk() {
         stop.store(true, Ordering::Release);
         feeder.join().unwrap()
     });
-    // What was accepted before the power cut and is lost by it.
+    // Articles that were accepted before the power cut and are lost by it.
     let disk: Arc<dyn Disk> = Arc::new(image.unwrap());
     let (after, _) = open(&disk, &config);
     let is_lost = |a: &&Accepted| a.on_slow_disk && !after.is_known(&after.key(a.id.as_bytes()));

@@ -1,5 +1,5 @@
-//! What goes from classes that keep, and when: caps, threads, moderated groups and room, compared with a
-//! naive model; and what is said of it beforehand.
+//! Expiry from classes that keep, compared with a naive model: caps, threads, moderated groups and room; and
+//! the predictions of it.
 
 use crate::news::*;
 use disk::{CrashKind, Disk, OpenMode, ReadMode, SimDisk};
@@ -60,7 +60,7 @@ fn living(spool: &Spool) -> BTreeMap<String, Vec<String>> {
     living
 }
 
-/// What should live in each group after a pass at `now`, where there is room.
+/// Returns the articles that should live in each group after a pass at `now`, where there is room.
 fn model(articles: u64, expire: &[ExpireConfig], now: u64) -> BTreeMap<String, Vec<String>> {
     let mut newest: HashMap<u64, u64> = HashMap::new();
     for n in 0..articles {
@@ -244,7 +244,7 @@ fn the_oldest_are_given_up_when_room_is_short() {
     }
 }
 
-/// What another policy would remove is what a dry run of it says, and nothing is changed.
+/// A dry run of another policy reports what the policy would remove, and changes nothing.
 #[test]
 fn what_another_policy_would_remove_is_foretold() {
     let sim = SimDisk::new();
@@ -312,7 +312,7 @@ fn an_article_explains_when_it_goes() {
                 match number.group.as_str() {
                     "test.g3" => {
                         assert_eq!(thread_newest, Some(NOW + newest * STEP_SECS));
-                        // What is not due by its own age is not asked for its thread's.
+                        // The thread matters only for articles that are due by their own age.
                         assert_eq!(number.due, Some(NOW + n * STEP_SECS + (1 << 33)));
                         assert_eq!(number.rule, Some(0));
                     }
@@ -402,20 +402,19 @@ fn crash_config(method: MethodKind) -> SpoolConfig {
     config
 }
 
-fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
-    let text = |e: SpoolTrouble| e.to_string();
+fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..CRASH_ARTICLES {
-        commit_at(&spool, &[news(n)], NOW + n * STEP_SECS).map_err(text)?;
+        commit_at(&spool, &[news(n)], NOW + n * STEP_SECS)?;
         told.filed = n + 1;
     }
     sim.set_free_bytes(99_000);
-    spool.expire_as_of(NOW + CRASH_ARTICLES * STEP_SECS, false).map_err(text)?;
+    spool.expire_as_of(NOW + CRASH_ARTICLES * STEP_SECS, false)?;
     told.done = true;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 #[test]

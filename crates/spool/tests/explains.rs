@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What all threads of this process have logged.
+/// Log lines of all threads of this process.
 static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Log;
@@ -43,7 +43,7 @@ impl Visit for Line {
     }
 }
 
-/// What was logged of the spool in this directory.
+/// Returns the log lines about the spool in this directory.
 fn logged(dir: &str) -> Vec<String> {
     let about = format!(" spool {dir}: ");
     let lines = LOGGED.lock().unwrap();

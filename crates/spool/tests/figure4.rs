@@ -62,7 +62,7 @@ fn the_oldest_readable_article_is_i() {
         // At every step what is named can be read, and nothing else (CNFS-33).
         agree(&spool);
     }
-    // 20 blocks written: A to G (18 blocks) are gone, H (blocks 18 to 21) is partly overwritten.
+    // 20 blocks written: A to G (18 blocks) are lost, H (blocks 18 to 21) is partly overwritten.
     for (i, news) in first.iter().enumerate() {
         let alive = i >= 8;
         assert_eq!(fetch(&spool, &news.id).as_deref(), alive.then_some(news.wire.as_slice()), "{}", news.id);

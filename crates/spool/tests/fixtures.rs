@@ -154,16 +154,16 @@ fn magic(disk: &dyn Disk, path: &str) -> [u8; 8] {
 }
 
 /// Opens the spool, files an article of today, and closes.
-fn upgrade(disk: Arc<dyn Disk>, config: &SpoolConfig) -> Result<(), String> {
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+fn upgrade(disk: Arc<dyn Disk>, config: &SpoolConfig) -> TestResult {
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
     let group = NewGroup { name: "test.g0".into(), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&[group]).map_err(|e| e.to_string())?;
-    commit(&spool, &[News::new(1, 1, 700)]).map_err(|e| e.to_string())?;
-    spool.site("peer.example").map_err(|e| e.to_string())?;
-    spool.close().map_err(|e| e.to_string())
+    spool.add_groups(&[group])?;
+    commit(&spool, &[News::new(1, 1, 700)])?;
+    spool.site("peer.example")?;
+    Ok(spool.close()?)
 }
 
-/// What the older version lost in a power cut may have been shown, so no number of then is given out again.
+/// Numbers that the older version lost in a power cut may have been shown, so they are not assigned again.
 #[test]
 fn the_first_article_after_an_upgrade_has_a_number_that_was_never_promised() {
     let (files, config) = (unpack::b571c6a(), old_config());

@@ -94,7 +94,7 @@ fn without_an_overflow_the_promise_is_kept_and_the_article_is_not_stored() {
     let all = news(0..600);
     for (news, class) in all.iter().zip(&classes) {
         assert_eq!(fetch(&spool, &news.id).is_some(), class.is_some());
-        // What was not stored is not remembered: it may come again.
+        // An article that was not stored is not remembered: it may come again.
         assert_eq!(spool.is_known(&spool.key(news.id.as_bytes())), class.is_some());
     }
     let status = spool.status().unwrap();

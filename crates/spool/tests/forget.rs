@@ -31,32 +31,32 @@ fn lookup(spool: &Spool, n: u64) -> Lookup {
 }
 
 /// Remembers Message-IDs, forgets each other one and files some of those.
-fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, small_config(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, small_config(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..COUNT {
         let key = spool.key(news(n).id.as_bytes());
         let remembered = CommitEntry::Remember { key, arrived: NOW + n };
-        spool.commit(&[remembered], &mut Vec::new()).map_err(|e| e.to_string())?;
-        assert!(!spool.forget(&key, arrived(n) + 1).map_err(|e| e.to_string())?, "of another time");
+        spool.commit(&[remembered], &mut Vec::new())?;
+        assert!(!spool.forget(&key, arrived(n) + 1)?, "of another time");
         if n % 2 == 0 {
-            assert!(spool.forget(&key, arrived(n)).map_err(|e| e.to_string())?);
+            assert!(spool.forget(&key, arrived(n))?);
             assert_eq!(lookup(&spool, n), Lookup::Unknown);
             if !sim.crashed() {
                 told.forgotten.push(n);
             }
         }
         if n % 4 == 0 {
-            let (_, outcomes) = commit_at(&spool, &[news(n)], NOW + n).map_err(|e| e.to_string())?;
+            let (_, outcomes) = commit_at(&spool, &[news(n)], NOW + n)?;
             assert!(matches!(outcomes[..], [CommitOutcome::Filed(_)]));
         }
         if sim.crashed() {
             return Err("the machine has ended".into());
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, told: &Told, what: &str) {

@@ -103,7 +103,7 @@ fn fills_at(step: u64, config: &SpoolConfig) -> bool {
     let groups: Vec<NewGroup> = (0..GROUPS).map(new).collect();
     let (_, mut met) = once_there_is_room(&sim, &what, || spool.add_groups(&groups));
     let mut fed = 0;
-    // What the syncing thread has met may show only later.
+    // Errors of the syncing thread may show only later.
     while fed < BATCHES || spool.trouble().is_some() {
         met |= file(&sim, &spool, &batch(fed), &what);
         fed += 1;
@@ -179,7 +179,7 @@ fn acceptance_resumes_with_methods_that_keep() {
     }
 }
 
-/// A file system of our own in memory, gone at the end.
+/// A file system of our own in memory, removed at the end.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -200,7 +200,7 @@ impl Mounted {
         None
     }
 
-    /// Somebody else fills it, up to so many bytes.
+    /// Fills it as another program would, up to so many bytes.
     fn fill(&self, leave_bytes: u64) {
         use std::io::Write;
         let path = self.0.join("somebody-elses");
@@ -222,8 +222,8 @@ impl Drop for Mounted {
     }
 }
 
-/// The same on a real file system that somebody else fills and frees again; with a little room left now and
-/// then, so that it is one file or another that meets the end first.
+/// Like the test above, on a real file system that another program fills and frees again; with a little room
+/// left now and then, so that one file or another meets the end first.
 #[test]
 fn a_real_file_system_that_somebody_else_fills() {
     for durability in
@@ -293,7 +293,7 @@ fn feed_until_full(spool: &Spool, what: &str) -> u64 {
     0
 }
 
-/// What is due can be expired on the full disk, what is not can be cancelled or purged.
+/// On the full disk, due articles can be expired, and others cancelled or purged.
 fn is_emptied(spool: &Spool, fed: u64, what: &str) {
     let due = fed.min(OLD_BATCHES) * PER_BATCH;
     let dry = spool.expire_as_of(DUE, true).unwrap_or_else(|e| panic!("{what}: dry run: {e}"));
@@ -340,7 +340,7 @@ fn a_full_disk_is_emptied_by_expiry_and_cancels() {
     }
 }
 
-/// On a real file system that somebody else fills: in the server that met it, and after a restart.
+/// On a real file system that another program fills: in the server that met it, and after a restart.
 #[test]
 fn expiry_makes_room_on_a_real_file_system() {
     for (restarted, leave_bytes) in [(false, 0), (true, 0), (false, 20 << 10), (true, 100 << 10)] {
@@ -457,10 +457,10 @@ fn inspection_finds_a_disk_that_is_almost_full() {
 const BEFORE: u64 = OLD_BATCHES + 5;
 const PURGED: &str = "test.g1";
 
-/// What a run that frees room on a full disk got done.
+/// Progress of a run that frees room on a full disk.
 #[derive(Default)]
 struct Freed {
-    /// What was there on the full disk.
+    /// Articles on the full disk: group, number, Message-ID.
     named: Vec<(String, u64, String)>,
     expired: bool,
     cancelled: bool,
@@ -472,13 +472,12 @@ fn unwanted() -> News {
     batch(OLD_BATCHES).remove(0)
 }
 
-fn free_all(spool: &Spool, freed: &mut Freed) -> Result<(), String> {
-    let text = |trouble: SpoolTrouble| trouble.to_string();
-    spool.expire_as_of(DUE, false).map_err(text)?;
+fn free_all(spool: &Spool, freed: &mut Freed) -> TestResult {
+    spool.expire_as_of(DUE, false)?;
     freed.expired = true;
-    spool.cancel(unwanted().id.as_bytes()).map_err(text)?;
+    spool.cancel(unwanted().id.as_bytes())?;
     freed.cancelled = true;
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &()).map_err(text)?;
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?;
     freed.purged = true;
     Ok(())
 }
@@ -491,14 +490,14 @@ fn crash_config(method: MethodKind) -> SpoolConfig {
 }
 
 /// Fills the disk, frees room on it, and ends. Returns the step at which freeing began.
-fn fill_and_free(sim: &SimDisk, method: MethodKind, freed: &mut Freed) -> Result<u64, String> {
+fn fill_and_free(sim: &SimDisk, method: MethodKind, freed: &mut Freed) -> TestResult<u64> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, crash_config(method), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, crash_config(method), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BEFORE {
         let arrived = if n < OLD_BATCHES { NOW } else { NOW + 100_000 };
-        commit_at(&spool, &batch(n), arrived).map_err(|e| e.to_string())?;
+        commit_at(&spool, &batch(n), arrived)?;
     }
     sim.fill_at(sim.steps());
     let full = (BEFORE..2_000).find(|n| commit_at(&spool, &batch(*n), NOW + 100_000).is_err());
@@ -506,11 +505,11 @@ fn fill_and_free(sim: &SimDisk, method: MethodKind, freed: &mut Freed) -> Result
         return Err("the machine has ended".into());
     }
     assert!(full.is_some(), "nothing met the full disk");
-    spool.settle().map_err(|e| e.to_string())?;
+    spool.settle()?;
     freed.named = agree(&spool);
     let begun = sim.steps();
     free_all(&spool, freed)?;
-    spool.close().map_err(|e| e.to_string())?;
+    spool.close()?;
     Ok(begun)
 }
 
@@ -537,7 +536,7 @@ fn check_freed(image: SimDisk, method: MethodKind, freed: &Freed, what: &str) {
         assert_eq!(back, None, "{what}: came back");
     };
     gone(&agree(&spool), freed);
-    // What was not done, or in part, is done now.
+    // The steps that were not completed are done now.
     let mut all = Freed::default();
     free_all(&spool, &mut all).unwrap_or_else(|e| panic!("{what}: {e}"));
     let now = agree(&spool);
@@ -552,7 +551,7 @@ fn check_freed(image: SimDisk, method: MethodKind, freed: &Freed, what: &str) {
         assert!(spool.is_known(&spool.key(id.as_bytes())), "{what}: {id} is forgotten");
     }
     commit(&spool, &batch(5_000)).unwrap_or_else(|e| panic!("{what}: {e}"));
-    // What any crash leaves of a file tree: files without rows, and after a power cut missing second names.
+    // Any crash may leave files without rows in a tree and, after a power cut, lack second names.
     let findings = spool.verify(&()).findings;
     let is_left = |f: &verify::Finding| {
         ["left by a crash", "a crash left it", "missing or another one"].iter().any(|t| f.what.contains(t))
@@ -627,7 +626,7 @@ fn missing(spool: &Spool, batches: u64) -> Vec<String> {
     (0..batches).flat_map(batch).filter(lost).map(|news| news.id).collect()
 }
 
-/// A start needs no room to serve what there is, unless an index has to be made anew, and once there is some,
+/// A start needs no room to serve what there is, unless an index has to be rebuilt, and once there is some,
 /// all of it is there and more is accepted.
 #[test]
 fn a_spool_on_a_full_disk_opens_after_any_crash() {

@@ -55,7 +55,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64) {
 
 /// Nine groups of all kinds: with articles, emptied, never used, changed, removed and made again.
 fn nine_groups(spool: &Spool) {
-    let new = |(n, flag): (u64, &str)| NewGroup {
+    let new = |n: u64, flag: &str| NewGroup {
         name: format!("test.g{n}"),
         flag: GroupFlag::parse(flag).unwrap(),
         description: format!("group {n}"),
@@ -64,7 +64,8 @@ fn nine_groups(spool: &Spool) {
         high: n * 100,
     };
     let flags = ["y", "n", "m", "j", "x", "=test.g0", "y", "y", "y"];
-    spool.add_groups(&(0..).zip(flags).map(new).collect::<Vec<_>>()).unwrap();
+    let groups: Vec<NewGroup> = (0..).zip(flags).map(|(n, flag)| new(n, flag)).collect();
+    spool.add_groups(&groups).unwrap();
     let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("changed".into()) };
     assert!(spool.change_group("test.g6", &change).unwrap());
     assert_eq!(spool.raise_high(&[("test.g7".into(), 7_000)]).unwrap(), 1);
@@ -119,7 +120,7 @@ fn no_group_is_lost_with_journal_and_index() {
         assert!(high_marks(&spool)["test.gone"] >= 40, "{what}");
         assert_eq!(spool.verify(&()).findings, [], "{what}");
         spool.close().unwrap();
-        // What was rebuilt is not rebuilt again.
+        // A rebuild is not repeated by the next start.
         drop(spool);
         let (spool, recovery) = open(&disk, &config);
         assert_eq!((recovery.rebuilt, recovery.rows), (None, 0), "{recovery}");
@@ -162,7 +163,7 @@ fn an_emptied_group_keeps_its_high_mark_through_a_rebuild() {
     }
 }
 
-/// A crash at any step of a workload, and then journal and indexes are gone: groups that were acknowledged
+/// A crash at any step of a workload, after which journal and indexes are lost: groups that were acknowledged
 /// are there, and numbers that were shown are not given again.
 #[test]
 fn a_crash_and_then_the_loss_of_journal_and_index() {
@@ -174,18 +175,18 @@ fn a_crash_and_then_the_loss_of_journal_and_index() {
         named: Vec<(String, u64, String)>,
         high: HashMap<String, u64>,
     }
-    let run = |sim: &SimDisk, told: &mut Told| -> Result<(), String> {
+    let run = |sim: &SimDisk, told: &mut Told| -> TestResult {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+        let (spool, _) = Spool::open(disk, config.clone(), &())?;
         for n in 0..12u64 {
             let new = NewGroup { name: format!("test.g{n}"), created: NOW, ..NewGroup::default() };
-            spool.add_groups(&[new]).map_err(|e| e.to_string())?;
+            spool.add_groups(&[new])?;
             told.groups.push(format!("test.g{n}"));
             let news: Vec<News> = (n * 9..n * 9 + 9).map(|i| News::new(i, 1, 700)).collect();
-            let (ticket, _) = commit(&spool, &news).map_err(|e| e.to_string())?;
+            let (ticket, _) = commit(&spool, &news)?;
             while !spool.is_durable(ticket) {
                 if let Some(trouble) = spool.trouble() {
-                    return Err(trouble.to_string());
+                    return Err(trouble.into());
                 }
                 std::thread::yield_now();
             }
@@ -198,7 +199,7 @@ fn a_crash_and_then_the_loss_of_journal_and_index() {
             }
             told.high = high_marks(&spool);
         }
-        spool.close().map_err(|e| e.to_string())
+        Ok(spool.close()?)
     };
     let sim = SimDisk::new();
     run(&sim, &mut Told::default()).unwrap();

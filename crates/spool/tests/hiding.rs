@@ -115,7 +115,7 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
             );
             assert!(spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap());
             assert_eq!(buf.message_id(), id.as_bytes());
-            // Nobody brings it again.
+            // It is not offered again.
             assert!(spool.is_known(&key));
             let offer = spool.reserve(&[key], &[id.as_bytes()]).next();
             assert!(matches!(offer, Some(OfferAnswer::Have | OfferAnswer::Pending)));
@@ -225,7 +225,7 @@ fn what_cannot_be_recorded_is_refused() {
     assert_eq!(outcomes, [HideOutcome::Hidden, HideOutcome::Already]);
 }
 
-/// One that is hidden when it is filed is as one that is hidden afterwards, but nobody ever saw it.
+/// An article hidden as it is filed is like one hidden afterwards, but no reader ever saw it.
 #[test]
 fn what_is_filed_hidden_is_shown_once_it_is_to_be() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -265,7 +265,7 @@ fn what_is_filed_hidden_is_shown_once_it_is_to_be() {
     assert!(spool.hidden().is_empty() && agree(&spool) == shown);
 }
 
-/// What an article must be after a crash.
+/// State that an article must have after a crash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Shown,
@@ -292,9 +292,9 @@ impl Told {
         ids: &[String],
         fate: Fate,
         change: impl FnOnce() -> Result<T, SpoolTrouble>,
-    ) -> Result<(), String> {
+    ) -> TestResult {
         self.fates.extend(ids.iter().map(|id| (id.clone(), Fate::Either)));
-        change().map_err(|e| e.to_string())?;
+        change()?;
         self.fates.extend(ids.iter().map(|id| (id.clone(), fate)));
         Ok(())
     }
@@ -307,11 +307,11 @@ impl Told {
     }
 }
 
-fn feed(spool: &Spool, n: u64) -> Result<(), String> {
-    let (ticket, _) = commit(spool, &filed_hidden(n)).map_err(|e| e.to_string())?;
+fn feed(spool: &Spool, n: u64) -> TestResult {
+    let (ticket, _) = commit(spool, &filed_hidden(n))?;
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
-            return Err(trouble.to_string());
+            return Err(trouble.into());
         }
         std::thread::yield_now();
     }
@@ -323,11 +323,11 @@ fn purge(spool: &Spool) -> Result<PurgeReport, SpoolTrouble> {
 }
 
 /// Hides, shows, cancels and purges in a spool that wraps twice.
-fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, small_config(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, small_config(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..8 {
         let ids: Vec<String> = batch(n).into_iter().map(|x| x.id).collect();
         told.fates.extend(ids[7..].iter().map(|id| (id.clone(), Fate::NeverShown)));
@@ -347,11 +347,11 @@ fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
             let _ = spool.pack_overview(&mut |_| true);
         }
         if n == 4 {
-            purge(&spool).map_err(|e| e.to_string())?;
+            purge(&spool)?;
             told.purged = true;
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, told: &Told, what: &str) {

@@ -30,7 +30,7 @@ fn what_was_given_back_is_read_from_the_disk_and_outlives_a_kill() {
             commit(&spool, &news).unwrap();
             next += 40;
         }
-        // What is on the medium is what the kernel gives back.
+        // The kernel gives back only memory whose bytes are on the medium.
         spool.sync().unwrap();
         let id = News::new(next - 1, 5, 1500).id;
         assert!(spool.cancel(id.as_bytes()).unwrap());

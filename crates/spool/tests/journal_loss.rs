@@ -15,7 +15,7 @@ const SCALE: u64 = 900;
 /// Articles acknowledged after the checkpoint of a spool that was closed in order.
 const FED: u64 = 230;
 
-/// What becomes of a journal file.
+/// Damage to a journal file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
     /// As long as before, and all zeros.
@@ -91,7 +91,7 @@ fn survives(
 ) -> RecoveryReport {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, config);
-    // Some nobody files anything in.
+    // Some groups get no articles.
     add_groups(&spool, GROUPS + 40);
     feed(&spool, 0..50);
     spool.close().unwrap();
@@ -183,7 +183,7 @@ fn a_first_file_of_zeros_is_no_end() {
     }
 }
 
-/// The rest of the only file is gone, and with it what tells that the spool was ever opened again: only the
+/// The rest of the only file is lost, and with it the record that the spool was ever opened again: only the
 /// buffers know.
 #[test]
 fn records_at_the_write_position_show_that_rows_are_missing() {

@@ -1,5 +1,5 @@
-//! Volumes that keep, damaged in every way an operator may find them: told by verify, mended by repair, and
-//! nothing is lost but articles whose bytes are gone.
+//! Volumes that keep, damaged in every way an operator may find them: reported by verify, mended by repair,
+//! and nothing is lost but articles whose bytes are.
 
 use crate::damage;
 use crate::news::*;
@@ -32,7 +32,7 @@ fn news(n: u64) -> News {
     News::new(n, GROUPS, 700)
 }
 
-/// What was cancelled is not counted among the articles that a pass of expiry checks.
+/// Cancelled articles are not counted among those that a pass of expiry checks.
 #[test]
 fn expiry_counts_what_lives() {
     for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {

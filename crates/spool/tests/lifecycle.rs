@@ -347,8 +347,8 @@ fn articles_longer_than_half_a_buffer_follow_each_other() {
     agree(&spool);
 }
 
-/// What a full buffer writes reaches to the end of a step, so that no page need be read first; and nothing
-/// that lives is hit.
+/// Writes of a full buffer reach to the end of a step, so that no page need be read first, and overwrite no
+/// living article.
 #[test]
 fn writes_end_with_zeros_up_to_the_next_step() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());

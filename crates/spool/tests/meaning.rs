@@ -15,7 +15,7 @@ const PAGE_BYTES: u64 = 16 << 10;
 /// Of the spools looked at here.
 pub const SHARD_BITS: u32 = 3;
 
-/// What a checkpoint tells (`docs/formats/checkpoint.md`), as far as it is asked here.
+/// Contents of a checkpoint (`docs/formats/checkpoint.md`), as far as the tests need them.
 #[derive(Default)]
 pub struct Told {
     history: Range<u64>,
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-/// What is known of the whole spool.
+/// Facts about the whole spool.
 pub struct Meaning {
     /// Of all living articles.
     pub tokens: Vec<Token>,
@@ -101,7 +101,7 @@ pub fn level(name: &str) -> Option<u32> {
     name.rsplit_once("/index-")?.1.parse().ok()
 }
 
-/// What such a file says of its first 64 shards.
+/// Returns the word about the first 64 shards in such a file.
 pub fn shards(content: &[u8]) -> u64 {
     number(&mut &content[64..])
 }

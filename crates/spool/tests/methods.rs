@@ -58,7 +58,7 @@ impl Dice {
     }
 }
 
-/// What should be there: Message-ID to article.
+/// Articles that should be there.
 #[derive(Default)]
 struct Model {
     living: BTreeMap<u64, News>,
@@ -70,7 +70,7 @@ struct Model {
 }
 
 impl Model {
-    /// What is shown.
+    /// Returns the articles that are shown.
     fn shown(&self) -> impl Iterator<Item = &News> {
         self.living.iter().filter(|(n, _)| !self.hidden.contains(n)).map(|(_, news)| news)
     }
@@ -197,7 +197,7 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
         // Few enough that looking at all of them stays cheap.
         if model.living.len() > 1500 || done >= operations {
             let rebuilt = method != MethodKind::Memory && dice.next(4) == 0;
-            spool = looked_over(spool, (method, rebuilt), (&disk, &config), &mut model, &what);
+            spool = looked_over(spool, method, rebuilt, &disk, &config, &mut model, &what);
             while model.living.len() > 300 {
                 let (n, news) = model.living.pop_first().unwrap();
                 assert!(spool.cancel(news.id.as_bytes()).unwrap(), "{what}");
@@ -212,8 +212,10 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
 /// Looks at all that is there, and, if it is to be, at what a rebuild makes of it.
 fn looked_over(
     mut spool: Spool,
-    (method, rebuilt): (MethodKind, bool),
-    (disk, config): (&Arc<dyn Disk>, &SpoolConfig),
+    method: MethodKind,
+    rebuilt: bool,
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
     model: &mut Model,
     what: &str,
 ) -> Spool {
@@ -225,7 +227,7 @@ fn looked_over(
         spool = open(disk, config).0;
         let report = spool.verify(&());
         assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
-        // What was expired and lies in a file with others is due again.
+        // An expired article in a file with others is due again.
         if method.keeps() {
             spool.expire_as_of(NOW + 1, false).unwrap();
             let due: Vec<u64> = model.living.iter().filter(|(_, x)| in_g0(x)).map(|(n, _)| *n).collect();
@@ -307,16 +309,16 @@ fn a_million_operations() {
     }
 }
 
-/// What a run told before it ended.
+/// Answers that a run got before it ended.
 #[derive(Default)]
 struct Told {
     acknowledged: Vec<u64>,
     cancelled: Vec<u64>,
-    /// It may be gone.
+    /// It may be missing.
     cancelling: Option<u64>,
-    /// Expiry was begun: what is due may be gone.
+    /// Expiry was begun: due articles may be missing.
     expiring: bool,
-    /// Expiry was done: what is due must be gone.
+    /// Expiry was done: due articles must be missing.
     expired: u64,
     named: HashMap<(String, u64), String>,
 }
@@ -328,13 +330,13 @@ fn batch(n: u64) -> Vec<News> {
     (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
 }
 
-fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BATCHES {
-        let (ticket, _) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        let (ticket, _) = commit(&spool, &batch(n))?;
         let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| agree(&spool)));
         match all {
             Ok(all) => told.named.extend(all.into_iter().map(|(group, number, id)| ((group, number), id))),
@@ -343,19 +345,19 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
         }
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
-                return Err(trouble.to_string());
+                return Err(trouble.into());
             }
             std::thread::yield_now();
         }
         told.acknowledged.extend(n * PER_BATCH..(n + 1) * PER_BATCH);
         if n == 1 {
             told.cancelling = Some(n * PER_BATCH + 2);
-            spool.cancel(batch(n)[2].id.as_bytes()).map_err(|e| e.to_string())?;
+            spool.cancel(batch(n)[2].id.as_bytes())?;
             told.cancelled.push(n * PER_BATCH + 2);
         }
         if n == 2 {
             told.expiring = true;
-            spool.expire_as_of(NOW + 1, false).map_err(|e| e.to_string())?;
+            spool.expire_as_of(NOW + 1, false)?;
             told.expired = (n + 1) * PER_BATCH;
         }
         if n == 3 {
@@ -363,7 +365,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
             let _ = spool.pack_overview(&mut |_| true);
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, what: &str) {
@@ -402,7 +404,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
         assert_ne!(group, "test.g0", "{what}");
     }
     // A file whose row was never written may have stayed, and the second name of a crosspost may not have
-    // reached the disk before a power cut: told, and put right if that is wished.
+    // reached the disk before a power cut: reported, and mended on request.
     let repair = spool.repair(false, &());
     let left = |f: &verify::Finding| {
         f.what.contains("left by a crash") && f.repair() == Some("remove it")

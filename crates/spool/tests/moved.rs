@@ -67,25 +67,25 @@ fn ids_are_not_hashed_any_more_once_every_hash_is_forgotten() {
     spool.close().unwrap();
 }
 
-/// What is acknowledged as durable is known after a crash at any point, although a hash is looked up only if
-/// its mark is there too.
+/// Hashes that were acknowledged as durable are known after a crash at any point, although a hash is looked
+/// up only if its mark is there, too.
 #[test]
 fn no_crash_forgets_a_hash_that_was_durable() {
     const PARTS: usize = 4;
     const IDS: usize = 300;
     let config = config("/s", &[("a", 1 << 20)]);
     let ids = |part: usize| (0..IDS).map(move |n| format!("<{part}.{n}@x>"));
-    let run = |sim: &SimDisk, done: &mut usize| -> Result<(), String> {
+    let run = |sim: &SimDisk, done: &mut usize| -> TestResult {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+        let (spool, _) = Spool::open(disk, config.clone(), &())?;
         for part in 0..PARTS {
             let hash = |id: String| (ImportedId::Hash(inn_hash(id.as_bytes())), now() - DAY);
             let moved: Vec<_> = ids(part).map(hash).collect();
-            spool.remember_moved(&moved).map_err(|e| e.to_string())?;
-            spool.sync().map_err(|e| e.to_string())?;
+            spool.remember_moved(&moved)?;
+            spool.sync()?;
             *done = part + 1;
         }
-        spool.close().map_err(|e| e.to_string())
+        Ok(spool.close()?)
     };
     let whole = SimDisk::new();
     run(&whole, &mut 0).unwrap();

@@ -21,6 +21,9 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Result of a workload that a simulated failure may end.
+pub type TestResult<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 /// An article with its wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
@@ -61,12 +64,12 @@ impl News {
         Self { id, groups: names, wire, is_hidden: false, sites: &[] }
     }
 
-    /// The same article, to be filed without numbers.
+    /// Returns the article to be filed without numbers.
     pub fn unnumbered(self) -> Self {
         Self { groups: Vec::new(), ..self }
     }
 
-    /// What its journal row says of it besides where it is.
+    /// Returns the tagged fields of its journal row.
     pub fn tagged(&self) -> Vec<u8> {
         let mut tagged = Vec::new();
         let wire_bytes = self.wire.len() as u64;
@@ -131,11 +134,11 @@ pub fn crash_every(usual: usize) -> usize {
 }
 
 /// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how
-/// often. `run` may end with an error, or panic once the machine is gone.
+/// often. `run` may end with an error, or panic once the machine has ended.
 pub fn crashed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
     kind: CrashKind,
-    run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
+    run: impl Fn(&SimDisk, &mut Told) -> TestResult,
     mut check: impl FnMut(SimDisk, &Told, &str),
 ) -> u64 {
     let mut tried = 0;
@@ -159,7 +162,7 @@ pub fn crashed_at<Told: Default>(
 /// broken one, and looks over what is left of each. An error of `run` must say something.
 pub fn failed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
-    run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
+    run: impl Fn(&SimDisk, &mut Told) -> TestResult,
     check: impl Fn(SimDisk, &Told, &str),
 ) {
     for step in steps {
@@ -169,7 +172,7 @@ pub fn failed_at<Told: Default>(
             let mut told = Told::default();
             let result = run(&sim, &mut told);
             assert!(
-                result.as_ref().err().is_none_or(|text| !text.is_empty()),
+                result.as_ref().err().is_none_or(|error| !error.to_string().is_empty()),
                 "errno {errno} at step {step}"
             );
             check(sim.image().unwrap(), &told, &format!("errno {errno} at step {step} ({result:?})"));
@@ -182,7 +185,7 @@ pub fn commit(spool: &Spool, news: &[News]) -> Result<(CommitTicket, Vec<CommitO
     commit_as(spool, news, &[], NOW)
 }
 
-/// The same with the numbers of each article in its groups.
+/// Like [`commit`], with the numbers of each article in its groups.
 pub fn commit_numbered(
     spool: &Spool,
     news: &[News],
@@ -191,7 +194,7 @@ pub fn commit_numbered(
     commit_as(spool, news, numbers, NOW)
 }
 
-/// The same, as arrived at some time.
+/// Like [`commit`], with a time of arrival.
 pub fn commit_at(
     spool: &Spool,
     news: &[News],

@@ -26,7 +26,7 @@ fn given_numbers_are_kept_across_restart_kill_and_rebuild() {
     assert_eq!(outcomes.iter().map(filed).collect::<Vec<_>>(), [true, true, false, true, false]);
     assert_eq!((outcomes[2], outcomes[4]), (CommitOutcome::NumberTaken, CommitOutcome::NumberTaken));
     assert_eq!((marks(&spool, "test.g1"), marks(&spool, "test.g2")), ((900, 5_000_000, 3), (1, 70_003, 3)));
-    // What was not filed is not known either, and takes a new number.
+    // An article that was not filed is not known either, and takes a new number.
     commit(&spool, &news[2..3]).unwrap();
     assert_eq!((marks(&spool, "test.g1"), marks(&spool, "test.g2")), ((900, 5_000_001, 4), (1, 70_004, 4)));
     let raised = [("test.g1".into(), 6_000_000), ("test.g2".into(), 9), ("no.such".into(), 5)];
@@ -108,7 +108,7 @@ fn a_rebuild_with_a_whole_journal_skips_no_number() {
     }
 }
 
-/// What a power cut makes a quiet group skip, and a rebuild after it no more.
+/// A power cut makes a quiet group skip promised numbers; a rebuild after it makes it skip no more.
 #[test]
 fn a_power_cut_skips_no_more_than_was_promised() {
     let sim = SimDisk::new();

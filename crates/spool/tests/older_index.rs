@@ -161,7 +161,7 @@ fn no_article_is_overwritten_or_removed() {
     }
 }
 
-/// What no name shows: the numbers of articles that no index knows are not given out again.
+/// The numbers of articles that no index knows are not assigned again, although no name shows them.
 #[test]
 fn without_a_recorded_position_no_number_is_given_twice() {
     for method in TREES {
@@ -240,7 +240,7 @@ fn a_repair_takes_in_what_no_index_knows() {
         spool.close().unwrap();
         drop(spool);
         let old = files(&disk, "/s");
-        // The same spool goes on elsewhere, and what came there is put beside the one that did not.
+        // A copy of the spool continues elsewhere, and its new files are put beside the original.
         let elsewhere = disk.image().unwrap();
         let other: Arc<dyn Disk> = Arc::new(elsewhere.clone());
         let (spool, _) = open(&other, &config);
@@ -277,13 +277,13 @@ fn crash_everywhere(kind: CrashKind) {
         let config = kept_config(method);
         let prepared = SimDisk::new();
         with_older_indexes(&prepared, &config);
-        let run = |disk: &SimDisk| -> Result<(), String> {
+        let run = |disk: &SimDisk| -> TestResult {
             let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-            let (spool, _) = Spool::open(shared, config.clone(), &()).map_err(|e| e.to_string())?;
+            let (spool, _) = Spool::open(shared, config.clone(), &())?;
             for n in 60..66 {
-                commit_at(&spool, &[news(n)], NOW + n).map_err(|e| e.to_string())?;
+                commit_at(&spool, &[news(n)], NOW + n)?;
             }
-            spool.close().map_err(|e| e.to_string())
+            Ok(spool.close()?)
         };
         let whole = prepared.image().unwrap();
         let begin = whole.steps();

@@ -19,10 +19,10 @@ fn base() -> SpoolConfig {
     config
 }
 
-fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
+fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
     for n in numbers.step_by(5) {
         let news: Vec<News> = (n..n + 5).map(|n| News::new(n, GROUPS, 900)).collect();
-        let (_, outcomes) = commit(spool, &news).map_err(|e| e.to_string())?;
+        let (_, outcomes) = commit(spool, &news)?;
         assert!(
             outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_) | CommitOutcome::Duplicate)),
             "{outcomes:?}"
@@ -87,11 +87,11 @@ fn change(spool: &Spool, change: &str, commit: Commit<'_>) -> Result<(), SpoolEr
 
 fn before(what: &str) -> SpoolConfig {
     let config = base();
-    // What is removed takes no articles any more.
+    // A buffer must be retired before it is removed.
     if what == "remove" { after("retire", &config) } else { config }
 }
 
-/// What a run got done.
+/// Progress of a run.
 #[derive(Default)]
 struct Told {
     /// Whether the configuration was changed.
@@ -101,12 +101,12 @@ struct Told {
 }
 
 /// Feeds, changes, feeds.
-fn run(sim: &SimDisk, what: &str, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, what: &str, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    disk.create_dir(Path::new("/elsewhere")).map_err(|e| e.to_string())?;
-    let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
+    disk.create_dir(Path::new("/elsewhere"))?;
+    let (spool, _) = Spool::open(disk, before(what), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     feed(&spool, 0..120)?;
     wait(&spool)?;
     told.acknowledged = 120;
@@ -114,20 +114,20 @@ fn run(sim: &SimDisk, what: &str, told: &mut Told) -> Result<(), String> {
         told.committed = !sim.crashed();
         Ok(())
     };
-    change(&spool, what, &mut commit).map_err(|e| e.to_string())?;
+    change(&spool, what, &mut commit)?;
     // A pass that fails has changed nothing.
     let _ = spool.pack_overview(&mut |_| true);
     feed(&spool, 120..150)?;
     wait(&spool)?;
     told.acknowledged = 150;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
-fn wait(spool: &Spool) -> Result<(), String> {
+fn wait(spool: &Spool) -> TestResult {
     let ticket = spool.ticket();
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
-            return Err(trouble.to_string());
+            return Err(trouble.into());
         }
         std::thread::yield_now();
     }
@@ -159,7 +159,7 @@ fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
     agree(&spool);
     let report = spool.verify(&());
     assert!(report.findings.is_empty(), "{tale}: {:?}", report.findings);
-    // What was not carried out can be tried again.
+    // A change that was not carried out can be tried again.
     if !committed {
         let again = change(&spool, what, &mut || Ok(()));
         let text = again.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -225,7 +225,7 @@ fn a_buffer_moves_while_articles_arrive_and_are_cancelled() {
     let fed = std::thread::scope(|scope| {
         let feeding = scope.spawn(|| {
             let mut n = 500;
-            while !stop.load(Ordering::SeqCst) || n < 600 {
+            while !stop.load(Ordering::Relaxed) || n < 600 {
                 feed(&spool, n..n + 5).unwrap();
                 spool.cancel(News::new(n - 300, GROUPS, 900).id.as_bytes()).unwrap();
                 n += 5;
@@ -235,7 +235,7 @@ fn a_buffer_moves_while_articles_arrive_and_are_cancelled() {
         for to in ["/t/a1.cyc", "/t/a2.cyc", "/t/a3.cyc"] {
             spool.move_buffer("a", Path::new(to), &(), &mut || Ok(())).unwrap();
         }
-        stop.store(true, Ordering::SeqCst);
+        stop.store(true, Ordering::Relaxed);
         feeding.join().unwrap()
     });
     let named = agree(&spool);
@@ -271,7 +271,7 @@ fn a_removed_buffers_number_is_not_given_again() {
     assert!(error(spool.grow_buffer("a", 70_001, fine)).contains("cannot grow"));
     assert!(error(spool.grow_buffer("a", 4_096, fine)).contains("bytes and cannot shrink to 4096"));
     assert!(error(spool.add_buffer(&new_buffer(), "none", fine)).contains("no class"));
-    let mut refused = || Err("the file cannot be written".to_owned());
+    let mut refused = || Err("the file cannot be written".into());
     assert!(error(spool.add_buffer(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
     assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
     let before = alive(&spool, 60).len();

@@ -126,7 +126,7 @@ fn rows_die_in_packed_blocks_as_in_plain_ones() {
     }
     assert!(packed.status().unwrap().buffers.iter().all(|b| b.cycle > 2));
     assert!(packed.status().unwrap().overview_bytes * 2 < plain.status().unwrap().overview_bytes);
-    // What died goes: segments do not pile up.
+    // Segments without living rows are removed.
     packed.checkpoint().unwrap();
     assert!(most < 40 && files(&packed_disk, "") < 8, "{most} {}", files(&packed_disk, ""));
     assert_eq!(packed.verify(&()).findings, []);
@@ -222,7 +222,7 @@ fn readers_and_feed_go_on_during_passes() {
     assert_eq!(spool.verify(&()).findings, []);
 }
 
-/// A block that is damaged is left where it is, told, and made anew from the articles; so is a packed one.
+/// A damaged block stays where it is, is reported, and is rebuilt from the articles; so is a packed one.
 #[test]
 fn damaged_blocks_are_told_and_repaired() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -253,7 +253,7 @@ fn damaged_blocks_are_told_and_repaired() {
     assert!(rows(&spool) == before);
     agree(&spool);
     assert!(!disk.list(Path::new("/s/index/overview")).unwrap().contains(&"00000000.seg".to_owned()));
-    // What was made anew is cold too.
+    // Rebuilt blocks are cold, too.
     assert!(pack(&spool).blocks > 0);
     assert!(rows(&spool) == before);
 }
@@ -299,7 +299,7 @@ fn keeping(names: &[&str]) -> SpoolConfig {
     SpoolConfig { overview_headers: names, ..cold_config() }
 }
 
-/// What the rows say of Keywords.
+/// Returns the Keywords of all rows.
 fn keywords(spool: &Spool) -> Vec<Option<String>> {
     let text = rows(spool);
     let text = text.strip_prefix(b"test.g0").unwrap();
@@ -338,7 +338,7 @@ fn further_headers_are_in_the_rows_of_what_comes_while_they_are_kept() {
     assert!(rows(&spool).starts_with(&before));
     spool.close().unwrap();
     drop(spool);
-    // What is kept no longer stays in the rows that have it, and the spool knows that.
+    // A header that is no longer kept stays in the rows that have it, and the spool knows that.
     let (spool, _) = open(&disk, &keeping(&[]));
     commit(&spool, &[keyed(3, "none")]).unwrap();
     assert!(spool.rows_have_headers());
@@ -358,16 +358,16 @@ fn further_headers_are_in_the_rows_of_what_comes_while_they_are_kept() {
 /// Whichever step it stops at, a spool whose rows have further headers knows that they may.
 #[test]
 fn killed_while_a_header_is_added_no_row_has_it_unknown() {
-    let run = |sim: &SimDisk, _: &mut ()| {
+    let run = |sim: &SimDisk, _: &mut ()| -> TestResult {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let opened = Spool::open(disk, keeping(&[]), &()).map_err(|e| e.to_string())?;
+        let opened = Spool::open(disk, keeping(&[]), &())?;
         let spool = opened.0;
         let new = NewGroup { name: "test.g0".into(), created: NOW, ..NewGroup::default() };
-        spool.add_groups(&[new]).map_err(|e| e.to_string())?;
+        spool.add_groups(&[new])?;
         let prepared = spool.prepare(keeping(&["Keywords"])).map_err(|e| format!("{e:?}"))?;
-        prepared.switch().map_err(|e| e.to_string())?;
-        commit(&spool, &[keyed(1, "new")]).map_err(|e| e.to_string())?;
-        spool.close().map_err(|e| e.to_string())
+        prepared.switch()?;
+        commit(&spool, &[keyed(1, "new")])?;
+        Ok(spool.close()?)
     };
     let sim = SimDisk::new();
     run(&sim, &mut ()).unwrap();

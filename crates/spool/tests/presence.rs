@@ -1,4 +1,4 @@
-//! Files that are not there, and disks without room: told before anything is made, and nothing left behind.
+//! Missing files, and disks without room: reported before anything is made, and nothing is left behind.
 
 use crate::news::*;
 use disk::{CrashKind, Disk, OpenMode, RealDisk, SimDisk};
@@ -38,7 +38,7 @@ fn a_buffer_larger_than_its_disk_is_refused_before_anything_is_made() {
     }
     disk.set_free_bytes(1 << 30);
     used(&disk, &config);
-    // What is there already needs no more room.
+    // Existing files need no more room.
     disk.set_free_bytes(0);
     used(&disk, &config);
 }
@@ -93,7 +93,7 @@ fn a_buffer_that_was_there_is_missed() {
     let text = refused(&disk, &config);
     assert!(text.contains("buffer \"b\" is missing: there is no file /s/b.cyc; mount its disk"), "{text}");
     assert!(!has(&disk, "/s/b.cyc"));
-    // The same without checkpoint, by the journal.
+    // Without a checkpoint, the journal names it.
     for name in disk.list(Path::new("/s/index")).unwrap() {
         disk.remove(&PathBuf::from("/s/index").join(name)).unwrap();
     }
@@ -172,7 +172,7 @@ fn looking_goes_on_after_what_cannot_be_read() {
     let (spool, _) = open(&disk, &good);
     spool.close().unwrap();
     drop(spool);
-    // A file where the directory should be cannot be listed, whoever asks.
+    // A file where the directory should be cannot be listed by any user.
     std::fs::remove_dir_all(dir.join("journal")).unwrap();
     std::fs::write(dir.join("journal"), "").unwrap();
     std::fs::remove_file(dir.join("secret")).unwrap();
@@ -188,7 +188,7 @@ fn looking_goes_on_after_what_cannot_be_read() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// What looking at a spool finds, with what opening it says; looking changes nothing.
+/// Returns the problems that an inspection finds, which must be those of an opening; it changes nothing.
 fn found(disk: &SimDisk, config: &SpoolConfig) -> Vec<String> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let steps = disk.steps();
@@ -255,7 +255,7 @@ fn looking_finds_what_opening_refuses() {
     let twins = changed(&|c| c.buffers[1].path = "/s/a2.cyc".into());
     let looked = found(&disk, &twins);
     assert!(looked.iter().any(|text| text.contains("\"a\" and \"b\" are the same file")), "{looked:?}");
-    // Somebody has it, rightly or not.
+    // Another process has it, rightly or not.
     let (_spool, _) = open(&shared, &good);
     assert!(inspect(&shared, &good, true).problems.is_empty());
     assert!(found(&disk, &good).iter().any(|text| text.contains("is in use")), "{:?}", found(&disk, &good));
@@ -281,7 +281,7 @@ fn a_buffer_that_was_given_up_is_recognized_and_its_articles_can_be_had_back() {
     disk.link(Path::new("/s/b.cyc"), Path::new("/away")).unwrap();
     disk.remove(Path::new("/s/b.cyc")).unwrap();
 
-    // Its articles are not given up because it is out of the configuration, only because it is named.
+    // A buffer's articles are given up only if it is named, not because it is out of the configuration.
     let text = rebuild(shared.clone(), alone.clone(), &()).unwrap_err().to_string();
     assert!(text.contains("`newsreel rebuild --without b` to go on without its articles"), "{text}");
     let report = rebuild_without(shared.clone(), alone.clone(), &["b".into()], &(), &mut || Ok(())).unwrap();
@@ -325,7 +325,7 @@ fn an_older_file_of_the_same_name_is_recognized() {
     let told = refused(&disk, &both);
     assert!(told.contains("/s/b.cyc is an older file of buffer \"b\", not the one that is in use"), "{told}");
     assert_eq!(found(&disk, &both), std::slice::from_ref(&told));
-    // A rebuild reads it only if it is told to give up the other one.
+    // A rebuild reads it only if it may give up the other one.
     assert_eq!(rebuild(shared.clone(), both.clone(), &()).unwrap_err().to_string(), told);
     rebuild_without(shared.clone(), both.clone(), &["b".into()], &(), &mut || Ok(())).unwrap();
     let (spool, _) = open(&shared, &both);
@@ -426,7 +426,7 @@ fn articles_given_up_are_counted_exactly() {
     assert!(all.iter().all(is_known));
 }
 
-/// What came after the last checkpoint is counted too, and the count does not claim to be exact.
+/// Articles after the last checkpoint are counted, too, and the count does not claim to be exact.
 #[test]
 fn articles_after_the_checkpoint_are_given_up_and_counted() {
     let disk = SimDisk::new();
@@ -485,7 +485,7 @@ fn a_class_whose_directory_is_missing_is_given_up_by_name() {
     disk.create_dir(Path::new("/disk/tree")).unwrap();
     used(&disk, &config);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    // Its disk goes away, and the mount point is left.
+    // The disk of the class goes away, and the mount point is left.
     let headers = ["newsreel.tree", "newsreel.tree.copy"];
     let swap = |from: &str, to: &str| {
         disk.create_dir(Path::new(to)).unwrap();

@@ -22,22 +22,22 @@ fn purge_config() -> SpoolConfig {
     }
 }
 
-/// What a run got done.
+/// Progress of a run.
 #[derive(Default)]
 struct Told {
-    /// What was shown before the purge.
+    /// Articles shown before the purge: group, number, Message-ID.
     named: Vec<(String, u64, String)>,
     /// Whether the purge was reported as done.
     purged: bool,
 }
 
-fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
+fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
     for n in numbers.step_by(10) {
         let news: Vec<News> = (n..n + 10).map(|n| News::new(n, GROUPS, 700)).collect();
-        let (ticket, _) = commit(spool, &news).map_err(|e| e.to_string())?;
+        let (ticket, _) = commit(spool, &news)?;
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
-                return Err(trouble.to_string());
+                return Err(trouble.into());
             }
             std::thread::yield_now();
         }
@@ -45,15 +45,15 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
     Ok(())
 }
 
-fn purge(spool: &Spool) -> Result<PurgeReport, String> {
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &()).map_err(|e| e.to_string())
+fn purge(spool: &Spool) -> TestResult<PurgeReport> {
+    Ok(spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?)
 }
 
-fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, purge_config(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, purge_config(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     feed(&spool, 0..FED)?;
     if sim.crashed() {
         return Err("the machine has ended".into());
@@ -63,7 +63,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
     assert!(report.articles > 20 && report.crossposts > 5, "{report:?}");
     told.purged = true;
     feed(&spool, FED..FED + 20)?;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, told: &Told, what: &str) {
@@ -75,12 +75,12 @@ fn check(image: SimDisk, told: &Told, what: &str) {
         assert!(left.is_empty(), "{what}: {left:?} came back ({recovery})");
     }
     add_groups(&spool, GROUPS);
-    // What was not done, or in part, is done now.
+    // The steps that were not completed are done now.
     purge(&spool).unwrap_or_else(|e| panic!("{what}: {e}"));
     feed(&spool, FED..FED + 60).unwrap_or_else(|e| panic!("{what}: {e}"));
     let now = agree(&spool);
     assert!(!now.iter().any(|row| row.0 == PURGED && is_old(row)), "{what}");
-    // What other groups have stays, with its bytes; what they had not is gone, and stays known.
+    // Articles of other groups stay, with their bytes; all others are removed, and stay known.
     for (group, number, id) in &told.named {
         let stays = told.named.iter().any(|row| row.2 == *id && row.0 != PURGED);
         let n = id[1..].split('.').next().unwrap().parse().unwrap();

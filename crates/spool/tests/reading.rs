@@ -1,4 +1,4 @@
-//! What reading costs, in reads of the disk, and that what is remembered for it shows nothing that is gone.
+//! The cost of reading, in reads of the disk. Remembered blocks never show articles that are removed.
 
 use crate::news::*;
 use disk::{Disk, ReadMode, SimDisk};
@@ -96,7 +96,7 @@ fn what_is_remembered_shows_nothing_that_is_gone() {
     let now = agree(&spool);
     let gone: Vec<_> = before.iter().filter(|article| !now.contains(article)).map(|a| a.2.clone()).collect();
     assert_eq!(gone, [3, 100, 101, 120, 250].map(id_of));
-    // A block that is made anew is read anew: the old one's place is no longer asked for.
+    // A rebuilt block is read again: the place of the old one is no longer asked for.
     let rows = over(&spool, group);
     spool.pack_overview(&mut |_| true).unwrap();
     assert!(over(&spool, group) == rows && agree(&spool) == now);

@@ -116,7 +116,8 @@ fn bytes_that_look_like_records_within_an_article_are_no_articles() {
     assert_eq!(spool.verify(&()).findings, []);
 }
 
-/// Only the history log and rows of the journal that are long gone tell of ids whose articles are no more.
+/// Only the history log, and rows of the journal that were removed long ago, have the ids of removed
+/// articles.
 #[test]
 fn a_rebuild_keeps_what_only_the_history_log_remembers() {
     for method in [MethodKind::Cnfs, MethodKind::AppendOnly, MethodKind::Tradspool, MethodKind::Bucketed] {

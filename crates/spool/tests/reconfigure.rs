@@ -67,27 +67,27 @@ fn after(what: &str) -> SpoolConfig {
     config
 }
 
-fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
+fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
     for n in numbers.step_by(5) {
         let news: Vec<News> = (n..n + 5).map(|n| News::new(n, GROUPS, 900)).collect();
-        commit(spool, &news).map_err(|e| e.to_string())?;
+        commit(spool, &news)?;
     }
     let ticket = spool.ticket();
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
-            return Err(trouble.to_string());
+            return Err(trouble.into());
         }
         std::thread::yield_now();
     }
     Ok(())
 }
 
-fn take(spool: &Spool, config: &SpoolConfig) -> Result<(), String> {
+fn take(spool: &Spool, config: &SpoolConfig) -> TestResult {
     let prepared = spool.prepare(config.clone()).map_err(|all| format!("{all:?}"))?;
-    prepared.switch().map_err(|error| error.to_string())
+    Ok(prepared.switch()?)
 }
 
-/// What a run got done.
+/// Progress of a run.
 #[derive(Default)]
 struct Told {
     /// Whether the configuration was changed.
@@ -97,18 +97,18 @@ struct Told {
 }
 
 /// Feeds, takes another configuration, feeds.
-fn run(sim: &SimDisk, what: &str, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, what: &str, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, before(what), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     feed(&spool, 0..40)?;
     told.acknowledged = 40;
     told.changed = !sim.crashed();
     take(&spool, &after(what))?;
     feed(&spool, 40..60)?;
     told.acknowledged = 60;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
@@ -175,7 +175,7 @@ fn what_is_refused_leaves_nothing_behind() {
     assert_eq!(objections[0].subject, ObjectionSubject::Class("tree".into()));
     assert!(objections[0].text.contains("left alone"), "{objections:?}");
     assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
-    // All that stands against it is told at once.
+    // All objections are reported at once.
     config.buffers[0].size_bytes = 65_000;
     config.buffers[1].path = "/s/moved.cyc".into();
     config.classes[0].method = MethodKind::Trash;

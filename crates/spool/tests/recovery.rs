@@ -1,5 +1,5 @@
-//! Losses that no crash explains: missing or damaged files, unreadable sectors, a changed configuration. What
-//! can be told from the rest is told, and the rest is said.
+//! Losses that no crash explains: missing or damaged files, unreadable sectors, a changed configuration.
+//! Everything is recovered that the rest shows, and the loss is reported.
 
 use crate::news::*;
 use disk::{CrashKind, Disk, OpenMode, SimDisk};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What [`agree`] tells: group, number, Message-ID.
+/// Result of [`agree`]: group, number, Message-ID.
 type Named = Vec<(String, u64, String)>;
 
 fn disk() -> (SimDisk, Arc<dyn Disk>) {
@@ -108,7 +108,7 @@ fn groups_are_known_without_the_journal() {
     let group = spool.group(spool.group_id(b"test.g1").unwrap()).unwrap();
     assert_eq!((group.flag(), group.description()), (GroupFlag::Moderated, "two words".to_owned()));
     let marks = spool.marks(spool.group_id(b"test.empty").unwrap()).unwrap();
-    // What the lost rows gave out nobody knows; readers may have seen it.
+    // The numbers of the lost rows are unknown; readers may have seen them.
     assert!(marks.high >= 500 && marks.count == 0, "{marks:?}");
     assert_eq!(spool.group_id(b"test.g2"), None);
     add_groups(&spool, 3);
@@ -539,8 +539,8 @@ fn more_classes_than_a_token_can_name_are_refused() {
     open(&disk, &config);
 }
 
-/// A cancelled article was counted as gone once more by the replay that displaced it, if an article written
-/// over it began at the same block: its usage bit is set again by then.
+/// A cancelled article was counted as removed once more by the replay that displaced it, if an article
+/// written over it began at the same block: its usage bit is set again by then.
 #[test]
 fn cancelled_articles_displaced_before_a_kill_are_counted_once() {
     let mut config = config("/s", &[("a", 200_000)]);

@@ -26,7 +26,7 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
     let before = spool.report();
     assert!(before.measured > 0 && before.buffers[0].used_bytes > 0 && before.journal_bytes > 0);
     assert!(before.buffers[0].record_overhead_bytes.is_some() && before.rows_to_replay > 0);
-    // What is not durable yet would be waited for without the lock.
+    // A report would wait for rows that are not durable yet, without the lock.
     spool.settle().unwrap();
     // The writer waits for the disk, with its lock.
     sim.hold_syncs(true);

@@ -20,12 +20,12 @@ fn residents_config() -> SpoolConfig {
     SpoolConfig { checkpoint_rows: 1 << 20, article_bytes_max: 16 << 10, ..config("/s", &[("a", 150_000)]) }
 }
 
-fn feed(spool: &Spool, range: std::ops::Range<u64>) -> Result<(), String> {
+fn feed(spool: &Spool, range: std::ops::Range<u64>) -> TestResult {
     let news: Vec<News> = range.map(|n| News::new(n, GROUPS, SCALE)).collect();
-    let (ticket, _) = commit(spool, &news).map_err(|trouble| trouble.to_string())?;
+    let (ticket, _) = commit(spool, &news)?;
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
-            return Err(trouble.to_string());
+            return Err(trouble.into());
         }
         std::thread::yield_now();
     }
@@ -33,14 +33,14 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>) -> Result<(), String> {
 }
 
 /// A spool whose residents lie in many pages, read from somewhere among them.
-fn filled(sim: &SimDisk) -> Result<Spool, String> {
+fn filled(sim: &SimDisk) -> TestResult<Spool> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, residents_config(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, residents_config(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in (0..ARTICLES).step_by(PER_PAGE as usize) {
         feed(&spool, n..n + PER_PAGE)?;
-        spool.checkpoint().map_err(|e| e.to_string())?;
+        spool.checkpoint()?;
     }
     Ok(spool)
 }
@@ -76,7 +76,7 @@ fn one_repair_is_enough(sim: &SimDisk, spool: Spool, what: &str) -> usize {
     assert!(report.repaired.iter().all(|r| r.result.is_ok()), "{what}: {:?}", report.repaired);
     assert_eq!(spool.verify(&()).findings, [], "{what}");
     assert_eq!(agree(&spool), named, "{what}");
-    // What a start finds, too; and the one that serves goes on.
+    // A start finds them, too, while this one continues.
     let image = sim.image_after(CrashKind::Kill, 5).unwrap();
     let (again, recovery) = open(&(Arc::new(image) as Arc<dyn Disk>), &residents_config());
     assert_eq!(recovery.rebuilt, None, "{what}: {recovery}");
@@ -117,19 +117,17 @@ fn every_damaged_page_is_written_again() {
 
 /// Damages the pages from the first that is in use, has some articles displace those of it, repairs and feeds
 /// on.
-fn damage_and_repair(sim: &SimDisk, first_page: u64, told: &mut u64) -> Result<(), String> {
+fn damage_and_repair(sim: &SimDisk, first_page: u64, told: &mut u64) -> TestResult {
     let spool = filled(sim)?;
-    (first_page..ARTICLES / PER_PAGE)
-        .try_for_each(|page| harm(sim, page, Harm::Unreadable))
-        .map_err(|e| e.to_string())?;
+    (first_page..ARTICLES / PER_PAGE).try_for_each(|page| harm(sim, page, Harm::Unreadable))?;
     feed(&spool, 220..230)?;
     *told = 230;
     let report = spool.repair(false, &());
     let failed = report.repaired.iter().find_map(|r| r.result.as_ref().err());
-    failed.map_or(Ok(()), |text| Err(text.clone()))?;
+    failed.map_or(Ok(()), |error| Err(error.to_string()))?;
     feed(&spool, 230..240)?;
     *told = 240;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn check(image: SimDisk, told: u64, what: &str) {

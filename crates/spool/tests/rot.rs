@@ -1,4 +1,4 @@
-//! A rotten article and then a crash: what a medium damaged is told from what the crash overwrote, and costs
+//! A rotten article and then a crash: damage of the medium is distinguished from that of the crash, and costs
 //! itself alone.
 //!
 //! Each image is opened twice, as it is and with one old article damaged. The second time all articles of the
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const GROUPS: u64 = 2;
 const BUFFER: &str = "/s/a.cyc";
 
-/// What becomes of the bytes of an article.
+/// Damage to the bytes of an article.
 #[derive(Debug, Clone, Copy)]
 enum Rot {
     Bit,
@@ -34,9 +34,9 @@ fn config_of(buffer_bytes: u64) -> SpoolConfig {
     }
 }
 
-fn feed(spool: &Spool, range: std::ops::Range<u64>, scale: u64) -> Result<(), String> {
+fn feed(spool: &Spool, range: std::ops::Range<u64>, scale: u64) -> TestResult {
     let news: Vec<News> = range.map(|n| News::new(n, GROUPS, scale)).collect();
-    news.chunks(9).try_for_each(|part| commit(spool, part).map(drop).map_err(|e| e.to_string()))
+    news.chunks(9).try_for_each(|part| Ok(commit(spool, part).map(drop)?))
 }
 
 fn open_as_arc(sim: &SimDisk, config: &SpoolConfig) -> (Spool, RecoveryReport) {
@@ -97,13 +97,13 @@ fn costs_itself(spool: &Spool, before: &BTreeMap<u64, String>, id: &str, what: &
 }
 
 /// Two wraps, cut off somewhere.
-fn run(sim: &SimDisk, config: &SpoolConfig) -> Result<(), String> {
+fn run(sim: &SimDisk, config: &SpoolConfig) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     feed(&spool, 0..120, 900)?;
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn crash_everywhere(kind: CrashKind) {

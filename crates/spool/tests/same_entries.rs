@@ -1,4 +1,4 @@
-//! What is committed is logical: Message-IDs, groups, arrival times and bytes. Numbers and all that readers
+//! Entries are logical: Message-IDs, groups, arrival times and bytes. Numbers and all that readers
 //! see follow from the order of the entries alone, however a spool stores them, hashes Message-IDs, or
 //! gathers entries into batches.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const GROUPS: u64 = 12;
 
-/// What happens to the news of a site.
+/// Event in the news of a site.
 enum Event {
     Article(u64),
     Cancel(u64),

@@ -52,15 +52,15 @@ fn articles(batch: &JournalBatch, out: &mut Vec<String>) {
 }
 
 /// All that there is for a tail now.
-fn drain(tail: &mut Tail) -> Result<Vec<String>, String> {
-    drain_by(|batch| tail.next(batch).map_err(|e| e.to_string()))
+fn drain(tail: &mut Tail) -> TestResult<Vec<String>> {
+    drain_by(|batch| Ok(tail.next(batch)?))
 }
 
-fn drain_cursor(cursor: &mut Cursor) -> Result<Vec<String>, String> {
-    drain_by(|batch| cursor.next(batch).map_err(|e| e.to_string()))
+fn drain_cursor(cursor: &mut Cursor) -> TestResult<Vec<String>> {
+    drain_by(|batch| Ok(cursor.next(batch)?))
 }
 
-fn drain_by(mut next: impl FnMut(&mut JournalBatch) -> Result<(), String>) -> Result<Vec<String>, String> {
+fn drain_by(mut next: impl FnMut(&mut JournalBatch) -> TestResult) -> TestResult<Vec<String>> {
     let (mut batch, mut seen) = (JournalBatch::default(), Vec::new());
     loop {
         next(&mut batch)?;
@@ -71,10 +71,10 @@ fn drain_by(mut next: impl FnMut(&mut JournalBatch) -> Result<(), String>) -> Re
     }
 }
 
-fn await_durable(spool: &Spool, ticket: CommitTicket) -> Result<(), String> {
+fn await_durable(spool: &Spool, ticket: CommitTicket) -> TestResult {
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
-            return Err(trouble.to_string());
+            return Err(trouble.into());
         }
         std::thread::yield_now();
     }
@@ -184,7 +184,7 @@ fn a_task_is_woken_and_other_events_are_seen() {
     struct Count(AtomicUsize);
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -197,7 +197,7 @@ fn a_task_is_woken_and_other_events_are_seen() {
     assert_eq!(poll(&tail), Poll::Pending);
     assert_eq!(poll(&tail), Poll::Pending);
     commit(&spool, &batch(0)).unwrap();
-    assert_eq!(count.0.load(Ordering::SeqCst), 1, "once, and not for each look");
+    assert_eq!(count.0.load(Ordering::Relaxed), 1, "once, and not for each look");
     assert_eq!(poll(&tail), Poll::Ready(()));
     let id = batch(0)[1].id.clone();
     assert!(spool.cancel(id.as_bytes()).unwrap());
@@ -338,7 +338,7 @@ fn a_cursor_outlives_the_journal() {
     assert_eq!(cursor.tail().pin().lost().1, 0, "it had read all that was lost");
 }
 
-/// What was noted holds after a kill. After a power cut the reader continues where it was saved.
+/// A noted position holds after a kill. After a power cut the reader continues at the saved one.
 #[test]
 fn a_note_outlives_the_process_and_a_save_the_machine() {
     let sim = SimDisk::new();
@@ -396,8 +396,8 @@ fn half_read(is_new: bool) -> (SimDisk, Vec<u8>) {
     (sim, file)
 }
 
-/// Opens the spool with this in place of the cursor's file, and returns what the reader then reads; what is
-/// told of it must be `damage`.
+/// Opens the spool with this in place of the cursor's file, and returns what the reader then reads. The
+/// reported damage must be `damage`.
 fn read_after(
     sim: &SimDisk,
     file: Option<&[u8]>,
@@ -434,7 +434,7 @@ fn read_after(
         let expected = if damage == Some(CursorDamage::BothCopies) { vec![aside] } else { Vec::new() };
         assert_eq!(findings(), expected, "the file is whole again");
     }
-    // A reader that is new begins where it is told to.
+    // A new reader begins at the place it asks for.
     let mut new = spool.cursor("new", TailStart::Now).unwrap();
     assert_eq!((drain_cursor(&mut new).unwrap(), told(&spool, "new")), (Vec::new(), None));
     rows
@@ -499,39 +499,38 @@ fn repair_makes_the_file_of_a_cursor_whole_while_it_is_read_with() {
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
 }
 
-/// What happened before the crash.
+/// Events before the crash.
 #[derive(Default)]
 struct History {
     acknowledged: Vec<String>,
-    /// What the durable reader had done its work on.
+    /// Articles that the durable reader had processed.
     done: BTreeSet<String>,
 }
 
 /// Three readers: in memory, durable, and one that never reads and loses.
-fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> Result<(), String> {
+fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
-    let text = |e: std::io::Error| e.to_string();
-    let mut durable = spool.cursor("durable", TailStart::Oldest).map_err(text)?;
-    let _slow = spool.cursor("slow", TailStart::Oldest).map_err(text)?;
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
+    let mut durable = spool.cursor("durable", TailStart::Oldest)?;
+    let _slow = spool.cursor("slow", TailStart::Oldest)?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
-    let mut memory = spool.tail("memory", TailStart::Now).map_err(text)?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
+    let mut memory = spool.tail("memory", TailStart::Now)?;
     for n in 0..BATCHES {
-        let (ticket, _) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        let (ticket, _) = commit(&spool, &batch(n))?;
         past.done.extend(drain_cursor(&mut durable)?);
         // Mostly of rows that are not durable yet.
-        durable.note(durable.mark()).map_err(text)?;
+        durable.note(durable.mark())?;
         await_durable(&spool, ticket)?;
         past.acknowledged.extend(ids(&batch(n)));
         if n % 3 != 1 {
-            durable.save().map_err(text)?;
+            durable.save()?;
         }
         if !sim.crashed() {
             assert_eq!(drain(&mut memory)?, ids(&batch(n)));
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 fn crash_config() -> SpoolConfig {

@@ -45,7 +45,7 @@ fn size_is_discovered_where_it_is_left_out() {
     assert_eq!(agree(&spool).len(), spool.status().unwrap().articles as usize + crossposts(&spool));
     spool.close().unwrap();
     drop(spool);
-    // What is given later may be the same or more.
+    // A later configuration may have the same size or a larger one.
     for size in [300_000, 0, 400_000, 0] {
         config.buffers[0].size_bytes = size;
         let (spool, _) = open(&disk, &config);

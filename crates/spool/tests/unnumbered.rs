@@ -110,7 +110,7 @@ fn storage_rules_go_by_newsgroups_and_kept_classes_do_not_take_them() {
         let news = News::new(n, GROUPS, 700);
         let groups = news.groups.clone();
         let (_, outcomes) = commit(&spool, &[news.unnumbered()]).unwrap();
-        // What is kept is due in its groups: the next rule decides.
+        // Kept articles are due in their groups: the next rule decides.
         let expected = usize::from(!groups.iter().any(|g| g == "test.g1"));
         let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{groups:?}: {outcomes:?}") };
         assert_eq!(usize::from(filed.token.class), expected, "{groups:?}");
@@ -159,17 +159,17 @@ struct Told {
     cancelled: Vec<String>,
 }
 
-fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
+fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+    let (spool, _) = Spool::open(disk, config.clone(), &())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
-    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BATCHES {
-        let (ticket, outcomes) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        let (ticket, outcomes) = commit(&spool, &batch(n))?;
         assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
-                return Err(trouble.to_string());
+                return Err(trouble.into());
             }
             std::thread::yield_now();
         }
@@ -177,11 +177,11 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
         if n == 4 {
             let ids = [1, 2].map(|at| batch(n)[at].id.clone());
             let keys = ids.each_ref().map(|id| spool.key(id.as_bytes()));
-            spool.cancel_all(&keys).map_err(|e| e.to_string())?;
+            spool.cancel_all(&keys)?;
             told.cancelled.extend(ids);
         }
     }
-    spool.close().map_err(|e| e.to_string())
+    Ok(spool.close()?)
 }
 
 /// Opens a crash image, checks what was promised, and files on over two more wraps.

@@ -2,7 +2,7 @@
 
 /// A file of a site.
 pub struct Packed {
-    /// Its path below the site's directory.
+    /// Path below the site's directory.
     pub path: String,
     pub bytes: Vec<u8>,
     /// The file that this is another name of, if it is one.

@@ -84,7 +84,7 @@ fn any_unreadable_sector_costs_at_most_the_article_there() {
             let is_log = path.extension().is_some_and(|e| e == "ring");
             assert!(lost <= 1 || is_log, "{what}: {lost} lost, {recovery}");
             mends_at_once(&spool, &what);
-            // What history forgot it learns again from the articles.
+            // History relearns from the articles what it forgot.
             assert!(before.difference(&readable(&spool)).count() <= 1, "{what}");
             assert!(named.len() - agree(&spool).len() <= 2, "{what}");
             spool.close().unwrap();
@@ -170,7 +170,7 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     let index = std::fs::read_dir(&history).unwrap().map(|entry| entry.unwrap().path());
     let index = index.into_iter().find(|p| p.to_string_lossy().contains("index-")).unwrap();
     std::fs::File::options().write(true).open(&index).unwrap().set_len(0).unwrap();
-    // Look-ups find nothing meanwhile, and end nobody.
+    // Look-ups find nothing meanwhile, and end no thread.
     news.iter().for_each(|n| _ = spool.lookup(&spool.key(n.id.as_bytes())));
     let (_, outcomes) = commit(&spool, &news).unwrap();
     assert_eq!(outcomes, [CommitOutcome::Duplicate; 100]);
@@ -184,7 +184,7 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// What is lost is said, and one repair does all there is to do.
+/// The loss is reported, and one repair does everything.
 #[test]
 fn a_lost_history_is_reported_at_the_start() {
     for keep_journal in [true, false] {

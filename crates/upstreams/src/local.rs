@@ -154,7 +154,8 @@ impl NewsSource for LocalSpool {
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Infallible>> {
         let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
-        let mut article = ArticleBuf::from_buffers(into.take());
+        let (bytes, raw) = into.take();
+        let mut article = ArticleBuf::from_buffers(bytes, raw);
         let found = read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
         let (article_at, body_at, message_id) = article.layout();
         into.put(article.into_buffers(), ArticleLayout { article_at, body_at, message_id });

@@ -5,6 +5,7 @@
 pub struct SimRandom(u64);
 
 impl SimRandom {
+    /// Creates a generator; equal seeds yield equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -59,6 +59,8 @@ impl SplitMix {
 
 /// A growing group.
 struct GrowingGroup {
+    /// Index in the list of groups, and part of its name.
+    number: u64,
     /// Number of new articles per day.
     per_day: f64,
     is_binary: bool,
@@ -82,7 +84,7 @@ fn size(group: u64, number: u64, is_binary: bool) -> u64 {
 fn groups(count: u64, random: &mut SplitMix) -> Vec<GrowingGroup> {
     let group = |at: u64| {
         let per_day = random.tailed(if at < TOP { 100.0 } else { 14.0 }, 0.8);
-        GrowingGroup { per_day, is_binary: at % 9 == 3, before: (per_day * 12.0) as u64 }
+        GrowingGroup { number: at, per_day, is_binary: at % 9 == 3, before: (per_day * 12.0) as u64 }
     };
     (0..count).map(group).collect()
 }
@@ -109,17 +111,16 @@ fn reader(random: &mut SplitMix) -> SimulatedReader {
 }
 
 /// Simulates one visit of a group: some of the articles since the last one, or of the newest ones.
-#[allow(clippy::too_many_arguments)]
 fn visit(
     to: &mut TraceBuilder,
     random: &mut SplitMix,
-    group: (u64, &GrowingGroup),
+    group: &GrowingGroup,
     reader: &mut SimulatedReader,
     client: &str,
     at: u64,
     most: u64,
 ) -> u64 {
-    let (n, group) = group;
+    let n = group.number;
     let high = group.high(at);
     let oldest = high.saturating_sub((group.per_day * 12.0) as u64);
     let first = high.saturating_sub(30 + random.below(120));
@@ -183,7 +184,7 @@ fn readings(
             let most = (due - articles).min(60) + random.below(30);
             let most = most.min(PAPER_ARTICLES - articles);
             let at = at + visits * 60;
-            let mut read = visit(to, random, (n, group), reader, &client, at, most);
+            let mut read = visit(to, random, group, reader, &client, at, most);
             if read == 0 {
                 // Without new articles an older one is read again.
                 let number = group.high(at).saturating_sub(random.rank(100)).max(1);

@@ -141,7 +141,7 @@ impl Trace {
     /// Reads a log. `progress` is called with the number of bytes read.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn read(mut log: impl BufRead, mut progress: impl FnMut(u64)) -> io::Result<Self> {
         let mut builder = TraceBuilder::default();
         let mut nnrpd = NnrpdLog::default();

@@ -98,7 +98,7 @@ impl Strategy for S3Fifo {
             self.entries.resize(at + 1, FifoEntry::default());
         }
         self.stamp = self.stamp.wrapping_add(1).max(1);
-        // Its place in the ghost queue stays until its turn.
+        // The entry in the ghost queue stays until its turn.
         let in_main = self.ghost_keys.contains(&item.key);
         self.entries[at] =
             FifoEntry { key: item.key, bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };

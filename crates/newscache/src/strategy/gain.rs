@@ -202,7 +202,7 @@ impl GainStrategy {
 
     /// Returns the initial uses of a new unit: those before its removal, if that was recent.
     fn uses_before(&mut self, key: u32) -> u8 {
-        // Its place in the order of removed units stays until its turn.
+        // The place in the order of removed units stays until its turn.
         let Some(departed) = self.gone.remove(&key) else {
             self.is_looping = false;
             return 0;

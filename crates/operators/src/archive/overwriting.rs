@@ -77,7 +77,7 @@ impl OverwriteCopier {
         let (mut part, mut bytes, mut articles) = (VolumePart { to: from, ..VolumePart::default() }, 0, 0);
         while bytes < CHUNK_BYTES && articles < ARTICLES_MAX {
             articles += 1;
-            match spool.read_next(volume, (part.to, to), &mut self.buf) {
+            match spool.read_next(volume, part.to..to, &mut self.buf) {
                 Ok(None) => {
                     part.to = to;
                     break;

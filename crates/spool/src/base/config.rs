@@ -5,6 +5,12 @@ use crate::base::token::MethodKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Reason why the configuration could not be changed, from the function that was to change it.
+pub type CommitError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Function that makes a change of the configuration durable; an error leaves everything as it was.
+pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), CommitError>;
+
 /// A cyclic buffer ("rawpart", CNFS-01).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferConfig {

@@ -1,5 +1,6 @@
 //! The spool's errors: failures to open, failures that stop accepting, failed reads.
 
+use crate::base::config::CommitError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub enum SpoolError {
     Locked(PathBuf),
     /// The configuration and the files on disk do not match, or a file is not what it should be.
     Unfit(String),
+    /// The caller could not change the configuration.
+    Config(CommitError),
 }
 
 impl SpoolError {
@@ -40,6 +43,7 @@ impl fmt::Display for SpoolError {
                 write!(f, "{} is in use by another newsreel process; stop that one first", path.display())
             }
             Self::Unfit(text) => f.write_str(text),
+            Self::Config(error) => error.fmt(f),
         }
     }
 }
@@ -48,6 +52,7 @@ impl std::error::Error for SpoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
+            Self::Config(error) => error.source(),
             Self::Locked(_) | Self::Unfit(_) => None,
         }
     }

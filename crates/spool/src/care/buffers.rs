@@ -5,7 +5,7 @@
 //! before. A crash before it leaves the spool as it was; after it, the next opening finds or completes the
 //! new state (`docs/states.md`).
 
-use crate::base::config::BufferConfig;
+use crate::base::config::{BufferConfig, Commit};
 use crate::base::error::{SpoolError, SpoolTrouble};
 use crate::base::ordered::{OrderedGuard, rank};
 use crate::base::token::MethodKind;
@@ -23,9 +23,6 @@ use disk::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Function that changes the configuration; an error leaves everything as it was.
-pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 
 /// A buffer and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +125,7 @@ impl Spool {
         let residents = Residents::open(&self.shared.disk, dir.clone(), ResidentsState::default());
         let residents = residents.map_err(SpoolError::io("open residents in", dir))?;
         let mut writer = self.accepting()?;
-        commit().map_err(SpoolError::Unfit)?;
+        commit().map_err(SpoolError::Config)?;
         self.shared.volumes.put(buffer.clone());
         writer.folds.residents.push(residents);
         writer.folds.kept.push(None);
@@ -158,7 +155,7 @@ impl Spool {
         space::check(&*self.shared.disk, &[demand])?;
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
         let mut writer = self.accepting()?;
-        commit().map_err(SpoolError::Unfit)?;
+        commit().map_err(SpoolError::Config)?;
         let grown = volume.grow(size_bytes, unix_now()).map_err(|e| {
             unfit(format!(
                 "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it \
@@ -185,7 +182,7 @@ impl Spool {
                 "\"{name}\" is the last buffer of its class that takes articles; add another one first"
             )));
         }
-        commit().map_err(SpoolError::Unfit)?;
+        commit().map_err(SpoolError::Config)?;
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == name) {
             known.retired = retired;
         }
@@ -236,10 +233,10 @@ impl Spool {
         let copying = from.copy_to(disk, path, progress).map_err(io())?;
         let mut writer = self.accepting()?;
         let moved = from.finish_copy(disk, copying, unix_now()).map_err(io())?;
-        if let Err(text) = commit() {
+        if let Err(error) = commit() {
             // The copy is complete, and must not be mistaken for the buffer later.
             moved.retract("a copy that was given up").map_err(io())?;
-            return Err(unfit(text));
+            return Err(SpoolError::Config(error));
         }
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == from.name()) {
             known.path = path.into();
@@ -282,9 +279,9 @@ impl Spool {
         cnfs.for_each(|c| c.buffers.retain(|b| b != name));
         self.changed(&mut writer, None)?;
         self.wait_for_checkpoint(&writer)?;
-        if let Err(text) = commit() {
+        if let Err(error) = commit() {
             return Err(unfit(format!(
-                "buffer \"{name}\" is no longer used, but {text}; take it out of the configuration by hand"
+                "buffer \"{name}\" is no longer used, but {error}; take it out of the configuration by hand"
             )));
         }
         drop((writer, known));

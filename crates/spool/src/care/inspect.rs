@@ -69,8 +69,7 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
         }
     };
     for (buffer, found) in config.buffers.iter().zip(&found) {
-        let about = (seen.new, running);
-        seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), about, &known));
+        seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), seen.new, running, &known));
         // A running server may have taken a checkpoint since its header was read.
         if let Some(found) = found.as_ref().filter(|_| !running) {
             seen.noted(presence::check_age(buffer, found, checkpoint.as_ref()));
@@ -93,12 +92,14 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     }
 }
 
-/// Inspects one buffer independently of the others.
+/// Inspects one buffer independently of the others. On a new spool its file may be missing; the file that a
+/// running server uses is not locked.
 fn look_at_buffer(
     disk: &dyn Disk,
     buffer: &BufferConfig,
     found: Option<&FoundBuffer>,
-    (new, running): (bool, bool),
+    is_new: bool,
+    is_running: bool,
     known: &[VolumeRow],
 ) -> Result<(), SpoolError> {
     match found {
@@ -106,16 +107,16 @@ fn look_at_buffer(
             found.check(buffer)?;
             presence::check_known(buffer, found, known)?;
         }
-        None if new => {}
+        None if is_new => {}
         None => presence::check(disk, buffer, known)?,
     }
     // A server would write to it; if none runs, no other process may use it.
     match disk.open(&buffer.path, OpenMode::Existing) {
-        Ok(file) if !running => match file.try_lock() {
+        Ok(file) if !is_running => match file.try_lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(crate::method::cnfs::in_use(&buffer.path)),
             _ => Ok(()),
         },
-        Err(e) if e.kind() == io::ErrorKind::ResourceBusy && !running => {
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy && !is_running => {
             Err(crate::method::cnfs::in_use(&buffer.path))
         }
         Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy) => {

@@ -72,14 +72,14 @@ impl Spool {
             let mut rows = Vec::new();
             while let Some(from) = next.filter(|from| *from <= high) {
                 rows.clear();
-                let which = (RowSelection::Stored, ROWS_BYTES_PER_BATCH);
+                let (which, most) = (RowSelection::Stored, ROWS_BYTES_PER_BATCH);
                 next = self
                     .shared
-                    .over(group.id, from..=high, which, ReadMode::Wait, &mut rows)
+                    .over(group.id, from..=high, which, most, ReadMode::Wait, &mut rows)
                     .map_err(|error| unreadable(&error))?;
                 let rows: Vec<&[u8]> = rows.split_inclusive(|b| *b == b'\n').collect();
                 seen += rows.len() as u64;
-                self.purge_rows(group.id, &rows, (&purged, dry_run), &mut report)?;
+                self.purge_rows(group.id, &rows, &purged, dry_run, &mut report)?;
                 progress.step(seen);
             }
         }
@@ -165,7 +165,8 @@ impl Spool {
         &self,
         group: GroupId,
         rows: &[&[u8]],
-        (purged, dry_run): (&HashSet<GroupId>, bool),
+        purged: &HashSet<GroupId>,
+        dry_run: bool,
         report: &mut PurgeReport,
     ) -> Result<(), SpoolTrouble> {
         let mut writer = self.writer.lock();
@@ -195,7 +196,7 @@ impl Spool {
         for PurgeTarget { key, token, gone, numbers } in &targets {
             match gone {
                 true => writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later),
-                false => writer.folds.expire((*key, *token), false, numbers, RemoveFiles::Later),
+                false => writer.folds.expire(*key, *token, false, numbers, RemoveFiles::Later),
             }
         }
         writer.freed()?;

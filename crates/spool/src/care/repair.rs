@@ -4,6 +4,7 @@
 //! exists; none removes readable data. Changes in indexes are durable from the checkpoint that ends a repair;
 //! an article given up is a cancel row in the journal. Damage that cannot be repaired stays a finding.
 
+mod error;
 mod kept;
 mod residents;
 mod rows;
@@ -20,10 +21,12 @@ use crate::spool::Spool;
 use crate::write::commit::SpoolWriter;
 use disk::Progress;
 use disk::ReadMode;
+pub use error::RepairError;
 pub(super) use rows::LossPolicy;
 use rows::WantedRows;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Maximum number of rounds: repairs uncover hidden damage, which the next round handles while there is
 /// progress.
@@ -118,16 +121,16 @@ impl SpoolDamage {
 }
 
 /// Result of repairing a finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct RepairedFinding {
     /// The finding.
     pub finding: Finding,
     /// Whether it was repaired; otherwise the reason.
-    pub result: Result<(), String>,
+    pub result: Result<(), RepairError>,
 }
 
 /// Results of a repair.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct RepairReport {
     /// Report from before the repair.
     pub before: VerifyReport,
@@ -152,8 +155,10 @@ impl Spool {
             let mut repaired = self.mend_all(&found.findings, LossPolicy::Accepted, progress);
             // The journal does not record repairs of indexes.
             if let Err(e) = self.checkpoint() {
-                let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
-                repaired.iter_mut().filter(|r| r.result.is_ok()).for_each(|r| r.result = Err(text.clone()));
+                let e = Arc::new(e);
+                for done in repaired.iter_mut().filter(|r| r.result.is_ok()) {
+                    done.result = Err(RepairError::NoCheckpoint(e.clone()));
+                }
             }
             let goes_on = repaired.iter().any(|r| r.result.is_ok());
             report.repaired.extend(repaired);
@@ -185,7 +190,7 @@ impl Spool {
         let rows = self.read_rows(&wanted, loss, progress);
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
-                None => Err("nothing can be done".to_owned()),
+                None => Err(RepairError::NotPossible),
                 Some(SpoolDamage::Block { group, first, .. }) => {
                     self.renew_block(*group, *first, &rows, loss)
                 }
@@ -196,30 +201,30 @@ impl Spool {
         findings.iter().map(mend).collect()
     }
 
-    fn mend(&self, damage: &SpoolDamage) -> Result<(), String> {
+    fn mend(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
         let history = &self.shared.history;
         match damage {
-            SpoolDamage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
-            SpoolDamage::Secret => self.write_secret().map_err(text),
-            SpoolDamage::Cursor { name } => self.readers.mend_cursor(name).map_err(text),
-            SpoolDamage::ReaderNames => self.readers.mend_names().map_err(text),
+            SpoolDamage::Dictionary => Ok(self.mend_dictionaries().map(drop)?),
+            SpoolDamage::Secret => Ok(self.write_secret()?),
+            SpoolDamage::Cursor { name } => Ok(self.readers.mend_cursor(name)?),
+            SpoolDamage::ReaderNames => Ok(self.readers.mend_names()?),
             SpoolDamage::Rebuilt | SpoolDamage::Checkpointed | SpoolDamage::Block { .. } => Ok(()),
-            SpoolDamage::Journal { start } => self.leave_journal_file(*start).map_err(text),
+            SpoolDamage::Journal { start } => Ok(self.leave_journal_file(*start)?),
             SpoolDamage::HistoryIndex { number, key } => {
-                history.enter_index(key, *number).then_some(()).ok_or_else(|| "the index is full".to_owned())
+                history.enter_index(key, *number).then_some(()).ok_or(RepairError::IndexFull)
             }
             SpoolDamage::HistoryWord { word } => {
                 history.mend_index(*word);
                 Ok(())
             }
-            SpoolDamage::HistoryRecord { number } => history.empty(*number).map_err(text),
+            SpoolDamage::HistoryRecord { number } => Ok(history.empty(*number)?),
             SpoolDamage::Unknown { key, token, arrived } => {
                 let _writer = self.writer().lock();
                 let alive = self.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
                     let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
-                    history.insert(*key, Some(*token), arrived).map_err(text)?;
+                    history.insert(*key, Some(*token), arrived)?;
                 }
                 Ok(())
             }
@@ -282,7 +287,7 @@ impl Spool {
         key: ArticleKey,
         token: Token,
         numbers: &[(GroupId, u64)],
-    ) -> Result<(), String> {
+    ) -> Result<(), RepairError> {
         let table = self.group_table();
         let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
         let volumes = self.shared.volumes.load();
@@ -300,7 +305,7 @@ impl Spool {
             return Ok(());
         }
         let row = JournalRow::Cancel { key, token, numbers: numbers.to_vec() };
-        writer.commit_now(&row).map_err(|trouble| trouble.to_string())?;
+        writer.commit_now(&row)?;
         writer.folds.cancel(key, token, numbers, RemoveFiles::Now);
         Ok(())
     }
@@ -313,8 +318,4 @@ impl Spool {
             }
         }
     }
-}
-
-fn text(e: io::Error) -> String {
-    e.to_string()
 }

@@ -136,7 +136,7 @@ impl Spool {
         for block in blocks.iter().filter(|b| b.live > 0) {
             match block.read(group.id, ReadMode::Wait, &mut rows, &mut raw) {
                 Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
-                Err(_) => self.found_block(group, (block.first, block.last), report),
+                Err(_) => self.found_block(group, block.first, block.last, report),
             }
         }
         seen += self.verify_rows(group, &open, buf, report);
@@ -144,7 +144,7 @@ impl Spool {
         self.verify_living(group, report);
     }
 
-    fn found_block(&self, group: &Group, (first, last): (u64, u64), report: &mut VerifyReport) {
+    fn found_block(&self, group: &Group, first: u64, last: u64, report: &mut VerifyReport) {
         let place = format!("{}:{first}-{last}", group.name);
         let what = "the block of overview rows is damaged: OVER of these numbers fails";
         report.found(place, what, Some(SpoolDamage::Block { group: group.id, first, last }));
@@ -224,7 +224,7 @@ impl Spool {
                 // The article may have been overwritten meanwhile.
                 _ if !lives() => continue,
                 read => {
-                    let damage = self.unreadable(entry, key, (group, row));
+                    let damage = self.unreadable(entry, key, group, row);
                     let why = read.err().map_or_else(|| "damaged or missing".to_owned(), |e| e.to_string());
                     report.found(place(), format!("its article cannot be read: {why}"), Some(damage));
                 }
@@ -240,7 +240,7 @@ impl Spool {
     }
 
     /// Returns the damage of a row whose article cannot be read.
-    fn unreadable(&self, entry: &RowEntry, key: ArticleKey, (group, row): (&Group, &[u8])) -> SpoolDamage {
+    fn unreadable(&self, entry: &RowEntry, key: ArticleKey, group: &Group, row: &[u8]) -> SpoolDamage {
         let (token, volumes) = (entry.token, self.shared.volumes.load());
         let volume = volumes.get(token.volume);
         let mut buf = Vec::new();

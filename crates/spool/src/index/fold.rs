@@ -94,8 +94,8 @@ impl SharedIndexes {
     ) -> T {
         let here = |key: ArticleKey, place: Option<u64>| {
             let found = self.history.lookup(&key);
-            let is_same = |t: &Token| t.volume == volume.id() && place.is_none_or(|p| p == t.place);
-            matches!(found, HistoryLookup::At(t, _) if is_same(&t))
+            let is_at = |t: Token| t.volume == volume.id() && place.is_none_or(|place| place == t.place);
+            matches!(found, HistoryLookup::At(token, _) if is_at(token))
         };
         let table = self.groups.snapshot();
         ask(&LivingLookup {
@@ -556,7 +556,7 @@ impl Folds {
                 self.cancel(*key, *token, numbers, RemoveFiles::Now)
             }
             JournalRow::Expire { key, token, gone, numbers } => {
-                self.expire((*key, *token), *gone, numbers, RemoveFiles::Now)
+                self.expire(*key, *token, *gone, numbers, RemoveFiles::Now)
             }
             JournalRow::Group(g) => self.group(g),
             JournalRow::GroupRemoved { name, high } => self.group_removed(name, *high),

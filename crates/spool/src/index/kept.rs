@@ -134,8 +134,9 @@ impl KeptList {
             ages: ArrivalHistogram::default(),
             weights: GroupWeights::default(),
         };
-        for file in state {
-            let damaged = visit_file(&**disk, &new.dir.clone(), *file, &mut |entry| new.count(entry))?;
+        for (number, len) in state {
+            let damaged =
+                visit_file(&**disk, &new.dir.clone(), *number, *len, &mut |entry| new.count(entry))?;
             new.damaged += damaged;
         }
         Ok(new)
@@ -233,7 +234,7 @@ impl KeptList {
     fn read_file(&mut self, number: u64, len: u64) -> io::Result<Vec<KeptEntry>> {
         let mut entries = Vec::new();
         let mut push = |entry: &KeptEntry| entries.push(entry.clone());
-        self.damaged += visit_file(&*self.disk, &self.dir, (number, len), &mut push)?;
+        self.damaged += visit_file(&*self.disk, &self.dir, number, len, &mut push)?;
         Ok(entries)
     }
 
@@ -329,8 +330,8 @@ impl KeptList {
         if !self.in_place {
             self.taken.iter().for_each(&mut *visit);
         }
-        for file in &self.files {
-            self.damaged += visit_file(&*self.disk, &self.dir, *file, visit)?;
+        for (number, len) in &self.files {
+            self.damaged += visit_file(&*self.disk, &self.dir, *number, *len, visit)?;
         }
         visit_all(&self.waiting, true, visit);
         visit_all(&self.unwritten, true, visit);
@@ -431,8 +432,8 @@ pub(crate) struct KeptSnapshot {
 impl KeptSnapshot {
     /// Calls `visit` with every entry, file by file.
     pub fn each(&self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
-        for file in &self.files {
-            visit_file(&*self.disk, &self.dir, *file, visit)?;
+        for (number, len) in &self.files {
+            visit_file(&*self.disk, &self.dir, *number, *len, visit)?;
         }
         visit_all(&self.in_memory, true, visit);
         Ok(())
@@ -443,7 +444,8 @@ impl KeptSnapshot {
 fn visit_file(
     disk: &dyn Disk,
     dir: &Path,
-    (number, len): (u64, u64),
+    number: u64,
+    len: u64,
     visit: &mut dyn FnMut(&KeptEntry),
 ) -> io::Result<u64> {
     let file = disk.open(&dir.join(file_name(number)), OpenMode::Existing)?;

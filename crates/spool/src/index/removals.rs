@@ -25,7 +25,7 @@ pub(crate) struct Removal {
 
 impl Removal {
     /// Creates the removal of an article's files or, with `is_whole` unset, of its names under these numbers.
-    pub fn new((key, token): (ArticleKey, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
+    pub fn new(key: ArticleKey, token: Token, is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
         let of = ArticleRemoval { place: token.place, key, is_whole, numbers: numbers.to_vec() };
         Self { volume: token.volume, of }
     }
@@ -47,7 +47,7 @@ impl Removals {
 
     /// Reports whether all removals are carried out.
     pub fn is_empty(&self) -> bool {
-        let Some(_nobody_removes) = self.removing.try_lock() else { return false };
+        let Some(_no_removal) = self.removing.try_lock() else { return false };
         self.queue.lock().is_empty()
     }
 

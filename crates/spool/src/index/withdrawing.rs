@@ -30,19 +30,20 @@ pub(crate) enum RemoveFiles {
 impl Folds {
     /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
     pub fn cancel(&mut self, key: ArticleKey, token: Token, numbers: &[(GroupId, u64)], when: RemoveFiles) {
-        self.take_out((key, token, numbers), when, |v| v.cancel(token.place, key, numbers));
+        self.take_out(key, token, numbers, when, |v| v.cancel(token.place, key, numbers));
     }
 
     /// Removes numbers of a retained article; with `gone`, removes the article too. Its row must be durable.
     pub fn expire(
         &mut self,
-        (key, token): (ArticleKey, Token),
+        key: ArticleKey,
+        token: Token,
         gone: bool,
         numbers: &[(GroupId, u64)],
         when: RemoveFiles,
     ) {
         if gone {
-            self.take_out((key, token, numbers), when, |volume| match volume.kind() {
+            self.take_out(key, token, numbers, when, |volume| match volume.kind() {
                 VolumeKind::Retained(volume) => volume.expire(token.place, key, numbers),
                 VolumeKind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
             });
@@ -52,7 +53,7 @@ impl Folds {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
         if when == RemoveFiles::Later && volume.method().is_file_per_article() {
-            self.shared.removals.put(Removal::new((key, token), false, numbers));
+            self.shared.removals.put(Removal::new(key, token, false, numbers));
             return;
         }
         let ended = volume.end_names(token.place, numbers);
@@ -92,7 +93,9 @@ impl Folds {
 
     fn take_out(
         &mut self,
-        (key, token, numbers): (ArticleKey, Token, &[(GroupId, u64)]),
+        key: ArticleKey,
+        token: Token,
+        numbers: &[(GroupId, u64)],
         when: RemoveFiles,
         mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
     ) {
@@ -110,7 +113,7 @@ impl Folds {
         // A missing article was declared void; its place may belong to another one.
         let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) else { return };
         if when == RemoveFiles::Later && was_named && volume.method().is_file_per_article() {
-            shared.removals.put(Removal::new((key, token), true, numbers));
+            shared.removals.put(Removal::new(key, token, true, numbers));
             return;
         }
         let marked = mark(volume);

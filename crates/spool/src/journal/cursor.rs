@@ -316,7 +316,7 @@ impl Cursor {
                     let damage =
                         if aside.is_some() { CursorDamage::BothCopies } else { CursorDamage::Missing };
                     pin.claim().note_damage(damage);
-                    let cursor = Self::begin(readers, &path, name, (TailStart::Oldest, Some(pin)))?;
+                    let cursor = Self::begin(readers, &path, name, TailStart::Oldest, Some(pin))?;
                     let position = cursor.saved().position;
                     error!(
                         file = %path.display(), ?damage, ?aside, position,
@@ -327,7 +327,7 @@ impl Cursor {
             };
         }
         let start = if readers.known.has(&file_name(name)) { TailStart::Oldest } else { start };
-        Self::begin(readers, &path, name, (start, None))
+        Self::begin(readers, &path, name, start, None)
     }
 
     /// Begins a cursor that is new, or whose file is lost.
@@ -335,7 +335,8 @@ impl Cursor {
         readers: &ReaderContext,
         path: &Path,
         name: &str,
-        (start, pin): (TailStart, Option<Pin>),
+        start: TailStart,
+        pin: Option<Pin>,
     ) -> io::Result<Self> {
         let start = readers.place_of(start)?;
         let mark = JournalMark { position: start.position.min(readers.set.synced()), ..start };

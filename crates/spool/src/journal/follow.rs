@@ -65,7 +65,10 @@ pub(crate) struct FollowState {
     /// End of the last row of an article that goes to a site. Never less up to date than `end`.
     sent: AtomicU64,
     closed: AtomicBool,
-    /// Length of `waiting`, so that the writer need not lock it.
+    /// Length of `waiting`, so that the writer need not lock it. The writer stores `revealed` or `closed` and
+    /// then loads this; a reader stores this and then loads those. Both sides use sequential consistency,
+    /// without which each could miss the other's store and the reader would sleep on. Where the length falls,
+    /// the order that the lock of `waiting` gives to its stores is enough.
     sleepers: AtomicUsize,
     /// Waiting readers, by their claims; at most one entry for each.
     waiting: Ordered<Vec<(Arc<JournalClaim>, Waker)>, { rank::INNERMOST }>,
@@ -97,7 +100,8 @@ impl FollowState {
         }
         self.sent.store(sent, Ordering::Release);
         *self.end.lock() = (position, sequence);
-        // Either this call sees a reader that is about to wait, or that reader sees the new position.
+        // Either this call sees a reader that is about to wait, or that reader sees the new position: see
+        // `sleepers`.
         self.revealed.store(position, Ordering::SeqCst);
         self.wake();
     }
@@ -108,7 +112,7 @@ impl FollowState {
         }
         let waiting = {
             let mut waiting = self.waiting.lock();
-            self.sleepers.store(0, Ordering::SeqCst);
+            self.sleepers.store(0, Ordering::Relaxed);
             std::mem::take(&mut *waiting)
         };
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
@@ -197,7 +201,7 @@ impl FollowState {
     fn forget_waker(&self, claim: &Arc<JournalClaim>) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|(other, _)| !Arc::ptr_eq(other, claim));
-        self.sleepers.store(waiting.len(), Ordering::SeqCst);
+        self.sleepers.store(waiting.len(), Ordering::Relaxed);
     }
 }
 
@@ -270,7 +274,7 @@ mod tests {
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -306,7 +310,7 @@ mod tests {
         drop(second);
         assert_eq!(follow.waiting.lock().len(), 1);
         follow.reveal(101, 1, 0);
-        let woken: Vec<u32> = counts.iter().map(|count| count.0.load(Ordering::SeqCst)).collect();
+        let woken: Vec<u32> = counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect();
         assert_eq!(woken, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "the last waker, once");
         assert_eq!((poll(&first, &counts[0]), follow.waiting.lock().len()), (Poll::Ready(()), 0));
     }

@@ -303,7 +303,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// What a copy says; `None` if its head is damaged.
+/// Decodes a copy; `None` if its head is damaged.
 fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
     let (head, crc) = bytes.get(..SYNCED_AT)?.split_at(SYNCED_AT - 4);
     if !head.starts_with(MAGIC) || crc != disk::crc::crc32c(head).to_le_bytes() {

@@ -8,7 +8,7 @@
 use super::cnfs::record::{self, RecordHeader};
 use super::volume::{Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeKind, fetch_record};
 use crate::base::codec::{ByteReader, put_varint};
-use crate::base::config::TreeConfig;
+use crate::base::config::{ClassConfig, TreeConfig};
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
@@ -59,26 +59,22 @@ pub(crate) struct AppendOnly {
 }
 
 impl AppendOnly {
-    /// Opens the files in `dir`; `head` is the write position from the journal or a checkpoint.
-    pub fn open(
-        disk: &Arc<dyn Disk>,
-        (id, name, dir): (u16, &str, PathBuf),
-        (file_bytes, files_max): (u64, u64),
-        head: Option<u64>,
-    ) -> io::Result<Self> {
+    /// Opens the files of a class as the volume `id`; `head` is the write position from the journal or a
+    /// checkpoint.
+    pub fn open(disk: &Arc<dyn Disk>, id: u16, class: &ClassConfig, head: Option<u64>) -> io::Result<Self> {
         let mut files = BTreeMap::new();
-        for name in disk.list(&dir)? {
+        for name in disk.list(&class.tree.path)? {
             if let Some(number) = number_of(&name) {
                 files.insert(number, AppendFile::default());
             }
         }
         Ok(Self {
             id,
-            name: name.into(),
-            dir,
+            name: class.name.clone(),
+            dir: class.tree.path.clone(),
             disk: disk.clone(),
-            file_bytes: AtomicU64::new(within(file_bytes)),
-            files_max: AtomicU64::new(files_max),
+            file_bytes: AtomicU64::new(within(class.tree.file_bytes)),
+            files_max: AtomicU64::new(class.tree.files_max),
             head: AtomicU64::new(head.unwrap_or(0)),
             files: Ordered::new(files),
             names_changed: AtomicBool::new(true),
@@ -218,7 +214,7 @@ impl Volume for AppendOnly {
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         let room = OFFSET_MASK + 1 - (place & OFFSET_MASK);
-        fetch_record((place, room), buf, |place, buf| self.read_at(place, patience, buf))
+        fetch_record(place, room, buf, |place, buf| self.read_at(place, patience, buf))
     }
 
     fn place_text(&self, place: u64) -> String {

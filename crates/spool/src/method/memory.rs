@@ -111,7 +111,7 @@ impl Volume for MemoryVolume {
         patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
+        fetch_record(place, self.room(place), buf, |place, buf| self.read_at(place, patience, buf))
     }
 
     fn place_text(&self, place: u64) -> String {

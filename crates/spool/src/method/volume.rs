@@ -421,7 +421,8 @@ pub(crate) enum StrayKind {
 /// Implements [`Volume::fetch`] for volumes of consecutive records: fetches the record at a place, with
 /// `room` bytes from there to the end of the area or file. `read` reads as much as it can from a place on.
 pub(crate) fn fetch_record(
-    (place, room): (u64, u64),
+    place: u64,
+    room: u64,
     buf: &mut Vec<u8>,
     read: impl Fn(u64, &mut [u8]) -> io::Result<usize>,
 ) -> Result<Option<(RecordHeader, bool)>, ReadError> {

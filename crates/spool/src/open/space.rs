@@ -75,19 +75,24 @@ fn article_of(class: &ClassConfig, bytes: u64) -> SpaceDemand<'_> {
 pub(crate) fn check(disk: &dyn Disk, demands: &[SpaceDemand<'_>]) -> Result<(), SpoolError> {
     let remedy = "choose a smaller size (--buffer of newsreel init, size in [[buffer]]), \
                   or a path on a larger disk";
-    compare(disk, demands, ("the disk is too small", remedy))
+    compare(disk, demands, "the disk is too small", remedy)
 }
 
 /// Checks whether an existing spool can continue accepting.
 pub(crate) fn check_accepting(disk: &dyn Disk, config: &SpoolConfig) -> Result<(), SpoolError> {
     let remedy = "a full disk accepts no articles; make room with newsreel expire, purge or cancel, \
                   or remove other files";
-    compare(disk, &of_accepting(config), ("the disk is almost full", remedy))
+    compare(disk, &of_accepting(config), "the disk is almost full", remedy)
 }
 
-/// Compares demands with the free space of their disks; `words` are the beginning and end of the error
-/// message.
-fn compare(disk: &dyn Disk, demands: &[SpaceDemand<'_>], words: (&str, &str)) -> Result<(), SpoolError> {
+/// Compares demands with the free space of their disks; the error begins with the problem and ends with the
+/// remedy.
+fn compare(
+    disk: &dyn Disk,
+    demands: &[SpaceDemand<'_>],
+    problem: &str,
+    remedy: &str,
+) -> Result<(), SpoolError> {
     let mut systems: Vec<(FileSystem, Vec<&SpaceDemand<'_>>)> = Vec::new();
     for demand in demands.iter().filter(|demand| demand.bytes > 0) {
         let system =
@@ -98,18 +103,18 @@ fn compare(disk: &dyn Disk, demands: &[SpaceDemand<'_>], words: (&str, &str)) ->
         }
     }
     let too_full = systems.into_iter().find(|(system, list)| needed(list) > system.free_bytes);
-    too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list, words)))
+    too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list, problem, remedy)))
 }
 
 fn needed(list: &[&SpaceDemand<'_>]) -> u64 {
     list.iter().fold(0, |sum, demand| sum.saturating_add(demand.bytes))
 }
 
-fn refusal(system: &FileSystem, list: &[&SpaceDemand<'_>], (what, remedy): (&str, &str)) -> SpoolError {
+fn refusal(system: &FileSystem, list: &[&SpaceDemand<'_>], problem: &str, remedy: &str) -> SpoolError {
     let each: Vec<String> =
         list.iter().map(|demand| format!("{} {}", demand.what, size_text(demand.bytes))).collect();
     SpoolError::Unfit(format!(
-        "{what}: {} needed ({}), but {} free on the file system of {}; {remedy}",
+        "{problem}: {} needed ({}), but {} free on the file system of {}; {remedy}",
         size_text(needed(list)),
         each.join(", "),
         size_text(system.free_bytes),

@@ -15,7 +15,7 @@ pub struct ArticleBuf {
 
 impl ArticleBuf {
     /// Creates an article buffer from two byte buffers, whose contents are ignored.
-    pub fn from_buffers((bytes, raw): (Vec<u8>, Vec<u8>)) -> Self {
+    pub fn from_buffers(bytes: Vec<u8>, raw: Vec<u8>) -> Self {
         Self { bytes, raw, header: None }
     }
 

@@ -83,6 +83,17 @@ pub(crate) enum RowSelection {
     Stored,
 }
 
+/// Rows wanted of a block.
+#[derive(Debug, Clone, Copy)]
+struct RowRange<'a> {
+    /// First number.
+    from: u64,
+    /// Last number.
+    end: u64,
+    /// Only these numbers in between, ascending; `None`: all of them.
+    living: Option<&'a [u64]>,
+}
+
 impl SharedIndexes {
     /// Looks up a Message-ID in the history; hidden articles count as present.
     pub fn lookup(&self, key: &ArticleKey) -> Lookup {
@@ -150,26 +161,27 @@ impl SharedIndexes {
         })
     }
 
-    /// Appends rows `from..=end` of a block, either all of them or only the numbers in `living` (ascending).
+    /// Appends rows of a block.
     fn append_rows(
         &self,
-        (id, block): (GroupId, &BlockRef),
-        (from, end, living): (u64, u64, Option<&[u64]>),
+        id: GroupId,
+        block: &BlockRef,
+        wanted: RowRange<'_>,
         patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         // The rows of a packed block are kept after decompression.
         if block.segment.kind == SegmentKind::Packed {
-            return with_block(id, block, true, patience, |rows| copy_rows(rows, from, end, living, out));
+            return with_block(id, block, true, patience, |rows| copy_rows(rows, wanted, out));
         }
         let now = unix_now();
         let known = self.checked_blocks.get(block.place(), now);
         if let Some(checked) = known.filter(|checked| checked.is_text_checked(now)) {
-            return append_checked_rows((id, block), &checked, (from, end, living), patience, out);
+            return append_checked_rows(id, block, &checked, wanted, patience, out);
         }
         with_block(id, block, true, patience, |rows| {
             self.checked_blocks.put(block.place(), &rows.entries, true, now);
-            copy_rows(rows, from, end, living, out);
+            copy_rows(rows, wanted, out);
         })
     }
 
@@ -179,7 +191,8 @@ impl SharedIndexes {
         &self,
         id: GroupId,
         range: RangeInclusive<u64>,
-        (which, limit_bytes): (RowSelection, usize),
+        which: RowSelection,
+        limit_bytes: usize,
         patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
@@ -196,8 +209,8 @@ impl SharedIndexes {
             match step {
                 OverStep::Done(next) => from = next,
                 OverStep::Block(block, living) => {
-                    let wanted = (from, end, living.as_deref());
-                    match self.append_rows((id, &block), wanted, patience, out) {
+                    let wanted = RowRange { from, end, living: living.as_deref() };
+                    match self.append_rows(id, &block, wanted, patience, out) {
                         // The rows so far can be sent; the caller requests the rest again, ready to wait.
                         Err(ReadError::WouldBlock) if out.len() > start => return Ok(Some(from)),
                         other => other?,
@@ -342,38 +355,39 @@ impl Group {
 
 /// Appends rows of a plain block whose text was checked recently, reading only these rows, in one piece.
 fn append_checked_rows(
-    (id, block): (GroupId, &BlockRef),
+    id: GroupId,
+    block: &BlockRef,
     checked: &CheckedBlock,
-    (from, end, living): (u64, u64, Option<&[u64]>),
+    wanted: RowRange<'_>,
     patience: ReadMode,
     out: &mut Vec<u8>,
 ) -> Result<(), ReadError> {
-    let (entries, before) = checked.between(from, end);
+    let (entries, before) = checked.between(wanted.from, wanted.end);
     let text = before..entries.last().map_or(before, |e| e.end as usize);
     // Read into this buffer first: unlike `out`, it is in the processor's cache.
     BLOCK.with_borrow_mut(|held| {
         block.read_text(id, text, patience, &mut held.raw)?;
-        match living {
+        match wanted.living {
             None => out.extend_from_slice(&held.raw),
-            Some(living) => copy_living(entries, (&held.raw, before), living, out),
+            Some(living) => copy_living(entries, &held.raw, before, living, out),
         }
         Ok(())
     })
 }
 
-/// Copies the rows `from..=end`, either all of them or only the numbers in `living` (ascending).
-fn copy_rows(rows: &BlockRows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
-    let (entries, before) = between(&rows.entries, from, end);
+/// Copies rows of a block that was read.
+fn copy_rows(rows: &BlockRows, wanted: RowRange<'_>, out: &mut Vec<u8>) {
+    let (entries, before) = between(&rows.entries, wanted.from, wanted.end);
     let text = rows.text.get(before..entries.last().map_or(before, |e| e.end as usize)).unwrap_or_default();
-    match living {
+    match wanted.living {
         None => out.extend_from_slice(text),
-        Some(living) => copy_living(entries, (text, before), living, out),
+        Some(living) => copy_living(entries, text, before, living, out),
     }
 }
 
 /// Copies the rows of the numbers in `living` (ascending). `text` is the text of these rows, which begins
 /// `before` bytes after the start of the block's text.
-fn copy_living(entries: &[RowEntry], (text, before): (&[u8], usize), living: &[u64], out: &mut Vec<u8>) {
+fn copy_living(entries: &[RowEntry], text: &[u8], before: usize, living: &[u64], out: &mut Vec<u8>) {
     let (mut living, mut start) = (living.iter().peekable(), 0);
     for entry in entries {
         let end = (entry.end as usize).saturating_sub(before);

@@ -9,6 +9,7 @@ use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Archive that copies articles leaving the spool.
@@ -77,21 +78,21 @@ impl Spool {
         volumes.all().iter().filter_map(cyclic).collect()
     }
 
-    /// Reads the first living article of a cyclic volume from one place on and before another. An error comes
-    /// with the place of the unreadable article.
+    /// Reads the first living article of a cyclic volume in a range of places. An error comes with the place
+    /// of the unreadable article.
     pub fn read_next(
         &self,
         volume: u16,
-        (from, to): (u64, u64),
+        places: Range<u64>,
         out: &mut ArticleBuf,
     ) -> Result<Option<StoredArticle>, (u64, ReadError)> {
-        let mut from = from;
+        let mut from = places.start;
         loop {
             let place = {
                 let volumes = self.shared.volumes.load();
                 volumes.get(volume).and_then(|volume| volume.cyclic()?.next_living(from))
             };
-            let Some(place) = place.filter(|place| *place < to) else { return Ok(None) };
+            let Some(place) = place.filter(|place| *place < places.end) else { return Ok(None) };
             let method = self.shared.volumes.load().get(volume).map(|volume| volume.method());
             let Some(method) = method else { return Ok(None) };
             // Reading depends on method, volume and place only.
@@ -100,9 +101,9 @@ impl Spool {
             if is_read.map_err(|error| (place, error))?
                 && let Some(header) = out.header
             {
-                let number =
-                    |(name, number): (&[u8], u64)| Some((std::str::from_utf8(name).ok()?.to_owned(), number));
-                let numbers = pairs_of_line(out.article()).filter_map(number).collect();
+                let numbers = pairs_of_line(out.article())
+                    .filter_map(|(name, number)| Some((std::str::from_utf8(name).ok()?.to_owned(), number)))
+                    .collect();
                 let is_hidden = self.shared.hidden.get(&header.key).is_some();
                 return Ok(Some(StoredArticle { place, key: header.key, numbers, is_hidden }));
             }

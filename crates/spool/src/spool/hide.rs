@@ -58,7 +58,7 @@ impl Spool {
             let mut writer = self.writer.lock();
             // The numbers belong to the groups in `table`.
             if Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
-                return self.hide_now(&mut writer, (ids, &keys), living, (by, reason));
+                return self.hide_now(&mut writer, ids, &keys, living, by, reason);
             }
         }
     }
@@ -66,9 +66,11 @@ impl Spool {
     fn hide_now(
         &self,
         writer: &mut SpoolWriter,
-        (ids, keys): (&[&[u8]], &[ArticleKey]),
+        ids: &[&[u8]],
+        keys: &[ArticleKey],
         mut living: BTreeMap<ArticleKey, LivingArticle>,
-        (by, reason): (&str, &str),
+        by: &str,
+        reason: &str,
     ) -> Result<Vec<HideOutcome>, SpoolTrouble> {
         let shared = &self.shared;
         let (mut outcomes, mut new) = (Vec::with_capacity(ids.len()), Vec::new());

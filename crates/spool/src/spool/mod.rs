@@ -186,9 +186,8 @@ impl Spool {
     pub fn are_known(&self, keys: &[ArticleKey], message_ids: &[&[u8]]) -> Vec<bool> {
         let mut found = Vec::with_capacity(keys.len());
         self.shared.history.lookup_all(keys, &mut found);
-        let known =
-            |(found, id): (&HistoryLookup, &&[u8])| *found != HistoryLookup::None || self.is_hash_known(id);
-        found.iter().zip(message_ids).map(known).collect()
+        let pairs = found.iter().zip(message_ids);
+        pairs.map(|(found, id)| *found != HistoryLookup::None || self.is_hash_known(id)).collect()
     }
 
     /// Reports whether history knows a Message-ID, with or without an article.
@@ -202,15 +201,14 @@ impl Spool {
         keys: &'s [ArticleKey],
         message_ids: &[&[u8]],
     ) -> impl Iterator<Item = OfferAnswer> + use<'s> {
-        let answer = |(key, known): (&ArticleKey, bool)| match known {
+        keys.iter().zip(self.are_known(keys, message_ids)).map(|(key, is_known)| match is_known {
             true if self.is_pending(key) => OfferAnswer::Pending,
             true => OfferAnswer::Have,
             false => self
                 .reservations
                 .reserve(*key, RESERVATION_TTL)
                 .map_or(OfferAnswer::InFlight, OfferAnswer::Wanted),
-        };
-        keys.iter().zip(self.are_known(keys, message_ids)).map(answer)
+        })
     }
 
     fn is_pending(&self, key: &ArticleKey) -> bool {
@@ -269,11 +267,11 @@ impl Spool {
             let writer = self.writer.lock();
             (writer.classes_of(batch), writer.generation)
         };
-        let pack = |(entry, class): (&CommitEntry<'_>, Option<usize>)| match entry {
+        let packed = batch.iter().zip(classes).map(|(entry, class)| match entry {
             CommitEntry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
             _ => None,
-        };
-        let packed = batch.iter().zip(classes).map(pack).collect();
+        });
+        let packed = packed.collect();
         let writer = self.writer.lock();
         // If the classes have changed meanwhile, these articles are stored uncompressed.
         let packed = if writer.generation == generation { packed } else { Vec::new() };
@@ -476,7 +474,7 @@ impl Spool {
         patience: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
-        self.shared.over(group, range, (RowSelection::Shown, limit_bytes), patience, out)
+        self.shared.over(group, range, RowSelection::Shown, limit_bytes, patience, out)
     }
 
     /// Appends one overview row; returns false if there is no such article.
@@ -488,7 +486,7 @@ impl Spool {
         out: &mut Vec<u8>,
     ) -> Result<bool, ReadError> {
         let start = out.len();
-        self.shared.over(group, number..=number, (RowSelection::Shown, usize::MAX), patience, out)?;
+        self.shared.over(group, number..=number, RowSelection::Shown, usize::MAX, patience, out)?;
         Ok(out.len() > start)
     }
 

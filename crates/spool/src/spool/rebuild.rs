@@ -1,6 +1,6 @@
 //! `newsreel rebuild`: opens a spool with indexes built from the buffers alone, and closes it again.
 
-use crate::base::config::SpoolConfig;
+use crate::base::config::{Commit, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{self, GivenUp};
@@ -36,13 +36,13 @@ pub fn rebuild_without(
     config: SpoolConfig,
     without: &[String],
     progress: &dyn Progress,
-    commit: &mut dyn FnMut() -> Result<(), String>,
+    commit: Commit<'_>,
 ) -> Result<RebuildReport, SpoolError> {
     let paths = SpoolPaths::new(&config.dir);
     let _lock = recovery::lock(&*disk, &config.dir)?;
     if !without.is_empty() {
         recovery::check_rebuild(&disk, &config, without)?;
-        commit().map_err(SpoolError::Unfit)?;
+        commit().map_err(SpoolError::Config)?;
     }
     let (mut writer, recovery) = recovery::recover_from_buffers(disk, config, without, progress)?;
     let shared = writer.folds.shared.clone();

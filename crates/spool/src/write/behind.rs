@@ -113,7 +113,7 @@ impl WriteBehind {
     }
 
     /// Records that the file of a volume, or of the journal, has been written up to `end`.
-    pub fn wrote(&mut self, begun: WriteTimer, of: StepOwner, (file, end): (&Arc<dyn DiskFile>, u64)) {
+    pub fn wrote(&mut self, begun: WriteTimer, of: StepOwner, file: &Arc<dyn DiskFile>, end: u64) {
         if self.is_off() {
             return;
         }
@@ -261,13 +261,13 @@ mod tests {
     fn the_newest_bytes_of_all_files_stay_and_older_ones_are_released_in_order() {
         let (disk, a, b) = (SimDisk::new(), Path::new("/a"), Path::new("/b"));
         let (first, second, mut behind) = (file(&disk, a), file(&disk, b), WriteBehind::new(SHAPE));
-        behind.wrote(SLOW, Some(1), (&first, 50));
-        behind.wrote(SLOW, None, (&second, 1010));
+        behind.wrote(SLOW, Some(1), &first, 50);
+        behind.wrote(SLOW, None, &second, 1010);
         for end in [90, 199, 200, 420] {
-            behind.wrote(SLOW, Some(1), (&first, end));
+            behind.wrote(SLOW, Some(1), &first, end);
         }
-        behind.wrote(SLOW, None, (&second, 1290));
-        behind.wrote(SLOW, None, (&second, 1301));
+        behind.wrote(SLOW, None, &second, 1290);
+        behind.wrote(SLOW, None, &second, 1301);
         settle(&disk, b, [1300, 0]);
         assert_eq!(behind.released_bytes(), 400);
         drop(behind);
@@ -305,15 +305,15 @@ mod tests {
     fn removed_files_are_skipped_and_everything_may_stay_in_memory() {
         let (disk, path) = (SimDisk::new(), Path::new("/a"));
         let (gone, mut behind) = (file(&disk, Path::new("/gone")), WriteBehind::new(SHAPE));
-        behind.wrote(SLOW, Some(1), (&gone, 0));
-        behind.wrote(SLOW, Some(1), (&gone, 100));
+        behind.wrote(SLOW, Some(1), &gone, 0);
+        behind.wrote(SLOW, Some(1), &gone, 100);
         drop(gone);
         let other = file(&disk, path);
-        behind.wrote(SLOW, Some(2), (&other, 0));
-        behind.wrote(SLOW, Some(2), (&other, 500));
+        behind.wrote(SLOW, Some(2), &other, 0);
+        behind.wrote(SLOW, Some(2), &other, 500);
         settle(&disk, path, [500, 500]);
         behind.set_bytes(u64::MAX);
-        behind.wrote(SLOW, Some(2), (&other, 900));
+        behind.wrote(SLOW, Some(2), &other, 900);
         drop(behind);
         let first: Vec<_> = std::iter::once(0..500).collect();
         assert_eq!(disk.early_and_released(path).unwrap(), [first.clone(), first]);

@@ -46,7 +46,7 @@ pub(crate) struct CapSearch {
 
 impl CapSearch {
     /// Begins a search in a group with numbers from `low` to `high`; one of `searches` in a pass.
-    pub fn new(cap: Cap, (low, high): (u64, u64), searches: usize) -> Self {
+    pub fn new(cap: Cap, low: u64, high: u64, searches: usize) -> Self {
         let ranges = (RANGES / searches.max(1)).clamp(RANGES_MIN, RANGES_MAX);
         let ranges = vec![GroupWeight::default(); ranges];
         let mut new = Self { cap, low, high: high.max(low), above: GroupWeight::default(), ranges, width: 1 };
@@ -123,7 +123,7 @@ mod tests {
                 _ => Cap { articles: random.below(300), bytes: random.below(400_000) },
             };
             let (low, high) = (articles.first().map_or(1, |a| a.0), number);
-            let mut search = CapSearch::new(cap, (low, high), 1 << 20);
+            let mut search = CapSearch::new(cap, low, high, 1 << 20);
             let mut rounds = 0;
             let cut = loop {
                 rounds += 1;
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_search_ends_for_any_numbers() {
         for (low, high) in [(0, 0), (5, 3), (1, u64::MAX - 1), (u64::MAX - 9, u64::MAX - 1)] {
-            let mut search = CapSearch::new(Cap { articles: 1, bytes: 10 }, (low, high), 4);
+            let mut search = CapSearch::new(Cap { articles: 1, bytes: 10 }, low, high, 4);
             let cut = (0..20).find_map(|_| {
                 [low, high, low, u64::MAX].into_iter().for_each(|n| search.add(n, 8));
                 search.narrow()

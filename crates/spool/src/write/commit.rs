@@ -384,21 +384,11 @@ impl SpoolWriter {
                 self.folds.displace(volume, *head).map_err(|e| trouble("read residents", &e))?;
             }
         }
-        for run in &s.runs {
-            let bytes = part(s.staged(run.volume)?, &run.bytes)?;
-            let volume = planned(context.volumes, run.volume)?;
-            let begun = self.behind.begin();
-            if let Err(e) = volume.write(run.place, bytes) {
-                self.take_back(context, s);
-                return Err(trouble("store articles", &e));
-            }
-            if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
-                self.behind.wrote(begun, Some(volume.id()), (file, end));
-            }
-        }
+        self.write_records(context, s)?;
         let begun = self.behind.begin();
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
-        self.behind.wrote(begun, None, self.journal.file_end());
+        let (file, end) = self.journal.file_end();
+        self.behind.wrote(begun, None, file, end);
         if s.sync_first {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
@@ -432,6 +422,23 @@ impl SpoolWriter {
         self.folds.count_published(articles);
         self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(s.bytes);
+        Ok(())
+    }
+
+    /// Writes the records of a part to their volumes.
+    fn write_records(&mut self, context: &PublishContext<'_>, s: &CommitScratch) -> Result<(), SpoolTrouble> {
+        for run in &s.runs {
+            let bytes = part(s.staged(run.volume)?, &run.bytes)?;
+            let volume = planned(context.volumes, run.volume)?;
+            let begun = self.behind.begin();
+            if let Err(e) = volume.write(run.place, bytes) {
+                self.take_back(context, s);
+                return Err(trouble("store articles", &e));
+            }
+            if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
+                self.behind.wrote(begun, Some(volume.id()), file, end);
+            }
+        }
         Ok(())
     }
 
@@ -475,9 +482,9 @@ impl SpoolWriter {
                     f.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
                     return Ok(Some(CommitOutcome::Filed(FiledArticle { token })));
                 }
-                Placement::At(token, volume) => {
-                    let packed = packed.filter(|p| p.class == usize::from(token.class));
-                    Some(self.put_article(f, packed, context, (token, volume), s)?)
+                Placement::At(planned) => {
+                    let packed = packed.filter(|p| p.class == usize::from(planned.token.class));
+                    Some(self.put_article(f, packed, context, planned, s)?)
                 }
             },
         };

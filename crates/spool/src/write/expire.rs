@@ -336,7 +336,7 @@ impl SpoolWriter {
         let volumes = self.folds.shared.volumes.load();
         let Some(volume) = volumes.all().get(index).cloned() else { return Ok(ExpiryStep::Done) };
         let mut going = ExpiryBatch::default();
-        let step = self.choose_going((index, &*volume), judge, is_quick, &mut going, report)?;
+        let step = self.choose_going(index, &*volume, judge, is_quick, &mut going, report)?;
         for ExpiryRow { key, token, gone, numbers } in &mut going.rows {
             let row = JournalRow::Expire {
                 key: *key,
@@ -373,7 +373,7 @@ impl SpoolWriter {
         let keys: Vec<ArticleKey> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
         self.folds.shared.history.touch(&keys);
         for ExpiryRow { key, token, gone, numbers } in self.leaving.drain(..some) {
-            self.folds.expire((key, token), gone, &numbers, RemoveFiles::Later);
+            self.folds.expire(key, token, gone, &numbers, RemoveFiles::Later);
         }
         if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
     }
@@ -381,7 +381,8 @@ impl SpoolWriter {
     /// Takes entries until enough articles are chosen for removal.
     fn choose_going(
         &mut self,
-        (index, volume): (usize, &dyn Volume),
+        index: usize,
+        volume: &dyn Volume,
         judge: &mut ExpiryJudge,
         is_quick: bool,
         going: &mut ExpiryBatch,
@@ -423,8 +424,7 @@ impl SpoolWriter {
                     return Ok(ExpiryStep::NeedsThreads);
                 }
             };
-            let token =
-                Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
+            let token = token_of(volume, &e);
             if judge.is_held(&table, token, &e, &verdict) {
                 report.held += 1;
                 self.put_back(index, &e)?;
@@ -461,6 +461,11 @@ impl SpoolWriter {
         }
         Ok(())
     }
+}
+
+/// Returns the token of an article in a volume's list.
+fn token_of(volume: &dyn Volume, e: &KeptEntry) -> Token {
+    Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place }
 }
 
 pub(crate) fn unreadable(e: &io::Error) -> SpoolTrouble {

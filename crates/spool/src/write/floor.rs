@@ -32,7 +32,8 @@ impl Floors {
         &mut self,
         volume: usize,
         residents: &mut Residents,
-        (tail, head): (u64, u64),
+        tail: u64,
+        head: u64,
         arrived_max: u64,
     ) -> io::Result<bool> {
         if self.known.len() <= volume {

@@ -114,7 +114,7 @@ impl Spool {
             }
             VolumeKind::Retained(_) => {
                 let lists = self.lists();
-                if let Some(e) = find(&lists, volume, (key, token.place))? {
+                if let Some(e) = find(&lists, volume, key, token.place)? {
                     (expiry.arrived, expiry.expires) = (e.arrived.into(), e.expires.into());
                     expiry.fate = self.kept(&lists, volume, &e)?;
                 }
@@ -219,7 +219,8 @@ fn leave_together(numbers: &mut [NumberExpiry], policy: &ExpiryPolicy) {
 fn find(
     lists: &[VolumeList],
     volume: &dyn Volume,
-    (key, place): (ArticleKey, u64),
+    key: ArticleKey,
+    place: u64,
 ) -> Result<Option<KeptEntry>, SpoolTrouble> {
     let mut found = None;
     for list in lists.iter().filter(|list| list.volume.id() == volume.id()) {

@@ -115,12 +115,13 @@ impl Spool {
         }
         sums.retain(|(rule, _), sum| !judge.policy.cap(*rule).holds(*sum));
         let count = sums.len();
-        let search = |(rule, id): (usize, GroupId)| {
+        let keys = sums.into_keys();
+        keys.filter_map(|(rule, id)| {
             let state = table.get(id)?.state();
-            let range = (state.live.low().unwrap_or(state.high), state.high);
-            Some(((rule, id), CapSearch::new(judge.policy.cap(rule), range, count)))
-        };
-        sums.into_keys().filter_map(search).collect()
+            let low = state.live.low().unwrap_or(state.high);
+            Some(((rule, id), CapSearch::new(judge.policy.cap(rule), low, state.high, count)))
+        })
+        .collect()
     }
 
     /// Returns the arrivals of the newest articles of all threads.

@@ -1,6 +1,6 @@
 //! Repairs in volumes of retained articles: names, lists, remaining files.
 
-use super::{SpoolDamage, text};
+use super::{RepairError, SpoolDamage};
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
@@ -21,31 +21,28 @@ use std::io;
 use std::path::Path;
 
 impl Spool {
-    pub(super) fn mend_kept(&self, damage: &SpoolDamage) -> Result<(), String> {
+    pub(super) fn mend_kept(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
         let volumes = self.shared.volumes.load();
         let mut writer = self.writer().lock();
         match damage {
             SpoolDamage::Misplaced { key, token, numbers } => {
                 let volume = volumes.get(token.volume).and_then(|v| v.retained());
                 let restored = volume.map(|v| v.restore(token.place, *key, numbers, false));
-                match restored.unwrap_or(Ok(false)).map_err(text)? {
-                    true => Ok(()),
-                    false => Err("it is no longer whole under any of its names".to_owned()),
-                }
+                if restored.unwrap_or(Ok(false))? { Ok(()) } else { Err(RepairError::NoWholeName) }
             }
             SpoolDamage::Name { token, group, number } => {
                 let lives = self.group(*group).is_some_and(|g| g.state().live.contains(*number));
                 let volume = volumes.get(token.volume).and_then(|v| v.retained()).filter(|_| lives);
-                volume.map_or(Ok(()), |v| v.restore_name(token.place, *group, *number)).map_err(text)
+                Ok(volume.map_or(Ok(()), |v| v.restore_name(token.place, *group, *number))?)
             }
             SpoolDamage::KeptPages { index } => {
                 let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
-                list.map_or(Ok(()), |list| list.renew()).map_err(text)
+                Ok(list.map_or(Ok(()), |list| list.renew())?)
             }
             SpoolDamage::Unlisted { index, key, token } => {
                 let Some(entry) = self.kept_entry(*key, token)? else { return Ok(()) };
                 let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
-                list.map_or(Ok(()), |list| list.push(&entry)).map_err(text)
+                Ok(list.map_or(Ok(()), |list| list.push(&entry))?)
             }
             SpoolDamage::Stray { volume, path } => {
                 let mut listed = HashMap::new();
@@ -54,36 +51,41 @@ impl Spool {
                 let Some((index, volume)) = volume else { return Ok(()) };
                 if let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) {
                     let mut enter = |e: &KeptEntry| _ = listed.insert(e.place, e.key);
-                    list.verify(&mut enter).map_err(text)?;
+                    list.verify(&mut enter)?;
                 }
                 let is_stray =
                     self.shared.with_living(volume, &listed, |living| volume.is_stray(path, living));
-                if is_stray.map_err(text)? { self.remove_stray(path).map_err(text) } else { Ok(()) }
+                if is_stray? { Ok(self.remove_stray(path)?) } else { Ok(()) }
             }
             SpoolDamage::NotIndexed { volume, path } => {
                 let volume = volumes.get(*volume).and_then(|v| v.retained());
                 let Some(volume) = volume else { return Ok(()) };
                 self.take_in(&mut writer, volume, path)
             }
-            SpoolDamage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
+            SpoolDamage::TreeFile { dir } => Ok(tree_header::mend(&*self.shared.disk, dir)?),
             _ => Ok(()),
         }
     }
 
     /// Writes a row for a whole article that no index knows, if its numbers are higher than all assigned
     /// ones.
-    fn take_in(&self, writer: &mut SpoolWriter, volume: &dyn Retained, path: &Path) -> Result<(), String> {
+    fn take_in(
+        &self,
+        writer: &mut SpoolWriter,
+        volume: &dyn Retained,
+        path: &Path,
+    ) -> Result<(), RepairError> {
         let table = self.shared.groups.snapshot();
-        let place = volume.place_of_file(path, &mut |name| table.id(name)).map_err(text)?;
+        let place = volume.place_of_file(path, &mut |name| table.id(name))?;
         let region = place.map(|place| Region::of_places(&self.shared, volume, &[place]));
         let record = region.as_ref().and_then(|region| Some((region, region.records.first()?)));
         let Some((region, record)) = record.filter(|(_, record)| record.resolved && record.live) else {
-            return Err("it is not under its first name, or of no group that is carried".to_owned());
+            return Err(RepairError::NotFirstName);
         };
         if self.shared.history.lookup(&record.header.key) != HistoryLookup::None {
             return Ok(());
         }
-        writer.accepting().map_err(|trouble| trouble.to_string())?;
+        writer.accepting()?;
         let SpoolWriter { folds, journal, sync, .. } = writer;
         let mut put = |folds: &mut Folds, row: &JournalRow<'_>| {
             journal.push(row);
@@ -92,17 +94,15 @@ impl Spool {
             journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
             folds.apply(row).map_err(|e| trouble("read residents", &e))
         };
-        let taken = take_record(folds, volume, (region, record), &mut put);
+        let taken = take_record(folds, volume, region, record, &mut put);
         journal.reveal(folds.next_sequence);
         sync.wrote(0);
         match taken {
             Ok(Some(_)) => Ok(()),
-            Ok(None) => {
-                Err("its numbers, or later ones, were given out since; it stays where it is".to_owned())
-            }
+            Ok(None) => Err(RepairError::NumbersTaken),
             Err(trouble) => {
                 journal.discard();
-                Err(sync.stop(trouble).to_string())
+                Err(sync.stop(trouble).into())
             }
         }
     }
@@ -126,16 +126,16 @@ impl Spool {
 
     /// Reconstructs an article's entry in its volume's list, as far as possible from the article; `None` if
     /// the article does not exist.
-    fn kept_entry(&self, key: ArticleKey, token: &Token) -> Result<Option<KeptEntry>, String> {
+    fn kept_entry(&self, key: ArticleKey, token: &Token) -> Result<Option<KeptEntry>, RepairError> {
         if !matches!(self.shared.history.lookup(&key), HistoryLookup::At(t, _) if t == *token) {
             return Ok(None);
         }
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume) else { return Ok(None) };
         let mut buf = Vec::new();
-        let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf).map_err(|e| e.to_string())?;
+        let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf)?;
         let Some((header, _)) = fetched.filter(|_| is_whole(&buf)) else {
-            return Err("the article cannot be read".to_owned());
+            return Err(RepairError::UnreadableArticle);
         };
         let data = buf.get(HEADER_BYTES..).unwrap_or_default();
         let line = if header.packed { crate::method::packing::xref_line(data) } else { data };

@@ -4,6 +4,7 @@
 //! the wanted numbers. If rows of living numbers are missing after that, all articles that may have them are
 //! read: whole buffers, and all other articles that history leads to.
 
+use super::RepairError;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
@@ -176,7 +177,7 @@ impl Spool {
         first: u64,
         found: &RowsFound,
         loss: LossPolicy,
-    ) -> Result<(), String> {
+    ) -> Result<(), RepairError> {
         let mut writer = self.writer().lock();
         let Some(group) = self.group(group) else { return Ok(()) };
         let state = &mut *group.state();
@@ -191,7 +192,7 @@ impl Spool {
         }
         let lost: Vec<u64> = state.live.range(first..=last).filter(|n| rows.find(*n).is_none()).collect();
         if loss == LossPolicy::Refused && !lost.is_empty() {
-            return Err(format!("no article is found for {} of its numbers", lost.len()));
+            return Err(RepairError::MissingArticles { numbers: lost.len() });
         }
         for number in lost {
             state.end(number);
@@ -201,6 +202,6 @@ impl Spool {
             return Ok(());
         }
         let (id, segments) = (group.id, &mut writer.folds.segments);
-        state.overview.renew(id, first, &rows, segments).map_err(|e| e.to_string())
+        Ok(state.overview.renew(id, first, &rows, segments)?)
     }
 }

@@ -45,8 +45,8 @@ impl Spool {
             Ok::<_, io::Error>(text)
         };
         if read().ok().as_deref().and_then(read_secret).is_none() {
-            let what = "is damaged or missing; the next start writes it again from a volume's header; where none \
-                        has it, articles stored before are no longer found by Message-ID";
+            let what = "is damaged or missing; the next start writes it again from a volume's header; where \
+                        none has it, articles stored before are no longer found by Message-ID";
             report.found(path.display().to_string(), what, Some(SpoolDamage::Secret));
         }
     }

@@ -133,7 +133,7 @@ impl Spool {
             match block.read(group.id, ReadMode::Wait, &mut rows, &mut raw) {
                 Ok(()) if compare => self.compare_rows(group, &rows, report),
                 Ok(()) => {}
-                Err(_) => self.found_block(group, (block.first, block.last), report),
+                Err(_) => self.found_block(group, block.first, block.last, report),
             }
         }
         self.compare_rows(group, &open, report);

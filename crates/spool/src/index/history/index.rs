@@ -174,10 +174,11 @@ impl IndexReader<'_> {
         }
     }
 
-    /// See [`IndexShard::mend`].
+    /// See [`IndexShard::mend`]; `at` is the position in the shard.
     pub fn mend(
         &mut self,
-        (shard, at): (usize, usize),
+        shard: usize,
+        at: usize,
         living: &Range<u64>,
         place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
     ) {

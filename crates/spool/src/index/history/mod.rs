@@ -430,11 +430,13 @@ impl History {
         Some(self.index.place(&ArticleKey(record.key_bits)))
     }
 
-    /// Repairs a word of the index.
+    /// Repairs a word of the index: the shard, and the position in it.
     pub fn mend_index(&self, word: (usize, usize)) {
+        let (shard, at) = word;
         let _writer = self.writer.lock();
         let segments = self.log.snapshot();
-        self.index.reader().mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
+        let mut place = |number| self.place_of(&segments, number);
+        self.index.reader().mend(shard, at, &self.living(), &mut place);
     }
 
     /// Repairs the lost pages of log and index; returns how many there were. Records on them count as

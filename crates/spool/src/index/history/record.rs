@@ -23,7 +23,7 @@ const KEY_BITS_LEFT_OUT: u32 = 32;
 pub struct HistoryRecord {
     /// The upper 96 bits of the key, in place; the lower 32 are zero.
     pub key_bits: u128,
-    /// Token of the article, which may have been removed; `None` if the Message-ID is only remembered.
+    /// Token of the article, which may no longer exist; `None` if the Message-ID is only remembered.
     pub token: Option<Token>,
     /// Time of arrival, in Unix seconds.
     pub arrived: u32,

@@ -563,7 +563,7 @@ impl Volume for Cycbuff {
         patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
+        fetch_record(place, self.room(place), buf, |place, buf| self.read_at(place, patience, buf))
     }
 
     fn place_text(&self, place: u64) -> String {

@@ -17,7 +17,7 @@ use super::tree_header;
 use super::volume::{
     ArticleRemoval, Inventory, LivingLookup, PlacementRequest, Retained, Stray, Volume, VolumeKind,
 };
-use crate::base::config::TreeConfig;
+use crate::base::config::{ClassConfig, TreeConfig};
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::ArticleKey;
@@ -74,20 +74,21 @@ pub(crate) struct FileTree {
 }
 
 impl FileTree {
-    /// Opens the tree in `root`, which must exist.
+    /// Opens the tree of a class, whose directory must exist, as the volume `id`; `head` is the write
+    /// position from the journal or a checkpoint.
     pub fn open(
         disk: &Arc<dyn Disk>,
         names: &Arc<GroupNames>,
-        (id, name, root): (u16, &str, PathBuf),
-        (method, lines_end_in_lf): (MethodKind, bool),
+        id: u16,
+        class: &ClassConfig,
         head: Option<u64>,
     ) -> Self {
         Self {
             id,
-            name: name.into(),
-            method,
-            root,
-            lines_end_in_lf: AtomicBool::new(lines_end_in_lf),
+            name: class.name.clone(),
+            method: class.method,
+            root: class.tree.path.clone(),
+            lines_end_in_lf: AtomicBool::new(class.tree.lines_end_in_lf),
             disk: disk.clone(),
             names: names.clone(),
             head: AtomicU64::new(head.unwrap_or(0)),

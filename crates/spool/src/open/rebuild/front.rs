@@ -7,7 +7,7 @@ use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, PublishedArticle};
 use crate::journal::GroupRow;
-use crate::method::{Cyclic, Inventory, Volume};
+use crate::method::{Inventory, Volume};
 use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
@@ -43,12 +43,14 @@ impl KeptPlaces {
 
 /// Returns the fronts of the cyclic volumes, each at its first region that has a record.
 pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<RebuildFront> {
-    let front = |(index, volume): (usize, &dyn Cyclic)| {
-        let mut front = RebuildFront::new(volume, index, None);
-        front.next_region(regions);
-        front
-    };
-    regions.volumes().enumerate().map(front).collect()
+    let volumes = regions.volumes().enumerate();
+    volumes
+        .map(|(index, volume)| {
+            let mut front = RebuildFront::new(volume, index, None);
+            front.next_region(regions);
+            front
+        })
+        .collect()
 }
 
 /// Returns the fronts of the volumes of retained articles, after listing their articles.

@@ -183,7 +183,7 @@ fn try_to_open(
                 }
                 recovery.lost = Some("the journal lacks rows".to_owned());
             }
-            Err(what) => recovery.lost = Some(what),
+            Err(lost) => recovery.lost = Some(lost.to_string()),
         }
     } else if !recovery.new && !from_buffers {
         let what = if checkpoint.is_none() { "the checkpoint is lost" } else { "the journal is lost" };
@@ -250,9 +250,9 @@ fn open_rebuilt(
 
 /// Creates empty folds.
 fn fresh(source: &OpeningSource<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
-    parts::start(source, progress)?.map_err(|what| {
+    parts::start(source, progress)?.map_err(|lost| {
         let index = SpoolPaths::new(&source.config.dir).index;
-        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened: {what}", index.display()))
+        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened: {lost}", index.display()))
     })
 }
 
@@ -354,7 +354,7 @@ fn finish_recovery(
     let mut journal = JournalWriter::open(&shared.disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
     let rows_end = folds.next_sequence;
-    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, (end, recovery.crashed), progress)
+    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, end, recovery.crashed, progress)
         .map_err(io("replay journal in"))?;
     if recovery.power_lost {
         push_voids(&mut journal, &torn);

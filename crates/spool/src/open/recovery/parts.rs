@@ -26,6 +26,7 @@ use arc_swap::ArcSwap;
 use disk::Progress;
 use disk::copy_aside;
 use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -44,12 +45,39 @@ pub(super) struct OpeningSource<'a> {
     pub rebuild: Option<&'a [VolumeRow]>,
 }
 
-/// Opens volumes and folds, as of a checkpoint or empty. The inner error describes an index that does not
-/// match the checkpoint.
+/// An index that does not match the checkpoint.
+#[derive(Debug)]
+pub(super) enum LostIndex {
+    History(io::Error),
+    Overview(io::Error),
+    /// A segment that the checkpoint names is missing from the overview.
+    OverviewSegment,
+    /// The list of the articles in a volume.
+    Articles {
+        /// Name of the volume.
+        volume: String,
+    },
+}
+
+impl fmt::Display for LostIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::History(error) => write!(f, "history is lost ({error})"),
+            Self::Overview(error) => write!(f, "overview is lost ({error})"),
+            Self::OverviewSegment => f.write_str("overview is lost"),
+            Self::Articles { volume } => write!(f, "the list of what {volume} holds is damaged"),
+        }
+    }
+}
+
+impl std::error::Error for LostIndex {}
+
+/// Opens volumes and folds, as of a checkpoint or empty. The inner error is an index that does not match the
+/// checkpoint: without it the folds must be rebuilt.
 pub(super) fn start(
     source: &OpeningSource<'_>,
     progress: &dyn Progress,
-) -> Result<Result<Folds, String>, SpoolError> {
+) -> Result<Result<Folds, LostIndex>, SpoolError> {
     let OpeningSource { disk, config, checkpoint, .. } = *source;
     if config.classes.len() > CLASSES_MAX {
         let n = config.classes.len();
@@ -62,18 +90,18 @@ pub(super) fn start(
     let records = checkpoint.map(|c| c.history).unwrap_or_default();
     let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
         Ok(history) => history,
-        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("history is lost ({e})"))),
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(LostIndex::History(e))),
         Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
     };
     let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
     let segments = match OverviewSegments::open(disk, &paths.overview, states, config.overview) {
         Ok(segments) => segments,
-        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("overview is lost ({e})"))),
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(LostIndex::Overview(e))),
         Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
     };
     let (residents, kept) = match open_lists(source, &volumes, &paths)? {
         Ok(lists) => lists,
-        Err(what) => return Ok(Err(what)),
+        Err(lost) => return Ok(Err(lost)),
     };
     let packing = ArticlePacker::open(disk, &paths.dictionaries, &config.classes)
         .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
@@ -106,7 +134,7 @@ pub(super) fn start(
     folds.next_volume = next_volume;
     (folds.kept, folds.names) = (kept, names);
     match checkpoint {
-        Some(c) if !load(&mut folds, c) => Ok(Err("overview is lost".to_owned())),
+        Some(c) if !load(&mut folds, c) => Ok(Err(LostIndex::OverviewSegment)),
         _ => Ok(Ok(folds)),
     }
 }
@@ -118,25 +146,26 @@ fn open_lists(
     source: &OpeningSource<'_>,
     volumes: &[Arc<dyn Volume>],
     paths: &SpoolPaths,
-) -> Result<Result<Lists, String>, SpoolError> {
+) -> Result<Result<Lists, LostIndex>, SpoolError> {
     let OpeningSource { disk, checkpoint, .. } = *source;
     let (mut residents, mut kept) = (Vec::new(), Vec::new());
     for volume in volumes {
         let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
         let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
+        let lost = || LostIndex::Articles { volume: volume.name().to_owned() };
         let dir = paths.residents.join(format!("{:05}", volume.id()));
         let mut stream = match Residents::open(disk, dir, state) {
             Ok(stream) => stream,
-            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(damaged_list(volume.name()))),
+            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(lost())),
             Err(e) => return Err(SpoolError::io("open residents in", &paths.residents)(e)),
         };
         if state.written > state.read && stream.front().is_err() {
-            return Ok(Err(damaged_list(volume.name())));
+            return Ok(Err(lost()));
         }
         residents.push(stream);
         let list = match volume.retained().map(|volume| open_kept(volume, source, paths)) {
             Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => {
-                return Ok(Err(damaged_list(volume.name())));
+                return Ok(Err(lost()));
             }
             Some(list) => Some(list.map_err(SpoolError::io("open residents in", &paths.kept))?),
             None => None,
@@ -144,10 +173,6 @@ fn open_lists(
         kept.push(list);
     }
     Ok(Ok((residents, kept)))
-}
-
-fn damaged_list(volume: &str) -> String {
-    format!("the list of what {volume} holds is damaged")
 }
 
 /// Fills the folds from a checkpoint; returns false if an overview segment is missing.
@@ -215,9 +240,9 @@ fn secret(source: &OpeningSource<'_>) -> Result<[u8; 16], SpoolError> {
     Ok(secret)
 }
 
-/// What follows from the loss of the file `secret` where a volume's header has it too.
+/// Consequence of the loss of the file `secret` if a volume's header has the secret, too.
 const SECRET_KNOWN: &str = "it is written again from a volume's header, and nothing is lost";
-/// What follows from it where none has.
+/// Consequence if no header has it.
 const SECRET_LOST: &str = "no volume has the secret either, so there is a new one: articles stored before \
                            are found by group and number alone, and are accepted again if they come again";
 

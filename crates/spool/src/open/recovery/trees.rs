@@ -8,7 +8,6 @@ use crate::method::tree_header::{FILE, TreeHeader, is_ours};
 use crate::method::{AppendOnly, FileTree, Volume};
 use disk::Disk;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Reads the headers of the directories of all classes that retain articles.
@@ -81,13 +80,10 @@ pub(crate) fn open(
         )));
     }
     header.write(&**disk, dir).map_err(io("write newsreel.tree in"))?;
-    let which = (header.volume, class.name.as_str(), PathBuf::from(dir));
     Ok(if class.method == MethodKind::AppendOnly {
-        let sizes = (class.tree.file_bytes, class.tree.files_max);
-        Arc::new(AppendOnly::open(disk, which, sizes, known.head).map_err(io("look at"))?)
+        Arc::new(AppendOnly::open(disk, header.volume, class, known.head).map_err(io("look at"))?)
     } else {
-        let form = (class.method, class.tree.lines_end_in_lf);
-        Arc::new(FileTree::open(disk, names, which, form, known.head))
+        Arc::new(FileTree::open(disk, names, header.volume, class, known.head))
     })
 }
 

@@ -61,8 +61,10 @@ type Places = Vec<(u64, u64)>;
 /// or all if names have no order.
 fn newer_places(
     folds: &mut Folds,
-    (index, volume): (usize, &dyn Retained),
-    (end, crashed): (u64, bool),
+    index: usize,
+    volume: &dyn Retained,
+    end: u64,
+    crashed: bool,
     progress: &dyn Progress,
 ) -> io::Result<Places> {
     let is_numbered = matches!(volume.method(), MethodKind::Tradspool | MethodKind::Bucketed);
@@ -158,7 +160,8 @@ impl MissingRows<'_> {
 pub(super) fn take_in(
     folds: &mut Folds,
     journal: &mut JournalWriter,
-    (end, crashed): (u64, bool),
+    end: u64,
+    crashed: bool,
     progress: &dyn Progress,
 ) -> io::Result<u64> {
     let mut rows = MissingRows { journal, groups: folds.numbers.len(), is_open: false };
@@ -169,7 +172,7 @@ pub(super) fn take_in(
             MethodKind::Cnfs | MethodKind::AppendOnly => None,
             method if method.is_file_per_article() => {
                 let Some(tree) = volume.retained() else { continue };
-                let mut places = newer_places(folds, (index, tree), (end, crashed), progress)?;
+                let mut places = newer_places(folds, index, tree, end, crashed, progress)?;
                 places.sort_unstable();
                 sequence = places.last().map_or(sequence, |(last, _)| sequence.max(last + 1));
                 let places: Vec<u64> = places.into_iter().map(|(_, place)| place).collect();
@@ -203,14 +206,15 @@ pub(super) fn take_in(
 /// journal.
 fn take(folds: &mut Folds, rows: &mut MissingRows<'_>, front: &UnjournaledFront) -> io::Result<Option<bool>> {
     let Some((region, record)) = &front.found else { return Ok(None) };
-    take_record(folds, &*front.volume, (region, record), &mut |folds, row| rows.put(folds, row))
+    take_record(folds, &*front.volume, region, record, &mut |folds, row| rows.put(folds, row))
 }
 
 /// Like [`take`]; `put` adds a row to the journal and applies it.
 pub(crate) fn take_record<E>(
     folds: &mut Folds,
     volume: &dyn Volume,
-    (region, record): (&Region, &ScannedRecord),
+    region: &Region,
+    record: &ScannedRecord,
     put: &mut dyn FnMut(&mut Folds, &JournalRow<'_>) -> Result<(), E>,
 ) -> Result<Option<bool>, E> {
     let header = &record.header;

@@ -41,7 +41,8 @@ impl SpoolWriter {
     pub(super) fn hidden_entry(
         &self,
         f: &ArticleFiling<'_>,
-        (token, since): (Token, u32),
+        token: Token,
+        since: u32,
         numbers: &[(GroupId, u64)],
     ) -> Option<Box<HiddenArticle>> {
         let (by, reason) = f.tagged.hidden()?;

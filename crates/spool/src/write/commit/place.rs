@@ -24,9 +24,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Place planned for an article, in the volume at an index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlannedPlace {
+    pub token: Token,
+    /// Index of the volume.
+    pub volume: usize,
+}
+
 /// Result of the search for a place.
 pub(super) enum Placement {
-    At(Token, usize),
+    At(PlannedPlace),
     Trash(Token),
     /// The article must wait for the next part.
     Later,
@@ -158,10 +166,9 @@ impl SpoolWriter {
                 return false;
             };
             let Some(v) = v.cyclic() else { return true };
-            let moves = (v.tail_at(head), v.head());
             let arrived_max = arrived.saturating_sub(floor.keep_secs);
             // The displacement itself will report unreadable residents.
-            !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
+            !floors.would_break(volume, residents, v.tail_at(head), v.head(), arrived_max).unwrap_or(false)
         };
         let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
             let without =
@@ -190,7 +197,7 @@ impl SpoolWriter {
             s.plan_head(left, head)?;
         }
         let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
-        Ok(Placement::At(token, choice.volume))
+        Ok(Placement::At(PlannedPlace { token, volume: choice.volume }))
     }
 
     /// Releases the names that methods with one file per article have taken for a part without rows.
@@ -209,7 +216,8 @@ impl SpoolWriter {
     pub(super) fn settle(
         &self,
         f: &ArticleFiling<'_>,
-        (token, volume): (Token, &dyn Volume),
+        token: Token,
+        volume: &dyn Volume,
         arrived: u32,
         numbers: &Range<usize>,
         s: &CommitScratch,

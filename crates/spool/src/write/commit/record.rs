@@ -1,6 +1,6 @@
 //! Construction of an article's record, row and numbers in memory: nothing is stored here.
 
-use super::place::{article_bytes, planned};
+use super::place::{PlannedPlace, article_bytes, planned};
 use super::{CommitScratch, PreparedEntry, SpoolWriter, WriteRun, part, trouble};
 use crate::base::bug::own_bug;
 use crate::base::codec::put_varint;
@@ -24,27 +24,28 @@ use std::sync::atomic::Ordering;
 const PLACE_BYTES_USUAL: usize = 8;
 
 impl SpoolWriter {
-    /// Assigns numbers and the final place to an article, and builds its record and row. `token` was planned
-    /// in the volume at an index; `packed` is the article compressed for its class.
+    /// Assigns numbers and the final place to an article, and builds its record and row; `packed` is the
+    /// article compressed for its class.
     pub(super) fn put_article(
         &mut self,
         f: &ArticleFiling<'_>,
         packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
-        (token, index): (Token, usize),
+        place: PlannedPlace,
         s: &mut CommitScratch,
     ) -> Result<Token, SpoolTrouble> {
-        let volume = &**planned(context.volumes, index)?;
+        let volume = &**planned(context.volumes, place.volume)?;
         let arrived = u32::try_from(f.arrived).unwrap_or(u32::MAX);
         let expires = f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
         let numbers = self.give_numbers(f, volume, s)?;
-        let token = self.settle(f, (token, volume), arrived, &numbers, s)?;
+        let token = self.settle(f, place.token, volume, arrived, &numbers, s)?;
+        let place = PlannedPlace { token, ..place };
         let texts = self.put_texts(f, context, &numbers, s)?;
-        let bytes = self.put_record(f, packed, (token, index), (arrived, expires), s)?;
+        let bytes = self.put_record(f, packed, place, arrived, expires, s)?;
         let stored_bytes = volume.padded(bytes.len());
-        self.plan_run(volume, (token, index), bytes, s)?;
+        self.plan_run(volume, place, bytes, s)?;
         let [xref, fields] = texts;
-        let hidden = self.hidden_entry(f, (token, arrived), part(&s.numbers, &numbers)?);
+        let hidden = self.hidden_entry(f, token, arrived, part(&s.numbers, &numbers)?);
         let p = PreparedEntry {
             key: f.key,
             token: Some(token),
@@ -117,10 +118,12 @@ impl SpoolWriter {
         &self,
         f: &ArticleFiling<'_>,
         packed: Option<&PackedArticle>,
-        (token, index): (Token, usize),
-        (arrived, expires): (u32, u32),
+        place: PlannedPlace,
+        arrived: u32,
+        expires: u32,
         s: &mut CommitScratch,
     ) -> Result<Range<usize>, SpoolTrouble> {
+        let PlannedPlace { token, volume: index } = place;
         let line_bytes = s.xref_line_bytes();
         let data_bytes =
             packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
@@ -160,10 +163,11 @@ impl SpoolWriter {
     fn plan_run(
         &mut self,
         volume: &dyn Volume,
-        (token, index): (Token, usize),
+        place: PlannedPlace,
         bytes: Range<usize>,
         s: &mut CommitScratch,
     ) -> Result<(), SpoolTrouble> {
+        let PlannedPlace { token, volume: index } = place;
         let padded = volume.padded(bytes.len());
         let head = volume.end_of(token.place, padded);
         let stage = s.stage.get_mut(index).ok_or_else(|| own_bug!("volume {index} has no stage"))?;
