@@ -168,7 +168,7 @@ impl NntpClient {
     /// stale.
     ///
     /// # Errors
-    /// Those of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977) has an
+    /// Errors of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977) has an
     /// empty list.
     pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
         if self.capabilities.is_none() {
