@@ -151,8 +151,8 @@ impl ArchiveSections {
     fn section(&self, own: &str, kind: &str, archive: &str, place: SourcePosition) -> DraftSection {
         let mut section = DraftSection::new("archive");
         section.noted("name", format!("archive-{}", self.sections.len() + 1), "");
-        let (spared, earlier): (Vec<&str>, Vec<&str>) =
-            self.before.iter().flat_map(|list| pieces(list)).partition(|piece| piece.starts_with('!'));
+        let before = self.before.iter().flat_map(|list| pieces(list));
+        let (spared, earlier) = before.partition::<Vec<_>, _>(|piece| piece.starts_with('!'));
         let earlier = earlier.into_iter().map(|piece| format!("!{piece}"));
         let groups: Vec<String> = pieces(own).map(str::to_owned).chain(earlier).collect();
         section.key("groups", groups.join(","), place);

@@ -29,7 +29,7 @@ const LEAFNODE: &[(&str, &str)] = &[
 
 type Files = std::collections::BTreeMap<&'static str, String>;
 
-/// What there may be in files that somebody wrote by hand, or that are damaged.
+/// Returns variants of a file as edited by hand or damaged.
 fn odd(text: &str) -> Vec<String> {
     let twice = text.lines().map(|line| format!("{line}\n{line}\n")).collect();
     let first_words =
@@ -81,7 +81,7 @@ fn odd_files_of_any_server_become_a_configuration() {
 
 #[test]
 fn no_line_of_odd_files_of_diablo_and_leafnode_is_dropped_silently() {
-    // What is said of several lines together, what opens and ends a block, and what needs nothing.
+    // Lines reported together with others, those that open and end a block, and those that need no report.
     const QUIET: [&str; 13] = [
         "addgroup", "delgroup", "deldist", "alias", "arttypes", "stream", "headfeed", "groupref", "label",
         "groupdef", "end", "server", "local.",
