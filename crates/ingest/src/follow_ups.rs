@@ -448,6 +448,7 @@ impl Drop for PositionHold<'_> {
 }
 
 impl PendingWithdrawals {
+    /// Returns the tickets of its tasks, in the order in which they are carried out.
     pub fn tickets(&self) -> RangeInclusive<u64> {
         self.tickets.clone()
     }

@@ -29,6 +29,7 @@ const DAY_SECS: i64 = 86_400;
 pub struct Hider {
     /// `nocem:ISSUER`.
     pub by: String,
+    /// Reason for hiding, for operators.
     pub reason: String,
     /// Groups all of which an article's groups must match.
     pub groups: NamePattern,
@@ -94,6 +95,11 @@ impl EarlyHides {
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
+    }
+
+    /// Returns whether no article is to be hidden on arrival.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Opens the gate for a lookup; held until the articles are filed.

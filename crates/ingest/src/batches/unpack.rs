@@ -92,6 +92,7 @@ enum BatchHead {
 }
 
 impl UnpackedBatch {
+    /// Returns the batch read from `source`, compressed or not.
     pub fn new(source: Source) -> Self {
         let raw = Arc::<RawInput>::default();
         let source = Box::new(CountedSource(source, raw.clone()));
