@@ -95,7 +95,8 @@ impl UpstreamConnection {
     pub fn new(
         client: NntpClient,
         lacking: Arc<MissingCommands>,
-        (pulse, opened): (Arc<LastHeard>, Option<OpenConnection>),
+        pulse: Arc<LastHeard>,
+        opened: Option<OpenConnection>,
     ) -> Self {
         Self {
             client,

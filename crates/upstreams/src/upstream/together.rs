@@ -74,7 +74,7 @@ pub(super) fn ask_together<Q: Pipelined + 'static>(
     pool: &Arc<ConnectionPool>,
     questions: impl IntoIterator<Item = Q>,
 ) -> Vec<PromisedAnswer<Q::Answer>> {
-    let (queue, promised): (VecDeque<_>, _) = questions
+    let (queue, promised) = questions
         .into_iter()
         .map(|question| {
             let (sender, receiver) = oneshot::channel();
