@@ -1,7 +1,7 @@
 //! Follow-ups of a commit: articles that withdraw others are obeyed outside the path on which they arrived.
 //!
-//! All batches share one bounded queue, which is carried out from its beginning, up to 1,024 tasks at a
-//! time: one sync of the journal serves many. A thread does this ([`FollowUpThread`]). While a feed runs, it rests
+//! All batches share one bounded queue, which is carried out from its beginning, up to 1,024 tasks at a time:
+//! one sync of the journal serves many. A thread does this ([`FollowUpThread`]). While a feed runs, it rests
 //! after each round, so that it takes a twentieth of the time at most, unless the queue is nearly full.
 //! Callers that need an effect before they continue carry it out themselves: a post, which promises it, and
 //! an article whose withdrawal waits, only those tasks; a batch that finds the queue full, the oldest ones.
@@ -109,7 +109,7 @@ pub(super) struct PositionHold<'a> {
 pub struct PendingWithdrawals {
     /// Range of tickets; other batches may own some of them.
     tickets: RangeInclusive<u64>,
-    /// Why the first of its articles that withdrew nothing did not.
+    /// Refusal of the first of its articles that should have withdrawn another and did not.
     answer: Arc<OnceLock<WithdrawalRefusal>>,
 }
 

@@ -1,9 +1,9 @@
 //! Articles that a NoCeM notice hides before they arrive.
 //!
 //! Every article being filed is looked up here, under a gate ([`EarlyHides::filing`]), as late as possible:
-//! either it is found here, or the thread that adds it under the closed gate ([`EarlyHides::closed`]) finds the
-//! article in the spool. The table is bounded (the oldest entry is dropped) and survives a restart. Called
-//! by `committing` and by `operations::group_control`. Format: `docs/formats/early-hides.md`.
+//! either it is found here, or the thread that adds it under the closed gate ([`EarlyHides::closed`]) finds
+//! the article in the spool. The table is bounded (the oldest entry is dropped) and survives a restart.
+//! Called by `committing` and by `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
 use disk::{Disk, LogLine};
 use lock_order::{OrderedRead, OrderedRw, OrderedWrite};
@@ -112,9 +112,9 @@ impl EarlyHides {
         self.gate.write()
     }
 
-    /// Returns who hides the article with this key, in the groups of this Newsgroups header.
+    /// Returns the issuer that hides the article with this key, in the groups of this Newsgroups header.
     pub fn hider(&self, key: ArticleKey, names: &[u8]) -> Option<Arc<Hider>> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         let table = self.table.lock();

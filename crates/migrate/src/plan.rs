@@ -22,7 +22,8 @@ pub struct ImportPlan {
     pub groups: Vec<String>,
     /// Groups and numbers of the articles that have numbers.
     pub numbered: NumberedArticles,
-    /// Groups in which the file of an article without Xref has no number, in the form of [`ImportPlan::places`].
+    /// Groups in which the file of an article without Xref has no number, in the form of
+    /// [`ImportPlan::places`].
     unplaced: HashMap<u32, String>,
     /// Wanted articles with numbers, in the order in which they were numbered.
     pub order: Vec<u32>,

@@ -1,5 +1,6 @@
 //! Checks that a page is safe, whatever it was made of: it has known elements and attributes only, and its
-//! links lead to the site or are plain ones of the web. Used by the tests of hostile articles and by the fuzz target.
+//! links lead to the site or are plain ones of the web. Used by the tests of hostile articles and by the fuzz
+//! target.
 
 /// Elements of our pages.
 const ELEMENTS: &[&str] = &[

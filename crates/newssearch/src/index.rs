@@ -1,9 +1,9 @@
 //! The index of words in articles.
 //!
-//! One writer adds and removes articles; its changes can be found after [`SearchWriter::commit`], which is atomic
-//! and durable, and records the caller's progress. Readers on any thread call [`Searcher::search`]. Results
-//! are ordered by date, the newest first. The index may contain articles that were removed from the spool,
-//! and lacks those that arrived since the last commit; the caller handles both. Called by `newsreel`.
+//! One writer adds and removes articles; its changes can be found after [`SearchWriter::commit`], which is
+//! atomic and durable, and records the caller's progress. Readers on any thread call [`Searcher::search`].
+//! Results are ordered by date, the newest first. The index may contain articles that were removed from the
+//! spool, and lacks those that arrived since the last commit; the caller handles both. Called by `newsreel`.
 
 mod part;
 mod terms;

@@ -1,12 +1,12 @@
 //! The client's side of NNTP: pipelined commands, answers in order, blocks in pieces as they arrive.
 //!
-//! [`NntpClient::submit`] queues commands, [`NntpClient::answer`] returns the first line of the next answer; while it
-//! waits it also sends, so that the two sides never wait for each other, however much is on its way in both
-//! directions. An answer's block is read in pieces as it arrives ([`NntpClient::chunk`]), line by line
-//! ([`NntpClient::block_line`]) or whole ([`NntpClient::read_block`]); the next call of `answer` skips what is left
-//! of it. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its future is
-//! dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of no more
-//! use. Sources: RFC 3977 section 3, RFC 4644.
+//! [`NntpClient::submit`] queues commands, [`NntpClient::answer`] returns the first line of the next answer;
+//! while it waits it also sends, so that the two sides never wait for each other, however much is on its way
+//! in both directions. An answer's block is read in pieces as it arrives ([`NntpClient::chunk`]), line by
+//! line ([`NntpClient::block_line`]) or whole ([`NntpClient::read_block`]); the next call of `answer` skips
+//! what is left of it. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its
+//! future is dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of
+//! no more use. Sources: RFC 3977 section 3, RFC 4644.
 
 mod capabilities;
 mod connect;
@@ -197,8 +197,8 @@ impl NntpClient {
     /// with its CRLF, without the final `.` line.
     ///
     /// # Errors
-    /// Errors of [`NntpClient::submit`]; [`Error::Request`] also if the article does not end in CRLF or contains
-    /// the end of a block: the text after it could pass for commands.
+    /// Errors of [`NntpClient::submit`]; [`Error::Request`] also if the article does not end in CRLF or
+    /// contains the end of a block: the text after it could pass for commands.
     pub fn submit_takethis<'a>(&mut self, id: &[u8], article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let (command, article) = ([b"TAKETHIS ", id].concat(), article.into());
         self.admit(&command, Some(&article))?;
@@ -322,8 +322,8 @@ impl NntpClient {
     /// Sends a command and waits for its answer.
     ///
     /// # Errors
-    /// Errors of [`NntpClient::submit`] and [`NntpClient::answer`]; [`Error::Request`] if another command waits for
-    /// its answer.
+    /// Errors of [`NntpClient::submit`] and [`NntpClient::answer`]; [`Error::Request`] if another command
+    /// waits for its answer.
     pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<NntpAnswer<'_>, Error> {
         if !self.outstanding.is_empty() {
             return Err(Error::Request("another command waits for its answer"));

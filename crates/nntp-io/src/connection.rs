@@ -145,8 +145,8 @@ impl Connection {
     /// Waits until more has arrived, and sends meanwhile.
     ///
     /// # Errors
-    /// [`Error::Ended`] at the end of the input, [`Error::Broken`], [`Error::Tls`], [`ProtocolFault::Stream`]; there
-    /// is no time limit.
+    /// [`Error::Ended`] at the end of the input, [`Error::Broken`], [`Error::Tls`],
+    /// [`ProtocolFault::Stream`]; there is no time limit.
     pub async fn receive(&mut self) -> Result<(), Error> {
         while self.progress().await? == WaitOutcome::Sent {}
         Ok(())
@@ -185,8 +185,8 @@ impl Connection {
     /// section 2.2.2).
     ///
     /// # Errors
-    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`ProtocolFault::EarlyInput`] if unencrypted input has
-    /// arrived, which must not pass for the server's over TLS.
+    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`ProtocolFault::EarlyInput`] if unencrypted
+    /// input has arrived, which must not pass for the server's over TLS.
     pub async fn start_tls(
         &mut self,
         config: Arc<ClientConfig>,

@@ -1,10 +1,10 @@
 //! A server's output to one client, and with it the stream in both directions: answers are gathered and sent
 //! in as few writes as possible.
 //!
-//! Commands append to [`ServerOutput::text`]; the session flushes after each round. Code that produces long answers
-//! calls [`ServerOutput::relieve`] in between, which waits until the client has read enough, and now and then lets
-//! other connections go first. Large pieces that are in memory already are sent after the gathered text
-//! without being copied ([`ServerOutput::send`]).
+//! Commands append to [`ServerOutput::text`]; the session flushes after each round. Code that produces long
+//! answers calls [`ServerOutput::relieve`] in between, which waits until the client has read enough, and now
+//! and then lets other connections go first. Large pieces that are in memory already are sent after the
+//! gathered text without being copied ([`ServerOutput::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;

@@ -34,7 +34,7 @@ pub struct BatchTally {
 
 /// Handling of articles that cannot be filed now.
 pub enum UnfiledPolicy {
-    /// Only counted: the batch is submitted again.
+    /// They are only counted: the batch is submitted again.
     Not,
     /// They are kept here, as another batch of this sender.
     In(IncomingDir, Option<BatchSender>),
@@ -55,8 +55,8 @@ pub struct BatchLedger<'a> {
 }
 
 impl<'a> BatchLedger<'a> {
-    /// Opens the ledger of the batch called `name`, whose damaged pieces go into `quarantine`. `say` is called
-    /// with a line for each rejected article and each damaged piece.
+    /// Opens the ledger of the batch called `name`, whose damaged pieces go into `quarantine`. `say` is
+    /// called with a line for each rejected article and each damaged piece.
     pub fn new(
         name: String,
         quarantine: Quarantine,

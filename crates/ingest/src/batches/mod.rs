@@ -1,12 +1,12 @@
 //! Batches of articles as files: decompressed, split into articles, filed in parcels, and kept while they
 //! cannot be filed.
 //!
-//! [`BatchReader`] reads one from any source, within a bounded window, and returns [`BatchParcel`]s that are committed
-//! together. A [`BatchLedger`] records the outcome of each article, in order: damaged pieces go into quarantine,
-//! articles that cannot be filed now are kept. [`IncomingDir`] is the directory of waiting batches. Called by
-//! `newsreel rnews`, by XBATCH, and by the task that files waiting batches. [`BatchPacker`] makes batches, for
-//! peers that take them. Sources: RFC 1036 section 3.3, RFC 5537 section 3.10; compression formats as in C
-//! News and INN.
+//! [`BatchReader`] reads one from any source, within a bounded window, and returns [`BatchParcel`]s that are
+//! committed together. A [`BatchLedger`] records the outcome of each article, in order: damaged pieces go
+//! into quarantine, articles that cannot be filed now are kept. [`IncomingDir`] is the directory of waiting
+//! batches. Called by `newsreel rnews`, by XBATCH, and by the task that files waiting batches.
+//! [`BatchPacker`] makes batches, for peers that take them. Sources: RFC 1036 section 3.3, RFC 5537 section
+//! 3.10; compression formats as in C News and INN.
 
 mod incoming;
 mod ledger;

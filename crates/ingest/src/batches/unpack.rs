@@ -59,7 +59,7 @@ impl Read for CountedSource {
     }
 }
 
-/// How a batch is compressed.
+/// Compression of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CompressionForm {
     Compress,

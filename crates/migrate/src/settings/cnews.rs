@@ -243,7 +243,7 @@ impl<'a> BatchParams<'a> {
     }
 }
 
-/// Why a line of batchparms has no effect beside the others and sys, if it has none.
+/// Returns why a line of batchparms has no effect beside the others and sys; `None` if it has one.
 fn why_unused(line: &ConfLine, parms: &[ConfLine], sys: &str) -> Option<&'static str> {
     let Some((site, _)) = BatchParams::of(line) else { return Some("not five fields") };
     let of_site = |own: &ConfLine| split(own.text.split(':').next().unwrap_or_default().trim()).0 == site;

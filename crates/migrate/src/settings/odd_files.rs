@@ -96,7 +96,7 @@ fn no_line_of_odd_files_of_diablo_and_leafnode_is_dropped_silently() {
                 for (at, line) in odd.lines().enumerate() {
                     let is_quiet = QUIET.iter().any(|quiet| line.trim().to_lowercase().starts_with(quiet));
                     let is_blank = line.trim().is_empty() || line.trim().starts_with('#');
-                    // Of lines that say the same, one.
+                    // One of several equal lines is enough.
                     let same = odd.lines().enumerate().filter(|(_, other)| other.trim() == line.trim());
                     let is_named = same.map(|(at, _)| at as u32 + 1).any(|at| named.contains(&at));
                     assert!(is_named || is_quiet || is_blank, "{name} {}: {line}\n{odd}\n{said}", at + 1);

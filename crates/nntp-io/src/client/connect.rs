@@ -123,9 +123,9 @@ impl NntpClient {
     /// Connects to a server and prepares the connection for use.
     ///
     /// # Errors
-    /// [`Error::Lookup`], [`Error::Connect`], [`Error::TlsOptions`], [`Error::Refused`] with the step that was
-    /// refused, [`Error::NotOffered`], and those of [`NntpClient::answer`]. [`Error::retry`] returns whether to
-    /// try again.
+    /// [`Error::Lookup`], [`Error::Connect`], [`Error::TlsOptions`], [`Error::Refused`] with the step that
+    /// was refused, [`Error::NotOffered`], and those of [`NntpClient::answer`]. [`Error::retry`] returns
+    /// whether to try again.
     pub async fn connect(target: &ConnectOptions) -> Result<Self, Error> {
         let stream = connect(target).await?;
         // Without this option a command waits for the acknowledgement of the one before.
@@ -168,8 +168,8 @@ impl NntpClient {
     /// stale.
     ///
     /// # Errors
-    /// Errors of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977) has an
-    /// empty list.
+    /// Errors of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977)
+    /// has an empty list.
     pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
         if self.capabilities.is_none() {
             let mut list = Capabilities::default();

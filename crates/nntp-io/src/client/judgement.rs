@@ -47,8 +47,8 @@ pub enum AnswerJudgement {
     /// Like [`AnswerJudgement::Odd`], but it is no longer known which answer belongs to which command: the
     /// connection is to be closed.
     OutOfStep,
-    /// Like [`AnswerJudgement::Odd`], but the answer is about the client's rights or the connection: it does not
-    /// count against the article.
+    /// Like [`AnswerJudgement::Odd`], but the answer is about the client's rights or the connection: it does
+    /// not count against the article.
     Unentitled,
     /// The server closes the connection, or refuses service; the answer does not concern the article.
     Closing,

@@ -1,7 +1,8 @@
 //! The client's side of SCRAM-SHA-256, without I/O.
 //!
-//! [`ScramClient::begin`], then [`ScramClient::answer`] with the server's first message; both results are messages
-//! before base64. No channel binding. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677; RFC 4013 (SASLprep).
+//! [`ScramClient::begin`], then [`ScramClient::answer`] with the server's first message; both results are
+//! messages before base64. No channel binding. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677; RFC 4013
+//! (SASLprep).
 
 use crate::error::{Error, ProtocolFault};
 use base64::Engine;

@@ -20,7 +20,7 @@ use site_base::clock::{unix_now, unix_secs};
 
 /// Time for which a list is only refreshed by its changes, before the whole list is fetched.
 const WHOLE_AGE_SECS: u64 = 24 * 3600;
-/// Changes are asked for from this long before the last list on.
+/// Seconds before the last list from which on changes are requested.
 const OVERLAP_SECS: u64 = 60;
 /// First word of the line that says when a list was asked for; no group has such a name.
 const ASKED: &[u8] = b".asked";
@@ -145,8 +145,8 @@ impl UpstreamQuestion for AskActive<'_> {
     }
 }
 
-/// How far the clock of the server is ahead of ours, in seconds, where it offers LIST ACTIVE.MODTIME. It is
-/// asked once.
+/// Returns how many seconds the clock of the server is ahead of ours, or `None` if it does not offer LIST
+/// ACTIVE.MODTIME. The server is asked once.
 async fn clock_ahead(line: &mut UpstreamConnection) -> Result<Option<i64>, UpstreamError> {
     if let Some(known) = line.lacking.clock_ahead.get() {
         return Ok(*known);

@@ -33,7 +33,7 @@ use tracing::warn;
 /// Groups with more articles than this are not checked for cancellations.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
-/// How many of the newest numbers are searched for one whose article is known.
+/// Number of the newest numbers that are searched for one whose article is known.
 const NEWEST_NUMBERS: u64 = 7;
 /// Numbers of rows fetched at once when no reader waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
@@ -41,7 +41,7 @@ const AHEAD_NUMBERS: u64 = 1_000;
 const ASKED_PER_AHEAD: u64 = 20;
 /// Bytes of rows examined in one piece.
 const LOOK_BYTES: usize = 128 << 10;
-/// How many of the newest numbers may be fetched without a request.
+/// Most of the newest numbers whose rows are fetched without a request.
 const AHEAD_NUMBERS_MAX: u64 = 100_000;
 
 /// Most ranges requested in one question.
@@ -153,8 +153,8 @@ impl RowFetching {
         up_to.map(|next| (next - 1).min(*range.end()))
     }
 
-    /// Returns the ranges at the front that are requested in one question: several that have no number in common, or the
-    /// first part of a long one.
+    /// Returns the ranges at the front that are requested in one question: several that have no number in
+    /// common, or the first part of a long one.
     fn ask_next(&mut self) -> Vec<RangeInclusive<u64>> {
         let (mut ranges, mut numbers) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
         for range in &self.wanted {

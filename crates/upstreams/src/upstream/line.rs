@@ -25,7 +25,7 @@ pub(super) struct MissingCommands {
     pub hdr: AtomicBool,
     /// LISTGROUP with a range (RFC 3977 section 6.1.2); the name alone is sent.
     pub ranges: AtomicBool,
-    /// How many seconds its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
+    /// Seconds by which its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
     /// is refreshed.
     pub clock_ahead: OnceLock<Option<i64>>,
 }
@@ -155,7 +155,8 @@ impl UpstreamConnection {
         self.selected == group
     }
 
-    /// Returns the answer to the GROUP queued by [`UpstreamConnection::select`]; `None` if there is no such group.
+    /// Returns the answer to the GROUP queued by [`UpstreamConnection::select`]; `None` if there is no such
+    /// group.
     pub async fn selected(&mut self, group: &[u8]) -> Result<Option<GroupMarks>, UpstreamError> {
         let status = self.answer().await?;
         // If several were queued, the last one counts.

@@ -1,9 +1,9 @@
 //! Search for one article: which server is asked for it, and in which order.
 //!
 //! By number an article is requested from the server that numbers the group, by Message-ID from the others,
-//! in the order of [`UpstreamTable::in_order_of`]. After one server of an owner, others of the same owner are not
-//! asked. If there are several servers, one whose answer does not begin is given up. If it was only slow it
-//! is asked once more in the end; a silent one is not. An article that all servers lack is missing; if one
+//! in the order of [`UpstreamTable::in_order_of`]. After one server of an owner, others of the same owner are
+//! not asked. If there are several servers, one whose answer does not begin is given up. If it was only slow
+//! it is asked once more in the end; a silent one is not. An article that all servers lack is missing; if one
 //! could not be asked, that is reported.
 
 use super::articles::UpstreamLocator;

@@ -1,8 +1,8 @@
 //! Groups as directories: `comp.lang.c` is `comp/lang/c`, and a component that consists of digits gets a
 //! final dot (`alt/2600.`), as in a tradspool of newsreel's, so that it cannot be an article's name.
 //!
-//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: [`ArticleProvider`] is asked each
-//! time whether one exists.
+//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: [`ArticleProvider`] is asked
+//! each time whether one exists.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
