@@ -1,8 +1,8 @@
 //! Lines of data encoded as text, in yEnc or uuencode: how files begin and end, and how their lines look.
 //!
-//! The one place that knows it, for storage rules, feeds and filters (`binary`, `types`), for the pages, which
-//! decode, and for the search, which leaves data out. Decodes nothing itself. Sources: yEnc draft 1.3 sections
-//! 2 and 3; POSIX uuencode.
+//! The one place that knows it, for storage rules, feeds and filters (`binary`, `types`), for the pages,
+//! which decode, and for the search, which leaves data out. Decodes nothing itself. Sources: yEnc draft 1.3
+//! sections 2 and 3; POSIX uuencode.
 
 use memchr::{memchr, memmem};
 
@@ -122,8 +122,8 @@ pub fn uu_line(line: &[u8]) -> Option<(usize, &[u8])> {
     (fits && rest.iter().all(|b| (b' '..=b'`').contains(b))).then_some((bytes, rest))
 }
 
-/// Whether a line, without its end, is a full one of uuencoded data. One whose last blanks got lost looks like
-/// a line in capitals, so it is only if it follows such a line (`continues`).
+/// Whether a line, without its end, is a full one of uuencoded data. One whose last blanks got lost looks
+/// like a line in capitals, so it is only if it follows such a line (`continues`).
 pub fn is_uu_data(line: &[u8], continues: bool) -> bool {
     line.first() == Some(&b'M')
         && (continues || line.len() == UU_LINE_BYTES)

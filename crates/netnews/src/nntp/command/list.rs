@@ -1,9 +1,9 @@
 //! The LIST command and its keywords.
 //!
 //! A known keyword with a wrong argument is a syntax error of LIST; an unknown keyword is
-//! `CommandError::UnknownKeyword` (501); whether a known list is maintained (503 if not) is decided by the session.
-//! Sources: RFC 3977 sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1; NewsCache section 7
-//! (ACTIVE.MODTIME).
+//! `CommandError::UnknownKeyword` (501); whether a known list is maintained (503 if not) is decided by the
+//! session. Sources: RFC 3977 sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1; NewsCache
+//! section 7 (ACTIVE.MODTIME).
 
 use super::arguments::Arguments;
 use super::{CommandError, NntpCommand, Verb};

@@ -1,9 +1,9 @@
 //! One NNTP command line as a value.
 //!
-//! `parse` takes a line without its line end and returns a `NntpCommand` or the `CommandError` error to answer with;
-//! nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated too. The
-//! session decides whether a command is allowed. Called by the server's sessions. Sources: RFC 3977 sections
-//! 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
+//! `parse` takes a line without its line end and returns a `NntpCommand` or the `CommandError` error to
+//! answer with; nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated
+//! too. The session decides whether a command is allowed. Called by the server's sessions. Sources: RFC 3977
+//! sections 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
 
 mod arguments;
 mod list;
