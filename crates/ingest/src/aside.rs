@@ -41,10 +41,11 @@ impl AsideLabel {
 
     /// Returns the label of the article with this Message-ID and origin, which may be filed in `groups`.
     pub fn of(spool: &Spool, id: &[u8], groups: &[u8], origin: &str) -> Self {
-        Self::with(own_id(spool, id), groups, origin)
+        let (message_id, key) = own_id(spool, id);
+        Self::with(message_id, key, groups, origin)
     }
 
-    fn with((message_id, key): (String, ArticleKey), groups: &[u8], origin: &str) -> Self {
+    fn with(message_id: String, key: ArticleKey, groups: &[u8], origin: &str) -> Self {
         let parts = [ID_HEADER, message_id.as_bytes(), b"\r\n", ORIGIN_HEADER, groups, b" "];
         let text = [&parts.concat(), origin.as_bytes(), b"\r\n", NAME_PREFIX].concat();
         Self { key, message_id, text }
@@ -170,7 +171,7 @@ pub fn label_and_back(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Ve
         if !fits(article.head(), &groups) {
             return None;
         }
-        let label = AsideLabel::with((OWN.to_owned(), ArticleKey(0)), &groups, "peer some.example");
+        let label = AsideLabel::with(OWN.to_owned(), ArticleKey(0), &groups, "peer some.example");
         let labelled = put_in(&[wire], at, &label.text).concat();
         assert_eq!(Article::parse(&labelled).ok()?.message_id()?.as_bytes(), OWN.as_bytes());
         let aside = unlabelled(&labelled, OWN.as_bytes(), 7)?;

@@ -36,7 +36,7 @@ pub struct BatchResult {
     /// Reason in words; empty if accepted or a duplicate.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// It is to be tried later for a reason of its own: others may be taken now.
+    /// Whether the article alone is to be tried later: others may be taken now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_alone: bool,
 }

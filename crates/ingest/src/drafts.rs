@@ -5,7 +5,7 @@
 //! Called by `ingest` only.
 
 use super::aside::{self, AsideLabel};
-use super::filters::{self, Opinion};
+use super::filters::{self, FilterContext, Opinion};
 use super::programs;
 use super::withdraw::BatchWithdrawal;
 use super::{EarlyHides, Origin, Reject};
@@ -13,10 +13,7 @@ use crate::routing;
 use crate::routing::{RoutingDecision, RoutingTable};
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{
-    ArticleFiling, ArticleKey, ArticleKind, CommitEntry, Criteria, GroupId, GroupTable, RowFacts, Spool,
-    TaggedFields,
-};
+use spool::{ArticleFiling, ArticleKey, ArticleKind, CommitEntry, Criteria, GroupId, RowFacts, TaggedFields};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -155,7 +152,7 @@ impl<'a> BatchDrafts<'a> {
         &mut self,
         by: &str,
         opinions: Vec<Opinion>,
-        place: (&Spool, &Origin, &GroupTable),
+        context: FilterContext<'_>,
         refuse: &mut dyn FnMut(usize, Option<Reject>),
     ) {
         let mut kept = Vec::with_capacity(self.articles.len());
@@ -182,7 +179,7 @@ impl<'a> BatchDrafts<'a> {
                     self.say_again(&mut draft);
                     None
                 }
-                Some(Opinion::Aside(group)) => match aside_in(&group, &draft, &article, place) {
+                Some(Opinion::Aside(group)) => match aside_in(&group, &draft, &article, context) {
                     Ok((id, label)) => {
                         self.set_aside(draft, id, label);
                         continue;
@@ -207,7 +204,7 @@ impl<'a> BatchDrafts<'a> {
 
     /// Hides articles listed in a notice before they arrived.
     pub fn hide_awaited(&mut self, hides: &EarlyHides) {
-        if hides.len() == 0 {
+        if hides.is_empty() {
             return;
         }
         let mut articles = std::mem::take(&mut self.articles);
@@ -444,7 +441,7 @@ fn aside_in(
     group: &str,
     draft: &EntryDraft<'_>,
     article: &Article<'_>,
-    (spool, origin, table): (&Spool, &Origin, &GroupTable),
+    FilterContext { spool, origin, table }: FilterContext<'_>,
 ) -> Result<(GroupId, AsideLabel), Reject> {
     let no_group = || filters::reject(&format!("no group {group} to set it aside in"));
     let id = table.id(group.as_bytes()).ok_or_else(no_group)?;

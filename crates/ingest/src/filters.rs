@@ -61,6 +61,15 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
     }
 }
 
+/// Context in which the filters of a batch run.
+#[derive(Clone, Copy)]
+pub(super) struct FilterContext<'a> {
+    pub spool: &'a Spool,
+    pub origin: &'a Origin,
+    /// Groups in which articles may be set aside.
+    pub table: &'a GroupTable,
+}
+
 /// The filters of a site.
 #[derive(Debug)]
 pub(super) struct Filters {
@@ -103,20 +112,19 @@ impl Filters {
     /// filter are not shown to the next, and articles released by the operator pass. Returns the findings.
     pub fn judge(
         &self,
-        origin: &Origin,
-        (spool, table): (&Spool, &GroupTable),
+        context: FilterContext<'_>,
         reviews: &FilterReviews,
         drafts: &mut BatchDrafts<'_>,
         mut refuse: impl FnMut(usize, Option<Reject>),
     ) -> Vec<FilterFinding> {
+        let origin = context.origin;
         let mut found = Vec::new();
         let until = Instant::now() + self.time_max;
         let mut late = None;
-        let place = (spool, origin, table);
         if *origin.opinion() != Opinion::Pass {
             let mut said = vec![origin.opinion().clone(); drafts.parsed().len()];
             note(origin.judged_by(), drafts.places(), &mut said, reviews, &mut found);
-            drafts.follow(origin.judged_by(), said, place, &mut refuse);
+            drafts.follow(origin.judged_by(), said, context, &mut refuse);
         }
         for filter in &self.filters {
             if origin.is_released() && !filter.only_classifies() {
@@ -129,7 +137,7 @@ impl Filters {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
             note(filter.name(), drafts.places(), &mut opinions, reviews, &mut found);
-            drafts.follow(filter.name(), opinions, place, &mut refuse);
+            drafts.follow(filter.name(), opinions, context, &mut refuse);
         }
         match late {
             Some((filter, articles)) if !self.is_late.swap(true, Ordering::Relaxed) => {

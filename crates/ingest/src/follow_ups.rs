@@ -109,7 +109,7 @@ pub(super) struct PositionHold<'a> {
 pub struct PendingWithdrawals {
     /// Range of tickets; other batches may own some of them.
     tickets: RangeInclusive<u64>,
-    /// Why the first of its articles that withdrew nothing did not.
+    /// Refusal of the first of its articles that should have withdrawn another and did not.
     answer: Arc<OnceLock<WithdrawalRefusal>>,
 }
 
@@ -448,6 +448,7 @@ impl Drop for PositionHold<'_> {
 }
 
 impl PendingWithdrawals {
+    /// Returns the tickets of its tasks, in the order in which they are carried out.
     pub fn tickets(&self) -> RangeInclusive<u64> {
         self.tickets.clone()
     }

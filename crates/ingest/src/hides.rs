@@ -29,6 +29,7 @@ const DAY_SECS: i64 = 86_400;
 pub struct Hider {
     /// `nocem:ISSUER`.
     pub by: String,
+    /// Reason for hiding, for operators.
     pub reason: String,
     /// Groups all of which an article's groups must match.
     pub groups: NamePattern,
@@ -96,6 +97,11 @@ impl EarlyHides {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Returns whether no article is to be hidden on arrival.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Opens the gate for a lookup; held until the articles are filed.
     pub fn filing(&self) -> OrderedRead<'_, (), { rank::HIDES_GATE }> {
         self.gate.read()
@@ -106,9 +112,9 @@ impl EarlyHides {
         self.gate.write()
     }
 
-    /// Returns who hides the article with this key, in the groups of this Newsgroups header.
+    /// Returns the issuer that hides the article with this key, in the groups of this Newsgroups header.
     pub fn hider(&self, key: ArticleKey, names: &[u8]) -> Option<Arc<Hider>> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         let table = self.table.lock();

@@ -38,7 +38,7 @@ pub struct ImportResult {
     /// Reason in words, if it was rejected or is to be tried later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// It is to be tried later for a reason of its own: others may be taken now.
+    /// Whether the article alone is to be tried later: others may be taken now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_alone: bool,
 }
@@ -56,7 +56,7 @@ impl ImportResult {
 pub enum ImportOutcome {
     /// Stored.
     Filed,
-    /// Its Message-ID is known.
+    /// The Message-ID is known.
     Duplicate,
     /// A number of the article is not above all that its group has assigned; it may be imported again with
     /// a new number.
@@ -83,9 +83,12 @@ impl Filer {
         let mut dispositions = Vec::with_capacity(batch.len());
         for imported in batch {
             drafts.at = dispositions.len();
-            let adopted = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
-            not_before = *adopted.as_ref().unwrap_or(&not_before);
-            dispositions.push(adopted.map_or_else(Disposition::Rejected, |_| Disposition::TryLater));
+            let arrived = arrival(imported, not_before, now);
+            let adopted = self.adopt(&rules, &origin, imported, arrived, &table, &mut drafts);
+            if adopted.is_ok() {
+                not_before = arrived;
+            }
+            dispositions.push(adopted.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let receipt = self.commit(&mut drafts, now, &mut dispositions);
         let incoming: Vec<IncomingArticle<'_>> =
@@ -95,16 +98,16 @@ impl Filer {
         dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
     }
 
-    /// Makes a draft of an article; returns when it counts as arrived.
+    /// Makes a draft of an article that counts as arrived at this time, in Unix seconds.
     fn adopt<'a>(
         &self,
         rules: &FilingRules,
         origin: &'a Origin,
         imported: &ImportedArticle<'a>,
+        arrived: u64,
         table: &GroupTable,
-        (not_before, now): (u64, i64),
         drafts: &mut BatchDrafts<'a>,
-    ) -> Result<u64, Reject> {
+    ) -> Result<(), Reject> {
         let article = Article::parse(imported.wire)?;
         article.required()?;
         checks::framing(&article, origin)?;
@@ -127,14 +130,19 @@ impl Filer {
             }
         }
         drafts.numbers.resize(drafts.groups.len(), 0);
-        let now = u64::try_from(now).unwrap_or_default();
-        let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
-        let arrived = arrived.max(not_before).min(now.max(not_before));
         drafts.push(
             EntryDraft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)),
         );
-        Ok(arrived)
+        Ok(())
     }
+}
+
+/// Returns when an article counts as arrived, in Unix seconds: not before `not_before`, and not in the future
+/// unless that is.
+fn arrival(imported: &ImportedArticle<'_>, not_before: u64, now: i64) -> u64 {
+    let now = u64::try_from(now).unwrap_or_default();
+    let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
+    arrived.max(not_before).min(now.max(not_before))
 }
 
 /// Appends the groups of `places` that are carried here, each once, with their numbers.

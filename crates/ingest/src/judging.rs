@@ -5,7 +5,7 @@
 
 use super::checks::{self, ArticlePolicy};
 use super::drafts::{BatchDrafts, EntryDraft};
-use super::filters::{Filters, Opinion};
+use super::filters::{FilterContext, Filters, Opinion};
 use super::programs::FilterPrograms;
 use super::reviews::FilterFinding;
 use super::spam::{SpamCounts, SpamFilter};
@@ -29,6 +29,24 @@ pub(super) struct JudgedBatch<'a> {
     pub epoch: u64,
     /// Findings of the filters.
     pub found: Vec<FilterFinding>,
+}
+
+/// An article to be judged, with what is known of its announced Message-ID.
+struct CandidateArticle<'b, 'a> {
+    incoming: &'b IncomingArticle<'a>,
+    /// Key of the announced Message-ID; without meaning if there is none.
+    key: ArticleKey,
+    is_known: bool,
+}
+
+impl<'a> CandidateArticle<'_, 'a> {
+    /// Returns the announced Message-ID and its key, if there is one; a known one is rejected before the
+    /// article is examined.
+    fn claimed(&self) -> Result<Option<(MessageId<'a>, ArticleKey)>, Reject> {
+        let Some(text) = self.incoming.claimed_id else { return Ok(None) };
+        let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
+        if self.is_known { Err(Reject::Duplicate) } else { Ok(Some((id, self.key))) }
+    }
 }
 
 /// Settings of the configuration for filing, as of one moment.
@@ -113,26 +131,22 @@ impl Filer {
         let keys: Vec<ArticleKey> = ids.iter().map(|id| self.spool.key(id)).collect();
         let known = self.spool.are_known(&keys, &ids);
         let rules = self.rules.load();
-        for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
+        for (incoming, (key, is_known)) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
-            let verdict = self.consider(&rules, origin, incoming, claimed, (&table, now), &mut drafts);
+            let candidate = CandidateArticle { incoming, key, is_known };
+            let verdict = self.consider(&rules, origin, candidate, &table, now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let said = *origin.opinion() != Opinion::Pass;
         let mut found = Vec::new();
         if said || !rules.filters.is_empty() {
-            found = rules.filters.judge(
-                origin,
-                (&self.spool, &table),
-                &self.reviews,
-                &mut drafts,
-                |at, reject| {
-                    if let Some(disposition) = dispositions.get_mut(at) {
-                        *disposition = reject
-                            .map_or(Disposition::Deferred(DeferralReason::Unjudged), Disposition::Rejected);
-                    }
-                },
-            );
+            let context = FilterContext { spool: &self.spool, origin, table: &table };
+            found = rules.filters.judge(context, &self.reviews, &mut drafts, |at, reject| {
+                if let Some(disposition) = dispositions.get_mut(at) {
+                    *disposition =
+                        reject.map_or(Disposition::Deferred(DeferralReason::Unjudged), Disposition::Rejected);
+                }
+            });
         }
         JudgedBatch { drafts, now, first, epoch, found }
     }
@@ -142,13 +156,13 @@ impl Filer {
         &self,
         rules: &FilingRules,
         origin: &'a Origin,
-        incoming: &IncomingArticle<'a>,
-        claimed: (ArticleKey, bool),
-        (table, now): (&GroupTable, i64),
+        candidate: CandidateArticle<'_, 'a>,
+        table: &GroupTable,
+        now: i64,
         drafts: &mut BatchDrafts<'a>,
     ) -> Result<(), Reject> {
-        let claimed = self.claimed(incoming, claimed)?;
-        let article = Article::parse(incoming.wire)?;
+        let claimed = candidate.claimed()?;
+        let article = Article::parse(candidate.incoming.wire)?;
         article.required()?;
         checks::framing(&article, origin)?;
         // A released article is known, as it was set aside.
@@ -191,18 +205,6 @@ impl Filer {
                 Err(reject)
             }
         }
-    }
-
-    /// Returns the announced Message-ID and its key, if there is one; a known one is rejected before the
-    /// article is examined.
-    fn claimed<'a>(
-        &self,
-        incoming: &IncomingArticle<'a>,
-        (key, known): (ArticleKey, bool),
-    ) -> Result<Option<(MessageId<'a>, ArticleKey)>, Reject> {
-        let Some(text) = incoming.claimed_id else { return Ok(None) };
-        let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
-        if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
     }
 
     /// Returns the article's Message-ID, which must be the announced one, and its key.

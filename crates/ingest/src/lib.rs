@@ -77,6 +77,7 @@ use withdraw::{BatchWithdrawal, FollowUpTask, WithdrawalRequest, Withdrawals};
 /// An article as received: wire format without the final `.` line.
 #[derive(Debug, Clone, Copy)]
 pub struct IncomingArticle<'a> {
+    /// The article.
     pub wire: &'a [u8],
     /// Message-ID it was announced with; the article must have the same one.
     pub claimed_id: Option<&'a [u8]>,
@@ -275,13 +276,14 @@ impl Filer {
     ) -> Receipt {
         let begun = Instant::now();
         let judged = self.judge(origin, batch, dispositions);
-        self.file_judged((origin, batch), judged, dispositions, begun)
+        self.file_judged(origin, batch, judged, dispositions, begun)
     }
 
     /// Files the judged articles and carries out their requests. Blocks.
     fn file_judged<'a>(
         &self,
-        (origin, batch): (&'a Origin, &[IncomingArticle<'a>]),
+        origin: &'a Origin,
+        batch: &[IncomingArticle<'a>],
         mut judged: JudgedBatch<'a>,
         dispositions: &mut [Disposition],
         begun: Instant,

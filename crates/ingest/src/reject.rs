@@ -46,7 +46,7 @@ pub enum Reject {
     UnknownGroups,
     /// The peer may send to none of its groups.
     NotAccepted,
-    /// Its groups take no articles.
+    /// The groups of the article take no articles.
     RefusedGroups,
     /// A moderated group without an Approved header.
     Unapproved,
@@ -57,7 +57,7 @@ pub enum Reject {
     },
     /// The article was withdrawn before it arrived.
     Withdrawn,
-    /// Its request is refused by a `[[control]]` section.
+    /// The request of the article is refused by a `[[control]]` section.
     ControlRefused,
     /// Refused by a filter, for this reason: one printable line.
     Filtered(Arc<str>),

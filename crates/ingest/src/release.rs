@@ -23,13 +23,17 @@ pub enum ReleaseError {
     Shadow(String),
     /// The article was withdrawn while it was set aside, or after its release.
     Withdrawn,
-    /// It stays set aside, for this reason.
+    /// The article stays set aside, for this reason.
     NotFiled(String),
     /// Hidden by another than the filter.
     HiddenBy(String),
+    /// The article is no longer in the spool.
     Gone,
+    /// The article that was set aside cannot be read.
     Unreadable(ReadError),
+    /// The release cannot be recorded.
     Io(std::io::Error),
+    /// The spool takes no changes.
     Trouble(SpoolTrouble),
 }
 
@@ -72,6 +76,7 @@ pub fn way(filer: &Filer, review: &FilterReview) -> &'static str {
 
 /// Context of releases.
 pub struct ReleaseContext<'a> {
+    /// Files the released articles.
     pub filer: &'a Filer,
     /// All findings of filters.
     pub all: Vec<FilterReview>,
@@ -89,7 +94,7 @@ impl ReleaseContext<'_> {
         if let Some(aside) =
             aside::find(&self.filer.spool, id.as_bytes()).map_err(ReleaseError::Unreadable)?
         {
-            return self.aside(&aside, (id, &key), last);
+            return self.aside(&aside, id, &key, last);
         }
         let shadow = || self.all.iter().find(is_own).map(|review| review.filter.clone());
         let review = last.ok_or_else(|| shadow().map_or(ReleaseError::Unknown, ReleaseError::Shadow))?;
@@ -131,7 +136,8 @@ impl ReleaseContext<'_> {
     fn aside(
         &self,
         aside: &AsideOriginal,
-        (id, key): (MessageId<'_>, &ArticleKey),
+        id: MessageId<'_>,
+        key: &ArticleKey,
         last: Option<&FilterReview>,
     ) -> ReleaseResult {
         let text = match self.filer.spool.lookup(key) {
@@ -212,7 +218,7 @@ impl Filer {
             return Ok(self.fate(&aside.wire, dispositions.first(), None));
         }
         forget()?;
-        let receipt = self.file_judged((&origin, &batch), judged, &mut dispositions, begun);
+        let receipt = self.file_judged(&origin, &batch, judged, &mut dispositions, begun);
         Ok(self.fate(&aside.wire, dispositions.first(), receipt.trouble.as_ref()))
     }
 

@@ -32,8 +32,11 @@ const VALUE_BYTES_MAX: usize = 300;
 /// Action of a filter on an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterAction {
+    /// The article was refused.
     Refused,
+    /// The article was filed and hidden.
     Hidden,
+    /// The article was set aside in a group for the operator.
     Aside,
     /// The filter would have refused the article.
     Shadow,
@@ -63,21 +66,30 @@ impl FilterAction {
 pub struct FilterFinding {
     /// Index of the article in the batch.
     pub at: usize,
+    /// Name of the filter.
     pub filter: String,
+    /// Action of the filter.
     pub finding: FilterAction,
+    /// Reason stated by the filter.
     pub reason: String,
 }
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterReview {
-    /// Unix seconds.
+    /// Time of the finding, in Unix seconds.
     pub at: i64,
+    /// Name of the filter.
     pub filter: String,
+    /// Action of the filter.
     pub finding: FilterAction,
+    /// Message-ID of the article.
     pub message_id: String,
+    /// Value of its Newsgroups header, shortened.
     pub groups: String,
+    /// Value of its Subject header, shortened.
     pub subject: String,
+    /// Reason stated by the filter, in one line.
     pub reason: String,
 }
 

@@ -134,9 +134,11 @@ impl BitmapLayout {
         bitmap.get(at).is_some_and(|b| b & (0x80 >> bit) != 0)
     }
 
-    /// Detects the layout: the one whose set bits most often match the beginning of an article.
+    /// Detects the layout in a file of `file_bytes`: the one whose set bits most often match the beginning of
+    /// an article.
     pub fn detect(
-        (header, file_bytes): (&CycbuffHeader, u64),
+        header: &CycbuffHeader,
+        file_bytes: u64,
         bitmap: &[u8],
         mut begins: impl FnMut(u64) -> std::io::Result<bool>,
     ) -> std::io::Result<Self> {
@@ -278,7 +280,7 @@ mod tests {
                 bitmap[at.unwrap() / 8] |= 1 << (at.unwrap() % 8);
             }
             let found =
-                BitmapLayout::detect((&header, 1 << 20), &bitmap, |block| Ok(articles.contains(&block)))
+                BitmapLayout::detect(&header, 1 << 20, &bitmap, |block| Ok(articles.contains(&block)))
                     .unwrap();
             assert_eq!(found, words);
         }

@@ -42,12 +42,17 @@ pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), StoredDamage> {
 /// Data from the head of an article.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ArticleHead<'a> {
+    /// Value of Message-ID; empty if absent, like the other values.
     pub message_id: &'a [u8],
     /// Groups and numbers, in the order of Xref.
     pub places: Vec<(&'a [u8], u64)>,
+    /// Value of Newsgroups.
     pub newsgroups: &'a [u8],
+    /// Value of From.
     pub from: &'a [u8],
+    /// Value of Path.
     pub path: &'a [u8],
+    /// Value of Expires.
     pub expires: &'a [u8],
     /// All header lines.
     pub lines: &'a [u8],

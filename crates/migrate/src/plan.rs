@@ -20,6 +20,7 @@ use site_config::NamePattern;
 pub struct ImportPlan {
     /// Names of the groups in which articles have numbers, by their index in `numbered`.
     pub groups: Vec<String>,
+    /// Groups and numbers of the articles that have numbers.
     pub numbered: NumberedArticles,
     /// Groups in which the file of an article without Xref has no number, in the form of
     /// [`ImportPlan::places`].

@@ -30,6 +30,7 @@ pub struct OtherSite {
     pub groups: BTreeMap<String, OtherGroup>,
     /// Whether articles may be in groups missing from the list, as in leafnode's local ones.
     pub has_other_groups: bool,
+    /// Articles found in its spool.
     pub found: FoundArticles,
     /// History, if arrivals are not in the spool itself.
     pub arrivals: HistoryArrivals,

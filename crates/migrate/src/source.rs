@@ -57,7 +57,9 @@ pub struct ArticleLocation {
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct FoundArticles {
+    /// Sources from which the articles are read.
     pub sources: Vec<ImportSource>,
+    /// Locations of the articles, in the order found.
     pub items: Vec<ArticleLocation>,
     /// Articles given up while listing.
     pub damaged: u64,
@@ -262,7 +264,7 @@ fn buffer_items(
 ) -> io::Result<Vec<ArticleLocation>> {
     let end = header.len.min(file_bytes(file)?);
     let mut begun = [0; ARTICLE_HEADER_BYTES_MAX + 1];
-    let words = BitmapLayout::detect((header, end), bitmap, |block| {
+    let words = BitmapLayout::detect(header, end, bitmap, |block| {
         let read = read_at_most(file, block * header.block, &mut begun)?;
         Ok(ArticleHeader::begins(begun.get(..read).unwrap_or_default()))
     })?;

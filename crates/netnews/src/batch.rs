@@ -190,12 +190,12 @@ impl BatchSplitter {
             WindowStart::Start => self.start(window, is_end),
             WindowStart::BetweenArticles => self.article(window, is_end),
             WindowStart::Damaged(at_line_start) => {
-                let (bytes, is_found) = damage_end(window, at_line_start, is_end);
-                if is_found && bytes == 0 {
+                let span = damage_span(window, at_line_start, is_end);
+                if span.is_ended && span.bytes == 0 {
                     self.state = WindowStart::BetweenArticles;
                     return self.step(window, is_end);
                 }
-                self.damage(window, (bytes, is_found), |bytes| BatchFault::Unending { bytes })
+                self.damage(window, span, |bytes| BatchFault::Unending { bytes })
             }
         };
         if let BatchStep::Skip(bytes) | BatchStep::Part(bytes, _) = step {
@@ -221,7 +221,7 @@ impl BatchSplitter {
             if !is_end && window.len() < LOOK_AHEAD_BYTES {
                 return BatchStep::More;
             }
-            return self.damage(window, damage_end(window, true, is_end), |_| BatchFault::NotRnews);
+            return self.damage(window, damage_span(window, true, is_end), |_| BatchFault::NotRnews);
         };
         if announced > self.article_bytes_max {
             let (start, present) = (self.at, 0);
@@ -237,9 +237,9 @@ impl BatchSplitter {
             self.state = WindowStart::BetweenArticles;
             return BatchStep::Part(line_bytes + article.len(), Ok(article));
         }
-        let (bytes, is_found) = damage_end(rest, true, is_end);
-        let is_cut_off = is_end && bytes == rest.len() && (bytes as u64) < announced;
-        self.damage(window, (line_bytes + bytes, is_found), |bytes| {
+        let span = damage_span(rest, true, is_end);
+        let is_cut_off = is_end && span.bytes == rest.len() && (span.bytes as u64) < announced;
+        self.damage(window, DamagedSpan { bytes: line_bytes + span.bytes, ..span }, |bytes| {
             let present = bytes - line_bytes as u64;
             match is_cut_off {
                 true => BatchFault::Truncated { announced, present },
@@ -248,16 +248,16 @@ impl BatchSplitter {
         })
     }
 
-    /// Returns a damaged piece of this many bytes, or as much of it as the window holds.
+    /// Returns a damaged piece, or as much of it as the window holds.
     fn damage<'a>(
         &mut self,
         window: &'a [u8],
-        (bytes, is_found): (usize, bool),
+        DamagedSpan { bytes, is_ended }: DamagedSpan,
         fault: impl FnOnce(u64) -> BatchFault,
     ) -> BatchStep<'a> {
         let piece = window.get(..bytes).unwrap_or_default();
         let damage = |fault| BatchDamage { at: self.at, piece, fault };
-        if is_found {
+        if is_ended {
             let part = Err(damage(fault(bytes as u64)));
             self.state = WindowStart::BetweenArticles;
             return BatchStep::Part(bytes, part);
@@ -274,9 +274,9 @@ impl BatchSplitter {
         let WindowStart::TooLarge { start, announced, present, at_line_start } = &mut self.state else {
             return BatchStep::More;
         };
-        let (bytes, is_found) = damage_end(window, *at_line_start, is_end);
+        let DamagedSpan { bytes, is_ended } = damage_span(window, *at_line_start, is_end);
         *present += bytes as u64;
-        if is_found {
+        if is_ended {
             let fault = BatchFault::TooLarge { announced: *announced, present: *present };
             let part = Err(BatchDamage { at: *start, piece: &[], fault });
             self.state = WindowStart::BetweenArticles;
@@ -288,20 +288,29 @@ impl BatchSplitter {
     }
 }
 
-/// Returns the position of the next `#! rnews N` line in `bytes`, or of the batch's end, and true; if neither
-/// is known yet, the number of bytes that cannot be part of such a line, and false.
-fn damage_end(bytes: &[u8], at_line_start: bool, is_end: bool) -> (usize, bool) {
+/// Extent of a damaged piece at the beginning of a window.
+#[derive(Clone, Copy)]
+struct DamagedSpan {
+    bytes: usize,
+    /// Whether the piece ends there: at an `#! rnews N` line or at the end of the batch. Otherwise more of it
+    /// may follow.
+    is_ended: bool,
+}
+
+/// Returns the extent of the damage in `bytes`: up to the next `#! rnews N` line or the end of the batch; if
+/// neither is known yet, the bytes that cannot be part of such a line.
+fn damage_span(bytes: &[u8], at_line_start: bool, is_end: bool) -> DamagedSpan {
     let first = match at_line_start {
         true => Some(0),
         false => memchr::memchr(b'\n', bytes).map(|lf| lf + 1),
     };
     let found = first.map_or(bytes.len(), |first| first + next_line(bytes.get(first..).unwrap_or_default()));
     if is_end || found < bytes.len() {
-        return (found, true);
+        return DamagedSpan { bytes: found, is_ended: true };
     }
     let line = memchr::memrchr(b'\n', bytes).map(|lf| lf + 1).or(first).unwrap_or(bytes.len());
     let is_open = bytes.len() - line < LOOK_AHEAD_BYTES;
-    (if is_open { line } else { bytes.len() }, false)
+    DamagedSpan { bytes: if is_open { line } else { bytes.len() }, is_ended: false }
 }
 
 /// Returns whether `article` can be as long as announced, with `after` following it: the batch ends there or
@@ -369,7 +378,7 @@ mod tests {
 
     /// Returns the articles, and the positions and bytes of the damaged pieces.
     fn read(batch: &[u8]) -> (Vec<&[u8]>, Vec<Damaged<'_>>) {
-        let (articles, damages): (Vec<_>, Vec<_>) = rnews(batch).partition(Result::is_ok);
+        let (articles, damages) = rnews(batch).partition::<Vec<_>, _>(Result::is_ok);
         let damages = damages.into_iter().map(Result::unwrap_err).map(|damage| (damage.at, damage.piece));
         (articles.into_iter().map(Result::unwrap).collect(), damages.collect())
     }

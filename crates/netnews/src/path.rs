@@ -64,15 +64,15 @@ pub enum PathDiagnostic<'a> {
 pub fn prefix(identity: &[u8], diagnostic: PathDiagnostic<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(identity);
     out.push(b'!');
-    let (keyword, address): (&[u8], &[u8]) = match diagnostic {
+    let (keyword, address) = match diagnostic {
         PathDiagnostic::None => return,
         PathDiagnostic::Match => {
             out.push(b'!');
             return;
         }
-        PathDiagnostic::Seen(address) => (b".SEEN", address),
-        PathDiagnostic::Mismatch(address) => (b".MISMATCH", address),
-        PathDiagnostic::Posted(address) => (b".POSTED", address),
+        PathDiagnostic::Seen(address) => (&b".SEEN"[..], address),
+        PathDiagnostic::Mismatch(address) => (&b".MISMATCH"[..], address),
+        PathDiagnostic::Posted(address) => (&b".POSTED"[..], address),
     };
     out.extend_from_slice(keyword);
     if !address.is_empty() {

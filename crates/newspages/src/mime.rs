@@ -116,12 +116,12 @@ pub struct MimeLeaves<'a> {
 /// Divides a message: its header lines, and its body with CRLF or LF lines, without dot-stuffing.
 pub fn leaves<'a>(head: &'a [u8], body: &'a [u8]) -> MimeLeaves<'a> {
     let mut leaves = MimeLeaves::default();
-    leaves.part((head, body), "text/plain", 0);
+    leaves.part(head, body, "text/plain", 0);
     leaves
 }
 
 impl<'a> MimeLeaves<'a> {
-    fn part(&mut self, (head, body): (&'a [u8], &'a [u8]), default: &str, depth: usize) {
+    fn part(&mut self, head: &'a [u8], body: &'a [u8], default: &str, depth: usize) {
         if self.all.len() >= LEAVES_MAX {
             self.is_cut = true;
             return;
@@ -163,7 +163,8 @@ impl<'a> MimeLeaves<'a> {
         leaf.is_blank = is_text && leaf.is_text_with_files() && leaf.has_only_blanks();
         self.all.push(leaf);
         if is_message {
-            self.part(divide(body), "text/plain", depth + 1);
+            let (head, body) = divide(body);
+            self.part(head, body, "text/plain", depth + 1);
         }
     }
 
@@ -173,7 +174,8 @@ impl<'a> MimeLeaves<'a> {
         let mut ranges = Vec::new();
         for part in parts {
             let start = self.all.len();
-            self.part(divide(part), default, depth + 1);
+            let (head, body) = divide(part);
+            self.part(head, body, default, depth + 1);
             ranges.push(start..self.all.len());
         }
         if !is_alternative {

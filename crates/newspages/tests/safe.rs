@@ -1,5 +1,6 @@
-//! What a page may have, whatever it was made of: known elements and attributes, and links that lead to the
-//! site or are plain ones of the web. Used by the tests of hostile articles and by the fuzz target.
+//! Checks that a page is safe, whatever it was made of: it has known elements and attributes only, and its
+//! links lead to the site or are plain ones of the web. Used by the tests of hostile articles and by the fuzz
+//! target.
 
 /// Elements of our pages.
 const ELEMENTS: &[&str] = &[

@@ -201,7 +201,7 @@ pub fn open(
         .doc_store_cache_num_blocks(STORED_BLOCKS_KEPT)
         .try_into()?;
     let threads = work.threads(memory_bytes);
-    // Its own indexing thread is not used.
+    // The indexing thread of the writer is not used.
     let options = IndexWriterOptions::builder().num_worker_threads(1).num_merge_threads(threads).build();
     let writer: IndexWriter = index.writer_with_options(options)?;
     writer.set_merge_policy(Box::new(work.merging()));
@@ -337,15 +337,16 @@ impl Searcher {
         self.reader.searcher().segment_readers().len()
     }
 
-    /// Returns the Message-IDs of the articles that match a query, the newest first; `thread` is the key of
-    /// its thread's first article. With `groups`, only articles in one of these match. Results before `from`
-    /// are skipped.
+    /// Returns the Message-IDs of up to `count` articles that match a query, the newest first, starting with
+    /// result `from`. With `thread`, the key of a thread's first article, only articles of that thread match;
+    /// with `groups`, only articles in one of these.
     pub fn search(
         &self,
         query: &Query,
         thread: Option<u64>,
         groups: Option<&[String]>,
-        (from, count): (usize, usize),
+        from: usize,
+        count: usize,
     ) -> Result<Vec<String>, IndexError> {
         let count = count.min(ANSWERS_MAX.saturating_sub(from));
         if count == 0 {

@@ -188,7 +188,7 @@ impl NntpClient {
     /// Queues `CHECK id` (RFC 4644 section 2.4).
     ///
     /// # Errors
-    /// Those of [`NntpClient::submit`].
+    /// Errors of [`NntpClient::submit`].
     pub fn submit_check(&mut self, id: &[u8]) -> Result<(), Error> {
         self.submit([b"CHECK ", id].concat())
     }
@@ -197,7 +197,7 @@ impl NntpClient {
     /// with its CRLF, without the final `.` line.
     ///
     /// # Errors
-    /// Those of [`NntpClient::submit`]; [`Error::Request`] also if the article does not end in CRLF or
+    /// Errors of [`NntpClient::submit`]; [`Error::Request`] also if the article does not end in CRLF or
     /// contains the end of a block: the text after it could pass for commands.
     pub fn submit_takethis<'a>(&mut self, id: &[u8], article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let (command, article) = ([b"TAKETHIS ", id].concat(), article.into());
@@ -211,7 +211,7 @@ impl NntpClient {
     /// of that command. For the article's format see [`NntpClient::submit_takethis`].
     ///
     /// # Errors
-    /// Those of [`NntpClient::submit_takethis`].
+    /// Errors of [`NntpClient::submit_takethis`].
     pub fn submit_article<'a>(&mut self, article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let article = article.into();
         self.admit(b"article", Some(&article))?;
@@ -223,7 +223,7 @@ impl NntpClient {
     /// Like [`NntpClient::submit_takethis`], for an article that was checked before.
     ///
     /// # Errors
-    /// Those of [`NntpClient::submit`].
+    /// Errors of [`NntpClient::submit`].
     pub fn submit_takethis_of(&mut self, id: &[u8], article: &WireArticle) -> Result<(), Error> {
         let command = [b"TAKETHIS ", id].concat();
         self.admit(&command, None)?;
@@ -268,7 +268,7 @@ impl NntpClient {
     /// Sends the queue without waiting for an answer. See [`Connection::flush`] for its limit.
     ///
     /// # Errors
-    /// Those of [`Connection::flush`].
+    /// Errors of [`Connection::flush`].
     pub async fn flush(&mut self) -> Result<(), Error> {
         let flushed = self.connection.flush().await;
         self.over |= flushed.is_err();
@@ -322,7 +322,7 @@ impl NntpClient {
     /// Sends a command and waits for its answer.
     ///
     /// # Errors
-    /// Those of [`NntpClient::submit`] and [`NntpClient::answer`]; [`Error::Request`] if another command
+    /// Errors of [`NntpClient::submit`] and [`NntpClient::answer`]; [`Error::Request`] if another command
     /// waits for its answer.
     pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<NntpAnswer<'_>, Error> {
         if !self.outstanding.is_empty() {
@@ -351,7 +351,7 @@ impl NntpClient {
     /// at the end of the block, or if there is none.
     ///
     /// # Errors
-    /// Those of [`NntpClient::chunk`]; [`ProtocolFault::LineTooLong`] beyond `block_line_bytes_max`.
+    /// Errors of [`NntpClient::chunk`]; [`ProtocolFault::LineTooLong`] beyond `block_line_bytes_max`.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Error> {
         let line = self.next_line().await;
         match self.judged(line)? {
@@ -371,7 +371,7 @@ impl NntpClient {
     /// Appends the rest of the block of the last answer to `out`, in wire format.
     ///
     /// # Errors
-    /// Those of [`NntpClient::chunk`]; [`ProtocolFault::BlockTooLong`] if it is more than `bytes_max`.
+    /// Errors of [`NntpClient::chunk`]; [`ProtocolFault::BlockTooLong`] if it is more than `bytes_max`.
     pub async fn read_block(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
         let before = out.len();
         while let Some(chunk) = self.chunk().await? {
@@ -409,7 +409,7 @@ impl NntpClient {
     /// Sends QUIT (RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
     ///
     /// # Errors
-    /// Those of [`NntpClient::answer`]; earlier answers are not affected.
+    /// Errors of [`NntpClient::answer`]; earlier answers are not affected.
     pub async fn quit(mut self) -> Result<(), Error> {
         self.submit("QUIT")?;
         while !self.outstanding.is_empty() {

@@ -156,7 +156,7 @@ impl Connection {
     /// `None` if the connection has ended before.
     ///
     /// # Errors
-    /// Those of [`Connection::receive`]; [`Error::TimedOut`] if no whole line arrives within
+    /// Errors of [`Connection::receive`]; [`Error::TimedOut`] if no whole line arrives within
     /// `answer_timeout`; [`ProtocolFault::LineTooLong`].
     pub async fn line(&mut self) -> Result<Option<&[u8]>, Error> {
         let (limit, line_bytes_max) = (self.limits.answer_timeout, self.limits.line_bytes_max);
@@ -206,7 +206,7 @@ impl Connection {
     /// Compresses the output and decompresses the input from now on (RFC 8054 section 2.2.2).
     ///
     /// # Errors
-    /// Those of [`Connection::flush`]; [`ProtocolFault::EarlyInput`] if something has arrived uncompressed.
+    /// Errors of [`Connection::flush`]; [`ProtocolFault::EarlyInput`] if something has arrived uncompressed.
     pub async fn start_compression(&mut self) -> Result<(), Error> {
         self.flush().await?;
         if !self.unread().is_empty() {
@@ -220,7 +220,7 @@ impl Connection {
     /// Sends the queue and ends our side of the connection; the server's answers can still be read.
     ///
     /// # Errors
-    /// Those of [`Connection::flush`].
+    /// Errors of [`Connection::flush`].
     pub async fn shutdown(&mut self) -> Result<(), Error> {
         self.flush().await?;
         self.transport.shutdown(self.limits.idle_timeout).await.map_err(Error::of_stream)

@@ -3,9 +3,9 @@
 //! - [`Transport`] is the stream of a connection: the socket, with TLS (RFC 4642, RFC 8143), compression
 //!   (RFC 8054) or both on top, switched in mid-session.
 //! - [`ServerOutput`] gathers a server's answers and sends them in few writes, paced by a
-//! [`rate::Bandwidth`].
-//! - [`NntpClient`] connects to a server, encrypts, logs in and compresses as its [`ConnectOptions`] says,
-//! and then
+//!   [`rate::Bandwidth`].
+//! - [`NntpClient`] connects to a server, encrypts, logs in and compresses as its [`ConnectOptions`] says, and
+//!   then
 //!   pipelines commands; [`Connection`] is the layer below it, octets without NNTP. [`Error::retry`]
 //!   separates temporary from permanent errors, [`ClientLimits`] bounds the cost of a server.
 //! - [`TransportStream`] is a transport for a library that needs tokio's traits.

@@ -61,7 +61,7 @@ impl Transport {
     /// `name` (RFC 8446; RFC 6125 and RFC 9525 for names).
     ///
     /// # Errors
-    /// Those of [`Transport::accept_tls`].
+    /// Errors of [`Transport::accept_tls`].
     pub async fn connect_tls(
         &mut self,
         config: Arc<ClientConfig>,
@@ -143,7 +143,7 @@ impl Transport {
     /// Polls for input, of which the end of the stream is a part.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
             TransportState::Plain(socket) => socket.poll_readable(cx),
@@ -155,7 +155,7 @@ impl Transport {
     /// Reads into the spare capacity of `buffer`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::InvalidData`] for a damaged TLS or DEFLATE stream.
+    /// Errors of the socket, and [`io::ErrorKind::InvalidData`] for a damaged TLS or DEFLATE stream.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match &mut self.0 {
             TransportState::Plain(socket) => socket.poll_read(cx, buffer),
@@ -173,7 +173,7 @@ impl Transport {
     /// clients too.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
+    /// Errors of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
     /// `write_timeout`.
     #[inline]
     pub async fn write(

@@ -67,7 +67,7 @@ fn target(address: SocketAddr) -> ConnectOptions {
     ConnectOptions { limits, ..ConnectOptions::from(address) }
 }
 
-/// The same with a limit of `limits` that runs out.
+/// Returns [`target`] with a limit of its `limits` shortened.
 fn hasty(address: SocketAddr, shorten: impl FnOnce(&mut ClientLimits)) -> ConnectOptions {
     let mut target = target(address);
     shorten(&mut target.limits);
@@ -99,7 +99,7 @@ async fn asked(command: &str, answer: &str) -> NntpClient {
     asked_hastily(command, answer, |_| ()).await
 }
 
-/// The same with a limit that runs out.
+/// Like [`asked`], with a limit shortened.
 async fn asked_hastily(command: &str, answer: &str, shorten: impl FnOnce(&mut ClientLimits)) -> NntpClient {
     let address = says(format!("200 hello\r\n{answer}")).await;
     let mut client = NntpClient::connect(&hasty(address, shorten)).await.unwrap();
@@ -223,7 +223,7 @@ async fn connections_cut_in_the_middle_are_known_as_such() {
     client.request("BODY").await.unwrap();
     assert_eq!(client.chunk().await.unwrap(), Some(&b"some"[..]));
     assert!(matches!(client.chunk().await, Err(Error::Ended)));
-    // What was answered before the end counts, also while there is still much to send.
+    // Answers before the end count, even while there is still much to send.
     let address = server(async move |mut stream: TcpStream| {
         stream.write_all(b"200 hello\r\n239 <a@x>\r\n400 going down\r\n").await.unwrap();
         stream.shutdown().await.unwrap();
@@ -392,7 +392,7 @@ async fn the_queue_has_a_limit() {
 
 #[tokio::test]
 async fn names_and_ports_without_a_server_are_told_apart() {
-    // An address on which nobody else listens.
+    // An address on which no other program listens.
     let listener = TcpListener::bind("127.0.0.11:0").await.unwrap();
     let free = listener.local_addr().unwrap();
     drop(listener);

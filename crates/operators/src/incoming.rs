@@ -17,7 +17,9 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use ingest::batches::{BatchLedger, BatchReader, BatchTally, IncomingDir, UnfiledPolicy, WaitingBatch};
+use ingest::batches::{
+    BatchLedger, BatchReader, BatchTally, IncomingDir, Quarantine, UnfiledPolicy, WaitingBatch,
+};
 use ingest::{BatchOutcome, Origin};
 use site::Site;
 use site_base::counters::add;
@@ -135,7 +137,8 @@ fn file(
     };
     let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let keep = UnfiledPolicy::In(incoming.clone(), found.sender.clone());
-    let mut ledger = BatchLedger::new(name, (&config.site.data, site.spool.disk()), keep, &mut line);
+    let quarantine = Quarantine::of(&config.site.data, site.spool.disk());
+    let mut ledger = BatchLedger::new(name, quarantine, keep, &mut line);
     let mut waits_for = None;
     while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(BatchFailure::Broken)?) {
         if site.is_stopping() {

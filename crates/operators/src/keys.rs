@@ -48,7 +48,7 @@ fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), S
     for key in imported.keys {
         match key {
             Ok(key) => sink(Reply::Text(line(&key))),
-            Err(error) => failed.push(error),
+            Err(error) => failed.push(error.to_string()),
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }

@@ -85,7 +85,7 @@ impl ArticleBytes {
     }
 
     /// Puts in a buffer with an article in this layout, and a second one of which only the memory is kept.
-    pub fn put(&mut self, (bytes, scratch): (Vec<u8>, Vec<u8>), layout: ArticleLayout) {
+    pub fn put(&mut self, bytes: Vec<u8>, scratch: Vec<u8>, layout: ArticleLayout) {
         *self = Self { bytes, scratch, layout };
     }
 
@@ -161,7 +161,7 @@ mod tests {
         bytes.clear();
         bytes.extend_from_slice(b"xyz");
         bytes.extend_from_slice(WIRE);
-        article.put((bytes, scratch), ArticleLayout { article_at: 3, body_at: 33, message_id: 24..29 });
+        article.put(bytes, scratch, ArticleLayout { article_at: 3, body_at: 33, message_id: 24..29 });
         check(&article);
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn a_layout_beyond_the_bytes_is_empty() {
         let mut article = ArticleBytes::default();
         let layout = ArticleLayout { article_at: 9, body_at: 4, message_id: 7..90 };
-        article.put((b"abcdef".to_vec(), Vec::new()), layout);
+        article.put(b"abcdef".to_vec(), Vec::new(), layout);
         assert!(article.article().is_empty() && article.head().is_empty() && article.message_id().is_empty());
         assert_eq!(article.body(), b"ef");
     }

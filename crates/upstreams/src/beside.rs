@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// A value of one of two sources.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Either<A, B> {
-    /// Of the first source.
+    /// Value of the first source.
     First(A),
-    /// Of the second source.
+    /// Value of the second source.
     Second(B),
 }
 

@@ -148,10 +148,10 @@ pub enum GroupSelection<'a, G> {
     One(&'a G),
 }
 
-/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+/// Time that may pass before the change of an active entry is recorded, in seconds.
 const CHANGE_SLACK_SECS: u64 = 2;
 
-/// Whether an active entry that was changed at this time is listed as changed since.
+/// Returns whether an active entry that was changed at this time is listed as changed since then.
 fn has_changed(at: u64, since: u64) -> bool {
     at.saturating_add(CHANGE_SLACK_SECS) >= since
 }

@@ -158,7 +158,8 @@ impl NewsSource for LocalSpool {
         let mut article = ArticleBuf::from_buffers(bytes, raw);
         let found = read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
         let (article_at, body_at, message_id) = article.layout();
-        into.put(article.into_buffers(), ArticleLayout { article_at, body_at, message_id });
+        let (bytes, scratch) = article.into_buffers();
+        into.put(bytes, scratch, ArticleLayout { article_at, body_at, message_id });
         if !found? {
             return Ok(Fetched::Missing);
         }

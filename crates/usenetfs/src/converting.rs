@@ -341,7 +341,7 @@ impl<'a> Conversion<'a> {
             Err(Errno::NOENT) => {}
             moved => {
                 moved?;
-                // What only waits in the marker for its place is counted when it gets there.
+                // An entry that waits in the marker for its place is counted when it gets there.
                 if !Path::new(to).starts_with(MARKER) {
                     self.done.moved += 1;
                 }
@@ -364,8 +364,7 @@ impl<'a> Conversion<'a> {
             let outside = self.outside()?;
             let has_name_of_bucket =
                 |entry: &&LowerEntry| self.dir.scheme.is_first_level(entry.name.as_bytes());
-            let (first, rest): (Vec<&LowerEntry>, Vec<&LowerEntry>) =
-                outside.iter().partition(has_name_of_bucket);
+            let (first, rest) = outside.iter().partition::<Vec<_>, _>(has_name_of_bucket);
             for entry in first {
                 self.move_entry(&entry.name, &entry.name, &lower::below(MARKER, &entry.name))?;
             }

@@ -432,7 +432,7 @@ impl Filesystem for Usenetfs {
     ) {
         let _turn = self.tree.turn();
         let flags = fs::RenameFlags::from_bits_retain(flags.bits());
-        done(self.tree.rename((parent.0, name), (new_parent.0, new_name), flags), reply);
+        done(self.tree.rename(parent.0, name, new_parent.0, new_name, flags), reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -225,11 +225,13 @@ impl MountedTree {
         remove_dir(&inner, OsStr::new(MARKER))
     }
 
-    /// Moves a name, or exchanges two.
+    /// Moves a name from one directory to another, or exchanges two names.
     pub fn rename(
         &self,
-        (parent, name): (u64, &OsStr),
-        (new_parent, new_name): (u64, &OsStr),
+        parent: u64,
+        name: &OsStr,
+        new_parent: u64,
+        new_name: &OsStr,
         flags: RenameFlags,
     ) -> LowerResult<()> {
         let (dir, new_dir) = (self.directory(parent)?, self.directory(new_parent)?);

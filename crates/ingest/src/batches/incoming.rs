@@ -39,7 +39,9 @@ pub struct IncomingDir {
 pub struct WaitingBatch {
     /// Time of arrival.
     since: SystemTime,
+    /// Path of its file.
     pub path: PathBuf,
+    /// Size of its file in bytes.
     pub bytes: u64,
     /// Sending peer; `None` for batches of this machine.
     pub sender: Option<BatchSender>,
@@ -59,6 +61,7 @@ pub struct BatchSender {
 pub enum BatchNotKept {
     /// The waiting batches fill the directory.
     NoRoom,
+    /// It cannot be written.
     Io(io::Error),
 }
 

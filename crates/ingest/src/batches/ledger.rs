@@ -5,14 +5,11 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 
 use super::incoming::{ArrivingBatch, BatchNotKept, BatchSender, IncomingDir};
 use super::quarantine::Quarantine;
 use super::reader::{BatchParcel, ParcelPiece};
 use crate::{BatchOutcome, BatchResult};
-use disk::Disk;
 use netnews::batch::{BatchFault, append_rnews_line};
 use site_base::units::counted;
 use site_base::units::grouped;
@@ -23,9 +20,13 @@ const LINES_MAX: u64 = 100;
 /// Counts of articles and pieces of a batch, by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct BatchTally {
+    /// Articles that were filed.
     pub accepted: u64,
+    /// Articles that were rejected, including those that are too large.
     pub rejected: u64,
+    /// Articles whose Message-ID was known.
     pub duplicates: u64,
+    /// Articles that could not be filed now.
     pub try_later: u64,
     /// Damaged pieces, including those that are not articles.
     pub damaged: u64,
@@ -33,7 +34,7 @@ pub struct BatchTally {
 
 /// Handling of articles that cannot be filed now.
 pub enum UnfiledPolicy {
-    /// Only counted: the batch is submitted again.
+    /// They are only counted: the batch is submitted again.
     Not,
     /// They are kept here, as another batch of this sender.
     In(IncomingDir, Option<BatchSender>),
@@ -49,19 +50,20 @@ pub struct BatchLedger<'a> {
     not_kept: Option<BatchNotKept>,
     say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     lines: u64,
+    /// Counts so far.
     pub tally: BatchTally,
 }
 
 impl<'a> BatchLedger<'a> {
-    /// Opens the ledger of the batch called `name`, for the site with its spool in `data` on `disk`. `say`
-    /// is called with a line for each rejected article and each damaged piece.
+    /// Opens the ledger of the batch called `name`, whose damaged pieces go into `quarantine`. `say` is
+    /// called with a line for each rejected article and each damaged piece.
     pub fn new(
         name: String,
-        (data, disk): (&Path, &Arc<dyn Disk>),
+        quarantine: Quarantine,
         keep: UnfiledPolicy,
         say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     ) -> Self {
-        let (quarantine, tally) = (Quarantine::of(data, disk), BatchTally::default());
+        let tally = BatchTally::default();
         Self { name, quarantine, keep, kept: None, not_kept: None, say, lines: 0, tally }
     }
 

@@ -59,7 +59,7 @@ impl Read for CountedSource {
     }
 }
 
-/// How a batch is compressed.
+/// Compression of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CompressionForm {
     Compress,
@@ -92,6 +92,7 @@ enum BatchHead {
 }
 
 impl UnpackedBatch {
+    /// Returns the batch read from `source`, compressed or not.
     pub fn new(source: Source) -> Self {
         let raw = Arc::<RawInput>::default();
         let source = Box::new(CountedSource(source, raw.clone()));

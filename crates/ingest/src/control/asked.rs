@@ -11,6 +11,7 @@ const GROUPS_MAX: usize = 1_000;
 /// A request of an article to the servers it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlRequest<'a> {
+    /// Type of the request.
     pub what: ControlType,
     /// Address in Sender, or in From, in lower case.
     pub sender: String,

@@ -9,6 +9,8 @@ use netnews::openpgp::{
     Certificate, PublicKey, SelfSignature, SignatureKind, certificates, crc24, dearmored, outdated,
 };
 use site_base::lock::Leaf;
+use std::error::Error;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,9 +44,23 @@ pub struct SigningKey {
     bytes: Vec<u8>,
 }
 
+/// Reason why the key with this fingerprint is not taken: it has no user that it has signed itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyWithoutUser {
+    fingerprint: String,
+}
+
+impl fmt::Display for KeyWithoutUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the key {} has no user that it has signed itself", self.fingerprint)
+    }
+}
+
+impl Error for KeyWithoutUser {}
+
 impl SigningKey {
     /// Reads a key from a certificate; fails if its self-signature is missing.
-    fn of(certificate: Certificate) -> Result<Self, String> {
+    fn of(certificate: Certificate) -> Result<Self, KeyWithoutUser> {
         let (fingerprint_bytes, fingerprint) = fingerprint(&certificate.key);
         let key = &certificate.key;
         let mut unusable = unusable(key);
@@ -70,7 +86,7 @@ impl SigningKey {
             }
         }
         if users.is_empty() && unusable.is_none() {
-            return Err(format!("the key {fingerprint} has no user that it has signed itself"));
+            return Err(KeyWithoutUser { fingerprint });
         }
         let lives = newest.map_or(0, |own| own.signature.key_lives);
         let expires = (lives > 0).then(|| i64::from(key.created) + i64::from(lives));
@@ -151,7 +167,7 @@ pub struct Keyring {
 #[derive(Debug)]
 pub struct KeyImport {
     /// Imported keys, and reasons why others were not taken.
-    pub keys: Vec<Result<SigningKey, String>>,
+    pub keys: Vec<Result<SigningKey, KeyWithoutUser>>,
     /// Number of keys of versions before 4.
     pub outdated: usize,
 }

@@ -17,7 +17,7 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 pub enum SignatureError {
     /// The article is not signed in pgpcontrol's form.
     Form(BadSignature),
-    /// Its hash function is too weak.
+    /// The hash function of the signature is too weak.
     WeakHash,
     /// The signature is not of a text.
     NotOfText,
@@ -62,6 +62,7 @@ pub struct SignatureProof<'a> {
 }
 
 impl<'a> SignatureProof<'a> {
+    /// Returns the signer of `article`, if it is in `keyring`; nothing is verified yet.
     pub fn of(article: &'a Article<'a>, keyring: &'a Keyring) -> Self {
         Self { article, keyring, signer: OnceCell::new() }
     }
@@ -96,6 +97,7 @@ fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<SigningK
 /// A text that a trusted key has signed.
 #[derive(Debug)]
 pub struct SignedText {
+    /// Key that made the signature.
     pub key: SigningKey,
     /// Time of the signature, in Unix seconds.
     pub created: i64,

@@ -43,6 +43,7 @@ pub struct FilterPrograms(Vec<Arc<RunningFilter>>);
 /// One `[[filter]]`.
 #[derive(Debug)]
 pub struct RunningFilter {
+    /// Section of the configuration.
     pub section: FilterProgram,
     spool: Weak<Spool>,
     state: Arc<ProgramState>,
@@ -75,7 +76,7 @@ pub struct FilterStatus {
     pub down: bool,
     /// Articles, posts and logins that it has judged since the start.
     pub judged: u64,
-    /// Those that passed or were deferred without being judged.
+    /// Articles, posts and logins that passed or were deferred without being judged.
     pub unjudged: u64,
     /// Number of starts of the program.
     pub starts: u64,

@@ -9,8 +9,11 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use site_base::program::{ProcessGroup, piped};
 use site_config::FilterProgram;
 use spool::Spool;
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::mem;
+use std::process::ExitStatus;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -29,15 +32,47 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 const LOG_LINES_MAX: u32 = 100;
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Fault of a program, in words.
+/// Fault of a program.
 #[derive(Debug)]
-pub(super) struct ProgramFault(pub String);
+pub(super) enum ProgramFault {
+    CannotStart(io::Error),
+    /// It did not get ready in time.
+    NotReady,
+    /// The first line is another, with this text.
+    FirstLine(String),
+    /// A line that means nothing, with this text.
+    UnknownLine(String),
+    LineTooLong,
+    TooManyVerdicts,
+    TooFewVerdicts,
+    /// Its output ended.
+    Ended,
+    /// It has exited, with this status.
+    Exited(ExitStatus),
+    /// No answer within this time.
+    TimedOut(Duration),
+    Io(io::Error),
+}
 
-impl From<&str> for ProgramFault {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
+impl fmt::Display for ProgramFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CannotStart(error) => write!(f, "cannot be started: {error}"),
+            Self::NotReady => write!(f, "was not ready within {} s", START_TIMEOUT.as_secs()),
+            Self::FirstLine(line) => write!(f, "wrote `{line}` as its first line"),
+            Self::UnknownLine(line) => write!(f, "wrote `{line}`"),
+            Self::LineTooLong => write!(f, "wrote a line of more than {LINE_BYTES_MAX} bytes"),
+            Self::TooManyVerdicts => f.write_str("wrote more verdicts than it was asked for"),
+            Self::TooFewVerdicts => f.write_str("was done before it had written all verdicts"),
+            Self::Ended => f.write_str("ended"),
+            Self::Exited(status) => write!(f, "ended: {status}"),
+            Self::TimedOut(limit) => write!(f, "did not answer within {} ms", limit.as_millis()),
+            Self::Io(error) => error.fmt(f),
+        }
     }
 }
+
+impl Error for ProgramFault {}
 
 /// A program that is ready for requests.
 pub(super) struct FilterProcess {
@@ -50,15 +85,12 @@ pub(super) struct FilterProcess {
 
 /// Starts the program of a section and waits until it is ready.
 pub(super) async fn start(section: &FilterProgram) -> Result<FilterProcess, ProgramFault> {
-    let mut process = spawn(section).map_err(|error| ProgramFault(format!("cannot be started: {error}")))?;
+    let mut process = spawn(section).map_err(ProgramFault::CannotStart)?;
     match timeout(START_TIMEOUT, process.read_line()).await {
         Ok(Ok(())) if process.line == HELLO => Ok(process),
-        Ok(Ok(())) => {
-            let ProgramFault(wrote) = process.wrote();
-            Err(ProgramFault(format!("{wrote} as its first line")))
-        }
+        Ok(Ok(())) => Err(ProgramFault::FirstLine(process.shown_line())),
         Ok(Err(why)) => Err(why),
-        Err(_) => Err(ProgramFault(format!("was not ready within {} s", START_TIMEOUT.as_secs()))),
+        Err(_) => Err(ProgramFault::NotReady),
     }
 }
 
@@ -94,18 +126,18 @@ impl FilterProcess {
         let mut headers = None;
         loop {
             self.read_line().await?;
-            match protocol::read(&self.line).ok_or_else(|| self.wrote())? {
+            match protocol::read(&self.line).ok_or_else(|| ProgramFault::UnknownLine(self.shown_line()))? {
                 ProgramLine::Verdict(verdict) if job.answers.len() < job.count => {
                     job.answers.push(FilterAnswer { headers: headers.take(), verdict });
                 }
-                ProgramLine::Verdict(_) => return Err("wrote more verdicts than it was asked for".into()),
+                ProgramLine::Verdict(_) => return Err(ProgramFault::TooManyVerdicts),
                 ProgramLine::Headers(bytes) => headers = Some(self.read_block(bytes).await?),
                 ProgramLine::Question(question) => {
                     let found = questions::answer(filter, spool, question);
                     self.write(Arc::new(protocol::reply(found.as_deref())));
                 }
                 ProgramLine::Done(done) if done == number && job.answers.len() == job.count => return Ok(()),
-                ProgramLine::Done(_) => return Err("was done before it had written all verdicts".into()),
+                ProgramLine::Done(_) => return Err(ProgramFault::TooFewVerdicts),
             }
         }
     }
@@ -119,15 +151,16 @@ impl FilterProcess {
     }
 
     /// Kills it and waits for it; returns its exit status if it had exited by itself.
-    pub async fn kill(mut self) -> Option<String> {
-        let ended = self.child.try_wait().ok().flatten().map(|status| status.to_string());
+    pub async fn kill(mut self) -> Option<ExitStatus> {
+        let ended = self.child.try_wait().ok().flatten();
         self.group.kill();
         let _ended = timeout(END_TIMEOUT, self.child.wait()).await;
         ended
     }
 
-    fn wrote(&self) -> ProgramFault {
-        ProgramFault(format!("wrote `{}`", shortened(&String::from_utf8_lossy(&self.line))))
+    /// Returns the last line, as shown in the log.
+    fn shown_line(&self) -> String {
+        shortened(&String::from_utf8_lossy(&self.line))
     }
 
     fn write(&self, chunk: Arc<Vec<u8>>) {
@@ -139,17 +172,17 @@ impl FilterProcess {
 
     async fn read_line(&mut self) -> Result<(), ProgramFault> {
         self.line = mem::take(&mut self.line);
-        read_line(&mut self.output, &mut self.line).await.map_err(|error| ProgramFault(error.to_string()))?;
+        read_line(&mut self.output, &mut self.line).await.map_err(ProgramFault::Io)?;
         match self.line.pop() {
             Some(b'\n') => Ok(()),
-            Some(_) => Err(ProgramFault(format!("wrote a line of more than {LINE_BYTES_MAX} bytes"))),
-            None => Err("ended".into()),
+            Some(_) => Err(ProgramFault::LineTooLong),
+            None => Err(ProgramFault::Ended),
         }
     }
 
     async fn read_block(&mut self, bytes: usize) -> Result<Vec<u8>, ProgramFault> {
         let mut block = vec![0; bytes];
-        self.output.read_exact(&mut block).await.map_err(|_| ProgramFault::from("ended"))?;
+        self.output.read_exact(&mut block).await.map_err(|_| ProgramFault::Ended)?;
         Ok(block)
     }
 }

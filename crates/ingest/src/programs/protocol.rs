@@ -77,6 +77,7 @@ pub enum ProgramVerdict {
 pub struct FilterAnswer {
     /// Replacement for the headers of the post.
     pub headers: Option<Vec<u8>>,
+    /// The verdict on the article.
     pub verdict: ProgramVerdict,
 }
 

@@ -104,9 +104,9 @@ impl FilterWorker {
                 while let Some(mut process) = self.launch().await {
                     match self.serve(&mut process).await {
                         Ok(()) => return process.end().await,
-                        Err(ProgramFault(why)) => {
-                            let why = process.kill().await.map_or(why, |ended| format!("ended: {ended}"));
-                            self.failed(&why);
+                        Err(fault) => {
+                            let fault = process.kill().await.map_or(fault, ProgramFault::Exited);
+                            self.failed(&fault);
                         }
                     }
                 }
@@ -164,7 +164,7 @@ impl FilterWorker {
                     self.state.set_up();
                     return Some(process);
                 }
-                Err(ProgramFault(why)) => self.failed(&why),
+                Err(fault) => self.failed(&fault),
             }
         }
     }
@@ -181,8 +181,7 @@ impl FilterWorker {
                         Some(WorkerMessage::End) | None => return Ok(()),
                     },
                     status = process.child.wait() => {
-                        let why = status.map_or_else(|e| e.to_string(), |status| format!("ended: {status}"));
-                        return Err(ProgramFault(why));
+                        return Err(status.map_or_else(ProgramFault::Io, ProgramFault::Exited));
                     }
                 },
             };
@@ -195,27 +194,26 @@ impl FilterWorker {
                     self.state.set_up();
                     job.reply();
                 }
-                Ok(Err(why)) if job.is_again => {
+                Ok(Err(fault)) if job.is_again => {
                     self.unjudged(job);
-                    return Err(why);
+                    return Err(fault);
                 }
-                Ok(Err(why)) => {
+                Ok(Err(fault)) => {
                     job.is_again = true;
                     self.pending = Some(job);
-                    return Err(why);
+                    return Err(fault);
                 }
                 Err(_) => {
                     self.unjudged(job);
-                    let millis = self.section.timeout.as_millis();
-                    return Err(ProgramFault(format!("did not answer within {millis} ms")));
+                    return Err(ProgramFault::TimedOut(self.section.timeout));
                 }
             }
         }
     }
 
     /// Schedules the next start after a failure.
-    fn failed(&mut self, why: &str) {
-        warn!(filter = self.section.name, why, "filter program failed");
+    fn failed(&mut self, fault: &ProgramFault) {
+        warn!(filter = self.section.name, why = fault.to_string(), "filter program failed");
         let doublings = self.failures.saturating_sub(1).min(6);
         let pause = if self.failures == 0 { Duration::ZERO } else { PAUSE_FIRST * (1 << doublings) };
         self.failures += 1;

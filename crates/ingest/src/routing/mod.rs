@@ -36,6 +36,7 @@ const OF_PEER: &str = "peer ";
 /// Facts of an article needed for the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct RoutingFacts<'a> {
+    /// Message-ID of the article; empty if it has none.
     pub message_id: &'a [u8],
     /// Value of its Newsgroups header.
     pub newsgroups: &'a [u8],
@@ -45,6 +46,7 @@ pub struct RoutingFacts<'a> {
     pub distribution: &'a [u8],
     /// Origin as in the journal: `peer NAME`, `injected`, `rnews` or `import`.
     pub origin: &'a str,
+    /// Kind of article, as in the journal.
     pub kind: ArticleKind,
     /// Length of the article as sent to peers.
     pub wire_bytes: u64,
@@ -81,7 +83,9 @@ impl<'a> RoutingFacts<'a> {
 pub struct PeerRoute {
     /// Number of the peer in journal rows.
     pub number: u32,
+    /// Name of the peer in the configuration.
     pub name: String,
+    /// Settings for sending to it.
     pub send: PeerSend,
 }
 
@@ -111,7 +115,9 @@ impl PeerRoute {
 pub struct RoutingStep {
     /// Configuration key it follows.
     pub what: &'static str,
+    /// Whether the article passed the test.
     pub passed: bool,
+    /// Explanation for the operator.
     pub text: String,
 }
 

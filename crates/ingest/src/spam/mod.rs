@@ -94,7 +94,7 @@ impl SpamFilter {
         let (mut class, mut hidden, mut shadow) = (None, None, None);
         for (check, mode) in modes(&self.config) {
             // Articles are counted even if another check refuses them.
-            if mode == SpamMode::Off || !self.meets(check, origin, (article, &types), now) {
+            if mode == SpamMode::Off || !self.meets(check, origin, article, &types, now) {
                 continue;
             }
             match mode {
@@ -123,7 +123,8 @@ impl SpamFilter {
         &self,
         check: SpamCheck,
         origin: &Origin,
-        (article, types): (&Article<'_>, &impl Deref<Target = ArticleTypes>),
+        article: &Article<'_>,
+        types: &impl Deref<Target = ArticleTypes>,
         now: u64,
     ) -> bool {
         let config = &self.config;

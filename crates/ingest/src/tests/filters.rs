@@ -54,11 +54,11 @@ pub(super) fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max:
 }
 
 pub(super) fn batch(subjects: &[&str]) -> Vec<(String, String)> {
-    let one = |(n, subject): (usize, &&str)| {
+    let one = |n: usize, subject: &str| {
         let id = format!("<{n}@x>");
         (wire(&id, "misc.test", "").replace("Subject: s", &format!("Subject: {subject}")), id)
     };
-    subjects.iter().enumerate().map(one).collect()
+    subjects.iter().enumerate().map(|(n, subject)| one(n, subject)).collect()
 }
 
 pub(super) fn file(filer: &Filer, batch: &[(String, String)]) -> Vec<String> {

@@ -44,6 +44,7 @@ pub struct ConvertedArticle {
 /// Header values used here, trimmed; empty if absent.
 #[derive(Debug, Default)]
 pub struct OldHeaders<'a> {
+    /// Value of Newsgroups.
     pub newsgroups: &'a [u8],
     from: &'a [u8],
     path: &'a [u8],
@@ -321,7 +322,7 @@ mod tests {
         );
         assert_eq!(arrived, 5);
         assert_eq!(adopted(&mail.replace("; Thu, 1 Jan", ""), &["lists.dev"]).1, 77);
-        // The same text has the same Message-ID, with any line ends; another text has another.
+        // The Message-ID depends on the text, not on its line ends.
         assert!(adopted(&mail.replace('\n', "\r\n"), &["lists.dev"]).0.contains(&id[13..45]));
         assert!(!adopted(&mail.replace("body", "Body"), &["lists.dev"]).0.contains(&id[13..45]));
         assert_eq!(

@@ -34,7 +34,9 @@ pub enum MailFormat {
 /// A file to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailFile {
+    /// Path of the file.
     pub path: PathBuf,
+    /// Size in bytes.
     pub bytes: u64,
     /// Last change in Unix seconds.
     pub changed: i64,

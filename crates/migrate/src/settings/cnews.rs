@@ -151,8 +151,8 @@ impl ArchiveSections {
     fn section(&self, own: &str, kind: &str, archive: &str, place: SourcePosition) -> DraftSection {
         let mut section = DraftSection::new("archive");
         section.noted("name", format!("archive-{}", self.sections.len() + 1), "");
-        let (spared, earlier): (Vec<&str>, Vec<&str>) =
-            self.before.iter().flat_map(|list| pieces(list)).partition(|piece| piece.starts_with('!'));
+        let before = self.before.iter().flat_map(|list| pieces(list));
+        let (spared, earlier) = before.partition::<Vec<_>, _>(|piece| piece.starts_with('!'));
         let earlier = earlier.into_iter().map(|piece| format!("!{piece}"));
         let groups: Vec<String> = pieces(own).map(str::to_owned).chain(earlier).collect();
         section.key("groups", groups.join(","), place);
@@ -243,7 +243,7 @@ impl<'a> BatchParams<'a> {
     }
 }
 
-/// Why a line of batchparms has no effect beside the others and sys, if it has none.
+/// Returns why a line of batchparms has no effect beside the others and sys; `None` if it has one.
 fn why_unused(line: &ConfLine, parms: &[ConfLine], sys: &str) -> Option<&'static str> {
     let Some((site, _)) = BatchParams::of(line) else { return Some("not five fields") };
     let of_site = |own: &ConfLine| split(own.text.split(':').next().unwrap_or_default().trim()).0 == site;

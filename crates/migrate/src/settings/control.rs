@@ -64,12 +64,14 @@ pub(super) fn convert(
                 let why = "has no equal: control.removals_max is a number, and is set by section";
                 sheet.remark(place, format!("`{line}` {why}"));
             }
-            [kind, from, groups, action] => match rule(place, kind, (from, groups, action), verifies) {
-                Ok(rule) => rules.push(rule),
-                Err(why) => {
-                    sheet.remark(place, format!("`{}` is not carried over: {why}", quoted(&line.text)))
+            [kind, from, groups, action] => {
+                match (ControlCtlLine { place, kind, from, groups, action }).rule(verifies) {
+                    Ok(rule) => rules.push(rule),
+                    Err(why) => {
+                        sheet.remark(place, format!("`{}` is not carried over: {why}", quoted(&line.text)))
+                    }
                 }
-            },
+            }
             _ => sheet.remark(place, format!("`{}`: not the four fields of a line", quoted(&line.text))),
         }
     }
@@ -94,31 +96,38 @@ pub(super) fn convert(
     }
 }
 
-fn rule(
+/// A line of control.ctl with its four fields.
+struct ControlCtlLine<'a> {
     place: SourcePosition,
-    kind: &str,
-    (from, groups, action): (&str, &str, &str),
-    verifies: bool,
-) -> Result<ControlRule, NotConverted> {
-    let types = types(kind)?;
-    let is_for_groups = types.iter().any(|kind| GROUP_TYPES.contains(kind));
-    let groups = if is_for_groups { alternatives(groups)? } else { "*".to_owned() };
-    let mut deed = deed(action, verifies)?;
-    if deed.action == "do" && !is_for_groups {
-        deed = ControlDeed {
-            action: "log",
-            signed_by: None,
-            mailed: false,
-            note: Some("cannot be carried out here"),
-        };
+    /// Types of control message.
+    kind: &'a str,
+    from: &'a str,
+    groups: &'a str,
+    action: &'a str,
+}
+
+impl ControlCtlLine<'_> {
+    fn rule(&self, verifies: bool) -> Result<ControlRule, NotConverted> {
+        let types = types(self.kind)?;
+        let is_for_groups = types.iter().any(|kind| GROUP_TYPES.contains(kind));
+        let groups = if is_for_groups { alternatives(self.groups)? } else { "*".to_owned() };
+        let mut deed = deed(self.action, verifies)?;
+        if deed.action == "do" && !is_for_groups {
+            deed = ControlDeed {
+                action: "log",
+                signed_by: None,
+                mailed: false,
+                note: Some("cannot be carried out here"),
+            };
+        }
+        Ok(ControlRule {
+            places: vec![self.place],
+            types,
+            from: alternatives(&self.from.to_ascii_lowercase())?,
+            groups,
+            deed,
+        })
     }
-    Ok(ControlRule {
-        places: vec![place],
-        types,
-        from: alternatives(&from.to_ascii_lowercase())?,
-        groups,
-        deed,
-    })
 }
 
 /// Types known to controlchan that newsreel calls `other`.
@@ -342,7 +351,8 @@ mod tests {
             .iter()
             .map(|line| {
                 let fields: Vec<&str> = line.text.splitn(4, ':').collect();
-                rule(line.place, fields[0], (fields[1], fields[2], fields[3]), true).unwrap()
+                let [kind, from, groups, action] = fields[..] else { panic!("{line:?}") };
+                ControlCtlLine { place: line.place, kind, from, groups, action }.rule(true).unwrap()
             })
             .collect();
         joined(guarded(rules))

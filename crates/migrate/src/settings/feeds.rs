@@ -336,7 +336,7 @@ impl Destinations<'_> {
             && !user.is_empty()
             && !password.is_empty()
         {
-            login(section, secrets, (host, user, password), line.place);
+            PeerLogin { host, user, password }.write(section, secrets, line.place);
         } else {
             section.remark(line.place, "a login needs a name and a password");
         }
@@ -427,7 +427,8 @@ fn innfeed_key(
         ("max-reconnect-time", Some(secs)) => section.key("send.retry_longest", span(secs), place),
         ("username", _) => {
             if let Some(password) = peer.get("password") {
-                login(section, secrets, (&peer.name, &pair.value, &password.value), place);
+                let (host, user, password) = (&peer.name, &pair.value, &password.value);
+                PeerLogin { host, user, password }.write(section, secrets, place);
             } else {
                 section.remark(place, "`username` without `password`");
             }
@@ -453,16 +454,20 @@ fn percent(value: &str) -> Option<i64> {
         .map(|percent| percent.round() as i64)
 }
 
-/// Writes a login, with its password in a file.
-fn login(
-    section: &mut DraftSection,
-    secrets: &mut PasswordFiles,
-    (host, user, password): (&str, &str, &str),
-    place: SourcePosition,
-) {
-    section.key("send.user", user, place);
-    section.noted("send.password_file", secrets.add(host, "password", password), "");
-    section.say("Without tls the password is sent to this machine only: see send.tls.");
+/// Login at a peer.
+struct PeerLogin<'a> {
+    host: &'a str,
+    user: &'a str,
+    password: &'a str,
+}
+
+impl PeerLogin<'_> {
+    /// Writes the login, with its password in a file.
+    fn write(&self, section: &mut DraftSection, secrets: &mut PasswordFiles, place: SourcePosition) {
+        section.key("send.user", self.user, place);
+        section.noted("send.password_file", secrets.add(self.host, "password", self.password), "");
+        section.say("Without tls the password is sent to this machine only: see send.tls.");
+    }
 }
 
 /// Returns a host in the form required before a port.

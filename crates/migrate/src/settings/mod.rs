@@ -135,7 +135,7 @@ pub fn from_inn(old: &OldConfiguration, resolve: ResolveHost<'_>) -> ConvertedCo
     if old.is_trial {
         trial::convert(&conf, &mut sheet);
     }
-    finished(sheet, (old, "INN", "inn-config"), secrets, &INN_FILES)
+    finished(sheet, old, &INN, secrets)
 }
 
 /// Converts the configuration of a C News.
@@ -143,7 +143,7 @@ pub fn from_cnews(old: &OldConfiguration) -> ConvertedConfiguration {
     let mut sheet = ConfigDraft::default();
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     cnews::convert(text, &mut sheet);
-    finished(sheet, (old, "C News", "cnews-config"), PasswordFiles::default(), &CNEWS_FILES)
+    finished(sheet, old, &C_NEWS, PasswordFiles::default())
 }
 
 /// Converts the configuration of a leafnode.
@@ -151,7 +151,7 @@ pub fn from_leafnode(old: &OldConfiguration) -> ConvertedConfiguration {
     let (mut sheet, mut secrets) = (ConfigDraft::default(), PasswordFiles::default());
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     leafnode::convert(text("config"), text("local.groups"), &mut secrets, &mut sheet);
-    finished(sheet, (old, "leafnode", "leafnode-config"), secrets, &LEAFNODE_FILES)
+    finished(sheet, old, &LEAFNODE, secrets)
 }
 
 /// Converts the feeds of a Diablo.
@@ -160,24 +160,41 @@ pub fn from_diablo(old: &OldConfiguration, resolve: ResolveHost<'_>) -> Converte
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
     storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
     diablo::convert(text("dnewsfeeds"), text("dnntpspool.ctl"), resolve, &mut sheet);
-    finished(sheet, (old, "Diablo", "diablo-config"), PasswordFiles::default(), &DIABLO_FILES)
+    finished(sheet, old, &DIABLO, PasswordFiles::default())
 }
+
+/// A kind of server whose configuration is converted.
+struct OtherServer {
+    name: &'static str,
+    /// Subcommand of `newsreel import` for it.
+    command: &'static str,
+    /// Files that are read, in the order in which they are reported.
+    files: &'static [&'static str],
+}
+
+const INN: OtherServer = OtherServer { name: "INN", command: "inn-config", files: &INN_FILES };
+const C_NEWS: OtherServer = OtherServer { name: "C News", command: "cnews-config", files: &CNEWS_FILES };
+const LEAFNODE: OtherServer =
+    OtherServer { name: "leafnode", command: "leafnode-config", files: &LEAFNODE_FILES };
+const DIABLO: OtherServer = OtherServer { name: "Diablo", command: "diablo-config", files: &DIABLO_FILES };
 
 /// Completes the configuration, and makes sure that our parser accepts it.
 fn finished(
     mut sheet: ConfigDraft,
-    (old, server, command): (&OldConfiguration, &str, &str),
+    old: &OldConfiguration,
+    server: &OtherServer,
     secrets: PasswordFiles,
-    order: &[&str],
 ) -> ConvertedConfiguration {
-    sheet.complete(&old.files, order);
+    sheet.complete(&old.files, server.files);
     advise(&mut sheet, &secrets, old.is_trial);
     let head = format!(
-        "The configuration of this server, made from that of {server} in {} by newsreel import\n\
-         {command}. After each key stands the line that it comes from; what has no equal here, or one\n\
+        "The configuration of this server, made from that of {} in {} by newsreel import\n\
+         {}. After each key stands the line that it comes from; what has no equal here, or one\n\
          that differs, is said by a comment in its section or, line by line, after them. docs/from-inn.md\n\
          has the words of both, and newsreel explain-config KEY says what a key means.",
-        text::quoted(&old.dir)
+        server.name,
+        text::quoted(&old.dir),
+        server.command
     );
     let (text, refused) = sheet.settle(&head);
     let kinds = [

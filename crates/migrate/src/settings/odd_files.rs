@@ -29,7 +29,7 @@ const LEAFNODE: &[(&str, &str)] = &[
 
 type Files = std::collections::BTreeMap<&'static str, String>;
 
-/// Peculiarities of files that were written by hand or are damaged.
+/// Returns variants of a file as edited by hand or damaged.
 fn odd(text: &str) -> Vec<String> {
     let twice = text.lines().map(|line| format!("{line}\n{line}\n")).collect();
     let first_words =
@@ -81,7 +81,7 @@ fn odd_files_of_any_server_become_a_configuration() {
 
 #[test]
 fn no_line_of_odd_files_of_diablo_and_leafnode_is_dropped_silently() {
-    // What is said of several lines together, what opens and ends a block, and what needs nothing.
+    // Lines reported together with others, those that open and end a block, and those that need no report.
     const QUIET: [&str; 13] = [
         "addgroup", "delgroup", "deldist", "alias", "arttypes", "stream", "headfeed", "groupref", "label",
         "groupdef", "end", "server", "local.",
@@ -96,7 +96,7 @@ fn no_line_of_odd_files_of_diablo_and_leafnode_is_dropped_silently() {
                 for (at, line) in odd.lines().enumerate() {
                     let is_quiet = QUIET.iter().any(|quiet| line.trim().to_lowercase().starts_with(quiet));
                     let is_blank = line.trim().is_empty() || line.trim().starts_with('#');
-                    // Of lines that say the same, one.
+                    // One of several equal lines is enough.
                     let same = odd.lines().enumerate().filter(|(_, other)| other.trim() == line.trim());
                     let is_named = same.map(|(at, _)| at as u32 + 1).any(|at| named.contains(&at));
                     assert!(is_named || is_quiet || is_blank, "{name} {}: {line}\n{odd}\n{said}", at + 1);

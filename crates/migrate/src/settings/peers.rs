@@ -91,9 +91,8 @@ pub(super) fn convert(
             peer.section.noted("name", peer.name.as_str(), "another of this name");
         }
         let is_free = |network: &String| !owners.contains_key(network);
-        let (own, taken): (Vec<String>, Vec<String>) = peer.networks.iter().cloned().partition(is_free);
-        for network in &taken {
-            let first = owners.get(network).cloned().unwrap_or_default();
+        let (own, taken) = peer.networks.iter().cloned().partition::<Vec<_>, _>(is_free);
+        for (network, first) in taken.iter().filter_map(|network| owners.get_key_value(network)) {
             peer.section.say(format!("{network} is an address of peer {first} already"));
         }
         if !taken.is_empty() {

@@ -73,15 +73,15 @@ impl DraftSection {
     /// Adds a key, from a line of the old configuration.
     pub fn key(&mut self, name: &'static str, value: impl Into<Value>, from: SourcePosition) {
         self.seen.push(from);
-        self.put(name, value.into(), (from.to_string(), Some(from)));
+        self.put(name, value.into(), from.to_string(), Some(from));
     }
 
     /// Adds a key with a note after it.
     pub fn noted(&mut self, name: &'static str, value: impl Into<Value>, note: impl Into<String>) {
-        self.put(name, value.into(), (note.into(), None));
+        self.put(name, value.into(), note.into(), None);
     }
 
-    fn put(&mut self, name: &'static str, value: Value, (note, from): (String, Option<SourcePosition>)) {
+    fn put(&mut self, name: &'static str, value: Value, note: String, from: Option<SourcePosition>) {
         debug_assert!(table::key(self.name, name).is_some(), "{}.{name}", self.name);
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
         let value = value.to_string();
@@ -440,7 +440,8 @@ impl DraftPage {
             for (number, item) in items() {
                 match &item.what {
                     DraftItemKind::Key { word, value, note, off: None, .. } => {
-                        self.key(at, number, off, (&assignment(word, value), note, column));
+                        let text = format!("{off}{}", assignment(word, value));
+                        self.key(at, number, &text, note, off.len() + column);
                     }
                     DraftItemKind::Key { word, value, note, off: Some(why), .. } => {
                         self.wrapped(
@@ -454,16 +455,16 @@ impl DraftPage {
         }
     }
 
-    /// Writes a key, with its note after it if there is room, otherwise above it.
-    fn key(&mut self, section: usize, item: usize, off: &str, (text, note, column): (&str, &str, usize)) {
-        let line = format!("{off}{text:column$}  # {note}");
+    /// Writes the text of a key, with its note after it in `column` if there is room, otherwise above it.
+    fn key(&mut self, section: usize, item: usize, text: &str, note: &str, column: usize) {
+        let line = format!("{text:column$}  # {note}");
         if note.is_empty() {
-            self.line(section, Some(item), &format!("{off}{text}"));
+            self.line(section, Some(item), text);
         } else if line.chars().count() <= COLUMNS {
             self.line(section, Some(item), &line);
         } else {
             self.wrapped("", note);
-            self.line(section, Some(item), &format!("{off}{text}"));
+            self.line(section, Some(item), text);
         }
     }
 }

@@ -255,7 +255,7 @@ fn rule(method: &StorageMethod<'_>, class: &str, sheet: &mut ConfigDraft) -> boo
     }
     let mut undated = None;
     // The key that may need two rules comes last.
-    let (expires, others): (Vec<&ConfPair>, _) = block.pairs.iter().partition(|pair| pair.key == "expires");
+    let (expires, others) = block.pairs.iter().partition::<Vec<_>, _>(|pair| pair.key == "expires");
     for pair in others.into_iter().chain(expires) {
         let before = rule.clone();
         if let Err(why) = condition(pair, &mut rule) {

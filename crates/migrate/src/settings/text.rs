@@ -42,12 +42,12 @@ pub(super) struct ConfLine {
 
 /// Returns the lines that are neither blank nor a comment, without joining any.
 pub(super) fn lines(file: &'static str, text: &str) -> Vec<ConfLine> {
-    let line = |(at, text): (usize, &str)| {
+    let line = |at: usize, text: &str| {
         let text = text.trim();
         let is_empty = text.is_empty() || text.starts_with('#');
         (!is_empty).then(|| ConfLine { place: SourcePosition::at(file, number(at)), text: text.to_owned() })
     };
-    text.lines().enumerate().filter_map(line).collect()
+    text.lines().enumerate().filter_map(|(at, text)| line(at, text)).collect()
 }
 
 /// Returns such lines, joining those that end in a backslash with the next.

@@ -16,7 +16,7 @@ use super::locate::SiteLocation;
 use super::reach::{self, Reach};
 use super::screen::{CliError, complain, problem, say};
 use disk::{Disk, RealDisk};
-use ingest::batches::{BatchLedger, BatchParcel, BatchReader, IncomingDir, UnfiledPolicy};
+use ingest::batches::{BatchLedger, BatchParcel, BatchReader, IncomingDir, Quarantine, UnfiledPolicy};
 use site_base::units::counted;
 use site_config::Config;
 
@@ -67,7 +67,8 @@ fn disk() -> Arc<dyn Disk> {
 fn file_batch(source: Box<dyn Read + Send>, name: String, at: &SiteLocation) -> Result<(), CliError> {
     let RnewsSite { way, data, article_bytes_max, keep } = site(at)?;
     let mut line = |line: std::fmt::Arguments<'_>| complain(line);
-    let mut ledger = BatchLedger::new(name.clone(), (&data, &disk()), keep, &mut line);
+    let quarantine = Quarantine::of(&data, &disk());
+    let mut ledger = BatchLedger::new(name.clone(), quarantine, keep, &mut line);
     let mut batch = BatchReader::new(source, article_bytes_max);
     let mut unread = None;
     let next = || {

@@ -30,7 +30,7 @@ fn add(writer: &mut SearchWriter, n: u64, wire: &str) {
 
 fn found(searcher: &Searcher, query: &str) -> Vec<String> {
     let query = Query::parse(query).unwrap();
-    searcher.search(&query, None, None, (0, 100)).unwrap()
+    searcher.search(&query, None, None, 0, 100).unwrap()
 }
 
 fn fresh() -> (Arc<dyn Disk>, SearchWriter, Searcher) {
@@ -59,13 +59,13 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
     let all = Query { from: Some(0), ..Query::default() };
     let in_groups = |groups: &[&str]| {
         let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-        searcher.search(&all, None, Some(&groups), (0, 100)).unwrap()
+        searcher.search(&all, None, Some(&groups), 0, 100).unwrap()
     };
     assert_eq!(in_groups(&["odd", "none"]), ["<1@x>"]);
     assert_eq!(in_groups(&[]), Vec::<String>::new());
-    assert_eq!(searcher.search(&Query::default(), Some(1), None, (0, 100)).unwrap(), ["<12@x>", "<1@x>"]);
-    assert_eq!(searcher.search(&all, None, None, (1, 1)).unwrap(), ["<2@x>"], "a page of it");
-    assert!(searcher.search(&all, None, None, (ANSWERS_MAX, 10)).unwrap().is_empty());
+    assert_eq!(searcher.search(&Query::default(), Some(1), None, 0, 100).unwrap(), ["<12@x>", "<1@x>"]);
+    assert_eq!(searcher.search(&all, None, None, 1, 1).unwrap(), ["<2@x>"], "a page of it");
+    assert!(searcher.search(&all, None, None, ANSWERS_MAX, 10).unwrap().is_empty());
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn large_part_has_correct_results() {
     let different: std::collections::BTreeSet<&String> = texts.iter().flatten().collect();
     assert!(different.len() > 3_000, "{}", different.len());
     let expected = |is_found: &dyn Fn(&[String]) -> bool| {
-        let with = (1..).zip(&texts).filter(|(_, words)| is_found(words));
-        let mut ids: Vec<String> = with.map(|(n, _): (u64, _)| format!("<{n}@x>")).collect();
+        let with = (1_u64..).zip(&texts).filter(|(_, words)| is_found(words));
+        let mut ids: Vec<String> = with.map(|(n, _)| format!("<{n}@x>")).collect();
         ids.reverse();
         ids.truncate(100);
         ids

@@ -168,8 +168,8 @@ impl NntpClient {
     /// stale.
     ///
     /// # Errors
-    /// Those of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977) has
-    /// an empty list.
+    /// Errors of [`NntpClient::request`]. A server that does not know the command (introduced by RFC 3977)
+    /// has an empty list.
     pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
         if self.capabilities.is_none() {
             let mut list = Capabilities::default();

@@ -190,7 +190,11 @@ impl NntpClient {
             return Err(Error::Protocol(ProtocolFault::ServerProof));
         }
         // Some servers send their proof as one more challenge, which needs an empty response.
-        if answer == code::CONTINUE_SASL { self.respond(b"").await.and_then(accepted) } else { Ok(()) }
+        if answer == code::CONTINUE_SASL {
+            let (answer, _) = self.respond(b"").await?;
+            return accepted(answer);
+        }
+        Ok(())
     }
 
     /// Begins a SASL exchange; returns the code of the answer and its decoded content.
@@ -237,7 +241,8 @@ impl NntpClient {
     }
 }
 
-fn accepted((answer, _): (u16, Vec<u8>)) -> Result<(), Error> {
+/// Checks that the answer with this code ends the exchange.
+fn accepted(answer: u16) -> Result<(), Error> {
     match answer {
         code::CONTINUE_SASL => {
             Err(Error::Protocol(ProtocolFault::Sasl("the server asks for more than the mechanism has")))

@@ -198,7 +198,7 @@ impl Deflater {
     /// before is compressed separately, once for all of them.
     ///
     /// # Errors
-    /// Those of [`Deflater::deflate`].
+    /// Errors of [`Deflater::deflate`].
     pub fn deflate_piece(&mut self, plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
         let asked = self.shared.as_ref().map_or(PieceLookup::Unknown, |shared| shared.pieces.ask(plain));
         if matches!(asked, PieceLookup::Unknown) {

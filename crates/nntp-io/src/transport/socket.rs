@@ -64,7 +64,7 @@ impl Socket {
     /// for each connection (tcp_rmem).
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn limit_unread(&mut self, bytes: usize) -> io::Result<()> {
         Ok(set_socket_recv_buffer_size(self.registered()?, bytes)?)
     }
@@ -97,7 +97,7 @@ impl Socket {
     /// Polls for input, of which the end of the stream is a part.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
             SocketState::Registered(stream) => stream.poll_read_ready(cx),
@@ -109,7 +109,7 @@ impl Socket {
     /// Reads into the spare capacity of `buffer`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         if let SocketState::Own(own) = &self.0 {
             match recv(own, spare_capacity(buffer), RecvFlags::empty()) {
@@ -123,7 +123,7 @@ impl Socket {
     /// Sends all of `parts`.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
+    /// Errors of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
     /// `write_timeout`.
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         let mut sent = 0;
@@ -152,7 +152,7 @@ impl Socket {
     /// Sends as much as the system accepts at once; returns the number of bytes sent.
     ///
     /// # Errors
-    /// Those of the socket, [`io::ErrorKind::WouldBlock`] among them.
+    /// Errors of the socket, [`io::ErrorKind::WouldBlock`] among them.
     pub fn try_write(&mut self, parts: [&[u8]; 3]) -> io::Result<usize> {
         match &self.0 {
             SocketState::Own(own) => send_now(own, parts),
@@ -171,7 +171,7 @@ impl Socket {
     /// Sends as much of `bytes` as the system accepts; waits until that is at least one byte.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         pin!(self.registered()?).poll_write(cx, bytes)
     }
@@ -179,7 +179,7 @@ impl Socket {
     /// Ends our side of the connection.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.registered()?.shutdown().await
     }

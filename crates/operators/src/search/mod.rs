@@ -81,7 +81,7 @@ impl SearchService {
     ) -> Result<Vec<String>, SearchError> {
         let searcher = self.searcher.load_full().ok_or(SearchError::Off)?;
         let _one = QuerySlot::begin(&self.queries).ok_or(SearchError::Busy)?;
-        searcher.search(query, thread.map(short), groups, (from, count)).map_err(SearchError::Failed)
+        searcher.search(query, thread.map(short), groups, from, count).map_err(SearchError::Failed)
     }
 
     /// Returns the status of the index.

@@ -281,11 +281,11 @@ fn ask<Q: Pipelined + 'static>(
 ) {
     let mut rest = questions;
     while let Some(pool) = rest.first().map(|(pool, ..)| pool.clone()) {
-        let (these, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(of, ..)| Arc::ptr_eq(of, &pool));
+        let (these, others) = rest.into_iter().partition::<Vec<_>, _>(|(of, ..)| Arc::ptr_eq(of, &pool));
         rest = others;
         let at = Instant::now();
-        let (names, questions): (Vec<_>, Vec<_>) =
-            these.into_iter().map(|(_, name, question)| (name, question)).unzip();
+        let named = these.into_iter().map(|(_, name, question)| (name, question));
+        let (names, questions) = named.unzip::<_, _, Vec<_>, Vec<_>>();
         for (name, answer) in names.into_iter().zip(ask_together(&pool, questions)) {
             take(name, EarlyQuestion { pool: pool.clone(), at, answer });
         }

@@ -19,7 +19,8 @@ pub(super) struct ConnectionAllowance {
     configured: usize,
     permits: Semaphore,
     granted: Leaf<GrantedPermits>,
-    /// Connections that are open or being opened.
+    /// Connections that are open or being opened. A count alone, which publishes no other data: relaxed. The
+    /// task whose connection was refused has dropped it before it reads the count.
     open: Arc<AtomicUsize>,
 }
 
@@ -65,13 +66,13 @@ impl ConnectionAllowance {
 
     /// Counts a connection that is being opened.
     pub fn opening(&self) -> OpeningConnection {
-        self.open.fetch_add(1, Ordering::SeqCst);
+        self.open.fetch_add(1, Ordering::Relaxed);
         OpeningConnection(Some(OpenConnection(self.open.clone())))
     }
 
     /// Returns the number of connections that are open or being opened.
     pub fn others(&self) -> usize {
-        self.open.load(Ordering::SeqCst)
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Returns the most connections that the server lets us have, if it has refused one.
@@ -110,7 +111,7 @@ impl OpeningConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -227,23 +227,25 @@ fn want(table: &UpstreamTable, place: &UpstreamLocator) {
 /// waited for.
 pub(super) fn at_hand(
     table: &UpstreamTable,
-    (at, client): (UpstreamLocatorRef<'_>, &str),
+    at: UpstreamLocatorRef<'_>,
+    client: &str,
     part: ArticlePart,
     into: &mut ArticleBytes,
 ) -> Option<Fetched<ArticleRest>> {
     let kept = cached(table, at, part, ReadMode::CacheOnly, into).ok()??;
-    Some(shown(table, (at, client), kept, into))
+    Some(shown(table, at, client, kept, into))
 }
 
 /// Returns an article read from the cache, and counts the request.
 fn shown(
     table: &UpstreamTable,
-    asked: (UpstreamLocatorRef<'_>, &str),
+    at: UpstreamLocatorRef<'_>,
+    client: &str,
     kept: CachedArticle,
     into: &ArticleBytes,
 ) -> Fetched<ArticleRest> {
     let CachedArticle { rest, size, now } = kept;
-    record(table, asked, into.message_id(), (size, 0), now);
+    record(table, at, client, into.message_id(), AnswerSource::Cache(size), now);
     rest.map_or(Fetched::Whole, |large| Fetched::Begun(ArticleRest::of(RestSource::Kept(large))))
 }
 
@@ -255,7 +257,7 @@ pub(super) async fn article(
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<ArticleRest>> {
     if let Some(flight) = ahead {
-        match followed(table, &flight, (&place, part, client), into).await {
+        match followed(table, &flight, &place, part, client, into).await {
             Ok(fetched) => return Ok(fetched),
             Err(trouble) => debug!(%trouble, "what was asked for ahead is asked for again"),
         }
@@ -266,7 +268,7 @@ pub(super) async fn article(
         None
     });
     if let Some(kept) = found {
-        return Ok(shown(table, ((&place).into(), client), kept, into));
+        return Ok(shown(table, (&place).into(), client, kept, into));
     }
     if let UpstreamLocator::Number(group, number) = &place
         && group.shelf.exists(*number) == Some(false)
@@ -274,7 +276,7 @@ pub(super) async fn article(
         return Ok(Fetched::Missing);
     }
     let flight = on_its_way(table, flights, &place, part, None);
-    match followed(table, &flight, (&place, part, client), into).await {
+    match followed(table, &flight, &place, part, client, into).await {
         Err(trouble @ UpstreamError::Away(_)) if is_for_later => {
             want(table, &place);
             Err(trouble.into())
@@ -287,7 +289,9 @@ pub(super) async fn article(
 async fn followed(
     table: &UpstreamTable,
     flight: &ArticleFlight,
-    (place, part, client): (&UpstreamLocator, ArticlePart, &str),
+    place: &UpstreamLocator,
+    part: ArticlePart,
+    client: &str,
     into: &mut ArticleBytes,
 ) -> Result<Fetched<ArticleRest>, UpstreamError> {
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
@@ -303,7 +307,7 @@ async fn followed(
         Err(trouble) => return Err(trouble),
     };
     let at = bytes.len();
-    record(table, (place.into(), client), &about.id, (0, at as u64), unix_secs());
+    record(table, place.into(), client, &about.id, AnswerSource::Upstream(at as u64), unix_secs());
     bytes = fitted_to(table, place, Some(about.from), bytes);
     if is_whole {
         bytes.extend_from_slice(END);
@@ -338,17 +342,17 @@ fn cached(
     let read = read_cached(table, at, part, patience, &mut bytes);
     let Ok(Some((CacheHit { id, from, .. }, kept))) = read else {
         bytes.clear();
-        into.put((bytes, scratch), ArticleLayout::default());
+        into.put(bytes, scratch, ArticleLayout::default());
         return read.map(|_| None);
     };
     let article = bytes.get(from..).unwrap_or_default();
     let XrefHead { head, body_at, xref } = XrefHead::of(article);
-    let other = other_xref(table, at, None, (head, xref));
+    let other = other_xref(table, at, None, head, xref);
     let body_at = from + body_at;
     if kept.rest.is_none() {
         bytes.extend_from_slice(END);
     }
-    into.put((bytes, scratch), ArticleLayout { article_at: from, body_at, message_id: id });
+    into.put(bytes, scratch, ArticleLayout { article_at: from, body_at, message_id: id });
     if let Some(xref) = other {
         let (id, article) = (into.message_id().to_vec(), with_xref(into.article(), &xref));
         into.set(&id, &article);
@@ -407,14 +411,26 @@ fn cached_head(
     }))
 }
 
-/// Counts a request.
+/// Source of an answer to a reader, with its size in bytes.
+#[derive(Clone, Copy)]
+enum AnswerSource {
+    Cache(u64),
+    Upstream(u64),
+}
+
+/// Counts a request made at this time, in Unix seconds.
 fn record(
     table: &UpstreamTable,
-    (place, client): (UpstreamLocatorRef<'_>, &str),
+    place: UpstreamLocatorRef<'_>,
+    client: &str,
     id: &[u8],
-    (cache_bytes, upstream_bytes): (u64, u64),
+    source: AnswerSource,
     at: u64,
 ) {
+    let (cache_bytes, upstream_bytes) = match source {
+        AnswerSource::Cache(bytes) => (bytes, 0),
+        AnswerSource::Upstream(bytes) => (0, bytes),
+    };
     let (upstream, group, number) = match place {
         UpstreamLocatorRef::Number(group, number) => (group.pool.name(), &*group.name, number),
         UpstreamLocatorRef::Id(_) => ("", &b""[..], 0),
@@ -442,7 +458,7 @@ fn record(
 /// or `None` if it was fitted before.
 fn fitted_to(table: &UpstreamTable, place: &UpstreamLocator, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
     let XrefHead { head, xref, .. } = XrefHead::of(&bytes);
-    match other_xref(table, place.into(), from, (head, xref)) {
+    match other_xref(table, place.into(), from, head, xref) {
         Some(xref) => with_xref(&bytes, &xref),
         None => bytes,
     }
@@ -453,7 +469,8 @@ fn other_xref(
     table: &UpstreamTable,
     at: UpstreamLocatorRef<'_>,
     from: Option<usize>,
-    (head, value): (&[u8], &[u8]),
+    head: &[u8],
+    value: &[u8],
 ) -> Option<Vec<u8>> {
     let fitted = match at {
         UpstreamLocatorRef::Number(group, number)

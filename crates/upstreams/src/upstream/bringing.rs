@@ -251,6 +251,12 @@ impl AskArticle {
         if at < shown {
             return Ok(FetchOutcome::Otherwise);
         }
+        self.complete(id, checked).map(|()| FetchOutcome::Whole)
+    }
+
+    /// Checks what was received, once all of it has arrived; `checked` is the offset of the body, if the head
+    /// was checked before.
+    fn complete(&self, id: Vec<u8>, mut checked: Option<usize>) -> Result<(), UpstreamError> {
         if self.part == ArticlePart::Head {
             // The answer to HEAD lacks the empty line.
             let head = self.landing.change(|cargo| {
@@ -268,7 +274,7 @@ impl AskArticle {
         self.landing.change(|cargo| {
             cargo.about.get_or_insert(FlightFacts { id, body_at, from: self.from });
         });
-        Ok(FetchOutcome::Whole)
+        Ok(())
     }
 
     fn check_head(&self, head: &[u8], id: &[u8]) -> Result<(), UpstreamError> {

@@ -18,9 +18,9 @@ use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
 use site_base::clock::{unix_now, unix_secs};
 
-/// For how long a list is refreshed by what has changed, before the whole list is fetched.
+/// Time for which a list is only refreshed by its changes, before the whole list is fetched.
 const WHOLE_AGE_SECS: u64 = 24 * 3600;
-/// Changes are asked for from this long before the last list on.
+/// Seconds before the last list from which on changes are requested.
 const OVERLAP_SECS: u64 = 60;
 /// First word of the line that says when a list was asked for; no group has such a name.
 const ASKED: &[u8] = b".asked";
@@ -33,7 +33,7 @@ struct ListTimes {
 }
 
 impl ListTimes {
-    /// Those of a list; `None`: it was kept before there were such times.
+    /// Returns the times of a list; `None` if it was kept before there were such times.
     fn of(list: &[u8]) -> Option<Self> {
         let line = list.split(|b| *b == b'\n').next()?;
         let mut words = line.strip_prefix(ASKED)?.strip_prefix(b" ")?.split(|b| *b == b' ');
@@ -145,8 +145,8 @@ impl UpstreamQuestion for AskActive<'_> {
     }
 }
 
-/// How far the clock of the server is ahead of ours, in seconds, where it offers LIST ACTIVE.MODTIME. It is
-/// asked once.
+/// Returns how many seconds the clock of the server is ahead of ours, or `None` if it does not offer LIST
+/// ACTIVE.MODTIME. The server is asked once.
 async fn clock_ahead(line: &mut UpstreamConnection) -> Result<Option<i64>, UpstreamError> {
     if let Some(known) = line.lacking.clock_ahead.get() {
         return Ok(*known);
@@ -176,7 +176,8 @@ async fn offers_changes(line: &mut UpstreamConnection) -> Result<bool, UpstreamE
     Ok(is_offered)
 }
 
-/// What has changed since; `None`: the server does not say it.
+/// Asks for the groups that have changed since then, in Unix seconds; returns `None` if the server does not
+/// know the command.
 async fn changed_since(line: &mut UpstreamConnection, since: u64) -> Result<Option<Vec<u8>>, UpstreamError> {
     let status = line.request(format!("LIST ACTIVE.MODTIME {since}")).await?;
     if !status.has_block {

@@ -17,7 +17,7 @@ pub(super) struct FlightData<T> {
     pub about: Option<T>,
     /// Bytes received.
     pub bytes: Vec<u8>,
-    /// How the flight ended.
+    /// Result of the flight, once it has ended.
     pub end: Option<Result<(), UpstreamError>>,
 }
 

@@ -33,7 +33,7 @@ use tracing::warn;
 /// Groups with more articles than this are not checked for cancellations.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
-/// How many of the newest numbers are searched for one whose article is known.
+/// Number of the newest numbers that are searched for one whose article is known.
 const NEWEST_NUMBERS: u64 = 7;
 /// Numbers of rows fetched at once when no reader waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
@@ -41,10 +41,10 @@ const AHEAD_NUMBERS: u64 = 1_000;
 const ASKED_PER_AHEAD: u64 = 20;
 /// Bytes of rows examined in one piece.
 const LOOK_BYTES: usize = 128 << 10;
-/// How many of the newest numbers may be fetched without a request.
+/// Most of the newest numbers whose rows are fetched without a request.
 const AHEAD_NUMBERS_MAX: u64 = 100_000;
 
-/// Ranges that are asked for in one go.
+/// Most ranges requested in one question.
 const RANGES_MAX: usize = 64;
 
 /// One group of an upstream.
@@ -58,8 +58,7 @@ pub(super) struct NumberedGroup {
     age_max: Duration,
     /// Whether the first request for rows has all others fetched as well.
     is_whole: bool,
-    /// Counts how often the group was renumbered.
-    pub made: AtomicU64,
+    pub renumberings: RenumberingCount,
     asked: Ordered<MarksState, { rank::UPSTREAM }>,
     /// Held while marks or numbers are requested.
     asking: Turn<()>,
@@ -67,6 +66,26 @@ pub(super) struct NumberedGroup {
     fetched: Notify,
     /// Range whose rows were all known when the upstream was away.
     whole: Leaf<Option<RangeInclusive<u64>>>,
+}
+
+/// Counts how often a group was renumbered; whatever was read of it is valid as long as the count stays the
+/// same.
+///
+/// The count is increased after the data was changed under the locks of the cache and of the group. A task
+/// that sees a count therefore sees the data of that numbering or a later one (release and acquire). A task
+/// that has read new data through a lock released after the increase sees the new count. No task relies on
+/// an order between this count and another atomic.
+#[derive(Debug, Default)]
+pub(super) struct RenumberingCount(AtomicU64);
+
+impl RenumberingCount {
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
 }
 
 #[derive(Debug)]
@@ -92,7 +111,7 @@ struct RowFetching {
     is_running: bool,
     /// Wanted ranges; the first is being fetched.
     wanted: VecDeque<RangeInclusive<u64>>,
-    /// How many of them that is.
+    /// Number of ranges at the front that are being fetched.
     asked: usize,
     /// Rows that have arrived for it: consecutive parts of the range, each complete.
     arrived: Vec<(RangeInclusive<u64>, Vec<u8>)>,
@@ -134,8 +153,8 @@ impl RowFetching {
         up_to.map(|next| (next - 1).min(*range.end()))
     }
 
-    /// The ranges at the front that are asked for in one go: several that have no number in common, or the
-    /// first part of a long one.
+    /// Returns the ranges at the front that are requested in one question: several that have no number in
+    /// common, or the first part of a long one.
     fn ask_next(&mut self) -> Vec<RangeInclusive<u64>> {
         let (mut ranges, mut numbers) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
         for range in &self.wanted {
@@ -151,7 +170,7 @@ impl RowFetching {
         ranges
     }
 
-    /// What was asked for has come.
+    /// Records that the requested ranges have arrived.
     fn end_asked(&mut self, ranges: &[RangeInclusive<u64>]) {
         self.arrived.clear();
         for range in ranges {
@@ -164,7 +183,7 @@ impl RowFetching {
         self.asked = 0;
     }
 
-    /// Rows of a part of a range have arrived.
+    /// Takes the rows of a part of a range that have arrived.
     fn take(&mut self, part: RangeInclusive<u64>, rows: &[u8]) {
         let at = self.arrived.partition_point(|(other, _)| other.start() < part.start());
         self.arrived.insert(at, (part, rows.to_vec()));
@@ -192,7 +211,7 @@ impl NumberedGroup {
             is_here: upstream.is_here.clone(),
             age_max: upstream.config.group_age,
             is_whole: upstream.is_whole,
-            made: AtomicU64::new(0),
+            renumberings: RenumberingCount::default(),
             asked: Ordered::new(MarksState { at: marks_asked_at, marks, ..MarksState::default() }),
             asking: Turn::default(),
             fetching: Ordered::default(),
@@ -301,7 +320,7 @@ impl NumberedGroup {
             group = shown(&self.name),
             "the upstream has renumbered the group"
         );
-        self.made.fetch_add(1, Ordering::SeqCst);
+        self.renumberings.add();
         self.headers.forget(&self.name);
     }
 
@@ -389,9 +408,9 @@ impl NumberedGroup {
         &self,
         range: RangeInclusive<u64>,
     ) -> Answer<Option<(RangeInclusive<u64>, GroupMarks)>> {
-        let made = self.made.load(Ordering::SeqCst);
+        let made = self.renumberings.count();
         let marks = self.marks().await?;
-        if made != self.made.load(Ordering::SeqCst) {
+        if made != self.renumberings.count() {
             return Err(self.stale());
         }
         let Some(marks) = marks else { return Ok(None) };
@@ -568,7 +587,7 @@ impl NumberedGroup {
             if wanted.or_else(|| self.next_ahead()).is_none() {
                 return;
             }
-            let (group, made) = (self.clone(), self.made.load(Ordering::SeqCst));
+            let (group, made) = (self.clone(), self.renumberings.count());
             let ranges = self.fetching.lock().ask_next();
             let first = ranges.first().map(|range| *range.start());
             let last = ranges.last().map(|range| *range.end());
@@ -600,7 +619,7 @@ impl NumberedGroup {
                 Err(trouble) => Some(trouble),
             };
             // A wrong answer is not kept; one that broke off was correct so far.
-            if !matches!(trouble, Some(UpstreamError::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
+            if !matches!(trouble, Some(UpstreamError::Wrong(_))) && made == self.renumberings.count() {
                 self.keep_arrived();
             }
             let mut fetching = self.fetching.lock();

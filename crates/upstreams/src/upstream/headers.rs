@@ -11,7 +11,6 @@ use super::trouble::UpstreamError;
 use crate::{Answer, HeaderLines, HeaderValues};
 use netnews::article::content_of;
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
 
 /// Most articles in one question.
 const NUMBERS_MAX: usize = 20_000;
@@ -26,7 +25,7 @@ impl NumberedGroup {
         if name.len() > NAME_BYTES_MAX {
             return Ok(None);
         }
-        let made = self.made.load(Ordering::SeqCst);
+        let made = self.renumberings.count();
         let Some((range, marks)) = self.within(range).await? else { return Ok(Some(HeaderLines::default())) };
         let known = self.know_numbers(&range, marks).await;
         let mut numbers = Vec::new();
@@ -57,7 +56,7 @@ impl NumberedGroup {
         let question = AskHeader { group: self.name.clone(), range: first..=last, name: which.name.into() };
         match self.pool.ask_apart(question).await {
             Ok(Some(values)) => {
-                let is_current = || self.made.load(Ordering::SeqCst) == which.made;
+                let is_current = || self.renumberings.count() == which.made;
                 self.headers.put(which, low, &values, is_current);
                 Ok(Some(values))
             }

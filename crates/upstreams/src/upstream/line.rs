@@ -25,7 +25,7 @@ pub(super) struct MissingCommands {
     pub hdr: AtomicBool,
     /// LISTGROUP with a range (RFC 3977 section 6.1.2); the name alone is sent.
     pub ranges: AtomicBool,
-    /// How many seconds its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
+    /// Seconds by which its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
     /// is refreshed.
     pub clock_ahead: OnceLock<Option<i64>>,
 }
@@ -95,7 +95,8 @@ impl UpstreamConnection {
     pub fn new(
         client: NntpClient,
         lacking: Arc<MissingCommands>,
-        (pulse, opened): (Arc<LastHeard>, Option<OpenConnection>),
+        pulse: Arc<LastHeard>,
+        opened: Option<OpenConnection>,
     ) -> Self {
         Self {
             client,

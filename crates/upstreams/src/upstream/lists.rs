@@ -154,7 +154,7 @@ pub(super) async fn fetch(pool: &Arc<ConnectionPool>, command: Vec<u8>) -> Resul
     Ok(list)
 }
 
-/// As what a list is kept.
+/// Place in the cache where a list is kept.
 struct Keep {
     cache: Cache,
     kind: CachedListKind,
@@ -162,7 +162,7 @@ struct Keep {
     before: Option<ListFlight>,
 }
 
-/// Begins fetching a list; `keep` states where and as what it is kept.
+/// Begins fetching a list; `keep` states where it is kept.
 fn begin(pool: &Arc<ConnectionPool>, command: Vec<u8>, keep: Option<Keep>) -> ListFlight {
     let (list, landing) = Flight::begin();
     let pool = pool.clone();

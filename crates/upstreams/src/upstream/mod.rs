@@ -45,7 +45,7 @@ use super::{
 };
 use ahead::{AheadLimit, SharedAhead};
 use arc_swap::ArcSwap;
-use articles::{ArticleRest, Flights};
+use articles::{ArticleRest, Flights, ReadRequest};
 use disk::Disk;
 use group::NumberedGroup;
 use lists::{CachedListKind, ListLines};
@@ -64,7 +64,6 @@ use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use table::{IsLocal, NumberingRules, Upstream, UpstreamTable};
 use tokio::sync::Notify;
@@ -140,16 +139,12 @@ impl fmt::Debug for Upstreams {
 
 impl UpstreamGroup {
     fn of(group: Arc<NumberedGroup>) -> Self {
-        Self { made: group.made.load(Ordering::SeqCst), group }
+        Self { made: group.renumberings.count(), group }
     }
 
     /// Returns the group, unless it was renumbered.
     fn current(&self) -> Answer<&Arc<NumberedGroup>> {
-        if self.made == self.group.made.load(Ordering::SeqCst) {
-            Ok(&self.group)
-        } else {
-            Err(self.group.stale())
-        }
+        if self.made == self.group.renumberings.count() { Ok(&self.group) } else { Err(self.group.stale()) }
     }
 }
 
@@ -337,7 +332,9 @@ impl ListPart {
     /// Advances to the next wanted group.
     async fn advance(
         &mut self,
-        (list, base, routes): (GroupList, CountingBase, &NumberingRules),
+        list: GroupList,
+        base: CountingBase,
+        routes: &NumberingRules,
         wanted: Wanted<'_>,
     ) -> Answer<()> {
         while self.next.is_none() && !self.is_over {
@@ -357,7 +354,7 @@ impl ListPart {
 impl GroupStream for UpstreamGroups {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
         for part in &mut self.parts {
-            part.advance((self.list, self.base, &self.routes), wanted).await?;
+            part.advance(self.list, self.base, &self.routes, wanted).await?;
         }
         let names = self.parts.iter().enumerate();
         let first = names.filter_map(|(at, part)| Some((&part.next.as_ref()?.name, at))).min();
@@ -490,17 +487,19 @@ impl Upstreams {
         is_for_later: bool,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<ArticleRest>> {
-        let (place, ahead) = match place {
+        let client = &*self.client;
+        let request = |place, ahead| ReadRequest { place, part, is_for_later, client, ahead };
+        let request = match place {
             SourceLocator::MessageId(id) => {
                 let place = articles::UpstreamLocator::Id(id.as_bytes().into());
                 let ahead = self.article_ahead(&place, part);
-                (place, ahead)
+                request(place, ahead)
             }
             SourceLocator::Number(selected, number) => {
                 let group = selected.current()?;
                 let place = articles::UpstreamLocator::Number(group.clone(), number);
                 if let Some(ahead) = self.article_ahead(&place, part) {
-                    return self.brought((place, part, is_for_later, Some(ahead)), into).await;
+                    return self.brought(request(place, Some(ahead)), into).await;
                 }
                 let Some((range, marks)) = group.within(number..=number).await? else {
                     return Ok(Fetched::Missing);
@@ -508,25 +507,20 @@ impl Upstreams {
                 if !group.is_compared(marks) && group.is_gone(number, &range, marks).await? {
                     return Ok(Fetched::Missing);
                 }
-                (place, None)
+                request(place, None)
             }
         };
-        self.brought((place, part, is_for_later, ahead), into).await
+        self.brought(request, into).await
     }
 
+    /// Reads an article that is not known to be missing, unless it is refused because of its head.
     async fn brought(
         &self,
-        (place, part, is_for_later, ahead): (
-            articles::UpstreamLocator,
-            ArticlePart,
-            bool,
-            Option<articles::ArticleFlight>,
-        ),
+        request: ReadRequest<'_>,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<ArticleRest>> {
-        let asked = articles::ReadRequest { place, part, is_for_later, client: &self.client, ahead };
         let fetched =
-            articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
+            articles::article(&self.shared.table.load_full(), &self.shared.flights, request, into).await?;
         if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
             return Ok(Fetched::Missing);
         }
@@ -644,7 +638,7 @@ impl NewsSource for Upstreams {
                 articles::UpstreamLocatorRef::Number(group.is_at_hand(number).then_some(&**group)?, number)
             }
         };
-        let fetched = articles::at_hand(&self.shared.table.load(), (at, &self.client), part, into)?;
+        let fetched = articles::at_hand(&self.shared.table.load(), at, &self.client, part, into)?;
         let is_refused = self.shared.refusing.load().refuses(into.head());
         Some(if is_refused { Fetched::Missing } else { fetched })
     }

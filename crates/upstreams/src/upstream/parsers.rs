@@ -10,7 +10,7 @@ use crate::{GroupList, GroupMarks};
 /// Returns an overview row as shown here, of a group with one number; empty if it lacks fields.
 pub fn row(row: &[u8], number: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    append_fitted(row, (b"a.b", number), &|group| group != b"c.d", &["Keywords".to_owned()], &mut out);
+    append_fitted(row, b"a.b", number, &|group| group != b"c.d", &["Keywords".to_owned()], &mut out);
     out
 }
 

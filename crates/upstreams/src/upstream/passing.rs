@@ -16,7 +16,7 @@ const PASSED_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A command that is passed on as it is: its answer with all of its lines.
 pub(super) struct AskPassed {
-    /// What the reader has selected of this server.
+    /// Group of this server that the reader has selected.
     pub group: Option<Box<[u8]>>,
     pub command: Box<[u8]>,
     /// The code of the answer after which a block follows.
@@ -56,7 +56,7 @@ impl UpstreamQuestion for AskPassed {
             }
             answer.extend_from_slice(b".\r\n");
         }
-        // What the command has changed of the connection is not known.
+        // The command may have changed the selected group.
         line.forget_selected();
         Ok(answer)
     }

@@ -162,7 +162,7 @@ impl ConnectionPool {
             let begun = Instant::now();
             let answer = question.ask(&mut line).await;
             let may_break = Q::MAY_BREAK && !has_broken;
-            match self.answered(answer, line, (begun, may_break)).await {
+            match self.answered(answer, line, begun, may_break).await {
                 Err(UpstreamError::Stale) if !wants_fresh => {}
                 Err(UpstreamError::Broken(_)) if may_break => has_broken = true,
                 answer => return answer.map_err(UpstreamError::outward),
@@ -334,7 +334,8 @@ impl ConnectionPool {
         &self,
         answer: Result<T, UpstreamError>,
         mut line: UpstreamConnection,
-        (begun, may_break): (Instant, bool),
+        begun: Instant,
+        may_break: bool,
     ) -> Result<T, UpstreamError> {
         add(&self.tally.bytes, line.take_bytes());
         let took = line.take_time();
@@ -430,7 +431,7 @@ impl ConnectionPool {
         let client = NntpClient::connect(&target.map_err(UpstreamError::Away)?).await?;
         add(&self.tally.connections, 1);
         let lacking = self.health.lock().lacking.clone();
-        Ok(UpstreamConnection::new(client, lacking, (self.pulse.clone(), opening.done())))
+        Ok(UpstreamConnection::new(client, lacking, self.pulse.clone(), opening.done()))
     }
 }
 

@@ -96,7 +96,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
                 return Err(UpstreamError::Wrong(format!("`{text}` in the overview of {first}-{last}")));
             };
             next = number + 1;
-            append_fitted(text, (&self.group, number), &*self.is_here, &self.headers, &mut rows);
+            append_fitted(text, &self.group, number, &*self.is_here, &self.headers, &mut rows);
             // Rows that reach to the end of the range are shown when nothing follows them.
             if rows.len() >= enough && number < last {
                 (self.take)(from..=number, &rows);
@@ -113,7 +113,8 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
 /// Appends a row as shown here; appends nothing if it lacks fields.
 pub(super) fn append_fitted(
     row: &[u8],
-    (group, number): (&[u8], u64),
+    group: &[u8],
+    number: u64,
     is_here: IsHere<'_>,
     headers: &[String],
     out: &mut Vec<u8>,
@@ -166,7 +167,7 @@ mod tests {
         let is_here = |group: &[u8]| group == b"a.b";
         let row = |text: &str| {
             let mut out = Vec::new();
-            append_fitted(text.as_bytes(), (b"a.b", 7), &is_here, &["Other".to_owned()], &mut out);
+            append_fitted(text.as_bytes(), b"a.b", 7, &is_here, &["Other".to_owned()], &mut out);
             String::from_utf8(out).unwrap()
         };
         let fields = "7\tS\tF\tD\t<x@y>\t\t100\t2";

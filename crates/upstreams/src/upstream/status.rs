@@ -1,5 +1,6 @@
 //! Status of an upstream since the start, and of the cache.
 
+use super::posts::QueuedPostCounts;
 use super::table::Upstream;
 use newscache::{CacheStats, RequestKind};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub struct UpstreamStatus {
 }
 
 impl UpstreamStatus {
-    pub(super) fn of(upstream: &Upstream, (posts_waiting, posts_refused): (u64, u64)) -> Self {
+    pub(super) fn of(upstream: &Upstream, posts: QueuedPostCounts) -> Self {
         let tally = &upstream.pool.tally;
         Self {
             name: upstream.config.name.clone(),
@@ -45,8 +46,8 @@ impl UpstreamStatus {
             failures: read(&tally.failures),
             wrong: read(&tally.wrong),
             bytes: read(&tally.bytes),
-            posts_waiting,
-            posts_refused,
+            posts_waiting: posts.waiting,
+            posts_refused: posts.refused,
             problem: upstream.pool.problem().unwrap_or_default(),
         }
     }
@@ -87,6 +88,7 @@ pub struct CacheCounts {
 }
 
 impl CacheStatus {
+    /// Returns the status for the statistics of a cache.
     pub fn of(stats: &CacheStats) -> Self {
         let kinds = RequestKind::ALL.iter().zip(&stats.kinds);
         let groups = stats.groups.iter().map(|(name, counts)| (String::from_utf8_lossy(name), counts));

@@ -240,7 +240,7 @@ impl UpstreamTable {
         // Without a cache there is no upstream.
         let sections = if cache.is_some() { config.upstreams.as_slice() } else { &[] };
         let routes = Arc::new(NumberingRules { sections: sections.to_vec(), local: local.clone() });
-        let upstream = |(at, section): (usize, &config::Upstream)| {
+        let upstream = |at: usize, section: &config::Upstream| {
             let cache = cache.clone()?;
             let mut known = old.into_iter().flat_map(|old| &old.upstreams);
             let known = known.find(|known| known.config == *section);
@@ -258,7 +258,8 @@ impl UpstreamTable {
                 changed: Leaf::default(),
             }))
         };
-        let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();
+        let numbered = sections.iter().enumerate();
+        let upstreams: Vec<_> = numbered.filter_map(|(at, section)| upstream(at, section)).collect();
         let mut order: Vec<usize> = (0..upstreams.len()).collect();
         order.retain(|at| sections.get(*at).is_some_and(|section| !section.is_unread()));
         order.sort_by_key(|at| sections.get(*at).map(|section| (section.fill, section.priority)));

@@ -74,7 +74,7 @@ pub(super) fn ask_together<Q: Pipelined + 'static>(
     pool: &Arc<ConnectionPool>,
     questions: impl IntoIterator<Item = Q>,
 ) -> Vec<PromisedAnswer<Q::Answer>> {
-    let (queue, promised): (VecDeque<_>, _) = questions
+    let (queue, promised) = questions
         .into_iter()
         .map(|question| {
             let (sender, receiver) = oneshot::channel();
@@ -92,7 +92,7 @@ pub(super) fn ask_together<Q: Pipelined + 'static>(
 /// Questions to one upstream, gathered until all that were announced have arrived.
 struct QuestionBatch<Q: Pipelined> {
     pool: Arc<ConnectionPool>,
-    /// How long the first answer is waited for; `None` for the pool's own limit.
+    /// Time to wait for the first answer; `None` for the pool's own limit.
     patience: Option<Duration>,
     gathered: Leaf<PendingQuestions<Q>>,
     was_slow: AtomicBool,

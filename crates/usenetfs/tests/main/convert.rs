@@ -14,7 +14,7 @@ use usenetfs::{ConversionReport, ConvertError, DirectoryForm, MountSettings, con
 
 use crate::site::{Site, Stop, possible, sorted};
 
-/// Where the other process is told what to convert.
+/// Variable that names the directory for the other process to convert.
 const DIR: &str = "USENETFS_TEST_CONVERT";
 
 fn to(dir: &Path, form: DirectoryForm) -> Result<ConversionReport, ConvertError> {
@@ -33,7 +33,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// What is to be seen in it: names, and what is in the files.
+/// Returns the names in it, with the contents of the files.
 fn seen(dir: &Path) -> BTreeMap<String, String> {
     let text = |name: &String| {
         fs::read_to_string(dir.join(name)).unwrap_or_else(|_| {
@@ -110,7 +110,7 @@ fn what_could_not_be_told_from_buckets_is_refused() {
     assert!(matches!(other(DirectoryForm::Flat), Err(ConvertError::OtherScheme(..))));
     assert!(matches!(other(DirectoryForm::Managed), Err(ConvertError::OtherScheme(..))));
     assert!(site.lower("m/345/123456").exists());
-    // The same name twice, where somebody wrote below the mount.
+    // A name that occurs twice, after a write below the mount.
     fs::write(site.lower("m/123456"), "other").unwrap();
     assert!(matches!(to(&site.lower("m"), DirectoryForm::Managed), Err(ConvertError::Twice(_))));
     fs::remove_file(site.lower("m/123456")).unwrap();

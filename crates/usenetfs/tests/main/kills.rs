@@ -17,10 +17,10 @@ use usenetfs::MountSettings;
 
 use crate::site::{manage, possible, sorted};
 
-/// Where the other process is told what to mount.
+/// Variable that names the directories for the other process to mount.
 const DIRS: &str = "USENETFS_TEST_DIRS";
 
-/// How many descriptors it may have at most.
+/// Variable with the most descriptors that it may have.
 const DESCRIPTORS: &str = "USENETFS_TEST_DESCRIPTORS";
 
 /// Not a test by itself: the process that mounts.
@@ -38,7 +38,7 @@ fn mounts_until_it_is_killed() {
     drop(mounted);
 }
 
-/// A mount in another process; gone at the end.
+/// A mount in another process, unmounted when dropped.
 struct Other {
     child: Child,
     point: PathBuf,
@@ -167,7 +167,7 @@ fn a_kill_at_any_step_of_a_change_leaves_the_name_or_not() {
             for left in &names {
                 assert!(fs::symlink_metadata(managed.join(left)).is_ok(), "{name} {step}: {left}");
             }
-            // What was not done can be done, and what was done is done.
+            // A change that was not made can be made, and one that was made stays.
             let is_new = ["123456", "sub", "777777"].contains(name);
             assert_eq!(change(&managed).is_ok(), (names == without) == is_new, "{name} {step}");
             mounted.detach().unwrap();

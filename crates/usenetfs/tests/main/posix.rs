@@ -1,4 +1,4 @@
-//! What POSIX says of files, done on a lower directory and through the mount: the same answers.
+//! File operations of POSIX on a lower directory and through the mount: both answer the same.
 //!
 //! Each case is done in a plain directory of the lower file system, in an unmanaged and in a managed
 //! directory of the mount, with and without kernel passthrough, and gives lines of text; they must be the
@@ -30,7 +30,7 @@ pub const NOBODY: u32 = 65_534;
 struct Lines(Vec<String>);
 
 impl Lines {
-    /// What came of something; of errors the number.
+    /// Adds the result of an operation; of an error, its number.
     fn put<T: Debug, E: Into<std::io::Error>>(&mut self, what: &str, result: Result<T, E>) {
         let result = result.map_err(|error| error.into().raw_os_error());
         self.0.push(format!("{what}: {result:?}"));
@@ -386,7 +386,7 @@ fn times(dir: &Path, lines: &mut Lines) {
         let fresh = fs::symlink_metadata(&path).unwrap().modified().unwrap();
         lines.0.push(format!("fresh: {}", fresh.elapsed().unwrap_or_default() < Duration::from_secs(60)));
     }
-    // What changes them.
+    // Operations that change the times.
     let file = dir.join("123");
     let old = || File::options().write(true).open(&file).unwrap().set_modified(UNIX_EPOCH).unwrap();
     let changed = || fs::metadata(&file).unwrap().mtime() != 0;

@@ -1,4 +1,4 @@
-//! What programs that restore modes, lists of rights and full disks may not do to a mounted tree.
+//! A mounted tree under programs that restore modes, access control lists and full disks.
 
 use std::fs::{self, File};
 use std::io::Write;

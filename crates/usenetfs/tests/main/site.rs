@@ -1,4 +1,4 @@
-//! A lower directory and a mount of it, which is gone when the test ends, however it ends.
+//! A lower directory and a mount of it, which is unmounted when the test ends, however it ends.
 
 use std::fs;
 use std::io::Write;
@@ -66,12 +66,12 @@ impl Site {
         self.mount.as_ref().unwrap()
     }
 
-    /// Below the lower directory.
+    /// Returns a path below the lower directory.
     pub fn lower(&self, path: &str) -> PathBuf {
         self.dir.path().join("lower").join(path)
     }
 
-    /// The same through the mount.
+    /// Returns a path below the mount.
     pub fn upper(&self, path: &str) -> PathBuf {
         self.dir.path().join("mnt").join(path)
     }
@@ -88,13 +88,13 @@ pub fn manage(dir: &Path) {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o4755)).unwrap();
 }
 
-/// Names in a directory, in the order in which they are listed.
+/// Returns the names in a directory, in the order in which they are listed.
 pub fn listed(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The same, sorted.
+/// Returns the names in a directory, sorted.
 pub fn sorted(dir: &Path) -> Vec<String> {
     let mut names = listed(dir);
     names.sort();

@@ -23,7 +23,7 @@ const NAMES: u64 = 60;
 const STAY: u64 = 400;
 const STAYS: &str = "90000";
 
-/// What one thread has: files by name, each with what is in it, by an id that all its names share.
+/// Files of one thread: ids by name, and contents by id; all names of a file share its id.
 #[derive(Default)]
 struct Model {
     names: BTreeMap<(usize, String), u64>,

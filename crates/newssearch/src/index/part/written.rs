@@ -75,7 +75,9 @@ impl PendingPart {
                     BEGIN => position = 0,
                     GAP => position = position.saturating_add(1),
                     term if position < 1 << POSITION_BITS => {
-                        take(ranks.get(term as usize).copied().unwrap_or_default(), *number, position);
+                        if let Some(rank) = ranks.get(term as usize) {
+                            take(*rank, *number, position);
+                        }
                         position += 1;
                     }
                     _ => {}
@@ -164,12 +166,11 @@ impl PendingPart {
                 );
                 let mut of_field = serializer.new_field(own, count as u64, None)?;
                 let mut deltas = Vec::new();
-                for rank in rank..end {
+                for (rank, term) in lists.terms.iter().enumerate().take(end).skip(rank) {
                     let words = lists.words.get(bounds(rank)).unwrap_or_default();
-                    let term = lists.terms.get(rank).copied().unwrap_or_default();
                     if !words.is_empty() {
                         let deltas = has_positions.then_some(&mut deltas);
-                        write_list(&mut of_field, self.terms.get(term).1, words, deltas)?;
+                        write_list(&mut of_field, self.terms.get(*term).1, words, deltas)?;
                     }
                 }
                 of_field.close()?;

@@ -26,6 +26,7 @@ pub enum PostTaker {
 /// Result of sending a post to one upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostResult {
+    /// The upstream has taken it.
     Taken,
     /// The post waits, for this reason.
     Waits(String),
@@ -129,7 +130,7 @@ impl Upstreams {
         let table = self.shared.table.load_full();
         let fate = match table.named(&post.upstream) {
             None => PostResult::Waits(format!("no [[upstream]] is called {}", post.upstream)),
-            Some(upstream) => self.ask(upstream, &post, (was_tried, is_told)).await,
+            Some(upstream) => self.ask(upstream, &post, was_tried, is_told).await,
         };
         if fate == PostResult::Taken {
             table.is_posted(&post);
@@ -138,12 +139,14 @@ impl Upstreams {
         Some(fate)
     }
 
-    /// Sends a post. If its poster waits, a silent upstream is not waited for.
+    /// Sends a post. If its poster waits, a silent upstream is not waited for. `was_tried`: the upstream may
+    /// have it from an earlier attempt.
     async fn ask(
         &self,
         upstream: &Upstream,
         post: &QueuedPost,
-        (was_tried, is_told): (bool, bool),
+        was_tried: bool,
+        is_told: bool,
     ) -> PostResult {
         let pool = &upstream.pool;
         let has = || AskExists(post.message_id.as_bytes().into());

@@ -69,9 +69,19 @@ pub enum QueuePostError {
     Io,
 }
 
+/// Numbers of queued posts for one upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueuedPostCounts {
+    /// Posts still to be sent.
+    pub waiting: u64,
+    /// Posts that it has refused, kept for the operator.
+    pub refused: u64,
+}
+
 /// A queued post as shown to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedPostStatus {
+    /// The post.
     pub post: QueuedPost,
     /// Attempts since the start.
     pub tries: u32,
@@ -88,16 +98,15 @@ impl UpstreamPosts {
         Self { queue, entries: Leaf::new(entries), fresh: Notify::new() }
     }
 
-    /// Returns the number of posts that wait for an upstream, and of those it has refused.
-    pub fn counts(&self, upstream: &str) -> (u64, u64) {
+    /// Returns the numbers of queued posts for an upstream.
+    pub fn counts(&self, upstream: &str) -> QueuedPostCounts {
         let entries = self.entries.lock();
-        let of = entries.values().filter(|entry| *entry.upstream == *upstream);
-        of.fold(
-            (0, 0),
-            |(waiting, refused), entry| {
-                if entry.refused { (waiting, refused + 1) } else { (waiting + 1, refused) }
-            },
-        )
+        let mut counts = QueuedPostCounts::default();
+        for entry in entries.values().filter(|entry| *entry.upstream == *upstream) {
+            let count = if entry.refused { &mut counts.refused } else { &mut counts.waiting };
+            *count += 1;
+        }
+        counts
     }
 
     /// Returns all posts, oldest first. Blocks.

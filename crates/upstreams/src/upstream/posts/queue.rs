@@ -28,6 +28,7 @@ const POST_BYTES_MAX: u64 = 2 << 30;
 /// A post for one upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedPost {
+    /// Message-ID of the post.
     pub message_id: String,
     /// The upstream's name in the configuration.
     pub upstream: String,

@@ -32,11 +32,12 @@ fn posts_wait_in_order_and_within_the_limit() {
     assert_eq!(posts.put(&post(1), 2), Err(QueuePostError::Full));
     assert_eq!(posts.put(&QueuedPost { wire: Vec::new(), ..post(3) }, 9), Err(QueuePostError::Known));
     assert_eq!(all(&posts), [post(2), post(3)]);
-    assert_eq!((posts.counts("isp"), posts.counts("block account")), ((1, 0), (1, 0)));
+    let waits = QueuedPostCounts { waiting: 1, refused: 0 };
+    assert_eq!((posts.counts("isp"), posts.counts("block account")), (waits, waits));
     // The post is busy until its poster is answered.
     assert!(!posts.drop_post(&post(3)).unwrap());
     posts.refuse(&first, post(3), "441 no");
-    assert_eq!(posts.counts("isp"), (0, 1));
+    assert_eq!(posts.counts("isp"), QueuedPostCounts { waiting: 0, refused: 1 });
     let posts = open(&sim);
     let refused = posts.of("<3@x.example>", Some("isp"));
     assert_eq!(refused[0].post.refused, "441 no", "after a restart");
