@@ -61,7 +61,9 @@ fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64))
 /// Carries out a command.
 pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
     let set = |name: &str, key, value| ConfigEdit::Set { name: name.to_owned(), key, value };
-    let file = |change: ConfigEdit| move || edit::apply(&config.file, std::slice::from_ref(&change));
+    let file = |change: ConfigEdit| {
+        move || edit::apply(&config.file, std::slice::from_ref(&change)).map_err(|error| error.to_string())
+    };
     let path = |path: &str| config.site.data.join(path);
     let (name, result) = match command {
         BufferCommand::List { .. } => return list(spool, sink),

@@ -95,7 +95,10 @@ pub(super) fn rebuild(without: &[String], at: &SiteLocation) -> Result<(), CliEr
     // Committed before the indexes, so that no opening creates a new file where the disk is to be mounted.
     let changes: Vec<ConfigEdit> =
         missing.iter().map(|name| ConfigEdit::Remove { name: name.clone() }).collect();
-    let mut commit = || if changes.is_empty() { Ok(()) } else { edit::apply(&config.file, &changes) };
+    let mut commit = || match changes.is_empty() {
+        true => Ok(()),
+        false => edit::apply(&config.file, &changes).map_err(|error| error.to_string()),
+    };
     let report = spool::rebuild_without(disk, left.spool_config(), without, &Bar::new(), &mut commit)?;
     let (articles, groups) = (counted(report.articles, "article"), counted(report.groups, "group"));
     say(format_args!("indexes rebuilt: {articles}, {groups}"))?;

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use disk::RealDisk;
 use operators::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 use site_base::clock::unix_secs;
+use site_base::printable;
 use site_base::units::{about_size, about_span, grouped};
 use site_config::FeedStart;
 use std::collections::BTreeMap;
@@ -83,14 +84,13 @@ pub(super) fn report(at: &SiteLocation, options: &ReportOptions) -> Result<(), C
     })
 }
 
-/// Returns the header of a mail; line ends in the values are removed.
+/// Returns the header of a mail; line ends in the values are escaped.
 fn head(to: &str, title: &str) -> String {
-    let line = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
     format!(
         "To: {}\nSubject: {}\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
          Content-Transfer-Encoding: 8bit\nAuto-Submitted: auto-generated\n",
-        line(to),
-        line(title)
+        printable::line(to),
+        printable::line(title)
     )
 }
 

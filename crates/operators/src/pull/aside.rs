@@ -4,6 +4,7 @@
 //! Stored with the marks of the server (`state`), one line for each. Used by `worker`, `state` and
 //! `pull::run`. Format: `docs/formats/pull.md`.
 
+use site_base::printable;
 use std::fmt;
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ impl fmt::Display for FetchRefusal {
 }
 
 fn line(text: &str) -> Box<str> {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let text = printable::line(text.trim());
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default().trim().into()
 }
 

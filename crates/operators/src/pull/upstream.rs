@@ -10,6 +10,7 @@ use netnews::nntp::response::code;
 use netnews::{MessageId, newsgroups};
 use nntp_io::{Error, NntpClient};
 
+use site_base::printable;
 use site_config::NamePattern;
 
 /// Maximum number of groups accepted from one server.
@@ -55,8 +56,8 @@ pub(crate) async fn groups(client: &mut NntpClient, wanted: &NamePattern) -> Res
         None => {
             found.odd += 1;
             if found.odd_lines.len() < ODD_LINES_MAX {
-                let kept = line.chars().filter(|c| !c.is_control()).take(ODD_LINE_CHARS_MAX);
-                found.odd_lines.push(kept.collect());
+                let kept: String = line.trim_end().chars().take(ODD_LINE_CHARS_MAX).collect();
+                found.odd_lines.push(printable::line(&kept).into_owned());
             }
         }
     })

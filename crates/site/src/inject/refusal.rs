@@ -6,6 +6,7 @@
 use ingest::{Filer, Reject};
 use netnews::MalformedArticle;
 use netnews::injection::InjectionError;
+use netnews::printable::replaced;
 use std::fmt;
 use std::time::Duration;
 
@@ -115,5 +116,5 @@ impl From<MalformedArticle> for PostRefusal {
 /// Returns the poster's text in a form fit for an answer.
 pub(super) fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    replaced(&text, ' ').into_owned()
 }

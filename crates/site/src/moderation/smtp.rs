@@ -7,6 +7,7 @@
 use super::queue::QueuedMail;
 use super::unsent::MailError;
 use netnews::nntp::wire::dot_stuff;
+use netnews::printable::replaced;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -122,7 +123,7 @@ impl SmtpConnection {
                 .ok_or_else(|| format!("`{line}` is no answer"))?;
             let last = line.as_bytes().get(3) != Some(&b'-');
             text.push_str(if text.is_empty() { "" } else { " " });
-            text.push_str(&line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
+            text.push_str(&replaced(&line, ' '));
             if last {
                 return Ok(SmtpReply { code, text });
             }
