@@ -27,7 +27,9 @@ use tracing::{debug, error, info, warn};
 /// A client's connection, as needed for checks and for the log.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientEndpoint {
+    /// Address of the client.
     pub address: IpAddr,
+    /// Port of the client.
     pub port: u16,
     /// The local address of the connection.
     pub local: Option<SocketAddr>,
@@ -55,7 +57,9 @@ enum PasswordVerdict {
 /// Counts of logins since the start.
 #[derive(Debug, Default)]
 pub struct LoginCounters {
+    /// Logins.
     pub succeeded: AtomicU64,
+    /// Attempts with a wrong name or password.
     pub failed: AtomicU64,
     /// Failures that locked out an address or a user.
     pub lock_outs: AtomicU64,
@@ -66,6 +70,7 @@ pub struct LoginCounters {
 /// Checks credentials.
 #[derive(Debug)]
 pub struct LoginGate {
+    /// Counts since the start.
     pub logins: LoginCounters,
     store: Arc<UserStore>,
     programs: ArcSwap<Vec<AuthProgram>>,
@@ -76,6 +81,7 @@ pub struct LoginGate {
 }
 
 impl LoginGate {
+    /// Opens the users file and prepares the programs of a configuration.
     pub fn new(config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {

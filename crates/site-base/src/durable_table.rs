@@ -17,7 +17,7 @@ const LINES_SPARE: usize = 1_024;
 
 /// An entry of the table.
 pub trait TableEntry: Sized {
-    /// What entries are found by.
+    /// Key by which entries are found.
     type Key: Clone + Eq + Hash;
     /// Name of the file below `site.data`.
     const FILE_NAME: &'static str;

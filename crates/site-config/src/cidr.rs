@@ -40,7 +40,7 @@ impl From<IpAddr> for Cidr {
 /// Reason why a text is not an address or a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkError {
-    /// What precedes the slash, if there is one, is not an address; holds the whole text.
+    /// The part before the slash, or all of it without a slash, is not an address; holds the whole text.
     NotANetwork(String),
     /// No prefix of such addresses has this length.
     PrefixLength {

@@ -19,7 +19,7 @@ pub enum ConfigEdit {
     Add {
         /// Name of the buffer.
         name: String,
-        /// Its keys with their values, `name` among them.
+        /// The keys of the buffer with their values, `name` among them.
         keys: Vec<(&'static str, Value)>,
         /// Name of the class.
         class: String,

@@ -67,7 +67,7 @@ pub(super) fn serve(config: &Config) -> Result<(), CliError> {
 
 fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     let config = &Arc::new(config.clone());
-    TlsOffer::read(config).map_err(CliError::Usage)?;
+    TlsOffer::read(config).map_err(|error| CliError::Usage(error.to_string()))?;
     site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");
