@@ -87,6 +87,11 @@ impl<E: TableEntry> DurableTable<E> {
         self.entries.len()
     }
 
+    /// Returns true if there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns the entry with this key.
     pub fn get(&self, key: &E::Key) -> Option<&E> {
         self.entries.get(key).map(|(_, entry)| entry)
