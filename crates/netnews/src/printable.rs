@@ -27,6 +27,14 @@ pub fn replaced(text: &str, with: char) -> Cow<'_, str> {
     }
 }
 
+/// Returns `text` without such characters.
+pub fn stripped(text: &str) -> Cow<'_, str> {
+    match text.contains(is_unprintable) {
+        true => Cow::Owned(text.chars().filter(|c| !is_unprintable(*c)).collect()),
+        false => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +43,7 @@ mod tests {
     fn controls_and_format_characters_are_replaced_and_letters_are_not() {
         let evil = "a\x1b[2J\r\n\t\u{7f}\u{9b}\u{2028}\u{202e}\u{2066}\u{200b}\u{feff}\u{fff9}\u{e0041}b";
         assert_eq!(replaced(evil, '_'), "a_[2J____________b");
+        assert_eq!(stripped(evil), "a[2Jb");
         for text in [
             "plain ~",
             "Gr\u{fc}\u{df}e \u{5d0}\u{200f}",

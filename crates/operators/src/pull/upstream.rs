@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use netnews::date::format_nntp;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
+use netnews::printable::stripped;
 use netnews::{MessageId, newsgroups};
 use nntp_io::{Error, NntpClient};
 
-use site_base::printable;
 use site_config::NamePattern;
 
 /// Maximum number of groups accepted from one server.
@@ -56,8 +56,7 @@ pub(crate) async fn groups(client: &mut NntpClient, wanted: &NamePattern) -> Res
         None => {
             found.odd += 1;
             if found.odd_lines.len() < ODD_LINES_MAX {
-                let kept: String = line.trim_end().chars().take(ODD_LINE_CHARS_MAX).collect();
-                found.odd_lines.push(printable::line(&kept).into_owned());
+                found.odd_lines.push(stripped(line).chars().take(ODD_LINE_CHARS_MAX).collect());
             }
         }
     })
