@@ -30,7 +30,9 @@ const LOG_TARGET: &str = "newsreel::access::gate";
 /// A client's connection, as needed for checks and for the log.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientEndpoint {
+    /// Address of the client.
     pub address: IpAddr,
+    /// Port of the client.
     pub port: u16,
     /// The local address of the connection.
     pub local: Option<SocketAddr>,
@@ -58,7 +60,9 @@ enum PasswordVerdict {
 /// Counts of logins since the start.
 #[derive(Debug, Default)]
 pub struct LoginCounters {
+    /// Logins.
     pub succeeded: AtomicU64,
+    /// Attempts with a wrong name or password.
     pub failed: AtomicU64,
     /// Failures that locked out an address or a user.
     pub lock_outs: AtomicU64,
@@ -69,6 +73,7 @@ pub struct LoginCounters {
 /// Checks credentials.
 #[derive(Debug)]
 pub struct LoginGate {
+    /// Counts since the start.
     pub logins: LoginCounters,
     store: Arc<UserStore>,
     programs: ArcSwap<Vec<AuthProgram>>,
@@ -79,6 +84,7 @@ pub struct LoginGate {
 }
 
 impl LoginGate {
+    /// Opens the users file and prepares the programs of a configuration.
     pub fn new(config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {

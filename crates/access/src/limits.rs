@@ -41,8 +41,11 @@ struct AccessCounts {
 /// A client under a section: the section's limits and the address or user that they count for.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitSubject<'a> {
+    /// The section.
     pub access: &'a Access,
+    /// The client's address.
     pub address: IpAddr,
+    /// The name that it has logged in as.
     pub user: Option<&'a str>,
 }
 

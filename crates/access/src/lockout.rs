@@ -98,7 +98,7 @@ pub fn counted(address: IpAddr) -> IpAddr {
 }
 
 fn user(name: &[u8]) -> Box<[u8]> {
-    name.get(..name.len().min(NAME_BYTES_MAX)).unwrap_or_default().into()
+    name.get(..NAME_BYTES_MAX).unwrap_or(name).into()
 }
 
 type Table = HashMap<LockoutSubject, FailureRecord>;

@@ -10,18 +10,24 @@ use std::net::{IpAddr, SocketAddr};
 /// The properties of a client that conditions are about.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessContext<'a> {
+    /// Address of the client.
     pub address: IpAddr,
     /// The local address of the connection; `None` if unknown, which meets no condition on it.
     pub local: Option<SocketAddr>,
+    /// The user that it has logged in as.
     pub user: Option<&'a User>,
+    /// Whether the connection is encrypted.
     pub tls: bool,
 }
 
 /// Something a client may be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessRight {
+    /// Read any group.
     Read,
+    /// Post to any group.
     Post,
+    /// Ask for new articles with NEWNEWS.
     Newnews,
 }
 
@@ -55,6 +61,7 @@ fn reached(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
         && access.tls.is_none_or(|wanted| wanted == tls)
 }
 
+/// Returns true if a section's conditions on the user hold; `None`: the client has not logged in.
 pub fn is_user_of(access: &Access, user: Option<&User>) -> bool {
     let Some(user) = user else { return !access.names_users() };
     access.users.as_ref().is_none_or(|users| users.matches(user.name.as_bytes()))

@@ -65,16 +65,37 @@ pub struct ScramFinal {
 #[derive(Debug)]
 pub enum SaslAction {
     /// Check this password; the name is as received.
-    Password { name: Vec<u8>, password: Vec<u8> },
+    Password {
+        /// The name.
+        name: Vec<u8>,
+        /// The password.
+        password: Vec<u8>,
+    },
     /// Take the name from the client's certificate. The client asks to be this user, or leaves it to the
     /// certificate.
-    Certificate { wanted: Option<String> },
+    Certificate {
+        /// The user that the client asks to be, prepared.
+        wanted: Option<String>,
+    },
     /// Continue with the keys of this user (prepared): [`Exchange::with_keys`].
-    Keys { name: String, first: ScramFirst },
+    Keys {
+        /// The user's name.
+        name: String,
+        /// The client's first message.
+        first: ScramFirst,
+    },
     /// The proof is right: log in as this user and send this data to the client.
-    Proven { name: String, data: String },
+    Proven {
+        /// The user's name, prepared.
+        name: String,
+        /// The server's last message.
+        data: String,
+    },
     /// The proof is wrong.
-    Wrong { name: String },
+    Wrong {
+        /// The user's name, prepared.
+        name: String,
+    },
     /// The response names no possible user, or asks to act for another one.
     Refused,
     /// The response violates the mechanism's syntax.

@@ -7,6 +7,7 @@
 mod certificates;
 mod clients;
 mod dial;
+mod error;
 mod facts;
 mod files;
 pub mod names;
@@ -14,7 +15,8 @@ mod offer;
 mod self_signed;
 mod validity;
 
-pub use dial::RemoteServer;
+pub use dial::{RemoteServer, RemoteServerError};
+pub use error::TlsOfferError;
 pub use facts::TlsInfo;
 pub use offer::TlsOffer;
 pub use self_signed::{SELF_SIGNED_FILES, is_self_signed, make_self_signed, renew_self_signed};

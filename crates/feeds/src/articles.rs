@@ -45,9 +45,9 @@ struct ArticleWindowState {
 impl ArticleWindowState {
     /// Adds an article; the returned ones are to be dropped without the lock.
     fn add(&mut self, offer: &FeedOffer, wire: &Arc<WireArticle>) -> Vec<Arc<WireArticle>> {
-        let mut gone = Vec::new();
+        let mut evicted = Vec::new();
         if self.articles.insert(offer.key, wire.clone()).is_some() {
-            return gone;
+            return evicted;
         }
         self.order.push_back((offer.key, offer.mark.position));
         self.bytes += wire.memory_bytes();
@@ -56,9 +56,9 @@ impl ArticleWindowState {
         {
             let removed = self.articles.remove(&oldest);
             self.bytes -= removed.as_ref().map_or(0, |wire| wire.memory_bytes());
-            gone.extend(removed);
+            evicted.extend(removed);
         }
-        gone
+        evicted
     }
 }
 
@@ -87,8 +87,8 @@ impl ArticleWindow {
                     return ReadOutcome::Failed("it is not in wire format".to_owned());
                 };
                 let wire = Arc::new(wire);
-                let gone = self.window.lock().add(offer, &wire);
-                drop(gone);
+                let evicted = self.window.lock().add(offer, &wire);
+                drop(evicted);
                 ReadOutcome::Whole(wire)
             }
             Ok(false) => self.why_gone(offer),

@@ -6,10 +6,10 @@ use super::rank;
 use disk::{Disk, Replacements};
 use lock_order::Ordered;
 use site_base::lock::Leaf;
-use site_base::units::counted;
-use site_base::units::{about_size, grouped};
+use site_base::units::{about_size, counted};
 use site_config::PeerSend;
 use spool::ArticleKey;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,6 +24,26 @@ pub(super) const IHAVE_IDS_MAX: usize = 1_000;
 pub(super) const EXTENSION: &str = ".rnews";
 /// Suffix of batches being written.
 const UNFINISHED: &str = ".rnews.new";
+
+/// Fullness of a directory: as many batches, or as large ones, as may wait there.
+#[derive(Debug)]
+pub struct BatchDirFull {
+    /// Number of batches in it.
+    files: u64,
+    /// Size of them all.
+    bytes: u64,
+    /// The directory.
+    dir: PathBuf,
+}
+
+impl fmt::Display for BatchDirFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (files, bytes) = (counted(self.files, "batch"), about_size(self.bytes));
+        write!(f, "no more is made: {files} ({bytes}) not fetched yet in {}", self.dir.display())
+    }
+}
+
+impl std::error::Error for BatchDirFull {}
 
 /// The batches of one peer.
 #[derive(Debug)]
@@ -144,8 +164,8 @@ impl OutgoingBatches {
         Ok(())
     }
 
-    /// Returns the room for further batches, or why there is none, in words.
-    pub fn room(&self, send: &PeerSend) -> io::Result<Result<BatchRoom, String>> {
+    /// Returns the room for further batches.
+    pub fn room(&self, send: &PeerSend) -> io::Result<Result<BatchRoom, BatchDirFull>> {
         self.ready()?;
         let (files, bytes) = *self.waiting.lock();
         let room = BatchRoom {
@@ -153,19 +173,14 @@ impl OutgoingBatches {
             bytes: send.waiting_bytes_max.saturating_sub(bytes),
         };
         self.is_full.store(room.is_none(), Ordering::Relaxed);
-        Ok(if room.is_none() {
-            let (files, bytes) = (counted(files, "batch"), about_size(bytes));
-            Err(format!("no more is made: {files} ({bytes}) not fetched yet in {}", self.dir.display()))
-        } else {
-            Ok(room)
-        })
+        Ok(if room.is_none() { Err(BatchDirFull { files, bytes, dir: self.dir.clone() }) } else { Ok(room) })
     }
 
     /// Returns the path of the batch whose first offer is this one.
     pub fn path_of(&self, first: &TakenOffer) -> PathBuf {
         let name = match first.ticket {
             OfferTicket::Slot(_) => format!("{:020}", first.offer.mark.position),
-            // Its row was passed long ago, so it needs a name that no other batch can have.
+            // The journal row was passed long ago, so it needs a name that no other batch can have.
             OfferTicket::Deferred(key) => format!("{:020}-{:032x}", 0, key.0),
         };
         self.dir.join(format!("{name}-{}{EXTENSION}", self.identity))

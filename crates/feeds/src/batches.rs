@@ -8,7 +8,7 @@
 //! another program; when the directory is full, no more are made, and the cursor waits.
 
 use super::backlog::{FillOutcome, fill};
-use super::batch_dir::{IHAVE_IDS_MAX, OutgoingBatches};
+use super::batch_dir::{BatchDirFull, IHAVE_IDS_MAX, OutgoingBatches};
 use super::bundle::OfferBundle;
 use super::connection::ConnectionEnd;
 use super::outlet::Outlet;
@@ -21,6 +21,7 @@ use disk::{FileAccess, Replacements};
 use ingest::batches::BatchPacker;
 use site_base::counters::add;
 use spool::TailStart;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +45,9 @@ const RUN_BYTES_MAX: u64 = 32 << 20;
 /// Counts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchCounts {
+    /// Files made.
     pub batches: u64,
+    /// Articles in them.
     pub articles: u64,
     /// Articles announced to the peer, which it may request.
     pub announced: u64,
@@ -77,8 +80,8 @@ pub(super) async fn make_due(peer: &PeerFeed, own: &OutgoingBatches, shared: &Fe
         match made {
             Ok(Some(made)) => progressed |= made.batches > 0,
             Ok(None) => return ConnectionEnd { error: None, progressed },
-            Err(BatchNotMade::Full(why)) => {
-                peer.fail(FeedTrouble::Room, why);
+            Err(BatchError::Full(full)) => {
+                peer.fail(FeedTrouble::Room, full.to_string());
                 peer.attention.notify_one();
                 tokio::select! {
                     () = own.room.notified() => {}
@@ -86,25 +89,25 @@ pub(super) async fn make_due(peer: &PeerFeed, own: &OutgoingBatches, shared: &Fe
                     _ = end.changed() => {}
                 }
             }
-            Err(BatchNotMade::Failed(error)) => return ConnectionEnd { error: Some(error), progressed },
+            Err(error) => return ConnectionEnd { error: Some(error.to_string()), progressed },
         }
     }
 }
 
 /// Makes batches of everything that is in the journal now. Blocks.
-pub(super) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<BatchCounts, String> {
+pub(super) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<BatchCounts, BatchError> {
     let Outlet::Batches(own) = &peer.outlet else {
-        return Err(format!("the feed to {} does not make batches: it has no key `batch`", peer.name));
+        return Err(BatchError::NoBatches(peer.name.clone()));
     };
     if peer.is_halted() {
-        return Err(format!("the feed to {} is stopped", peer.name));
+        return Err(BatchError::Stopped(peer.name.clone()));
     }
-    let end = shared.spool.journal_mark(TailStart::Now).map_err(|error| error.to_string())?.position;
+    let end = shared.spool.journal_mark(TailStart::Now).map_err(BatchError::Io)?.position;
     let mut all = BatchCounts::default();
     // Restarted when the last batch was made.
     let mut begun = Instant::now();
     loop {
-        let filled = fill(peer, shared).map_err(|error| error.to_string())?;
+        let filled = fill(peer, shared).map_err(BatchError::Io)?;
         let is_all = filled == FillOutcome::Joined && shared.hub.frontier.mark().position >= end;
         if !is_all && filled != FillOutcome::Full {
             if filled != FillOutcome::More {
@@ -121,7 +124,7 @@ pub(super) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<Bat
                     all.add(made);
                     begun = Instant::now();
                 }
-                Err(BatchNotMade::Full(why) | BatchNotMade::Failed(why)) => return Err(why),
+                Err(error) => return Err(error),
             }
         }
         if is_all || begun.elapsed() >= CATCH_UP_TIMEOUT {
@@ -130,12 +133,45 @@ pub(super) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<Bat
     }
 }
 
-/// Reason why a batch was not made.
-enum BatchNotMade {
-    /// The directory is full.
-    Full(String),
-    Failed(String),
+/// Reason why no batch was made.
+#[derive(Debug)]
+pub enum BatchError {
+    /// No feed to a peer of this name runs.
+    NoFeed(String),
+    /// No peer of this name is sent articles.
+    NoPeer(String),
+    /// The feed to the peer of this name does not make batches.
+    NoBatches(String),
+    /// An operator has stopped the feed to the peer of this name.
+    Stopped(String),
+    /// As many batches as may wait are not fetched yet.
+    Full(BatchDirFull),
+    /// A batch cannot be written.
+    Write(io::Error),
+    /// The journal cannot be read.
+    Journal(io::Error),
+    /// The spool has failed; the error has all words.
+    Io(io::Error),
 }
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFeed(peer) => write!(f, "there is no feed to a peer `{peer}`"),
+            Self::NoPeer(peer) => write!(f, "there is no peer `{peer}` with [peer.send]"),
+            Self::NoBatches(peer) => {
+                write!(f, "the feed to {peer} does not make batches: it has no key `batch`")
+            }
+            Self::Stopped(peer) => write!(f, "the feed to {peer} is stopped"),
+            Self::Full(full) => full.fmt(f),
+            Self::Write(error) => write!(f, "cannot make a batch: {error}"),
+            Self::Journal(error) => write!(f, "cannot read the journal: {error}"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BatchError {}
 
 /// Selection of the batches of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,10 +197,10 @@ fn make_run(
     own: &OutgoingBatches,
     shared: &FeedContext,
     which: BatchSelection,
-) -> Result<Option<BatchCounts>, BatchNotMade> {
+) -> Result<Option<BatchCounts>, BatchError> {
     let _one_at_a_time = own.making.lock();
-    let mut room = own.room(&peer.send).map_err(failed)?.map_err(BatchNotMade::Full)?;
-    let mut batches = own.begin(&**shared.spool.disk()).map_err(failed)?;
+    let mut room = own.room(&peer.send).map_err(BatchError::Write)?.map_err(BatchError::Full)?;
+    let mut batches = own.begin(&**shared.spool.disk()).map_err(BatchError::Write)?;
     let is_due = || which == BatchSelection::All || peer.next_due().is_some_and(|due| due <= now_ms());
     let mut run: Vec<UnnamedBatch<'_>> = Vec::new();
     let mut bytes = 0;
@@ -188,8 +224,8 @@ fn make_run(
     if bytes > 0 {
         // Articles whose rows the journal may still lose must not be in a batch: others would get their
         // positions, and the name.
-        shared.spool.sync().map_err(|trouble| BatchNotMade::Failed(trouble.text))?;
-        own.complete(batches).map_err(failed)?;
+        shared.spool.sync().map_err(|trouble| BatchError::Io(io::Error::other(trouble)))?;
+        own.complete(batches).map_err(BatchError::Write)?;
     }
     let mut all = BatchCounts::default();
     for UnnamedBatch { bundle, path, made, article_bytes } in run {
@@ -216,9 +252,9 @@ fn pack<'a>(
     own: &OutgoingBatches,
     shared: &FeedContext,
     batches: &mut Replacements<'_>,
-) -> Result<Option<UnnamedBatch<'a>>, BatchNotMade> {
+) -> Result<Option<UnnamedBatch<'a>>, BatchError> {
     let _one_in_memory = shared.packing.lock();
-    let mut packer = BatchPacker::new(peer.send.batch_compress).map_err(failed)?;
+    let mut packer = BatchPacker::new(peer.send.batch_compress).map_err(BatchError::Write)?;
     let mut bundle = OfferBundle::new(peer);
     let mut first: Option<TakenOffer> = None;
     let mut announced = Vec::new();
@@ -232,7 +268,7 @@ fn pack<'a>(
             let is_there = shared.is_there(peer, &taken.offer);
             announced.extend(is_there.then(|| taken.offer.message_id.clone()));
         } else if let Some(wire) = shared.article(peer, &taken.offer) {
-            packer.add(wire.bytes()).map_err(failed)?;
+            packer.add(wire.bytes()).map_err(BatchError::Write)?;
         }
         first.get_or_insert(taken);
     }
@@ -245,14 +281,10 @@ fn pack<'a>(
     if !announced.is_empty() {
         let serial = format!("{}.{}", first.offer.mark.position, first.offer.arrived);
         let ihave = sendme::message(SendmeVerb::Ihave, &own.identity, &peer.name, &serial, &announced);
-        packer.add(&ihave).map_err(failed)?;
+        packer.add(&ihave).map_err(BatchError::Write)?;
     }
-    let (path, batch) = (own.path_of(&first), packer.finish().map_err(failed)?);
-    batches.add(&path, &[&batch], FileAccess::Group).map_err(failed)?;
+    let (path, batch) = (own.path_of(&first), packer.finish().map_err(BatchError::Write)?);
+    batches.add(&path, &[&batch], FileAccess::Group).map_err(BatchError::Write)?;
     (made.batches, made.bytes) = (1, batch.len() as u64);
     Ok(Some(UnnamedBatch { bundle, path: Some(path), made, article_bytes }))
-}
-
-fn failed(error: io::Error) -> BatchNotMade {
-    BatchNotMade::Failed(format!("cannot make a batch: {error}"))
 }

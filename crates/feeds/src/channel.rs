@@ -15,6 +15,7 @@ use rustix::io::ioctl_fionread;
 use site_base::counters::add;
 use site_base::program::{ProcessGroup, complaint};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -55,7 +56,7 @@ struct RunningProgram<'a> {
     child: Child,
     group: ProcessGroup,
     complaint: JoinHandle<String>,
-    /// Its standard input, from both ends; nothing is read from it here.
+    /// Standard input of the program, from both ends; nothing is read from it here.
     pipe: Option<pipe::Sender>,
     input: PipeReader,
     /// Bytes of lines so far, and those of them written to the pipe.
@@ -126,7 +127,7 @@ fn start<'a>(
 
 impl RunningProgram<'_> {
     /// Writes lines. Returns `Ok` if the program should end, or why it has ended by itself.
-    async fn feed(&mut self, own: &ProgramChannel) -> Result<(), String> {
+    async fn feed(&mut self, own: &ProgramChannel) -> Result<(), ProgramEnd> {
         let peer = self.peer;
         let mut end = peer.end.subscribe();
         let (mut text, mut at) = (Vec::new(), 0);
@@ -150,7 +151,7 @@ impl RunningProgram<'_> {
                 () = own.restart.notified() => return Ok(()),
                 _ = end.changed() => continue,
                 written = pipe.write(lines), if !lines.is_empty() => {
-                    let written = written.map_err(|error| error.to_string())?;
+                    let written = written.map_err(ProgramEnd::Io)?;
                     at += written;
                     self.written += written as u64;
                     continue;
@@ -160,7 +161,7 @@ impl RunningProgram<'_> {
                 () = sleep(LOOK_INTERVAL), if !self.unread.is_empty() => continue,
             };
             let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-            return Err(self.complained(format!("ended: {status}")).await);
+            return Err(self.ended(status).await);
         }
     }
 
@@ -206,26 +207,56 @@ impl RunningProgram<'_> {
     }
 
     /// Ends the program's input and waits for it.
-    async fn end(&mut self) -> Result<(), String> {
+    async fn end(&mut self) -> Result<(), ProgramEnd> {
         self.pipe = None;
         match timeout(END_TIMEOUT, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(self.complained(format!("ended: {status}")).await),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("killed, since it did not end with its input".to_owned()),
+            Ok(Ok(status)) => Err(self.ended(status.to_string()).await),
+            Ok(Err(error)) => Err(ProgramEnd::Io(error)),
+            Err(_) => Err(ProgramEnd::Killed),
         }
     }
 
-    /// Appends its error output.
-    async fn complained(&mut self, text: String) -> String {
+    /// Returns its end with this status, with its error output.
+    async fn ended(&mut self, status: String) -> ProgramEnd {
         // A child of it may hold its standard error open.
         self.group.kill();
-        match timeout(COMPLAINT_TIMEOUT, &mut self.complaint).await {
-            Ok(Ok(complaint)) if !complaint.is_empty() => format!("{text}: {complaint}"),
-            _ => text,
+        let complaint = match timeout(COMPLAINT_TIMEOUT, &mut self.complaint).await {
+            Ok(Ok(complaint)) => complaint,
+            _ => String::new(),
+        };
+        ProgramEnd::Ended { status, complaint }
+    }
+}
+
+/// The way in which a program ended other than as it was asked to.
+#[derive(Debug)]
+enum ProgramEnd {
+    /// It ended by itself, or in failure.
+    Ended {
+        /// Exit status of the program.
+        status: String,
+        /// Error output of the program; empty if there is none.
+        complaint: String,
+    },
+    /// It was killed, as it did not end in time.
+    Killed,
+    /// It cannot be written to, or waited for.
+    Io(io::Error),
+}
+
+impl fmt::Display for ProgramEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { status, complaint } if complaint.is_empty() => write!(f, "ended: {status}"),
+            Self::Ended { status, complaint } => write!(f, "ended: {status}: {complaint}"),
+            Self::Killed => f.write_str("killed, since it did not end with its input"),
+            Self::Io(error) => error.fmt(f),
         }
     }
 }
+
+impl std::error::Error for ProgramEnd {}
 
 /// Returns the whole lines that are written at once.
 fn whole_lines(text: &[u8]) -> &[u8] {

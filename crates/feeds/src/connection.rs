@@ -13,6 +13,7 @@ use super::peer::{FeedTrouble, PeerFeed};
 use super::queue::TakenOffer;
 use super::shared::FeedContext;
 use super::target::{self, OFFERS_MAX};
+use access::tls::RemoteServerError;
 use nntp_io::{
     AnswerJudgement, ArticleRequest, Error, NntpAnswer, NntpClient, ODD_IN_A_ROW_MAX, ProtocolFault,
     WireArticle,
@@ -60,6 +61,21 @@ pub(super) enum ConnectionFault {
     Answer(String),
     /// Odd answers to several articles in a row; this is the last.
     Odd(String),
+    /// The configuration names no address.
+    NoAddress,
+    /// The settings of the connection cannot be used.
+    Settings(RemoteServerError),
+    /// An address that accepts connections has refused or broken this one.
+    At {
+        /// Host of the address.
+        host: String,
+        /// Port of the address.
+        port: u16,
+        /// The error.
+        error: Error,
+    },
+    /// The peer does not take headers without bodies; this is its answer to MODE HEADFEED.
+    NoHeadFeed(String),
 }
 
 impl From<Error> for ConnectionFault {
@@ -77,6 +93,12 @@ impl std::fmt::Display for ConnectionFault {
             Self::Odd(text) => {
                 write!(f, "{ODD_IN_A_ROW_MAX} articles in a row had unexpected answers; the last: {text}")
             }
+            Self::NoAddress => f.write_str("there is no place to connect to"),
+            Self::Settings(error) => error.fmt(f),
+            Self::At { host, port, error } => write!(f, "{host}:{port}: {error}"),
+            Self::NoHeadFeed(answer) => {
+                write!(f, "the peer takes no feed of headers: MODE HEADFEED is answered `{answer}`")
+            }
         }
     }
 }
@@ -91,12 +113,12 @@ pub(super) async fn converse(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_o
     };
     let mut client = match connected {
         Ok(client) => client,
-        Err(error) => return ConnectionEnd { error: Some(error), progressed: false },
+        Err(fault) => return ConnectionEnd { error: Some(fault.to_string()), progressed: false },
     };
     if peer.send.headers_only
-        && let Err(error) = headers_only::announce(&mut client).await
+        && let Err(fault) = headers_only::announce(&mut client).await
     {
-        return ConnectionEnd { error: Some(error), progressed: false };
+        return ConnectionEnd { error: Some(fault.to_string()), progressed: false };
     }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
@@ -125,20 +147,20 @@ pub(super) async fn converse(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_o
 }
 
 /// Returns a connection to the first address of the peer that accepts one.
-async fn connect(peer: &PeerFeed) -> Result<NntpClient, String> {
-    let mut error = String::from("there is no place to connect to");
-    for target in target::all(&peer.send)? {
+async fn connect(peer: &PeerFeed) -> Result<NntpClient, ConnectionFault> {
+    let mut fault = ConnectionFault::NoAddress;
+    for target in target::all(&peer.send).map_err(ConnectionFault::Settings)? {
         match NntpClient::connect(&target).await {
             Ok(client) => {
                 info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
                 return Ok(client);
             }
             // These two errors include the address.
-            Err(failed @ (Error::Connect { .. } | Error::Lookup { .. })) => error = failed.to_string(),
-            Err(failed) => error = format!("{}:{}: {failed}", target.host, target.port),
+            Err(failed @ (Error::Connect { .. } | Error::Lookup { .. })) => fault = failed.into(),
+            Err(error) => fault = ConnectionFault::At { host: target.host, port: target.port, error },
         }
     }
-    Err(error)
+    Err(fault)
 }
 
 /// State shared by the two ways of offering.

@@ -13,11 +13,12 @@ use site_base::counters::add;
 use site_base::program::{ProcessGroup, complaint};
 use spool::TailStart;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
@@ -173,7 +174,7 @@ async fn next(
     let mut end = peer.end.subscribe();
     tokio::select! {
         ended = run_program(peer, words, &batch, file) => {
-            ended.map_err(|why| HandOverFailure { batch: Some(batch.path.clone()), why })?;
+            ended.map_err(|error| HandOverFailure { batch: Some(batch.path.clone()), why: error.to_string() })?;
         }
         // The feed waits a little while; then the program is killed.
         _ = async { _ = end.changed().await; sleep(super::run::DRAIN_TIMEOUT).await } => {
@@ -203,14 +204,57 @@ fn is_passed(peer: &PeerFeed, batch: &ReadyBatch, end: u64) -> bool {
     }
 }
 
+/// Reason why the program has not taken a batch.
+#[derive(Debug)]
+enum AfterBatchError {
+    /// The program cannot be started, or waited for.
+    Io {
+        /// The program.
+        program: String,
+        /// The error.
+        error: io::Error,
+    },
+    /// The program did not end in time.
+    Killed(String),
+    /// The program has ended in failure.
+    Failed {
+        /// The program.
+        program: String,
+        /// Exit status of the program.
+        status: ExitStatus,
+        /// Error output of the program; empty if there is none.
+        complaint: String,
+    },
+}
+
+impl fmt::Display for AfterBatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { program, error } => write!(f, "after_batch: {program}: {error}"),
+            Self::Killed(program) => {
+                write!(f, "after_batch: {program} did not end in time and was killed")
+            }
+            Self::Failed { program, status, complaint } if complaint.is_empty() => {
+                write!(f, "after_batch: {program}: {status}")
+            }
+            Self::Failed { program, status, complaint } => {
+                write!(f, "after_batch: {program}: {status}: {complaint}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AfterBatchError {}
+
 /// Runs the program on a batch and waits for its exit.
 async fn run_program(
     peer: &PeerFeed,
     words: &[String],
     batch: &ReadyBatch,
     file: File,
-) -> Result<(), String> {
+) -> Result<(), AfterBatchError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let failed = |error| AfterBatchError::Io { program: program.clone(), error };
     let fill = |argument: &String| filled(argument, batch, &peer.name);
     let mut child = Command::new(program)
         .args(arguments.iter().map(fill))
@@ -220,19 +264,18 @@ async fn run_program(
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| format!("after_batch: {program}: {error}"))?;
+        .map_err(failed)?;
     let group = ProcessGroup::of(child.id());
     let stderr = child.stderr.take();
     let ended = async { tokio::join!(complaint(stderr, COMPLAINT_BYTES_MAX), child.wait()) };
     let Ok((complaint, status)) = timeout(peer.send.after_batch_timeout, ended).await else {
-        return Err(format!("after_batch: {program} did not end in time and was killed"));
+        return Err(AfterBatchError::Killed(program.clone()));
     };
     group.ended();
-    let status = status.map_err(|error| format!("after_batch: {program}: {error}"))?;
+    let status = status.map_err(failed)?;
     match status.success() {
         true => Ok(()),
-        false if complaint.is_empty() => Err(format!("after_batch: {program}: {status}")),
-        false => Err(format!("after_batch: {program}: {status}: {complaint}")),
+        false => Err(AfterBatchError::Failed { program: program.clone(), status, complaint }),
     }
 }
 

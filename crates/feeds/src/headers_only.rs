@@ -3,22 +3,24 @@
 //! The headers of an article are sent, with its full size in `Bytes` and its lines in `Lines`, so that the
 //! receiver can build an overview; control messages are sent whole. Called by `connection`.
 
+use super::connection::ConnectionFault;
 use netnews::article::Headers;
 use netnews::{Article, Known};
 use nntp_io::{NntpClient, WireArticle};
+use site_base::printable;
 use std::io::Write;
 
 /// Answer of a peer that takes headers without bodies.
 const TAKES_HEADERS: u16 = 250;
 
 /// Asks a peer to take headers without bodies; returns an error if it does not.
-pub(super) async fn announce(client: &mut NntpClient) -> Result<(), String> {
-    let answer = client.request("MODE HEADFEED").await.map_err(|error| error.to_string())?;
+pub(super) async fn announce(client: &mut NntpClient) -> Result<(), ConnectionFault> {
+    let answer = client.request("MODE HEADFEED").await?;
     match answer.code {
         TAKES_HEADERS => Ok(()),
         _ => {
             let shown = String::from_utf8_lossy(answer.line().get(..200).unwrap_or(answer.line()));
-            Err(format!("the peer takes no feed of headers: MODE HEADFEED is answered `{shown}`"))
+            Err(ConnectionFault::NoHeadFeed(printable::line(&shown).into_owned()))
         }
     }
 }

@@ -47,7 +47,8 @@ mod target;
 mod tests;
 mod threads;
 
-pub use batches::BatchCounts;
+pub use batch_dir::BatchDirFull;
+pub use batches::{BatchCounts, BatchError};
 use ingest::Filer;
 use ingest::routing::PeerRoute;
 use lock_order::Ordered;
@@ -91,6 +92,7 @@ pub struct PreparedFeeds {
 }
 
 impl Feeds {
+    /// Creates the state without any feed.
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         Self {
             shared: Arc::new(FeedContext::new(spool, filer)),
@@ -212,10 +214,10 @@ impl Feeds {
         Some(peer.order(&self.shared.spool, order))
     }
 
-    /// Makes batches of all articles for a peer; returns their counts, or why none could be made. Blocks.
-    pub fn batch(&self, peer: &str) -> Result<BatchCounts, String> {
+    /// Makes batches of all articles for a peer; returns their counts. Blocks.
+    pub fn batch(&self, peer: &str) -> Result<BatchCounts, BatchError> {
         let running = self.running.lock().get(peer).map(|running| running.peer.clone());
-        let peer = running.ok_or_else(|| format!("there is no feed to a peer `{peer}`"))?;
+        let peer = running.ok_or_else(|| BatchError::NoFeed(peer.to_owned()))?;
         batches::make_now(&peer, &self.shared)
     }
 
@@ -267,17 +269,17 @@ pub fn batch_without_server(
     filer: &Arc<Filer>,
     config: &Config,
     peer: &str,
-) -> Result<BatchCounts, String> {
-    let routes = PeerRoute::all(config, |name| spool.site(name)).map_err(|trouble| trouble.text)?;
+) -> Result<BatchCounts, BatchError> {
+    let routes = PeerRoute::all(config, |name| spool.site(name));
+    let routes = routes.map_err(|trouble| BatchError::Io(io::Error::other(trouble)))?;
     let Some(route) = routes.iter().find(|route| route.name == peer).cloned() else {
-        return Err(format!("there is no peer `{peer}` with [peer.send]"));
+        return Err(BatchError::NoPeer(peer.to_owned()));
     };
     let shared = FeedContext::new(spool.clone(), filer.clone());
-    let cannot = |error: io::Error| format!("cannot read the journal: {error}");
-    let opened = PeerFeed::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
+    let opened = PeerFeed::open(spool, &route, &config.site.path_identity).map_err(BatchError::Journal)?;
     filer.router.replace(&config.site, routes, spool.group_table());
     // Nothing is added in the meantime: a reader that reaches this mark has everything.
-    shared.hub.begin_at(spool.journal_mark(spool::TailStart::Now).map_err(cannot)?);
+    shared.hub.begin_at(spool.journal_mark(spool::TailStart::Now).map_err(BatchError::Journal)?);
     batches::make_now(&Arc::new(opened), &shared)
 }
 

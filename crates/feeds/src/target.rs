@@ -1,6 +1,6 @@
 //! From `[peer.send]` to what `nntp_io::Client` connects to.
 
-use access::tls::RemoteServer;
+use access::tls::{RemoteServer, RemoteServerError};
 use nntp_io::{ClientLimits, ConnectOptions, Role};
 use site_config::PeerSend;
 
@@ -10,7 +10,7 @@ pub(super) const OFFERS_MAX: usize = 1_024;
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 
 /// Returns the addresses of a peer, in order; an error describes a problem with the files named.
-pub(super) fn all(send: &PeerSend) -> Result<Vec<ConnectOptions>, String> {
+pub(super) fn all(send: &PeerSend) -> Result<Vec<ConnectOptions>, RemoteServerError> {
     // Whether the peer streams is found out only if we would.
     let role = if send.streaming { Role::Transit } else { Role::Any };
     let limits = ClientLimits {

@@ -22,6 +22,7 @@ pub mod nntp;
 pub mod openpgp;
 pub mod overview_row;
 pub mod path;
+pub mod printable;
 pub mod transfer;
 pub mod wildmat;
 

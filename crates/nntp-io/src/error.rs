@@ -1,5 +1,6 @@
 //! Errors between a client and a server, and when to retry.
 
+use netnews::printable::replaced;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -266,6 +267,6 @@ impl fmt::Display for ProtocolFault {
 pub(crate) fn printable(text: &[u8]) -> Box<str> {
     const CHARS_MAX: usize = 200;
     let shown = String::from_utf8_lossy(text);
-    let harmless = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    shown.chars().take(CHARS_MAX).map(harmless).collect::<String>().into()
+    let shown: String = shown.chars().take(CHARS_MAX).collect();
+    replaced(&shown, '\u{fffd}').into()
 }

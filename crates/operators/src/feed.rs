@@ -2,7 +2,7 @@
 
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
-use feeds::{BatchCounts, FeedStartPoint, Feeds, OperatorOrder};
+use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder};
 use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
 
@@ -30,10 +30,10 @@ pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_
 }
 
 /// Reports the batches written for a peer; returns false on an error.
-pub fn batch(made: Result<BatchCounts, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
+pub fn batch(made: Result<BatchCounts, BatchError>, peer: &str, sink: &mut Sink<'_>) -> bool {
     let is_ok = made.is_ok();
     sink(match made {
-        Err(error) => Reply::Error(error),
+        Err(error) => Reply::Error(error.to_string()),
         Ok(BatchCounts { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
         Ok(BatchCounts { batches, articles, announced, bytes }) => {
             let (batches, articles) = (counted(batches, "batch"), counted(articles, "article"));

@@ -58,7 +58,9 @@ impl From<nntp_io::Error> for GroupListError {
 
 /// Asks a server for the groups that match.
 pub async fn fetch(dial: &RemoteServer, wanted: &NamePattern) -> Result<ServerLists, GroupListError> {
-    let target = dial.target(Role::Reader, ClientLimits::default()).map_err(GroupListError::Config)?;
+    let target = dial
+        .target(Role::Reader, ClientLimits::default())
+        .map_err(|error| GroupListError::Config(error.to_string()))?;
     let mut client = NntpClient::connect(&target).await?;
     let listed = upstream::groups(&mut client, wanted).await?;
     let (groups, odd_lines) = (listed.groups, listed.odd);

@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts of the whole server.
 #[derive(Debug, Default)]
 pub struct ServerCounters {
+    /// Articles accepted.
     pub accepted: AtomicU64,
+    /// Articles rejected.
     pub rejected: AtomicU64,
+    /// Articles that the sender was asked to send again later.
     pub try_later: AtomicU64,
     /// Connections of readers.
     pub readers_served: AtomicU64,
     /// Connections refused: unknown address or a limit.
     pub refused: AtomicU64,
+    /// Durations of the main operations.
     pub latencies: Latencies,
     /// Reasons for rejections since they were last taken.
     reasons: Leaf<HashMap<&'static str, u64>>,
@@ -42,8 +46,11 @@ pub struct Latencies {
 /// Counts of one peer.
 #[derive(Debug, Default)]
 pub struct PeerCounters {
+    /// Articles that it offered or sent.
     pub offered: AtomicU64,
+    /// Articles accepted from it.
     pub accepted: AtomicU64,
+    /// Articles from it that were rejected.
     pub rejected: AtomicU64,
 }
 

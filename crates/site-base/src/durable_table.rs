@@ -17,6 +17,7 @@ const LINES_SPARE: usize = 1_024;
 
 /// An entry of the table.
 pub trait TableEntry: Sized {
+    /// Key by which entries are found.
     type Key: Clone + Eq + Hash;
     /// Name of the file below `site.data`.
     const FILE_NAME: &'static str;
@@ -81,10 +82,17 @@ impl<E: TableEntry> DurableTable<E> {
         Ok(table)
     }
 
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Returns true if there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the entry with this key.
     pub fn get(&self, key: &E::Key) -> Option<&E> {
         self.entries.get(key).map(|(_, entry)| entry)
     }
@@ -94,6 +102,7 @@ impl<E: TableEntry> DurableTable<E> {
         self.entries.get_mut(key).map(|(_, entry)| entry)
     }
 
+    /// Returns all entries, in no order.
     pub fn values(&self) -> impl Iterator<Item = &E> {
         self.entries.values().map(|(_, entry)| entry)
     }
@@ -109,6 +118,7 @@ impl<E: TableEntry> DurableTable<E> {
         went
     }
 
+    /// Removes an entry and returns it.
     pub fn remove(&mut self, key: &E::Key) -> Option<E> {
         let removed = self.entries.remove(key)?;
         self.shorten_order();

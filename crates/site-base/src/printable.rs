@@ -1,19 +1,15 @@
-//! Text from others, made safe for a terminal or a log: nothing in it moves the cursor or reorders the
-//! output.
+//! Text from others, made safe for a terminal, a log or a mail: nothing in it moves the cursor, reorders the
+//! output or hides.
 //!
 //! Message-IDs, headers and user names can come from anyone. Called by `cli` for everything that commands
-//! print, and by `log`.
+//! print, by `log`, and wherever such text becomes a part of a message. The rule of which characters are
+//! unprintable is that of `netnews::printable`.
 
+use netnews::printable::is_unprintable;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns whether a terminal would obey `c` instead of showing it: controls (C0, DEL, C1, including line
-/// feeds and tabs), line separators, and overrides of the direction of text (Unicode TR 36 section 2.6).
-fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Returns `text` with such characters written as `\u{1b}`.
+/// Returns `text` with unprintable characters written as `\u{1b}`.
 pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false, |c, out| out.extend(c.escape_unicode()))
 }
@@ -23,14 +19,16 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_unicode()))
 }
 
-/// Returns JSON with such characters written as `\u001b`, which has the same meaning; line feeds stay.
+/// Returns JSON with unprintable characters written as `\u001b`, which has the same meaning; line feeds stay.
 pub fn json(text: &str) -> Cow<'_, str> {
     replaced(
         text,
         |c| c == '\n',
         |c, out| {
-            // All of them fit into 16 bits; writing to a string does not fail.
-            let _infallible = write!(out, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _infallible = write!(out, "\\u{unit:04x}");
+            }
         },
     )
 }
@@ -60,7 +58,7 @@ mod tests {
 
     #[test]
     fn escaped_json_keeps_its_meaning() {
-        let text = "a\u{9b}\u{7f}\u{2066}\x1b";
+        let text = "a\u{9b}\u{7f}\u{2066}\u{200b}\u{e0041}\x1b";
         let json = json(&serde_json::to_string_pretty(&[text]).unwrap()).into_owned();
         assert!(json.chars().all(|c| c == '\n' || (' '..='~').contains(&c)), "{json}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [text]);

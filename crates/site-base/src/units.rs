@@ -5,11 +5,57 @@
 //! 1024. Whole numbers only. Used for the configuration, command-line options and the tables of `newsreel
 //! status`.
 
+use std::fmt;
 use std::time::Duration;
 
 use spool::Durability;
 
 const HUNDRED_YEARS_SECS: u64 = 100 * 365 * 86_400;
+
+/// Reason why a text is not the size, the time or the durability that was expected; each holds what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuantityError {
+    /// Not a number with a unit, where a size is expected.
+    NotASize(String),
+    /// Not a unit of size.
+    UnknownSizeUnit(String),
+    /// A size of 2^62 bytes or more.
+    SizeTooLarge(String),
+    /// Not a number with a unit, where a time is expected.
+    NotATime(String),
+    /// A time without a unit.
+    NoTimeUnit(String),
+    /// Not a unit of time.
+    UnknownTimeUnit(String),
+    /// A time of 2^53 milliseconds or more.
+    TimeTooLong(String),
+    /// None of the three durabilities.
+    NotADurability(String),
+    /// The durability `interval` with a time of 0.
+    EmptyInterval,
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotASize(text) => write!(f, "`{text}` is not a size"),
+            Self::UnknownSizeUnit(unit) => {
+                write!(f, "`{unit}` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
+            }
+            Self::SizeTooLarge(text) => write!(f, "`{text}` is too large"),
+            Self::NotATime(text) => write!(f, "`{text}` is not a time"),
+            Self::NoTimeUnit(text) => write!(f, "`{text}` lacks a unit; use ms, s, min, h or days"),
+            Self::UnknownTimeUnit(unit) => {
+                write!(f, "`{unit}` is not a unit of time; use ms, s, min, h or days")
+            }
+            Self::TimeTooLong(text) => write!(f, "`{text}` is too long"),
+            Self::NotADurability(text) => write!(f, "`{text}` is not a durability"),
+            Self::EmptyInterval => f.write_str("an interval must be longer than 0; \"always\" loses nothing"),
+        }
+    }
+}
+
+impl std::error::Error for QuantityError {}
 
 fn size_unit(unit: &str) -> Option<u64> {
     Some(match unit.to_ascii_lowercase().as_str() {
@@ -37,31 +83,28 @@ fn time_unit_ms(unit: &str) -> Option<u64> {
     })
 }
 
-/// Parses a size in bytes; the error is a description in words.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let (number, unit) = split(text).ok_or_else(|| format!("`{text}` is not a size"))?;
-    let factor = size_unit(unit).ok_or_else(|| {
-        format!("`{unit}` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
-    })?;
+/// Parses a size in bytes.
+pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
+    let (number, unit) = split(text).ok_or_else(|| QuantityError::NotASize(text.to_owned()))?;
+    let factor = size_unit(unit).ok_or_else(|| QuantityError::UnknownSizeUnit(unit.to_owned()))?;
     number
         .checked_mul(factor)
         .filter(|bytes| *bytes < 1 << 62)
-        .ok_or_else(|| format!("`{text}` is too large"))
+        .ok_or_else(|| QuantityError::SizeTooLarge(text.to_owned()))
 }
 
-/// Parses a time; the error is a description in words.
-pub fn parse_span(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text).ok_or_else(|| format!("`{text}` is not a time"))?;
+/// Parses a time.
+pub fn parse_span(text: &str) -> Result<Duration, QuantityError> {
+    let (number, unit) = split(text).ok_or_else(|| QuantityError::NotATime(text.to_owned()))?;
     if unit.is_empty() {
-        return Err(format!("`{text}` lacks a unit; use ms, s, min, h or days"));
+        return Err(QuantityError::NoTimeUnit(text.to_owned()));
     }
-    let factor_ms = time_unit_ms(unit)
-        .ok_or_else(|| format!("`{unit}` is not a unit of time; use ms, s, min, h or days"))?;
+    let factor_ms = time_unit_ms(unit).ok_or_else(|| QuantityError::UnknownTimeUnit(unit.to_owned()))?;
     number
         .checked_mul(factor_ms)
         .filter(|ms| *ms < 1 << 53)
         .map(Duration::from_millis)
-        .ok_or_else(|| format!("`{text}` is too long"))
+        .ok_or_else(|| QuantityError::TimeTooLong(text.to_owned()))
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {
@@ -92,15 +135,15 @@ pub fn span_text(span: Duration) -> String {
     format!("{ms}ms")
 }
 
-/// Reads `process`, `interval(TIME)` or `always`.
-pub fn parse_durability(text: &str) -> Result<Durability, String> {
+/// Parses `process`, `interval(TIME)` or `always`.
+pub fn parse_durability(text: &str) -> Result<Durability, QuantityError> {
     let time = match text {
         "process" => return Ok(Durability::Process),
         "always" => return Ok(Durability::Always),
         _ => text.strip_prefix("interval(").and_then(|rest| rest.strip_suffix(')')),
     };
-    match parse_span(time.ok_or_else(|| format!("`{text}` is not a durability"))?)? {
-        Duration::ZERO => Err("an interval must be longer than 0; \"always\" loses nothing".into()),
+    match parse_span(time.ok_or_else(|| QuantityError::NotADurability(text.to_owned()))?)? {
+        Duration::ZERO => Err(QuantityError::EmptyInterval),
         span => Ok(Durability::Interval(span)),
     }
 }
@@ -205,13 +248,13 @@ mod tests {
 
     #[test]
     fn invalid_sizes_are_rejected() {
-        assert_eq!(parse_size("lots").unwrap_err(), "`lots` is not a size");
-        assert_eq!(parse_size("-1").unwrap_err(), "`-1` is not a size");
+        assert_eq!(parse_size("lots").unwrap_err().to_string(), "`lots` is not a size");
+        assert_eq!(parse_size("-1").unwrap_err().to_string(), "`-1` is not a size");
         assert_eq!(
-            parse_size("1.5 GiB").unwrap_err(),
+            parse_size("1.5 GiB").unwrap_err().to_string(),
             "`.5 GiB` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)"
         );
-        assert_eq!(parse_size("9999999999 TiB").unwrap_err(), "`9999999999 TiB` is too large");
+        assert_eq!(parse_size("9999999999 TiB").unwrap_err().to_string(), "`9999999999 TiB` is too large");
     }
 
     #[test]
@@ -225,9 +268,9 @@ mod tests {
         ] {
             assert_eq!(parse_span(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        assert_eq!(parse_span("90").unwrap_err(), "`90` lacks a unit; use ms, s, min, h or days");
+        assert_eq!(parse_span("90").unwrap_err().to_string(), "`90` lacks a unit; use ms, s, min, h or days");
         assert_eq!(
-            parse_span("5 fortnights").unwrap_err(),
+            parse_span("5 fortnights").unwrap_err().to_string(),
             "`fortnights` is not a unit of time; use ms, s, min, h or days"
         );
     }
@@ -287,9 +330,9 @@ mod tests {
         {
             assert_eq!(parse_durability(&durability_text(durability)), Ok(durability));
         }
-        assert_eq!(parse_durability("sometimes").unwrap_err(), "`sometimes` is not a durability");
+        assert_eq!(parse_durability("sometimes").unwrap_err().to_string(), "`sometimes` is not a durability");
         assert_eq!(
-            parse_durability("interval(5)").unwrap_err(),
+            parse_durability("interval(5)").unwrap_err().to_string(),
             "`5` lacks a unit; use ms, s, min, h or days"
         );
         assert!(parse_durability("interval(0s)").is_err());

@@ -37,22 +37,58 @@ impl From<IpAddr> for Cidr {
     }
 }
 
-impl FromStr for Cidr {
-    type Err = String;
+/// Reason why a text is not an address or a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkError {
+    /// The part before the slash, or all of it without a slash, is not an address; holds the whole text.
+    NotANetwork(String),
+    /// No prefix of such addresses has this length.
+    PrefixLength {
+        /// The text after the slash.
+        prefix: String,
+        /// Length of an address, in bits.
+        bits_max: u8,
+    },
+    /// Bits after the prefix are not 0.
+    BitsBeyondPrefix {
+        /// The whole text.
+        text: String,
+        /// The network of this prefix.
+        network: IpNet,
+    },
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANetwork(text) => write!(f, "`{text}` is not an IP address or a network"),
+            Self::PrefixLength { prefix, bits_max } => {
+                write!(f, "`/{prefix}` is not a prefix length from 0 to {bits_max}")
+            }
+            Self::BitsBeyondPrefix { text, network } => {
+                write!(f, "`{text}` has bits set beyond its prefix; write `{network}`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NetworkError {}
+
+impl FromStr for Cidr {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
-        let address: IpAddr =
-            address.parse().map_err(|_| format!("`{text}` is not an IP address or a network"))?;
+        let address: IpAddr = address.parse().map_err(|_| NetworkError::NotANetwork(text.to_owned()))?;
         let host = IpNet::from(address);
         let Some(prefix) = prefix else { return Ok(Self(host)) };
         let bits = prefix.parse().ok().filter(|bits| *bits <= host.max_prefix_len());
         let network = bits.and_then(|bits| IpNet::new(address, bits).ok()).ok_or_else(|| {
-            format!("`/{prefix}` is not a prefix length from 0 to {}", host.max_prefix_len())
+            NetworkError::PrefixLength { prefix: prefix.to_owned(), bits_max: host.max_prefix_len() }
         })?;
         match network.trunc() {
             whole if whole == network => Ok(Self(network)),
-            whole => Err(format!("`{text}` has bits set beyond its prefix; write `{whole}`")),
+            network => Err(NetworkError::BitsBeyondPrefix { text: text.to_owned(), network }),
         }
     }
 }
@@ -91,7 +127,7 @@ mod tests {
 
     #[test]
     fn invalid_networks_are_rejected_with_a_reason() {
-        let error = |text: &str| text.parse::<Cidr>().unwrap_err();
+        let error = |text: &str| text.parse::<Cidr>().unwrap_err().to_string();
         assert_eq!(error("news.example.org"), "`news.example.org` is not an IP address or a network");
         assert_eq!(error("192.0.2.0/33"), "`/33` is not a prefix length from 0 to 32");
         assert_eq!(

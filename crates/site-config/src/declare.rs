@@ -90,7 +90,7 @@ macro_rules! section {
                     let example = concat!(section!(@word $field $($name)?), " = ", stringify!($example));
                     let (name, default) =
                         (section!(@name $part $field $($name)?), section!(@default $($default)?));
-                    ConfigKey::new(($of, name), words, default, &[$($doc),+], example, section!(@effect $($effect)?))
+                    ConfigKey::new($of, name, words, default, &[$($doc),+], example, section!(@effect $($effect)?))
                 }),+];
                 let own = ConfigSection { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
                 #[allow(unused_mut)]

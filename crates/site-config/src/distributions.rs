@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use netnews::wildmat::Wildmat;
+use netnews::wildmat::{Wildmat, WildmatError};
 
 /// The distribution that means no restriction.
 const WORLD: &[u8] = b"world";
@@ -30,9 +30,35 @@ enum Accepted {
     Matching(Wildmat),
 }
 
+/// Reason why a text is not a list of distributions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DistributionError {
+    /// An entry is empty or holds characters that no distribution has.
+    NotADistribution(String),
+    /// An entry is `all`, which is not a distribution.
+    All,
+    /// `world` is excluded.
+    WorldExcluded,
+    /// The entries together are not a wildmat.
+    Pattern(WildmatError),
+}
+
+impl fmt::Display for DistributionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotADistribution(entry) => write!(f, "`{entry}` is not a distribution"),
+            Self::All => f.write_str("`all` is not a distribution; use `*` for all of them"),
+            Self::WorldExcluded => f.write_str("`world` cannot be excluded: it means no restriction"),
+            Self::Pattern(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DistributionError {}
+
 impl Distributions {
     /// Parses `text`: names between commas, those after `!` excluded.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, DistributionError> {
         let accepted = match text {
             "" => Accepted::None,
             "*" => Accepted::Every,
@@ -74,28 +100,28 @@ fn names(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
 
-fn wildmat(text: &str) -> Result<Wildmat, String> {
+fn wildmat(text: &str) -> Result<Wildmat, DistributionError> {
     let lower = text.to_ascii_lowercase();
     for entry in lower.split(',') {
         check(entry)?;
     }
     let only_excludes = lower.split(',').all(|entry| entry.starts_with('!'));
     let pattern = if only_excludes { format!("*,{lower}") } else { lower };
-    Wildmat::parse(pattern.as_bytes()).map_err(|error| error.to_string())
+    Wildmat::parse(pattern.as_bytes()).map_err(DistributionError::Pattern)
 }
 
-fn check(entry: &str) -> Result<(), String> {
+fn check(entry: &str) -> Result<(), DistributionError> {
     let name = entry.strip_prefix('!').unwrap_or(entry);
     // Dots are not in the grammar, but occur in articles, which use names of hierarchies.
     let allowed = |c: char| c.is_ascii_alphanumeric() || "+-_.*?".contains(c);
     if name.is_empty() || !name.chars().all(allowed) {
-        return Err(format!("`{entry}` is not a distribution"));
+        return Err(DistributionError::NotADistribution(entry.to_owned()));
     }
     if name == ALL {
-        return Err("`all` is not a distribution; use `*` for all of them".into());
+        return Err(DistributionError::All);
     }
     if entry.starts_with('!') && name.as_bytes() == WORLD {
-        return Err("`world` cannot be excluded: it means no restriction".into());
+        return Err(DistributionError::WorldExcluded);
     }
     Ok(())
 }
@@ -169,7 +195,7 @@ mod tests {
             ("All", "`all` is not a distribution; use `*` for all of them"),
             ("*,!World", "`world` cannot be excluded: it means no restriction"),
         ] {
-            assert_eq!(Distributions::parse(text).unwrap_err(), why, "{text}");
+            assert_eq!(Distributions::parse(text).unwrap_err().to_string(), why, "{text}");
         }
     }
 }

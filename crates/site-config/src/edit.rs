@@ -4,8 +4,11 @@
 //! The result is read and checked like any configuration before it replaces the file. Called by
 //! `operations::buffers` and `up`.
 
-use std::path::Path;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use super::ConfigError;
 use disk::{FileAccess, RealDisk, durable_replace};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
@@ -13,40 +16,133 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlE
 #[derive(Debug, Clone)]
 pub enum ConfigEdit {
     /// Add a `[[buffer]]` with these keys and values, for a class.
-    Add { name: String, keys: Vec<(&'static str, Value)>, class: String },
+    Add {
+        /// Name of the buffer.
+        name: String,
+        /// The keys of the buffer with their values, `name` among them.
+        keys: Vec<(&'static str, Value)>,
+        /// Name of the class.
+        class: String,
+    },
     /// Set a key of a buffer.
-    Set { name: String, key: &'static str, value: Value },
+    Set {
+        /// Name of the buffer.
+        name: String,
+        /// The key.
+        key: &'static str,
+        /// The new value.
+        value: Value,
+    },
     /// Remove a `[[buffer]]`, and its name from its class.
-    Remove { name: String },
+    Remove {
+        /// Name of the buffer.
+        name: String,
+    },
     /// Set a key of a section that exists once, such as `[site]`.
-    Value { section: &'static str, key: &'static str, value: Value },
+    Value {
+        /// Name of the section.
+        section: &'static str,
+        /// The key.
+        key: &'static str,
+        /// The new value.
+        value: Value,
+    },
 }
 
+/// Reason why a change does not apply to the text of a configuration.
+#[derive(Debug)]
+pub enum EditFault {
+    /// The text is not TOML.
+    Toml(TomlError),
+    /// The section, which exists once, is not written with a head of its own.
+    NotASection(&'static str),
+    /// Sections of this name are not written with heads of their own.
+    NotSections(&'static str),
+    /// No section has this name.
+    NoneNamed {
+        /// `buffer` or `class`.
+        section: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The class, whose name this is, has no list of buffers.
+    NoBuffers(String),
+}
+
+impl fmt::Display for EditFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Toml(error) => f.write_str(error.message()),
+            Self::NotASection(section) => {
+                write!(f, "it does not write [{section}]; change it by hand")
+            }
+            Self::NotSections(section) => {
+                write!(f, "it does not write its {section} sections as [[{section}]]; change it by hand")
+            }
+            Self::NoneNamed { section, name } => {
+                write!(f, "it has no [[{section}]] with the name \"{name}\"")
+            }
+            Self::NoBuffers(class) => write!(f, "its class \"{class}\" has no buffers"),
+        }
+    }
+}
+
+impl std::error::Error for EditFault {}
+
+/// Reason why a configuration file was not changed.
+#[derive(Debug)]
+pub enum ConfigEditError {
+    /// The file cannot be found.
+    Find(PathBuf, io::Error),
+    /// The file cannot be read.
+    Read(PathBuf, io::Error),
+    /// A change does not apply to the text of the file.
+    Change(PathBuf, EditFault),
+    /// The changed text would have faults.
+    Invalid(ConfigError),
+    /// The file cannot be replaced.
+    Write(PathBuf, io::Error),
+}
+
+impl fmt::Display for ConfigEditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cannot = |file: &Path, doing: &str, error: &dyn fmt::Display| {
+            write!(f, "the configuration {} cannot be {doing}: {error}", file.display())
+        };
+        match self {
+            Self::Find(file, error) => cannot(file, "found", error),
+            Self::Read(file, error) => cannot(file, "read", error),
+            Self::Change(file, fault) => cannot(file, "changed", fault),
+            Self::Invalid(error) => {
+                let report = error.report(false);
+                write!(f, "the configuration would no longer be right:\n{}", report.trim_end())
+            }
+            Self::Write(file, error) => {
+                cannot(file, "written", error)?;
+                f.write_str("; the server's user must be allowed to write it and its directory")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigEditError {}
+
 /// Applies changes to a configuration file, all of them or none.
-pub fn apply(file: &Path, changes: &[ConfigEdit]) -> Result<(), String> {
-    let cannot = |doing: &str, error: &dyn std::fmt::Display| {
-        format!("the configuration {} cannot be {doing}: {error}", file.display())
-    };
+pub fn apply(file: &Path, changes: &[ConfigEdit]) -> Result<(), ConfigEditError> {
     // Symbolic links are kept.
-    let file = &file.canonicalize().map_err(|error| cannot("found", &error))?;
-    let text = std::fs::read_to_string(file).map_err(|error| cannot("read", &error))?;
+    let file = file.canonicalize().map_err(|error| ConfigEditError::Find(file.to_owned(), error))?;
+    let text = std::fs::read_to_string(&file).map_err(|error| ConfigEditError::Read(file.clone(), error))?;
     let edit = |text: String, change| edited(&text, change);
-    let edited = changes.iter().try_fold(text, edit).map_err(|error| cannot("changed", &error))?;
-    super::parse(&edited, file).map_err(|error| {
-        format!("the configuration would no longer be right:\n{}", error.report(false).trim_end())
-    })?;
-    let replaced = durable_replace(&RealDisk::new(), file, &[edited.as_bytes()], FileAccess::All);
-    replaced.map_err(|error| {
-        cannot(
-            "written",
-            &format!("{error}; the server's user must be allowed to write it and its directory"),
-        )
-    })
+    let edited = changes.iter().try_fold(text, edit);
+    let edited = edited.map_err(|fault| ConfigEditError::Change(file.clone(), fault))?;
+    super::parse(&edited, &file).map_err(ConfigEditError::Invalid)?;
+    durable_replace(&RealDisk::new(), &file, &[edited.as_bytes()], FileAccess::All)
+        .map_err(|error| ConfigEditError::Write(file, error))
 }
 
 /// Returns the text after a change.
-pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|error: TomlError| error.message().to_owned())?;
+pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, EditFault> {
+    let mut document: DocumentMut = text.parse().map_err(EditFault::Toml)?;
     match change {
         ConfigEdit::Set { name, key, value } => {
             let all = sections(&mut document, "buffer")?;
@@ -55,8 +151,7 @@ pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, String> 
         ConfigEdit::Value { section, key, value } => {
             let is_new = !document.contains_key(section);
             let table = document.entry(section).or_insert(Item::Table(Table::new()));
-            let unwritten = || format!("it does not write [{section}]; change it by hand");
-            set(table.as_table_mut().ok_or_else(unwritten)?, key, value);
+            set(table.as_table_mut().ok_or(EditFault::NotASection(section))?, key, value);
             if is_new {
                 return Ok(format!("[{section}]\n{key} = {value}\n\n{text}"));
             }
@@ -64,16 +159,16 @@ pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, String> 
         ConfigEdit::Add { name, keys, class } => {
             let buffers = named(sections(&mut document, "class")?, "class", class)?.get_mut("buffers");
             let buffers = buffers.and_then(Item::as_array_mut);
-            buffers.ok_or_else(|| format!("its class \"{class}\" has no buffers"))?.push(name);
+            buffers.ok_or_else(|| EditFault::NoBuffers(class.clone()))?.push(name);
             let mut new = Table::new();
             keys.iter().for_each(|(key, value)| set(&mut new, key, value));
             sections(&mut document, "buffer")?.push(new);
         }
         ConfigEdit::Remove { name } => {
             let all = sections(&mut document, "buffer")?;
-            let gone = named(all, "buffer", name)?.clone();
+            let removed = named(all, "buffer", name)?.clone();
             all.retain(|table| !is_named(table, name));
-            keep_comment(&mut document, &gone);
+            keep_comment(&mut document, &removed);
             for class in sections(&mut document, "class")?.iter_mut() {
                 if let Some(list) = class.get_mut("buffers").and_then(Item::as_array_mut) {
                     remove_from(list, name);
@@ -85,8 +180,8 @@ pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, String> 
 }
 
 /// Moves the comment above a removed section to the section after it.
-fn keep_comment(document: &mut DocumentMut, gone: &Table) {
-    let comment = text_of(gone.decor().prefix());
+fn keep_comment(document: &mut DocumentMut, removed: &Table) {
+    let comment = text_of(removed.decor().prefix());
     if !comment.contains('#') {
         return;
     }
@@ -95,7 +190,7 @@ fn keep_comment(document: &mut DocumentMut, gone: &Table) {
         Item::ArrayOfTables(tables) => tables.iter_mut().collect(),
         _ => Vec::new(),
     });
-    let later = tables.filter(|table| table.position() > gone.position());
+    let later = tables.filter(|table| table.position() > removed.position());
     match later.min_by_key(|table| table.position()) {
         Some(next) => {
             let own = text_of(next.decor().prefix());
@@ -124,20 +219,25 @@ fn text_of(raw: Option<&RawString>) -> String {
 }
 
 /// Returns the `[[...]]` sections of this name.
-fn sections<'a>(document: &'a mut DocumentMut, name: &str) -> Result<&'a mut ArrayOfTables, String> {
+fn sections<'a>(
+    document: &'a mut DocumentMut,
+    name: &'static str,
+) -> Result<&'a mut ArrayOfTables, EditFault> {
     let sections = document.entry(name).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
-    sections
-        .as_array_of_tables_mut()
-        .ok_or_else(|| format!("it does not write its {name} sections as [[{name}]]; change it by hand"))
+    sections.as_array_of_tables_mut().ok_or(EditFault::NotSections(name))
 }
 
 fn is_named(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-fn named<'a>(sections: &'a mut ArrayOfTables, kind: &str, name: &str) -> Result<&'a mut Table, String> {
+fn named<'a>(
+    sections: &'a mut ArrayOfTables,
+    section: &'static str,
+    name: &str,
+) -> Result<&'a mut Table, EditFault> {
     let found = sections.iter_mut().find(|table| is_named(table, name));
-    found.ok_or_else(|| format!("it has no [[{kind}]] with the name \"{name}\""))
+    found.ok_or_else(|| EditFault::NoneNamed { section, name: name.to_owned() })
 }
 
 /// Sets a key to a value, keeping the text around it.
@@ -167,8 +267,8 @@ mod tests {
     /// Returns the added and removed lines.
     fn difference(text: &str) -> (Vec<&str>, Vec<&'static str>) {
         let new = text.lines().filter(|line| !TEXT.lines().any(|old| old == *line)).collect();
-        let gone = TEXT.lines().filter(|line| !text.lines().any(|new| new == *line)).collect();
-        (new, gone)
+        let removed = TEXT.lines().filter(|line| !text.lines().any(|new| new == *line)).collect();
+        (new, removed)
     }
 
     #[test]
@@ -184,7 +284,7 @@ mod tests {
         assert!(text.contains("# small\nretired = true\n\n# The second one."), "{text}");
         assert!(config.buffers[0].retired && !config.buffers[1].retired);
         let none = ConfigEdit::Set { name: "z".into(), key: "size", value: 1.into() };
-        assert_eq!(edited(TEXT, &none).unwrap_err(), "it has no [[buffer]] with the name \"z\"");
+        assert_eq!(edited(TEXT, &none).unwrap_err().to_string(), "it has no [[buffer]] with the name \"z\"");
     }
 
     #[test]
@@ -197,7 +297,7 @@ mod tests {
         );
         assert_eq!(config.classes[0].buffers, ["a", "b", "c"]);
         let lost = ConfigEdit::Add { name: "c".into(), keys: vec![], class: "none".into() };
-        assert!(edited(TEXT, &lost).unwrap_err().contains("no [[class]]"));
+        assert!(edited(TEXT, &lost).unwrap_err().to_string().contains("no [[class]]"));
     }
 
     #[test]
@@ -230,6 +330,6 @@ mod tests {
     fn inline_tables_are_left_to_their_owner() {
         let text = "buffer = [{ name = \"a\", path = \"a\" }]\n";
         let change = ConfigEdit::Set { name: "a".into(), key: "size", value: 1.into() };
-        assert!(edited(text, &change).unwrap_err().contains("change it by hand"));
+        assert!(edited(text, &change).unwrap_err().to_string().contains("change it by hand"));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use netnews::wildmat::Wildmat;
+use netnews::wildmat::{Wildmat, WildmatError};
 
 /// A wildmat that remembers its text; the empty text matches nothing.
 #[derive(Clone)]
@@ -15,14 +15,12 @@ pub struct NamePattern {
 
 impl NamePattern {
     /// Parses `text`; an empty one matches nothing.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, WildmatError> {
         if text.is_empty() {
             return Ok(Self { text: String::new(), wildmat: None });
         }
-        match Wildmat::parse(text.as_bytes()) {
-            Ok(wildmat) => Ok(Self { text: text.to_owned(), wildmat: Some(wildmat) }),
-            Err(error) => Err(error.to_string()),
-        }
+        let wildmat = Wildmat::parse(text.as_bytes())?;
+        Ok(Self { text: text.to_owned(), wildmat: Some(wildmat) })
     }
 
     /// Returns true if `name` matches.

@@ -12,11 +12,23 @@ pub struct Hours {
     pub to: u8,
 }
 
+/// A text that is not a range of hours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoursError(String);
+
+impl fmt::Display for HoursError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` are not hours; write them as in \"1-6\" or \"22-7\"", self.0)
+    }
+}
+
+impl std::error::Error for HoursError {}
+
 impl FromStr for Hours {
-    type Err = String;
+    type Err = HoursError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` are not hours; write them as in \"1-6\" or \"22-7\"");
+        let wrong = || HoursError(text.to_owned());
         let (from, to) = text.split_once('-').ok_or_else(wrong)?;
         let hour = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
         let (from, to) = (hour(from)?, hour(to)?);

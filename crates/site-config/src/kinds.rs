@@ -5,17 +5,19 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use netnews::injection::{is_address, moderation};
+use netnews::wildmat::WildmatError;
 use toml::Spanned;
 use toml::de::DeValue;
 use toml_edit::{InlineTable, Value};
 
 use super::faults::nearest;
+use super::host_port::check_host_port;
 use super::words::ConfigWord;
 use super::{
     Cidr, Distributions, Durability, FeedStart, FreeMin, HashSplit, HeaderMatch, Hours, KnownCertificate,
@@ -270,7 +272,7 @@ kind! {
     MailAddress: String, "a mail address", |value| text(value, |text| {
         match netnews::injection::is_address(text.as_bytes()) && !text.starts_with('-') {
             true => Ok(text.to_owned()),
-            false => Err(format!("`{text}` is not a mail address")),
+            false => Err(TextFault::NotAMailAddress(text.to_owned())),
         }
     }), |text| text.into()
 }
@@ -287,7 +289,7 @@ kind! {
 kind! {
     /// A wildmat.
     Wildmat: NamePattern, "a wildmat", |value| text(value, |text| {
-        NamePattern::parse(text).map_err(|error| format!("`{text}` is not a wildmat: {error}"))
+        NamePattern::parse(text).map_err(|error| TextFault::NotAWildmat(text.to_owned(), error))
     }), |groups| groups.as_str().into()
 }
 kind! {
@@ -295,7 +297,7 @@ kind! {
     Pattern: String, "a wildmat", |value| text(value, |text| {
         match netnews::wildmat::Wildmat::parse_lenient(text.as_bytes()) {
             Ok(_) => Ok(text.to_owned()),
-            Err(error) => Err(format!("`{text}` is not a wildmat: {error}")),
+            Err(error) => Err(TextFault::NotAWildmat(text.to_owned(), error)),
         }
     }), |text| text.into()
 }
@@ -314,7 +316,7 @@ kind! {
     /// Our name in Path (RFC 5536 section 3.1.5); by default that of the machine.
     PathIdentity: String, "a text", |value| text(value, |text| match is_path_identity(text) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces")),
+        false => Err(TextFault::NotAPathIdentity(text.to_owned())),
     }), |text| text.into(),
     fn absent(&self) -> Option<String> {
         Some(host_name())
@@ -328,7 +330,7 @@ kind! {
     FurtherHeader: String, "a header's name", |value| text(value, |text| {
         match netnews::overview_row::is_further(text.as_bytes()) {
             true => Ok(text.to_owned()),
-            false => Err(format!("`{text}` is not a header's name, or overview has it anyway")),
+            false => Err(TextFault::NotAFurtherHeader(text.to_owned())),
         }
     }), |text| text.into()
 }
@@ -421,7 +423,7 @@ kind! {
 kind! {
     /// An address.
     Address: IpAddr, "an IP address", |value| text(value, |text| {
-        text.parse().map_err(|_| format!("`{text}` is not an IP address"))
+        text.parse().map_err(|_| TextFault::NotAnIpAddress(text.to_owned()))
     }), |address| address.to_string().into()
 }
 kind! {
@@ -456,7 +458,7 @@ kind! {
     /// A program by its absolute path, and its arguments.
     Program: Vec<String>, "a list: a program and its arguments", |value| {
         let argument = |value: &Toml<'_>| text(value, |text| match text.contains('\0') {
-            true => Err("an argument must not hold NUL".into()),
+            true => Err(TextFault::Nul),
             false => Ok(text.to_owned()),
         });
         let words = list(value, argument)?;
@@ -498,7 +500,7 @@ kind! {
         let name = text(get("name")?, |name| {
             match !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
                 true => Ok(name.to_owned()),
-                false => Err(format!("`{name}` is not a header's name")),
+                false => Err(TextFault::NotAHeader(name.to_owned())),
             }
         })?;
         Ok(HeaderMatch { name, matches: Pattern.read(get("matches")?)? })
@@ -520,9 +522,9 @@ const DAYS: RangeInclusive<u32> = 1..=36_500;
 pub const WAIT_HERE: &str = "queue";
 
 /// Reads a value of type text.
-fn text<T>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, String>) -> Result<T, ValueFault> {
+fn text<T, E: fmt::Display>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, E>) -> Result<T, ValueFault> {
     let text = value.get_ref().as_str().ok_or_else(|| ValueFault::wrong_type(value))?;
-    read(text).map_err(|reason| ValueFault::because(value, reason))
+    read(text).map_err(|reason| ValueFault::because(value, reason.to_string()))
 }
 
 /// Reads a value of type list.
@@ -534,9 +536,66 @@ fn list<T>(
     elements.iter().map(read).collect()
 }
 
-fn read_text(text: &str) -> Result<String, String> {
+/// Reason why a text is not what a key takes.
+#[derive(Debug)]
+enum TextFault {
+    /// Empty, or with control characters.
+    EmptyOrControls,
+    /// An argument of a program with a NUL.
+    Nul,
+    /// Not the name of a buffer or class.
+    NotAName(String),
+    /// Not a mail address.
+    NotAMailAddress(String),
+    /// Not a wildmat, for this reason.
+    NotAWildmat(String, WildmatError),
+    /// Not a path identity.
+    NotAPathIdentity(String),
+    /// Not the name of a header.
+    NotAHeader(String),
+    /// Not the name of a header that can be added to overview.
+    NotAFurtherHeader(String),
+    /// Not an IP address.
+    NotAnIpAddress(String),
+    /// A template that makes no mail address.
+    NoMailAddress {
+        /// The template.
+        template: String,
+        /// The text that it makes of a group's name.
+        address: String,
+    },
+}
+
+impl fmt::Display for TextFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyOrControls => f.write_str("the text must not be empty or hold control characters"),
+            Self::Nul => f.write_str("an argument must not hold NUL"),
+            Self::NotAName(text) => {
+                write!(f, "`{text}` is not 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-`")
+            }
+            Self::NotAMailAddress(text) => write!(f, "`{text}` is not a mail address"),
+            Self::NotAWildmat(text, error) => write!(f, "`{text}` is not a wildmat: {error}"),
+            Self::NotAPathIdentity(text) => {
+                write!(f, "`{text}` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces")
+            }
+            Self::NotAHeader(name) => write!(f, "`{name}` is not a header's name"),
+            Self::NotAFurtherHeader(name) => {
+                write!(f, "`{name}` is not a header's name, or overview has it anyway")
+            }
+            Self::NotAnIpAddress(text) => write!(f, "`{text}` is not an IP address"),
+            Self::NoMailAddress { template, address } => {
+                write!(f, "`{template}` makes no mail address: {address}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TextFault {}
+
+fn read_text(text: &str) -> Result<String, TextFault> {
     match text.is_empty() || text.chars().any(char::is_control) {
-        true => Err("the text must not be empty or hold control characters".into()),
+        true => Err(TextFault::EmptyOrControls),
         false => Ok(text.to_owned()),
     }
 }
@@ -544,50 +603,20 @@ fn read_text(text: &str) -> Result<String, String> {
 /// Longest name of a buffer or class, in bytes: as much as a buffer's header holds.
 const NAME_BYTES_MAX: usize = 15;
 
-fn read_name(text: &str) -> Result<String, String> {
+fn read_name(text: &str) -> Result<String, TextFault> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     match (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(allowed) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is not 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-`")),
+        false => Err(TextFault::NotAName(text.to_owned())),
     }
 }
 
-fn read_mail_template(text: &str) -> Result<String, String> {
+fn read_mail_template(text: &str) -> Result<String, TextFault> {
     let address = moderation::address(text, "a.group");
     match is_address(address.as_bytes()) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` makes no mail address: {address}")),
+        false => Err(TextFault::NoMailAddress { template: text.to_owned(), address }),
     }
-}
-
-/// Checks that `text` is `HOST:PORT`; the error is a description in words.
-pub fn check_host_port(text: &str) -> Result<(), String> {
-    let (host, port) =
-        text.rsplit_once(':').ok_or_else(|| format!("`{text}` lacks a port; write HOST:PORT"))?;
-    let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    match bracketed {
-        Some(inner) if !is_ipv6(inner) => {
-            return Err(format!("`{inner}` is not an IPv6 address"));
-        }
-        None if host.contains(':') => {
-            return Err(format!("`{text}`: write an IPv6 address in brackets, as in [::1]:119"));
-        }
-        None if host.is_empty() => {
-            return Err(format!(
-                "`{text}` lacks a host; every address of the machine is 0.0.0.0:{port} and [::]:{port}"
-            ));
-        }
-        _ => {}
-    }
-    port.parse::<u16>().map(|_| ()).map_err(|_| format!("`{port}` is not a port from 0 to 65535"))
-}
-
-/// Returns true if `text` is an IPv6 address, perhaps with the scope that a link-local one needs:
-/// `fe80::1%eth0`.
-fn is_ipv6(text: &str) -> bool {
-    let (address, scope) =
-        text.split_once('%').map_or((text, None), |(address, scope)| (address, Some(scope)));
-    address.parse::<Ipv6Addr>().is_ok() && scope != Some("")
 }
 
 /// Longest path identity, in bytes: a domain name's length.
@@ -641,7 +670,9 @@ impl ValueKind for Size {
 
     fn read(&self, value: &Toml<'_>) -> Result<u64, ValueFault> {
         let bytes = match value.get_ref() {
-            DeValue::String(text) => parse_size(text).map_err(|reason| ValueFault::because(value, reason))?,
+            DeValue::String(text) => {
+                parse_size(text).map_err(|reason| ValueFault::because(value, reason.to_string()))?
+            }
             _ => number(value).ok_or_else(|| ValueFault::wrong_type(value))?,
         };
         let Self { min, max } = *self;
@@ -702,23 +733,6 @@ impl<W: ConfigWord> ValueKind for OneWord<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn listening_addresses_are_checked() {
-        for text in ["127.0.0.1:1119", "localhost:119", "[::1]:119", "0.0.0.0:0", "[fe80::1%lo]:119"] {
-            assert_eq!(check_host_port(text), Ok(()), "{text}");
-        }
-        for (text, error) in [
-            ("127.0.0.1", "`127.0.0.1` lacks a port; write HOST:PORT"),
-            ("::1:119", "`::1:119`: write an IPv6 address in brackets, as in [::1]:119"),
-            (":119", "`:119` lacks a host; every address of the machine is 0.0.0.0:119 and [::]:119"),
-            ("localhost:news", "`news` is not a port from 0 to 65535"),
-            ("[localhost]:119", "`localhost` is not an IPv6 address"),
-            ("[fe80::1%]:119", "`fe80::1%` is not an IPv6 address"),
-        ] {
-            assert_eq!(check_host_port(text).unwrap_err(), error, "{text}");
-        }
-    }
 
     #[test]
     fn path_identities_are_checked() {

@@ -26,6 +26,7 @@ pub mod edit;
 pub mod faults;
 mod filter;
 mod groups;
+mod host_port;
 mod hours;
 mod kinds;
 mod live;
@@ -65,20 +66,21 @@ pub use archive::{Archive, ArchiveForm, ArchiveTrigger};
 pub use auth::{Auth, AuthMechanism, Authenticator};
 pub use batches::Batches;
 pub use cache::Cache;
-pub use cidr::Cidr;
+pub use cidr::{Cidr, NetworkError};
 pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{ConfigChange, Difference, differences};
-pub use distributions::Distributions;
+pub use distributions::{DistributionError, Distributions};
 pub use faults::{ConfigError, ConfigFault};
 pub use filter::{FilterFailurePolicy, FilterProgram, FilterStage};
 pub use groups::NamePattern;
-pub use hours::Hours;
-pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
+pub use host_port::{HostPortError, check_host_port};
+pub use hours::{Hours, HoursError};
+pub use kinds::{WAIT_HERE, host_name, is_path_identity};
 pub use link::{Link, LinkTls, LoginMechanism};
 pub use live::LiveConfig;
-pub use local_address::LocalAddress;
-pub use passed_command::PassedCommand;
-pub use passed_list::PassedList;
+pub use local_address::{LocalAddress, LocalAddressError};
+pub use passed_command::{PassedCommand, PassedCommandError};
+pub use passed_list::{PassedList, PassedListError};
 pub use place::ConfigLocation;
 pub use posting::{Cancel, MailForm, Moderation, Moderator, PosterDisclosure, Posting, WithdrawalPolicy};
 pub use prefetch::{Prefetch, PrefetchScope};
@@ -86,7 +88,8 @@ pub use pull::{BodyServer, Pull, PullMethod};
 pub use read::{data_in, load, parse};
 pub use search::Search;
 pub use send::{
-    ArticleType, BatchCompress, FeedCondition, FeedOrder, FeedStart, FeedTransport, HashSplit, LineItem,
+    ArticleType, BatchCompress, FeedCondition, FeedOrder, FeedStart, FeedStartError, FeedTransport,
+    HashSplit, HashSplitError, LineItem,
 };
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spam::{Spam, SpamMode};
@@ -94,7 +97,7 @@ pub use spool::{BufferOrder, Durability, FreeMin, HeaderCondition as HeaderMatch
 pub use storage::{
     AgeBasis, ArticleCompression, Buffer, Class, Expire, GroupMatch, LineEnds, RetentionTime, Rule, keeps,
 };
-pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
+pub use tls::{KnownCertificate, KnownCertificateError, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use upstream::Upstream;
 pub use web::Web;
 pub use words::ConfigWord;
@@ -180,21 +183,9 @@ impl Config {
     /// Returns the configuration as a file, every key written out, defaults included: `newsreel show`. It
     /// reads back as the same configuration.
     pub fn to_toml(&self) -> String {
-        let section = |(name, lines): (&str, table::Lines)| {
-            let mut text =
-                table::section(name).map_or_else(String::new, table::ConfigSection::brackets) + "\n";
-            let mut part = None;
-            for (key, value) in &lines {
-                let (own, word) = key.split_once('.').map_or((None, *key), |(own, word)| (Some(own), word));
-                if let Some(own) = own.filter(|_| own != part) {
-                    text.push_str(&format!("[{name}.{own}]\n"));
-                    part = Some(own);
-                }
-                text.push_str(&format!("{word} = {value}\n"));
-            }
-            text
-        };
-        self.sections().into_iter().map(section).collect::<Vec<_>>().join("\n")
+        let sections = self.sections();
+        let texts: Vec<String> = sections.iter().map(|(name, lines)| section_text(name, lines)).collect();
+        texts.join("\n")
     }
 
     /// Joins every path to the directory that it is relative to.
@@ -237,6 +228,21 @@ impl Config {
         }
         self
     }
+}
+
+/// Returns a section as a part of the file.
+fn section_text(name: &str, lines: &table::Lines) -> String {
+    let mut text = table::section(name).map_or_else(String::new, table::ConfigSection::brackets) + "\n";
+    let mut part = None;
+    for (key, value) in lines {
+        let (own, word) = key.split_once('.').map_or((None, *key), |(own, word)| (Some(own), word));
+        if let Some(own) = own.filter(|_| own != part) {
+            text.push_str(&format!("[{name}.{own}]\n"));
+            part = Some(own);
+        }
+        text.push_str(&format!("{word} = {value}\n"));
+    }
+    text
 }
 
 /// Returns a path relative to the directory of the configuration, without a leading `./`.

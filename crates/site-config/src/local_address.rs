@@ -4,6 +4,7 @@
 //! Used by the `listener` key of `[[access]]`.
 
 use super::Cidr;
+use super::cidr::NetworkError;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -35,20 +36,38 @@ impl LocalAddress {
     }
 }
 
-impl FromStr for LocalAddress {
-    type Err = String;
+/// Reason why a text is not a local address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalAddressError {
+    /// The text after `*:` is not the number of a port.
+    NotAPort(String),
+    /// Without a port, the text is not an address or a network.
+    Network(NetworkError),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl fmt::Display for LocalAddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAPort(port) => write!(f, "`{port}` is not a port from 0 to 65535"),
+            Self::Network(error) => write!(f, "{error}; write ADDRESS, ADDRESS:PORT or *:PORT"),
+        }
+    }
+}
+
+impl std::error::Error for LocalAddressError {}
+
+impl FromStr for LocalAddress {
+    type Err = LocalAddressError;
+
+    fn from_str(text: &str) -> Result<Self, LocalAddressError> {
         if let Some(port) = text.strip_prefix("*:") {
-            let port = port.parse().map_err(|_| format!("`{port}` is not a port from 0 to 65535"))?;
+            let port = port.parse().map_err(|_| LocalAddressError::NotAPort(port.to_owned()))?;
             return Ok(Self { network: None, port: Some(port) });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(Self { network: Some(address.ip().into()), port: Some(address.port()) });
         }
-        let network = text
-            .parse()
-            .map_err(|error: String| format!("{error}; write ADDRESS, ADDRESS:PORT or *:PORT"))?;
+        let network = text.parse().map_err(LocalAddressError::Network)?;
         Ok(Self { network: Some(network), port: None })
     }
 }
@@ -91,7 +110,7 @@ mod tests {
             assert_eq!(local.matches(address.parse().unwrap()), matches, "{text} {address}");
             assert_eq!(local.to_string(), text);
         }
-        assert!("news:119".parse::<LocalAddress>().unwrap_err().contains("*:PORT"));
+        assert!("news:119".parse::<LocalAddress>().unwrap_err().to_string().contains("*:PORT"));
         assert!("*:news".parse::<LocalAddress>().is_err());
     }
 

@@ -12,11 +12,33 @@ pub struct PassedCommand {
     pub block_code: Option<u16>,
 }
 
+/// Reason why a text is not a command that can be passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PassedCommandError {
+    /// Not a command word, or one with a code from 100 to 299; holds the text.
+    NotACommand(String),
+    /// This server answers the command itself; holds the command word.
+    AnsweredHere(String),
+}
+
+impl fmt::Display for PassedCommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotACommand(text) => {
+                write!(f, "`{text}` is not a command, or a command and a code from 100 to 299")
+            }
+            Self::AnsweredHere(verb) => write!(f, "`{verb}` is answered here"),
+        }
+    }
+}
+
+impl std::error::Error for PassedCommandError {}
+
 impl FromStr for PassedCommand {
-    type Err = String;
+    type Err = PassedCommandError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not a command, or a command and a code from 100 to 299");
+        let wrong = || PassedCommandError::NotACommand(text.to_owned());
         let (verb, code) = text.split_once(' ').map_or((text, None), |(verb, code)| (verb, Some(code)));
         let block_code = code.map(|code| code.trim().parse().map_err(|_| wrong())).transpose()?;
         if verb.is_empty() || !verb.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
@@ -27,7 +49,7 @@ impl FromStr for PassedCommand {
         }
         let verb = verb.to_ascii_uppercase();
         if netnews::nntp::command::is_known(verb.as_bytes()) {
-            return Err(format!("`{verb}` is answered here"));
+            return Err(PassedCommandError::AnsweredHere(verb));
         }
         Ok(Self { verb, block_code })
     }

@@ -52,13 +52,25 @@ impl fmt::Display for PassedList {
     }
 }
 
+/// A text that is not the keyword of a list that can be passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedListError(String);
+
+impl fmt::Display for PassedListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = PassedList::ALL.map(PassedList::keyword).join(", ");
+        write!(f, "`{}` is not a list that can be passed on; there are {all}", self.0)
+    }
+}
+
+impl std::error::Error for PassedListError {}
+
 impl FromStr for PassedList {
-    type Err = String;
+    type Err = PassedListError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|list| list.keyword().eq_ignore_ascii_case(text));
-        let all = Self::ALL.map(Self::keyword).join(", ");
-        found.ok_or_else(|| format!("`{text}` is not a list that can be passed on; there are {all}"))
+        found.ok_or_else(|| PassedListError(text.to_owned()))
     }
 }
 

@@ -140,15 +140,25 @@ pub enum FeedStart {
     Day(u32),
 }
 
+/// A text that is no beginning of a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedStartError(String);
+
+impl fmt::Display for FeedStartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is neither \"now\" nor \"oldest\" nor a date such as 2026-01-31", self.0)
+    }
+}
+
+impl std::error::Error for FeedStartError {}
+
 impl FeedStart {
     /// Parses `now`, `oldest` or `YYYY-MM-DD`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, FeedStartError> {
         match text {
             "now" => Ok(Self::Now),
             "oldest" => Ok(Self::Oldest),
-            _ => day(text).map(Self::Day).ok_or_else(|| {
-                format!("`{text}` is neither \"now\" nor \"oldest\" nor a date such as 2026-01-31")
-            }),
+            _ => day(text).map(Self::Day).ok_or_else(|| FeedStartError(text.to_owned())),
         }
     }
 
@@ -199,10 +209,40 @@ pub struct HashSplit {
     pub offset: u8,
 }
 
+/// Reason why a text is not a part of all articles; each holds the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashSplitError {
+    /// Not of the form of a part.
+    NotAPart(String),
+    /// A part is 0 or larger than the number of parts, or the higher one is first.
+    Order {
+        /// The text.
+        text: String,
+        /// Number of parts.
+        of: u32,
+    },
+    /// The offset is larger than 12.
+    Offset(String),
+}
+
+impl fmt::Display for HashSplitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAPart(text) => write!(f, "`{text}` is not a part such as 1-3/10 or 2/4:8"),
+            Self::Order { text, of } => {
+                write!(f, "`{text}`: parts count from 1 to {of}, the lower one first")
+            }
+            Self::Offset(text) => write!(f, "`{text}`: the offset is at most 12"),
+        }
+    }
+}
+
+impl std::error::Error for HashSplitError {}
+
 impl HashSplit {
     /// Parses `N/M` or `N-M/M`, with `:OFFSET` (or INN's `_OFFSET`) after it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a part such as 1-3/10 or 2/4:8");
+    pub fn parse(text: &str) -> Result<Self, HashSplitError> {
+        let wrong = || HashSplitError::NotAPart(text.to_owned());
         let (parts, offset) = text.split_once([':', '_']).unwrap_or((text, "0"));
         let (range, of) = parts.split_once('/').ok_or_else(wrong)?;
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -215,9 +255,9 @@ impl HashSplit {
         };
         match split {
             Self { first, last, of, .. } if first == 0 || last < first || of < last => {
-                Err(format!("`{text}`: parts count from 1 to {of}, the lower one first"))
+                Err(HashSplitError::Order { text: text.to_owned(), of })
             }
-            Self { offset: 13.., .. } => Err(format!("`{text}`: the offset is at most 12")),
+            Self { offset: 13.., .. } => Err(HashSplitError::Offset(text.to_owned())),
             split => Ok(split),
         }
     }

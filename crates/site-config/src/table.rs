@@ -43,12 +43,13 @@ pub struct ConfigKey {
 }
 
 impl ConfigKey {
-    /// Creates the key of a row of `section!`: section and name, the descriptions of its kind, default, the
-    /// lines of its documentation, example, effect. Not inlined, as there are hundreds of calls.
+    /// Creates the key of a row of `section!`; `doc` has the lines of its documentation. Not inlined, as
+    /// there are hundreds of calls.
     #[inline(never)]
     pub(super) fn new(
-        (section, name): (&'static str, &'static str),
-        (takes, absent): (String, &'static str),
+        section: &'static str,
+        name: &'static str,
+        words: ValueWords,
         default: Option<&'static str>,
         doc: &[&str],
         example: &'static str,
@@ -56,6 +57,7 @@ impl ConfigKey {
     ) -> Self {
         // The compiler breaks long values into lines.
         let example = example.replace('\n', " ");
+        let ValueWords { takes, absent } = words;
         Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect }
     }
 
@@ -70,10 +72,18 @@ impl ConfigKey {
     }
 }
 
-/// Returns the descriptions of accepted values, and of the value without the key.
+/// The descriptions of a kind of value.
+pub(super) struct ValueWords {
+    /// Description of accepted values.
+    takes: String,
+    /// Description of the value without the key.
+    absent: &'static str,
+}
+
+/// Returns the descriptions of a kind of value.
 #[inline(never)]
-pub(super) fn words_of<T>(kind: impl ValueKind<Value = T>) -> (String, &'static str) {
-    (kind.words(), kind.absent_words())
+pub(super) fn words_of<T>(kind: impl ValueKind<Value = T>) -> ValueWords {
+    ValueWords { takes: kind.words(), absent: kind.absent_words() }
 }
 
 /// Joins the lines of a documentation comment.

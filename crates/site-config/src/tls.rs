@@ -263,15 +263,37 @@ pub enum KnownCertificate {
 /// Prefix of a fingerprint.
 const FINGERPRINT_PREFIX: &str = "sha256:";
 
+/// Reason why a text names no certificate; each holds the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnownCertificateError {
+    /// Empty, or with spaces or control characters.
+    NotAName(String),
+    /// Not 64 hexadecimal digits after `sha256:`.
+    NotAFingerprint(String),
+}
+
+impl fmt::Display for KnownCertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAName(text) => write!(f, "`{text}` is no name of a certificate"),
+            Self::NotAFingerprint(text) => {
+                write!(f, "`{text}`: a fingerprint is sha256: and 64 hexadecimal digits")
+            }
+        }
+    }
+}
+
+impl std::error::Error for KnownCertificateError {}
+
 impl KnownCertificate {
     /// Parses a name, or `sha256:` and 64 hexadecimal digits, with or without colons between octets.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, KnownCertificateError> {
         let Some(digits) = text.strip_prefix(FINGERPRINT_PREFIX) else {
             let fits = !text.is_empty() && !text.chars().any(|c| c.is_control() || c.is_whitespace());
             return if fits {
                 Ok(Self::Name(text.to_owned()))
             } else {
-                Err(format!("`{text}` is no name of a certificate"))
+                Err(KnownCertificateError::NotAName(text.to_owned()))
             };
         };
         let digits: Vec<char> = digits.chars().filter(|c| *c != ':').collect();
@@ -283,7 +305,7 @@ impl KnownCertificate {
         octets
             .and_then(|octets| octets.try_into().ok())
             .map(Self::Fingerprint)
-            .ok_or_else(|| format!("`{text}`: a fingerprint is sha256: and 64 hexadecimal digits"))
+            .ok_or_else(|| KnownCertificateError::NotAFingerprint(text.to_owned()))
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Injector {
 struct AcceptedPost {
     message_id: String,
     /// The text after `240 Article`.
-    told: String,
+    answer: String,
     /// The group to whose moderator it was mailed.
     moderated: Option<String>,
     /// Why it withdraws nothing, although it should withdraw another article.
@@ -67,7 +67,7 @@ struct AcceptedPost {
 impl AcceptedPost {
     /// An accepted post of which nothing else is known.
     fn quietly(message_id: String) -> Self {
-        Self { message_id, told: "received OK".into(), moderated: None, not_withdrawn: None }
+        Self { message_id, answer: "received OK".into(), moderated: None, not_withdrawn: None }
     }
 }
 
@@ -132,12 +132,12 @@ impl Injector {
         match self.take(site, &poster, wire).await {
             Ok(taken) => {
                 let _infallible = match (taken.moderated, taken.not_withdrawn) {
-                    (None, None) => write!(out, "240 Article {} {}\r\n", taken.told, taken.message_id),
+                    (None, None) => write!(out, "240 Article {} {}\r\n", taken.answer, taken.message_id),
                     (None, Some(why)) => {
                         write!(
                             out,
                             "240 Article {}, but withdraws nothing: {why} {}\r\n",
-                            taken.told, taken.message_id
+                            taken.answer, taken.message_id
                         )
                     }
                     (Some(group), _) => {
@@ -174,12 +174,12 @@ impl Injector {
             info!(address = poster.address_text, user, id = marks.message_id, "post thrown away by a filter");
             return Ok(AcceptedPost::quietly(marks.message_id));
         }
-        let (moderated, (told, not_withdrawn)) = match way {
+        let (moderated, (answer, not_withdrawn)) = match way {
             PostDestination::File { here, elsewhere } => {
-                (None, self.send(site, poster, (here, elsewhere), (&marks.message_id, judged)).await?)
+                (None, self.send(site, poster, here, elsewhere, &marks.message_id, judged).await?)
             }
             PostDestination::Moderator(group) => {
-                self.submit(site, &group, &marks.message_id, &judged.wire, (poster.author(), now))?;
+                self.submit(site, &group, &marks.message_id, &judged.wire, poster.author(), now)?;
                 (Some(group), Default::default())
             }
         };
@@ -195,7 +195,7 @@ impl Injector {
             let user = poster.user.unwrap_or_default();
             info!(address = poster.address_text, user, id = marks.message_id, %why, "the post withdraws nothing");
         }
-        Ok(AcceptedPost { message_id: marks.message_id, told, moderated, not_withdrawn })
+        Ok(AcceptedPost { message_id: marks.message_id, answer, moderated, not_withdrawn })
     }
 
     /// Files a checked article in groups that are carried here, and sends it to the upstreams that have its
@@ -205,8 +205,10 @@ impl Injector {
         &self,
         site: &Site,
         poster: &Poster<'_>,
-        (here, mut elsewhere): (Vec<Box<[u8]>>, Vec<Arc<str>>),
-        (message_id, judged): (&str, JudgedPost),
+        here: Vec<Box<[u8]>>,
+        mut elsewhere: Vec<Arc<str>>,
+        message_id: &str,
+        judged: JudgedPost,
     ) -> Result<(String, Option<WithdrawalRefusal>), PostRefusal> {
         let is_aside = matches!(judged.opinion, Opinion::Aside(_));
         // Not sent on, so it is filed here.
@@ -218,13 +220,16 @@ impl Injector {
             return Err(PostRefusal::Rejected(ingest::filtered("it is not passed on")));
         }
         let config = self.config.current();
-        let article = (message_id, judged.wire.as_slice());
-        let outbox = elsewhere::queue(&self.upstreams, &elsewhere, article, poster.author(), &config)?;
-        let author = (poster.author(), Some(&poster.access.read));
-        let not_withdrawn = if is_filed { file(site, author, here, judged).await? } else { None };
+        let author = poster.author();
+        let outbox =
+            elsewhere::queue(&self.upstreams, &elsewhere, message_id, &judged.wire, author, &config)?;
+        let not_withdrawn = match is_filed {
+            true => file(site, author, Some(&poster.access.read), here, judged).await?,
+            false => None,
+        };
         // Boxed, as above.
         let fates = if elsewhere.is_empty() { Vec::new() } else { Box::pin(outbox.send(is_filed)).await };
-        Ok((elsewhere::told(&fates, is_filed)?, not_withdrawn))
+        Ok((elsewhere::answer(&fates, is_filed)?, not_withdrawn))
     }
 
     /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
@@ -234,7 +239,8 @@ impl Injector {
         group: &str,
         id: &str,
         complete: &[u8],
-        (author, now): (Author<'_>, i64),
+        author: Author<'_>,
+        now: i64,
     ) -> Result<(), PostRefusal> {
         let spool = &site.spool;
         if spool.is_known(&spool.key(id.as_bytes())) || spool.is_hash_known(id.as_bytes()) {
@@ -272,11 +278,12 @@ fn rules(config: &Config) -> InjectionRules {
     }
 }
 
-/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it should withdraw
-/// another article.
+/// Files a complete article in these of its groups; `read` has the groups that its author may read. Returns
+/// why it withdraws nothing, if it should withdraw another article.
 async fn file(
     site: &Site,
-    (author, read): (Author<'_>, Option<&NamePattern>),
+    author: Author<'_>,
+    read: Option<&NamePattern>,
     groups: Vec<Box<[u8]>>,
     judged: JudgedPost,
 ) -> Result<Option<WithdrawalRefusal>, PostRefusal> {

@@ -16,4 +16,4 @@ pub mod serve;
 pub mod session;
 mod site;
 
-pub use self::site::{ConnectionPermit, ConnectionPermits, SessionSignal, Site};
+pub use self::site::{ConnectionLimit, ConnectionPermit, ConnectionPermits, SessionSignal, Site};

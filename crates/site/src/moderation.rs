@@ -120,6 +120,7 @@ struct MailRetry {
 }
 
 impl ModerationQueue {
+    /// Opens the queue of mails and the held posts.
     pub fn open(config: &LiveConfig, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
         let queue = MailQueue::open(disk.clone(), &config.load().site.data)?;
         let held = HeldPosts::of(disk.clone(), &config.load().site.data);

@@ -20,7 +20,7 @@ mod switch;
 mod xbatch;
 
 pub use budget::ReceiveBudget;
-pub use client::ConnectedClient;
+pub use client::{AdmissionLimit, AdmittedClient, ConnectedClient};
 
 use crate::inject::Injector;
 use crate::relay::IncomingFeed;
@@ -104,14 +104,16 @@ pub struct Session<S: NewsSource> {
 }
 
 impl<S: NewsSource> Session<S> {
+    /// Creates the session of a client that has just connected.
     pub fn new(
-        (site, context): (Arc<Site>, Arc<SessionContext>),
+        site: Arc<Site>,
+        context: Arc<SessionContext>,
         source: S,
-        client: ConnectedClient,
+        admitted: AdmittedClient,
         socket: Socket,
-        (permit, access_permit): (ConnectionPermit, Option<AccessPermit>),
         begins_with_tls: bool,
     ) -> Self {
+        let AdmittedClient { client, permit, access_permit } = admitted;
         let config = client.config();
         let view = client.view();
         let mut out = ServerOutput::new(Transport::plain(socket), config.limits.write_timeout);
@@ -156,8 +158,8 @@ impl<S: NewsSource> Session<S> {
         if self.begins_with_tls {
             match self.start_tls().await {
                 Ok(Ok(())) => self.site.counters.latencies.connecting.observe(begun.elapsed()),
-                Ok(Err(text)) => {
-                    let _gone = self.close_with_400(&text).await;
+                Ok(Err(limit)) => {
+                    let _closed = self.close_with_400(&limit.to_string()).await;
                     return;
                 }
                 Err(error) => {
@@ -236,8 +238,8 @@ impl<S: NewsSource> Session<S> {
             match self.round().await? {
                 SessionFlow::Continue => {}
                 SessionFlow::StartTls => {
-                    if let Err(text) = self.start_tls().await? {
-                        return self.close_with_400(&text).await;
+                    if let Err(limit) = self.start_tls().await? {
+                        return self.close_with_400(&limit.to_string()).await;
                     }
                 }
                 SessionFlow::Compress => self.start_compression().await?,

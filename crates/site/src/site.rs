@@ -6,7 +6,7 @@
 
 mod permits;
 
-pub use permits::{ConnectionPermit, ConnectionPermits};
+pub use permits::{ConnectionLimit, ConnectionPermit, ConnectionPermits};
 
 use access::LoginGate;
 use access::limits::AccessLimits;
@@ -50,10 +50,13 @@ struct SignalState {
 pub struct Site {
     /// The current configuration.
     pub config: LiveConfig,
+    /// The spool.
     pub spool: Arc<Spool>,
     /// The single path of every article into the spool.
     pub filer: Arc<Filer>,
+    /// Counts since the start.
     pub counters: Arc<ServerCounters>,
+    /// Limits on connections.
     pub permits: ConnectionPermits,
     /// Checks logins.
     pub gate: Arc<LoginGate>,
@@ -69,6 +72,7 @@ pub struct Site {
     pub polling: Arc<Polling>,
     /// Limit on compressed connections.
     pub compressed: CompressionPermits,
+    /// Time of the start.
     pub started: Instant,
     /// Held while the configuration is being changed.
     pub changing: Ordered<(), { rank::CHANGING }>,
@@ -79,6 +83,7 @@ pub struct Site {
 }
 
 impl Site {
+    /// Creates the state of a server with this configuration.
     pub fn new(config: LiveConfig, spool: Arc<Spool>, tls: Option<TlsOffer>) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
         let synced = durable.clone();

@@ -377,7 +377,7 @@ impl BodyServerPool {
         };
         let dial = RemoteServer { to: from.clone(), link: self.section.link() };
         let target = block_in_place(|| dial.target(Role::Reader, limits));
-        let target = target.map_err(|error| BodyFetchError::Broken(error.into()))?;
+        let target = target.map_err(|error| BodyFetchError::Broken(error.to_string().into()))?;
         Ok(NntpClient::connect(&target).await?)
     }
 

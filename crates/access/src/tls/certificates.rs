@@ -2,7 +2,7 @@
 //!
 //! Called by rustls during the handshake. Source: RFC 6066 section 3, RFC 8143 section 3.3.
 
-use super::{files, names, validity};
+use super::{TlsOfferError, files, names, validity};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -21,7 +21,7 @@ pub(super) struct Certificates {
 
 impl Certificates {
     /// Reads the files of `tls`; each certificate must match its key.
-    pub fn read(tls: &Tls, provider: &CryptoProvider) -> Result<Self, String> {
+    pub fn read(tls: &Tls, provider: &CryptoProvider) -> Result<Self, TlsOfferError> {
         let mut named = Vec::new();
         let (mut first, mut expires) = (None, None::<i64>);
         for (certificate, key) in tls.certificate.iter().zip(&tls.key) {
@@ -33,17 +33,17 @@ impl Certificates {
             let certified =
                 CertifiedKey::from_der(chain, files::key(key)?, provider).map_err(|error| match error {
                     rustls::Error::InconsistentKeys(_) => {
-                        format!("{} is not the key of {}", key.display(), certificate.display())
+                        TlsOfferError::NotItsKey { key: key.clone(), certificate: certificate.clone() }
                     }
                     error => {
-                        format!("{} or {} cannot be used: {error}", certificate.display(), key.display())
+                        TlsOfferError::Unusable { certificate: certificate.clone(), key: key.clone(), error }
                     }
                 })?;
             let certified = Arc::new(certified);
             named.extend(its_names.iter().map(|name| (name.to_lowercase().into(), certified.clone())));
             first.get_or_insert(certified);
         }
-        let first = first.ok_or("tls.certificate names no file")?;
+        let first = first.ok_or(TlsOfferError::NoneNamed)?;
         Ok(Self { first, named, expires })
     }
 

@@ -9,8 +9,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde::{Deserialize, Serialize};
 use site_config::{Link, LinkTls};
+use std::fmt;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,57 @@ pub struct RemoteServer {
     pub link: Link,
 }
 
+/// Reason why a connection to another server cannot be prepared.
+#[derive(Debug)]
+pub enum RemoteServerError {
+    /// The address is not `HOST:PORT`.
+    NotHostPort(String),
+    /// No certificate can have the host's name.
+    NotAServerName(String),
+    /// The system has no file of authorities.
+    NoSystemAuthorities,
+    /// The file of authorities cannot be read.
+    Authorities(PathBuf, io::Error),
+    /// The file of authorities holds no certificate.
+    NoCertificate(PathBuf),
+    /// The file of the password cannot be read.
+    Password(PathBuf, io::Error),
+    /// The first line of the file of the password is empty.
+    EmptyPassword(PathBuf),
+    /// The settings of TLS do not fit together.
+    Tls(rustls::Error),
+}
+
+impl fmt::Display for RemoteServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHostPort(to) => write!(f, "`{to}` is not HOST:PORT"),
+            Self::NotAServerName(host) => write!(f, "`{host}` is no name that a certificate can have"),
+            Self::NoSystemAuthorities => write!(
+                f,
+                "this system has no file of authorities; name one (tls_ca, or {AUTHORITIES_VARIABLE})"
+            ),
+            Self::Authorities(file, error) => {
+                write!(f, "cannot read authorities from {}: {error}", file.display())
+            }
+            Self::NoCertificate(file) => write!(
+                f,
+                "cannot read authorities from {}: it holds no certificate (-----BEGIN CERTIFICATE-----)",
+                file.display()
+            ),
+            Self::Password(file, error) => {
+                write!(f, "cannot read a password from {}: {error}", file.display())
+            }
+            Self::EmptyPassword(file) => {
+                write!(f, "cannot read a password from {}: its first line is empty", file.display())
+            }
+            Self::Tls(error) => write!(f, "TLS cannot be set up: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RemoteServerError {}
+
 impl RemoteServer {
     /// Returns the server's name or address.
     pub fn host(&self) -> &str {
@@ -46,13 +98,13 @@ impl RemoteServer {
     /// Returns what a client needs to connect. Blocks to read the files.
     ///
     /// # Errors
-    /// A description of what is wrong with a named file.
-    pub fn target(&self, role: Role, limits: ClientLimits) -> Result<ConnectOptions, String> {
+    /// If the address is wrong or a named file cannot be used.
+    pub fn target(&self, role: Role, limits: ClientLimits) -> Result<ConnectOptions, RemoteServerError> {
         let port = self.to.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let port = port.ok_or_else(|| format!("`{}` is not HOST:PORT", self.to))?;
-        let tls = || -> Result<TlsOptions, String> {
+        let port = port.ok_or_else(|| RemoteServerError::NotHostPort(self.to.clone()))?;
+        let tls = || -> Result<TlsOptions, RemoteServerError> {
             let name = ServerName::try_from(self.host().to_owned())
-                .map_err(|_| format!("`{}` is no name that a certificate can have", self.host()))?;
+                .map_err(|_| RemoteServerError::NotAServerName(self.host().to_owned()))?;
             Ok(TlsOptions { config: self.tls_config()?, name })
         };
         let security = match self.link.tls {
@@ -76,7 +128,7 @@ impl RemoteServer {
         Ok(ConnectOptions { bind: self.link.bind, security, role, login, compression, limits, ..target })
     }
 
-    fn tls_config(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, String> {
+    fn tls_config(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, RemoteServerError> {
         let config = if self.link.tls_verify {
             let file = match &self.link.tls_ca {
                 Some(file) => file.clone(),
@@ -89,42 +141,39 @@ impl RemoteServer {
         } else {
             nntp_io::tls::client_config_without_verification()
         };
-        config.map_err(|error| format!("TLS cannot be set up: {error}"))
+        config.map_err(RemoteServerError::Tls)
     }
 }
 
-fn system_authorities() -> Result<PathBuf, String> {
+fn system_authorities() -> Result<PathBuf, RemoteServerError> {
     let named = std::env::var_os(AUTHORITIES_VARIABLE).map(PathBuf::from);
     let mut usual = SYSTEM_AUTHORITIES.iter().map(PathBuf::from);
-    named.or_else(|| usual.find(|file| file.is_file())).ok_or_else(|| {
-        format!("this system has no file of authorities; name one (tls_ca, or {AUTHORITIES_VARIABLE})")
-    })
+    named.or_else(|| usual.find(|file| file.is_file())).ok_or(RemoteServerError::NoSystemAuthorities)
 }
 
 /// Returns the certificates in `file` that can be trusted; if there are many, those of an unknown form are
 /// skipped.
-fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
-    let cannot =
-        |error: &dyn std::fmt::Display| format!("cannot read authorities from {}: {error}", file.display());
-    let text = fs::read(file).map_err(|error| cannot(&error))?;
+fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), RemoteServerError> {
+    let text = fs::read(file).map_err(|error| RemoteServerError::Authorities(file.to_owned(), error))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
     if added == 0 {
-        return Err(cannot(&"it holds no certificate (-----BEGIN CERTIFICATE-----)"));
+        return Err(RemoteServerError::NoCertificate(file.to_owned()));
     }
     Ok((roots, certificates))
 }
 
 /// Returns the first line of a file.
-fn password(file: &Path) -> Result<String, String> {
-    let cannot =
-        |error: &dyn std::fmt::Display| format!("cannot read a password from {}: {error}", file.display());
+fn password(file: &Path) -> Result<String, RemoteServerError> {
+    let cannot = |error| RemoteServerError::Password(file.to_owned(), error);
     let mut text = String::new();
-    let opened = fs::File::open(file).map_err(|error| cannot(&error))?;
-    opened.take(PASSWORD_BYTES_MAX).read_to_string(&mut text).map_err(|error| cannot(&error))?;
-    let line = text.lines().next().unwrap_or_default();
-    if line.is_empty() { Err(cannot(&"its first line is empty")) } else { Ok(line.to_owned()) }
+    let opened = fs::File::open(file).map_err(cannot)?;
+    opened.take(PASSWORD_BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(RemoteServerError::EmptyPassword(file.to_owned())),
+        line => Ok(line.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +222,7 @@ mod tests {
         assert!(login("127.0.0.1:119").unwrap().clear_passwords);
         assert_eq!(login("news.example.net:119").unwrap(), LoginOptions::password("fred", "secret"));
         fs::write(&file, "\n").unwrap();
-        assert!(login("[::1]:119").unwrap_err().contains("its first line is empty"));
+        assert!(login("[::1]:119").unwrap_err().to_string().contains("its first line is empty"));
     }
 
     #[test]
@@ -186,8 +235,8 @@ mod tests {
                 .target(Role::Reader, ClientLimits::default())
                 .map(|_| ())
         };
-        assert!(tls().unwrap_err().contains("ca.crt"));
+        assert!(tls().unwrap_err().to_string().contains("ca.crt"));
         fs::write(&file, "no certificate").unwrap();
-        assert!(tls().unwrap_err().contains("holds no certificate"));
+        assert!(tls().unwrap_err().to_string().contains("holds no certificate"));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Every error names the file and the remedy. Blocks. Called by `Offer`.
 
+use super::TlsOfferError;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -28,46 +29,39 @@ pub(super) fn stamps(tls: &Tls) -> Vec<FileStamp> {
     tls.certificate.iter().chain(&tls.key).chain(&tls.client_ca).map(|path| stamp(path)).collect()
 }
 
-fn text(what: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let told = |error: &dyn std::fmt::Display| format!("cannot read the {what} {}: {error}", path.display());
+fn text(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsOfferError> {
+    let file = path.to_owned();
     if stamp(path).is_some_and(|(_, size, _)| size > FILE_BYTES_MAX) {
-        return Err(told(&"the file is too large for one"));
+        return Err(TlsOfferError::TooLarge { what, file });
     }
-    fs::read(path).map_err(|error| told(&error))
+    fs::read(path).map_err(|error| TlsOfferError::Unreadable { what, file, error })
 }
 
 /// Reads the certificate in `path` and its chain.
-pub(super) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsOfferError> {
     let text = text("certificate", path)?;
     let chain: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
-    let chain = chain.map_err(|error| format!("{} is not a PEM file: {error}", path.display()))?;
+    let chain = chain.map_err(|error| TlsOfferError::NotPem(path.to_owned(), error))?;
     if chain.is_empty() {
-        return Err(format!("{} holds no certificate (-----BEGIN CERTIFICATE-----)", path.display()));
+        return Err(TlsOfferError::NoCertificate(path.to_owned()));
     }
     Ok(chain)
 }
 
 /// Reads the private key in `path`.
-pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsOfferError> {
     let text = text("key", path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
-        PemError::NoItemsFound => {
-            format!(
-                "{} holds no private key in PEM; an encrypted one must be decrypted first",
-                path.display()
-            )
-        }
-        error => format!("{} is not a PEM file: {error}", path.display()),
+        PemError::NoItemsFound => TlsOfferError::NoKey(path.to_owned()),
+        error => TlsOfferError::NotPem(path.to_owned(), error),
     })
 }
 
 /// Reads the authorities in `path`.
-pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+pub(super) fn authorities(path: &Path) -> Result<RootCertStore, TlsOfferError> {
     let mut roots = RootCertStore::empty();
     for certificate in chain(path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| format!("{} holds what is no authority: {error}", path.display()))?;
+        roots.add(certificate).map_err(|error| TlsOfferError::NoAuthority(path.to_owned(), error))?;
     }
     Ok(roots)
 }

@@ -8,7 +8,7 @@
 use super::certificates::Certificates;
 use super::clients::TrustedClients;
 use super::facts::ClientCertificate;
-use super::{TlsInfo, files};
+use super::{TlsInfo, TlsOfferError, files};
 use arc_swap::ArcSwap;
 use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::server::WebPkiClientVerifier;
@@ -48,9 +48,8 @@ pub struct TlsOffer {
 }
 
 impl TlsOffer {
-    /// Reads the files; the error names the file and the reason. `None` if the configuration has no
-    /// certificate.
-    pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, String> {
+    /// Reads the files. `None` if the configuration has no certificate. Blocks.
+    pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, TlsOfferError> {
         if !settings.tls.is_offered() {
             return Ok(None);
         }
@@ -70,7 +69,7 @@ impl TlsOffer {
     }
 
     /// Reads the files again; on failure the settings stay as they were.
-    pub fn reload(&self) -> Result<(), String> {
+    pub fn reload(&self) -> Result<(), TlsOfferError> {
         let mut read = self.read.lock();
         let stamps = files::stamps(&self.settings.tls);
         let made = TlsSettings::read(&self.settings);
@@ -82,7 +81,7 @@ impl TlsOffer {
                 Ok(())
             }
             Err(reason) => {
-                error!(reason, "the new certificates cannot be used; the old ones stay");
+                error!(%reason, "the new certificates cannot be used; the old ones stay");
                 Err(reason)
             }
         }
@@ -107,7 +106,7 @@ impl TlsOffer {
 }
 
 impl TlsSettings {
-    fn read(settings: &Config) -> Result<Self, String> {
+    fn read(settings: &Config) -> Result<Self, TlsOfferError> {
         let tls = &settings.tls;
         let provider = Arc::new(default_provider());
         let authorities = match &tls.client_ca {
@@ -115,7 +114,7 @@ impl TlsSettings {
             Some(path) => {
                 let roots = Arc::new(files::authorities(path)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
-                Some(verifier.map_err(|error| format!("{} cannot be used: {error}", path.display()))?)
+                Some(verifier.map_err(|error| TlsOfferError::Authorities(path.clone(), error))?)
             }
         };
         let known = settings.peers.iter().flat_map(|peer| &peer.certificate);
@@ -132,7 +131,7 @@ impl TlsSettings {
         let expires = certificates.expires;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(|error| error.to_string())?;
+            .map_err(TlsOfferError::Versions)?;
         let certificates = Arc::new(certificates);
         // With client certificates, browsers would ask their users for one at every visit.
         let mut http_config = builder.clone().with_no_client_auth().with_cert_resolver(certificates.clone());
@@ -146,7 +145,7 @@ impl TlsSettings {
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         // Tickets instead of a cache: a resumed connection needs no signature, and no memory is held until
         // then.
-        let ticketer = || Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"));
+        let ticketer = || Ticketer::new().map_err(TlsOfferError::Tickets);
         config.ticketer = ticketer()?;
         http_config.ticketer = ticketer()?;
         let (config, http_config) = (Arc::new(config), Arc::new(http_config));
@@ -191,10 +190,10 @@ mod tests {
     use site_config as config;
     use std::path::Path;
 
-    fn offer(dir: &Path) -> Result<TlsOffer, String> {
+    fn offer(dir: &Path) -> Result<TlsOffer, TlsOfferError> {
         let text = "[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
                     [[rule]]\nclass = \"c\"\n";
-        let config = config::parse(text, &dir.join("newsreel.toml")).map_err(|error| error.to_string())?;
+        let config = config::parse(text, &dir.join("newsreel.toml")).unwrap();
         TlsOffer::read(&Arc::new(config)).map(Option::unwrap)
     }
 
@@ -207,7 +206,7 @@ mod tests {
     #[test]
     fn changed_files_are_read_again_but_unchanged_or_bad_ones_are_not() {
         let dir = tempfile::TempDir::new().unwrap();
-        let missing = offer(dir.path()).err().unwrap();
+        let missing = offer(dir.path()).err().unwrap().to_string();
         assert!(missing.contains("a.crt") && missing.contains("cannot read"), "{missing}");
         renew(dir.path());
         let offer = offer(dir.path()).unwrap();

@@ -34,16 +34,22 @@ pub struct Argon2Hash(Box<str>);
 /// Keys of SCRAM-SHA-256.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
+    /// Rounds of the derivation from the password.
     pub iterations: u32,
+    /// Salt of the derivation.
     pub salt: Box<[u8]>,
+    /// Hash of the key with which clients prove the password (StoredKey of RFC 5802).
     pub stored_key: [u8; HASH_LEN],
+    /// Key with which the server proves that it knows the user (ServerKey of RFC 5802).
     pub server_key: [u8; HASH_LEN],
 }
 
 /// The credentials made from one password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredCredentials {
+    /// Checks passwords that are sent.
     pub argon2: Argon2Hash,
+    /// Checks proofs of SCRAM.
     pub scram: ScramKeys,
 }
 
@@ -125,7 +131,7 @@ impl ScramKeys {
         let salt = hmac_sha256(secret, name.as_bytes());
         Self {
             iterations: SCRAM_ITERATIONS,
-            salt: salt.get(..SALT_BYTES).unwrap_or_default().into(),
+            salt: salt.get(..SALT_BYTES).unwrap_or(&salt).into(),
             stored_key: hmac_sha256(secret, &salt),
             server_key: hmac_sha256(&salt, secret),
         }
@@ -159,11 +165,13 @@ impl fmt::Debug for ScramKeys {
     }
 }
 
+/// Returns the HMAC-SHA-256 of a text.
 pub fn hmac_sha256(key: &[u8], text: &[u8]) -> [u8; HASH_LEN] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
     tag.as_ref().try_into().unwrap_or_default()
 }
 
+/// Returns the SHA-256 hash of a text.
 pub fn sha256(text: &[u8]) -> [u8; HASH_LEN] {
     digest::digest(&digest::SHA256, text).as_ref().try_into().unwrap_or_default()
 }

@@ -18,24 +18,24 @@ const LOCK_NAME: &str = "users.lock";
 
 /// The reason why the file was not changed.
 #[derive(Debug)]
-pub enum EditError {
+pub enum EditError<E> {
     /// Reading or writing the file failed.
     Io(io::Error),
-    /// The change itself returned an error.
-    Refused(String),
+    /// The change itself returned this error.
+    Refused(E),
 }
 
-impl From<io::Error> for EditError {
+impl<E> From<io::Error> for EditError<E> {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Applies `change` to the users in `data` and replaces the file.
-pub fn edit<T>(
+/// Applies `change` to the users in `data` and replaces the file. Blocks.
+pub fn edit<T, E>(
     data: &Path,
-    change: impl FnOnce(&mut UserTable) -> Result<T, String>,
-) -> Result<T, EditError> {
+    change: impl FnOnce(&mut UserTable) -> Result<T, E>,
+) -> Result<T, EditError<E>> {
     let lock = lock_file(data)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let mut table = match file::load(data)? {
@@ -80,7 +80,7 @@ mod tests {
                     for n in 0..10 {
                         edit(data, |table| {
                             table.put(record(&format!("user{writer}.{n}")));
-                            Ok(())
+                            Ok::<_, ()>(())
                         })
                         .unwrap();
                     }
@@ -98,18 +98,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         edit(dir.path(), |table| {
             table.put(record("fred"));
-            Ok(())
+            Ok::<_, ()>(())
         })
         .unwrap();
         let before = std::fs::read(dir.path().join(FILE_NAME)).unwrap();
         let refused = edit(dir.path(), |table| {
             table.remove("fred");
-            Err::<(), _>("no".to_owned())
+            Err::<(), _>("no")
         });
-        assert!(matches!(refused, Err(EditError::Refused(_))));
+        assert!(matches!(refused, Err(EditError::Refused("no"))));
         assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), before);
         std::fs::write(dir.path().join(FILE_NAME), b"rubbish\n").unwrap();
-        assert!(matches!(edit(dir.path(), |_| Ok(())), Err(EditError::Io(_))));
+        assert!(matches!(edit(dir.path(), |_| Ok::<_, ()>(())), Err(EditError::Io(_))));
         assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), b"rubbish\n");
     }
 }

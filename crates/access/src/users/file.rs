@@ -9,7 +9,7 @@ use super::credentials::{Argon2Hash, ScramKeys, StoredCredentials};
 use super::name::prepared;
 use hashbrown::HashMap;
 use site_base::summed::{text_without_sum, with_sum};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
@@ -26,9 +26,50 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 /// Octets of the decoy secret.
 pub(super) const DECOY_BYTES: usize = 16;
 
+/// Reason why a text is not a users file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserTableError {
+    /// The first line is not that of a users file of a known version.
+    Head,
+    /// The hash in the last line is not that of the text.
+    Hash,
+    /// A line is not that of a user.
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Description of the error.
+        what: &'static str,
+    },
+    /// A user has a second line.
+    SecondUser {
+        /// Number of the second line, from 1.
+        line: usize,
+        /// The user's name.
+        name: Box<str>,
+    },
+}
+
+impl fmt::Display for UserTableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head => {
+                write!(f, "line 1: not \"{MAGIC} {VERSION} SECRET\"; it is another version's, or damaged")
+            }
+            Self::Hash => f.write_str(
+                "it is damaged, or was changed by hand: the hash in its last line is of something else",
+            ),
+            Self::Line { line, what } => write!(f, "line {line}: {what}"),
+            Self::SecondUser { line, name } => write!(f, "line {line}: a second user `{name}`"),
+        }
+    }
+}
+
+impl std::error::Error for UserTableError {}
+
 /// A user's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRecord {
+    /// The user.
     pub user: User,
     /// Time when the password was last set, or the user was created: Unix seconds.
     pub changed: u64,
@@ -51,14 +92,17 @@ impl UserTable {
         Self { decoy, records: Vec::new(), by_name: HashMap::new() }
     }
 
+    /// Returns the line of the user with this prepared name.
     pub fn get(&self, name: &str) -> Option<&UserRecord> {
         self.records.get(*self.by_name.get(name)?)
     }
 
+    /// Returns all users, in the order of their lines.
     pub fn iter(&self) -> impl Iterator<Item = &UserRecord> {
         self.records.iter()
     }
 
+    /// Returns true if there is no user.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -106,24 +150,22 @@ impl UserTable {
         with_sum(text)
     }
 
-    /// Parses the text of the file; the error names the line.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (decoy, version) = parse_head(text.lines().next().unwrap_or_default()).ok_or_else(|| {
-            format!("line 1: not \"{MAGIC} {VERSION} SECRET\"; it is another version's, or damaged")
-        })?;
+    /// Parses the text of the file.
+    pub fn parse(text: &str) -> Result<Self, UserTableError> {
+        let head = text.lines().next().unwrap_or_default();
+        let (decoy, version) = parse_head(head).ok_or(UserTableError::Head)?;
         let text = match version {
             VERSION_OLD => text,
-            _ => text_without_sum(text.as_bytes()).ok_or(
-                "it is damaged, or was changed by hand: the hash in its last line is of something else",
-            )?,
+            _ => text_without_sum(text.as_bytes()).ok_or(UserTableError::Hash)?,
         };
         let mut lines = text.lines();
         let _head = lines.next();
         let mut table = Self::empty(decoy);
-        for (at, line) in lines.enumerate() {
-            let record = parse_record(line).map_err(|what| format!("line {}: {what}", at + 2))?;
+        for (at, text) in lines.enumerate() {
+            let line = at + 2;
+            let record = parse_record(text).map_err(|what| UserTableError::Line { line, what })?;
             if table.by_name.contains_key(&record.user.name) {
-                return Err(format!("line {}: a second user `{}`", at + 2, record.user.name));
+                return Err(UserTableError::SecondUser { line, name: record.user.name });
             }
             table.put(record);
         }
@@ -236,7 +278,7 @@ mod tests {
     #[test]
     fn errors_name_the_damaged_line() {
         let head = format!("newsreel-users 1 {}\n", "ab".repeat(DECOY_BYTES));
-        for (text, told) in [
+        for (text, expected) in [
             (String::new(), "line 1: "),
             ("newsreel-users 3 ab\n".to_owned(), "line 1: "),
             (format!("{head}fred\n"), "line 2: not five fields"),
@@ -246,8 +288,8 @@ mod tests {
             (format!("{head}a\t\tsoon\t-\t-\n"), "line 2: not a time"),
             (format!("{head}a\t\t1\t$argon2id$\t-\n"), "line 2: not an Argon2 hash"),
         ] {
-            let error = UserTable::parse(&text).unwrap_err();
-            assert!(error.starts_with(told), "{text}: {error}");
+            let error = UserTable::parse(&text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
     }
 }

@@ -102,7 +102,7 @@ mod tests {
         let user = User { name: name.into(), groups: Box::default() };
         edit(data, |table| {
             table.put(UserRecord { user, changed: 1, credentials: None });
-            Ok(())
+            Ok::<_, ()>(())
         })
         .unwrap();
     }

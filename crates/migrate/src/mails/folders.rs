@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use netnews::newsgroups;
 
 use super::zip::{self, ZipMember};
+use site_base::printable;
 use site_base::unpacking::unpacked_bytes_max;
 
 /// Deepest tree walked.
@@ -70,7 +71,7 @@ impl fmt::Display for MailFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         match &self.part {
-            FilePart::Member(member) => write!(f, " ({})", member.name.escape_debug()),
+            FilePart::Member(member) => write!(f, " ({})", printable::line(&member.name)),
             FilePart::Whole | FilePart::Unreadable(_) => Ok(()),
         }
     }

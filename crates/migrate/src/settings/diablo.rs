@@ -221,7 +221,7 @@ fn key(
         "bindaddress" => section.key("send.bind", value, place),
         "hashfeed" => {
             let text = value.replace('_', ":");
-            HashSplit::parse(&text)?;
+            HashSplit::parse(&text).map_err(|error| error.to_string())?;
             section.key("send.hash", text, place);
         }
         _ => return Err("no equal".into()),

@@ -173,7 +173,7 @@ fn wants(entry: &NewsfeedsEntry, me: Option<&NewsfeedsEntry>, section: &mut Draf
     if !entry.distributions.is_empty() {
         match Distributions::parse(&entry.distributions) {
             Ok(_) => section.key("send.distributions", entry.distributions.as_str(), entry.place),
-            Err(why) => section.disable(why),
+            Err(why) => section.disable(why.to_string()),
         }
     }
     let by_site = entry.flag('A').is_none_or(|checks| !checks.contains('p'));

@@ -97,7 +97,7 @@ fn limit(
         'Q' if value.starts_with('@') => return Err("the hash of Diablo before 5.1 has no equal".into()),
         'Q' => {
             let text = value.replace('_', ":");
-            HashSplit::parse(&text)?;
+            HashSplit::parse(&text).map_err(|error| error.to_string())?;
             section.key("send.hash", text, entry.place);
         }
         'C' | 'U' => return Err("has no equal: followups are not counted, see send.crossposts_max".into()),

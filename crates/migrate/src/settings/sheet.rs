@@ -12,6 +12,7 @@ use std::path::Path;
 use toml_edit::Value;
 
 use super::text::{SourcePosition, quoted};
+use netnews::printable::replaced;
 use site_config as config;
 use site_config::table;
 
@@ -494,7 +495,7 @@ fn assignment(word: &str, value: &str) -> String {
 
 /// Returns a text of any length in a form allowed in a comment.
 fn quoted_long(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    replaced(text, ' ').into_owned()
 }
 
 #[cfg(test)]

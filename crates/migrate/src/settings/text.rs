@@ -2,6 +2,7 @@
 //!
 //! Called by the readers of all files. Sources: newsfeeds(5) and cycbuff.conf(5) for continued lines.
 
+use netnews::printable::replaced;
 use std::fmt;
 
 /// Longest file that is read, in bytes.
@@ -128,8 +129,8 @@ pub(super) fn is_true(text: &str) -> bool {
 /// Returns a text in a form allowed in a comment: one line, no control characters, not too long.
 pub(super) fn quoted(text: &str) -> String {
     const CHARS_MAX: usize = 300;
-    let mut plain: String =
-        text.chars().take(CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain: String = text.chars().take(CHARS_MAX).collect();
+    let mut plain = replaced(&plain, ' ').into_owned();
     if text.chars().count() > CHARS_MAX {
         plain.push_str("...");
     }

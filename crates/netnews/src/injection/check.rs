@@ -7,6 +7,7 @@
 use super::{InjectionError, InjectionRules, LINE_BYTES_MAX, mailbox};
 use crate::article::{Article, Known, MalformedArticle, REQUIRED};
 use crate::encoded_word::{EncodedWord, encoded_words};
+use crate::printable::replaced;
 use crate::{control, date, newsgroups};
 
 /// Maximum time of a date ahead of now, in seconds (RFC 5537 section 3.5 step 3).
@@ -290,7 +291,7 @@ fn group_names(article: &Article<'_>, rules: &InjectionRules) -> Result<(), Inje
 /// Returns a poster's text in the form in which an answer may contain it.
 fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    replaced(&text, ' ').into_owned()
 }
 
 #[cfg(test)]

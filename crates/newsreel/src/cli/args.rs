@@ -10,7 +10,7 @@ use super::locate::SiteLocation;
 use migrate::mails::rules::{GroupRule, group_name};
 use operators::request::{FeedCommand, HistoryForm, Request};
 use site_base::units;
-use site_config::{Cidr, Durability, check_host_port, is_path_identity};
+use site_config::{Cidr, Durability, HostPortError, NetworkError, check_host_port, is_path_identity};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -771,11 +771,11 @@ fn age(text: &str) -> Result<Age, String> {
         .ok_or_else(|| "not a number of days from 1 to 36500, and not \"none\"".into())
 }
 
-pub(super) fn host_port(text: &str) -> Result<String, String> {
+pub(super) fn host_port(text: &str) -> Result<String, HostPortError> {
     check_host_port(text).map(|()| text.to_owned())
 }
 
-fn network(text: &str) -> Result<Cidr, String> {
+fn network(text: &str) -> Result<Cidr, NetworkError> {
     text.parse()
 }
 

@@ -66,7 +66,7 @@ pub(super) fn ask(
         &units::size_text(DISK_BYTES),
         |text| {
             let enough = |size: &u64| *size >= DISK_BYTES_MIN;
-            let size = units::parse_size(text);
+            let size = units::parse_size(text).map_err(|error| error.to_string());
             size.and_then(|size| {
                 Some(size)
                     .filter(enough)

@@ -36,7 +36,7 @@ pub(super) struct SyncOptions {
 
 pub(super) fn sync(options: &SyncOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
-    let wanted = NamePattern::parse(&options.groups).map_err(CliError::Usage)?;
+    let wanted = NamePattern::parse(&options.groups).map_err(|error| CliError::Usage(error.to_string()))?;
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
     let runtime = crate::server::runtime().map_err(problem)?;
     let handle = runtime.handle().clone();

@@ -127,7 +127,9 @@ impl MountOptions {
             ("only_owner", None) => self.only_owner = true,
             ("allow_other", None) => self.allow_others = true,
             ("no_passthrough", None) => self.no_passthrough = true,
-            ("keep", Some(value)) => self.keep = units::parse_span(value).map_err(wrong)?,
+            ("keep", Some(value)) => {
+                self.keep = units::parse_span(value).map_err(|error| wrong(error.to_string()))?;
+            }
             ("scheme", Some(value)) => {
                 self.scheme = value.parse().map_err(|unknown| wrong(format!("{unknown}")))?;
             }

@@ -109,7 +109,7 @@ pub(super) struct PullOptions {
 pub(super) fn pull(options: &PullOptions, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let spec = spec(options, &config)?;
-    NamePattern::parse(&spec.groups).map_err(CliError::Usage)?;
+    NamePattern::parse(&spec.groups).map_err(|error| CliError::Usage(error.to_string()))?;
     let bar = Bar::new();
     let mut summary = None;
     let mut hear = |reply| match reply {
@@ -180,7 +180,7 @@ pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, CliError> {
         _ if typed.contains(':') && !typed.ends_with(']') => typed.to_owned(),
         _ => format!("{typed}:{port}"),
     };
-    host_port(&whole).map_err(CliError::Usage)
+    host_port(&whole).map_err(|error| CliError::Usage(error.to_string()))
 }
 
 /// Pulls into the spool, which is open here.

@@ -8,6 +8,7 @@ use super::screen::{CliError, say};
 use super::table::Columns;
 use clap::{Args, ValueEnum};
 use disk::RealDisk;
+use netnews::printable::stripped;
 use operators::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, grouped};
@@ -85,12 +86,11 @@ pub(super) fn report(at: &SiteLocation, options: &ReportOptions) -> Result<(), C
 
 /// Returns the header of a mail; line ends in the values are removed.
 fn head(to: &str, title: &str) -> String {
-    let line = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
     format!(
         "To: {}\nSubject: {}\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
          Content-Transfer-Encoding: 8bit\nAuto-Submitted: auto-generated\n",
-        line(to),
-        line(title)
+        stripped(to),
+        stripped(title)
     )
 }
 

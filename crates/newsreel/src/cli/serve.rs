@@ -33,7 +33,7 @@ pub(super) fn up(
     for (section, key, wanted) in wanted {
         if !wanted.is_empty() {
             let change = ConfigEdit::Value { section, key, value: wanted.iter().collect() };
-            edit::apply(&file, &[change]).map_err(CliError::Problem)?;
+            edit::apply(&file, &[change]).map_err(|error| CliError::Problem(error.to_string()))?;
         }
     }
     run(&config::load(&file)?, true)
@@ -53,7 +53,11 @@ pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), CliError> {
             options.host()
         )));
     }
-    options.listen.iter().try_for_each(|address| check_host_port(address)).map_err(CliError::Usage)?;
+    options
+        .listen
+        .iter()
+        .try_for_each(|address| check_host_port(address))
+        .map_err(|error| CliError::Usage(error.to_string()))?;
     up(&options.dir, &options.listen, &[], &[])
 }
 
@@ -63,7 +67,7 @@ pub(super) fn serve(config: &Config) -> Result<(), CliError> {
 
 fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     let config = &Arc::new(config.clone());
-    TlsOffer::read(config).map_err(CliError::Usage)?;
+    TlsOffer::read(config).map_err(|error| CliError::Usage(error.to_string()))?;
     site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");

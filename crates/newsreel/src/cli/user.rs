@@ -95,11 +95,14 @@ fn groups(names: &[String]) -> Result<Box<[Box<str>]>, CliError> {
 }
 
 /// Calls `change` with the users, and saves them; creates the site's directory if needed.
-fn edit<T>(config: &Config, change: impl FnOnce(&mut UserTable) -> Result<T, String>) -> Result<T, CliError> {
+fn edit<T, E: std::fmt::Display>(
+    config: &Config,
+    change: impl FnOnce(&mut UserTable) -> Result<T, E>,
+) -> Result<T, CliError> {
     let data = &config.site.data;
     let made = std::fs::create_dir_all(data).map_err(EditError::Io);
     made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
-        EditError::Refused(text) => CliError::Problem(text),
+        EditError::Refused(reason) => CliError::Problem(reason.to_string()),
         EditError::Io(error) => {
             CliError::Problem(format!("cannot change the users in {}: {error}", data.display()))
         }
@@ -161,7 +164,7 @@ fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliErr
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
         table.put(UserRecord { user: User { groups, ..record.user }, ..record });
-        Ok(())
+        Ok::<_, String>(())
     })?;
     say(format_args!("{name} is in {shown}"))
 }
@@ -175,7 +178,7 @@ fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
         table.put(UserRecord { changed: unix_secs(), credentials: Some(made), ..record });
-        Ok(())
+        Ok::<_, String>(())
     })?;
     say(format_args!("{name} has a new password"))
 }

@@ -130,23 +130,15 @@ fn admit<S: NewsSource>(
         turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         return Err(ConnectionRefusal::Unknown);
     }
-    let permit = site.permits.take(&config.limits, client.address(), client.peer());
-    let permit = permit.map_err(|full| full.to_string());
-    match permit.and_then(|permit| Ok((permit, client.access_permit(&site.limits)?))) {
-        Ok((permit, access_permit)) => {
-            let shared = (site.clone(), context.clone());
-            let mut session = Session::new(
-                shared,
-                source.clone(),
-                client,
-                socket,
-                (permit, access_permit),
-                begins_with_tls,
-            );
+    match client.admitted(site) {
+        Ok(admitted) => {
+            let (site, context) = (site.clone(), context.clone());
+            let mut session = Session::new(site, context, source.clone(), admitted, socket, begins_with_tls);
             session.greet();
             Ok(session)
         }
-        Err(reason) => {
+        Err(limit) => {
+            let reason = limit.to_string();
             turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, &reason);
             Err(ConnectionRefusal::Full(reason))
         }

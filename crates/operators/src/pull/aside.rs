@@ -4,6 +4,7 @@
 //! Stored with the marks of the server (`state`), one line for each. Used by `worker`, `state` and
 //! `pull::run`. Format: `docs/formats/pull.md`.
 
+use netnews::printable::stripped;
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl fmt::Display for RemoteArticle {
 pub(super) struct FetchRefusal {
     /// Response code; 0 if the connection ended.
     pub code: u16,
-    /// Text, in one line without control characters.
+    /// Text, in one line without unprintable characters.
     pub text: Box<str>,
 }
 
@@ -93,7 +94,7 @@ impl fmt::Display for FetchRefusal {
 }
 
 fn line(text: &str) -> Box<str> {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let text = stripped(text);
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default().trim().into()
 }
 

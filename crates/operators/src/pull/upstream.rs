@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use netnews::date::format_nntp;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
+use netnews::printable::stripped;
 use netnews::{MessageId, newsgroups};
 use nntp_io::{Error, NntpClient};
 
@@ -55,8 +56,7 @@ pub(crate) async fn groups(client: &mut NntpClient, wanted: &NamePattern) -> Res
         None => {
             found.odd += 1;
             if found.odd_lines.len() < ODD_LINES_MAX {
-                let kept = line.chars().filter(|c| !c.is_control()).take(ODD_LINE_CHARS_MAX);
-                found.odd_lines.push(kept.collect());
+                found.odd_lines.push(stripped(line).chars().take(ODD_LINE_CHARS_MAX).collect());
             }
         }
     })

@@ -24,7 +24,7 @@ pub(super) fn all(
         return faults.none();
     }
     if let Err(reason) = TlsOffer::read(&next.config) {
-        faults.tls(&reason);
+        faults.tls(&reason.to_string());
     }
     faults.objections(server.site.spool.judge(&next.config.spool_config()));
     if let Err(cannot) = server.listening.plan(old, &next.config) {

@@ -128,7 +128,7 @@ fn take(server: &Server) -> Result<ReloadReport, ReloadError> {
     let next = NextConfig::of(&old, config::parse(&text, file)?);
     judge::all(server, &old, &next, &text, file)?;
     // Prepared parts are undone if anything after them fails.
-    let tls = TlsOffer::read(&next.config).map_err(ReloadError::Trouble)?;
+    let tls = TlsOffer::read(&next.config).map_err(|error| ReloadError::Trouble(error.to_string()))?;
     let mut faults = FaultList::new(&text, file, &next.config);
     let spool = match site.spool.prepare(next.config.spool_config()) {
         Ok(prepared) => prepared,

@@ -98,8 +98,8 @@ pub(crate) async fn transmit(
     counts: &mut SendCounts,
     told: &mut (dyn FnMut(&str, &str) + Send),
 ) -> Result<(), SendError> {
-    let target =
-        block_in_place(|| dial.target(Role::Transit, ClientLimits::default())).map_err(SendError::Config)?;
+    let target = block_in_place(|| dial.target(Role::Transit, ClientLimits::default()))
+        .map_err(|error| SendError::Config(error.to_string()))?;
     let (fresh, later) = (VecDeque::new(), DeferredArticles::default());
     let mut sending = Transmission { source, counts, told, fresh, is_end: false, later, answered: 0 };
     sending.all(&target).await?;

@@ -51,8 +51,8 @@ impl Injector {
         let groups = groups_of(&article, &table);
         let takers = elsewhere::takers(&self.upstreams, &article, |_| true, &table).await;
         let to = elsewhere::upstreams_of(&takers);
-        let outbox = elsewhere::queue(&self.upstreams, &to, (&marks.message_id, &complete), author, &config)?;
-        file(site, (author, None), groups, JudgedPost::passed(complete)).await?;
+        let outbox = elsewhere::queue(&self.upstreams, &to, &marks.message_id, &complete, author, &config)?;
+        file(site, author, None, groups, JudgedPost::passed(complete)).await?;
         // Their outcome is in the log.
         _ = outbox.send(true).await;
         // The article must be durable before the held post is removed.

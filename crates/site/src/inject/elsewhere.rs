@@ -45,7 +45,8 @@ pub(super) async fn takers(
 pub(super) fn queue(
     upstreams: &Upstreams,
     to: &[Arc<str>],
-    (message_id, complete): (&str, &[u8]),
+    message_id: &str,
+    complete: &[u8],
     author: Author<'_>,
     config: &Config,
 ) -> Result<Outbox, PostRefusal> {
@@ -83,7 +84,7 @@ pub(super) fn upstreams_of(takers: &UpstreamTakers) -> Vec<Arc<str>> {
 }
 
 /// Returns the text after `240 Article` about a post's fate elsewhere; an error if it was refused everywhere.
-pub(super) fn told(fates: &[(Arc<str>, PostResult)], is_filed: bool) -> Result<String, PostRefusal> {
+pub(super) fn answer(fates: &[(Arc<str>, PostResult)], is_filed: bool) -> Result<String, PostRefusal> {
     let names = |wanted: fn(&PostResult) -> bool| -> Vec<&str> {
         fates.iter().filter(|(_, fate)| wanted(fate)).map(|(name, _)| &**name).collect()
     };
@@ -121,20 +122,20 @@ mod tests {
     fn the_answer_reports_the_fates_at_other_servers() {
         let (taken, waits) = (PostResult::Taken, PostResult::Waits("away".into()));
         let refused = PostResult::Refused("441 no such\r\ngroup".into());
-        let told = |fates: &[&PostResult], is_filed| {
+        let answer = |fates: &[&PostResult], is_filed| {
             let names = ["a", "b", "c"].map(Arc::<str>::from);
             let fates: Vec<_> = names.into_iter().zip(fates.iter().map(|fate| (*fate).clone())).collect();
-            told(&fates, is_filed).map_err(|refusal| refusal.to_string())
+            answer(&fates, is_filed).map_err(|refusal| refusal.to_string())
         };
         let ok = |text: &str| Ok(text.to_owned());
-        assert_eq!(told(&[&taken], false), ok("received OK"));
-        assert_eq!(told(&[], true), ok("received OK"));
-        assert_eq!(told(&[&waits, &waits], false), ok("queued for a, b, which cannot take it now"));
+        assert_eq!(answer(&[&taken], false), ok("received OK"));
+        assert_eq!(answer(&[], true), ok("received OK"));
+        assert_eq!(answer(&[&waits, &waits], false), ok("queued for a, b, which cannot take it now"));
         assert_eq!(
-            told(&[&waits, &refused, &taken], false),
+            answer(&[&waits, &refused, &taken], false),
             ok("received OK; queued for a, which cannot take it now; refused by b: 441 no such  group")
         );
-        assert_eq!(told(&[&refused], true), ok("received OK; refused by a: 441 no such  group"));
-        assert_eq!(told(&[&refused], false), Err("Posting failed: a: 441 no such  group".to_owned()));
+        assert_eq!(answer(&[&refused], true), ok("received OK; refused by a: 441 no such  group"));
+        assert_eq!(answer(&[&refused], false), Err("Posting failed: a: 441 no such  group".to_owned()));
     }
 }

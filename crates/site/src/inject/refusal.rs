@@ -6,6 +6,7 @@
 use ingest::{Filer, Reject};
 use netnews::MalformedArticle;
 use netnews::injection::InjectionError;
+use netnews::printable::replaced;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,20 +16,33 @@ const SHOWN_BYTES_MAX: usize = 200;
 /// The reason why a post is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostRefusal {
+    /// The client may not post.
     NotPermitted,
+    /// The proto-article breaks a rule.
     Objection(InjectionError),
+    /// The poster has to wait for this long.
     TooFast(Duration),
+    /// The site does not accept its distributions.
     UnwantedDistribution,
+    /// This name in Newsgroups is reserved.
     ReservedName(String),
+    /// None of these groups is carried here, or the poster may not read them.
     NoSuchGroup(String),
+    /// The poster may not post to this group.
     NotYourGroup(String),
+    /// No one may post to this group.
     Closed(String),
+    /// This group takes no articles.
     NoArticles(String),
+    /// It is approved for these groups, in which the poster may not approve.
     MayNotApprove(String),
+    /// The poster may not send control messages of this kind.
     ControlNotPermitted(String),
+    /// The address of this group's moderator is not known.
     NoModerator(String),
     /// This many posts wait for moderators.
     QueueFull(usize),
+    /// It is rejected like an article of a peer.
     Rejected(Reject),
     /// This many posts wait for upstreams.
     UpstreamQueueFull(usize),
@@ -42,6 +56,7 @@ pub enum PostRefusal {
     Unjudged,
     /// The server is paused, in the operator's words.
     Paused(String),
+    /// A failure of the server.
     Trouble,
 }
 
@@ -115,5 +130,5 @@ impl From<MalformedArticle> for PostRefusal {
 /// Returns the poster's text in a form fit for an answer.
 pub(super) fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    replaced(&text, ' ').into_owned()
 }

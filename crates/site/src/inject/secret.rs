@@ -85,7 +85,8 @@ impl Secret {
     /// Returns a keyed hash of `text`, from which it cannot be recovered: letters, digits, `-` and `_`.
     pub fn hashed(&self, text: &str) -> String {
         let tag = hmac::sign(&self.traces, text.as_bytes());
-        BASE64_URL_SAFE_NO_PAD.encode(tag.as_ref().get(..TRACE_BYTES).unwrap_or_default())
+        let tag = tag.as_ref();
+        BASE64_URL_SAFE_NO_PAD.encode(tag.get(..TRACE_BYTES).unwrap_or(tag))
     }
 }
 
@@ -135,7 +136,8 @@ fn parse(text: &[u8]) -> Option<([u8; SECRET_BYTES], bool)> {
 
 fn checksum(octets: &[u8; SECRET_BYTES]) -> String {
     let hash = digest(&SHA256, octets);
-    hexadecimal(hash.as_ref().get(..CHECKSUM_BYTES).unwrap_or_default())
+    let hash = hash.as_ref();
+    hexadecimal(hash.get(..CHECKSUM_BYTES).unwrap_or(hash))
 }
 
 fn hexadecimal(octets: &[u8]) -> String {

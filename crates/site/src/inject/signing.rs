@@ -8,6 +8,9 @@ use netnews::control::pgp_sig::UnsignedArticle;
 use netnews::{Article, Known};
 use site_base::printable;
 use site_base::program::{ProcessGroup, complaint, piped};
+use std::fmt;
+use std::io;
+use std::process::ExitStatus;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -26,7 +29,7 @@ pub(super) async fn signed(command: &[String], wire: &[u8]) -> Result<Vec<u8>, P
     let unsigned =
         UnsignedArticle::of(&article).map_err(|error| PostRefusal::NotSigned(error.to_string()))?;
     let said = match timeout(TIME_MAX, run(command, &unsigned.message)).await {
-        Ok(said) => said.map_err(PostRefusal::NotSigned)?,
+        Ok(said) => said.map_err(|error| PostRefusal::NotSigned(error.to_string()))?,
         Err(_) => {
             let text = format!("{} did not end within {} s", command_name(command), TIME_MAX.as_secs());
             return Err(PostRefusal::NotSigned(text));
@@ -56,17 +59,54 @@ fn unsigned(wire: &[u8]) -> Result<Vec<u8>, PostRefusal> {
     }
 }
 
+/// Reason why the program has signed nothing.
+#[derive(Debug)]
+enum SigningError {
+    /// The configuration names no program.
+    NoProgram,
+    /// The program cannot be started, or waited for.
+    Io {
+        /// The program.
+        program: String,
+        /// The error.
+        error: io::Error,
+    },
+    /// The program has ended in failure.
+    Failed {
+        /// The program.
+        program: String,
+        /// Exit status of the program.
+        status: ExitStatus,
+        /// Error output of the program.
+        complaint: String,
+    },
+}
+
+impl fmt::Display for SigningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram => f.write_str("no program is named"),
+            Self::Io { program, error } => write!(f, "{program}: {error}"),
+            Self::Failed { program, status, complaint } => {
+                write!(f, "{program}: {status}: {}", printable::line(complaint))
+            }
+        }
+    }
+}
+
+impl std::error::Error for SigningError {}
+
 /// Runs the program to its end; returns its output.
-async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
-    let Some((program, arguments)) = command.split_first() else { return Err("no program is named".into()) };
-    let failed = |error: std::io::Error| format!("{program}: {error}");
+async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, SigningError> {
+    let Some((program, arguments)) = command.split_first() else { return Err(SigningError::NoProgram) };
+    let failed = |error| SigningError::Io { program: program.clone(), error };
     let mut child = piped(program, arguments).spawn().map_err(failed)?;
     let mut group = ProcessGroup::of(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feeding = async {
         if let Some(mut stdin) = stdin {
             // A program that stops reading reports the reason by its exit status.
-            let _gone = stdin.write_all(message).await;
+            let _unread = stdin.write_all(message).await;
         }
     };
     let reading = async {
@@ -82,6 +122,6 @@ async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
     let (said, status) = (said.map_err(failed)?, status.map_err(failed)?);
     match status.success() {
         true => Ok(said),
-        false => Err(format!("{program}: {status}: {}", printable::line(&complaint))),
+        false => Err(SigningError::Failed { program: program.clone(), status, complaint }),
     }
 }

@@ -31,7 +31,7 @@ impl InjectionMarks {
     pub fn of(article: &Article<'_>, poster: Author<'_>, config: &Config, secret: &Secret) -> Self {
         let identity = &config.site.path_identity;
         let posting = &config.posting;
-        let told = |reveal, text: &str| match reveal {
+        let revealed = |reveal, text: &str| match reveal {
             PosterDisclosure::Shown => text.to_owned(),
             PosterDisclosure::Hashed => secret.hashed(text),
             PosterDisclosure::Hidden => String::new(),
@@ -41,8 +41,8 @@ impl InjectionMarks {
         let message_id = own.unwrap_or_else(|| injection::message_id(identity, nanos(), count, random()));
         let logging_data =
             if posting.logging_data { format!("{:x}.{count:x}", nanos() / 1_000_000) } else { String::new() };
-        let posted_from = told(posting.posting_host, poster.address_text);
-        let account = poster.user.map_or_else(String::new, |user| told(posting.posting_account, user));
+        let posted_from = revealed(posting.posting_host, poster.address_text);
+        let account = poster.user.map_or_else(String::new, |user| revealed(posting.posting_account, user));
         let mut info = Vec::new();
         let parameters = [
             ("posting-host", posted_from.as_str()),

@@ -195,7 +195,9 @@ pub struct ListenError {
     pub section: &'static str,
     /// `listen` or `tls_listen`.
     pub key: &'static str,
+    /// The `HOST:PORT`.
     pub name: String,
+    /// The error.
     pub error: io::Error,
 }
 
@@ -281,12 +283,14 @@ impl ListeningSockets {
             };
             open.extend(kept);
         }
-        let (nntp, web): (Vec<&OpenSocket>, _) = open.iter().partition(|open| open.way.beginning().is_nntp());
-        let addresses = |open: Vec<&OpenSocket>| open.iter().map(|open| open.address).collect();
-        self.addresses.store(Arc::new(Addresses { nntp: addresses(nntp), web: addresses(web) }));
+        let addresses = |nntp: bool| {
+            let of_kind = open.iter().filter(|open| open.way.beginning().is_nntp() == nntp);
+            of_kind.map(|open| open.address).collect()
+        };
+        self.addresses.store(Arc::new(Addresses { nntp: addresses(true), web: addresses(false) }));
         drop(open);
-        for gone in &before {
-            gone.way.closed.notify_one();
+        for unwanted in &before {
+            unwanted.way.closed.notify_one();
         }
         for OpenSocket { address, socket, accepting, .. } in before {
             drop(socket);

@@ -23,7 +23,9 @@ const TEXT_BYTES_MAX: usize = 400;
 pub struct LoggedEvent {
     /// Unix seconds.
     pub at: u64,
+    /// Level of the event.
     pub level: Level,
+    /// Text without the fields.
     pub message: String,
     /// `name=value` pairs, separated by spaces.
     pub fields: String,

@@ -29,6 +29,7 @@ const POST_BYTES_MAX: u64 = 2 << 30;
 /// A held post.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldPost {
+    /// Message-ID of the post.
     pub message_id: String,
     /// The moderated group for which it is held.
     pub group: String,

@@ -7,6 +7,9 @@
 use super::queue::QueuedMail;
 use super::unsent::MailError;
 use netnews::nntp::wire::dot_stuff;
+use netnews::printable::replaced;
+use std::fmt;
+use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -27,6 +30,41 @@ struct SmtpReply {
     text: String,
 }
 
+/// Reason why there is no answer.
+#[derive(Debug)]
+enum SmtpFault {
+    /// The connection has failed.
+    Io(io::Error),
+    /// No connection came about in time.
+    NoConnection,
+    /// The server has not read a command in time.
+    TakesNothing,
+    /// The server has not answered in time.
+    NoAnswer,
+    /// The server has closed the connection, or sent a line that is too long.
+    Ended,
+    /// A line does not begin with a code; holds the line.
+    NotAnAnswer(String),
+    /// The answer has too many lines.
+    Endless,
+}
+
+impl fmt::Display for SmtpFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NoConnection => f.write_str("no connection"),
+            Self::TakesNothing => f.write_str("takes nothing more"),
+            Self::NoAnswer => f.write_str("no answer"),
+            Self::Ended => f.write_str("the connection ended"),
+            Self::NotAnAnswer(line) => write!(f, "`{line}` is no answer"),
+            Self::Endless => f.write_str("an answer without end"),
+        }
+    }
+}
+
+impl std::error::Error for SmtpFault {}
+
 /// An SMTP connection.
 struct SmtpConnection {
     stream: BufReader<TcpStream>,
@@ -34,23 +72,24 @@ struct SmtpConnection {
 
 /// Sends `mail` through `server`, with `identity` as our name.
 pub(super) async fn send(server: &str, identity: &str, mail: &QueuedMail) -> Result<(), MailError> {
-    let down = |text: String| MailError::Down(format!("{server}: {text}"));
+    let said = |text: String| MailError::Down(format!("{server}: {text}"));
+    let down = |fault: SmtpFault| said(fault.to_string());
     let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(down(error.to_string())),
-        Err(_) => return Err(down("no connection".into())),
+        Ok(Err(error)) => return Err(down(SmtpFault::Io(error))),
+        Err(_) => return Err(down(SmtpFault::NoConnection)),
     };
     let mut talk = SmtpConnection { stream: BufReader::new(stream) };
     let greeting = talk.answer().await.map_err(down)?;
     if greeting.code != 220 {
-        return Err(down(greeting.text));
+        return Err(said(greeting.text));
     }
     let mut hello = talk.ask(&format!("EHLO {identity}")).await.map_err(down)?;
     if hello.code >= 500 {
         hello = talk.ask(&format!("HELO {identity}")).await.map_err(down)?;
     }
     if hello.code != 250 {
-        return Err(down(hello.text));
+        return Err(said(hello.text));
     }
     let eight_bit = !mail.text.is_ascii() && hello.text.to_ascii_uppercase().contains("8BITMIME");
     let body = if eight_bit { " BODY=8BITMIME" } else { "" };
@@ -73,21 +112,21 @@ pub(super) async fn send(server: &str, identity: &str, mail: &QueuedMail) -> Res
 }
 
 /// Checks an answer; the error says whether the mail is tried again.
-fn settled(server: &str, answer: Result<SmtpReply, String>, good: &[u16]) -> Result<(), MailError> {
+fn settled(server: &str, answer: Result<SmtpReply, SmtpFault>, good: &[u16]) -> Result<(), MailError> {
     match answer {
         Ok(answer) if good.contains(&answer.code) => Ok(()),
         Ok(answer) if answer.code >= 500 => Err(MailError::Never(format!("{server}: {}", answer.text))),
         Ok(answer) => Err(MailError::Later(format!("{server}: {}", answer.text))),
-        Err(text) => Err(MailError::Later(format!("{server}: {text}"))),
+        Err(fault) => Err(MailError::Later(format!("{server}: {fault}"))),
     }
 }
 
 impl SmtpConnection {
-    async fn ask(&mut self, command: &str) -> Result<SmtpReply, String> {
+    async fn ask(&mut self, command: &str) -> Result<SmtpReply, SmtpFault> {
         self.ask_bytes(command.as_bytes()).await
     }
 
-    async fn ask_bytes(&mut self, bytes: &[u8]) -> Result<SmtpReply, String> {
+    async fn ask_bytes(&mut self, bytes: &[u8]) -> Result<SmtpReply, SmtpFault> {
         let sending = async {
             self.stream.write_all(bytes).await?;
             self.stream.write_all(b"\r\n").await?;
@@ -95,13 +134,13 @@ impl SmtpConnection {
         };
         match timeout(ANSWER_TIMEOUT, sending).await {
             Ok(Ok(())) => self.answer().await,
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("takes nothing more".into()),
+            Ok(Err(error)) => Err(SmtpFault::Io(error)),
+            Err(_) => Err(SmtpFault::TakesNothing),
         }
     }
 
     /// Reads the next answer; its lines are joined with spaces.
-    async fn answer(&mut self) -> Result<SmtpReply, String> {
+    async fn answer(&mut self) -> Result<SmtpReply, SmtpFault> {
         let mut text = String::new();
         for _ in 0..LINES_MAX {
             let mut line = Vec::new();
@@ -109,24 +148,24 @@ impl SmtpConnection {
             let reading = limited.read_until(b'\n', &mut line);
             match timeout(ANSWER_TIMEOUT, reading).await {
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err("no answer".into()),
+                Ok(Err(error)) => return Err(SmtpFault::Io(error)),
+                Err(_) => return Err(SmtpFault::NoAnswer),
             }
             if !line.ends_with(b"\n") {
-                return Err("the connection ended".into());
+                return Err(SmtpFault::Ended);
             }
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
             let code = line
                 .get(..3)
                 .and_then(|code| code.parse().ok())
-                .ok_or_else(|| format!("`{line}` is no answer"))?;
+                .ok_or_else(|| SmtpFault::NotAnAnswer(replaced(&line, ' ').into_owned()))?;
             let last = line.as_bytes().get(3) != Some(&b'-');
             text.push_str(if text.is_empty() { "" } else { " " });
-            text.push_str(&line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
+            text.push_str(&replaced(&line, ' '));
             if last {
                 return Ok(SmtpReply { code, text });
             }
         }
-        Err("an answer without end".into())
+        Err(SmtpFault::Endless)
     }
 }

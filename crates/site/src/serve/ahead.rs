@@ -25,7 +25,7 @@ impl<S: NewsSource> NewsReader<S> {
         self.source.look_ahead(&foreseen).await;
     }
 
-    /// What a command asks for; `is_selected`: the group that is selected now still is at its turn.
+    /// The step that a command needs; `is_selected`: the group that is selected now still is at its turn.
     fn foreseen_of<'a>(
         &'a self,
         command: &NntpCommand<'a>,

@@ -64,7 +64,7 @@ mod tests {
         spool
             .add_groups(&[group("a", 5), group("b", edge), group("c", edge + 1), group("d", 1 << 40)])
             .unwrap();
-        let told: Vec<_> = nearing(&spool).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(told, ["c", "d"]);
+        let names: Vec<_> = nearing(&spool).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["c", "d"]);
     }
 }

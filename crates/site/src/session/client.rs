@@ -7,7 +7,8 @@
 
 use crate::inject::Poster;
 use crate::serve::ReaderView;
-use access::limits::{AccessLimits, AccessPermit, LimitSubject};
+use crate::site::{ConnectionLimit, ConnectionPermit, Site};
+use access::limits::{AccessLimits, AccessPermit, LimitReached, LimitSubject};
 use access::rules;
 use access::rules::{AccessContext, AccessRight, AuthHint};
 use access::tls::{TlsInfo, TlsOffer};
@@ -15,6 +16,7 @@ use access::users::prepared;
 use access::{ClientEndpoint, LoginGate, User};
 use netnews::nntp::response::code;
 use site_config::{Access, AuthMechanism, Cidr, Config, KnownCertificate, Peer, PeerTls};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -121,14 +123,17 @@ impl ConnectedClient {
         }
     }
 
+    /// Returns its connection.
     pub fn caller(&self) -> &ClientEndpoint {
         &self.caller
     }
 
+    /// Returns its address.
     pub fn address(&self) -> IpAddr {
         self.caller.address
     }
 
+    /// Returns its address as text.
     pub fn address_text(&self) -> &str {
         &self.address_text
     }
@@ -148,6 +153,7 @@ impl ConnectedClient {
         self.config.peers.get(self.peer?)
     }
 
+    /// Returns its `[[access]]` section.
     pub fn access(&self) -> Option<&Access> {
         self.config.access.get(self.access?)
     }
@@ -212,10 +218,12 @@ impl ConnectedClient {
             || !self.config.site.numbers && self.may_feed()
     }
 
+    /// Returns true if POST is allowed.
     pub fn may_post(&self) -> bool {
         self.config.site.numbers && self.access().is_some_and(|access| !access.post.is_empty())
     }
 
+    /// Returns true if NEWNEWS is allowed.
     pub fn may_newnews(&self) -> bool {
         self.may_read() && self.access().is_some_and(|access| access.newnews)
     }
@@ -320,10 +328,20 @@ impl ConnectedClient {
         Some(LimitSubject { access, address: self.caller.address, user })
     }
 
-    /// Returns a permit under its `[[access]]` section, or the text of the refusal.
-    pub fn access_permit(&self, limits: &Arc<AccessLimits>) -> Result<Option<AccessPermit>, String> {
-        let permit = self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose();
-        permit.map_err(|reached| reached.to_string())
+    /// Returns a permit under its `[[access]]` section; `None` if none is needed.
+    pub(super) fn access_permit(
+        &self,
+        limits: &Arc<AccessLimits>,
+    ) -> Result<Option<AccessPermit>, LimitReached> {
+        self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose()
+    }
+
+    /// Takes the permits for a session.
+    pub fn admitted(self, site: &Site) -> Result<AdmittedClient, AdmissionLimit> {
+        let permit = site.permits.take(&self.config.limits, self.address(), self.peer());
+        let permit = permit.map_err(AdmissionLimit::Connections)?;
+        let access_permit = self.access_permit(&site.limits).map_err(AdmissionLimit::Access)?;
+        Ok(AdmittedClient { client: self, permit, access_permit })
     }
 
     /// Returns the permit of a client that was admitted before, whatever the limits are now.
@@ -331,6 +349,37 @@ impl ConnectedClient {
         self.limit_subject().and_then(|holder| limits.enter(&holder, true).ok())
     }
 }
+
+/// A client with the permits for its session, which end with it.
+pub struct AdmittedClient {
+    /// The client.
+    pub(super) client: ConnectedClient,
+    /// The permit of its connection.
+    pub(super) permit: ConnectionPermit,
+    /// The permit under its `[[access]]` section, if one is needed.
+    pub(super) access_permit: Option<AccessPermit>,
+}
+
+/// The limit because of which a client is not served.
+#[derive(Debug)]
+pub enum AdmissionLimit {
+    /// A limit on connections.
+    Connections(ConnectionLimit),
+    /// A limit of its `[[access]]` section.
+    Access(LimitReached),
+}
+
+/// Formats the message for the client.
+impl fmt::Display for AdmissionLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connections(limit) => limit.fmt(f),
+            Self::Access(limit) => limit.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AdmissionLimit {}
 
 fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
     cidrs.iter().any(|cidr| cidr.contains(address))

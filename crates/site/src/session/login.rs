@@ -5,7 +5,7 @@
 
 use super::dispatch::CommandOutcome;
 use super::rounds::ExpectedInput;
-use super::{ConnectedClient, Session};
+use super::{AdmissionLimit, ConnectedClient, Session};
 use access::sasl;
 use access::sasl::{SaslAction, SaslExchange};
 use access::users::random;
@@ -198,8 +198,8 @@ impl<S: NewsSource> Session<S> {
             }
         };
         let client = self.client.logged_in(user);
-        if let Err(text) = self.settle(client) {
-            append(self.out.text(), code::UNAVAILABLE, &text);
+        if let Err(limit) = self.settle(client) {
+            append(self.out.text(), code::UNAVAILABLE, &limit.to_string());
             return CommandOutcome::Close;
         }
         let view = self.client.view();
@@ -240,15 +240,15 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Continues as `client`: takes the permits that it has a right to and returns the previous ones. The
-    /// error is the text for the client before the connection is closed.
-    pub(super) fn settle(&mut self, client: ConnectedClient) -> Result<(), String> {
+    /// connection is to be closed after an error, whose text is for the client.
+    pub(super) fn settle(&mut self, client: ConnectedClient) -> Result<(), AdmissionLimit> {
         if !self.permit.is_of(client.peer()) {
             let permit = self.site.permits.take(&client.config().limits, client.address(), client.peer());
-            self.permit = permit.map_err(|full| full.to_string())?;
+            self.permit = permit.map_err(AdmissionLimit::Connections)?;
             self.feed = None;
         }
         self.access_permit = None;
-        self.access_permit = client.access_permit(&self.site.limits)?;
+        self.access_permit = client.access_permit(&self.site.limits).map_err(AdmissionLimit::Access)?;
         self.out.set_bandwidth(self.access_permit.as_ref().and_then(access::limits::AccessPermit::bandwidth));
         self.client = client;
         self.input.read_ahead(self.client.may_feed());

@@ -142,7 +142,7 @@ mod tests {
         }
 
         /// Handles a round that leaves something unfinished, or nothing.
-        fn heard(&mut self, secs: u64, expecting: &ExpectedInput, (arrived, consumed): (usize, usize)) {
+        fn heard(&mut self, secs: u64, expecting: &ExpectedInput, arrived: usize, consumed: usize) {
             let round = Round { arrived, consumed, completed: consumed > 0 };
             self.pace.heard(round, expecting, self.at(secs));
         }
@@ -161,12 +161,12 @@ mod tests {
         for expecting in [ExpectedInput::Command, ExpectedInput::SaslResponse] {
             let mut clock = Clock::new();
             assert_eq!(clock.deadline(&expecting), 600);
-            clock.heard(10, &expecting, (6, 6));
+            clock.heard(10, &expecting, 6, 6);
             assert_eq!(clock.deadline(&expecting), 610);
             // The next line comes after a long silence, in two segments.
-            clock.heard(500, &expecting, (3, 0));
+            clock.heard(500, &expecting, 3, 0);
             assert_eq!(clock.deadline(&expecting), 560);
-            clock.heard(559, &expecting, (6, 6));
+            clock.heard(559, &expecting, 6, 6);
             assert_eq!(clock.deadline(&expecting), 1159);
         }
     }
@@ -176,21 +176,21 @@ mod tests {
         // TAKETHIS: the command line is kept in the buffer.
         let mut clock = Clock::new();
         let takethis = ExpectedInput::article_behind(30);
-        clock.heard(500, &takethis, (80, 0));
+        clock.heard(500, &takethis, 80, 0);
         assert_eq!(clock.deadline(&takethis), 560);
         // POST: after 340 the client has as much time as after any other answer.
-        clock.heard(510, &post(), (100, 100));
+        clock.heard(510, &post(), 100, 100);
         assert_eq!(clock.deadline(&post()), 1110);
-        clock.heard(1100, &post(), (2000, 0));
+        clock.heard(1100, &post(), 2000, 0);
         assert_eq!(clock.deadline(&post()), 1160);
-        clock.heard(1150, &post(), (2100, 0));
+        clock.heard(1150, &post(), 2100, 0);
         assert_eq!(clock.deadline(&post()), 1162);
     }
 
     #[test]
     fn discarded_articles_are_timed_from_their_first_byte() {
         let mut clock = Clock::new();
-        clock.heard(500, &ExpectedInput::LineEnd, (700, 700));
+        clock.heard(500, &ExpectedInput::LineEnd, 700, 700);
         assert_eq!(clock.deadline(&ExpectedInput::LineEnd), 560);
         for secs in 501..560 {
             let round = Round { arrived: 1, consumed: 1, completed: false };
@@ -203,19 +203,19 @@ mod tests {
     fn slow_input_earns_no_time() {
         let mut clock = Clock::new();
         for arrived in 1..60 {
-            clock.heard(arrived as u64, &ExpectedInput::Command, (arrived, 0));
+            clock.heard(arrived as u64, &ExpectedInput::Command, arrived, 0);
             assert_eq!(clock.deadline(&ExpectedInput::Command), 61);
         }
         let mut clock = Clock::new();
         for arrived in 1..60 {
-            clock.heard(arrived as u64, &post(), (arrived, 0));
+            clock.heard(arrived as u64, &post(), arrived, 0);
             assert_eq!(clock.deadline(&post()), 61);
         }
         // Bytes at the minimum rate earn time, but no longer pauses.
-        clock.heard(60, &post(), (1 << 20, 0));
+        clock.heard(60, &post(), 1 << 20, 0);
         assert_eq!(clock.deadline(&post()), 120);
         for secs in 61..1085 {
-            clock.heard(secs, &post(), (1 << 20, 0));
+            clock.heard(secs, &post(), 1 << 20, 0);
             assert_eq!(clock.deadline(&post()), (secs + 60).min(61 + 1024));
         }
     }
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn no_clock_runs_while_the_session_does_not_read() {
         let mut clock = Clock::new();
-        clock.heard(1, &post(), (20_000, 0));
+        clock.heard(1, &post(), 20_000, 0);
         clock.pace.paused(Duration::from_secs(300));
-        clock.heard(302, &post(), (30_000, 0));
+        clock.heard(302, &post(), 30_000, 0);
         assert_eq!(clock.deadline(&post()), 362);
         clock.pace.hurry(clock.at(310));
         assert_eq!(clock.deadline(&post()), 310);

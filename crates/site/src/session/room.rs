@@ -58,7 +58,7 @@ impl<S: NewsSource> Session<S> {
         let mut consumed = 0;
         if let ExpectedInput::Article { way, head, .. } = self.expecting {
             debug!(client = self.client.name(), bytes = buffer.len(), why = why.0, "article given up");
-            consumed = self.skip_article(&buffer, (way, 0, head), DiscardReason::NoRoom(why));
+            consumed = self.skip_article(&buffer, way, 0, head, DiscardReason::NoRoom(why));
         }
         let round = Round { arrived: buffer.len(), consumed, completed: false };
         self.pace.heard(round, &self.expecting, Instant::now());

@@ -128,7 +128,7 @@ impl<S: NewsSource> Session<S> {
                     self.command(buffer, at, &mut batch).await?
                 }
                 ExpectedInput::Article { way, head, resume_from } => {
-                    self.article(buffer, at, (way, head, resume_from), &mut batch).await?
+                    self.article(buffer, at, way, head, resume_from, &mut batch).await?
                 }
                 ExpectedInput::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
                 ExpectedInput::LineEnd => self.line_end(buffer, at),
@@ -238,7 +238,9 @@ impl<S: NewsSource> Session<S> {
         &mut self,
         buffer: &'b [u8],
         at: usize,
-        (way, head, resume_from): (ArticleCommand, usize, usize),
+        way: ArticleCommand,
+        head: usize,
+        resume_from: usize,
         batch: &mut GatheredCommands<'b>,
     ) -> io::Result<RoundStep> {
         let wire = buffer.get(at + head..).unwrap_or_default();
@@ -247,7 +249,9 @@ impl<S: NewsSource> Session<S> {
             BlockEnd::More { .. } if way == ArticleCommand::Takethis && !self.client.may_stream() => {
                 return Ok(RoundStep::To(self.skip_article(
                     buffer,
-                    (way, at, head),
+                    way,
+                    at,
+                    head,
                     DiscardReason::NotPermitted,
                 )));
             }
@@ -264,11 +268,7 @@ impl<S: NewsSource> Session<S> {
                 {
                     feed.begun_too_large(id, wire);
                 }
-                return Ok(RoundStep::To(self.skip_article(
-                    buffer,
-                    (way, at, head),
-                    DiscardReason::TooLarge,
-                )));
+                return Ok(RoundStep::To(self.skip_article(buffer, way, at, head, DiscardReason::TooLarge)));
             }
         };
         self.expecting = ExpectedInput::Command;
@@ -307,7 +307,9 @@ impl<S: NewsSource> Session<S> {
     pub(super) fn skip_article(
         &mut self,
         buffer: &[u8],
-        (way, at, head): (ArticleCommand, usize, usize),
+        way: ArticleCommand,
+        at: usize,
+        head: usize,
         why: DiscardReason,
     ) -> usize {
         let id = takethis_id(buffer, at, head).into();

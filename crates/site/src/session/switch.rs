@@ -5,7 +5,7 @@
 //! before the switch. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
 use super::login::LoginProgress;
-use super::{ConnectedClient, Session};
+use super::{AdmissionLimit, ConnectedClient, Session};
 use netnews::nntp::response::{append, append_standard, code};
 use nntp_io::COMPRESSED_CONNECTIONS_MAX;
 use std::io;
@@ -14,7 +14,7 @@ use upstreams::NewsSource;
 
 impl<S: NewsSource> Session<S> {
     /// Negotiates TLS and starts over. Any failure ends the connection; the inner error is for the client.
-    pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), String>> {
+    pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), AdmissionLimit>> {
         let Some(offer) = self.site.tls.load_full() else { return Err(io::Error::other("no certificate")) };
         if offer.is_due() {
             block_in_place(|| offer.refresh());
@@ -28,7 +28,7 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Forgets everything that was said before.
-    fn start_over(&mut self, client: ConnectedClient) -> Result<(), String> {
+    fn start_over(&mut self, client: ConnectedClient) -> Result<(), AdmissionLimit> {
         self.settle(client)?;
         self.login = LoginProgress::default();
         self.feed = None;

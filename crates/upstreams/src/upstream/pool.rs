@@ -428,7 +428,8 @@ impl ConnectionPool {
 
     async fn connect(&self, opening: OpeningConnection) -> Result<UpstreamConnection, UpstreamError> {
         let target = block_in_place(|| self.dial.target(Role::Reader, self.limits.clone()));
-        let client = NntpClient::connect(&target.map_err(UpstreamError::Away)?).await?;
+        let client =
+            NntpClient::connect(&target.map_err(|error| UpstreamError::Away(error.to_string()))?).await?;
         add(&self.tally.connections, 1);
         let lacking = self.health.lock().lacking.clone();
         Ok(UpstreamConnection::new(client, lacking, self.pulse.clone(), opening.done()))

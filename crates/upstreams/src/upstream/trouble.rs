@@ -1,6 +1,7 @@
 //! Errors of questions to an upstream.
 
 use crate::SourceError;
+use netnews::printable::replaced;
 use nntp_io::{Error, ProtocolFault};
 use std::fmt;
 
@@ -79,5 +80,6 @@ impl From<UpstreamError> for SourceError {
 pub(super) fn shown(text: &[u8]) -> String {
     const CHARS_MAX: usize = 100;
     let shown = String::from_utf8_lossy(text);
-    shown.chars().take(CHARS_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let shown: String = shown.chars().take(CHARS_MAX).collect();
+    replaced(&shown, '\u{fffd}').into_owned()
 }

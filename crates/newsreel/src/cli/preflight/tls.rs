@@ -26,8 +26,8 @@ pub(super) fn summary(config: &Config) -> String {
 }
 
 pub(super) fn look(config: &Arc<Config>, found: &mut Findings) {
-    if let Err(text) = TlsOffer::read(config) {
-        found.problem(text);
+    if let Err(error) = TlsOffer::read(config) {
+        found.problem(error.to_string());
     }
     let now = unix_now();
     for file in &config.tls.certificate {
