@@ -1,8 +1,11 @@
 //! Declarations of the command line, with help texts.
 //!
-//! Contains only declarations: the texts are what `newsreel help COMMAND` prints.
+//! Contains only declarations: the texts are what `newsreel help COMMAND` prints. A new command gets its place
+//! in `newsreel help all` from the table in `headings`.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -742,13 +745,13 @@ pub(super) struct InitOptions {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(super) buffer: Option<u64>,
     /// An address or network of peers that may feed articles (repeatable)
-    #[arg(long, value_name = "ADDR", value_parser = network)]
+    #[arg(long, value_name = "ADDR")]
     pub(super) peer: Vec<Cidr>,
     /// An address or network that may read and post (repeatable) [default: this machine]
-    #[arg(long, value_name = "ADDR", value_parser = network)]
+    #[arg(long, value_name = "ADDR")]
     pub(super) reader: Vec<Cidr>,
     /// Reject articles older than this many days [default: 10]
-    #[arg(long, value_name = "DAYS|none", value_parser = age)]
+    #[arg(long, value_name = "DAYS|none")]
     pub(super) max_age: Option<Age>,
     /// When an article counts as stored: process, interval(TIME) or always [default: interval(100ms)]
     #[arg(long, value_name = "HOW", value_parser = units::parse_durability)]
@@ -762,23 +765,47 @@ pub(super) struct InitOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Age(pub(super) Option<u32>);
 
-fn age(text: &str) -> Result<Age, String> {
-    if text == "none" {
-        return Ok(Age(None));
+/// Reason why a value of an option is not accepted.
+#[derive(Debug)]
+pub(super) enum ArgumentError {
+    /// Neither a number of days nor "none".
+    Age,
+    /// Not an address with a port; contains the reason.
+    HostPort(String),
+    /// Not a path identity.
+    PathIdentity,
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Age => f.write_str("not a number of days from 1 to 36500, and not \"none\""),
+            Self::HostPort(reason) => f.write_str(reason),
+            Self::PathIdentity => f.write_str("not a path identity"),
+        }
     }
-    let days = text.parse().ok().filter(|days| (1..=36_500).contains(days));
-    days.map(|days| Age(Some(days)))
-        .ok_or_else(|| "not a number of days from 1 to 36500, and not \"none\"".into())
 }
 
-pub(super) fn host_port(text: &str) -> Result<String, String> {
-    check_host_port(text).map(|()| text.to_owned())
+impl std::error::Error for ArgumentError {}
+
+impl FromStr for Age {
+    type Err = ArgumentError;
+
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let days = text.parse().ok().filter(|days| (1..=36_500).contains(days));
+        days.map(|days| Self(Some(days))).ok_or(ArgumentError::Age)
+    }
 }
 
-fn network(text: &str) -> Result<Cidr, String> {
-    text.parse()
+/// Checks that a text is `HOST:PORT`.
+pub(super) fn host_port(text: &str) -> Result<String, ArgumentError> {
+    let checked = check_host_port(text).map(|()| text.to_owned());
+    checked.map_err(|error| ArgumentError::HostPort(error.to_string()))
 }
 
-fn path_identity(text: &str) -> Result<String, String> {
-    if is_path_identity(text) { Ok(text.to_owned()) } else { Err("not a path identity".into()) }
+fn path_identity(text: &str) -> Result<String, ArgumentError> {
+    if is_path_identity(text) { Ok(text.to_owned()) } else { Err(ArgumentError::PathIdentity) }
 }

@@ -180,7 +180,7 @@ pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, CliError> {
         _ if typed.contains(':') && !typed.ends_with(']') => typed.to_owned(),
         _ => format!("{typed}:{port}"),
     };
-    host_port(&whole).map_err(CliError::Usage)
+    host_port(&whole).map_err(|error| CliError::Usage(error.to_string()))
 }
 
 /// Pulls into the spool, which is open here.
