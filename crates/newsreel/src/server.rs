@@ -63,7 +63,7 @@ pub async fn run(
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
     let source = SideBySide::of_site(&spool, &upstreams);
-    run_from(config, spool, (source, upstreams), listeners, shutdown).await
+    run_from(config, spool, source, upstreams, listeners, shutdown).await
 }
 
 /// Like [`run`], but readers are served from `source`; arriving articles still go to the spool.
@@ -75,13 +75,14 @@ pub async fn run_with<S: NewsSource>(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
-    run_from(config, spool, (source, upstreams), listeners, shutdown).await
+    run_from(config, spool, source, upstreams, listeners, shutdown).await
 }
 
 async fn run_from<S: NewsSource>(
     config: Arc<Config>,
     spool: Arc<Spool>,
-    (source, upstreams): (S, Upstreams),
+    source: S,
+    upstreams: Upstreams,
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
