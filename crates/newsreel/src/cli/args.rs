@@ -1,11 +1,11 @@
 //! Declarations of the command line, with help texts.
 //!
-//! Contains only declarations: the texts are what `newsreel help COMMAND` prints. A new command gets its place
-//! in `newsreel help all` from the table in `headings`.
+//! Contains only declarations: the texts are what `newsreel help COMMAND` prints. A new command gets its
+//! place in `newsreel help all` from the table in `headings`.
 
-use std::fmt;
+mod values;
+
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -13,7 +13,9 @@ use super::locate::SiteLocation;
 use migrate::mails::rules::{GroupRule, group_name};
 use operators::request::{FeedCommand, HistoryForm, Request};
 use site_base::units;
-use site_config::{Cidr, Durability, check_host_port, is_path_identity};
+use site_config::{Cidr, Durability};
+use values::path_identity;
+pub(super) use values::{Age, host_port};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -759,53 +761,4 @@ pub(super) struct InitOptions {
     /// The server's name in Path [default: the machine's host name]
     #[arg(long, value_name = "NAME", value_parser = path_identity)]
     pub(super) path_identity: Option<String>,
-}
-
-/// A number of days, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Age(pub(super) Option<u32>);
-
-/// Reason why a value of an option is not accepted.
-#[derive(Debug)]
-pub(super) enum ArgumentError {
-    /// Neither a number of days nor "none".
-    Age,
-    /// Not an address with a port; contains the reason.
-    HostPort(String),
-    /// Not a path identity.
-    PathIdentity,
-}
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Age => f.write_str("not a number of days from 1 to 36500, and not \"none\""),
-            Self::HostPort(reason) => f.write_str(reason),
-            Self::PathIdentity => f.write_str("not a path identity"),
-        }
-    }
-}
-
-impl std::error::Error for ArgumentError {}
-
-impl FromStr for Age {
-    type Err = ArgumentError;
-
-    fn from_str(text: &str) -> Result<Self, ArgumentError> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        let days = text.parse().ok().filter(|days| (1..=36_500).contains(days));
-        days.map(|days| Self(Some(days))).ok_or(ArgumentError::Age)
-    }
-}
-
-/// Checks that a text is `HOST:PORT`.
-pub(super) fn host_port(text: &str) -> Result<String, ArgumentError> {
-    let checked = check_host_port(text).map(|()| text.to_owned());
-    checked.map_err(|error| ArgumentError::HostPort(error.to_string()))
-}
-
-fn path_identity(text: &str) -> Result<String, ArgumentError> {
-    if is_path_identity(text) { Ok(text.to_owned()) } else { Err(ArgumentError::PathIdentity) }
 }

@@ -120,8 +120,8 @@ impl PullMarks {
         &self.known.asides
     }
 
-    /// Records that the server refuses to send an article at `now` (Unix seconds); articles are given up after
-    /// `give_up_secs`.
+    /// Records that the server refuses to send an article at `now` (Unix seconds); articles are given up
+    /// after `give_up_secs`.
     pub fn set_aside(
         &mut self,
         article: &RemoteArticle,

@@ -1,8 +1,8 @@
 //! Full text search: an index that is a fold of the journal, and answers to queries.
 //!
 //! A thread of low priority (`keeping`) reads the journal with a cursor and adds filed articles in order;
-//! `filling` adds older ones. [`SearchService`] answers queries: hits are looked up in the living indexes of the
-//! spool before they are shown, so a cancelled, hidden or overwritten article is never shown, even if the
+//! `filling` adds older ones. [`SearchService`] answers queries: hits are looked up in the living indexes of
+//! the spool before they are shown, so a cancelled, hidden or overwritten article is never shown, even if the
 //! index still has it. The files are described in `docs/formats/search.md`, the query language in
 //! `docs/search.md`. Used by `server`, `control_socket` and the web reader.
 
