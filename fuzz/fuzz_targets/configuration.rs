@@ -4,8 +4,10 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Err(fault) = newsreel::fuzzing::configuration(text) {
+    if let Err(error) = newsreel::fuzzing::configuration(text) {
+        let fault = error.to_string();
         assert!(!fault.is_empty());
-        assert_eq!(newsreel::fuzzing::configuration(text), Err(fault), "the same file has the same faults");
+        let again = newsreel::fuzzing::configuration(text).map_err(|error| error.to_string());
+        assert_eq!(again, Err(fault), "the same file has the same faults");
     }
 });

@@ -78,9 +78,8 @@ pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
 }
 
 /// Parses a configuration; the error has the reported faults with their positions.
-pub fn configuration(text: &str) -> Result<(), String> {
-    let parsed = site_config::parse(text, Path::new("newsreel.toml"));
-    parsed.map(drop).map_err(|error| error.to_string())
+pub fn configuration(text: &str) -> Result<(), site_config::ConfigError> {
+    site_config::parse(text, Path::new("newsreel.toml")).map(drop)
 }
 
 /// Parses a request line of the control socket and writes it as our own client does; `None` if it is invalid.

@@ -63,7 +63,7 @@ pub async fn run(
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
     let source = SideBySide::of_site(&spool, &upstreams);
-    run_from(config, spool, (source, upstreams), listeners, shutdown).await
+    run_from(config, spool, source, upstreams, listeners, shutdown).await
 }
 
 /// Like [`run`], but readers are served from `source`; arriving articles still go to the spool.
@@ -75,13 +75,26 @@ pub async fn run_with<S: NewsSource>(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
-    run_from(config, spool, (source, upstreams), listeners, shutdown).await
+    run_from(config, spool, source, upstreams, listeners, shutdown).await
+}
+
+/// Starts what a server does without being asked.
+fn start_housekeeping(server: &Server, tasks: &mut JoinSet<()>) {
+    let site = &server.site;
+    tasks.spawn(operators::keep_renewed(site.clone()));
+    tasks.spawn(operators::rest_when_quiet(site.clone()));
+    operators::look_over_indexes(site);
+    tasks.spawn(operators::file_incoming(site.clone()));
+    tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
+    tasks.spawn(server.upstreams.clone().run(site.stopping()));
+    tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
 }
 
 async fn run_from<S: NewsSource>(
     config: Arc<Config>,
     spool: Arc<Spool>,
-    (source, upstreams): (S, Upstreams),
+    source: S,
+    upstreams: Upstreams,
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
@@ -113,13 +126,7 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(control_messages.carry_out());
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
-    tasks.spawn(operators::keep_renewed(site.clone()));
-    tasks.spawn(operators::rest_when_quiet(site.clone()));
-    operators::look_over_indexes(site);
-    tasks.spawn(operators::file_incoming(site.clone()));
-    tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
-    tasks.spawn(server.upstreams.clone().run(site.stopping()));
-    tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
+    start_housekeeping(&server, &mut tasks);
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
     let mut shutdown = std::pin::pin!(shutdown);

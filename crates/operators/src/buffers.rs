@@ -22,7 +22,7 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match spool.buffers() {
         Ok(all) => {
             for b in all {
-                let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+                let row = row(&b.config, &b.class, b.area_bytes, b.used_bytes);
                 sink(Reply::Buffer(BufferRow { oldest_arrival: b.oldest_arrival, ..row }));
             }
             true
@@ -37,13 +37,13 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
 /// Lists the buffers of a spool that is not open.
 pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
     for b in &glance.buffers {
-        let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+        let row = row(&b.config, &b.class, b.area_bytes, b.used_bytes);
         sink(Reply::Buffer(BufferRow { away: b.is_away, ..row }));
     }
 }
 
 /// Returns the row of an existing buffer, without the time of its oldest article.
-fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64)) -> BufferRow {
+fn row(config: &BufferConfig, class: &str, area_bytes: u64, used_bytes: u64) -> BufferRow {
     BufferRow {
         name: config.name.clone(),
         class: class.to_owned(),

@@ -5,6 +5,30 @@ use super::sink::Sink;
 use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder};
 use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
+use std::{fmt, io};
+
+/// Reason why a command to a feed was not carried out.
+#[derive(Debug)]
+enum FeedOrderError {
+    /// The text names no place in the journal; contains what the parser of dates says of it.
+    Place(String),
+    /// This peer is not fed.
+    NoFeed(String),
+    /// The feed to this peer could not store the change.
+    NotDone(String, io::Error),
+}
+
+impl fmt::Display for FeedOrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(error) => write!(f, "{error}, nor a position of the journal"),
+            Self::NoFeed(peer) => write!(f, "there is no feed to a peer `{peer}`"),
+            Self::NotDone(peer, error) => write!(f, "feed to {peer}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FeedOrderError {}
 
 /// Carries out a command; returns false if that is not possible.
 pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
@@ -15,11 +39,11 @@ pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_
         FeedCommand::From { place } => self::place(place).map(OperatorOrder::From),
     };
     let done = order.and_then(|order| match feeds.order(peer, order) {
-        Some(done) => done.map_err(|error| format!("feed to {peer}: {error}")),
-        None => Err(format!("there is no feed to a peer `{peer}`")),
+        Some(done) => done.map_err(|error| FeedOrderError::NotDone(peer.to_owned(), error)),
+        None => Err(FeedOrderError::NoFeed(peer.to_owned())),
     });
     let text = match (&done, command) {
-        (Err(error), _) => error.clone(),
+        (Err(error), _) => error.to_string(),
         (Ok(()), FeedCommand::Start) => format!("feed to {peer} started"),
         (Ok(()), FeedCommand::Stop) => format!("feed to {peer} stopped"),
         (Ok(()), FeedCommand::Flush) => format!("feed to {peer}: everything that waited is tried now"),
@@ -47,11 +71,11 @@ pub fn batch(made: Result<BatchCounts, BatchError>, peer: &str, sink: &mut Sink<
     is_ok
 }
 
-fn place(text: &str) -> Result<FeedStartPoint, String> {
+fn place(text: &str) -> Result<FeedStartPoint, FeedOrderError> {
     if let Ok(position) = text.parse() {
         return Ok(FeedStartPoint::Position(position));
     }
-    Ok(match FeedStart::parse(text).map_err(|error| format!("{error}, nor a position of the journal"))? {
+    Ok(match FeedStart::parse(text).map_err(|error| FeedOrderError::Place(error.to_string()))? {
         FeedStart::Now => FeedStartPoint::Now,
         from => FeedStartPoint::Since(from.since()),
     })

@@ -38,6 +38,7 @@ pub struct SyncChanges {
 pub enum GroupListError {
     /// The settings of the connection are wrong.
     Config(String),
+    /// The server cannot be reached, or its answer cannot be used.
     Server(nntp_io::Error),
 }
 

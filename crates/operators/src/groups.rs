@@ -3,9 +3,10 @@
 //! Each requested group gets one reply; an invalid name or flag is reported and does not affect the others.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use netnews::newsgroups::{self, NamingFault};
-use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool};
+use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
 
 use super::Sink;
 use super::request::{GroupEntry, GroupListRow, GroupSetting, Reply};
@@ -15,12 +16,46 @@ use site_config::NamePattern;
 /// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
 
+/// Reason why a group was not added or changed.
+#[derive(Debug)]
+enum GroupRequestError {
+    /// The name is invalid.
+    Name,
+    /// The name should not be given to a group.
+    Naming(NamingFault),
+    /// The group that this alias names has an invalid name.
+    Alias(String),
+    /// This text is not a flag.
+    Flag(String),
+    /// There is no such group.
+    NoSuchGroup,
+    /// The spool did not accept the change.
+    Spool(SpoolTrouble),
+}
+
+impl fmt::Display for GroupRequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => f.write_str("not a valid group name"),
+            Self::Naming(fault) => fault.fmt(f),
+            Self::Alias(name) => write!(f, "`={name}`: not a valid group name"),
+            Self::Flag(text) => {
+                write!(f, "`{text}` is not a flag; the flags are y, n, m, j, x and =other.name")
+            }
+            Self::NoSuchGroup => f.write_str("no such group"),
+            Self::Spool(trouble) => f.write_str(&trouble.text),
+        }
+    }
+}
+
+impl std::error::Error for GroupRequestError {}
+
 fn changed(name: &str, changed: bool) -> Reply {
     Reply::Changed { name: name.to_owned(), changed, error: None }
 }
 
-fn failed(name: &str, error: impl Into<String>) -> Reply {
-    Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.into()) }
+fn failed(name: &str, error: impl fmt::Display) -> Reply {
+    Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.to_string()) }
 }
 
 pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
@@ -43,18 +78,18 @@ pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> 
         Ok(_) => new.iter().for_each(|group| sink(changed(&group.name, true))),
         Err(trouble) => {
             ok = false;
-            new.iter().for_each(|group| sink(failed(&group.name, trouble.text.clone())));
+            new.iter().for_each(|group| sink(failed(&group.name, &trouble.text)));
         }
     }
     ok
 }
 
-fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
+fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, GroupRequestError> {
     if !newsgroups::valid_name(group.name.as_bytes()) {
-        return Err("not a valid group name".into());
+        return Err(GroupRequestError::Name);
     }
     if let Some(fault @ NamingFault::Poster) = newsgroups::naming_fault(group.name.as_bytes()) {
-        return Err(fault.to_string());
+        return Err(GroupRequestError::Naming(fault));
     }
     Ok(NewGroup {
         name: group.name.clone(),
@@ -66,13 +101,13 @@ fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
     })
 }
 
-fn flag(text: &str) -> Result<GroupFlag, String> {
+fn flag(text: &str) -> Result<GroupFlag, GroupRequestError> {
     match GroupFlag::parse(text) {
         Some(GroupFlag::Alias(name)) if !newsgroups::valid_name(name.as_bytes()) => {
-            Err(format!("`={name}`: not a valid group name"))
+            Err(GroupRequestError::Alias(name))
         }
         Some(flag) => Ok(flag),
-        None => Err(format!("`{text}` is not a flag; the flags are y, n, m, j, x and =other.name")),
+        None => Err(GroupRequestError::Flag(text.to_owned())),
     }
 }
 
@@ -91,7 +126,7 @@ pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bo
             Ok(true) => changed(name, true),
             Ok(false) => {
                 ok = false;
-                failed(name, "no such group")
+                failed(name, GroupRequestError::NoSuchGroup)
             }
             Err(trouble) => {
                 ok = false;
@@ -112,7 +147,7 @@ pub(super) fn update(
 ) -> bool {
     let created = unix_secs();
     let (mut updates, mut ok) = (Vec::new(), true);
-    let mut take = |name: &str, update: Result<GroupUpdate, String>| match update {
+    let mut take = |name: &str, update: Result<GroupUpdate, GroupRequestError>| match update {
         Ok(update) => updates.push(update),
         Err(error) => {
             ok = false;
@@ -151,8 +186,8 @@ pub(super) fn set(
         let change = GroupChange { flag, description: description.as_deref().map(one_line) };
         match spool.change_group(name, &change) {
             Ok(true) => Ok(()),
-            Ok(false) => Err("no such group".into()),
-            Err(trouble) => Err(trouble.text),
+            Ok(false) => Err(GroupRequestError::NoSuchGroup),
+            Err(trouble) => Err(GroupRequestError::Spool(trouble)),
         }
     });
     let ok = outcome.is_ok();

@@ -93,7 +93,7 @@ fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -
             continue;
         }
         let is_again = alone.contains_key(&found.path);
-        match file((site, &config), &incoming, found, is_again) {
+        match file(site, &config, &incoming, found, is_again) {
             Ok(tally) => {
                 info!(batch = %found.path.display(), "{}", tally.summary());
                 site.waiting.problem.lock().clear();
@@ -114,7 +114,8 @@ fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -
 
 /// Files one batch and removes it; if it is tried again (`is_again`), its articles are not named again.
 fn file(
-    (site, config): (&Site, &Config),
+    site: &Site,
+    config: &Config,
     incoming: &IncomingDir,
     found: &WaitingBatch,
     is_again: bool,

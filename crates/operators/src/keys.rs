@@ -3,39 +3,80 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use spool::Spool;
+use std::{fmt, io};
 
 use super::Sink;
 use super::request::{KeysCommand, Reply};
 use ingest::control::{Keyring, SigningKey};
 use site_base::units::counted;
 
+/// Reason why a command about keys failed.
+#[derive(Debug)]
+enum KeyCommandError {
+    /// The content of the file did not arrive in Base64.
+    Encoding(base64::DecodeError),
+    /// The keyring cannot be read or written.
+    Keyring(io::Error),
+    /// The file has no usable key.
+    NoKey,
+    /// These keys were not imported; a reason each.
+    NotImported(Vec<String>),
+    /// No key has this name.
+    Unknown(String),
+    /// Several keys have this name.
+    Ambiguous(String),
+}
+
+impl From<io::Error> for KeyCommandError {
+    fn from(error: io::Error) -> Self {
+        Self::Keyring(error)
+    }
+}
+
+impl fmt::Display for KeyCommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encoding(error) => error.fmt(f),
+            Self::Keyring(error) => error.fmt(f),
+            Self::NoKey => f.write_str("there is no OpenPGP public key (of version 4) in it"),
+            Self::NotImported(reasons) => f.write_str(&reasons.join("; ")),
+            Self::Unknown(name) => write!(f, "there is no key `{name}`; `newsreel keys list` lists them"),
+            Self::Ambiguous(name) => {
+                write!(f, "several keys are called `{name}`; name one by its fingerprint")
+            }
+        }
+    }
+}
+
+impl std::error::Error for KeyCommandError {}
+
 pub(super) fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>) -> bool {
     let keyring = Keyring::of(spool.disk().clone(), &spool.config().dir);
     let done = match command {
         KeysCommand::Import { content, .. } => import(&keyring, content, sink),
-        KeysCommand::List => keyring.keys().map_err(|error| error.to_string()).map(|keys| {
+        KeysCommand::List => keyring.keys().map_err(KeyCommandError::Keyring).map(|keys| {
             keys.iter().for_each(|key| sink(Reply::Text(line(key))));
         }),
         KeysCommand::Trust { key } => found(&keyring, key).and_then(|key| {
-            let key = keyring.trust(&key).map_err(|error| error.to_string())?;
+            let key = keyring.trust(&key)?;
             sink(Reply::Text(line(&key)));
             Ok(())
         }),
         KeysCommand::Remove { key } => found(&keyring, key).and_then(|key| {
-            keyring.remove(&key).map_err(|error| error.to_string())?;
+            keyring.remove(&key)?;
             sink(Reply::Text(format!("removed: {}", key.fingerprint)));
             Ok(())
         }),
     };
     if let Err(error) = &done {
-        sink(Reply::Error(error.clone()));
+        sink(Reply::Error(error.to_string()));
     }
     done.is_ok()
 }
 
-fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), String> {
-    let file = BASE64_STANDARD.decode(content).map_err(|error| error.to_string())?;
-    let imported = keyring.import(&file).map_err(|error| error.to_string())?;
+fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), KeyCommandError> {
+    let file = BASE64_STANDARD.decode(content).map_err(KeyCommandError::Encoding)?;
+    let imported = keyring.import(&file)?;
     let mut failed = Vec::new();
     if imported.outdated > 0 {
         failed.push(format!(
@@ -43,7 +84,7 @@ fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), S
             counted(imported.outdated as u64, "key")
         ));
     } else if imported.keys.is_empty() {
-        return Err("there is no OpenPGP public key (of version 4) in it".into());
+        return Err(KeyCommandError::NoKey);
     }
     for key in imported.keys {
         match key {
@@ -51,17 +92,17 @@ fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), S
             Err(error) => failed.push(error.to_string()),
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    if failed.is_empty() { Ok(()) } else { Err(KeyCommandError::NotImported(failed)) }
 }
 
 /// Returns the only key of that name.
-fn found(keyring: &Keyring, name: &str) -> Result<SigningKey, String> {
-    let keys = keyring.keys().map_err(|error| error.to_string())?;
+fn found(keyring: &Keyring, name: &str) -> Result<SigningKey, KeyCommandError> {
+    let keys = keyring.keys()?;
     let mut called = keys.iter().filter(|key| key.is_called(name));
     match (called.next(), called.next()) {
         (Some(key), None) => Ok(key.clone()),
-        (None, _) => Err(format!("there is no key `{name}`; `newsreel keys list` lists them")),
-        (Some(_), Some(_)) => Err(format!("several keys are called `{name}`; name one by its fingerprint")),
+        (None, _) => Err(KeyCommandError::Unknown(name.to_owned())),
+        (Some(_), Some(_)) => Err(KeyCommandError::Ambiguous(name.to_owned())),
     }
 }
 

@@ -90,7 +90,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { explain: Some(message_id), .. } => expire::explain(spool, message_id, sink),
         Request::Expire { what_if: Some(file), text, days, .. } => {
-            expire::what_if(spool, (file, text.as_deref().unwrap_or_default()), *days, sink)
+            expire::what_if(spool, file, text.as_deref().unwrap_or_default(), *days, sink)
         }
         Request::Expire { dry_run, .. } => expire::expire(spool, *dry_run, sink),
         Request::CountLiving { tokens } => {

@@ -5,6 +5,7 @@
 //! groups, and follows reloads. Used by `control_socket`.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
@@ -50,6 +51,19 @@ pub(crate) struct SpoolViewOptions {
     pub crlf: bool,
 }
 
+/// Refusal of a mount: the reader at this address, as whom it would look, may not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReaderMayNotRead(IpAddr);
+
+impl fmt::Display for ReaderMayNotRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(reader) = self;
+        write!(f, "no [[access]] section lets readers at {reader} read; name another address with --reader")
+    }
+}
+
+impl std::error::Error for ReaderMayNotRead {}
+
 /// Articles of a running server.
 pub(crate) struct SpoolArticles {
     site: Arc<Site>,
@@ -64,13 +78,10 @@ pub(crate) struct SpoolArticles {
 
 impl SpoolArticles {
     /// Creates the view of the reader, or an error if the reader may not read. Needs the runtime's context.
-    pub fn new(site: &Arc<Site>, looks: SpoolViewOptions) -> Result<Self, String> {
+    pub fn new(site: &Arc<Site>, looks: SpoolViewOptions) -> Result<Self, ReaderMayNotRead> {
         let client = client_of(site, looks.reader);
         if !client.may_read() {
-            return Err(format!(
-                "no [[access]] section lets readers at {} read; name another address with --reader",
-                looks.reader
-            ));
+            return Err(ReaderMayNotRead(looks.reader));
         }
         Ok(Self {
             source: LocalSpool::new(site.spool.clone()).under(&site.config),
@@ -96,7 +107,8 @@ impl SpoolArticles {
     /// Reads an article by its token, and converts it to a file.
     fn read(
         &self,
-        (token, key): (Token, Option<&ArticleKey>),
+        token: Token,
+        key: Option<&ArticleKey>,
         wait: DiskWait,
         is_shown: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<ShownArticle<(Token, ArticleKey)>>, ReadFailure> {
@@ -153,11 +165,11 @@ impl SpoolArticles {
 
 /// Returns the groups and numbers of an article.
 fn places(head: &[u8]) -> Vec<(Arc<str>, u64)> {
-    let place = |(group, number): (&[u8], &[u8])| {
+    let places = xref_places(head).filter_map(|(group, number)| {
         let (group, number) = (std::str::from_utf8(group).ok()?, std::str::from_utf8(number).ok()?);
         Some((Arc::from(group), number.parse().ok()?))
-    };
-    xref_places(head).filter_map(place).collect()
+    });
+    places.collect()
 }
 
 fn client_of(site: &Site, reader: IpAddr) -> ConnectedClient {
@@ -236,14 +248,14 @@ impl ArticleProvider for SpoolArticles {
                 let Some(id) = id else { return Ok(None) };
                 let token = spool.token_of(id, number, patience(wait)).map_err(not_read)?;
                 let Some(token) = token else { return Ok(None) };
-                self.read((token, None), wait, |_| true)
+                self.read(token, None, wait, |_| true)
             }
             usenetfs::ArticleLookup::MessageId(id) => {
                 let key = spool.key(id);
                 let Lookup::Present(token) = spool.lookup(&key) else { return Ok(None) };
-                self.read((token, Some(&key)), wait, |head| self.view().1.shows_article(head))
+                self.read(token, Some(&key), wait, |head| self.view().1.shows_article(head))
             }
-            usenetfs::ArticleLookup::Again((token, key)) => self.read((*token, Some(key)), wait, |_| true),
+            usenetfs::ArticleLookup::Again((token, key)) => self.read(*token, Some(key), wait, |_| true),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A group's name.map, generated from its living articles (CNFS-31, CNFS-33).
 
 use disk::ReadMode;
-use spool::Spool;
+use spool::{ReadError, Spool};
+use std::fmt;
 
 use super::Sink;
 use super::request::Reply;
@@ -11,34 +12,64 @@ use site_base::clock::unix_now;
 /// Longest map, in lines; groups with a wider range of numbers are refused.
 const LINES_MAX: u64 = 100_000_000;
 
+/// Reason why a group has no map.
+#[derive(Debug)]
+enum NameMapError {
+    /// There is no group of this name.
+    NoGroup(String),
+    /// The numbers of the group need more than [`LINES_MAX`] lines.
+    TooLong { group: String, low: u64, high: u64 },
+    /// This is too wide for a line.
+    DoesNotFit(String),
+    /// A token cannot be read.
+    Spool(ReadError),
+}
+
+impl fmt::Display for NameMapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGroup(group) => write!(f, "there is no group {group}"),
+            Self::TooLong { group, low, high } => {
+                write!(f, "{group} reaches from {low} to {high}: too long for a map")
+            }
+            Self::DoesNotFit(what) => write!(f, "{what} does not fit a line of a map"),
+            Self::Spool(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NameMapError {}
+
 pub(super) fn name_map(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
     match lines(spool, group, sink) {
         Ok(()) => true,
-        Err(text) => {
-            sink(Reply::Error(text));
+        Err(error) => {
+            sink(Reply::Error(error.to_string()));
             false
         }
     }
 }
 
-fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), String> {
-    let id = spool.group_id(group.as_bytes()).ok_or_else(|| format!("there is no group {group}"))?;
-    let marks = spool.marks(id).ok_or_else(|| format!("there is no group {group}"))?;
+fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), NameMapError> {
+    let no_group = || NameMapError::NoGroup(group.to_owned());
+    let id = spool.group_id(group.as_bytes()).ok_or_else(no_group)?;
+    let marks = spool.marks(id).ok_or_else(no_group)?;
     if marks.high.saturating_sub(marks.low) >= LINES_MAX {
-        return Err(format!("{group} reaches from {} to {}: too long for a map", marks.low, marks.high));
+        return Err(NameMapError::TooLong { group: group.to_owned(), low: marks.low, high: marks.high });
     }
     let rewritten = u64::try_from(unix_now()).unwrap_or_default();
     let head = NameMapHead { body_start: BODY_START, low: marks.low, rewritten };
-    let too_long = |what: &str| format!("{what} does not fit a line of a map");
-    head.lines().ok_or_else(|| too_long("a number"))?.into_iter().for_each(|text| sink(Reply::Text(text)));
+    let head = head.lines().ok_or_else(|| NameMapError::DoesNotFit("a number".into()))?;
+    head.into_iter().for_each(|text| sink(Reply::Text(text)));
     for number in marks.low..=marks.high {
-        let token = spool.token_of(id, number, ReadMode::Wait).map_err(|error| error.to_string())?;
+        let token = spool.token_of(id, number, ReadMode::Wait).map_err(NameMapError::Spool)?;
         let text = match token {
             None => line(GONE),
             // The short form, if the buffer's name is long.
             Some(token) => line(&spool.token_text(&token)).or_else(|| line(&token.to_string())),
         };
-        sink(Reply::Text(text.ok_or_else(|| too_long(&format!("the token of {group}:{number}")))?));
+        let too_wide = || NameMapError::DoesNotFit(format!("the token of {group}:{number}"));
+        sink(Reply::Text(text.ok_or_else(too_wide)?));
     }
     Ok(())
 }

@@ -4,7 +4,34 @@ use super::Sink;
 use super::moderation::text_of;
 use super::request::{PostRow, PostsCommand, Reply};
 use netnews::{Article, Known};
+use std::{fmt, io};
 use upstreams::{QueuedPostStatus, UpstreamPosts};
+
+/// Reason why nothing was done about a post.
+#[derive(Debug)]
+enum PostActionError {
+    /// The queue cannot be written.
+    Queue(io::Error),
+    /// The post is being sent at this moment.
+    BeingSent,
+}
+
+impl From<io::Error> for PostActionError {
+    fn from(error: io::Error) -> Self {
+        Self::Queue(error)
+    }
+}
+
+impl fmt::Display for PostActionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(error) => error.fmt(f),
+            Self::BeingSent => f.write_str("it is being sent; try again"),
+        }
+    }
+}
+
+impl std::error::Error for PostActionError {}
 
 /// Carries out a command; returns whether it succeeded.
 pub fn execute(posts: &UpstreamPosts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
@@ -18,17 +45,17 @@ pub fn execute(posts: &UpstreamPosts, command: &PostsCommand, sink: &mut Sink<'_
         }
         PostsCommand::Retry { message_id, upstream } => {
             each(posts, message_id, upstream.as_deref(), sink, |waiting| {
-                posts.retry(&waiting.post).map_err(|error| error.to_string())?;
+                posts.retry(&waiting.post)?;
                 Ok(format!("{} is sent to {} again", waiting.post.message_id, waiting.post.upstream))
             })
         }
         PostsCommand::Drop { message_id, upstream } => {
             each(posts, message_id, upstream.as_deref(), sink, |waiting| {
-                match posts.drop_post(&waiting.post).map_err(|error| error.to_string())? {
+                match posts.drop_post(&waiting.post)? {
                     true => {
                         Ok(format!("{} is not sent to {}", waiting.post.message_id, waiting.post.upstream))
                     }
-                    false => Err("it is being sent; try again".to_owned()),
+                    false => Err(PostActionError::BeingSent),
                 }
             })
         }
@@ -41,7 +68,7 @@ fn each(
     message_id: &str,
     upstream: Option<&str>,
     sink: &mut Sink<'_>,
-    done: impl Fn(&QueuedPostStatus) -> Result<String, String>,
+    done: impl Fn(&QueuedPostStatus) -> Result<String, PostActionError>,
 ) -> bool {
     let waiting = posts.of(message_id, upstream);
     if waiting.is_empty() {

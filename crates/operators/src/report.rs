@@ -495,16 +495,28 @@ pub struct KeptVolumeReport {
     pub oldest_arrival: Option<u64>,
 }
 
-/// Returns the report of a running server that listens on these addresses.
+/// Parts of a server that report on themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct ReportSources<'a> {
+    pub feeds: &'a Feeds,
+    pub pulls: &'a Pulls,
+    pub archives: &'a Archives,
+    pub upstreams: &'a Upstreams,
+}
+
+/// Returns the report of a running server that listens on these addresses, for newsreaders and peers
+/// (`listen`) and for browsers (`web`).
 pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
-    (feeds, pulls, archives, upstreams): (&Feeds, &Pulls, &Archives, &Upstreams),
-    (listen, web): (&[SocketAddr], &[SocketAddr]),
+    sources: ReportSources<'_>,
+    listen: &[SocketAddr],
+    web: &[SocketAddr],
 ) -> Report {
     let config = site.config.load();
     let texts = |addresses: &[SocketAddr]| addresses.iter().map(ToString::to_string).collect();
-    let server = server(site, (context, feeds), &config);
+    let ReportSources { feeds, pulls, archives, upstreams } = sources;
+    let server = server(site, context, feeds, &config);
     let (pulls, archives) = (pulls.status(&config), archives.status(&site.spool));
     let (upstreams, cache) = (upstreams.status(), upstreams.cache_status());
     let (listen, web) = (texts(listen), texts(web));
@@ -559,6 +571,7 @@ pub struct MeasureRequests {
 }
 
 impl MeasureRequests {
+    /// Returns the means of requesting measurements from [`measure`], which answers them.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { asked: AtomicU64::new(0), wake: Notify::new(), done: watch::Sender::new(0) })
     }
@@ -601,7 +614,7 @@ pub async fn measure(site: Arc<Site>, measuring: Arc<MeasureRequests>) {
     measuring.done.send_replace(u64::MAX);
 }
 
-fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Config) -> ServerStatus {
+fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config) -> ServerStatus {
     let (counters, logins, moderation) = (&site.counters, &site.gate.logins, context.injector.moderation());
     let peer = |peer: &site_config::Peer| {
         let counters = counters.of_peer(&peer.name);

@@ -5,6 +5,7 @@
 
 mod commands;
 mod rows;
+mod start;
 
 pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
 pub use rows::{
@@ -18,9 +19,7 @@ use access::tls::RemoteServer;
 use clap::{Args, Subcommand, ValueEnum};
 use ingest::{BatchResult, ImportResult};
 use serde::{Deserialize, Serialize};
-use site_base::clock::unix_now;
 use site_base::units;
-use site_config::FeedStart;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -482,19 +481,8 @@ pub struct HiddenFilter {
     #[arg(long, value_name = "NAME")]
     pub issuer: Option<String>,
     /// Only those hidden since a date such as 2026-01-31, or in a time span such as 2h
-    #[arg(long, value_name = "TIME", value_parser = since)]
+    #[arg(long, value_name = "TIME", value_parser = start::since)]
     pub since: Option<u64>,
-}
-
-/// Parses a date or a time span before now.
-fn since(text: &str) -> Result<u64, String> {
-    if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
-        return Ok(start.since());
-    }
-    let now = u64::try_from(unix_now()).unwrap_or_default();
-    let span = units::parse_span(text);
-    span.map(|span| now.saturating_sub(span.as_secs()))
-        .map_err(|_| format!("`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h"))
 }
 
 /// Command for the feed to a peer.

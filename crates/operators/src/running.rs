@@ -45,12 +45,14 @@ impl Server {
     /// Returns a report of the state of the server.
     pub fn report(&self) -> Report {
         let addresses = self.listening.addresses();
-        let mut report = report::of_server(
-            &self.site,
-            &self.context,
-            (&self.feeds, &self.pulls, &self.archives, &self.upstreams),
-            (&addresses.nntp, &addresses.web),
-        );
+        let sources = report::ReportSources {
+            feeds: &self.feeds,
+            pulls: &self.pulls,
+            archives: &self.archives,
+            upstreams: &self.upstreams,
+        };
+        let mut report =
+            report::of_server(&self.site, &self.context, sources, &addresses.nntp, &addresses.web);
         days::foretell(&mut report.spool.classes, &self.days.history(), unix_secs());
         self.with_search(report)
     }

@@ -27,7 +27,9 @@ pub enum Severity {
 /// A problem to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedProblem {
+    /// How urgent it is.
     pub weight: Severity,
+    /// Description of the problem, in a sentence.
     pub what: String,
     /// Advice: a sentence, or a command.
     pub advice: String,

@@ -8,11 +8,14 @@ use feeds::status::FeedStatus;
 use ingest::kind;
 use ingest::routing::{PeerRoute, Router, RoutingDecision, RoutingFacts};
 use netnews::Article;
+use netnews::article::MalformedArticle;
 use site_base::units::counted;
 use site_config::Config;
-use spool::{ArticleBuf, ArticleKey, ArticleKind, JournalBatch, JournalEvent, Lookup, Spool, TailStart};
+use spool::{
+    ArticleBuf, ArticleKey, ArticleKind, JournalBatch, JournalEvent, Lookup, ReadError, Spool, TailStart,
+};
 use std::convert::Infallible;
-use std::io;
+use std::{fmt, io};
 
 /// Data about an article that the journal still has.
 struct RecordedArticle {
@@ -23,6 +26,35 @@ struct RecordedArticle {
     /// Whether a filter keeps it from all peers.
     kept_here: bool,
 }
+
+/// Reason why it cannot be explained whether an article is sent to a peer.
+#[derive(Debug)]
+enum WhyError {
+    /// No peer of this name is fed.
+    NoPeer(String),
+    /// The article of this Message-ID is not here, for this reason.
+    Absent(String, &'static str),
+    /// The article cannot be read.
+    Spool(ReadError),
+    /// The stored article is malformed.
+    Malformed(MalformedArticle),
+    /// The journal cannot be read.
+    Journal(io::Error),
+}
+
+impl fmt::Display for WhyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPeer(peer) => write!(f, "there is no peer `{peer}` with [peer.send]"),
+            Self::Absent(message_id, state) => write!(f, "{message_id} {state}"),
+            Self::Spool(error) => error.fmt(f),
+            Self::Malformed(error) => error.fmt(f),
+            Self::Journal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WhyError {}
 
 /// Explains why an article is sent to a peer, or is not; returns false if it cannot be explained. `feed` is
 /// that of the peer, if it runs.
@@ -42,8 +74,8 @@ pub fn why(
             }
             true
         }
-        Err(text) => {
-            sink(Reply::Error(text));
+        Err(error) => {
+            sink(Reply::Error(error.to_string()));
             false
         }
     }
@@ -55,27 +87,28 @@ fn explain(
     message_id: &str,
     peer: &str,
     sink: &mut Sink<'_>,
-) -> Result<(), String> {
+) -> Result<(), WhyError> {
     if !config.peers.iter().any(|own| own.name == peer && own.send.is_some()) {
-        return Err(format!("there is no peer `{peer}` with [peer.send]"));
+        return Err(WhyError::NoPeer(peer.to_owned()));
     }
     let key = spool.key(message_id.as_bytes());
+    let absent = |state| WhyError::Absent(message_id.to_owned(), state);
     let token = match spool.lookup(&key) {
         Lookup::Present(token) => token,
-        Lookup::Unknown => return Err(format!("{message_id} is unknown here")),
-        Lookup::Remembered => return Err(format!("{message_id} was rejected or cancelled")),
-        Lookup::Hidden(_) => return Err(format!("{message_id} is hidden, and sent to nobody")),
-        Lookup::Gone => return Err(format!("{message_id} has been overwritten")),
+        Lookup::Unknown => return Err(absent("is unknown here")),
+        Lookup::Remembered => return Err(absent("was rejected or cancelled")),
+        Lookup::Hidden(_) => return Err(absent("is hidden, and sent to nobody")),
+        Lookup::Gone => return Err(absent("has been overwritten")),
     };
     let mut buf = ArticleBuf::default();
-    if !spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).map_err(|error| error.to_string())? {
-        return Err(format!("{message_id} cannot be read any more"));
+    if !spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).map_err(WhyError::Spool)? {
+        return Err(absent("cannot be read any more"));
     }
     let stored = buf.article();
     let stored = stored.strip_suffix(b".\r\n").unwrap_or(stored);
-    let article = Article::parse(stored).map_err(|error| error.to_string())?;
+    let article = Article::parse(stored).map_err(WhyError::Malformed)?;
     let number = spool.known_site(peer);
-    let recorded = recorded(spool, key, number).map_err(|error| error.to_string())?;
+    let recorded = recorded(spool, key, number).map_err(WhyError::Journal)?;
     let origin = recorded.as_ref().map_or("", |recorded| recorded.origin.as_str());
     let wire_bytes = recorded.as_ref().and_then(|recorded| recorded.wire_bytes);
     let facts =

@@ -118,7 +118,7 @@ async fn log_in(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Re
     }
     let config = shared.config();
     let mark = gate.password_mark(&user.name);
-    let Some(id) = shared.sessions.begin((user, mark), &config.web, Instant::now()) else {
+    let Some(id) = shared.sessions.begin(user, mark, &config.web, Instant::now()) else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "No login can begin now.");
     };
     if let Some(old) = visitor.id() {

@@ -100,12 +100,7 @@ impl WebLogins {
     }
 
     /// Begins a login; returns the new identifier for the browser.
-    pub fn begin(
-        &self,
-        (user, password_mark): (Arc<User>, u64),
-        web: &Web,
-        now: Instant,
-    ) -> Option<SessionId> {
+    pub fn begin(&self, user: Arc<User>, password_mark: u64, web: &Web, now: Instant) -> Option<SessionId> {
         let id = self.new_id()?;
         let mut open = self.open.lock();
         if open.len() >= web.sessions_max {
@@ -143,8 +138,11 @@ mod tests {
     use super::*;
     use site_config::testing::with_trash;
 
-    fn user(name: &str) -> (Arc<User>, u64) {
-        (Arc::new(User { name: name.into(), groups: Box::default() }), 7)
+    /// Mark of the password of all logins.
+    const MARK: u64 = 7;
+
+    fn user(name: &str) -> Arc<User> {
+        Arc::new(User { name: name.into(), groups: Box::default() })
     }
 
     #[test]
@@ -155,7 +153,7 @@ mod tests {
             let user = sessions.user(id, &web, now + Duration::from_secs(60 * minutes));
             user.map(|(user, mark)| format!("{} {mark}", user.name))
         };
-        let id = sessions.begin(user("fred"), &web, now).unwrap();
+        let id = sessions.begin(user("fred"), MARK, &web, now).unwrap();
         assert_eq!(SessionId::parse(&id.text()), Some(id.clone()));
         assert_eq!(name(&sessions.new_id().unwrap(), 0), None);
         // Used every half hour, it lasts for 8 hours.
@@ -163,9 +161,9 @@ mod tests {
             assert_eq!(name(&id, minutes).as_deref(), Some("fred 7"), "{minutes}");
         }
         assert_eq!(name(&id, 480), None);
-        let quiet = sessions.begin(user("fred"), &web, now).unwrap();
+        let quiet = sessions.begin(user("fred"), MARK, &web, now).unwrap();
         assert_eq!(name(&quiet, 61), None, "an hour is an eighth");
-        let ended = sessions.begin(user("fred"), &web, now).unwrap();
+        let ended = sessions.begin(user("fred"), MARK, &web, now).unwrap();
         sessions.end(&ended);
         assert_eq!(name(&ended, 0), None);
         assert!(sessions.open.lock().is_empty());
@@ -176,9 +174,9 @@ mod tests {
         let web = with_trash("[web]\nsessions_max = 2").web;
         let (sessions, now) = (WebLogins::new(), Instant::now());
         let later = |secs| now + Duration::from_secs(secs);
-        let [first, second] = [0, 1].map(|secs| sessions.begin(user("a"), &web, later(secs)).unwrap());
+        let [first, second] = [0, 1].map(|secs| sessions.begin(user("a"), MARK, &web, later(secs)).unwrap());
         sessions.user(&first, &web, later(2)).unwrap();
-        let third = sessions.begin(user("b"), &web, later(3)).unwrap();
+        let third = sessions.begin(user("b"), MARK, &web, later(3)).unwrap();
         assert!(sessions.user(&second, &web, later(4)).is_none());
         assert!([&first, &third].into_iter().all(|id| sessions.user(id, &web, later(4)).is_some()));
     }

@@ -1,6 +1,9 @@
 //! Declarations of the command line, with help texts.
 //!
-//! Contains only declarations: the texts are what `newsreel help COMMAND` prints.
+//! Contains only declarations: the texts are what `newsreel help COMMAND` prints. A new command gets its
+//! place in `newsreel help all` from the table in `headings`.
+
+mod values;
 
 use std::path::PathBuf;
 
@@ -10,7 +13,9 @@ use super::locate::SiteLocation;
 use migrate::mails::rules::{GroupRule, group_name};
 use operators::request::{FeedCommand, HistoryForm, Request};
 use site_base::units;
-use site_config::{Cidr, Durability, HostPortError, NetworkError, check_host_port, is_path_identity};
+use site_config::{Cidr, Durability};
+use values::path_identity;
+pub(super) use values::{Age, host_port};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -742,13 +747,13 @@ pub(super) struct InitOptions {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(super) buffer: Option<u64>,
     /// An address or network of peers that may feed articles (repeatable)
-    #[arg(long, value_name = "ADDR", value_parser = network)]
+    #[arg(long, value_name = "ADDR")]
     pub(super) peer: Vec<Cidr>,
     /// An address or network that may read and post (repeatable) [default: this machine]
-    #[arg(long, value_name = "ADDR", value_parser = network)]
+    #[arg(long, value_name = "ADDR")]
     pub(super) reader: Vec<Cidr>,
     /// Reject articles older than this many days [default: 10]
-    #[arg(long, value_name = "DAYS|none", value_parser = age)]
+    #[arg(long, value_name = "DAYS|none")]
     pub(super) max_age: Option<Age>,
     /// When an article counts as stored: process, interval(TIME) or always [default: interval(100ms)]
     #[arg(long, value_name = "HOW", value_parser = units::parse_durability)]
@@ -756,29 +761,4 @@ pub(super) struct InitOptions {
     /// The server's name in Path [default: the machine's host name]
     #[arg(long, value_name = "NAME", value_parser = path_identity)]
     pub(super) path_identity: Option<String>,
-}
-
-/// A number of days, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Age(pub(super) Option<u32>);
-
-fn age(text: &str) -> Result<Age, String> {
-    if text == "none" {
-        return Ok(Age(None));
-    }
-    let days = text.parse().ok().filter(|days| (1..=36_500).contains(days));
-    days.map(|days| Age(Some(days)))
-        .ok_or_else(|| "not a number of days from 1 to 36500, and not \"none\"".into())
-}
-
-pub(super) fn host_port(text: &str) -> Result<String, HostPortError> {
-    check_host_port(text).map(|()| text.to_owned())
-}
-
-fn network(text: &str) -> Result<Cidr, NetworkError> {
-    text.parse()
-}
-
-fn path_identity(text: &str) -> Result<String, String> {
-    if is_path_identity(text) { Ok(text.to_owned()) } else { Err("not a path identity".into()) }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use netnews::newsgroups::{self, NamingFault};
 
 use super::args::GroupCommand;
+use super::groups_file::GroupsFileError;
 use super::locate::SiteLocation;
 use super::screen::{CliError, complain, say, say_json};
 use super::table::Columns;
@@ -38,7 +39,8 @@ pub(super) fn run(command: GroupCommand, at: &SiteLocation) -> Result<(), CliErr
         GroupCommand::Remove { names } => change(&config, &Request::GroupRemove { names }, "removed", true),
         GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
         GroupCommand::Import { file, times } => {
-            let wrong = |file: &Path, error| CliError::Usage(format!("{}: {error}", file.display()));
+            let wrong =
+                |file: &Path, error: GroupsFileError| CliError::Usage(format!("{}: {error}", file.display()));
             let text = groups_file::read(&file)?;
             let mut groups = groups_file::parse(&text).map_err(|error| wrong(&file, error))?;
             if let Some(times) = times {

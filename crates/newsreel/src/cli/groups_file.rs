@@ -6,6 +6,7 @@
 //! and `group import`, which also takes a file of creation times.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -22,8 +23,66 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Maximum number of invalid lines of an active file that are named.
 const ODD_LINES_MAX: usize = 20;
 
+/// Reason why a file of groups is not accepted.
+#[derive(Debug)]
+pub(super) enum GroupsFileError {
+    /// Fewer than half of the lines are not those of an active file.
+    NotActive {
+        /// Number of these lines.
+        lines: u64,
+        /// The first of them, each with its number.
+        named: String,
+    },
+    /// A line, counted from 1, has a fault.
+    Line(usize, GroupLineFault),
+}
+
+/// Fault of a line in a file of groups.
+#[derive(Debug)]
+pub(super) enum GroupLineFault {
+    /// The name is invalid.
+    Name(String),
+    /// The flag is invalid.
+    Flag {
+        /// The word in place of the flag.
+        flag: String,
+        /// The line with a flag.
+        example: String,
+    },
+    /// The line of active.times has no name, or no time.
+    Times,
+}
+
+impl fmt::Display for GroupsFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotActive { lines, named } => {
+                let count = counted(*lines, "line");
+                write!(f, "{count} of this active file not in the form `name high low flag`: {named}")
+            }
+            Self::Line(at, fault) => write!(f, "line {at}: {fault}"),
+        }
+    }
+}
+
+impl fmt::Display for GroupLineFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "`{name}` is not a valid group name"),
+            Self::Flag { flag, example } => {
+                write!(f, "`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {example}")
+            }
+            Self::Times => f.write_str("not a name, a time in seconds since 1970 and a creator"),
+        }
+    }
+}
+
+impl std::error::Error for GroupsFileError {}
+
+impl std::error::Error for GroupLineFault {}
+
 /// Parses the groups of a file; an error names the line.
-pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, GroupsFileError> {
     let lines: Vec<(usize, &str)> = text
         .lines()
         .enumerate()
@@ -40,11 +99,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
         .map(|(at, line)| format!("line {at}: {line}"))
         .collect();
     if odd.len() < lines.len().div_ceil(2) {
-        let (count, named) =
-            (counted(odd.len() as u64, "line"), odd.get(..ODD_LINES_MAX).unwrap_or(&odd).join("; "));
-        return Err(format!("{count} of this active file not in the form `name high low flag`: {named}"));
+        let (lines, named) = (odd.len() as u64, odd.get(..ODD_LINES_MAX).unwrap_or(&odd).join("; "));
+        return Err(GroupsFileError::NotActive { lines, named });
     }
-    lines.iter().map(|(at, line)| list_line(line).map_err(|error| format!("line {at}: {error}"))).collect()
+    let list = lines.iter();
+    list.map(|(at, line)| list_line(line).map_err(|fault| GroupsFileError::Line(*at, fault))).collect()
 }
 
 fn active_line(line: &str) -> Option<GroupEntry> {
@@ -61,17 +120,18 @@ fn active_line(line: &str) -> Option<GroupEntry> {
     })
 }
 
-fn list_line(line: &str) -> Result<GroupEntry, String> {
+fn list_line(line: &str) -> Result<GroupEntry, GroupLineFault> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let (flag, description) = match rest.trim().split_once(char::is_whitespace) {
         Some((flag, description)) => (flag, description.trim()),
         None => (rest.trim(), ""),
     };
     if !netnews::newsgroups::valid_name(name.as_bytes()) {
-        return Err(format!("`{name}` is not a valid group name"));
+        return Err(GroupLineFault::Name(name.to_owned()));
     }
     if !flag.is_empty() && !is_flag(flag) {
-        return Err(format!("`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {name} y {rest}"));
+        let example = format!("{name} y {rest}");
+        return Err(GroupLineFault::Flag { flag: flag.to_owned(), example });
     }
     let flag = if flag.is_empty() { "y" } else { flag };
     Ok(GroupEntry {
@@ -89,7 +149,7 @@ fn is_flag(word: &str) -> bool {
 
 /// Sets the times and creators of groups from an active.times file (`name seconds creator`); groups that it
 /// does not name are created now. An error names the line.
-pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), String> {
+pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), GroupsFileError> {
     let mut times = HashMap::new();
     for (at, line) in text.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -98,7 +158,7 @@ pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), Str
         let mut words = line.split_whitespace();
         let (name, seconds) = (words.next(), words.next().and_then(|seconds| seconds.parse::<u64>().ok()));
         let Some((name, seconds)) = name.zip(seconds) else {
-            return Err(format!("line {}: not a name, a time in seconds since 1970 and a creator", at + 1));
+            return Err(GroupsFileError::Line(at + 1, GroupLineFault::Times));
         };
         times.insert(name, (seconds, words.collect::<Vec<_>>().join(" ")));
     }
@@ -179,7 +239,7 @@ mod tests {
     fn invalid_lines_of_an_active_file_are_named() {
         let text = "a.b 0000000012 0000000003 y\na.c 5 x y\na.d 7 8 m\na.e 7 8\na.f 1 1 n\n";
         assert_eq!(
-            parse(text).unwrap_err(),
+            parse(text).unwrap_err().to_string(),
             "2 lines of this active file not in the form `name high low flag`: line 2: a.c 5 x y; line 4: a.e 7 8"
         );
     }
@@ -187,10 +247,10 @@ mod tests {
     #[test]
     fn bad_line_is_named_by_number() {
         assert_eq!(
-            parse("local.test y\nlocal.ann Announcements here\n").unwrap_err(),
+            parse("local.test y\nlocal.ann Announcements here\n").unwrap_err().to_string(),
             "line 2: `Announcements` is not a flag (y, n, m, j, x or =other.name), as in: local.ann y Announcements here"
         );
-        assert_eq!(parse("a..b\n").unwrap_err(), "line 1: `a..b` is not a valid group name");
+        assert_eq!(parse("a..b\n").unwrap_err().to_string(), "line 1: `a..b` is not a valid group name");
     }
 
     #[test]
@@ -200,7 +260,7 @@ mod tests {
         assert_eq!((groups[0].created, groups[0].creator.as_str()), (0, ""));
         assert_eq!((groups[1].created, groups[1].creator.as_str()), (700_000_000, "someone else <x@y>"));
         let error = add_times("a.b 1 x\na.b yesterday x\n", &mut groups).unwrap_err();
-        assert!(error.starts_with("line 2: not a name, a time"), "{error}");
+        assert!(error.to_string().starts_with("line 2: not a name, a time"), "{error}");
     }
 
     #[test]

@@ -53,12 +53,12 @@ fn import(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let cannot = unreadable(file);
     let is_stdin = file == Path::new("-");
-    let (source, bytes): (Box<dyn Read>, u64) = if is_stdin {
-        (Box::new(std::io::stdin()), 0)
+    let (source, bytes) = if is_stdin {
+        (Box::new(std::io::stdin()) as Box<dyn Read>, 0)
     } else {
         let file = File::open(file).map_err(cannot)?;
         let bytes = file.metadata().map_err(cannot)?.len();
-        (Box::new(file), bytes)
+        (Box::new(file) as Box<dyn Read>, bytes)
     };
     let mut source = BufReader::with_capacity(PART_BYTES, source);
     let mut reach = Reach::new(&config)?;

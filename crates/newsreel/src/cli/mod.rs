@@ -23,6 +23,7 @@ mod export;
 mod group;
 mod group_sync;
 mod groups_file;
+mod headings;
 mod history;
 mod import;
 mod init;
@@ -60,7 +61,7 @@ mod user;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use rustix::fs::Mode;
 
 use args::{Cli, CliCommand};
@@ -75,7 +76,12 @@ const UMASK: Mode = Mode::from_raw_mode(0o027);
 /// Runs the command line.
 pub fn main() -> ExitCode {
     rustix::process::umask(UMASK);
-    let Cli { command, at } = Cli::parse();
+    if headings::asks_for_all(std::env::args_os().skip(1)) {
+        // A closed output is no failure of ours.
+        _ = headings::with_all(Cli::command()).print_long_help();
+        return ExitCode::SUCCESS;
+    }
+    let Cli { command, at } = parsed();
     let failure = match run(command, &at) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure,
@@ -86,6 +92,13 @@ pub fn main() -> ExitCode {
         if failure.is_report() { _ = writeln!(std::io::stderr(), "{text}") } else { complain(text) }
     }
     ExitCode::from(failure.code())
+}
+
+/// Parses the arguments; ends the process after a request for help, and if they are wrong.
+fn parsed() -> Cli {
+    let mut program = headings::with_daily(Cli::command());
+    let matches = program.get_matches_mut();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
 }
 
 fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {

@@ -2,9 +2,10 @@
 //!
 //! Used where a configuration is read, a control socket connected and a spool opened.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// File with the names of users.
 const USERS_FILE: &str = "/etc/passwd";
@@ -19,18 +20,36 @@ pub(super) fn advice(path: &Path) -> String {
     format!("it belongs to the user {user}; type: sudo -u {user} {}", command())
 }
 
+/// Refusal of root in a site that belongs to another user.
+#[derive(Debug)]
+pub(super) struct SiteOfAnother {
+    /// The site's directory.
+    data: PathBuf,
+    /// Its owner, as `sudo` accepts it.
+    user: String,
+}
+
+impl fmt::Display for SiteOfAnother {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (data, user) = (self.data.display(), &self.user);
+        write!(
+            f,
+            "the site {data} belongs to the user {user}, whose server could not read what root makes there; \
+             type: sudo -u {user} {}",
+            command()
+        )
+    }
+}
+
+impl std::error::Error for SiteOfAnother {}
+
 /// Refuses root a site that belongs to another user, whose server could not read files made by root.
-pub(super) fn refuse_root(data: &Path) -> Result<(), String> {
+pub(super) fn refuse_root(data: &Path) -> Result<(), SiteOfAnother> {
     let owner = fs::metadata(data).map_or(0, |data| data.uid());
     if owner == 0 || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let user = user_name(owner);
-    Err(format!(
-        "the site {} belongs to the user {user}, whose server could not read what root makes there; type: sudo -u {user} {}",
-        data.display(),
-        command()
-    ))
+    Err(SiteOfAnother { data: data.to_owned(), user: user_name(owner) })
 }
 
 /// Returns the name of a user, or the number with a hash sign, as `sudo` accepts it.

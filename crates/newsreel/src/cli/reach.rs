@@ -46,7 +46,7 @@ impl Reach {
             {
                 return Ok(Self::Server(control));
             }
-            owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
+            owner::refuse_root(&config.site.data).map_err(problem)?;
             match open_existing(config) {
                 Ok((spool, _)) => {
                     spool.set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
@@ -279,7 +279,7 @@ pub(super) fn make(config: &Config) -> Result<(), CliError> {
     if missing(config)?.is_none() {
         return Ok(());
     }
-    owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
+    owner::refuse_root(&config.site.data).map_err(problem)?;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
     Ok(spool.close()?)
 }

@@ -4,7 +4,7 @@ use super::control::{ControlClient, ControlSocketState};
 use super::listing::{self, ListedRow};
 use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{CliError, say};
+use super::screen::{CliError, problem, say};
 use super::table::Columns;
 use clap::Args;
 use disk::{Disk, RealDisk};
@@ -58,7 +58,7 @@ pub(super) fn rebuild(at: &SiteLocation) -> Result<(), CliError> {
         ControlSocketState::Server(_) => reach::print(&config, &Request::RebuildSearch),
         ControlSocketState::Silent => Err(CliError::Problem("the server does not answer: try again".into())),
         ControlSocketState::Nobody => {
-            super::owner::refuse_root(&config.site.data).map_err(CliError::Problem)?;
+            super::owner::refuse_root(&config.site.data).map_err(problem)?;
             let (disk, dir) = (RealDisk::new(), config.site.data.join(DIR_NAME));
             let removed = match disk.has_dir(&dir) {
                 Ok(true) => newssearch::index::remove(&disk, &dir),

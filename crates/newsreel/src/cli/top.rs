@@ -53,7 +53,8 @@ fn run(
     let lost = |error: std::io::Error| CliError::Problem(format!("the terminal: {error}"));
     let mut next = Instant::now() + interval;
     loop {
-        terminal.show(&view.lines(terminal.size(), unix_secs())).map_err(lost)?;
+        let (columns, rows) = terminal.size();
+        terminal.show(&view.lines(columns, rows, unix_secs())).map_err(lost)?;
         let key = terminal.key(next.saturating_duration_since(Instant::now())).map_err(lost)?;
         match key.map(|key| view.press(key)) {
             Some(KeyAction::Quit) => return Ok(()),

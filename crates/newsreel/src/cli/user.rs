@@ -2,7 +2,7 @@
 
 use super::locate::SiteLocation;
 use super::password;
-use super::screen::{CliError, complain, say, say_json};
+use super::screen::{CliError, complain, problem, say, say_json};
 use super::table::Columns;
 use access::User;
 use access::rules;
@@ -13,6 +13,7 @@ use netnews::date::format_nntp;
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_config::{Access, Config};
+use std::fmt;
 
 /// Subcommands of `user`.
 #[derive(Debug, Subcommand)]
@@ -95,10 +96,11 @@ fn groups(names: &[String]) -> Result<Box<[Box<str>]>, CliError> {
 }
 
 /// Calls `change` with the users, and saves them; creates the site's directory if needed.
-fn edit<T, E: std::fmt::Display>(
+fn edit(
     config: &Config,
-    change: impl FnOnce(&mut UserTable) -> Result<T, E>,
-) -> Result<T, CliError> {
+    change: impl FnOnce(&mut UserTable) -> Result<(), UserChangeError>,
+) -> Result<(), CliError> {
+    let change = |table: &mut UserTable| change(table).map_err(|error| error.to_string());
     let data = &config.site.data;
     let made = std::fs::create_dir_all(data).map_err(EditError::Io);
     made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
@@ -119,15 +121,38 @@ fn credentials(password: &[u8]) -> Result<StoredCredentials, CliError> {
     StoredCredentials::new(password).map_err(|_| CliError::Problem("the system has no random numbers".into()))
 }
 
-fn no_such(name: &str) -> String {
-    format!("there is no user `{name}`; see newsreel user list")
+/// Reason why users were not changed.
+#[derive(Debug)]
+enum UserChangeError {
+    /// A user of this name exists.
+    Exists(String),
+    /// There is no user of this name.
+    Unknown(String),
+    /// There is no user of this name, so none of those named was removed.
+    NoneRemoved(String),
 }
+
+impl fmt::Display for UserChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists(name) => {
+                write!(f, "user `{name}` is there already; newsreel user passwd and user set change users")
+            }
+            Self::Unknown(name) => write!(f, "there is no user `{name}`; see newsreel user list"),
+            Self::NoneRemoved(name) => {
+                write!(f, "there is no user `{name}`; see newsreel user list; nobody was removed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UserChangeError {}
 
 fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), CliError> {
     let (name, groups) = (prepared(name)?, groups(group_names)?);
-    let there = || format!("user `{name}` is there already; newsreel user passwd and user set change users");
+    let there = || UserChangeError::Exists(name.clone());
     if load(config)?.is_some_and(|table| table.get(&name).is_some()) {
-        return Err(CliError::Problem(there()));
+        return Err(problem(there()));
     }
     let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
     let user = User { name: name.as_str().into(), groups };
@@ -162,7 +187,7 @@ fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliErr
     let (name, groups) = (prepared(name)?, groups(group_names)?);
     let shown = if groups.is_empty() { "no group".to_owned() } else { groups.join(", ") };
     edit(config, |table| {
-        let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
+        let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
         table.put(UserRecord { user: User { groups, ..record.user }, ..record });
         Ok::<_, String>(())
     })?;
@@ -172,11 +197,11 @@ fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliErr
 fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
     let name = prepared(name)?;
     if load(config)?.is_none_or(|table| table.get(&name).is_none()) {
-        return Err(CliError::Problem(no_such(&name)));
+        return Err(problem(UserChangeError::Unknown(name)));
     }
     let made = credentials(&password::ask_new(&name)?)?;
     edit(config, |table| {
-        let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
+        let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
         table.put(UserRecord { changed: unix_secs(), credentials: Some(made), ..record });
         Ok::<_, String>(())
     })?;
@@ -186,7 +211,7 @@ fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
 fn remove(config: &Config, names: &[String]) -> Result<(), CliError> {
     let names: Vec<String> = names.iter().map(|name| prepared(name)).collect::<Result<_, _>>()?;
     edit(config, |table| match names.iter().find(|name| table.get(name).is_none()) {
-        Some(missing) => Err(format!("{}; nobody was removed", no_such(missing))),
+        Some(missing) => Err(UserChangeError::NoneRemoved(missing.clone())),
         None => {
             names.iter().for_each(|name| {
                 table.remove(name);
@@ -244,7 +269,7 @@ fn check(config: &Config, name: &str) -> Result<(), CliError> {
     let name = prepared(name)?;
     let table = load(config)?;
     let record = table.as_ref().and_then(|table| table.get(&name));
-    let record = record.ok_or_else(|| CliError::Problem(no_such(&name)))?;
+    let record = record.ok_or_else(|| problem(UserChangeError::Unknown(name.clone())))?;
     let Some(credentials) = &record.credentials else {
         let text = format!("{name} has no password here: an authenticator program or a certificate decides");
         return Err(CliError::Problem(text));

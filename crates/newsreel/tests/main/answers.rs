@@ -1,9 +1,23 @@
 //! Checks whether a server's output consists of well-formed responses, judged by their codes (RFC 3977
 //! section 3.2). Used by the tests with random sessions and by the fuzz target for whole sessions.
 
+use std::fmt;
+
+/// A line that is not part of a response.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MalformedAnswer(String);
+
+impl fmt::Display for MalformedAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no answer", self.0)
+    }
+}
+
+impl std::error::Error for MalformedAnswer {}
+
 /// Checks that the output consists of status lines, and blocks after codes that have one. The last line may
 /// be incomplete, and everything after the start of TLS or compression is ignored.
-pub fn well_formed(answers: &str) -> Result<(), String> {
+pub fn well_formed(answers: &str) -> Result<(), MalformedAnswer> {
     let mut block = false;
     let mut numbers = false;
     let mut lines: Vec<&str> = answers.split("\r\n").collect();
@@ -24,7 +38,7 @@ pub fn well_formed(answers: &str) -> Result<(), String> {
             );
             numbers = code == "211";
         } else if !(numbers && (line == "." || line.bytes().all(|octet| octet.is_ascii_digit()))) {
-            return Err(format!("{line:?} is no answer"));
+            return Err(MalformedAnswer(line.to_owned()));
         }
     }
     Ok(())

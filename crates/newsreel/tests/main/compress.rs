@@ -39,10 +39,11 @@ fn feed_and_read(client: &mut Client) {
     for id in &ids {
         assert_eq!(client.line(), format!("238 {id}"));
     }
-    let takethis = |(i, id): (usize, &String)| {
-        format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", &body(i).join("\r\n")))
-    };
-    client.send(ids.iter().enumerate().map(takethis).collect::<String>());
+    let commands = ids
+        .iter()
+        .enumerate()
+        .map(|(i, id)| format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", &body(i).join("\r\n"))));
+    client.send(commands.collect::<String>());
     for id in &ids {
         assert_eq!(client.line(), format!("239 {id}"));
     }

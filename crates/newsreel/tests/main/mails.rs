@@ -25,7 +25,7 @@ fn articles() -> Vec<String> {
         "caf\u{e9} \u{1b}[ tab\t \n-- \n",
         "long ",
     ];
-    let article = |(n, body): (usize, &&str)| {
+    let articles = bodies.iter().enumerate().map(|(n, body)| {
         let groups = if n % 3 == 0 { "a.one,a.two" } else { "a.one" };
         let body = if *body == "long " { "long line ".repeat(2_000) + "\n" } else { (*body).to_owned() };
         format!(
@@ -33,8 +33,8 @@ fn articles() -> Vec<String> {
              folded\nMessage-ID: <{n}@x.example>\nDate: Sun, 9 Sep 2001 01:46:40 +0000\nFrom : no\n\n{body}"
         )
         .replace("From : no\n", "X-From: From\n")
-    };
-    bodies.iter().enumerate().map(article).collect()
+    });
+    articles.collect()
 }
 
 fn mbox(texts: &[String]) -> Vec<u8> {

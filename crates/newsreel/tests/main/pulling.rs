@@ -562,7 +562,7 @@ impl Odd {
                 }
                 ["XHDR", _, range] => {
                     let (first, last) = range.split_once('-').unwrap();
-                    let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
+                    let [first, last] = [first, last].map(|number| number.parse::<u64>().unwrap());
                     let rows = (first..=last.min(6)).map(|n| match (n, self.row) {
                         (3, row) if selected == "odd.group" && !row.is_empty() => format!("3 {row}\r\n"),
                         _ => format!("{n} <{}.{n}@x.example>\r\n", selected.split_once('.').unwrap().0),

@@ -20,6 +20,26 @@ use crate::client::Client;
 use crate::operated::PATIENCE;
 use crate::test_site;
 
+/// Text with which a server or a command refused something.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl std::ops::Deref for Refusal {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 /// A running server.
 pub struct Server {
     pub address: SocketAddr,
@@ -198,18 +218,18 @@ impl Server {
     }
 
     /// Changes the configuration's file and reloads it; returns the server's reply.
-    pub fn reload(&self, change: impl FnOnce(String) -> String) -> Result<String, String> {
+    pub fn reload(&self, change: impl FnOnce(String) -> String) -> Result<String, Refusal> {
         let text = std::fs::read_to_string(self.file()).unwrap();
         std::fs::write(self.file(), change(text)).unwrap();
         let (replies, ok) = self.control(&serde_json::json!({ "do": "reload" }));
         let text =
             |reply: &serde_json::Value| reply["text"].as_str().or(reply["error"].as_str()).map(str::to_owned);
         let said: Vec<String> = replies.iter().filter_map(text).collect();
-        if ok { Ok(said.join("\n")) } else { Err(said.join("\n")) }
+        if ok { Ok(said.join("\n")) } else { Err(Refusal(said.join("\n"))) }
     }
 
     /// Runs `newsreel user` on the site with `input` as standard input. Returns its output, or its errors.
-    pub fn user(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+    pub fn user(&self, arguments: &[&str], input: &str) -> Result<String, Refusal> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         command.arg("user").args(arguments).arg("--config").arg(self.dir.path().join("newsreel.toml"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -220,7 +240,7 @@ impl Server {
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(Refusal(text(output.stderr))) }
     }
 
     /// Returns a connection after the greeting.

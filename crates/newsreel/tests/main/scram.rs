@@ -5,6 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use ring::{digest, hmac, pbkdf2};
 use std::num::NonZeroU32;
 
+use crate::running::Refusal;
+
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 
 fn hmac(key: &[u8], text: &str) -> Vec<u8> {
@@ -12,7 +14,7 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
 }
 
 /// Starts an exchange, with an initial response or without; returns the server's challenge, decoded.
-fn begin(ask: &mut dyn FnMut(String) -> String, name: &str, initial: bool) -> Result<String, String> {
+fn begin(ask: &mut dyn FnMut(String) -> String, name: &str, initial: bool) -> Result<String, Refusal> {
     let first = BASE64_STANDARD.encode(format!("n,,n={name},r={NONCE}"));
     let answer = if initial {
         ask(format!("AUTHINFO SASL SCRAM-SHA-256 {first}"))
@@ -20,7 +22,7 @@ fn begin(ask: &mut dyn FnMut(String) -> String, name: &str, initial: bool) -> Re
         assert_eq!(ask("AUTHINFO SASL SCRAM-SHA-256".into()), "383 =");
         ask(first)
     };
-    let Some(challenge) = answer.strip_prefix("383 ") else { return Err(answer) };
+    let Some(challenge) = answer.strip_prefix("383 ") else { return Err(Refusal(answer)) };
     Ok(String::from_utf8(BASE64_STANDARD.decode(challenge).unwrap()).unwrap())
 }
 
@@ -37,7 +39,7 @@ pub fn login(
     name: &str,
     password: &str,
     initial: bool,
-) -> Result<String, String> {
+) -> Result<String, Refusal> {
     let server_first = begin(ask, name, initial)?;
     let part = |label: &str| server_first.split(',').find_map(|part| part.strip_prefix(label)).unwrap();
     let (nonce, salt) = (part("r="), BASE64_STANDARD.decode(part("s=")).unwrap());
@@ -53,7 +55,7 @@ pub fn login(
     let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
     let last = format!("{without_proof},p={}", BASE64_STANDARD.encode(proof));
     let answer = ask(BASE64_STANDARD.encode(last));
-    let Some(data) = answer.strip_prefix("283 ") else { return Err(answer) };
+    let Some(data) = answer.strip_prefix("283 ") else { return Err(Refusal(answer)) };
     let server_signature = hmac(&hmac(&salted, "Server Key"), &auth_message);
     let expected = format!("v={}", BASE64_STANDARD.encode(server_signature));
     assert_eq!(String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap(), expected);

@@ -119,7 +119,11 @@ impl Ledger {
         for n in &self.kept {
             assert!(is_there(client, *n, what), "{what}: {} was there after a cut before", id(*n));
         }
-        let (kept, lost): (Vec<_>, Vec<_>) = now.into_iter().partition(|a| is_there(client, a.n, what));
+        let (mut kept, mut lost) = (Vec::new(), Vec::new());
+        for article in now {
+            let side = if is_there(client, article.n, what) { &mut kept } else { &mut lost };
+            side.push(article);
+        }
         self.kept.extend(kept.iter().map(|a| a.n));
         assert!(!self.always || lost.is_empty(), "{what}: {} acknowledged articles are lost", lost.len());
         if let (Some(first), Some(last)) = (lost.first(), lost.last()) {

@@ -41,7 +41,7 @@ fn possible() -> bool {
     false
 }
 
-fn cut_again_and_again((durability, flush_ms): (&str, u64), rounds: u64, seed: u64) {
+fn cut_again_and_again(durability: &str, flush_ms: u64, rounds: u64, seed: u64) {
     if !possible() {
         return;
     }
@@ -101,29 +101,33 @@ const DURABILITIES: [(&str, u64); 4] =
 
 #[test]
 fn nothing_promised_is_taken_by_power_cuts_with_always() {
-    cut_again_and_again(DURABILITIES[0], 5, 1);
+    let (durability, flush_ms) = DURABILITIES[0];
+    cut_again_and_again(durability, flush_ms, 5, 1);
 }
 
 #[test]
 fn nothing_promised_is_taken_by_power_cuts_with_an_interval() {
-    cut_again_and_again(DURABILITIES[1], 5, 1);
+    let (durability, flush_ms) = DURABILITIES[1];
+    cut_again_and_again(durability, flush_ms, 5, 1);
 }
 
 #[test]
 fn nothing_promised_is_taken_by_power_cuts_with_an_interval_on_a_slow_disk() {
-    cut_again_and_again(DURABILITIES[2], 5, 1);
+    let (durability, flush_ms) = DURABILITIES[2];
+    cut_again_and_again(durability, flush_ms, 5, 1);
 }
 
 #[test]
 fn nothing_promised_is_taken_by_power_cuts_with_process() {
-    cut_again_and_again(DURABILITIES[3], 5, 1);
+    let (durability, flush_ms) = DURABILITIES[3];
+    cut_again_and_again(durability, flush_ms, 5, 1);
 }
 
 #[test]
 #[ignore = "minutes; make soak runs it"]
 fn nothing_promised_is_taken_by_200_power_cuts_with_each_durability() {
     // A new site for every 20, so that its buffers never come to displace.
-    for durability in DURABILITIES {
-        (0..10).for_each(|n| cut_again_and_again(durability, 20, 100 + n));
+    for (durability, flush_ms) in DURABILITIES {
+        (0..10).for_each(|n| cut_again_and_again(durability, flush_ms, 20, 100 + n));
     }
 }

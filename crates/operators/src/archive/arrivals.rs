@@ -45,7 +45,7 @@ impl ArrivalCopier {
             if numbers.is_empty() {
                 continue;
             }
-            match fetch(spool, section.config.honor_no_archive, (&row.key, &row.token), &mut self.buf) {
+            match fetch(spool, section.config.honor_no_archive, &row.key, &row.token, &mut self.buf) {
                 CopyOutcome::Here => {
                     let copy = ArchiveCopy::of(row.key, numbers, &self.buf);
                     bytes += copy.text.len();

@@ -7,6 +7,7 @@ use spool::{ArticleBuf, ArticleKey, Lookup, Spool, Token};
 /// An article to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveCopy {
+    /// Key of its Message-ID.
     pub key: ArticleKey,
     /// Time of arrival, in Unix seconds.
     pub arrived: u64,
@@ -53,7 +54,8 @@ pub(super) enum CopyOutcome {
 pub(super) fn fetch(
     spool: &Spool,
     asks: bool,
-    (key, token): (&ArticleKey, &Token),
+    key: &ArticleKey,
+    token: &Token,
     buf: &mut ArticleBuf,
 ) -> CopyOutcome {
     match spool.read(token, Some(key), ReadMode::Wait, buf) {

@@ -19,7 +19,8 @@ pub(super) fn put(
     disk: &dyn Disk,
     path: &Path,
     copies: &[ArchiveCopy],
-    (memory, file_of_memory): (&mut ArchiveMemory, &ArchiveMemoryFile),
+    memory: &mut ArchiveMemory,
+    file_of_memory: &ArchiveMemoryFile,
 ) -> io::Result<u64> {
     let is_there = disk.about(path)?.is_some();
     let file = disk.open(path, OpenMode::Create)?;

@@ -134,8 +134,7 @@ impl Archives {
             let numbers = section.wanted(&article.numbers);
             if !numbers.is_empty() {
                 keys.push(article.key);
-                match fetch(spool, section.config.honor_no_archive, (&article.key, &article.token), &mut buf)
-                {
+                match fetch(spool, section.config.honor_no_archive, &article.key, &article.token, &mut buf) {
                     CopyOutcome::Here => {
                         let copy = ArchiveCopy::of(article.key, numbers, &buf);
                         bytes += copy.text.len();

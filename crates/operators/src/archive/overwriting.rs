@@ -59,7 +59,7 @@ impl OverwriteCopier {
         if from >= target {
             return Ok(false);
         }
-        let part = self.read(spool, section, volume.id, (from, target));
+        let part = self.read(spool, section, volume.id, from, target);
         section.put(&part.copies)?;
         section.missed(part.unreadable, "it could not be read", &[]);
         section.set_places(&[(volume.id, part.to)])?;
@@ -72,7 +72,8 @@ impl OverwriteCopier {
         spool: &Spool,
         section: &ArchiveSection,
         volume: u16,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
     ) -> VolumePart {
         let (mut part, mut bytes, mut articles) = (VolumePart { to: from, ..VolumePart::default() }, 0, 0);
         while bytes < CHUNK_BYTES && articles < ARTICLES_MAX {

@@ -118,7 +118,7 @@ impl ArchiveSection {
             ArchiveForm::Maildir => maildir::put(disk, root, copies, again)?,
             ArchiveForm::Mbox => {
                 let path = root.join(format!("{}.mbox", self.config.name));
-                mbox::put(disk, &path, copies, (&mut *memory, &self.file))?
+                mbox::put(disk, &path, copies, memory, &self.file)?
             }
         };
         memory.archived += fresh;

@@ -106,7 +106,7 @@ pub(super) fn serve(
     let articles = match SpoolArticles::new(site, looks) {
         Ok(articles) => articles,
         Err(why) => {
-            say(replies, &Reply::Error(why))?;
+            say(replies, &Reply::Error(why.to_string()))?;
             return Ok(false);
         }
     };

@@ -27,25 +27,33 @@ const TROUBLES_MAX: usize = 50;
 pub struct DayRecord {
     /// Sequence number below which all articles have been counted, in this record or earlier ones.
     pub next: u64,
-    /// Articles accepted, rejected, and deferred with "try later".
+    /// Number of articles accepted.
     pub accepted: u64,
+    /// Number of articles rejected.
     pub rejected: u64,
+    /// Number of articles deferred with "try later".
     pub try_later: u64,
-    /// Connections refused, and connections of readers served.
+    /// Number of connections refused.
     pub refused: u64,
+    /// Number of connections of readers served.
     pub readers: u64,
+    /// Logins that succeeded and failed.
     pub logins: LoginStatus,
     /// Reasons for which articles were rejected.
     pub reasons: BTreeMap<String, u64>,
+    /// Figures of each peer, by name.
     pub peers: BTreeMap<String, PeerDay>,
     /// Origins of articles: `peer NAME`, `injected`, `rnews`, `import`.
     pub origins: BTreeMap<String, u64>,
-    /// Articles by group, and selections by readers.
+    /// Number of articles of each group.
     pub groups: BTreeMap<String, u64>,
+    /// How often readers selected each group.
     pub selections: BTreeMap<String, u64>,
-    /// Occurrences of servers in the Paths that were sampled, and the number of these.
+    /// Occurrences of each server in the Paths that were sampled.
     pub path: BTreeMap<String, u64>,
+    /// Number of Paths sampled.
     pub paths: u64,
+    /// Articles stored in each class, by its name.
     pub classes: BTreeMap<String, ClassDay>,
     /// Troubles, and since when, in Unix seconds.
     pub trouble: BTreeMap<String, u64>,
@@ -55,17 +63,25 @@ pub struct DayRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeerDay {
-    /// Articles that the peer offered, and those of them accepted and rejected.
+    /// Number of articles that the peer offered.
     pub offered: u64,
+    /// Number of its articles accepted here.
     pub accepted: u64,
+    /// Number of its articles rejected here.
     pub rejected: u64,
-    /// Articles offered to the peer, and what became of them.
+    /// Number of articles offered to the peer.
     pub sent_offered: u64,
+    /// Number of articles that the peer did not want.
     pub sent_refused: u64,
+    /// Number of articles that the peer accepted.
     pub sent_accepted: u64,
+    /// Number of articles that the peer rejected after they were sent.
     pub sent_rejected: u64,
+    /// Number of times that the peer deferred an article.
     pub sent_deferred: u64,
+    /// Bytes of articles sent to the peer.
     pub sent_bytes: u64,
+    /// Number of articles not offered: the journal moved on, or they were overwritten or too old.
     pub missed: u64,
 }
 
@@ -73,7 +89,9 @@ pub struct PeerDay {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassDay {
+    /// Number of articles stored on the day.
     pub articles: u64,
+    /// Stored size of these articles, in bytes.
     pub bytes: u64,
     /// Last estimate of how long articles stay, in seconds.
     pub stays_secs: Option<u64>,

@@ -13,7 +13,8 @@ const DAY_SECS: u64 = 86_400;
 /// Counts what the rules of a file would remove, now and in `days` days; returns true on success.
 pub(crate) fn what_if(
     spool: &Spool,
-    (file, text): (&Path, &str),
+    file: &Path,
+    text: &str,
     days: Option<u32>,
     sink: &mut Sink<'_>,
 ) -> bool {

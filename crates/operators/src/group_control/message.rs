@@ -55,7 +55,8 @@ pub(super) struct GroupControlMessage<'a> {
 impl<'a> GroupControlMessage<'a> {
     /// Returns the control message in an article; `None` if there is none, or a cancel.
     pub fn of(
-        (article, proof): (&'a Article<'a>, &'a SignatureProof<'a>),
+        article: &'a Article<'a>,
+        proof: &'a SignatureProof<'a>,
         id: &'a str,
         config: &Arc<Config>,
     ) -> Option<Self> {

@@ -253,7 +253,7 @@ impl ControlReader {
             return notices.carry_out(&article, &id, &mut self.notices_done);
         }
         let proof = SignatureProof::of(&article, &self.keyring);
-        let Some(message) = GroupControlMessage::of((&article, &proof), &id, &config) else { return Ok(()) };
+        let Some(message) = GroupControlMessage::of(&article, &proof, &id, &config) else { return Ok(()) };
         message.carry_out(&mut on)
     }
 }

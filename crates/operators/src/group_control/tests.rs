@@ -62,7 +62,7 @@ impl Fixture {
 
     /// Files messages dated a minute apart on a day in April 1993.
     fn file(&self, day: u32, messages: &[String]) {
-        let wires: Vec<_> = messages.iter().enumerate().map(|message| wire(day, message)).collect();
+        let wires: Vec<_> = messages.iter().enumerate().map(|(n, command)| wire(day, n, command)).collect();
         let batch: Vec<IncomingArticle<'_>> = wires
             .iter()
             .map(|(id, wire)| IncomingArticle { wire: wire.as_bytes(), claimed_id: Some(id.as_bytes()) })
@@ -85,7 +85,7 @@ impl Fixture {
     }
 }
 
-fn wire(day: u32, (n, command): (usize, &String)) -> (String, String) {
+fn wire(day: u32, n: usize, command: &str) -> (String, String) {
     let id = format!("<{n}.{day}@x>");
     let (hours, minutes) = (n / 60, n % 60);
     let wire = format!(

@@ -187,10 +187,10 @@ impl PullCounters {
     ) {
         let mut details = self.details.lock();
         details.waiting = asides.len() as u64;
-        let line = |(article, aside): (&RemoteArticle, &AsideArticle)| {
+        let lines = asides.take(LINES_MAX).map(|(article, aside)| {
             format!("{article}: {} (refused {})", aside.refusal, counted(u64::from(aside.tries), "time"))
-        };
-        details.asides = asides.take(LINES_MAX).map(line).collect();
+        });
+        details.asides = lines.collect();
     }
 
     /// Returns the details of the run.

@@ -207,9 +207,9 @@ impl<'a> PullFiler<'a> {
         self.tried.clear();
         let (name, counts) = (&self.spec.name, &self.fetching.counts);
         for (article, refusal) in std::mem::take(&mut self.refused) {
-            let when = (unix_secs(), self.spec.give_up_secs);
             let answer = refusal.to_string();
-            let (counter, tries, done) = match self.marks.set_aside(&article, &refusal, when) {
+            let outcome = self.marks.set_aside(&article, &refusal, unix_secs(), self.spec.give_up_secs);
+            let (counter, tries, done) = match outcome {
                 SetAsideOutcome::Waits(tries) => (&counts.set_aside, tries, "set aside"),
                 SetAsideOutcome::GivenUp(tries) => (&counts.given_up, tries, "given up"),
                 SetAsideOutcome::TooMany => {

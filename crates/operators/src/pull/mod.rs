@@ -121,7 +121,9 @@ impl PullSpec {
 /// The site that files the articles fetched.
 #[derive(Clone)]
 pub struct PullSite {
+    /// Road into the spool for the articles.
     pub filer: Arc<Filer>,
+    /// Spool whose groups and history decide which articles are wanted.
     pub spool: Arc<Spool>,
     /// Directory of the spool.
     pub data: PathBuf,
@@ -210,7 +212,8 @@ pub(crate) async fn run(
     let numbers = numbers.fold(0, u64::saturating_add);
     PullCounters::count(&counts.total, numbers.saturating_add((work.ids.len() + work.again.len()) as u64));
     add(&counts.groups, work.groups.len());
-    let fetched = fetch(spec, ground, counts, (target, client), work, &mut marks, &groups).await;
+    let first = PullConnection { target, client };
+    let fetched = fetch(spec, ground, counts, first, work, &mut marks, &groups).await;
     if let (Ok(()), Some(now)) = (&fetched, now) {
         marks.set_newnews(&spec.groups, now);
     }
@@ -220,12 +223,18 @@ pub(crate) async fn run(
     fetched.and(saved)
 }
 
+/// First connection of a pull, and how further ones are made.
+struct PullConnection {
+    target: nntp_io::ConnectOptions,
+    client: NntpClient,
+}
+
 /// Fetches what is planned and files it.
 async fn fetch(
     spec: &PullSpec,
     ground: &PullSite,
     counts: &Arc<PullCounters>,
-    (target, client): (nntp_io::ConnectOptions, NntpClient),
+    first: PullConnection,
     work: PullWork,
     marks: &mut PullMarks,
     groups: &NamePattern,
@@ -233,7 +242,7 @@ async fn fetch(
     let connections = spec.connections.max(1);
     let (plan, coming) = PullPlan::new(work, connections * (CHUNKS_AT_ONCE + 1));
     let fetching = Arc::new(FetchState {
-        target,
+        target: first.target,
         plan,
         spool: ground.spool.clone(),
         counts: counts.clone(),
@@ -244,9 +253,9 @@ async fn fetch(
         refused_in_a_row: AtomicU32::new(0),
     });
     let mut workers = JoinSet::new();
-    let mut first = Some(client);
+    let mut client = Some(first.client);
     for _ in 0..connections {
-        workers.spawn(PullWorker::new(fetching.clone()).run(first.take()));
+        workers.spawn(PullWorker::new(fetching.clone()).run(client.take()));
     }
     let origin = Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups);
     let mut filing = PullFiler::new(spec, origin, ground, &fetching, marks);

@@ -120,12 +120,14 @@ impl PullMarks {
         &self.known.asides
     }
 
-    /// Records that the server refuses to send an article at `now` (Unix seconds).
+    /// Records that the server refuses to send an article at `now` (Unix seconds); articles are given up
+    /// after `give_up_secs`.
     pub fn set_aside(
         &mut self,
         article: &RemoteArticle,
         refusal: &FetchRefusal,
-        (now, give_up_secs): (u64, u64),
+        now: u64,
+        give_up_secs: u64,
     ) -> SetAsideOutcome {
         let asides = &mut self.known.asides;
         let before = asides.remove(article);
@@ -235,22 +237,22 @@ mod tests {
         let article = RemoteArticle { group: "a.b".into(), number: 7, id: "<1@x>".into() };
         let other = RemoteArticle::of_id("<2@x>".into());
         let refusal = FetchRefusal::answer(451, b"removed");
-        assert_eq!(marks.set_aside(&article, &refusal, (1_000, 1_000)), SetAsideOutcome::Waits(1));
-        assert_eq!(marks.set_aside(&other, &refusal, (1_000, 1_000)), SetAsideOutcome::Waits(1));
+        assert_eq!(marks.set_aside(&article, &refusal, 1_000, 1_000), SetAsideOutcome::Waits(1));
+        assert_eq!(marks.set_aside(&other, &refusal, 1_000, 1_000), SetAsideOutcome::Waits(1));
         marks.save().unwrap();
         drop(marks);
         let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
         assert_eq!((marks.asides().len(), marks.due(1_009, 1_000).len()), (2, 0));
         assert_eq!(marks.due(1_010, 1_000), [other.clone(), article.clone()]);
         marks.take_back(&other);
-        assert_eq!(marks.set_aside(&article, &refusal, (1_500, 1_000)), SetAsideOutcome::Waits(2));
-        assert_eq!(marks.set_aside(&article, &refusal, (2_000, 1_000)), SetAsideOutcome::GivenUp(3));
+        assert_eq!(marks.set_aside(&article, &refusal, 1_500, 1_000), SetAsideOutcome::Waits(2));
+        assert_eq!(marks.set_aside(&article, &refusal, 2_000, 1_000), SetAsideOutcome::GivenUp(3));
         assert!(marks.asides().is_empty() && marks.is_changed);
         for number in 0..ASIDES_MAX as u64 {
             let article = RemoteArticle { number, ..article.clone() };
-            assert_eq!(marks.set_aside(&article, &refusal, (1, 9)), SetAsideOutcome::Waits(1));
+            assert_eq!(marks.set_aside(&article, &refusal, 1, 9), SetAsideOutcome::Waits(1));
         }
-        assert_eq!(marks.set_aside(&other, &refusal, (1, 9)), SetAsideOutcome::TooMany);
+        assert_eq!(marks.set_aside(&other, &refusal, 1, 9), SetAsideOutcome::TooMany);
     }
 
     #[test]

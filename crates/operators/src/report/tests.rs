@@ -62,14 +62,10 @@ fn report_does_not_wait_for_a_blocked_writer() {
         let upstreams = Upstreams::open(&site.config.load(), &site.spool).unwrap();
         let asked = (&*site, &context);
         scope.spawn(move || {
-            reported
-                .send(of_server(
-                    asked.0,
-                    asked.1,
-                    (&feeds, &Pulls::default(), &archives, &upstreams),
-                    (&listen, &[]),
-                ))
-                .unwrap()
+            let pulls = Pulls::default();
+            let (feeds, archives, upstreams) = (&feeds, &archives, &upstreams);
+            let sources = ReportSources { feeds, pulls: &pulls, archives, upstreams };
+            reported.send(of_server(asked.0, asked.1, sources, &listen, &[])).unwrap()
         });
         let report = reports.recv_timeout(DEADLINE);
         sim.hold_syncs(false);
@@ -111,8 +107,9 @@ fn a_report_of_a_large_site_takes_less_than_a_millisecond() {
     let mut micros: Vec<u128> = (0..1_001)
         .map(|_| {
             let begun = Instant::now();
-            let parts = (&feeds, &Pulls::default(), &archives, &upstreams);
-            std::hint::black_box(of_server(&site, &context, parts, (&[], &[])));
+            let (feeds, archives, upstreams) = (&feeds, &archives, &upstreams);
+            let sources = ReportSources { feeds, pulls: &Pulls::default(), archives, upstreams };
+            std::hint::black_box(of_server(&site, &context, sources, &[], &[]));
             begun.elapsed().as_micros()
         })
         .collect();

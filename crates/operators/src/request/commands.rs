@@ -1,6 +1,6 @@
 //! Subcommands of requests.
 
-use super::since;
+use super::start::since;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -83,7 +83,7 @@ fn found(
     });
     let (mut rows, mut buf, mut from) = (Vec::new(), ArticleBuf::default(), 0);
     while rows.len() < limit && from < LOOKED_AT_MAX.max(2 * limit) {
-        let ids = search.find(query, thread.as_ref(), groups.as_deref(), (from, STEP))?;
+        let ids = search.find(query, thread.as_ref(), groups.as_deref(), from, STEP)?;
         for id in &ids {
             let key = spool.key(id.as_bytes());
             let Lookup::Present(token) = spool.lookup(&key) else { continue };
@@ -103,12 +103,11 @@ fn found(
 
 fn row(id: &str, head: &[u8]) -> FoundRow {
     let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
-    let name = |(group, _): (&[u8], &[u8])| String::from_utf8_lossy(group).into_owned();
     FoundRow {
         message_id: id.to_owned(),
         date: netnews::date::parse(get(b"Date")).unwrap_or(0),
         from: header::text(get(b"From")),
         subject: header::text(get(b"Subject")),
-        groups: xref_places(head).map(name).collect(),
+        groups: xref_places(head).map(|(group, _)| String::from_utf8_lossy(group).into_owned()).collect(),
     }
 }

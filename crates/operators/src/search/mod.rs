@@ -77,7 +77,8 @@ impl SearchService {
         query: &Query,
         thread: Option<&ArticleKey>,
         groups: Option<&[String]>,
-        (from, count): (usize, usize),
+        from: usize,
+        count: usize,
     ) -> Result<Vec<String>, SearchError> {
         let searcher = self.searcher.load_full().ok_or(SearchError::Off)?;
         let _one = QuerySlot::begin(&self.queries).ok_or(SearchError::Busy)?;

@@ -13,6 +13,7 @@ use ingest::batches::BatchReader;
 /// An article to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingArticle {
+    /// Message-ID, with its angle brackets.
     pub id: Box<str>,
     /// Wire format without the final `.` line.
     pub wire: Vec<u8>,

@@ -55,7 +55,7 @@ pub(super) async fn article(
         let markup = view::article(&content, &page);
         (content.head.subject, markup)
     };
-    let ((subject, markup), memory) = reading.render_article(found, (2, markup_bytes), render).await?;
+    let ((subject, markup), memory) = reading.render_article(found, 2, markup_bytes, render).await?;
     Ok(AnswerReservation::with(reading.page(&subject, &markup), memory))
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn raw(
         };
         (media_type, text)
     };
-    let ((media_type, text), memory) = reading.render_article(found, (1, 0), render).await?;
+    let ((media_type, text), memory) = reading.render_article(found, 1, 0, render).await?;
     Ok(AnswerReservation::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn file(
     let found = reading.article(&id, ArticlePart::Article).await?;
     let number = number.parse().unwrap_or(0);
     let render = move |wire: &[u8]| ArticleContent::file(wire, number);
-    let (file, memory) = reading.render_article(found, (3, PADDED_BYTES_MAX), render).await?;
+    let (file, memory) = reading.render_article(found, 3, PADDED_BYTES_MAX, render).await?;
     let Some((name, decoded)) = file else { return Err(reading.no_article()) };
     let mut answer = answers::of_type(StatusCode::OK, "application/octet-stream", decoded.octets);
     if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {

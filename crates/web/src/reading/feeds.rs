@@ -158,7 +158,7 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
     let mut needed = MAIL_COPIES.saturating_mul(bytes);
     loop {
         let memory = news.memory.wait(needed).await;
-        match news.try_read(memory, &article.message_id, (ArticlePart::Article, MAIL_COPIES)).await? {
+        match news.try_read(memory, &article.message_id, ArticlePart::Article, MAIL_COPIES).await? {
             ReadAttempt::Missing => return Ok(None),
             ReadAttempt::Done(found) => return Ok(Some(found)),
             ReadAttempt::TooLarge(bytes) => needed = bytes,
@@ -194,7 +194,7 @@ impl NewsPages<'_> {
         for row in &rows {
             let article = self.news.find(&row.message_id, ArticlePart::Article).await.map_err(failed)?;
             texts.push(match article {
-                Some(found) => self.render_article(found, (2, 0), summary).await?.0,
+                Some(found) => self.render_article(found, 2, 0, summary).await?.0,
                 None => String::new(),
             });
         }

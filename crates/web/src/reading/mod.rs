@@ -138,7 +138,7 @@ impl ReadableNews {
         let mut needed = self.room(part);
         loop {
             let memory = self.memory.take(needed).await?;
-            match self.try_read(memory, id, (part, 1)).await? {
+            match self.try_read(memory, id, part, 1).await? {
                 ReadAttempt::Missing => return Ok(None),
                 ReadAttempt::Done(found) => return Ok(Some(found)),
                 ReadAttempt::TooLarge(bytes) => needed = bytes,
@@ -153,7 +153,8 @@ impl ReadableNews {
         &self,
         mut memory: MemoryReservation,
         id: &str,
-        (part, copies): (ArticlePart, usize),
+        part: ArticlePart,
+        copies: usize,
     ) -> Result<ReadAttempt, NotReadable> {
         let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(ReadAttempt::Missing) };
         let mut bytes = ArticleBytes::default();
@@ -266,11 +267,12 @@ impl<'a> NewsPages<'a> {
         rendered.map_err(|NotRendered| answers::busy())
     }
 
-    /// Runs `render` for an article, with memory for `copies` of it and this many more bytes.
+    /// Runs `render` for an article, with memory for `copies` of it and `more_bytes`.
     async fn render_article<T: Send + 'static>(
         &self,
         found: FoundArticle,
-        (copies, more_bytes): (usize, usize),
+        copies: usize,
+        more_bytes: usize,
         render: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<(T, MemoryReservation), Response> {
         let FoundArticle { bytes, mut memory } = found;

@@ -122,7 +122,7 @@ pub(super) async fn follow_up_form(
         let body = content::quoted(&content);
         (content.head, body)
     };
-    let ((head, body), _memory) = reading.render_article(found, (2, 2 * SHOWN_BYTES), render).await?;
+    let ((head, body), _memory) = reading.render_article(found, 2, 2 * SHOWN_BYTES, render).await?;
     if head.followup_to.iter().any(|group| group.eq_ignore_ascii_case("poster")) {
         let words = format!("Its author asks for answers by mail: {}", head.from);
         return Ok(reading.page("Follow up", &html! { p { (words) } }));

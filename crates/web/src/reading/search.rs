@@ -73,9 +73,9 @@ impl NewsPages<'_> {
         let thread = block_in_place(|| query.thread.as_deref().map(|id| first_of_thread(spool, id)));
         let (mut lines, mut at) = (Vec::new(), from);
         while at < from + LOOKED_AT_MAX {
-            let range = (at, LINES_PER_PAGE);
-            let found =
-                block_in_place(|| server.search.find(query, thread.as_ref(), groups.as_deref(), range));
+            let found = block_in_place(|| {
+                server.search.find(query, thread.as_ref(), groups.as_deref(), at, LINES_PER_PAGE)
+            });
             let ids = found.map_err(|error| self.not_answered(&error))?;
             for id in &ids {
                 if lines.len() == LINES_PER_PAGE {

@@ -97,7 +97,7 @@ impl ImportRun<'_> {
             }
             let new = self.plan.is_renumbered(packed.article, |group| kept(self.keep, group));
             let wire = load.parcel.wire(packed);
-            if tally.count(result, (new, wire), &|| name(packed.article)) {
+            if tally.count(result, new, wire, &|| name(packed.article)) {
                 late.push(packed.article);
             }
         }

@@ -32,7 +32,7 @@ pub(super) fn add(
         named().collect()
     } else {
         let listed = other.groups.iter().filter(|(name, _)| missing(name));
-        let entry = |(name, group): (&String, &migrate::conf::OtherGroup)| GroupEntry {
+        let listed = listed.map(|(name, group)| GroupEntry {
             name: name.clone(),
             flag: group.flag.clone(),
             description: group.description.clone(),
@@ -40,8 +40,8 @@ pub(super) fn add(
             high: 0,
             created: group.created,
             creator: group.creator.clone(),
-        };
-        listed.map(entry).chain(named().filter(|_| other.has_other_groups)).collect()
+        });
+        listed.chain(named().filter(|_| other.has_other_groups)).collect()
     };
     if other.groups.is_empty() && !groups.is_empty() {
         complain(format_args!(

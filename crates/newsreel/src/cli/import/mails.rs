@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
-use disk::{Disk, Progress, RealDisk};
+use disk::Progress;
 use netnews::mbox::{MboxSplitter, MboxStep};
 
 use super::super::args::MailOptions;
@@ -78,7 +78,7 @@ pub(super) fn mails(form: MailFormat, options: &MailOptions, at: &SiteLocation) 
     let mut tally = ImportTally { dry_run: options.dry_run, copies, ..ImportTally::default() };
     let began = Instant::now();
     let bar = Bar::new();
-    let result = run(&config, (form, options, &sources), &mut target, &mut tally, &bar);
+    let result = run(&config, form, options, &sources, &mut target, &mut tally, &bar);
     bar.finish();
     if result.is_ok() && !options.dry_run {
         let filed = std::mem::take(&mut tally.filed);
@@ -127,7 +127,9 @@ fn unpacked_bytes(source: &MailFile) -> u64 {
 
 fn run(
     config: &Config,
-    (form, options, sources): (MailFormat, &MailOptions, &[MailFile]),
+    form: MailFormat,
+    options: &MailOptions,
+    sources: &[MailFile],
     target: &mut ImportTarget,
     tally: &mut ImportTally,
     bar: &Bar,
@@ -193,7 +195,7 @@ fn file(load: &MailLoad, target: &mut ImportTarget, tally: &mut ImportTally) -> 
                 result.reason
             )));
         }
-        tally.count(result, (false, load.parcel.wire(packed)), &|| name.clone());
+        tally.count(result, false, load.parcel.wire(packed), &|| name.clone());
     }
     Ok(())
 }

@@ -70,12 +70,13 @@ impl ImportTally {
         self.left_out += count;
     }
 
-    /// Counts a result, of an article with a new number or not and in wire format; true if it is to come
-    /// again with new numbers.
+    /// Counts the result of an article in wire format, which was `renumbered` if it has new numbers; returns
+    /// true if it must be filed again with new numbers.
     pub fn count(
         &mut self,
         result: &ImportResult,
-        (renumbered, wire): (bool, &[u8]),
+        renumbered: bool,
+        wire: &[u8],
         name: &dyn Fn() -> String,
     ) -> bool {
         match result.outcome {

@@ -2,6 +2,8 @@
 //! sendmail for moderated groups.
 
 use std::env;
+use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
@@ -71,8 +73,36 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     }
 }
 
+/// Reason why a program cannot be run.
+#[derive(Debug)]
+enum ProgramFault {
+    /// It is a directory.
+    Directory(PathBuf),
+    /// The file may not be executed.
+    NotExecutable(PathBuf),
+    /// There is no such file.
+    Missing(String),
+    /// No directory of PATH has it.
+    NotInPath { program: String, path: OsString },
+}
+
+impl fmt::Display for ProgramFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(file) => write!(f, "{} is a directory", file.display()),
+            Self::NotExecutable(file) => write!(f, "{} may not be executed (chmod +x)", file.display()),
+            Self::Missing(program) => write!(f, "there is no {program}"),
+            Self::NotInPath { program, path } => {
+                write!(f, "there is no {program} in {}", path.to_string_lossy())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramFault {}
+
 /// Checks whether a program can be run, named by its path or by its file name in a directory of PATH.
-fn runnable(program: &str) -> Result<(), String> {
+fn runnable(program: &str) -> Result<(), ProgramFault> {
     let path = env::var_os("PATH").unwrap_or_default();
     let candidates: Vec<PathBuf> = match program.contains('/') {
         true => vec![PathBuf::from(program)],
@@ -83,9 +113,9 @@ fn runnable(program: &str) -> Result<(), String> {
         return Ok(());
     }
     match candidates.iter().find(|file| file.exists()) {
-        Some(file) if file.is_dir() => Err(format!("{} is a directory", file.display())),
-        Some(file) => Err(format!("{} may not be executed (chmod +x)", file.display())),
-        None if program.contains('/') => Err(format!("there is no {program}")),
-        None => Err(format!("there is no {program} in {}", path.to_string_lossy())),
+        Some(file) if file.is_dir() => Err(ProgramFault::Directory(file.clone())),
+        Some(file) => Err(ProgramFault::NotExecutable(file.clone())),
+        None if program.contains('/') => Err(ProgramFault::Missing(program.to_owned())),
+        None => Err(ProgramFault::NotInPath { program: program.to_owned(), path }),
     }
 }

@@ -230,8 +230,8 @@ impl TopView {
         rows
     }
 
-    /// Returns the lines of a screen of this size.
-    pub(super) fn lines(&self, (columns, rows): (usize, usize), now: u64) -> Vec<ScreenLine> {
+    /// Returns the lines of a screen of this size, at `now` (Unix seconds).
+    pub(super) fn lines(&self, columns: usize, rows: usize, now: u64) -> Vec<ScreenLine> {
         let mut lines = vec![self.title()];
         let room = rows.saturating_sub(2);
         match (self.page, self.chosen_peer()) {
@@ -541,7 +541,7 @@ mod tests {
     }
 
     fn texts(view: &TopView, size: (usize, usize)) -> Vec<String> {
-        let lines = view.lines(size, 1_800_000_000);
+        let lines = view.lines(size.0, size.1, 1_800_000_000);
         assert_eq!(lines.len(), size.1);
         assert!(lines.iter().all(|line| line.text.chars().count() <= size.0), "{lines:#?}");
         lines.into_iter().map(|line| line.text).collect()

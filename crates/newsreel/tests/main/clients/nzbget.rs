@@ -50,7 +50,7 @@ fn crc32(octets: &[u8]) -> u32 {
 /// Returns the proto-articles of the parts.
 fn parts(file: &[u8]) -> Vec<Vec<u8>> {
     let total = file.len().div_ceil(PART_BYTES);
-    let of = |(n, part): (usize, &[u8])| {
+    let parts = file.chunks(PART_BYTES).enumerate().map(|(n, part)| {
         let number = n + 1;
         let begin = n * PART_BYTES + 1;
         let mut article = format!(
@@ -71,8 +71,8 @@ fn parts(file: &[u8]) -> Vec<Vec<u8>> {
         );
         article.extend_from_slice(end.as_bytes());
         article
-    };
-    file.chunks(PART_BYTES).enumerate().map(of).collect()
+    });
+    parts.collect()
 }
 
 /// Returns the description of the file that nzbget reads.

@@ -178,8 +178,15 @@ fn newsreel(arguments: &[&str]) -> Command {
     command
 }
 
+/// A server that ended before it answered.
+#[derive(Debug)]
+struct ServerEnded {
+    #[expect(dead_code, reason = "shown when a test fails")]
+    log: String,
+}
+
 /// Serves the site in `data`; returns when it answers, or with its output if it ended.
-fn serve(data: &Path, port: u16) -> Result<Child, String> {
+fn serve(data: &Path, port: u16) -> Result<Child, ServerEnded> {
     let log = data.join("log");
     let mut server = newsreel(&["serve", "--dir", text(data)])
         .stdout(Stdio::null())
@@ -190,7 +197,7 @@ fn serve(data: &Path, port: u16) -> Result<Child, String> {
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let said = || fs::read_to_string(&log).unwrap_or_default();
         if server.try_wait().unwrap().is_some() {
-            return Err(said());
+            return Err(ServerEnded { log: said() });
         }
         if begun.elapsed() > START_TIMEOUT {
             server.kill().unwrap();

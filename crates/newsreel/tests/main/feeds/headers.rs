@@ -23,10 +23,10 @@ fn taking_headers_within(
     servers: &[SocketAddr],
     edit: impl FnOnce(String) -> String,
 ) -> Server {
-    let section = |(n, address): (usize, &SocketAddr)| {
+    let sections = servers.iter().enumerate().map(|(n, address)| {
         format!("\n[[body_server]]\nname = \"spool{n}\"\nfrom = \"{address}\"\ntimeout = \"{timeout}\"\n")
-    };
-    let sections: String = servers.iter().enumerate().map(section).collect();
+    });
+    let sections: String = sections.collect();
     Server::start_with(|text| {
         let text = text.replace("\"site.example\"", "\"reader.example\"");
         edit(text.replace("xbatch = true", "headers_only = true")) + &sections

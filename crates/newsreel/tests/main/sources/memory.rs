@@ -272,7 +272,7 @@ impl NewsSource for Memory {
             GroupList::New { since } => group.created >= since,
             _ => true,
         };
-        let row = |(name, group): (&Vec<u8>, &Group)| Listed {
+        let row = |name: &Vec<u8>, group: &Group| Listed {
             name: name.clone(),
             marks: group.marks(base),
             flag: group.flag.clone(),
@@ -282,7 +282,7 @@ impl NewsSource for Memory {
         };
         let groups = self.look(|news| {
             let groups = news.groups.iter().filter(|(name, group)| asked(name, group) && listed(group));
-            groups.map(row).collect()
+            groups.map(|(name, group)| row(name, group)).collect()
         });
         Ok(Groups { groups: groups.await?, next: 0, shown: 0, gate: self.gate.clone() })
     }

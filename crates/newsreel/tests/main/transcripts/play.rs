@@ -78,11 +78,12 @@ pub fn play(script: &Script, stage: &dyn Stage, report: &mut Report) {
             came.last().and_then(|lines| lines.first()).is_some_and(|status| !status.starts_with('3'));
         report.played += turn.commands.len();
         let is_like = |expected: &[Vec<Line>]| {
-            let fit = |(came, like): (&Vec<String>, &Vec<Line>)| {
-                let may_differ = answers != Answers::Ours;
-                fits(like, came) || (may_differ && (same_refusal(like, came) || fits(like, &plain(came))))
-            };
-            came.len() == expected.len() && came.iter().zip(expected).all(fit)
+            let may_differ = answers != Answers::Ours;
+            let mut pairs = came.iter().zip(expected);
+            came.len() == expected.len()
+                && pairs.all(|(came, like)| {
+                    fits(like, came) || (may_differ && (same_refusal(like, came) || fits(like, &plain(came))))
+                })
         };
         let inns = turn.inn.as_ref().filter(|_| answers == Answers::Either);
         let same = is_like(expected) || inns.is_some_and(|inns| is_like(&inns.responses));

@@ -40,7 +40,8 @@ fn pipelined(client: &mut Client, commands: &[String]) -> (Vec<(String, Vec<Stri
 /// Runs the commands directly and through the server; returns the server's responses, and the number of round
 /// trips.
 fn compared(
-    (link, client): (&Link, &mut Client),
+    link: &Link,
+    client: &mut Client,
     fake: &Fake,
     what: &str,
     commands: &[String],
@@ -73,7 +74,7 @@ fn pipelined_articles_take_as_long_as_directly() {
     for (what, from, by_id) in [("ARTICLE", 1, false), ("ARTICLE", 41, true), ("HEAD", 81, false)] {
         let which = |number: u64| if by_id { id("comp.a", number) } else { number.to_string() };
         let commands = each(from..=from + 39, |number| format!("{what} {}", which(number)));
-        let answers = compared((&link, &mut client), &fake, what, &commands);
+        let answers = compared(&link, &mut client, &fake, what, &commands);
         for (number, (_, block)) in (from..).zip(&answers) {
             let right = fake_article(&fake, number);
             let right: Vec<_> = if what == "HEAD" { right.split("\r\n\r\n").next().unwrap() } else { &right }
@@ -94,12 +95,12 @@ fn pipelined_group_and_stat_take_as_long_as_directly() {
     (0..20).for_each(|at| fake.put(&format!("comp.g{at:02}"), at + 1, 500));
     let (link, _server, mut client) = warm(&fake, "");
     let groups = each(0..=19, |at| format!("GROUP comp.g{at:02}"));
-    let answers = compared((&link, &mut client), &fake, "GROUP", &groups);
+    let answers = compared(&link, &mut client, &fake, "GROUP", &groups);
     for (at, (line, _)) in (0..).zip(&answers) {
         assert_eq!(*line, format!("211 1 {0} {0} comp.g{at:02}", at + 1));
     }
     let existence = each(41..=80, |number| format!("STAT {}", id("comp.a", number)));
-    let answers = compared((&link, &mut client), &fake, "STAT", &existence);
+    let answers = compared(&link, &mut client, &fake, "STAT", &existence);
     assert_eq!(answers.iter().filter(|(line, _)| line.starts_with("223 ")).count(), 20);
     // Missing articles are looked up once, and known marks are not requested again.
     fake.take("");
@@ -135,7 +136,7 @@ fn pipelined_overview_takes_as_long_as_it_would_there() {
         ("STAT", each(501..=540, one("STAT"))),
         ("ranges", each(1..=40, some)),
     ] {
-        let answers = compared((&link, &mut client), &fake, what, &commands);
+        let answers = compared(&link, &mut client, &fake, what, &commands);
         let (first, last) = (&answers[0], answers.last().unwrap());
         let asked = commands[0].split([' ', '-']).find_map(|word| word.trim().parse::<u64>().ok());
         let begins = format!("{}", asked.unwrap());

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -257,10 +258,10 @@ impl Fake {
                 ["LISTGROUP", name, ..] => {
                     let range = words.get(2).copied().unwrap_or("1-");
                     let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
-                    let (from, to) = ends(range);
+                    let numbers = ends(range);
                     selected = name.to_string();
                     let mut numbers: Vec<_> =
-                        group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n")).collect();
+                        group.articles.range(numbers).map(|(number, _)| format!("{number}\r\n")).collect();
                     if self.fault() == Fault::Descending {
                         numbers.reverse();
                     }
@@ -410,11 +411,11 @@ impl Fake {
         stream: &mut TcpStream,
         selected: &str,
         name: &str,
-        (from, to): (u64, u64),
+        numbers: RangeInclusive<u64>,
     ) -> std::io::Result<()> {
         let group = self.state.0.lock().unwrap().groups.get(selected).cloned().unwrap_or_default();
         write!(stream, "221 header\r\n")?;
-        let mut articles: Vec<_> = group.articles.range(from..=to).collect();
+        let mut articles: Vec<_> = group.articles.range(numbers).collect();
         if self.fault() == Fault::Descending {
             articles.reverse();
         }
@@ -434,10 +435,15 @@ impl Fake {
         drop(self.state.1.wait_while(state, |state| state.held.is_some()).unwrap());
     }
 
-    fn rows(&self, stream: &mut TcpStream, selected: &str, (from, to): (u64, u64)) -> std::io::Result<()> {
+    fn rows(
+        &self,
+        stream: &mut TcpStream,
+        selected: &str,
+        numbers: RangeInclusive<u64>,
+    ) -> std::io::Result<()> {
         let group = self.state.0.lock().unwrap().groups.get(selected).cloned().unwrap_or_default();
         let other = if self.fault() == Fault::OtherRows { 1_000 } else { 0 };
-        let row = |(number, text): (&u64, &String)| {
+        let rows = group.articles.range(numbers).map(|(number, text)| {
             let (id, bytes) = (id_of(text), text.len());
             let number = number + other;
             let references = text.lines().find_map(|line| line.strip_prefix("References: "));
@@ -445,8 +451,8 @@ impl Fake {
             format!(
                 "{number}\tS {number}\tF\tD\t{id}\t{references}\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
             )
-        };
-        let mut rows: Vec<_> = group.articles.range(from..=to).map(row).collect();
+        });
+        let mut rows: Vec<_> = rows.collect();
         match self.fault() {
             Fault::Descending => rows.reverse(),
             Fault::RowAgain => {
@@ -514,9 +520,9 @@ fn text_of(keyword: &str) -> Option<&'static str> {
     })
 }
 
-fn ends(range: &str) -> (u64, u64) {
+fn ends(range: &str) -> RangeInclusive<u64> {
     let (from, to) = range.split_once('-').unwrap_or((range, range));
-    (from.parse().unwrap(), to.parse().unwrap_or(u64::MAX))
+    from.parse().unwrap()..=to.parse().unwrap_or(u64::MAX)
 }
 
 fn active_line(name: &str, group: &Group) -> String {
