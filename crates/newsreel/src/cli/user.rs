@@ -100,7 +100,6 @@ fn edit(
     config: &Config,
     change: impl FnOnce(&mut UserTable) -> Result<(), UserChangeError>,
 ) -> Result<(), CliError> {
-    let change = |table: &mut UserTable| change(table).map_err(|error| error.to_string());
     let data = &config.site.data;
     let made = std::fs::create_dir_all(data).map_err(EditError::Io);
     made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
@@ -189,7 +188,7 @@ fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliErr
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
         table.put(UserRecord { user: User { groups, ..record.user }, ..record });
-        Ok::<_, String>(())
+        Ok(())
     })?;
     say(format_args!("{name} is in {shown}"))
 }
@@ -203,7 +202,7 @@ fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
         table.put(UserRecord { changed: unix_secs(), credentials: Some(made), ..record });
-        Ok::<_, String>(())
+        Ok(())
     })?;
     say(format_args!("{name} has a new password"))
 }

@@ -100,7 +100,8 @@ impl BlockRef {
     ) -> Result<(), ReadError> {
         // Old contents are overwritten, and need not be zeros.
         raw.resize(range.len(), 0);
-        let (file, offset): (&dyn DiskFile, _) = (&*self.segment.file, self.offset + range.start as u64);
+        let file: &dyn DiskFile = &*self.segment.file;
+        let offset = self.offset + range.start as u64;
         let n = match patience {
             ReadMode::CacheOnly => file.read_at_cached(raw, offset)?,
             ReadMode::Wait => file.read_at(raw, offset)?,
