@@ -1,5 +1,5 @@
-//! The characters that text from others must not hold where it is logged, printed, mailed or answered: nothing
-//! in it may move a cursor, reorder the text around it or hide.
+//! The characters that text from others must not contain where it is logged, printed, mailed or answered:
+//! nothing in it may move a cursor, reorder the text around it or hide.
 //!
 //! Called by everything that repeats text of articles and of other servers; `site_base::printable` escapes by
 //! the same rule. Source: Unicode TR 36 section 2.6 and 3.
@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 /// Returns whether a terminal would obey `c`, or show nothing for it: controls (C0, DEL, C1, including line
-/// feeds and tabs), line separators, controls of the direction of text, and other invisible format characters.
-/// Marks of direction and joiners (U+200C to U+200F), which ordinary text needs, are printable.
+/// feeds and tabs), line separators, controls of the direction of text, and other invisible format
+/// characters. Marks of direction and joiners (U+200C to U+200F), which ordinary text needs, are printable.
 pub fn is_unprintable(c: char) -> bool {
     match c {
         ' '..='~' => false,

@@ -4,9 +4,10 @@
 //!   (RFC 8054) or both on top, switched in mid-session.
 //! - [`ServerOutput`] gathers a server's answers and sends them in few writes, paced by a
 //!   [`rate::Bandwidth`].
-//! - [`NntpClient`] connects to a server, encrypts, logs in and compresses as its [`ConnectOptions`] says, and
-//!   then pipelines commands; [`Connection`] is the layer below it, octets without NNTP. [`Error::retry`]
-//!   separates temporary from permanent errors, [`ClientLimits`] bounds the cost of a server.
+//! - [`NntpClient`] connects to a server, encrypts, logs in and compresses as its [`ConnectOptions`] says,
+//!   and then pipelines commands; [`Connection`] is the layer below it, octets without NNTP.
+//!   [`Error::retry`] separates temporary from permanent errors, [`ClientLimits`] bounds the cost of a
+//!   server.
 //! - [`TransportStream`] is a transport for a library that needs tokio's traits.
 //! - [`pool`] keeps spare buffers, so that an idle connection holds none.
 //!

@@ -21,7 +21,7 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("ingest", "checks", 7),
     ("ingest", "routing", 4),
     ("newsreel", "cli", 9),
-    ("operators", "request", 9),
+    ("operators", "request", 8),
     ("site", "session", 7),
     ("upstreams", "upstream", 5),
 ];

@@ -7,11 +7,11 @@ use site_config::{check_host_port, is_path_identity};
 
 /// A number of days, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct Age(pub(in crate::cli) Option<u32>);
+pub(crate) struct Age(pub(in crate::cli) Option<u32>);
 
 /// Reason why a value of an option is not accepted.
 #[derive(Debug)]
-pub(in crate::cli) enum ArgumentError {
+pub(crate) enum ArgumentError {
     /// Neither a number of days nor "none".
     Age,
     /// Not an address with a port; contains the reason.
@@ -45,7 +45,7 @@ impl FromStr for Age {
 }
 
 /// Checks that a text is `HOST:PORT`.
-pub(in crate::cli) fn host_port(text: &str) -> Result<String, ArgumentError> {
+pub(crate) fn host_port(text: &str) -> Result<String, ArgumentError> {
     let checked = check_host_port(text).map(|()| text.to_owned());
     checked.map_err(|error| ArgumentError::HostPort(error.to_string()))
 }
