@@ -217,7 +217,7 @@ fn ten_thousand_groups_need_one_commit_and_one_log_line() {
     let line = serving.logged(|line| line.contains("checkgroups"));
     assert!(
         line.contains(
-            "control message carried out: 10000 groups created, 0 groups changed, 0 groups removed"
+            "control message carried out: 10,000 groups created, 0 groups changed, 0 groups removed"
         ),
         "{line}"
     );
