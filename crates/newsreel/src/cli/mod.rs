@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     rustix::process::umask(UMASK);
     if headings::asks_for_all(std::env::args_os().skip(1)) {
         // A closed output is no failure of ours.
-        _ = headings::with_all(Cli::command()).print_long_help();
+        _ = headings::with_all(Cli::command()).print_help();
         return ExitCode::SUCCESS;
     }
     let Cli { command, at } = parsed();
