@@ -25,12 +25,6 @@ pub(super) async fn announce(client: &mut NntpClient) -> Result<(), ConnectionFa
     }
 }
 
-/// Returns whether only the headers of an article are here.
-pub(super) fn is_bodiless(wire: &WireArticle) -> bool {
-    let bytes = wire.bytes();
-    bytes.ends_with(b"\r\n\r\n") && Article::parse(bytes).is_ok_and(|article| article.bodiless().is_some())
-}
-
 /// Returns the headers sent instead of an article; `None` if all of it is sent.
 pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
     let article = Article::parse(whole.bytes()).ok()?;

@@ -1,7 +1,6 @@
 //! State shared by all feeds.
 
 use super::articles::{ArticleWindow, ReadOutcome};
-use super::headers_only::is_bodiless;
 use super::hub::FeedHub;
 use super::in_step::ReadyPositions;
 use super::offer::FeedOffer;
@@ -10,6 +9,7 @@ use super::rank;
 use super::share::CpuShare;
 use ingest::Filer;
 use lock_order::Ordered;
+use netnews::Article;
 use nntp_io::{MachineLoad, WireArticle};
 use site_base::lock::Leaf;
 use spool::{JournalBatch, Spool};
@@ -81,4 +81,10 @@ impl BatchBuffers {
     pub fn give(&self, batch: JournalBatch) {
         self.0.lock().push(batch);
     }
+}
+
+/// Returns whether only the headers of an article are here.
+fn is_bodiless(wire: &WireArticle) -> bool {
+    let bytes = wire.bytes();
+    bytes.ends_with(b"\r\n\r\n") && Article::parse(bytes).is_ok_and(|article| article.bodiless().is_some())
 }

@@ -7,7 +7,7 @@ use site_config::{check_host_port, is_path_identity};
 
 /// A number of days, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Age(pub(in crate::cli) Option<u32>);
+pub(crate) struct Age(pub(crate) Option<u32>);
 
 /// Reason why a value of an option is not accepted.
 #[derive(Debug)]
