@@ -11,6 +11,9 @@ use spool::{ArticleKey, DeferredArticle, JournalMark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+/// Minimum pause of an article that a peer answers with 480 or 483, while it takes others.
+const RIGHTS_PAUSE_MS: u64 = 3_600_000;
+
 /// Most offers in the window of a peer.
 pub(super) const WINDOW_MAX: usize = 8_192;
 /// Most deferred articles, beside the window.
@@ -342,7 +345,8 @@ impl OfferQueue {
     /// Sets an article aside after an odd answer of the peer, which has given `proper` proper answers: it
     /// is offered again, like a deferred one, until there were too many. It is given up only if the peer
     /// has given proper answers since the first odd one, and not for answers about us (`is_about_us`):
-    /// otherwise the article may not be the reason.
+    /// otherwise the article may not be the reason. Where a peer that answers properly to others has found
+    /// us without the right to this one several times, it waits for [`RIGHTS_PAUSE_MS`].
     pub fn set_aside(
         &mut self,
         ticket: OfferTicket,
@@ -360,10 +364,13 @@ impl OfferQueue {
         }
         let count = if is_about_us { &mut odd.about_us } else { &mut odd.count };
         *count = count.saturating_add(1);
-        let is_given_up = !is_about_us && odd.count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
+        let is_alone = *count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
+        let is_given_up = is_alone && !is_about_us;
         let answers = odd.all();
         if is_given_up {
             self.settle(ticket);
+        } else if is_alone {
+            self.defer(ticket, now_ms, |tries| pause(tries).max(RIGHTS_PAUSE_MS));
         } else {
             self.defer(ticket, now_ms, pause);
         }
@@ -700,11 +707,22 @@ mod tests {
         for (is_about_us, is_given_up) in
             [(false, false), (true, false), (true, false), (true, false), (false, false), (false, true)]
         {
-            let (_, ticket) = take(&mut queue, 1_000).unwrap();
+            let (_, ticket) = take(&mut queue, RIGHTS_PAUSE_MS).unwrap();
             let proper = 1 + u64::from(queue.set_aside_count() > 0);
             let aside = queue.set_aside(ticket, is_about_us, proper + 7, 0, |_| 100).unwrap();
             assert_eq!(aside.is_given_up, is_given_up, "{aside:?}");
         }
+    }
+
+    #[test]
+    fn an_article_that_we_have_no_right_to_send_is_offered_once_an_hour() {
+        let mut queue = queue(1);
+        for proper in 7..10 {
+            let (_, ticket) = take(&mut queue, 100).unwrap();
+            assert!(!queue.set_aside(ticket, true, proper, 0, |_| 100).unwrap().is_given_up);
+        }
+        assert_eq!(take(&mut queue, RIGHTS_PAUSE_MS - 1).map(|(n, _)| n), None);
+        assert_eq!(take(&mut queue, RIGHTS_PAUSE_MS).map(|(n, _)| n), Some(0));
     }
 
     #[test]
