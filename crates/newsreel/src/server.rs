@@ -24,7 +24,6 @@ use site::listening::{Listeners, ListeningSockets};
 use site::moderation::ModerationQueue;
 use site::serve::numbers;
 use site::session::{ReceiveBudget, SessionContext};
-#[cfg(feature = "web")]
 use site_base::memory::give_back_after_start;
 use site_config::{Config, LiveConfig};
 use spool::Spool;

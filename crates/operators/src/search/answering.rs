@@ -30,7 +30,7 @@ impl std::fmt::Display for SearchError {
 }
 
 /// Carries out [`Request::SearchService`] and [`Request::RebuildSearch`].
-pub(crate) fn execute(site: &Site, search: &SearchService, request: &Request, sink: &mut Sink<'_>) -> bool {
+pub fn execute(site: &Site, search: &SearchService, request: &Request, sink: &mut Sink<'_>) -> bool {
     let Request::Search { query, limit } = request else { return rebuild(search, sink) };
     let rows = Query::parse(query)
         .map_err(|error| error.to_string())
@@ -58,7 +58,7 @@ fn rebuild(search: &SearchService, sink: &mut Sink<'_>) -> bool {
 }
 
 /// Returns the key of the first article of a Message-ID's thread, according to its References.
-pub(crate) fn first_of_thread(spool: &Spool, id: &str) -> ArticleKey {
+pub fn first_of_thread(spool: &Spool, id: &str) -> ArticleKey {
     let key = spool.key(id.as_bytes());
     let mut buf = ArticleBuf::default();
     let read = match spool.lookup(&key) {

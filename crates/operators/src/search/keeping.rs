@@ -42,7 +42,7 @@ const OVERWRITTEN_PARTS: u64 = 64;
 
 /// The thread; ends with the server.
 #[derive(Debug)]
-pub(crate) struct Indexer {
+pub struct Indexer {
     thread: JoinHandle<()>,
 }
 
@@ -56,7 +56,7 @@ impl Indexer {
 }
 
 /// Starts the thread.
-pub(crate) fn start(site: &Arc<Site>, search: &Arc<SearchService>) -> io::Result<Indexer> {
+pub fn start(site: &Arc<Site>, search: &Arc<SearchService>) -> io::Result<Indexer> {
     let (site, search) = (site.clone(), search.clone());
     let thread = thread::Builder::new().name("search".into()).spawn(move || {
         // Applies to this thread and those that it starts; a failure only leaves them the usual priority.

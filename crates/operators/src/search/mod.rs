@@ -31,7 +31,7 @@ const QUERIES_MAX: usize = 4;
 
 /// The search index of a running server.
 #[derive(Debug, Default)]
-pub(crate) struct SearchService {
+pub struct SearchService {
     /// Absent if there is no index, or it is being opened.
     searcher: ArcSwapOption<Searcher>,
     /// Number of queries in progress.
