@@ -185,7 +185,13 @@ impl FeedTask {
     /// Handles the end of a connection.
     fn ended(&mut self, end: ConnectionEnd) {
         let ConnectionEnd { error, progressed } = end;
-        let Some(error) = error else { return };
+        let Some(error) = error else {
+            // Only failures in a row make the pause longer.
+            if progressed {
+                self.failures = 0;
+            }
+            return;
+        };
         debug!(peer = self.peer.name, error, "connection ended");
         self.peer.fail(FeedTrouble::Peer, error);
         self.failures = if progressed { 1 } else { self.failures.saturating_add(1) };
