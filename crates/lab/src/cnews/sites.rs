@@ -253,7 +253,9 @@ impl Site {
             Kind::Inn(Inn::New(_)) => {
                 let text = format!("/remember/:11\n*:A:{days:.6}:{days:.6}:{days:.6}\n");
                 fs::write(self.dir.join("etc/expire.ctl"), text)?;
-                self.script("news", &["sh", "-c", "expireover && expire -v1"])
+                // It removes the articles. `expire` after it removes them from history, and has the server
+                // refuse peers meanwhile.
+                self.script("news", &["expireover"])
             }
             Kind::Newsreel(_) => {
                 let config = self.dir.join("newsreel.toml");
