@@ -21,6 +21,7 @@ mod progress;
 mod real;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
+mod size;
 mod small;
 mod uncached;
 
@@ -38,6 +39,7 @@ pub use progress::Progress;
 pub use real::RealDisk;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk, SimRandom};
+pub use size::about_size;
 pub use small::{
     AppendLog, CheckedFile, FileAccess, LogLine, NewFile, Replacements, UNFINISHED, checked_lines,
     copy_aside, duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside,
@@ -148,6 +150,8 @@ pub trait Disk: Send + Sync + Debug {
 pub trait DiskFile: Send + Sync + Debug {
     /// Returns the size of the file or block device.
     fn len(&self) -> io::Result<u64>;
+    /// Returns the identity of the file, under whatever name it has by now; see [`Disk::identity`].
+    fn identity(&self) -> io::Result<(u64, u64)>;
     /// Returns the bytes that the file occupies in its file system; fewer than its length if it has holes.
     fn allocated(&self) -> io::Result<u64> {
         self.len()

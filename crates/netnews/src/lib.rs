@@ -14,6 +14,7 @@ pub mod control;
 pub mod date;
 pub mod decimal;
 pub mod encoded_word;
+mod group_marks;
 pub mod injection;
 pub mod mbox;
 pub mod message_id;
@@ -27,5 +28,6 @@ pub mod transfer;
 pub mod wildmat;
 
 pub use article::{Article, Known, MalformedArticle};
+pub use group_marks::GroupMarks;
 pub use message_id::MessageId;
 pub use wildmat::Wildmat;

@@ -15,6 +15,7 @@ use crate::packed::{BLOCK_BYTES, NONE, PackedUnit, blocks, seconds};
 use crate::record::hash64;
 use crate::settings::CacheSizes;
 use crate::strategy::{Strategy, StrategyKind, UnitInfo, Victim};
+use netnews::GroupMarks;
 
 /// Maximum number of known groups, unless readers have more of them selected.
 const GROUPS_MAX: usize = 1 << 17;
@@ -22,17 +23,6 @@ const GROUPS_MAX: usize = 1 << 17;
 const LOOKED_AT_MAX: usize = 1024;
 /// Maximum number of uses of a unit that are remembered over a restart.
 const USES_MAX: u8 = 15;
-
-/// Water marks and number of articles, from upstream's answer to GROUP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct UpstreamMarks {
-    /// Lowest number of an article.
-    pub low: u64,
-    /// Highest number.
-    pub high: u64,
-    /// Number of articles, which may be an estimate.
-    pub count: u64,
-}
 
 /// An answer of upstream, and the time of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +56,7 @@ pub(crate) struct GroupSlot {
     pub name: Box<[u8]>,
     /// Current generation; files of other generations are invalid.
     pub generation: u64,
-    marks: UpstreamMarks,
+    marks: GroupMarks,
     /// Time at which upstream was asked for the water marks, in seconds.
     marks_at: u32,
     pub next_seq: u32,
@@ -88,7 +78,7 @@ impl GroupSlot {
             origin: origin.into(),
             name: name.into(),
             generation,
-            marks: UpstreamMarks::default(),
+            marks: GroupMarks::default(),
             marks_at: 0,
             next_seq: 0,
             removals: 0,
@@ -100,13 +90,13 @@ impl GroupSlot {
     }
 
     /// Returns the water marks from the last answer of upstream.
-    pub fn marks(&self) -> Option<DatedAnswer<UpstreamMarks>> {
+    pub fn marks(&self) -> Option<DatedAnswer<GroupMarks>> {
         self.has_marks.then_some(DatedAnswer { value: self.marks, at: self.marks_at.into() })
     }
 
-    pub fn set_marks(&mut self, marks: Option<DatedAnswer<UpstreamMarks>>) {
+    pub fn set_marks(&mut self, marks: Option<DatedAnswer<GroupMarks>>) {
         self.has_marks = marks.is_some();
-        let asked = marks.unwrap_or(DatedAnswer { value: UpstreamMarks::default(), at: 0 });
+        let asked = marks.unwrap_or(DatedAnswer { value: GroupMarks::default(), at: 0 });
         (self.marks, self.marks_at) = (asked.value, seconds(asked.at));
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use disk::ReadMode;
 
-use crate::bookkeeping::{CacheFile, DatedAnswer, UpstreamMarks};
+use crate::bookkeeping::{CacheFile, DatedAnswer};
 use crate::cache::{Cache, CacheInner};
 use crate::cells::GroupCell;
 use crate::index_io::LocatedRecord;
@@ -21,6 +21,7 @@ use crate::pieces::LargeReader;
 use crate::record::{self, CacheRecord, HEADER_BYTES, RecordKind};
 use crate::runs::NumberRuns;
 use crate::stats::CacheAccess;
+use netnews::GroupMarks;
 
 /// Maximum size of the rows in one record, in bytes.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -164,7 +165,7 @@ impl CacheGroup {
     }
 
     /// Returns the water marks from the last answer of upstream.
-    pub fn marks(&self) -> Option<DatedAnswer<UpstreamMarks>> {
+    pub fn marks(&self) -> Option<DatedAnswer<GroupMarks>> {
         self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks()
     }
 
@@ -173,7 +174,7 @@ impl CacheGroup {
     ///
     /// # Errors
     /// Errors of the disk.
-    pub fn set_marks(&self, marks: UpstreamMarks, at: u64) -> io::Result<GroupOutcome> {
+    pub fn set_marks(&self, marks: GroupMarks, at: u64) -> io::Result<GroupOutcome> {
         let before = self.marks().map(|asked| asked.value);
         let is_anew = before.is_some_and(|before| marks.high < before.high);
         if is_anew {

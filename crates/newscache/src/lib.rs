@@ -44,7 +44,7 @@ mod tests;
 mod verify;
 mod wanted;
 
-pub use bookkeeping::{DatedAnswer, UpstreamMarks};
+pub use bookkeeping::DatedAnswer;
 pub use cache::Cache;
 pub use group::{CacheGroup, CacheHit, GroupOutcome, RowCoverage};
 pub use large::{ArticleDestination, ArticleWriter};

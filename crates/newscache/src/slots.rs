@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use disk::{Disk, DiskFile, OpenMode};
 
-use crate::bookkeeping::{DatedAnswer, GroupSlot, UpstreamMarks};
+use crate::bookkeeping::{DatedAnswer, GroupSlot};
 use crate::record::readable;
 use disk::crc::crc32c;
+use netnews::GroupMarks;
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
 pub(crate) const PLACE_BYTES: usize = 512;
@@ -107,7 +108,7 @@ fn put(slot: &GroupSlot) -> Option<Vec<u8>> {
     place.extend_from_slice(&(slot.name.len() as u16).to_le_bytes());
     place.extend_from_slice(&u64::from(slot.marks().is_some()).to_le_bytes());
     let DatedAnswer { value: marks, at } =
-        slot.marks().unwrap_or(DatedAnswer { value: UpstreamMarks::default(), at: 0 });
+        slot.marks().unwrap_or(DatedAnswer { value: GroupMarks::default(), at: 0 });
     let words = [slot.generation, slot.used(), marks.low, marks.high, marks.count, at, 0];
     place.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     place.extend_from_slice(slot.origin.as_bytes());
@@ -130,7 +131,7 @@ pub(crate) fn take(place: &[u8]) -> Option<GroupSlot> {
     let (origin, names) = names.split_at_checked(short(4)?)?;
     let name = names.get(..short(6)?)?;
     let origin = std::str::from_utf8(origin).ok()?;
-    let marks = UpstreamMarks { low: word(3)?, high: word(4)?, count: word(5)? };
+    let marks = GroupMarks { low: word(3)?, high: word(4)?, count: word(5)? };
     let mut slot = GroupSlot::new(origin, name, word(1)?, word(2)?);
     slot.set_marks((word(0)? == 1).then_some(DatedAnswer { value: marks, at: word(6)? }));
     slot.is_written = true;
@@ -158,7 +159,7 @@ mod tests {
         let (file, found) = all();
         assert!(found.is_empty());
         let mut slot = GroupSlot::new("isp", b"comp.lang.c", 77, 5);
-        slot.set_marks(Some(DatedAnswer { value: UpstreamMarks { low: 1, high: 9, count: 8 }, at: 3 }));
+        slot.set_marks(Some(DatedAnswer { value: GroupMarks { low: 1, high: 9, count: 8 }, at: 3 }));
         assert!(file.write(0, &slot).unwrap() && file.write(3, &GroupSlot::new("isp", b"x", 78, 5)).unwrap());
         assert!(!file.write(1, &GroupSlot::new("isp", &[b'a'; 500], 1, 1)).unwrap());
         let expected = [(0, b"comp.lang.c".to_vec(), 77, slot.marks()), (3, b"x".to_vec(), 78, None)];

@@ -2,7 +2,7 @@
 
 use super::request::Reply;
 use super::sink::{self, Sink};
-use disk::{Disk, RealDisk};
+use disk::Disk;
 use newscache::Cache;
 use site_base::clock::unix_secs;
 use site_base::units::about_size;
@@ -12,8 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Opens the cache of a site that is not being served; `None` if there is none yet.
-pub fn open(config: &Config) -> io::Result<Option<Cache>> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+pub fn open(disk: Arc<dyn Disk>, config: &Config) -> io::Result<Option<Cache>> {
     if !config.cache.path.is_dir() {
         return Ok(None);
     }

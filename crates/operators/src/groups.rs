@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use netnews::newsgroups::{self, NamingFault};
+use netnews::printable::one_line;
 use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
 
 use super::Sink;
@@ -109,14 +110,6 @@ fn flag(text: &str) -> Result<GroupFlag, GroupRequestError> {
         Some(flag) => Ok(flag),
         None => Err(GroupRequestError::Flag(text.to_owned())),
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_control())
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bool {

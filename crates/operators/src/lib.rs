@@ -15,7 +15,6 @@ pub mod days;
 mod expire;
 mod export;
 mod feed;
-mod feed_rate;
 pub mod filter;
 mod group_control;
 pub mod group_sync;
@@ -24,6 +23,7 @@ pub(crate) mod hide;
 mod history;
 mod incoming;
 mod keys;
+mod load;
 pub mod moderation;
 #[cfg(feature = "mount")]
 pub(crate) mod mounted;

@@ -23,6 +23,7 @@ pub use secret::{Secret, is_whole as is_secret_whole};
 use crate::moderation::{HeldPost, ModerationQueue, SubmitError};
 use crate::site::Site;
 use backoff::{BackoffLimits, PosterKey, PostingPaces};
+use disk::Disk;
 use filtering::JudgedPost;
 use groups::PostDestination;
 use ingest::checks;
@@ -45,6 +46,7 @@ use upstreams::Upstreams;
 /// State shared by all posts.
 #[derive(Debug)]
 pub struct Injector {
+    disk: Arc<dyn Disk>,
     config: LiveConfig,
     /// Read at the start, or when first needed if that failed.
     secret: OnceLock<Secret>,
@@ -74,9 +76,14 @@ impl AcceptedPost {
 impl Injector {
     /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
     /// and `upstreams` take the posts that are not filed.
-    pub fn open(config: &LiveConfig, moderation: Arc<ModerationQueue>, upstreams: Upstreams) -> Self {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        config: &LiveConfig,
+        moderation: Arc<ModerationQueue>,
+        upstreams: Upstreams,
+    ) -> Self {
         let (secret, paces, config) = (OnceLock::new(), PostingPaces::default(), config.clone());
-        let injector = Self { config, secret, paces, moderation, upstreams };
+        let injector = Self { disk, config, secret, paces, moderation, upstreams };
         let _refused_later = injector.read_secret();
         injector
     }
@@ -87,7 +94,7 @@ impl Injector {
     }
 
     fn read_secret(&self) -> Result<&Secret, PostRefusal> {
-        match Secret::open(&self.config.load().site.data) {
+        match Secret::open(&*self.disk, &self.config.load().site.data) {
             Ok(secret) => Ok(self.secret.get_or_init(|| secret)),
             Err(error) => {
                 error!(%error, "posts are refused");

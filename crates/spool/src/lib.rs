@@ -49,7 +49,7 @@ pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
 pub use care::repair::{RepairError, RepairReport, RepairedFinding};
 pub use care::verify;
-pub use index::groups::{Group, GroupChange, GroupTable, NewGroup, WaterMarks};
+pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark, Pin, Tail,

@@ -6,9 +6,10 @@
 use super::listed::OwnedGroupInfo;
 use super::{
     Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, HeaderLines, IdStanding, LocalFirst, LocalSpool, More,
-    NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator, Upstreams, Wanted, newsgroups_of,
+    GroupSelection, GroupStream, HeaderLines, IdStanding, LocalFirst, LocalSpool, More, NeighbourSide,
+    NewsSource, Remainder, SourceError, SourceLocator, Upstreams, Wanted, newsgroups_of,
 };
+use netnews::GroupMarks;
 use netnews::MessageId;
 use site_config::{LiveConfig, PassedList};
 use spool::Spool;

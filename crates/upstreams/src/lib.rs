@@ -29,7 +29,7 @@ pub use upstream::{
     Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
 };
 
-use netnews::MessageId;
+use netnews::{GroupMarks, MessageId};
 use site_config::{LiveConfig, PassedList};
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -118,17 +118,6 @@ pub enum NeighbourSide {
     Previous,
     /// The article after it.
     Next,
-}
-
-/// Water marks and number of articles of a group, as of one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupMarks {
-    /// Lowest article number; `high + 1` in an empty group.
-    pub low: u64,
-    /// Highest article number ever shown.
-    pub high: u64,
-    /// Number of articles.
-    pub count: u64,
 }
 
 /// Returns, for a group's high mark, the number above which its articles count: 0 for all of them. Marks

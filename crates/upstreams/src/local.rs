@@ -6,10 +6,11 @@
 use super::bodies::BodyFetcher;
 use super::{
     Answer, ArticleBytes, ArticleLayout, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError,
-    SourceLocator, Wanted, has_changed,
+    GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError, SourceLocator, Wanted,
+    has_changed,
 };
 use disk::ReadMode;
+use netnews::GroupMarks;
 use netnews::{Article, MessageId};
 use nntp_io::TimeSlice;
 use site_config::LiveConfig;
@@ -59,12 +60,6 @@ fn read<T>(mut read: impl FnMut(ReadMode) -> Result<T, ReadError>) -> Answer<T> 
         other => other,
     };
     done.map_err(SourceError::from)
-}
-
-impl From<spool::WaterMarks> for GroupMarks {
-    fn from(marks: spool::WaterMarks) -> Self {
-        Self { low: marks.low, high: marks.high, count: marks.count }
-    }
 }
 
 impl LocalSpool {

@@ -1,13 +1,14 @@
 //! Tests of storing and finding articles, rows, heads and lists.
 
 use super::*;
-use crate::bookkeeping::{DatedAnswer, UpstreamMarks};
+use crate::bookkeeping::DatedAnswer;
 use crate::group::{GroupOutcome, RowCoverage};
 use crate::large::ArticleDestination;
 use crate::lists::ListKind;
 use crate::numbers::{Neighbour, NeighbourDirection};
 use crate::stats::{CacheAccess, RequestKind};
 use disk::{OpenMode, ReadMode};
+use netnews::GroupMarks;
 use std::io::IoSlice;
 
 fn get(group: &crate::group::CacheGroup, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -126,7 +127,7 @@ fn group_is_reset_when_its_numbers_change() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
-    let marks = |high| UpstreamMarks { low: 1, high, count: high };
+    let marks = |high| GroupMarks { low: 1, high, count: high };
     let fill = || {
         assert_eq!(group.set_marks(marks(20), 5).unwrap(), GroupOutcome::None);
         assert_eq!(group.put_rows(1..=20, &rows(1..=20), 5).unwrap(), GroupOutcome::None);
@@ -173,10 +174,7 @@ fn cancelled_numbers_leave_and_reinstated_ones_come() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
-    assert_eq!(
-        group.set_marks(UpstreamMarks { low: 1, high: 10, count: 10 }, 5).unwrap(),
-        GroupOutcome::None
-    );
+    assert_eq!(group.set_marks(GroupMarks { low: 1, high: 10, count: 10 }, 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.put_rows(1..=10, &rows((1..=10).filter(|n| *n != 4)), 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.put_article(6, &id(6), &article(6, 600), 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.neighbour(5, NeighbourDirection::Next).unwrap(), Neighbour::Unknown);
@@ -210,7 +208,7 @@ fn cancelled_numbers_leave_and_reinstated_ones_come() {
     let group = cache.group("isp", b"a.b", 7);
     assert_eq!(group.count(1..=10).unwrap(), Some(8));
     assert_eq!(group.marks().unwrap().value.high, 10);
-    assert_eq!(group.set_marks(UpstreamMarks { low: 9, high: 12, count: 4 }, 8).unwrap(), GroupOutcome::None);
+    assert_eq!(group.set_marks(GroupMarks { low: 9, high: 12, count: 4 }, 8).unwrap(), GroupOutcome::None);
     assert_eq!((group.count(1..=10).unwrap(), group.id_of(7).unwrap()), (Some(2), None));
 }
 

@@ -258,7 +258,8 @@ pub(super) enum CliCommand {
         IHAVE. They come from a file, which is a batch or a single article, compressed or not, or from a group of this \
         site. This machine must be a peer of the server.\n\n\
         Articles that the server has are not sent. Those that it wants later are offered again twice, and those that had \
-        no answer when a connection broke are offered again.\n\n\
+        no answer when a connection broke are offered again. A server that leaves an answer open for a minute on two \
+        connections in a row is given up.\n\n\
         Exit codes: 0 every article was answered, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
         cannot be reached or wants some articles later: run the command again."
     )]

@@ -208,7 +208,7 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
     make_dir(data)?;
     make_certificate(config)?;
     starter_lists::make(config, groups)?;
-    Secret::open(data).map_err(problem)?;
+    Secret::open(&RealDisk::new(), data).map_err(problem)?;
     reach::make(config)?;
     let mut failed = Vec::new();
     group::advise_on_names(groups.iter().map(|group| group.name.as_str()));
@@ -242,7 +242,7 @@ fn make_certificate(config: &Config) -> Result<(), CliError> {
     match (certificate.exists(), key.exists()) {
         _ if !is_self_signed(certificate) => Ok(()),
         (true, true) => Ok(()),
-        (false, false) => make_self_signed(&config.site.path_identity, certificate, key)
+        (false, false) => make_self_signed(&RealDisk::new(), &config.site.path_identity, certificate, key)
             .map_err(|error| cannot("make the certificate", certificate, &error)),
         (there, _) => {
             let (there, gone) = if there { (certificate, key) } else { (key, certificate) };

@@ -145,7 +145,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Export { command } => export::export(command, at),
         CliCommand::Import { command } => import::import(command, at),
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
-        CliCommand::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
+        CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
         CliCommand::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
         CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }

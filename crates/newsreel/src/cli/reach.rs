@@ -100,7 +100,8 @@ impl Reach {
                     operations::moderation::execute(&moderation, None, command, &mut hear)
                 }
                 Request::VerifyCache => {
-                    let cache = operations::cached::open(config).map_err(problem)?;
+                    let cache =
+                        operations::cached::open(Arc::new(RealDisk::new()), config).map_err(problem)?;
                     operations::cached::verify(cache.as_ref(), &mut hear)
                 }
                 Request::Posts { command } => {

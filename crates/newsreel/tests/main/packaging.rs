@@ -192,6 +192,8 @@ fn bash_completes_commands_and_options() {
     assert_eq!(complete("newsreel imp"), "import");
     assert_eq!(complete("newsreel import inn-"), "inn-config");
     assert_eq!(complete("newsreel init --buf"), "--buffer");
+    assert_eq!(complete("newsreel help al"), "all");
+    assert_eq!(complete("newsreel help import inn-"), "inn-config");
 }
 
 #[test]

@@ -184,7 +184,8 @@ pub(crate) async fn run(
     let groups = NamePattern::parse(&spec.groups).map_err(|error| PullError::Config(error.to_string()))?;
     let target = block_in_place(|| spec.dial.target(Role::Reader, spec.limits()))
         .map_err(|error| PullError::Config(error.to_string()))?;
-    let (mut marks, is_damaged) = block_in_place(|| PullMarks::open(&ground.data, &spec.dial.to))?;
+    let (mut marks, is_damaged) =
+        block_in_place(|| PullMarks::open(ground.spool.disk().clone(), &ground.data, &spec.dial.to))?;
     if is_damaged {
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }

@@ -27,16 +27,15 @@ use super::plan::{ChunkContents, ChunkPiece, FilerClosed, HeaderCommand, NoChunk
 use netnews::MessageId;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
+use site_base::back_off::BackOff;
 use site_base::counters::add;
 
 /// Maximum number of chunks in progress on one connection.
 pub(super) const CHUNKS_AT_ONCE: usize = 3;
 /// Maximum number of outstanding articles on one connection.
 const ARTICLES_AT_ONCE: usize = 200;
-/// First pause before a broken connection is opened again, doubled each time.
-const RETRY_FIRST: Duration = Duration::from_millis(500);
-/// Longest such pause.
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
+/// Pauses before a broken connection is opened again.
+const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// Number of consecutive failed connections after which the run is given up.
 const TRIES_MAX: u32 = 6;
 /// Number of connections that end at one article or group before it is taken for the cause.
@@ -184,8 +183,7 @@ impl PullWorker {
             if !matches!(error, Error::LoggedOut(_)) {
                 self.convict(&error).await;
             }
-            let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10)).min(RETRY_LONGEST);
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(RETRY.pause(failures)).await;
         }
     }
 

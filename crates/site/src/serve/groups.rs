@@ -4,12 +4,13 @@
 //! sections 6.1.1 and 6.1.2.
 
 use super::{CommandRefusal, NewsReader, SelectedGroup, cut_off, failed};
+use netnews::GroupMarks;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange};
 use netnews::nntp::response::code;
 use nntp_io::ServerOutput;
 use std::io;
-use upstreams::{GroupList, GroupMarks, GroupSelection, GroupStream, NewsSource};
+use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource};
 
 /// Maximum number of article numbers requested at once.
 const NUMBERS_AT_ONCE: usize = 8192;

@@ -23,7 +23,7 @@ use crate::base::ordered::{Ordered, rank};
 use crate::base::status::SpoolMetrics;
 use crate::base::token::Token;
 use crate::index::fold::{SITES_MAX, SharedIndexes};
-use crate::index::groups::{Group, GroupTable, WaterMarks};
+use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
 use crate::journal::{JournalRow, Readers};
@@ -39,6 +39,7 @@ use archive::Archivist;
 use disk::Progress;
 use disk::ReadMode;
 use disk::{Disk, FileAccess, durable_replace};
+use netnews::GroupMarks;
 use std::io;
 use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
@@ -342,12 +343,12 @@ impl Spool {
     }
 
     /// Returns a group's marks, exact at this moment.
-    pub fn marks(&self, id: GroupId) -> Option<WaterMarks> {
+    pub fn marks(&self, id: GroupId) -> Option<GroupMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks())
     }
 
     /// Returns a group's marks as seen above a base; see [`Group::marks_above`].
-    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<WaterMarks> {
+    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<GroupMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks_above(base))
     }
 

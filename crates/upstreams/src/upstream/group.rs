@@ -15,8 +15,9 @@ use super::shelf::CachedGroup;
 use super::table::Upstream;
 use super::trouble::{UpstreamError, shown};
 use super::xref::NumbersHere;
-use crate::{Answer, CountingBase, GroupMarks, NeighbourSide, SourceError};
+use crate::{Answer, CountingBase, NeighbourSide, SourceError};
 use lock_order::Ordered;
+use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
 use newscache::{Cache, RowCoverage};
@@ -122,6 +123,8 @@ struct RowFetching {
     /// Rows fetched on request, and numbers whose rows were fetched without a request.
     asked_rows: u64,
     ahead_numbers: u64,
+    /// Questions that have ended; whatever arrived in them has been kept.
+    ended: u64,
     failures: u64,
     trouble: Option<UpstreamError>,
 }
@@ -173,6 +176,7 @@ impl RowFetching {
     /// Records that the requested ranges have arrived.
     fn end_asked(&mut self, ranges: &[RangeInclusive<u64>]) {
         self.arrived.clear();
+        self.ended += 1;
         for range in ranges {
             if let Some(wanted) = self.wanted.pop_front()
                 && range.end() < wanted.end()
@@ -435,6 +439,7 @@ impl NumberedGroup {
         let (start, mut from) = (into.len(), *range.start());
         let mut asked_from = None;
         loop {
+            let ended = self.fetching.lock().ended;
             match self.shelf.rows(from..=*range.end(), limit_bytes, into) {
                 RowCoverage::Done => {
                     self.settled(*range.end()).await;
@@ -459,7 +464,7 @@ impl NumberedGroup {
                         return Err(UpstreamError::Away("overview rows cannot be kept".into()).into());
                     }
                     let first = *part.start();
-                    asked_from = self.fetch(part).await?.then_some(first);
+                    asked_from = self.fetch(part, ended).await?.then_some(first);
                 }
             }
         }
@@ -478,6 +483,7 @@ impl NumberedGroup {
         let (mut from, mut rows, mut asked_from) = (*range.start(), Vec::new(), None);
         loop {
             rows.clear();
+            let ended = self.fetching.lock().ended;
             match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
                 RowCoverage::Limit { next } => from = next,
                 RowCoverage::Missing { range } if asked_from == Some(*range.start()) => {
@@ -485,7 +491,7 @@ impl NumberedGroup {
                 }
                 RowCoverage::Missing { range } => {
                     let from = *range.start();
-                    asked_from = self.fetch(range).await?.then_some(from);
+                    asked_from = self.fetch(range, ended).await?.then_some(from);
                 }
                 RowCoverage::Done => {
                     *self.whole.lock() = Some(range.clone());
@@ -495,12 +501,16 @@ impl NumberedGroup {
         }
     }
 
-    /// Has rows fetched, and waits until some have arrived; returns true if all have.
-    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>) -> Answer<bool> {
+    /// Has rows fetched, and waits until some have arrived; returns true if all have. They were missing when
+    /// `ended` questions had ended: once another one has, they may be here, and are looked for again.
+    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>, ended: u64) -> Answer<bool> {
         let mut fetched = pin!(self.fetched.notified());
         fetched.as_mut().enable();
         let failures = {
             let mut fetching = self.fetching.lock();
+            if fetching.ended != ended {
+                return Ok(false);
+            }
             let is_wanted =
                 |wanted: &RangeInclusive<u64>| wanted.contains(range.start()) && wanted.contains(range.end());
             if !fetching.wanted.iter().any(is_wanted) {
@@ -628,7 +638,7 @@ impl NumberedGroup {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
                 fetching.wanted.clear();
-                fetching.ahead = None;
+                (fetching.ahead, fetching.gap) = (None, None);
             }
             drop(fetching);
             self.fetched.notify_waiters();
@@ -730,5 +740,63 @@ impl Drop for RowFetcher {
     fn drop(&mut self) {
         self.0.fetching.lock().is_running = false;
         self.0.fetched.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::UpstreamTable;
+    use super::*;
+
+    /// Returns a group with these marks, of an upstream that refuses connections.
+    fn group(marks: GroupMarks) -> NumberedGroup {
+        let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\n\
+            class = \"c\"\n[[upstream]]\nname = \"isp\"\nhost = \"127.0.0.1:1\"\n";
+        let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
+        let config = config.map_err(|error| error.to_string()).unwrap();
+        let disk = Arc::new(disk::SimDisk::new());
+        let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
+        let table = UpstreamTable::new(&config, &(Arc::new(|_: &[u8]| false) as _), Some(cache), None);
+        let group = NumberedGroup::new(b"comp.test", table.upstreams.first().unwrap(), None);
+        group.take_marks(Some(marks), Instant::now());
+        group
+    }
+
+    #[test]
+    fn a_renumbering_counts_once_however_it_is_noticed() {
+        let marks = |high| GroupMarks { low: 1, high, count: high };
+        let group = group(marks(9));
+        let say = |high, is_renumbered| {
+            group.take_said(MarksAnswer { marks: Some(marks(high)), is_renumbered }, Instant::now());
+            group.renumberings.count()
+        };
+        assert_eq!(say(9, false), 0);
+        assert_eq!(say(5, true), 1, "another article, and a lower high mark");
+        assert_eq!(say(7, true), 2, "another article alone");
+        assert_eq!(say(3, false), 3, "a lower high mark alone");
+        assert_eq!(say(3, false), 3);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_that_were_kept_since_they_were_missing_are_not_requested_again() {
+        let group = Arc::new(group(GroupMarks { low: 1, high: 9, count: 9 }));
+        let ended = group.fetching.lock().ended;
+        group.fetching.lock().end_asked(&[]);
+        assert!(!group.fetch(1..=9, ended).await.unwrap(), "looks for them again");
+        assert!(group.fetching.lock().wanted.is_empty());
+        assert!(group.fetch(1..=9, ended + 1).await.is_err(), "asks the upstream, which is away");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_whose_prefetch_failed_are_prefetched_again() {
+        let group = Arc::new(group(GroupMarks { low: 1, high: 9, count: 9 }));
+        for attempt in 1..=2 {
+            {
+                let mut fetching = group.fetching.lock();
+                (fetching.asked_rows, fetching.ahead) = (1_000, Some(9));
+            }
+            group.fetch_rows().await;
+            assert_eq!(group.fetching.lock().failures, attempt);
+        }
     }
 }

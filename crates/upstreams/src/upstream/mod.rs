@@ -40,8 +40,7 @@ use super::beside::GroupSplit;
 use super::listed::OwnedGroupInfo;
 use super::{
     Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, HeaderLines, NeighbourSide, NewsSource, SourceError,
-    SourceLocator, Wanted,
+    GroupSelection, GroupStream, HeaderLines, NeighbourSide, NewsSource, SourceError, SourceLocator, Wanted,
 };
 use ahead::{AheadLimit, SharedAhead};
 use arc_swap::ArcSwap;
@@ -49,6 +48,7 @@ use articles::{ArticleRest, Flights, ReadRequest};
 use disk::Disk;
 use group::NumberedGroup;
 use lists::{CachedListKind, ListLines};
+use netnews::GroupMarks;
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::nntp::response::code;

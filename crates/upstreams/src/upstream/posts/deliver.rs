@@ -5,7 +5,7 @@ use super::super::questions::{AskExists, IdStatus};
 use super::super::table::{Upstream, UpstreamTable};
 use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
-use super::{PAUSE_LONGEST, PostEntry, QueuePostError, UpstreamPosts};
+use super::{PostEntry, QueuePostError, RETRY, UpstreamPosts};
 use netnews::{Article, Known, newsgroups};
 use site_base::file_name::FileName;
 use std::collections::BTreeMap;
@@ -191,7 +191,7 @@ impl UpstreamPosts {
         let entries = self.entries.lock();
         let waiting = entries.values().filter(|entry| !entry.refused && !entry.is_busy);
         let next = waiting.map(|entry| entry.due.saturating_duration_since(Instant::now())).min();
-        next.unwrap_or(PAUSE_LONGEST)
+        next.unwrap_or(RETRY.longest())
     }
 
     /// Marks a post as being sent; returns whether it may have arrived before, or `None` if it is not to be
