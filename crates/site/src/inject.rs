@@ -217,7 +217,7 @@ impl Injector {
         }
         let is_filed = !here.is_empty() || is_aside;
         if !is_filed && elsewhere.is_empty() {
-            return Err(PostRefusal::Rejected(ingest::filtered("it is not passed on")));
+            return Err(PostRefusal::Rejected(ingest::Reject::by_filter("it is not passed on")));
         }
         let config = self.config.current();
         let author = poster.author();

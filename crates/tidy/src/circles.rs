@@ -18,8 +18,6 @@ const CIRCLE_MAX_OF: &[(&str, usize)] = &[("spool", 2), ("newscache", 2), ("usen
 
 /// Circles that are too large, to be made smaller: crate, one of the files, number of files.
 const CIRCLES: &[(&str, &str, usize)] = &[
-    ("ingest", "checks", 7),
-    ("ingest", "routing", 4),
     ("newsreel", "cli", 6),
     ("operators", "request", 8),
     ("site", "session", 7),
