@@ -21,7 +21,6 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("newsreel", "cli", 6),
     ("operators", "request", 8),
     ("site", "session", 7),
-    ("upstreams", "upstream", 5),
 ];
 
 /// The file of this table, for findings about it.
