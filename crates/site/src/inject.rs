@@ -126,7 +126,7 @@ impl Injector {
         // Boxed: asking other servers would make every session larger.
         let may_read = |name: &[u8]| poster.access.read.matches(name);
         let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
-        let carried = |name: &[u8]| self.upstreams.taker_of_carried(name);
+        let carried = |name: &[u8]| self.upstreams.delivery().taker_of_carried(name);
         let takers = groups::PostTakers { listed: &takers, of_carried: &carried };
         let way = groups::judge(article, poster, &table, &takers)?;
         injection::check_body(article, &rules)?;
@@ -224,7 +224,7 @@ impl Injector {
         }
         let is_filed = !here.is_empty() || is_aside;
         if !is_filed && elsewhere.is_empty() {
-            return Err(PostRefusal::Rejected(ingest::filtered("it is not passed on")));
+            return Err(PostRefusal::Rejected(ingest::Reject::by_filter("it is not passed on")));
         }
         let config = self.config.current();
         let author = poster.author();

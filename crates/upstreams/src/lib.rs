@@ -18,15 +18,16 @@ mod upstream;
 
 pub use article::newsgroups_of;
 pub use article::{ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder};
-pub use beside::{Either, GroupSplit, MergedGroups, SideBySide};
+pub use beside::{Either, GroupSplit, LocalFirst, MergedGroups, SideBySide};
 pub use local::LocalSpool;
 #[cfg(feature = "mount")]
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;
-pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
+pub use upstream::{CacheCounts, CacheStatus, UpstreamStatus, Upstreams};
 pub use upstream::{
-    Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
+    Outbox, PostDelivery, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts,
+    is_post_whole,
 };
 
 use netnews::{GroupMarks, MessageId};

@@ -289,7 +289,7 @@ fn reloaded(
 
 fn of_upstreams(server: &Server, request: &Request, sink: &mut operations::Sink<'_>) -> bool {
     match request {
-        Request::Posts { command } => posts::execute(server.upstreams.posts(), command, sink),
+        Request::Posts { command } => posts::execute(server.upstreams.delivery().posts(), command, sink),
         _ => cached::verify(server.upstreams.cache().as_ref(), sink),
     }
 }

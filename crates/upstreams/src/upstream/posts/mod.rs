@@ -11,7 +11,7 @@ mod deliver;
 mod queue;
 mod sending;
 
-pub use deliver::{Outbox, PostResult, PostTaker};
+pub use deliver::{Outbox, PostDelivery, PostResult, PostTaker};
 #[cfg(feature = "testing")]
 pub use queue::rewritten;
 pub use queue::{QueuedPost, is_whole as is_post_whole};
