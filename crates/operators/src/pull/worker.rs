@@ -626,8 +626,8 @@ impl FetchState {
     }
 }
 
-/// Reports whether the status line of an article can be about the requested one: a number or a Message-ID in it
-/// is that of the request (RFC 3977 section 6.2.1); some servers leave them out.
+/// Reports whether the status line of an article can be about the requested one: a number or a Message-ID in
+/// it is that of the request (RFC 3977 section 6.2.1); some servers leave them out.
 fn is_about(text: &str, article: &RemoteArticle) -> bool {
     let mut words = text.split_ascii_whitespace();
     let number = words.next().and_then(|word| word.parse::<u64>().ok());
