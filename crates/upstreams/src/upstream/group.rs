@@ -31,7 +31,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as Turn, Notify};
 use tracing::warn;
 
-/// Groups with more articles than this are not checked for cancellations.
+/// Groups with more articles than this are not checked for cancellations; with more numbers than this, their
+/// articles are counted before rows are requested.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
 /// Number of the newest numbers that are searched for one whose article is known.
@@ -129,6 +130,14 @@ struct RowFetching {
     trouble: Option<UpstreamError>,
 }
 
+/// How far into a range one question goes.
+#[derive(Debug, Clone, Copy)]
+struct QuestionReach {
+    last: u64,
+    /// Articles up to there, at most.
+    articles: u64,
+}
+
 impl RowFetching {
     /// Returns whether rows of this many more numbers may be fetched without a request.
     fn may_add(&self, numbers: u64) -> bool {
@@ -157,17 +166,17 @@ impl RowFetching {
     }
 
     /// Returns the ranges at the front that are requested in one question: several that have no number in
-    /// common, or the first part of a long one.
-    fn ask_next(&mut self) -> Vec<RangeInclusive<u64>> {
-        let (mut ranges, mut numbers) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
-        for range in &self.wanted {
-            let last = (*range.end()).min(range.start().saturating_add(NUMBERS_MAX - 1));
-            numbers = numbers.saturating_add(last - range.start() + 1);
+    /// common, or the first part of a long one. `reaches` has for each of them how far a question may go, and
+    /// with how many articles.
+    fn ask_next(&mut self, reaches: &[QuestionReach]) -> Vec<RangeInclusive<u64>> {
+        let (mut ranges, mut articles) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
+        for (range, reach) in self.wanted.iter().zip(reaches) {
+            articles = articles.saturating_add(reach.articles);
             let is_apart = !ranges.iter().any(|other| have_common(other, range));
-            if !ranges.is_empty() && (!is_apart || numbers > NUMBERS_MAX || ranges.len() >= RANGES_MAX) {
+            if !ranges.is_empty() && (!is_apart || articles > NUMBERS_MAX) {
                 break;
             }
-            ranges.push(*range.start()..=last);
+            ranges.push(*range.start()..=reach.last);
         }
         self.asked = ranges.len();
         ranges
@@ -372,7 +381,7 @@ impl NumberedGroup {
             return Ok(());
         }
         let _one_at_a_time = self.asking.lock().await;
-        if marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX {
+        if marks.count > WHOLE_NUMBERS_MAX {
             return match self.shelf.unknown(range.clone()) {
                 Some(gap) => self.ask_numbers(gap..=*range.end()).await,
                 None => Ok(()),
@@ -422,6 +431,20 @@ impl NumberedGroup {
         Ok((!range.is_empty()).then_some((range, marks)))
     }
 
+    /// Asks the group itself how many articles it has, if only a list with its marks is known, by which it has
+    /// very many.
+    async fn counted(
+        &self,
+        range: RangeInclusive<u64>,
+        marks: GroupMarks,
+    ) -> Answer<(RangeInclusive<u64>, GroupMarks)> {
+        if !is_wide(marks) || marks.count < marks.high - marks.low {
+            return Ok((range, marks));
+        }
+        self.look_again();
+        Ok(self.within(range.clone()).await?.unwrap_or((range, marks)))
+    }
+
     /// Appends overview rows; see [`crate::NewsSource::over`].
     pub async fn rows(
         self: &Arc<Self>,
@@ -430,9 +453,13 @@ impl NumberedGroup {
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
         let Some((range, marks)) = self.within(range).await? else { return Ok(None) };
-        // Known numbers may be outdated; unknown ones are taken as they arrive.
+        let (range, marks) = self.counted(range, marks).await?;
+        // Known numbers may be outdated; unknown ones are taken as they arrive, unless few of many exist.
         let is_begun = self.shelf.unknown(marks.low..=marks.high) != Some(marks.low);
-        if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
+        let is_sparse = is_wide(marks) && marks.count <= WHOLE_NUMBERS_MAX;
+        if (is_begun || is_sparse)
+            && let Err(error) = self.know_numbers(&range, marks).await
+        {
             self.shelf.count(range.clone()).ok_or(error)?;
         }
         self.all_or_none(&range).await?;
@@ -598,7 +625,7 @@ impl NumberedGroup {
                 return;
             }
             let (group, made) = (self.clone(), self.renumberings.count());
-            let ranges = self.fetching.lock().ask_next();
+            let ranges = self.next_ranges();
             let first = ranges.first().map(|range| *range.start());
             let last = ranges.last().map(|range| *range.end());
             let question = AskRows {
@@ -643,6 +670,29 @@ impl NumberedGroup {
             drop(fetching);
             self.fetched.notify_waiters();
         }
+    }
+
+    /// Returns the ranges of the next question.
+    fn next_ranges(&self) -> Vec<RangeInclusive<u64>> {
+        let wanted: Vec<_> = self.fetching.lock().wanted.iter().take(RANGES_MAX).cloned().collect();
+        let reaches: Vec<_> = wanted.iter().map(|range| self.reach(range)).collect();
+        // Others only add to the end of what is wanted.
+        self.fetching.lock().ask_next(&reaches)
+    }
+
+    /// Returns how far one question about a range goes: an article may have any number, so this depends on the
+    /// articles, not on the numbers between them.
+    fn reach(&self, range: &RangeInclusive<u64>) -> QuestionReach {
+        let (first, end, mut numbers) = (*range.start(), *range.end(), Vec::new());
+        if self.shelf.numbers(range.clone(), NUMBERS_MAX as usize, &mut numbers) {
+            let is_all = (numbers.len() as u64) < NUMBERS_MAX;
+            let last = numbers.last().copied().filter(|_| !is_all).unwrap_or(end);
+            return QuestionReach { last, articles: numbers.len() as u64 };
+        }
+        let marks = self.shelf.marks().filter(|marks| marks.low <= marks.high);
+        let numbers_each = marks.map_or(1, |marks| (marks.high - marks.low) / marks.count.max(1)).max(1);
+        let last = end.min(first.saturating_add((NUMBERS_MAX - 1).saturating_mul(numbers_each)));
+        QuestionReach { last, articles: (last - first) / numbers_each + 1 }
     }
 
     /// Keeps the rows that have arrived. Readers find them in one place or the other.
@@ -706,6 +756,11 @@ impl NumberedGroup {
     pub fn stale(&self) -> SourceError {
         SourceError::Unavailable(format!("{} was renumbered, and must be selected again", shown(&self.name)))
     }
+}
+
+/// Reports whether the numbers of a group span more than its articles need, as a rule.
+fn is_wide(marks: GroupMarks) -> bool {
+    marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX
 }
 
 fn have_common(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {

@@ -45,6 +45,14 @@ pub enum Fault {
     Descending,
     /// The first row is repeated as the last, and one is missing.
     RowAgain,
+    /// The row of article 3 has a line end in its Subject.
+    BrokenRow,
+    /// The row of article 3 is sent twice.
+    RowTwice,
+    /// The row of article 3 has a TAB in its Subject.
+    TabInRow,
+    /// The row of article 3 has a Message-ID without brackets.
+    RowWithoutId,
     /// Articles without their bodies, which end as if they were complete.
     NoBody,
     /// A post is accepted, but the connection ends before the response.
@@ -460,6 +468,15 @@ impl Fake {
                 rows.push(rows[0].clone());
             }
             _ => {}
+        }
+        if let Some(row) = rows.iter_mut().find(|row| row.starts_with("3\t")) {
+            match self.fault() {
+                Fault::BrokenRow => *row = row.replacen("S 3", "S 3\r\n", 1),
+                Fault::RowTwice => *row = row.repeat(2),
+                Fault::TabInRow => *row = row.replacen("S 3", "S\t3", 1),
+                Fault::RowWithoutId => *row = row.replace(['<', '>'], ""),
+                _ => {}
+            }
         }
         let rows = rows.concat();
         if rows.is_empty() {
