@@ -56,13 +56,15 @@ quick: ## unit tests and transcripts: under a minute after a build
 
 # Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
 # processors, and the largest program of tests runs beside all others, whose output follows at their end.
+# TEST_OPTIONS are for the programs of tests, as after `--`; the examples in comments, which are last, have none.
 BESIDE = --lib --bins --test articles --test fuzz --test hostile --test linear --test power --test safe --test stores
 test: ## every test
 	$(CARGO) test --workspace --locked --no-run
 	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \
-	$(CARGO) test --workspace --locked $(BESIDE) > $$said 2>&1 & beside=$$!; \
-	$(CARGO) test --workspace --locked --test main; ended=$$?; \
+	$(CARGO) test --workspace --locked $(BESIDE) -- $(TEST_OPTIONS) > $$said 2>&1 & beside=$$!; \
+	$(CARGO) test --workspace --locked --test main -- $(TEST_OPTIONS); ended=$$?; \
 	wait $$beside || ended=$$?; cat $$said; rm $$said; exit $$ended
+	$(CARGO) test --workspace --locked --doc
 
 check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) fmt --all --check

@@ -7,6 +7,20 @@
 //!
 //! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well,
 //! since every crate that writes files needs them.
+//!
+//! ```
+//! use disk::{Disk, FileAccess, RealDisk, durable_replace, read_small};
+//!
+//! let dir = std::env::temp_dir().join(format!("disk-example-{}", std::process::id()));
+//! let disk = RealDisk::new();
+//! disk.create_dir(&dir)?;
+//! let file = dir.join("state");
+//! // After a crash the file has either its old content or all of the new one.
+//! durable_replace(&disk, &file, &[b"one ", b"two\n"], FileAccess::All)?;
+//! assert_eq!(read_small(&disk, &file, 1 << 10)?.as_deref(), Some(&b"one two\n"[..]));
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod ahead;

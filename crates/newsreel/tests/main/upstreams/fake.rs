@@ -1,6 +1,7 @@
 //! A fake upstream: it has the articles that a test gives it, records every command, and answers wrongly,
 //! slowly or not at all as configured.
 
+use crate::waiting::{let_pass, wait_for_close};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -227,9 +228,13 @@ impl Fake {
             match self.fault() {
                 Fault::Dead => return Ok(()),
                 Fault::Silent => {
-                    std::thread::sleep(Duration::from_secs(600));
+                    wait_for_close(&stream);
+                    return Ok(());
                 }
-                _ => std::thread::sleep(self.state.0.lock().unwrap().delay),
+                _ => {
+                    let delay = self.state.0.lock().unwrap().delay;
+                    let_pass(delay, "this upstream is slow");
+                }
             }
             let words: Vec<&str> = line.split(' ').collect();
             if self.lacks(&words) {
@@ -498,7 +503,10 @@ impl Fake {
             if at == LIST_LINES {
                 match self.fault() {
                     Fault::BreaksOff => return stream.shutdown(std::net::Shutdown::Both),
-                    Fault::Stalls => std::thread::sleep(Duration::from_secs(600)),
+                    Fault::Stalls => {
+                        wait_for_close(stream);
+                        return Ok(());
+                    }
                     Fault::EndlessLine => loop {
                         stream.write_all(&[b'x'; 1 << 16])?;
                     },

@@ -3,7 +3,8 @@
 use super::caching::resident_bytes;
 use super::fake::{Fake, Fault, id};
 use super::{article_of, section, showing};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
+use crate::waiting::{PATIENCE, let_pass};
 use std::time::{Duration, Instant};
 
 /// Memory that a list may use at most, in bytes.
@@ -88,7 +89,7 @@ fn large_article_with_an_early_bare_cr_is_not_started() {
         fake.hold(Some(90_000));
         let answer = std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(500));
+                let_pass(Duration::from_millis(500), "what the upstream has sent arrives");
                 fake.hold(None);
             });
             client.ask(&format!("ARTICLE {number}"))
