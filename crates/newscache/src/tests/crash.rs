@@ -3,10 +3,10 @@
 use std::io;
 
 use super::*;
-use crate::bookkeeping::UpstreamMarks;
-use crate::group::{GroupOutcome, RowCoverage};
-use crate::large::ArticleDestination;
-use crate::lists::ListKind;
+use crate::books::bookkeeping::UpstreamMarks;
+use crate::reading::group::{GroupOutcome, RowCoverage};
+use crate::reading::large::ArticleDestination;
+use crate::reading::lists::ListKind;
 use disk::CrashKind;
 
 /// Progress of a workload.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::bookkeeping::UpstreamMarks;
-use crate::group::{CacheGroup, GroupOutcome, RowCoverage};
+use crate::books::bookkeeping::UpstreamMarks;
+use crate::reading::group::{CacheGroup, GroupOutcome, RowCoverage};
 
 /// The upstream: numbers with the sizes of their articles.
 struct Upstream {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use disk::{Disk, DiskFile, OpenMode};
 
-use crate::bookkeeping::{DatedAnswer, GroupSlot, UpstreamMarks};
-use crate::record::readable;
+use crate::base::record::readable;
+use crate::books::bookkeeping::{DatedAnswer, GroupSlot, UpstreamMarks};
 use disk::crc::crc32c;
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
