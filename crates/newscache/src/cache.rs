@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use disk::{Disk, DiskFile, FileAccess, OpenMode, ReadMode, durable_replace};
 use lock_order::{Innermost, Ordered};
 
-use crate::access_log::AccessLog;
-use crate::answers::AnswerTable;
-use crate::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, key_of};
-use crate::cells::{GroupCell, GroupCells};
-use crate::ids::IdTable;
-use crate::lanes::{FileUse, ThreadLanes};
-use crate::open_files::OpenFiles;
-use crate::opening::{self, OpeningReport};
-use crate::rank;
-use crate::recent::{RecentLinks, RecentLocations};
+use crate::base::rank;
+use crate::books::access_log::AccessLog;
+use crate::books::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, key_of};
+use crate::books::lanes::{FileUse, ThreadLanes};
+use crate::books::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
+use crate::books::wanted::{MissedArticle, MissedList};
+use crate::files::open_files::OpenFiles;
+use crate::files::opening::{self, OpeningReport};
+use crate::files::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
+use crate::index::answers::AnswerTable;
+use crate::index::cells::{GroupCell, GroupCells};
+use crate::index::ids::IdTable;
+use crate::index::recent::{RecentLinks, RecentLocations};
 use crate::settings::{CacheSettings, CacheSizes};
-use crate::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
-use crate::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
-use crate::wanted::{MissedArticle, MissedList};
 use netnews::GroupMarks;
 
 /// State shared by all handles.

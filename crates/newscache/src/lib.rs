@@ -31,54 +31,32 @@
 //! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod access_log;
-mod answers;
-mod ascending;
-mod bookkeeping;
+mod base;
+mod books;
 mod cache;
-mod cells;
 pub mod chart;
-mod compact;
+mod files;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod group;
-mod heads;
-mod ids;
-mod index_io;
-mod lanes;
-mod large;
-mod lists;
-mod loaded;
-mod numbers;
-mod open_files;
-mod opening;
-mod packed;
-mod pieces;
-mod rank;
-mod recent;
-mod record;
-mod runs;
+mod index;
+mod reading;
 mod settings;
 pub mod simulate;
-mod slots;
-mod stats;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
-mod verify;
-mod wanted;
 
-pub use bookkeeping::DatedAnswer;
+pub use books::bookkeeping::DatedAnswer;
+pub use books::stats::{CacheAccess, CacheStats, CountsByKind, ReadGroup, RequestCounts, RequestKind};
+pub use books::wanted::MissedArticle;
 pub use cache::Cache;
-pub use group::{CacheGroup, CacheHit, GroupOutcome, RowCoverage};
-pub use large::{ArticleDestination, ArticleWriter};
-pub use lists::{ListKind, ListReader, ListWriter};
-pub use numbers::{Neighbour, NeighbourDirection, NumberChanges};
-pub use opening::OpeningReport;
-pub use pieces::LargeReader;
+pub use files::opening::OpeningReport;
+pub use reading::group::{CacheGroup, CacheHit, GroupOutcome, RowCoverage};
+pub use reading::large::{ArticleDestination, ArticleWriter};
+pub use reading::lists::{ListKind, ListReader, ListWriter};
+pub use reading::numbers::{Neighbour, NeighbourDirection, NumberChanges};
+pub use reading::pieces::LargeReader;
+pub use reading::verify::CacheVerifyReport;
 pub use settings::{CacheSettings, CacheSizes};
-pub use stats::{CacheAccess, CacheStats, CountsByKind, ReadGroup, RequestCounts, RequestKind};
 pub use strategy::StrategyKind;
-pub use verify::CacheVerifyReport;
-pub use wanted::MissedArticle;

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::*;
-use crate::group::{GroupOutcome, RowCoverage};
-use crate::large::ArticleDestination;
-use crate::lists::ListKind;
+use crate::reading::group::{GroupOutcome, RowCoverage};
+use crate::reading::large::ArticleDestination;
+use crate::reading::lists::ListKind;
 use disk::CrashKind;
 use netnews::GroupMarks;
 

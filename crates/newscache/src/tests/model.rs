@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::group::{CacheGroup, GroupOutcome, RowCoverage};
+use crate::reading::group::{CacheGroup, GroupOutcome, RowCoverage};
 use netnews::GroupMarks;
 
 /// The upstream: numbers with the sizes of their articles.

@@ -9,9 +9,9 @@ use std::time::UNIX_EPOCH;
 
 use disk::{Disk, OpenMode, read_small};
 
-use crate::bookkeeping::{Bookkeeping, CacheFile};
-use crate::packed::PackedUnit;
-use crate::record::{self, RecordKind};
+use crate::base::packed::PackedUnit;
+use crate::base::record::{self, RecordKind};
+use crate::books::bookkeeping::{Bookkeeping, CacheFile};
 use disk::crc::crc32c;
 
 /// Length of a line in the file of uses.

@@ -10,9 +10,9 @@ use arc_swap::ArcSwapOption;
 use hashbrown::HashMap;
 use lock_order::{Innermost, Ordered};
 
-use crate::loaded::GroupIndex;
-use crate::rank;
-use crate::stats::GroupCounts;
+use crate::base::rank;
+use crate::books::stats::GroupCounts;
+use crate::index::loaded::GroupIndex;
 
 /// Maximum size of the indexes in memory, over all groups.
 pub(crate) const INDEX_BYTES_MAX: usize = 4 << 20;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-pub(crate) use crate::packed::CacheFile;
-use crate::packed::{BLOCK_BYTES, NONE, PackedUnit, blocks, seconds};
-use crate::record::hash64;
+pub(crate) use crate::base::packed::CacheFile;
+use crate::base::packed::{BLOCK_BYTES, NONE, PackedUnit, blocks, seconds};
+use crate::base::record::hash64;
 use crate::settings::CacheSizes;
 use crate::strategy::{Strategy, StrategyKind, UnitInfo, Victim};
 use netnews::GroupMarks;

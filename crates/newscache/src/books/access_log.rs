@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use disk::{Disk, DiskFile, OpenMode};
 
-use crate::stats::{CacheAccess, RequestKind};
+use crate::books::stats::{CacheAccess, RequestKind};
 
 /// Size of the buffer for lines, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use disk::DiskFile;
 
-use crate::packed::CacheFile;
+use crate::base::packed::CacheFile;
 
 /// Maximum number of open files.
 const PLACES: usize = 2048;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use disk::{Disk, DiskFile, OpenMode, ReadMode};
 use lock_order::Innermost;
 
-use crate::record::{hash, read_patiently, readable};
+use crate::base::record::{hash, read_patiently, readable};
 use disk::crc::crc32c;
 
 const PAGE_BYTES: usize = 4096;

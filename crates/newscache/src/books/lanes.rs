@@ -7,8 +7,8 @@
 use lock_order::Innermost;
 use lock_order::thread_number;
 
-use crate::packed::CacheFile;
-use crate::stats::{CacheAccess, CountsByKind};
+use crate::base::packed::CacheFile;
+use crate::books::stats::{CacheAccess, CountsByKind};
 
 /// Number of lanes, shared if there are more threads.
 const LANES: usize = 16;
@@ -73,7 +73,7 @@ impl ThreadLanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::RequestKind;
+    use crate::books::stats::RequestKind;
 
     #[test]
     fn nothing_that_threads_record_is_lost() {

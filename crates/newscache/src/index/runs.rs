@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::record::{put_varint, take_varint};
+use crate::base::record::{put_varint, take_varint};
 
 /// Set of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::io;
 
 use disk::read_small;
 
-use crate::bookkeeping::CacheFile;
+use crate::base::record::{self, CacheRecord, RecordKind};
+use crate::books::bookkeeping::CacheFile;
 use crate::cache::CacheInner;
-use crate::cells::GroupCell;
-use crate::loaded::{GroupIndex, lines};
-use crate::record::{self, CacheRecord, RecordKind};
+use crate::index::cells::GroupCell;
+use crate::index::loaded::{GroupIndex, lines};
 
 /// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -59,7 +59,7 @@ impl CacheInner {
 
 /// Returns the live parts of a record: numbers and payload of each.
 fn living(loaded: &GroupIndex, record: &CacheRecord<'_>, seq: u32, at: usize) -> Vec<(u64, u64, Vec<u8>)> {
-    let is_here = |place: crate::loaded::RecordPosition| place.seq == seq && place.at as usize == at;
+    let is_here = |place: crate::index::loaded::RecordPosition| place.seq == seq && place.at as usize == at;
     match record.kind {
         RecordKind::Article | RecordKind::Link => {
             let entry = loaded.articles.get(record.number).filter(|entry| is_here(entry.place()));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use disk::{Disk, DiskFile, OpenMode};
 
-use crate::bookkeeping::{DatedAnswer, GroupSlot};
-use crate::record::readable;
+use crate::base::record::readable;
+use crate::books::bookkeeping::{DatedAnswer, GroupSlot};
 use disk::crc::crc32c;
 use netnews::GroupMarks;
 

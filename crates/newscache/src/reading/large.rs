@@ -10,15 +10,15 @@ use std::sync::atomic::Ordering;
 
 use disk::{DiskFile, OpenMode, ReadMode};
 
-use crate::bookkeeping::{CacheFile, on_disk};
+use crate::base::record::{CacheRecord, RecordKind, hash};
+use crate::books::bookkeeping::{CacheFile, on_disk};
 use crate::cache::{Cache, CacheInner, CacheRoom};
-use crate::cells::GroupCell;
-use crate::group::{CacheGroup, CacheHit, GroupOutcome};
-use crate::ids::{ArticlePointer, EMPTY};
-use crate::index_io::head;
-use crate::loaded::{expires, short};
-use crate::pieces::PIECE_BYTES;
-use crate::record::{CacheRecord, RecordKind, hash};
+use crate::index::cells::GroupCell;
+use crate::index::ids::{ArticlePointer, EMPTY};
+use crate::index::loaded::{expires, short};
+use crate::reading::group::{CacheGroup, CacheHit, GroupOutcome};
+use crate::reading::index_io::head;
+use crate::reading::pieces::PIECE_BYTES;
 
 /// Amount of room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;

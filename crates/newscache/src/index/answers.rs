@@ -4,7 +4,7 @@
 
 use lock_order::Innermost;
 
-use crate::record::hash64;
+use crate::base::record::hash64;
 
 const BUCKETS: usize = 8192;
 const WAYS: usize = 8;

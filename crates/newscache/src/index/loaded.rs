@@ -9,9 +9,9 @@ use memchr::memmem;
 use netnews::overview_row::{self, OverviewFields};
 use netnews::{Article, Known, date};
 
-use crate::ascending::AscendingMap;
-use crate::record::{CacheRecord, RecordKind, hash};
-use crate::runs::NumberRuns;
+use crate::base::record::{CacheRecord, RecordKind, hash};
+use crate::index::ascending::AscendingMap;
+use crate::index::runs::NumberRuns;
 
 /// Value of `last` in an article's record of which no row can be made.
 pub(crate) const WITHOUT_ROW: u64 = 1;

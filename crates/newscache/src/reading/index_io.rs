@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 
 use disk::{DiskFile, OpenMode, ReadMode, read_small};
 
-use crate::bookkeeping::{CacheFile, on_disk};
+use crate::base::record::{self, CacheRecord, RecordKind, RecordsEnd};
+use crate::books::bookkeeping::{CacheFile, on_disk};
 use crate::cache::CacheInner;
-use crate::cells::GroupCell;
-use crate::ids::ArticlePointer;
-use crate::loaded::{GroupIndex, GroupSegment, KnownNumbers, RecordPosition};
-use crate::record::{self, CacheRecord, RecordKind, RecordsEnd};
-use crate::runs::NumberRuns;
+use crate::index::cells::GroupCell;
+use crate::index::ids::ArticlePointer;
+use crate::index::loaded::{GroupIndex, GroupSegment, KnownNumbers, RecordPosition};
+use crate::index::runs::NumberRuns;
 
 /// Maximum number of entries of one group's index; beyond it the oldest file is removed.
 const GROUP_ENTRIES_MAX: usize = 200_000;

@@ -8,7 +8,7 @@ use std::io;
 use disk::ReadMode;
 
 use crate::cache::Cache;
-use crate::group::{CacheGroup, GroupOutcome, NumberLookup};
+use crate::reading::group::{CacheGroup, GroupOutcome, NumberLookup};
 
 /// Returns the name under which an article's header lines are stored: unlike a Message-ID it does not begin
 /// with `<`.

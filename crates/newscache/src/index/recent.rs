@@ -8,9 +8,9 @@ use std::num::NonZeroU64;
 
 use lock_order::Innermost;
 
-use crate::ids::ArticlePointer;
-use crate::packed::CacheFile;
-use crate::record::hash64;
+use crate::base::packed::CacheFile;
+use crate::base::record::hash64;
+use crate::index::ids::ArticlePointer;
 
 const SHARDS: usize = 64;
 /// Number of places that a hash can have.
@@ -142,7 +142,7 @@ impl RecentLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::hash;
+    use crate::base::record::hash;
 
     #[test]
     fn last_put_entries_are_found_and_the_table_is_bounded() {

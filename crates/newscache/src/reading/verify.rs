@@ -4,12 +4,12 @@ use std::io;
 
 use disk::{OpenMode, Progress};
 
-use crate::bookkeeping::CacheFile;
+use crate::base::record::{self, RecordKind, hash};
+use crate::books::bookkeeping::CacheFile;
 use crate::cache::Cache;
-use crate::group::CacheGroup;
-use crate::loaded::rows;
-use crate::pieces::read_pieces;
-use crate::record::{self, RecordKind, hash};
+use crate::index::loaded::rows;
+use crate::reading::group::CacheGroup;
+use crate::reading::pieces::read_pieces;
 
 /// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;

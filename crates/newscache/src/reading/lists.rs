@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use disk::{DiskFile, NewFile, OpenMode};
 
+use crate::base::record::{self, CacheRecord, RecordKind, hash64};
 use crate::cache::{Cache, CacheInner};
-use crate::record::{self, CacheRecord, RecordKind, hash64};
 
 /// Maximum size of the lines in one record, in bytes.
 const PIECE_BYTES: usize = 64 << 10;

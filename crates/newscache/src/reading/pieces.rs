@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use disk::{DiskFile, ReadMode};
 
-use crate::bookkeeping::CacheFile;
+use crate::base::record::{self, HEADER_BYTES, RecordKind};
+use crate::books::bookkeeping::CacheFile;
 use crate::cache::Cache;
-use crate::record::{self, HEADER_BYTES, RecordKind};
 
 /// Maximum size of the piece in one record, in bytes.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;

@@ -3,10 +3,10 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use crate::bookkeeping::DatedAnswer;
-use crate::group::CacheGroup;
-use crate::loaded::KnownNumbers;
-use crate::runs::NumberRuns;
+use crate::books::bookkeeping::DatedAnswer;
+use crate::index::loaded::KnownNumbers;
+use crate::index::runs::NumberRuns;
+use crate::reading::group::CacheGroup;
 
 /// Maximum number of runs of numbers that are kept of a group.
 const RUNS_MAX: usize = 1 << 18;

@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use disk::ReadMode;
 
-use crate::bookkeeping::{CacheFile, DatedAnswer};
+use crate::base::record::{self, CacheRecord, HEADER_BYTES, RecordKind};
+use crate::books::bookkeeping::{CacheFile, DatedAnswer};
+use crate::books::stats::CacheAccess;
 use crate::cache::{Cache, CacheInner};
-use crate::cells::GroupCell;
-use crate::index_io::LocatedRecord;
-use crate::loaded::{
+use crate::index::cells::GroupCell;
+use crate::index::loaded::{
     ArticleEntry, GroupIndex, RowBlock, WITHOUT_ROW, append_row, expires, lines, rows, short_hash,
 };
-use crate::pieces::LargeReader;
-use crate::record::{self, CacheRecord, HEADER_BYTES, RecordKind};
-use crate::runs::NumberRuns;
-use crate::stats::CacheAccess;
+use crate::index::runs::NumberRuns;
+use crate::reading::index_io::LocatedRecord;
+use crate::reading::pieces::LargeReader;
 use netnews::GroupMarks;
 
 /// Maximum size of the rows in one record, in bytes.
