@@ -459,10 +459,12 @@ impl Fake {
         let rows = group.articles.range(numbers).map(|(number, text)| {
             let (id, bytes) = (id_of(text), text.len());
             let number = number + other;
-            let references = text.lines().find_map(|line| line.strip_prefix("References: "));
-            let references = references.unwrap_or_default();
+            // A cache makes the same rows of these articles.
+            let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            let (from, date, references) = (value("From: "), value("Date: "), value("References: "));
+            let lines = text.lines().skip_while(|line| !line.is_empty()).skip(1).count();
             format!(
-                "{number}\tS {number}\tF\tD\t{id}\t{references}\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
+                "{number}\tS {number}\t{from}\t{date}\t{id}\t{references}\t{bytes}\t{lines}\tXref: fake.example {selected}:{number}\r\n"
             )
         });
         let mut rows: Vec<_> = rows.collect();
