@@ -20,8 +20,6 @@ const CIRCLE_MAX_OF: &[(&str, usize)] = &[("spool", 2), ("newscache", 2), ("usen
 const CIRCLES: &[(&str, &str, usize)] = &[
     ("ingest", "checks", 7),
     ("ingest", "routing", 4),
-    ("newsreel", "cli", 6),
-    ("operators", "request", 8),
     ("site", "session", 7),
     ("upstreams", "upstream", 5),
 ];

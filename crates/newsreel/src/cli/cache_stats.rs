@@ -7,14 +7,14 @@ use super::screen::{CliError, problem, say, say_json};
 use super::status::{cache_text, counts_text};
 use operators::cached;
 use operators::report::{CacheStatus, Report};
-use operators::request::Request;
+use operators::status::StatusOperation;
 
 /// Groups shown without `--all`.
 const GROUPS_SHOWN: usize = 20;
 
 pub(super) fn stats(at: &SiteLocation, all: bool, json: bool) -> Result<(), CliError> {
     let config = at.load()?;
-    let (reports, _) = reach::heard::<Box<Report>>(&config, &Request::STATUS)?;
+    let (reports, _) = reach::heard::<Box<Report>>(&config, StatusOperation::default())?;
     let mut status = reports.into_iter().find_map(|report| report.server?.cache);
     if status.is_none() {
         // No server runs, so the cache can be opened here.
