@@ -44,9 +44,11 @@ build: ## compile newsreel (FEATURES=search,mount), make man pages and completio
 man: ## make the man pages and completions alone, in target/release/share
 	@rm -rf $(SHARE) && $(CARGO) run --quiet --locked -p newsreel -- docs --share $(SHARE) --date "$(MAN_DATE)"
 
-docs: ## write docs/config.md from the table of keys
+docs: ## write docs/config.md and docs/figures.md from the tables of keys and figures
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
 	mv docs/config.md.new docs/config.md
+	$(CARGO) run --quiet -p newsreel -- docs --figures > docs/figures.md.new
+	mv docs/figures.md.new docs/figures.md
 
 ##@ Test
 
@@ -71,6 +73,7 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) run --quiet --locked -p tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
+	$(CARGO) run --quiet --locked -p newsreel -- docs --figures | diff docs/figures.md - || { echo 'docs/figures.md is stale: run make docs'; exit 1; }
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
 

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod counters;
 pub mod durable_table;
 pub mod fields;
+pub mod figures;
 pub mod file_name;
 pub mod lock;
 pub mod memory;

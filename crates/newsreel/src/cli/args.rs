@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::locate::SiteLocation;
+use super::typed::OperationCommand;
 use migrate::mails::rules::{GroupRule, group_name};
-use operators::request::{FeedCommand, HistoryForm, Request};
+use operators::feed::FeedCommand;
+use operators::history::HistoryForm;
 use site_base::units;
 use site_config::{Cidr, Durability};
 use values::path_identity;
@@ -167,7 +169,7 @@ pub(super) enum CliCommand {
     },
 
     #[command(flatten)]
-    Ask(Request),
+    Ask(OperationCommand),
 
     /// Summarize a day on one page
     #[command(
@@ -338,7 +340,7 @@ pub(super) enum CliCommand {
         shell: clap_complete::Shell,
     },
 
-    /// Print docs/config.md, or write man pages and completions
+    /// Print docs/config.md or docs/figures.md, or write man pages and completions
     #[command(hide = true)]
     Docs {
         /// Write man pages and completions below this directory
@@ -347,6 +349,9 @@ pub(super) enum CliCommand {
         /// The date that man pages bear
         #[arg(long, value_name = "YYYY-MM-DD", requires = "share", default_value = "")]
         date: String,
+        /// Print docs/figures.md
+        #[arg(long, conflicts_with = "share")]
+        figures: bool,
     },
 }
 

@@ -9,6 +9,7 @@
 mod aside;
 mod counts;
 mod filing;
+pub mod operation;
 mod plan;
 pub mod standing;
 mod state;
@@ -41,7 +42,7 @@ use netnews::newsgroups::{self, NamingFault};
 use plan::{PullPlan, PullWork, WantedGroup};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
-use site_config::{NamePattern, Pull, PullMethod};
+use site_config::{Config, NamePattern, Pull, PullMethod};
 use state::PullMarks;
 use upstream::RemoteGroup;
 use worker::{CHUNKS_AT_ONCE, FetchState, PullWorker};
@@ -131,6 +132,19 @@ pub struct PullSite {
     pub identity: String,
     /// Size limit of articles.
     pub article_bytes_max: u64,
+}
+
+impl PullSite {
+    /// Returns the parts of a site with this configuration.
+    pub(crate) fn of(filer: Arc<Filer>, spool: Arc<Spool>, config: &Config) -> Self {
+        Self {
+            filer,
+            spool,
+            data: config.site.data.clone(),
+            identity: config.site.path_names(),
+            article_bytes_max: config.site.article_bytes_max,
+        }
+    }
 }
 
 /// Reason why a run ended early. Articles filed stay, and the next run continues.

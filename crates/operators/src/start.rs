@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A text that should be a date or a time span, and is neither.
 #[derive(Debug)]
-pub(super) struct InvalidStart(String);
+pub(crate) struct InvalidStart(String);
 
 impl fmt::Display for InvalidStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,7 +19,7 @@ impl fmt::Display for InvalidStart {
 impl std::error::Error for InvalidStart {}
 
 /// Parses a date or a time span before now; returns Unix seconds.
-pub(super) fn since(text: &str) -> Result<u64, InvalidStart> {
+pub(crate) fn since(text: &str) -> Result<u64, InvalidStart> {
     if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
         return Ok(start.since());
     }

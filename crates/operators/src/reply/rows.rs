@@ -1,6 +1,6 @@
 //! Rows of answers.
 
-use super::{BufferRow, GroupListRow, HistoryCounts, Reply};
+use super::Reply;
 use crate::report::{ArchiveStatus, Report};
 use serde::{Deserialize, Serialize};
 
@@ -175,4 +175,68 @@ pub struct ArticleText {
     pub key: String,
     /// Text in base64: lines end in LF, no dot-stuffing.
     pub text: String,
+}
+
+/// A buffer in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferRow {
+    /// Name.
+    pub name: String,
+    /// Class that the buffer belongs to.
+    pub class: String,
+    /// File or device.
+    pub path: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Bytes for articles when the buffer is full.
+    #[serde(default)]
+    pub area_bytes: u64,
+    /// Block size in bytes.
+    pub block_bytes: u32,
+    /// Bytes between the oldest article and the write position.
+    pub used_bytes: u64,
+    /// Whether the buffer accepts no more articles.
+    pub retired: bool,
+    /// Unix seconds of the arrival of the oldest article; absent if the buffer is empty, or the spool not
+    /// open.
+    pub oldest_arrival: Option<u64>,
+    /// Whether the file is missing: its disk is not mounted, and the spool cannot be opened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
+}
+
+/// A group with its counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupListRow {
+    /// Name.
+    pub name: String,
+    /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
+    pub flag: String,
+    /// Low water mark.
+    pub low: u64,
+    /// High water mark.
+    pub high: u64,
+    /// Number of articles.
+    pub count: u64,
+    /// Description in one line; empty if there is none.
+    pub description: String,
+    /// Unix seconds of the creation.
+    pub created: u64,
+    /// Creator.
+    pub creator: String,
+}
+
+/// Result of `HistoryImportOperation`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCounts {
+    /// Message-IDs newly remembered.
+    pub remembered: u64,
+    /// Message-IDs that were known already.
+    pub known: u64,
+    /// Message-IDs older than the history here remembers.
+    pub old: u64,
+    /// Invalid lines.
+    pub damaged: u64,
+    /// The first invalid lines.
+    pub quoted: Vec<String>,
 }
