@@ -43,8 +43,9 @@ const WHO_WHAT: &[&str] = &["Who", "What"];
 const LEANING: &[&str] = &["The same", "Its", "Those"];
 /// Tests whose sleeps are counted.
 const SLEEPS_FOLDER: &str = "crates/newsreel/tests/main/";
-/// The one file of these that may sleep, in which all waits are.
-const WAITS_FILE: &str = "crates/newsreel/tests/main/waiting.rs";
+/// Files of these that may sleep: one has all waits, the other is a slow line.
+const WAITS_FILES: [&str; 2] =
+    ["crates/newsreel/tests/main/waiting.rs", "crates/newsreel/tests/main/link.rs"];
 
 /// A place that a figure counts.
 struct Place {
@@ -200,14 +201,14 @@ fn figures(tree: &Tree) -> Vec<Figure> {
         count(
             "sleeps",
             "sleeps in the tests of newsreel",
-            "calls of a function `sleep` in crates/newsreel/tests/main, `waiting.rs` apart",
+            "calls of a function `sleep` in crates/newsreel/tests/main, `waiting.rs` and `link.rs` apart",
             SLEEPS_MAX,
             calls_of_tests(tree, "sleep", "a test that sleeps, where `waiting` has waits for events"),
         ),
         count(
             "clock",
             "waits of these tests for a clock",
-            "calls of a function `let_pass` in crates/newsreel/tests/main, `waiting.rs` apart",
+            "calls of a function `let_pass` in crates/newsreel/tests/main, `waiting.rs` and `link.rs` apart",
             CLOCK_WAITS_MAX,
             calls_of_tests(tree, "let_pass", "a test that lets time pass"),
         ),
@@ -401,7 +402,8 @@ fn has_reason(file: &File, line: usize) -> bool {
 
 /// Calls of a function in the tests of the server.
 fn calls_of_tests(tree: &Tree, function: &str, what: &str) -> Vec<Place> {
-    let is_counted = |file: &&File| file.path.starts_with(SLEEPS_FOLDER) && file.path != WAITS_FILE;
+    let is_counted =
+        |file: &&File| file.path.starts_with(SLEEPS_FOLDER) && !WAITS_FILES.contains(&file.path.as_str());
     let mut found = Vec::new();
     for file in tree.rust().filter(is_counted) {
         let is_call =
@@ -530,7 +532,7 @@ mod tests {
         let text = "fn sleep() {}\nfn a() { thread::sleep(b); sleep(c); asleep(d); let_pass(e, f); }\n";
         let tree = tree(&[
             ("crates/newsreel/tests/main/a.rs", text),
-            (WAITS_FILE, text),
+            (WAITS_FILES[0], text),
             ("crates/spool/tests/a.rs", text),
         ]);
         assert_eq!(places(&tree, "sleeps").unwrap().len(), 2);
