@@ -119,7 +119,7 @@ impl NewsSource for LocalSpool {
 
     async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(GroupId, GroupMarks)>> {
         let id = self.spool.group_id(name);
-        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks.into()))))
+        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks))))
     }
 
     async fn groups(
@@ -262,7 +262,7 @@ impl GroupStream for LocalGroups {
                         self.alias.as_bytes()
                     }
                 };
-                GroupInfo { marks: group.marks_above(self.base).into(), flag, ..named }
+                GroupInfo { marks: group.marks_above(self.base), flag, ..named }
             }
         }))
     }

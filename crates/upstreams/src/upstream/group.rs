@@ -431,8 +431,8 @@ impl NumberedGroup {
         Ok((!range.is_empty()).then_some((range, marks)))
     }
 
-    /// Asks the group itself how many articles it has, if only a list with its marks is known, by which it has
-    /// very many.
+    /// Asks the group itself how many articles it has, if only a list with its marks is known, by which it
+    /// has very many.
     async fn counted(
         &self,
         range: RangeInclusive<u64>,
@@ -680,8 +680,8 @@ impl NumberedGroup {
         self.fetching.lock().ask_next(&reaches)
     }
 
-    /// Returns how far one question about a range goes: an article may have any number, so this depends on the
-    /// articles, not on the numbers between them.
+    /// Returns how far one question about a range goes: an article may have any number, so this depends on
+    /// the articles, not on the numbers between them.
     fn reach(&self, range: &RangeInclusive<u64>) -> QuestionReach {
         let (first, end, mut numbers) = (*range.start(), *range.end(), Vec::new());
         if self.shelf.numbers(range.clone(), NUMBERS_MAX as usize, &mut numbers) {

@@ -97,8 +97,8 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
         }
     }
 
-    /// Takes the rows of a range. Rows are held from the first on that cannot be read: an article that is left
-    /// out is taken for expired. Lines that are no rows are left out.
+    /// Takes the rows of a range. Rows are held from the first on that cannot be read: an article that is
+    /// left out is taken for expired. Lines that are no rows are left out.
     async fn block(
         &mut self,
         line: &mut UpstreamConnection,
@@ -177,7 +177,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
     ) -> Result<(), UpstreamError> {
         let status = line.request(command("HEAD", number)).await?;
         if status.code != code::HEAD_FOLLOWS {
-            // It has gone, or cannot be had; other answers are no reason to lose the other rows.
+            // The article has expired, or cannot be had: no reason to lose the other rows.
             return Ok(());
         }
         let mut head = Vec::new();
