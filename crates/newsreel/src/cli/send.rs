@@ -12,7 +12,7 @@ use disk::Progress;
 use super::bar::Bar;
 use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
-use super::reach;
+use super::reach::Reach;
 use super::screen::{CliError, complain, problem, say, say_json};
 use ingest::batches::BatchReader;
 use operators::operation::in_runtime;
@@ -77,7 +77,10 @@ pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliEr
     } else {
         let config = at.load()?;
         let request = SendOperation { group: options.what.clone(), dial: Box::new(dial) };
-        reach::ask(&config, request, &mut hear)?
+        let mut reach = Reach::new(&config)?;
+        let ok = reach.ask_plainly(&config, request, &mut hear)?;
+        reach.close()?;
+        ok
     };
     bar.finish();
     if let Some(text) = refusal {

@@ -642,7 +642,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     let waiting = wait(&site, |pulls| pulls[0]["details"]["waiting"] == 1);
     assert_eq!(waiting[0]["accepted"], 11, "{waiting}");
     let status = site.done(&["status"]);
-    assert!(status.contains("far: waiting: odd.group 3 <odd.3@x.example>: 451 removed"), "{status}");
+    assert!(status.contains(": odd.group 3 <odd.3@x.example>: 451 removed"), "{status}");
     wait(&site, |_| odd.times_asked("ARTICLE <odd.3@x.example>") >= 2);
     *odd.answer.lock().unwrap() = "";
     let came = wait(&site, |pulls| pulls[0]["accepted"] == 12);
@@ -690,10 +690,9 @@ fn pull_says_why_articles_are_rejected() {
     let done = site.run(&["pull", &upstream.address.to_string(), "misc.test", "--create-groups"]);
     let said = printed(&done);
     assert!(said.contains(": 0 accepted, 5 rejected"), "{said}");
-    assert!(
-        said.contains("\nrejected: 5 ") && said.contains(": <a.0@x.example>, <a.1@x.example>, "),
-        "{said}"
-    );
+    let rejected =
+        said.lines().find(|line| line.starts_with("rejected: 5 ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(rejected.contains(": <a.0@x.example>, <a.1@x.example>, "), "{said}");
 }
 
 #[test]

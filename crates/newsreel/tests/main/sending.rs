@@ -74,7 +74,7 @@ fn batches_articles_and_groups_are_sent_by_streaming_and_ihave() {
         drop(serving);
         assert!(client.ask("GROUP misc.test").starts_with("211 331 "));
         for (what, to, code, why) in [
-            ("no.such", to.as_str(), 1, "there is no file and no group no.such"),
+            ("no.such", to.as_str(), 2, "there is no file and no group no.such"),
             ("/no/such/file", &to, 2, "there is no file /no/such/file"),
             ("misc.test", "127.0.0.1:1", 75, "cannot connect to"),
         ] {

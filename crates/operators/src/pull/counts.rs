@@ -1,5 +1,6 @@
 //! Counts of a pull, during and after it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -200,13 +201,16 @@ impl PullCounters {
         is_named
     }
 
-    /// Records the articles that wait for a later run; this one began at `began`, in Unix seconds.
-    pub(super) fn note_waiting<'a>(
+    /// Records the articles that wait for a later run; `before` are those that waited when this one began.
+    pub(super) fn note_waiting(
         &self,
-        asides: impl Iterator<Item = (&'a RemoteArticle, &'a AsideArticle)>,
-        began: u64,
+        asides: &BTreeMap<RemoteArticle, AsideArticle>,
+        before: &BTreeMap<RemoteArticle, AsideArticle>,
     ) {
-        let (mut all, now): (Vec<_>, Vec<_>) = asides.partition(|(_, aside)| aside.last < began);
+        let is_as_before = |(article, aside): &(&RemoteArticle, &AsideArticle)| {
+            before.get(*article).is_some_and(|before| before.tries == aside.tries)
+        };
+        let (mut all, now): (Vec<_>, Vec<_>) = asides.iter().partition(is_as_before);
         let mut details = self.details.lock();
         details.refused_now = now.len() as u64;
         all.extend(now);
@@ -266,8 +270,9 @@ mod tests {
             counters.leave_out(format!("set aside: {}: {refusal} (refused 1 time)", article(number)));
         }
         let last = |number| if number <= 28 { 600 } else { 400 };
-        let all: Vec<_> = (1..=30).map(|number| (article(number), aside(last(number)))).collect();
-        counters.note_waiting(all.iter().map(|(article, aside)| (article, aside)), 500);
+        let all: BTreeMap<_, _> = (1..=30).map(|number| (article(number), aside(last(number)))).collect();
+        let before = all.iter().skip(28).map(|(article, aside)| (article.clone(), aside.clone())).collect();
+        counters.note_waiting(&all, &before);
         let details = counters.details();
         assert_eq!((details.waiting, details.refused_now), (30, 28));
         let lines = details.lines();

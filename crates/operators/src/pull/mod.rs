@@ -209,8 +209,8 @@ pub(crate) async fn run(
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }
     let mut client = NntpClient::connect(&target).await?;
-    let began = unix_secs();
-    let again = marks.due(began, spec.give_up_secs);
+    let before = marks.asides().clone();
+    let again = marks.due(unix_secs(), spec.give_up_secs);
     let (work, now) = match spec.by {
         PullMethod::Number => {
             let there = carried(&mut client, spec, &groups, ground, counts).await?;
@@ -238,7 +238,7 @@ pub(crate) async fn run(
     if let (Ok(()), Some(now)) = (&fetched, now) {
         marks.set_newnews(&spec.groups, now);
     }
-    counts.note_waiting(marks.asides().iter(), began);
+    counts.note_waiting(marks.asides(), &before);
     // Articles fetched before a failure need not be examined again.
     let saved = save(ground, &mut marks);
     fetched.and(saved)
