@@ -38,7 +38,7 @@ fn setting(line: &ConfLine) -> Option<LeafnodeSetting> {
         key => key.to_owned(),
     };
     let about = about.trim().to_owned();
-    (!key.is_empty() && !value.is_empty()).then(|| LeafnodeSetting { place: line.place, key, about, value })
+    (!key.is_empty() && !value.is_empty()).then_some(LeafnodeSetting { place: line.place, key, about, value })
 }
 
 /// Converts config.

@@ -165,7 +165,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
         CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
         CliCommand::Docs { figures: true, .. } => screen::say(page::markdown().trim_end()),
-        CliCommand::Docs { share, date, .. } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
+        CliCommand::Docs { share, date, .. } => manuals::docs(&Cli::command(), share.as_deref(), &date),
         CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }
 }
