@@ -88,7 +88,7 @@ impl HttpService {
             sessions: WebLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
-            renderers: Renderers::default(),
+            renderers: Renderers::new(site.busy_threads.clone()),
             server,
         });
         let router = routes(&shared);

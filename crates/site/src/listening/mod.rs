@@ -7,6 +7,7 @@
 
 mod accept;
 mod bind;
+mod busy_sessions;
 mod listener;
 pub mod proxied;
 
@@ -321,7 +322,13 @@ impl ListeningSockets {
                 accepting,
             };
             let listener = listener::PollingListener::new(socket, closing, self.site.polling.clone())?;
-            let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
+            let task = accept_all(
+                listener,
+                open.way.clone(),
+                self.admit.clone(),
+                self.site.busy_threads.clone(),
+                self.site.stopping(),
+            );
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
         })();
