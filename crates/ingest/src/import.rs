@@ -4,7 +4,7 @@
 //! Age, distribution and moderation are not judged again: the other server took the article. Rejected
 //! articles are not remembered, so a second import may take them. Called by the control socket and by
 //! `newsreel import` on a site whose server is not running. The rule for numbers is the spool's
-//! (`Filing::numbers`).
+//! (`NewArticle::numbers`).
 
 use super::checks;
 use super::drafts::{BatchDrafts, EntryDraft};
@@ -77,7 +77,7 @@ impl Filer {
         let now = unix_now();
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
-        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&table));
+        let mut drafts = BatchDrafts::new(batch.len(), &self.router, table.clone());
         // Arrivals ascend in the journal: history is expired from its front.
         let mut not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());

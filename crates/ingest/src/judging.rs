@@ -15,7 +15,8 @@ use netnews::openpgp::may_be_cleartext;
 use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
 use site_config::{Config, Control, ControlType, NamePattern};
-use spool::{ArticleKey, GroupTable, Spool};
+use site_log::SiteLog;
+use spool::{ArticleKey, GroupTable};
 use std::sync::Arc;
 
 /// A judged batch, ready to be committed.
@@ -64,10 +65,10 @@ pub(super) struct FilingRules {
 impl FilingRules {
     /// Returns the rules of a configuration; programs of `before` that are still configured keep running,
     /// and its counts are kept.
-    pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
+    pub fn of(config: Arc<Config>, before: Option<&Self>, log: &Arc<SiteLog>) -> Self {
         let none = FilterPrograms::default();
         let programs =
-            FilterPrograms::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
+            FilterPrograms::after(before.map_or(&none, |rules| &rules.programs), &config.filters, log);
         let counts = before.and_then(|rules| rules.spam_counts.clone());
         let spam_counts = SpamFilter::is_on(&config.spam).then(|| counts.unwrap_or_default());
         let filters = Filters::of(&config, &programs, spam_counts.as_ref());
@@ -121,7 +122,7 @@ impl Filer {
         let now = unix_now();
         let first = dispositions.len();
         let table = self.spool.group_table();
-        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&table));
+        let mut drafts = BatchDrafts::new(batch.len(), &self.router, table.clone());
         let epoch = self.follow_ups.withdrawals.epoch();
         if self.pause.lasts() {
             dispositions.extend(batch.iter().map(|_| Disposition::Deferred(DeferralReason::Paused)));

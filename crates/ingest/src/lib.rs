@@ -32,7 +32,6 @@ pub mod release;
 pub mod reviews;
 pub mod routing;
 mod spam;
-mod turn;
 mod turned_away;
 mod withdraw;
 
@@ -66,12 +65,12 @@ use site_base::clock::unix_now;
 use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
+use site_log::SiteLog;
 use spool::{ArticleKey, CommitTicket, MethodKind, Spool, SpoolTrouble, Token};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use turn::CommitTurn;
 use withdraw::{BatchWithdrawal, FollowUpTask, WithdrawalRequest, Withdrawals};
 
 /// An article as received: wire format without the final `.` line.
@@ -123,6 +122,8 @@ pub struct Receipt {
 /// Files articles in the spool.
 pub struct Filer {
     spool: Arc<Spool>,
+    /// The way of everything that is filed into the spool.
+    log: Arc<SiteLog>,
     rules: ArcSwap<FilingRules>,
     follow_ups: Arc<FollowUps>,
     /// Decides which article goes to which peer.
@@ -135,8 +136,6 @@ pub struct Filer {
     pub controls: ControlCounts,
     /// Whether articles are currently taken.
     pause: Pause,
-    /// Queue for the next commit.
-    turn: CommitTurn,
     counters: Arc<ServerCounters>,
     /// Whether the last commit failed, so that trouble is logged when it begins and ends, not for every
     /// article.
@@ -151,6 +150,7 @@ impl Filer {
         let reviews = Arc::new(FilterReviews::of(spool.disk().clone(), &config.site.data));
         let synced = Arc::downgrade(&reviews);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
+        let log = Arc::new(SiteLog::new(spool.clone()));
         let router = Router::new(spool.group_table());
         // Articles filed without a server leave with the next one. New peers begin there.
         router.replace(
@@ -159,7 +159,11 @@ impl Filer {
             spool.group_table(),
         );
         Self {
-            follow_ups: Arc::new(FollowUps::new(spool.clone(), Withdrawals::new(&config, &spool))),
+            follow_ups: Arc::new(FollowUps::new(
+                log.clone(),
+                spool.clone(),
+                Withdrawals::new(&config, &spool),
+            )),
             hides: EarlyHides::open(
                 spool.disk().clone(),
                 &config.site.data,
@@ -170,20 +174,25 @@ impl Filer {
             router,
             controls: ControlCounts::default(),
             pause: Pause::default(),
-            turn: CommitTurn::default(),
-            rules: ArcSwap::from_pointee(FilingRules::of(config, None, &spool)),
+            rules: ArcSwap::from_pointee(FilingRules::of(config, None, &log)),
             spool,
+            log,
             counters: Arc::new(ServerCounters::default()),
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
         }
     }
 
+    /// Returns the log through which changes reach the spool.
+    pub fn log(&self) -> &Arc<SiteLog> {
+        &self.log
+    }
+
     /// Applies another configuration, beginning with the next batch.
     pub fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
         self.hides.keep_for(config.site.remember_days);
-        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.spool);
+        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.log);
         rules.programs.begin();
         self.rules.store(Arc::new(rules));
     }
@@ -256,7 +265,7 @@ impl Filer {
         let mut judged = self.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         let unfiled = self.obey_unfiled(origin, &hold, &judged, dispositions);
-        let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.turn.take().await };
+        let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.log.turn().await };
         let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
         drop(turn);
         self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());

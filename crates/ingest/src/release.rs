@@ -6,7 +6,7 @@ use super::aside::{self, AsideOriginal};
 use super::reviews::{FilterAction, FilterReview};
 use super::{BatchOutcome, BatchResult, Disposition, Filer, IncomingArticle, Origin};
 use netnews::MessageId;
-use spool::{ArticleKey, Lookup, ReadError, SpoolTrouble};
+use spool::{ArticleKey, ChangeMaker as _, Lookup, ReadError, SpoolTrouble};
 use std::fmt;
 use std::time::Instant;
 
@@ -127,7 +127,7 @@ impl ReleaseContext<'_> {
     }
 
     fn forget(&self, key: &ArticleKey, arrived: u32) -> Result<bool, ReleaseError> {
-        self.filer.spool.forget(key, arrived).map_err(ReleaseError::Trouble)
+        self.filer.log.forget(key, arrived).map_err(ReleaseError::Trouble)
     }
 
     /// Files an article that was set aside. The copy set aside is removed only once the article is durable
@@ -192,7 +192,7 @@ impl ReleaseContext<'_> {
             None => return Err(ReleaseError::Gone),
         }
         self.filer.reviews.release(*key, filter).map_err(ReleaseError::Io)?;
-        self.filer.spool.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
+        self.filer.log.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
         Ok("is shown")
     }
 }
@@ -224,6 +224,6 @@ impl Filer {
 
     /// Cancels the copy that was set aside, once the original is dealt with otherwise.
     fn end_aside(&self, id: &[u8]) -> Result<(), SpoolTrouble> {
-        self.spool.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
+        self.log.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
     }
 }

@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use std::fmt;
 
 use netnews::newsgroups::{self, NamingFault};
-use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
+use spool::{ChangeMaker as _, Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
 
 use super::Sink;
 use super::request::{GroupEntry, GroupListRow, GroupSetting, Reply};
 use site_base::clock::unix_secs;
 use site_config::NamePattern;
+use site_log::SiteLog;
 
 /// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
@@ -58,14 +59,16 @@ fn failed(name: &str, error: impl fmt::Display) -> Reply {
     Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.to_string()) }
 }
 
-pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
+pub(super) fn add(log: &SiteLog, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
     let created = unix_secs();
     let mut new = Vec::new();
     let mut names = HashSet::new();
     let mut ok = true;
     for group in groups {
         match checked(group, created) {
-            Ok(_) if spool.group_id(group.name.as_bytes()).is_some() => sink(changed(&group.name, false)),
+            Ok(_) if log.spool().group_id(group.name.as_bytes()).is_some() => {
+                sink(changed(&group.name, false))
+            }
             Ok(entry) if names.insert(group.name.as_str()) => new.push(entry),
             Ok(_) => sink(changed(&group.name, false)),
             Err(error) => {
@@ -74,7 +77,7 @@ pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> 
             }
         }
     }
-    match spool.add_groups(&new) {
+    match log.add_groups(&new) {
         Ok(_) => new.iter().for_each(|group| sink(changed(&group.name, true))),
         Err(trouble) => {
             ok = false;
@@ -119,10 +122,10 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bool {
+pub(super) fn remove(log: &SiteLog, names: &[String], sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for name in names {
-        sink(match spool.remove_group(name) {
+        sink(match log.remove_group(name) {
             Ok(true) => changed(name, true),
             Ok(false) => {
                 ok = false;
@@ -139,7 +142,7 @@ pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bo
 
 /// Adds, changes and removes groups in one commit, or changes nothing.
 pub(super) fn update(
-    spool: &Spool,
+    log: &SiteLog,
     add: &[GroupEntry],
     set: &[GroupSetting],
     remove: &[String],
@@ -168,7 +171,7 @@ pub(super) fn update(
     if !ok {
         return false;
     }
-    let updated = spool.update_groups(updates);
+    let updated = log.update_groups(updates);
     if let Err(trouble) = &updated {
         sink(Reply::Error(trouble.text.clone()));
     }
@@ -176,7 +179,7 @@ pub(super) fn update(
 }
 
 pub(super) fn set(
-    spool: &Spool,
+    log: &SiteLog,
     name: &str,
     new_flag: Option<&str>,
     description: Option<String>,
@@ -184,7 +187,7 @@ pub(super) fn set(
 ) -> bool {
     let outcome = new_flag.map(flag).transpose().and_then(|flag| {
         let change = GroupChange { flag, description: description.as_deref().map(one_line) };
-        match spool.change_group(name, &change) {
+        match log.change_group(name, &change) {
             Ok(true) => Ok(()),
             Ok(false) => Err(GroupRequestError::NoSuchGroup),
             Err(trouble) => Err(GroupRequestError::Spool(trouble)),
@@ -198,8 +201,8 @@ pub(super) fn set(
     ok
 }
 
-pub(super) fn raise_high(spool: &Spool, marks: &[(String, u64)], sink: &mut Sink<'_>) -> bool {
-    match spool.raise_high(marks) {
+pub(super) fn raise_high(log: &SiteLog, marks: &[(String, u64)], sink: &mut Sink<'_>) -> bool {
+    match log.raise_high(marks) {
         Ok(_) => true,
         Err(trouble) => {
             sink(Reply::Error(trouble.text));

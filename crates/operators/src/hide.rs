@@ -1,7 +1,8 @@
 //! `newsreel hide` and `newsreel unhide`: articles that stay stored but are not shown (`docs/hiding.md`).
 
 use netnews::MessageId;
-use spool::{ArticleKey, HiddenArticle, HideOutcome, Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ArticleKey, ChangeMaker as _, HiddenArticle, HideOutcome, Lookup, Spool};
 
 use super::request::{HiddenFilter, HiddenRow, Reply};
 use super::sink::Sink;
@@ -10,16 +11,16 @@ use super::sink::Sink;
 pub(crate) const OPERATOR: &str = "operator";
 
 /// Hides articles; returns true if every argument was a Message-ID and is hidden.
-pub(super) fn hide(spool: &Spool, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+pub(super) fn hide(log: &SiteLog, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let (good, mut ok) = message_ids(ids, sink);
     if dry_run {
         for id in good {
-            sink(Reply::Text(format!("{id} {}", would(spool, id))));
+            sink(Reply::Text(format!("{id} {}", would(log.spool(), id))));
         }
         return ok;
     }
     let bytes: Vec<&[u8]> = good.iter().map(|id| id.as_bytes()).collect();
-    match spool.hide_all(&bytes, OPERATOR, reason) {
+    match log.hide_all(&bytes, OPERATOR, reason) {
         Ok(outcomes) => {
             for (id, outcome) in good.iter().zip(outcomes) {
                 ok &= outcome != HideOutcome::NotHere;
@@ -49,12 +50,13 @@ fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
 /// Shows hidden articles again: those named, or all of an issuer or since a time. Returns true if each one
 /// named was hidden.
 pub(super) fn unhide(
-    spool: &Spool,
+    log: &SiteLog,
     ids: &[String],
     by: &HiddenFilter,
     dry_run: bool,
     sink: &mut Sink<'_>,
 ) -> bool {
+    let spool = log.spool();
     let (good, ok) = message_ids(ids, sink);
     let all = match ids.is_empty() {
         true => chosen(spool, by).map(|hidden| (hidden.message_id.clone(), hidden.key)).collect(),
@@ -63,7 +65,7 @@ pub(super) fn unhide(
     let keys: Vec<ArticleKey> = all.iter().map(|(_, key)| *key).collect();
     let shown = match dry_run {
         true => keys.iter().map(|key| spool.hidden_article(key).is_some()).collect(),
-        false => match spool.unhide_all(&keys) {
+        false => match log.unhide_all(&keys) {
             Ok(shown) => shown,
             Err(trouble) => return failed(&trouble, sink),
         },

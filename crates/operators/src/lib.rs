@@ -49,7 +49,8 @@ pub mod trouble;
 mod why;
 mod withdraw;
 
-use spool::{Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ChangeMaker as _, Lookup, Spool};
 
 use request::{BufferCommand, Reply, Request};
 
@@ -64,15 +65,16 @@ pub use sink::Sink;
 pub use why::why;
 
 /// Carries out `request` and sends replies to `sink`; returns whether it succeeded and found no problem. The
-/// caller sends the final [`Reply::Done`]. Requests that need more than a spool, those of the last arm, are
-/// left to the caller.
-pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
+/// caller sends the final [`Reply::Done`]. Requests that need more than a spool and its log, those of the
+/// last arm, are left to the caller.
+pub fn execute(request: &Request, log: &SiteLog, sink: &mut Sink<'_>) -> bool {
+    let spool = log.spool();
     match request {
-        Request::GroupAdd { groups } => groups::add(spool, groups, sink),
-        Request::GroupUpdate { add, set, remove } => groups::update(spool, add, set, remove, sink),
-        Request::GroupRemove { names } => groups::remove(spool, names, sink),
+        Request::GroupAdd { groups } => groups::add(log, groups, sink),
+        Request::GroupUpdate { add, set, remove } => groups::update(log, add, set, remove, sink),
+        Request::GroupRemove { names } => groups::remove(log, names, sink),
         Request::GroupSet { name, flag, description } => {
-            groups::set(spool, name, flag.as_deref(), description.clone(), sink)
+            groups::set(log, name, flag.as_deref(), description.clone(), sink)
         }
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
@@ -80,12 +82,12 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::NameMap { group } => name_map::name_map(spool, group, sink),
         Request::Verify { repair: false, .. } => care::verify(spool, sink),
         Request::Verify { dry_run, .. } => care::repair(spool, *dry_run, sink),
-        Request::Cancel { message_ids, dry_run } => withdraw::cancel(spool, message_ids, *dry_run, sink),
+        Request::Cancel { message_ids, dry_run } => withdraw::cancel(log, message_ids, *dry_run, sink),
         Request::Hide { list: true, by, .. } => hide::list(spool, by, sink),
         Request::Hide { message_ids, reason, dry_run, .. } => {
-            hide::hide(spool, message_ids, reason.as_deref().unwrap_or_default(), *dry_run, sink)
+            hide::hide(log, message_ids, reason.as_deref().unwrap_or_default(), *dry_run, sink)
         }
-        Request::Unhide { message_ids, by, dry_run } => hide::unhide(spool, message_ids, by, *dry_run, sink),
+        Request::Unhide { message_ids, by, dry_run } => hide::unhide(log, message_ids, by, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
         Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { explain: Some(message_id), .. } => expire::explain(spool, message_id, sink),
@@ -98,9 +100,9 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
             sink(Reply::Count(spool.count_living(&tokens)));
             true
         }
-        Request::HistoryImport { lines } => history::import(spool, lines, sink),
+        Request::HistoryImport { lines } => history::import(log, lines, sink),
         Request::HistoryExport { form } => history::export(spool, *form, sink),
-        Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
+        Request::RaiseHigh { marks } => groups::raise_high(log, marks, sink),
         Request::Buffer { command: BufferCommand::List { .. } } => buffers::list(spool, sink),
         Request::Ping
         | Request::Archive { .. }

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use disk::RealDisk;
+use site_log::SiteLog;
 use spool::Spool;
 
 use super::execute;
 use super::request::{GroupEntry, Reply, Request};
 
-fn spool() -> (tempfile::TempDir, Spool) {
+fn spool() -> (tempfile::TempDir, Arc<Spool>) {
     let dir = tempfile::tempdir().unwrap();
     let text = "[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"1 MiB\"\n\
                 [[class]]\nname = \"c\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\n";
     let config = site_config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
     let (spool, _) = Spool::open(Arc::new(RealDisk::default()), config.spool_config(), &()).unwrap();
-    (dir, spool)
+    (dir, Arc::new(spool))
 }
 
-fn run(spool: &Spool, request: &Request) -> (bool, Vec<Reply>) {
+fn run(spool: &Arc<Spool>, request: &Request) -> (bool, Vec<Reply>) {
     let mut replies = Vec::new();
-    let ok = execute(request, spool, &mut |reply| replies.push(reply));
+    let ok = execute(request, &SiteLog::new(spool.clone()), &mut |reply| replies.push(reply));
     (ok, replies)
 }
 
@@ -117,7 +118,6 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
     run(&spool, &Request::GroupAdd { groups: vec![entry("local.test", "y", "Tests")] });
     let text = "[site]\nmax_age_days = \"none\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
     let config = site_config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
-    let spool = Arc::new(spool);
     let filer = ingest::Filer::new(Arc::new(config), Arc::clone(&spool));
     let fates = filer.file_batch(&[
         b"Path: x!y\r\nFrom: a@b\r\nNewsgroups: local.test\r\nSubject: s\r\nDate: 15 Apr 1993 12:00:00 GMT\r\n\

@@ -7,6 +7,7 @@ use crate::aside;
 use crate::filters::{Filter, Filters};
 use crate::release::{ReleaseContext, way};
 use disk::CrashKind;
+use spool::ChangeMaker as _;
 use std::time::Duration;
 
 const TIME_MAX: Duration = Duration::from_secs(3_600);
@@ -21,7 +22,7 @@ fn strict(disk: &SimDisk) -> Filer {
 /// Reopens the site after a crash, with the same filter.
 fn reopened(disk: &SimDisk, text: &str) -> Filer {
     let filer = opened(disk, text);
-    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.log);
     let filter: Box<dyn Filter> = Box::new(BySubject::default());
     filer.rules.store(Arc::new(FilingRules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
     filer

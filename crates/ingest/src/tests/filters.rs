@@ -5,6 +5,7 @@ use crate::filters::{Filter, Filters, Opinion};
 use crate::reviews::FilterReview;
 use netnews::Article;
 use parking_lot::Mutex;
+use spool::ChangeMaker as _;
 use std::time::{Duration, Instant};
 
 /// A filter that follows the Subject of each article, and gives up before the first one called "slow".
@@ -48,7 +49,7 @@ pub(super) fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max:
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
     let config = filer.rules.load().config.clone();
-    let rules = FilingRules::of(config, None, &filer.spool);
+    let rules = FilingRules::of(config, None, &filer.log);
     filer.rules.store(Arc::new(FilingRules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
@@ -142,7 +143,7 @@ fn findings_are_kept_and_released_articles_let_in() {
     let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
-    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.log);
     let filters = Filters::new(vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
     filer.rules.store(Arc::new(FilingRules { filters, ..rules }));
     assert_eq!(found(&filer), expected);

@@ -20,6 +20,7 @@ use operators::request::{BufferCommand, FromReply, Reply, Request};
 use site::moderation::ModerationQueue;
 use site_config as config;
 use site_config::{Config, ConfigError, LiveConfig};
+use site_log::SiteLog;
 use upstreams::UpstreamPosts;
 
 /// Time to wait for a spool that another process has open.
@@ -110,7 +111,7 @@ impl Reach {
                 Request::Why { message_id, peer } => {
                     operations::why(spool, config, message_id, peer, None, &mut hear)
                 }
-                other => operations::execute(other, spool, &mut hear),
+                other => operations::execute(other, &SiteLog::new(spool.clone()), &mut hear),
             }),
         }
     }

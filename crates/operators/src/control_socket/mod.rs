@@ -268,7 +268,7 @@ fn answer(
                     operations::search::execute(site, &server.search, other, &mut sink)
                 }
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
-                other => operations::execute(other, &site.spool, &mut sink),
+                other => operations::execute(other, site.filer.log(), &mut sink),
             };
             failure.map_or(Ok(ok), Err)
         }

@@ -81,7 +81,7 @@ impl ImportTarget {
     ) -> Result<bool, CliError> {
         match self {
             Self::Server(control) => control.ask(request, hear),
-            Self::Here(_, spool) => Ok(operations::execute(request, spool, &mut *hear)),
+            Self::Here(filer, _) => Ok(operations::execute(request, filer.log(), &mut *hear)),
             Self::Dry(reach, _) => reach.ask(config, request, hear),
         }
     }
