@@ -57,8 +57,8 @@ impl Spool {
         Some(self.file_held(writer, changes, Vec::new(), outcomes))
     }
 
-    /// Locks the writer for changes at a time.
-    pub(super) fn writer_at(&self, time: u64) -> OrderedGuard<'_, SpoolWriter, { rank::WRITER }> {
+    /// Locks the writer for changes at a time, in Unix seconds.
+    pub(crate) fn writer_at(&self, time: u64) -> OrderedGuard<'_, SpoolWriter, { rank::WRITER }> {
         let mut writer = self.writer.lock();
         writer.folds.time = time;
         writer

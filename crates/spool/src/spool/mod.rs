@@ -39,6 +39,7 @@ use arc_swap::ArcSwap;
 use archive::Archivist;
 use disk::Progress;
 use disk::ReadMode;
+use disk::clock::unix_now;
 use disk::{Disk, FileAccess, durable_replace};
 use std::io;
 use std::ops::RangeInclusive;
@@ -408,7 +409,7 @@ impl Spool {
     pub fn checkpoint(&self) -> io::Result<()> {
         loop {
             self.await_checkpoint();
-            let mut writer = self.writer.lock();
+            let mut writer = self.writer_at(unix_now());
             if let Some(trouble) = self.sync.trouble() {
                 return Err(io::Error::other(trouble.to_string()));
             }
@@ -471,7 +472,7 @@ impl Spool {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();
         let dir = self.shared.config.dir.clone();
-        let mut writer = self.writer.lock();
+        let mut writer = self.writer_at(unix_now());
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
         let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");
