@@ -44,9 +44,11 @@ build: ## compile newsreel (FEATURES=search,mount), make man pages and completio
 man: ## make the man pages and completions alone, in target/release/share
 	@rm -rf $(SHARE) && $(CARGO) run --quiet --locked -p newsreel -- docs --share $(SHARE) --date "$(MAN_DATE)"
 
-docs: ## write docs/config.md from the table of keys
+docs: ## write docs/config.md and docs/figures.md from the tables of keys and figures
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
 	mv docs/config.md.new docs/config.md
+	$(CARGO) run --quiet -p newsreel -- docs --figures > docs/figures.md.new
+	mv docs/figures.md.new docs/figures.md
 
 ##@ Test
 
@@ -56,19 +58,22 @@ quick: ## unit tests and transcripts: under a minute after a build
 
 # Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
 # processors, and the largest program of tests runs beside all others, whose output follows at their end.
+# TEST_OPTIONS are for the programs of tests, as after `--`; the examples in comments, which are last, have none.
 BESIDE = --lib --bins --test articles --test fuzz --test hostile --test linear --test power --test safe --test stores
 test: ## every test
 	$(CARGO) test --workspace --locked --no-run
 	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \
-	$(CARGO) test --workspace --locked $(BESIDE) > $$said 2>&1 & beside=$$!; \
-	$(CARGO) test --workspace --locked --test main; ended=$$?; \
+	$(CARGO) test --workspace --locked $(BESIDE) -- $(TEST_OPTIONS) > $$said 2>&1 & beside=$$!; \
+	$(CARGO) test --workspace --locked --test main -- $(TEST_OPTIONS); ended=$$?; \
 	wait $$beside || ended=$$?; cat $$said; rm $$said; exit $$ended
+	$(CARGO) test --workspace --locked --doc
 
 check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) run --quiet --locked -p tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
+	$(CARGO) run --quiet --locked -p newsreel -- docs --figures | diff docs/figures.md - || { echo 'docs/figures.md is stale: run make docs'; exit 1; }
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
 

@@ -11,6 +11,7 @@ use super::lockout::{ActiveLockout, LockoutTable};
 use super::programs::AuthProgram;
 use super::users::{ScramKeys, UserStore, UserTable, decoy_check, prepared, prepared_password, random};
 use arc_swap::ArcSwap;
+use disk::Disk;
 use lock_order::OrderedRw;
 use site_base::counters::add;
 use site_base::lock::rank;
@@ -85,11 +86,11 @@ pub struct LoginGate {
 
 impl LoginGate {
     /// Opens the users file and prepares the programs of a configuration.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(disk: Arc<dyn Disk>, config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {
             logins: LoginCounters::default(),
-            store: Arc::new(UserStore::open(config.site.data.clone())),
+            store: Arc::new(UserStore::open(disk, config.site.data.clone())),
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
             lockout: OrderedRw::new(LockoutTable::new(auth)),

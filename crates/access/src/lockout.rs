@@ -9,6 +9,7 @@
 //! by `gate`. Source: RFC 4643 section 6 and guarantee G6.
 
 use hashbrown::HashMap;
+use site_base::back_off::BackOff;
 use site_base::lock::Leaf;
 use site_config::Auth;
 use std::net::{IpAddr, Ipv6Addr};
@@ -66,8 +67,7 @@ pub(super) struct LockoutTable {
     table: Leaf<HashMap<LockoutSubject, FailureRecord>>,
     per_address_max: u32,
     per_user_max: u32,
-    first: Duration,
-    longest: Duration,
+    lockouts: BackOff,
     entries_max: usize,
 }
 
@@ -109,8 +109,7 @@ impl LockoutTable {
             table: Leaf::default(),
             per_address_max: auth.failures_per_address_max,
             per_user_max: auth.failures_per_user_max,
-            first: auth.lockout_first,
-            longest: auth.lockout_longest,
+            lockouts: BackOff::new(auth.lockout_first, auth.lockout_longest),
             entries_max: auth.lockout_entries_max,
         }
     }
@@ -150,12 +149,11 @@ impl LockoutTable {
     fn count(&self, table: &mut Table, subject: LockoutSubject, free: u32, now: Instant) -> FailureRecord {
         self.make_room(table, &subject);
         let record = table.entry(subject).or_insert(FailureRecord::new(now));
-        record.fade(free, self.longest, now);
+        record.fade(free, self.lockouts.longest(), now);
         record.failures = record.failures.saturating_add(1);
         record.last = now;
         if let Some(over) = record.failures.checked_sub(free) {
-            let factor = 1u32.checked_shl(over).unwrap_or(u32::MAX);
-            record.until = now + self.first.saturating_mul(factor).min(self.longest);
+            record.until = now + self.lockouts.exact(over.saturating_add(1));
             record.is_reported = false;
         }
         *record
@@ -207,8 +205,7 @@ mod tests {
             table: Leaf::default(),
             per_address_max: 3,
             per_user_max: 5,
-            first: Duration::from_secs(2),
-            longest: Duration::from_secs(10),
+            lockouts: BackOff::new(Duration::from_secs(2), Duration::from_secs(10)),
             entries_max: 100,
         }
     }

@@ -7,6 +7,20 @@
 //!
 //! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well,
 //! since every crate that writes files needs them.
+//!
+//! ```
+//! use disk::{Disk, FileAccess, RealDisk, durable_replace, read_small};
+//!
+//! let dir = std::env::temp_dir().join(format!("disk-example-{}", std::process::id()));
+//! let disk = RealDisk::new();
+//! disk.create_dir(&dir)?;
+//! let file = dir.join("state");
+//! // After a crash the file has either its old content or all of the new one.
+//! durable_replace(&disk, &file, &[b"one ", b"two\n"], FileAccess::All)?;
+//! assert_eq!(read_small(&disk, &file, 1 << 10)?.as_deref(), Some(&b"one two\n"[..]));
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod ahead;
@@ -21,6 +35,7 @@ mod progress;
 mod real;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
+mod size;
 mod small;
 mod uncached;
 
@@ -38,6 +53,7 @@ pub use progress::Progress;
 pub use real::RealDisk;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk, SimRandom};
+pub use size::about_size;
 pub use small::{
     AppendLog, CheckedFile, FileAccess, LogLine, NewFile, Replacements, UNFINISHED, checked_lines,
     copy_aside, duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside,
@@ -148,6 +164,8 @@ pub trait Disk: Send + Sync + Debug {
 pub trait DiskFile: Send + Sync + Debug {
     /// Returns the size of the file or block device.
     fn len(&self) -> io::Result<u64>;
+    /// Returns the identity of the file, under whatever name it has by now; see [`Disk::identity`].
+    fn identity(&self) -> io::Result<(u64, u64)>;
     /// Returns the bytes that the file occupies in its file system; fewer than its length if it has holes.
     fn allocated(&self) -> io::Result<u64> {
         self.len()

@@ -231,8 +231,7 @@ impl Disk for RealDisk {
 
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
         match fs::metadata(path) {
-            Ok(found) if found.file_type().is_block_device() => Ok(Some((found.rdev(), 0))),
-            Ok(found) => Ok(Some((found.dev(), found.ino()))),
+            Ok(found) => Ok(Some(identity(&found))),
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
         }
@@ -334,6 +333,10 @@ impl DiskFile for RealFile {
             return (&*self.file).seek(SeekFrom::End(0));
         }
         Ok(self.file.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok(identity(&self.file.metadata()?))
     }
 
     fn allocated(&self) -> io::Result<u64> {
@@ -457,6 +460,11 @@ impl RealFile {
         }
         Ok(())
     }
+}
+
+/// Returns the identity of a file, or of a block device, which may have several inodes.
+fn identity(found: &fs::Metadata) -> (u64, u64) {
+    if found.file_type().is_block_device() { (found.rdev(), 0) } else { (found.dev(), found.ino()) }
 }
 
 /// Repeats a system call until no signal interrupts it.

@@ -611,6 +611,10 @@ impl DiskFile for SimFile {
         Ok(self.disk.running()?.node(self.id)?.len)
     }
 
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok((0, self.id))
+    }
+
     fn try_lock(&self) -> io::Result<()> {
         let mut state = self.disk.running()?;
         let mine = self.locked.load(Ordering::Acquire);

@@ -10,10 +10,9 @@ use site_base::units::{about_size, counted};
 use site_config::PeerSend;
 use spool::ArticleKey;
 use std::fmt;
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -49,6 +48,7 @@ impl std::error::Error for BatchDirFull {}
 #[derive(Debug)]
 pub(super) struct OutgoingBatches {
     pub dir: PathBuf,
+    disk: Arc<dyn Disk>,
     /// Our path identity, so that batches of several sites do not collide in one directory.
     pub identity: String,
     /// Held while a run of batches is made, one at a time, so that no batch is passed before earlier ones.
@@ -81,9 +81,10 @@ pub(super) struct ReadyBatch {
 }
 
 impl OutgoingBatches {
-    pub fn new(dir: &Path, identity: &str) -> Self {
+    pub fn new(disk: Arc<dyn Disk>, dir: &Path, identity: &str) -> Self {
         Self {
             dir: dir.to_owned(),
+            disk,
             identity: identity.to_owned(),
             making: Ordered::default(),
             naming: Leaf::default(),
@@ -115,50 +116,31 @@ impl OutgoingBatches {
 
     /// Returns the waiting batches, oldest first.
     pub fn ready(&self) -> io::Result<Vec<ReadyBatch>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                *self.waiting.lock() = (0, 0);
-                return Ok(Vec::new());
-            }
-            entries => entries?,
-        };
         let mut ready = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().ends_with(EXTENSION)
-                // A batch may have been taken away in the meantime.
-                && let Ok(about) = entry.metadata()
-                && about.is_file()
-            {
-                ready.push(ReadyBatch { path: entry.path(), bytes: about.len() });
+        for name in self.disk.list(&self.dir)?.into_iter().filter(|name| name.ends_with(EXTENSION)) {
+            let path = self.dir.join(name);
+            // A batch may have been taken away in the meantime.
+            if let Ok(Some(about)) = self.disk.about(&path) {
+                ready.push(ReadyBatch { path, bytes: about.bytes });
             }
         }
-        ready.sort_unstable();
         *self.waiting.lock() = (ready.len() as u64, ready.iter().map(|batch| batch.bytes).sum());
         Ok(ready)
     }
 
     /// Removes unfinished batches left by a crash.
     pub fn clean(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
+        let mut names = self.disk.list(&self.dir)?;
+        names.retain(|name| name.ends_with(UNFINISHED));
+        self.disk.remove_in(&self.dir, &names)
     }
 
-    /// Removes a batch that was taken away, unless another one has its name: `inode` is its own.
-    pub fn remove(&self, batch: &Path, inode: u64) -> io::Result<()> {
+    /// Removes a batch that was taken away, unless another one has its name: `identity` is its own.
+    pub fn remove(&self, batch: &Path, identity: (u64, u64)) -> io::Result<()> {
         let _naming = self.naming.lock();
-        if fs::metadata(batch)?.ino() == inode {
-            fs::remove_file(batch)?;
-            fs::File::open(&self.dir)?.sync_all()?;
+        if self.disk.identity(batch)? == Some(identity) {
+            self.disk.remove(batch)?;
+            self.disk.sync_dir(&self.dir)?;
         }
         self.room.notify_one();
         Ok(())
@@ -187,9 +169,9 @@ impl OutgoingBatches {
     }
 
     /// Begins batches, each of which is written completely or not at all.
-    pub fn begin<'a>(&self, disk: &'a dyn Disk) -> io::Result<Replacements<'a>> {
-        disk.create_dir(&self.dir)?;
-        Ok(Replacements::new(disk, &self.dir))
+    pub fn begin(&self) -> io::Result<Replacements<'_>> {
+        self.disk.create_dir(&self.dir)?;
+        Ok(Replacements::new(&*self.disk, &self.dir))
     }
 
     /// Makes these batches durable, and renames them.
@@ -244,6 +226,7 @@ pub(super) fn first_of(batch: &Path) -> FirstArticle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk::{CrashKind, FileAccess, SimDisk, read_small};
 
     #[test]
     fn a_batch_name_identifies_its_first_article() {
@@ -260,6 +243,69 @@ mod tests {
             ("", FirstArticle::None),
         ] {
             assert_eq!(first_of(&Path::new("/out").join(name)), first, "{name}");
+        }
+    }
+
+    const DIR: &str = "/out/leaf";
+
+    /// Makes two runs of batches, one again with the name of the first, and removes the first.
+    fn work(own: &OutgoingBatches, done: &mut Vec<&'static str>) -> io::Result<()> {
+        for (run, names) in [("first", &["1.rnews", "2.rnews"][..]), ("again", &["1.rnews", "3.rnews"][..])] {
+            let mut batches = own.begin()?;
+            for name in names {
+                batches.add(
+                    &own.dir.join(name),
+                    &[run.as_bytes(), b" ", name.as_bytes()],
+                    FileAccess::Group,
+                )?;
+            }
+            own.complete(batches)?;
+            done.push(run);
+        }
+        let taken = own.dir.join("1.rnews");
+        own.remove(&taken, (7, 7))?;
+        done.push("another has the name");
+        let identity = own.disk.identity(&taken)?.unwrap_or_default();
+        own.remove(&taken, identity)?;
+        done.push("removed");
+        Ok(())
+    }
+
+    #[test]
+    fn a_crash_at_any_write_leaves_whole_batches_and_those_completed() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost, CrashKind::Remount] {
+            for step in 0.. {
+                let (sim, mut done) = (SimDisk::new(), Vec::new());
+                sim.create_dir(Path::new(DIR)).unwrap();
+                sim.crash_at(sim.steps() + step, kind, step * 7919);
+                let _crashed =
+                    work(&OutgoingBatches::new(Arc::new(sim.clone()), Path::new(DIR), "x"), &mut done);
+                let image = sim.image().unwrap();
+                let own = OutgoingBatches::new(Arc::new(image.clone()), Path::new(DIR), "x");
+                own.clean().unwrap();
+                let what = format!("{kind:?} at step {step}, done: {done:?}");
+                let ready = own.ready().unwrap();
+                assert_eq!(ready.len(), image.list(Path::new(DIR)).unwrap().len(), "{what}");
+                let left: Vec<String> = ready
+                    .iter()
+                    .map(|batch| read_small(&image, &batch.path, 100).unwrap().unwrap())
+                    .map(|text| String::from_utf8(text).unwrap())
+                    .collect();
+                for (batch, text) in ready.iter().zip(&left) {
+                    let name = batch.path.file_name().unwrap().to_str().unwrap();
+                    let runs = if name == "3.rnews" { &["again"][..] } else { &["first", "again"][..] };
+                    assert!(runs.iter().any(|run| *text == format!("{run} {name}")), "{what}: {left:?}");
+                }
+                let is_left = |text: &str| left.iter().any(|left| left.ends_with(text));
+                assert!(is_left("first 2.rnews") || done.is_empty(), "{what}: {left:?}");
+                assert!(is_left(" 1.rnews") || done.is_empty() || done.len() > 2, "{what}: {left:?}");
+                assert!(is_left("again 3.rnews") || done.len() < 2, "{what}: {left:?}");
+                assert!(!is_left(" 1.rnews") || done.len() < 4, "{what}: {left:?}");
+                if !sim.crashed() {
+                    assert_eq!(done.len(), 4);
+                    break;
+                }
+            }
         }
     }
 }

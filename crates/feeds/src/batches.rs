@@ -12,13 +12,13 @@ use super::batch_dir::{BatchDirFull, IHAVE_IDS_MAX, OutgoingBatches};
 use super::bundle::OfferBundle;
 use super::connection::ConnectionEnd;
 use super::outlet::Outlet;
-use super::pause::now_ms;
 use super::peer::{FeedTrouble, PeerFeed};
 use super::queue::{OfferTicket, TakenOffer};
 use super::sendme::{self, SendmeVerb};
 use super::shared::FeedContext;
 use disk::{FileAccess, Replacements};
 use ingest::batches::BatchPacker;
+use site_base::clock::unix_ms;
 use site_base::counters::add;
 use spool::TailStart;
 use std::fmt;
@@ -70,7 +70,7 @@ pub(super) async fn make_due(peer: &PeerFeed, own: &OutgoingBatches, shared: &Fe
     let mut progressed = false;
     loop {
         let due = peer.next_due();
-        if peer.is_halted() || due.is_none_or(|due| due > now_ms()) {
+        if peer.is_halted() || due.is_none_or(|due| due > unix_ms()) {
             return ConnectionEnd { error: None, progressed };
         }
         let made = block_in_place(|| make_run(peer, own, shared, BatchSelection::Due));
@@ -200,8 +200,8 @@ fn make_run(
 ) -> Result<Option<BatchCounts>, BatchError> {
     let _one_at_a_time = own.making.lock();
     let mut room = own.room(&peer.send).map_err(BatchError::Write)?.map_err(BatchError::Full)?;
-    let mut batches = own.begin(&**shared.spool.disk()).map_err(BatchError::Write)?;
-    let is_due = || which == BatchSelection::All || peer.next_due().is_some_and(|due| due <= now_ms());
+    let mut batches = own.begin().map_err(BatchError::Write)?;
+    let is_due = || which == BatchSelection::All || peer.next_due().is_some_and(|due| due <= unix_ms());
     let mut run: Vec<UnnamedBatch<'_>> = Vec::new();
     let mut bytes = 0;
     while run.is_empty() || run.len() < RUN_MAX && bytes < RUN_BYTES_MAX && !room.is_none() && is_due() {

@@ -8,7 +8,6 @@
 
 use super::headers_only;
 use super::ihave;
-use super::pause::now_ms;
 use super::peer::{FeedTrouble, PeerFeed};
 use super::queue::TakenOffer;
 use super::shared::FeedContext;
@@ -18,6 +17,7 @@ use nntp_io::{
     AnswerJudgement, ArticleRequest, Error, NntpAnswer, NntpClient, ODD_IN_A_ROW_MAX, ProtocolFault,
     WireArticle,
 };
+use site_base::clock::unix_ms;
 use site_base::counters::add;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -301,7 +301,7 @@ impl Drop for UnansweredOffers<'_> {
         for UnansweredCommand { taken, step } in self.flying.drain(..) {
             let is_sent = step != SentCommand::Check && std::mem::take(&mut is_first_sent);
             if std::mem::take(&mut is_next) || is_sent {
-                queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
+                queue.give_back_suspect(taken.ticket, unix_ms(), |tries| self.peer.pause_ms(tries));
             } else {
                 queue.give_back(taken.ticket);
             }
@@ -545,7 +545,7 @@ impl Drop for UnansweredOffer<'_> {
         let mut window = self.peer.window.lock();
         if self.is_asked {
             let pause = |tries| self.peer.pause_ms(tries);
-            window.queue.give_back_suspect(taken.ticket, now_ms(), pause);
+            window.queue.give_back_suspect(taken.ticket, unix_ms(), pause);
         } else {
             window.queue.give_back(taken.ticket);
         }

@@ -5,12 +5,13 @@
 //! machine is at its limit, and connections would only compete. The same applies to quick peers while
 //! processors are short; a peer whose answers are slow costs this machine next to nothing.
 
+use site_base::back_off::BackOff;
 use std::time::{Duration, Instant};
 
 /// Interval for checking whether connections keep up.
 pub(super) const INTERVAL: Duration = Duration::from_millis(500);
-/// Longest pause after connections that did not help.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Pauses after connections that did not help.
+const PAUSES: BackOff = BackOff::new(INTERVAL, Duration::from_secs(60));
 /// Articles a second over one connection above which another one would mainly take processor time.
 const QUICK_PER_S: u64 = 500;
 /// Required gain of another connection, in percent of the most that it could bring...
@@ -39,12 +40,13 @@ pub(super) struct ConnectionGrowth {
     settled: u64,
     /// Articles a second, before the last connection was added.
     rate: u64,
-    pause: Duration,
+    /// Connections in a row that did not help.
+    useless: u32,
 }
 
 impl ConnectionGrowth {
     pub fn new(now: Instant) -> Self {
-        Self { after: now, since: now, settled: 0, rate: 0, pause: INTERVAL }
+        Self { after: now, since: now, settled: 0, rate: 0, useless: 0 }
     }
 
     /// Records that the first connection is opened.
@@ -73,11 +75,11 @@ impl ConnectionGrowth {
         let gain = (GAIN_PERCENT / (open as u64).saturating_sub(1).max(1)).max(GAIN_PERCENT_MIN);
         let helps = open < 2 || rate * 100 >= self.rate.saturating_mul(100 + gain);
         if helps {
-            (self.rate, self.pause) = (rate, INTERVAL);
+            (self.rate, self.useless) = (rate, 0);
         } else {
-            self.pause = (self.pause * 2).min(LONGEST);
+            self.useless = self.useless.saturating_add(1);
         }
-        self.after = now + self.pause;
+        self.after = now + PAUSES.exact(self.useless.saturating_add(1));
         helps
     }
 }
@@ -108,7 +110,7 @@ mod tests {
         for second in 10..90 {
             adds(second * 1_000, 4, 9_000);
         }
-        assert_eq!(growth.after, at(89_000) + LONGEST);
+        assert_eq!(growth.after, at(89_000) + PAUSES.longest());
         growth.begin(at(90_000), 9_000);
         assert_eq!(growth.after, at(90_500));
     }

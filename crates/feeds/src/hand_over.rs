@@ -170,7 +170,8 @@ async fn next(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         file => file.map_err(cannot)?,
     };
-    let inode = file.metadata().map_err(cannot)?.ino();
+    let about = file.metadata().map_err(cannot)?;
+    let identity = (about.dev(), about.ino());
     let mut end = peer.end.subscribe();
     tokio::select! {
         ended = run_program(peer, words, &batch, file) => {
@@ -181,7 +182,7 @@ async fn next(
             return Err("after_batch: killed, since the feed ends; the batch stays".to_owned().into());
         }
     }
-    match block_in_place(|| own.remove(&batch.path, inode)) {
+    match block_in_place(|| own.remove(&batch.path, identity)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let why = format!("after_batch: cannot remove {}: {error}", batch.path.display());
             return Err(why.into());

@@ -31,7 +31,6 @@ mod no_check;
 mod offer;
 mod order;
 mod outlet;
-mod pause;
 mod peer;
 mod queue;
 mod rank;

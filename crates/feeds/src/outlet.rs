@@ -7,8 +7,10 @@
 use super::batch_dir::OutgoingBatches;
 use super::line_file::LineFile;
 use super::queue::OfferQueue;
+use disk::Disk;
 use site_config::{FeedTransport, PeerSend};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -24,11 +26,11 @@ pub(super) enum Outlet {
 
 impl Outlet {
     /// Returns the configured outlet; `identity` is our path identity.
-    pub fn of(send: &PeerSend, identity: &str) -> Self {
+    pub fn of(send: &PeerSend, identity: &str, disk: Arc<dyn Disk>) -> Self {
         match send.way_out() {
             FeedTransport::Connections => Self::Connections,
-            FeedTransport::Batches(dir) => Self::Batches(OutgoingBatches::new(dir, identity)),
-            FeedTransport::File(path) => Self::File(LineFile::new(path)),
+            FeedTransport::Batches(dir) => Self::Batches(OutgoingBatches::new(disk, dir, identity)),
+            FeedTransport::File(path) => Self::File(LineFile::new(disk, path)),
             FeedTransport::Program(words) => Self::Program(ProgramChannel::new(words)),
         }
     }

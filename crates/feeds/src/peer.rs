@@ -4,14 +4,14 @@ use super::frontier::Frontier;
 use super::no_check::NoCheck;
 use super::order::{FeedStartPoint, OperatorOrder, place_of};
 use super::outlet::Outlet;
-use super::pause::{now_ms, pause_ms};
 use super::queue::{OddAnswerResult, OfferQueue, OfferTicket, TakenOffer, WINDOW_MAX};
 use super::rank;
 use super::set_aside::{SetAsideArticle, SetAsideLog};
 use super::target::OFFERS_MAX;
 use ingest::routing::PeerRoute;
 use lock_order::Ordered;
-use site_base::clock::unix_secs;
+use site_base::back_off::BackOff;
+use site_base::clock::{unix_ms, unix_secs};
 use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_config::{FeedOrder, FeedStart, PeerSend};
@@ -197,7 +197,7 @@ impl PeerFeed {
         Ok(Self {
             name: route.name.clone(),
             number: route.number,
-            outlet: Outlet::of(&route.send, identity),
+            outlet: Outlet::of(&route.send, identity, spool.disk().clone()),
             send: route.send.clone(),
             window: Ordered::new(window),
             durable: Ordered::new(DurableFeedState { cursor, deferrals, is_dirty: false }),
@@ -271,7 +271,7 @@ impl PeerFeed {
             if self.is_halted() {
                 return None;
             }
-            let taken = self.window.lock().queue.take(now_ms(), self.delay_ms())?;
+            let taken = self.window.lock().queue.take(unix_ms(), self.delay_ms())?;
             let position = match taken.ticket {
                 OfferTicket::Slot(_) => Some(taken.offer.mark.position),
                 // A deferred article is no longer at its position in the journal.
@@ -317,7 +317,7 @@ impl PeerFeed {
             return std::future::pending().await;
         }
         let due = self.window.lock().queue.next_due(self.delay_ms());
-        match due.map(|due| due.saturating_sub(now_ms())) {
+        match due.map(|due| due.saturating_sub(unix_ms())) {
             Some(0) => {}
             Some(wait_ms) => sleep(Duration::from_millis(wait_ms)).await,
             None => std::future::pending().await,
@@ -339,7 +339,8 @@ impl PeerFeed {
 
     /// Returns how long to wait after this many failures.
     pub fn pause_ms(&self, tries: u32) -> u64 {
-        pause_ms(self.send.retry_first, self.send.retry_longest, tries)
+        let pause = BackOff::new(self.send.retry_first, self.send.retry_longest).pause(tries);
+        u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Settles an offer.
@@ -376,7 +377,7 @@ impl PeerFeed {
     /// Defers an article that the peer wants later.
     pub fn defer(&self, ticket: OfferTicket) {
         add(&self.counts.deferred, 1);
-        self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
+        self.window.lock().queue.defer(ticket, unix_ms(), |tries| self.pause_ms(tries));
     }
 
     /// Records a proper answer of the peer.
@@ -393,7 +394,7 @@ impl PeerFeed {
         let aside = {
             let mut window = self.window.lock();
             let pause = |tries| self.pause_ms(tries);
-            let aside = window.queue.set_aside(taken.ticket, is_about_us, proper, now_ms(), pause);
+            let aside = window.queue.set_aside(taken.ticket, is_about_us, proper, unix_ms(), pause);
             self.feed(&mut window);
             aside
         };

@@ -4,10 +4,10 @@ use super::backlog::{FillOutcome, fill};
 use super::connection::{ConnectionEnd, converse};
 use super::growth::{ConnectionGrowth, ConnectionLoad};
 use super::outlet::Outlet;
-use super::pause::now_ms;
 use super::peer::{FeedActivity, FeedTrouble, OfferSource, PeerFeed};
 use super::shared::FeedContext;
 use super::{batches, channel, file, hand_over};
+use site_base::clock::unix_ms;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -124,7 +124,7 @@ impl FeedTask {
             self.not_before = now;
         }
         let open = self.connections.len();
-        let due = peer.next_due().is_some_and(|due| due <= now_ms());
+        let due = peer.next_due().is_some_and(|due| due <= unix_ms());
         let settled = peer.counts.settled();
         let may = due && !peer.is_halted() && self.not_before <= now;
         let mut adds = false;
@@ -236,7 +236,7 @@ impl FeedTask {
             && self.connections.is_empty()
             && !peer.is_halted()
         {
-            let due = now + Duration::from_millis(due.saturating_sub(now_ms()));
+            let due = now + Duration::from_millis(due.saturating_sub(unix_ms()));
             next = next.min(due.max(self.not_before));
         }
         next

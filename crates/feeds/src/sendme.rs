@@ -12,13 +12,12 @@ use super::backlog::is_for;
 use super::batch_dir::{EXTENSION, IHAVE_IDS_MAX, OutgoingBatches};
 use super::offer::FeedOffer;
 use super::outlet::Outlet;
-use super::pause::now_ms;
 use super::peer::PeerFeed;
 use super::shared::FeedContext;
 use disk::FileAccess;
 use ingest::batches::BatchPacker;
 use netnews::{Article, Known, MessageId, control, date};
-use site_base::clock::unix_secs;
+use site_base::clock::{unix_ms, unix_secs};
 use site_base::counters::add;
 use site_config::BatchCompress;
 use spool::{ArticleKind, Cursor, JournalBatch, JournalEvent, JournalMark, Lookup};
@@ -244,7 +243,7 @@ fn ask(
         let mut packer = BatchPacker::new(BatchCompress::None)?;
         packer.add(&message(SendmeVerb::Sendme, &own.identity, &peer.name, &serial, wanted))?;
         let name = format!("{position:020}-sendme{part}-{}{EXTENSION}", own.identity);
-        let mut answer = own.begin(&**shared.spool.disk())?;
+        let mut answer = own.begin()?;
         answer.add(&own.dir.join(name), &[&packer.finish()?], FileAccess::Group)?;
         own.complete(answer)?;
         add(&own.made, 1);
@@ -263,7 +262,7 @@ fn queue(shared: &FeedContext, peer: &Arc<PeerFeed>, ids: &[&[u8]]) -> io::Resul
         let arrived = u32::try_from(unix_secs()).unwrap_or(u32::MAX);
         let offer = FeedOffer { key, token, message_id: (*id).into(), wire_bytes: 0, arrived, mark };
         let Some(offer) = is_for(peer, shared, offer) else { continue };
-        if !peer.window.lock().queue.request(Arc::new(offer), now_ms()) {
+        if !peer.window.lock().queue.request(Arc::new(offer), unix_ms()) {
             return Err(io::Error::other(format!("{} has asked for more than may wait", peer.name)));
         }
         queued += 1;

@@ -3,81 +3,83 @@
 use super::outlet::Outlet;
 use super::peer::{FeedActivity, OfferSource, PeerFeed};
 use super::set_aside::SetAsideArticle;
-use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_base::counters::read;
+use site_base::figures;
 use site_config::FeedTransport;
 use spool::JournalMark;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Status of the feed to a peer; counts are since it began.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FeedStatus {
-    /// Open connections to the peer.
-    pub connections: u64,
-    /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
-    /// limit), `waiting` (for another attempt) or `stopped` (by an operator).
-    pub state: String,
-    /// Seconds until the next attempt to connect.
-    pub retry_secs: Option<u64>,
-    /// Articles not sent yet: those to be offered, and all later ones in the journal.
-    pub lag_articles: u64,
-    /// Bytes of journal between the first unsettled article and the end.
-    pub lag_bytes: u64,
-    /// Seconds since the oldest unsettled article arrived.
-    pub lag_secs: u64,
-    /// Articles offered, or sent without an offer.
-    pub offered: u64,
-    /// Offered articles that the peer wanted.
-    pub wanted: u64,
-    /// Offers that the peer refused.
-    pub refused: u64,
-    /// Articles that the peer took.
-    pub accepted: u64,
-    /// Articles sent that the peer did not take.
-    pub rejected: u64,
-    /// Number of times that the peer deferred an article.
-    pub deferred: u64,
-    /// Articles to be offered again later.
-    pub waiting: u64,
-    /// Articles not offered: the journal moved on, or they were overwritten or too old.
-    pub missed: u64,
-    /// Message-IDs of the last missed articles, where known.
-    pub missed_ids: Vec<String>,
-    /// Articles that got odd answers and are to be offered again.
-    pub set_aside: u64,
-    /// Articles given up after odd answers.
-    pub given_up: u64,
-    /// The last articles that got odd answers, with the answers.
-    pub set_aside_articles: Vec<SetAsideArticle>,
-    /// Articles taken per second, on average since the feed began.
-    pub articles_per_sec: f64,
-    /// Bytes of articles sent.
-    pub sent_bytes: u64,
-    /// Whether articles are sent without being offered first.
-    pub no_check: bool,
-    /// Output waiting for other programs; absent if articles leave over connections.
-    pub output: Option<OutputStatus>,
-    /// Last error that has not been resolved.
-    pub last_error: Option<String>,
+figures! {
+    /// Status of the feed to a peer; counts are since it began.
+    #[serde(default)]
+    pub struct FeedStatus {
+        /// Open connections to the peer.
+        gauge connections: u64,
+        /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
+        /// limit), `waiting` (for another attempt) or `stopped` (by an operator).
+        text state: String,
+        /// Seconds until the next attempt to connect.
+        gauge retry_secs: Option<u64>,
+        /// Articles not sent yet: those to be offered, and all later ones in the journal.
+        gauge lag_articles: u64,
+        /// Bytes of journal between the first unsettled article and the end.
+        gauge lag_bytes: u64,
+        /// Seconds since the oldest unsettled article arrived.
+        gauge lag_secs: u64,
+        /// Articles offered, or sent without an offer.
+        counter offered: u64,
+        /// Offered articles that the peer wanted.
+        counter wanted: u64,
+        /// Offers that the peer refused.
+        counter refused: u64,
+        /// Articles that the peer took.
+        counter accepted: u64,
+        /// Articles sent that the peer did not take.
+        counter rejected: u64,
+        /// Number of times that the peer deferred an article.
+        counter deferred: u64,
+        /// Articles to be offered again later.
+        gauge waiting: u64,
+        /// Articles not offered: the journal moved on, or they were overwritten or too old.
+        counter missed: u64,
+        /// Message-IDs of the last missed articles, where known.
+        hidden missed_ids: Vec<String>,
+        /// Articles that got odd answers and are to be offered again.
+        gauge set_aside: u64,
+        /// Articles given up after odd answers.
+        counter given_up: u64,
+        /// The last articles that got odd answers, with the answers.
+        hidden set_aside_articles: Vec<SetAsideArticle>,
+        /// Articles taken per second, on average since the feed began.
+        gauge articles_per_sec: f64,
+        /// Bytes of articles sent.
+        counter sent_bytes: u64,
+        /// Whether articles are sent without being offered first.
+        gauge no_check: bool,
+        /// Output waiting for other programs; absent if articles leave over connections.
+        part output: Option<OutputStatus>,
+        /// Last error that has not been resolved.
+        trouble("Whether something went wrong and has not gone right since") last_error: Option<String>,
+    }
 }
 
-/// Output for other programs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OutputStatus {
-    /// The directory of batches, the file of lines, or the program.
-    pub to: String,
-    /// Waiting files.
-    pub waiting_files: u64,
-    /// Waiting bytes.
-    pub waiting_bytes: u64,
-    /// Batches made since the feed began.
-    pub batches_made: u64,
-    /// Batches handed over to the program.
-    pub batches_handed_over: u64,
+figures! {
+    /// Output for other programs.
+    #[serde(default)]
+    pub struct OutputStatus {
+        /// The directory of batches, the file of lines, or the program.
+        text to: String,
+        /// Waiting files.
+        gauge waiting_files: u64,
+        /// Waiting bytes.
+        gauge waiting_bytes: u64,
+        /// Batches made since the feed began.
+        counter batches_made: u64,
+        /// Batches handed over to the program.
+        counter batches_handed_over: u64,
+    }
 }
 
 /// Returns the waiting output, as of the last check.

@@ -4,7 +4,7 @@
 //! Called once, by `server`, before anything else is filed. All rows after the position up to which
 //! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing.
 
-use super::Filer;
+use super::follow_ups::FollowUps;
 use super::withdraw::{FollowUpTask, WithdrawalRequest, kept, target};
 use disk::ReadMode;
 use netnews::Article;
@@ -16,58 +16,55 @@ const CURSOR: &str = "withdrawals";
 /// Origin of imported articles, whose cancels are not obeyed.
 const IMPORT: &[u8] = b"import";
 
-impl Filer {
-    /// Obeys articles that were filed and not obeyed before a crash; keeps the position up to which all is
-    /// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
-    /// during their own withdrawal. Blocks.
-    pub fn obey_again(&self) -> io::Result<usize> {
-        let mut cursor = self.spool.cursor(CURSOR, TailStart::Now)?;
-        let hold = self.follow_ups.hold_from(cursor.mark());
-        let mut looked_at = 0;
-        let mut batch = JournalBatch::default();
-        loop {
-            cursor.next(&mut batch)?;
-            if batch.is_empty() {
-                break;
-            }
-            for (_, event) in batch.events() {
-                let JournalEvent::Article(row) = event else { continue };
-                let task = self.task_of(&row);
-                looked_at += task.iter().count();
-                hold.queue(task.into_iter());
-            }
+/// Obeys articles that were filed and not obeyed before a crash; keeps the position up to which all is
+/// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
+/// during their own withdrawal. Blocks.
+pub(super) fn obey_again(follow_ups: &FollowUps) -> io::Result<usize> {
+    let mut cursor = follow_ups.spool.cursor(CURSOR, TailStart::Now)?;
+    let hold = follow_ups.hold_from(cursor.mark());
+    let mut looked_at = 0;
+    let mut batch = JournalBatch::default();
+    loop {
+        cursor.next(&mut batch)?;
+        if batch.is_empty() {
+            break;
         }
-        while self.follow_ups.carry_out() {}
-        drop(hold);
-        self.follow_ups.keep_position(cursor);
-        Ok(looked_at)
+        for (_, event) in batch.events() {
+            let JournalEvent::Article(row) = event else { continue };
+            let task = task_of(follow_ups, &row);
+            looked_at += task.iter().count();
+            hold.queue(task.into_iter());
+        }
     }
+    while follow_ups.carry_out() {}
+    drop(hold);
+    follow_ups.keep_position(cursor);
+    Ok(looked_at)
+}
 
-    /// Returns the task of an article and the key it withdraws, if the article is still present.
-    fn task_of(&self, row: &ArticleRow<'_>) -> Option<(FollowUpTask, Option<ArticleKey>)> {
-        if row.tagged.origin() == Some(IMPORT) {
-            return None;
-        }
-        if self.follow_ups.withdrawals.is_awaited(row.key) {
-            return Some((FollowUpTask::Late(row.key), None));
-        }
-        let withdraws =
-            |kind: ArticleKind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES);
-        // Rows written by recovery have no kind.
-        if !row.tagged.kind().is_none_or(withdraws) {
-            return None;
-        }
-        let mut buf = ArticleBuf::default();
-        // An unreadable article has been overwritten or withdrawn itself.
-        let Ok(true) = self.spool.read(&row.token, Some(&row.key), ReadMode::Wait, &mut buf) else {
-            return None;
-        };
-        let stored = buf.article();
-        let wire = stored.strip_suffix(b".\r\n").unwrap_or(stored);
-        let article = Article::parse(wire).ok()?;
-        let target = target(&article)?;
-        let target = self.spool.key(target.as_bytes());
-        // The poster is no longer known.
-        Some((FollowUpTask::Obey(WithdrawalRequest::of(kept(&article), None)), Some(target)))
+/// Returns the task of an article and the key it withdraws, if the article is still present.
+fn task_of(follow_ups: &FollowUps, row: &ArticleRow<'_>) -> Option<(FollowUpTask, Option<ArticleKey>)> {
+    if row.tagged.origin() == Some(IMPORT) {
+        return None;
     }
+    if follow_ups.withdrawals.is_awaited(row.key) {
+        return Some((FollowUpTask::Late(row.key), None));
+    }
+    let withdraws = |kind: ArticleKind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES);
+    // Rows written by recovery have no kind.
+    if !row.tagged.kind().is_none_or(withdraws) {
+        return None;
+    }
+    let mut buf = ArticleBuf::default();
+    // An unreadable article has been overwritten or withdrawn itself.
+    let Ok(true) = follow_ups.spool.read(&row.token, Some(&row.key), ReadMode::Wait, &mut buf) else {
+        return None;
+    };
+    let stored = buf.article();
+    let wire = stored.strip_suffix(b".\r\n").unwrap_or(stored);
+    let article = Article::parse(wire).ok()?;
+    let target = target(&article)?;
+    let target = follow_ups.spool.key(target.as_bytes());
+    // The poster is no longer known.
+    Some((FollowUpTask::Obey(WithdrawalRequest::of(kept(&article), None)), Some(target)))
 }

@@ -6,11 +6,12 @@
 //! second record of the same Message-ID (`docs/decisions/0047`). Called by `drafts`, `release` and
 //! `withdraw`. Format: `docs/formats/aside.md`.
 
+use super::Origin;
 use super::checks::XREF_BYTES_MIN;
 use disk::ReadMode;
 use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
 use netnews::{Article, newsgroups};
-use spool::{ArticleBuf, ArticleKey, Lookup, ReadError, Spool};
+use spool::{ArticleBuf, ArticleKey, GroupTable, Lookup, ReadError, Spool};
 
 /// Header name before our Message-ID.
 const ID_HEADER: &[u8] = b"Message-ID: ";
@@ -25,6 +26,15 @@ const NO_GROUPS: &[u8] = b"-";
 /// Room for the header lines inserted here, and for an Xref line of one group.
 const HEAD_LINES_SPARE: u64 = 4;
 const HEAD_BYTES_SPARE: usize = 1536 + XREF_BYTES_MIN;
+
+/// Context in which articles of a batch may be set aside.
+#[derive(Clone, Copy)]
+pub(super) struct AsideContext<'a> {
+    pub spool: &'a Spool,
+    pub origin: &'a Origin,
+    /// Groups in which articles may be set aside.
+    pub table: &'a GroupTable,
+}
 
 /// Text inserted into an article that is set aside.
 #[derive(Debug)]

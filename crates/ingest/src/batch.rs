@@ -1,9 +1,9 @@
-//! Filing of the articles of an rnews batch.
+//! Results for the articles of an rnews batch, in words.
 //!
-//! Called by the control socket, by the task that files waiting batches, and by `newsreel rnews` on a site
-//! whose server is not running.
+//! Such batches are filed by the control socket, by the task that files waiting batches, and by `newsreel
+//! rnews` on a site whose server is not running.
 
-use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject};
+use super::{DeferralReason, Disposition, Paused, Reject};
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
 use spool::SpoolTrouble;
@@ -41,34 +41,15 @@ pub struct BatchResult {
     pub is_alone: bool,
 }
 
-impl Filer {
-    /// Files the articles of a batch, in wire format without the final `.` line, in one commit. Blocks.
-    /// Returns the result for each, in order.
-    pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<BatchResult> {
-        let rules = self.rules.load();
-        let origin = Origin::batch(&rules.config.site.path_names()).accepting(&rules.config.batches.accept);
-        self.file_from(&origin, wires)
-    }
-
-    /// Like [`Filer::file_batch`], for articles of another origin.
-    pub fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<BatchResult> {
-        let incoming: Vec<IncomingArticle<'_>> =
-            wires.iter().map(|wire| IncomingArticle { wire, claimed_id: None }).collect();
-        let mut dispositions = Vec::with_capacity(wires.len());
-        let receipt = self.ingest_now(origin, &incoming, &mut dispositions);
-        let fate = |(wire, disposition)| self.fate(wire, Some(disposition), receipt.trouble.as_ref());
-        wires.iter().copied().zip(&dispositions).map(fate).collect()
-    }
-
-    /// Returns the result for an article, in words. An article without a disposition is to be tried later.
-    pub(super) fn fate(
-        &self,
+impl BatchResult {
+    /// Returns the result for an article, in words.
+    pub(super) fn of(
         wire: &[u8],
-        disposition: Option<&Disposition>,
+        disposition: &Disposition,
         trouble: Option<&SpoolTrouble>,
-    ) -> BatchResult {
-        let paused = || self.paused().map_or_else(String::new, |paused| paused.to_string());
-        let (outcome, reason) = match disposition.unwrap_or(&Disposition::TryLater) {
+        paused: Option<&Paused>,
+    ) -> Self {
+        let (outcome, reason) = match disposition {
             Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
             Disposition::Rejected(Reject::Duplicate) => (BatchOutcome::Duplicate, String::new()),
             Disposition::Rejected(reject @ (Reject::Malformed(_) | Reject::BadMessageId)) => {
@@ -81,15 +62,17 @@ impl Filer {
             Disposition::Deferred(DeferralReason::Unjudged) => {
                 (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned())
             }
-            Disposition::Deferred(DeferralReason::Paused) => (BatchOutcome::TryLater, paused()),
+            Disposition::Deferred(DeferralReason::Paused) => {
+                (BatchOutcome::TryLater, paused.map_or_else(String::new, Paused::to_string))
+            }
         };
         let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
         let message_id = if is_shown { message_id(wire) } else { String::new() };
         let is_alone = matches!(
             disposition,
-            Some(Disposition::Deferred(DeferralReason::ClassFull | DeferralReason::Unjudged))
+            Disposition::Deferred(DeferralReason::ClassFull | DeferralReason::Unjudged)
         );
-        BatchResult { outcome, message_id, reason, is_alone }
+        Self { outcome, message_id, reason, is_alone }
     }
 }
 

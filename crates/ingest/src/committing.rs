@@ -1,19 +1,15 @@
-//! Commits a judged batch, and counts and logs the outcome.
+//! Commits a judged batch.
 //!
 //! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
 
 use super::drafts::BatchDrafts;
-use super::judging::JudgedBatch;
-use super::reviews::{FilterAction, FilterReview};
-use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Receipt, Reject, patiently};
+use super::{DeferralReason, Disposition, Filer, Receipt, Reject, patiently};
+use netnews::MessageId;
 use netnews::article::Headers;
-use netnews::nntp::wire;
-use netnews::{Article, Known, MessageId};
 use site_base::clock::unix_now;
-use site_base::counters::add;
 use spool::{ArticleIdent, Change, ChangeMaker as _, ChangeOutcome, CommitTicket, SpoolTrouble, TroubleKind};
 use std::sync::atomic::Ordering;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 /// Headers examined in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
@@ -98,60 +94,6 @@ impl Filer {
         drafts.remember(self.spool.key(announced));
         self.commit(&mut drafts, unix_now(), &mut []);
     }
-
-    /// Keeps the findings of the filters for the articles of a batch, for the operator.
-    pub(super) fn review(
-        &self,
-        batch: &[IncomingArticle<'_>],
-        judged: &JudgedBatch<'_>,
-        dispositions: &[Disposition],
-    ) {
-        if judged.found.is_empty() {
-            return;
-        }
-        self.reviews.add(judged.found.iter().filter_map(|found| {
-            let happened = match dispositions.get(found.at)? {
-                Disposition::Accepted(Some(_)) => found.finding.is_filed(),
-                Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
-                // The article was set aside before, and its Message-ID is remembered now.
-                Disposition::Rejected(Reject::Duplicate) => found.finding == FilterAction::Aside,
-                _ => false,
-            };
-            let incoming = batch.get(found.at.checked_sub(judged.first)?).filter(|_| happened)?;
-            Some(FilterReview::of(found, &Article::parse(incoming.wire).ok()?, judged.now))
-        }));
-    }
-
-    /// Counts and logs the outcomes of a batch.
-    pub(super) fn count(&self, origin: &Origin, batch: &[IncomingArticle<'_>], dispositions: &[Disposition]) {
-        let (mut accepted, mut rejected) = (0, 0);
-        for (incoming, disposition) in batch.iter().zip(dispositions) {
-            match disposition {
-                Disposition::Accepted(_) => accepted += 1,
-                Disposition::TryLater | Disposition::Deferred(_) => {}
-                Disposition::Rejected(reject) => {
-                    rejected += 1;
-                    if tracing::enabled!(tracing::Level::DEBUG) {
-                        debug!(from = origin.name(), id = %shown_id(incoming), reason = %reject, "rejected");
-                    }
-                }
-            }
-        }
-        if rejected > 0 {
-            let reason = |disposition: &Disposition| match disposition {
-                Disposition::Rejected(reject) => Some(reject.text()),
-                _ => None,
-            };
-            self.counters.reject(dispositions.iter().filter_map(reason));
-        }
-        add(&self.counters.accepted, accepted);
-        add(&self.counters.rejected, rejected);
-        add(&self.counters.try_later, dispositions.len() - accepted - rejected);
-        if let Some(peer) = origin.counters() {
-            add(&peer.accepted, accepted);
-            add(&peer.rejected, rejected);
-        }
-    }
 }
 
 fn disposition_of(outcome: &ChangeOutcome) -> Disposition {
@@ -173,11 +115,4 @@ fn disposition_of(outcome: &ChangeOutcome) -> Disposition {
 fn class_full() -> SpoolTrouble {
     let text = "its storage class is full until articles there are due or the operator makes room";
     SpoolTrouble::new(TroubleKind::Full, text)
-}
-
-/// Returns the Message-ID to be logged, if there is one.
-fn shown_id(incoming: &IncomingArticle<'_>) -> String {
-    let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
-    let id = incoming.claimed_id.or_else(header).unwrap_or_default();
-    String::from_utf8_lossy(id.get(..wire::LINE_BYTES_MAX).unwrap_or(id)).into_owned()
 }

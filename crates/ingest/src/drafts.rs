@@ -4,11 +4,11 @@
 //! Path without copying a byte. Flat vectors serve the whole batch, so nothing is allocated per article.
 //! Called by `ingest` only.
 
-use super::aside::{self, AsideLabel};
-use super::filters::{self, FilterContext, Opinion};
+use super::aside::{self, AsideContext, AsideLabel};
+use super::opinions::Opinion;
 use super::programs;
 use super::withdraw::BatchWithdrawal;
-use super::{EarlyHides, Origin, Reject};
+use super::{DeferralReason, Disposition, EarlyHides, Origin, Reject};
 use crate::routing;
 use crate::routing::{Router, RoutingDecision, RoutingTable};
 use netnews::overview_row::OverviewFields;
@@ -153,14 +153,14 @@ impl<'a> BatchDrafts<'a> {
         &self.parsed
     }
 
-    /// Applies the opinions of the filter `by` on the articles, in order. Refused articles are remembered;
-    /// `refuse` is called with their index in the batch, and with those of deferred articles.
+    /// Applies the opinions of the filter `by` on the articles, in order, and sets the dispositions of those
+    /// that are refused or deferred. Refused articles are remembered.
     pub fn follow(
         &mut self,
         by: &str,
         opinions: Vec<Opinion>,
-        context: FilterContext<'_>,
-        refuse: &mut dyn FnMut(usize, Option<Reject>),
+        context: AsideContext<'_>,
+        dispositions: &mut [Disposition],
     ) {
         let mut kept = Vec::with_capacity(self.articles.len());
         let mut opinions = opinions.into_iter();
@@ -191,18 +191,20 @@ impl<'a> BatchDrafts<'a> {
                         self.set_aside(draft, id, label);
                         continue;
                     }
-                    Err(reject) => Some(Some(reject)),
+                    Err(reject) => Some(Disposition::Rejected(reject)),
                 },
-                Some(Opinion::Refuse(reason)) => Some(Some(filters::reject(&reason))),
-                Some(Opinion::Defer) => Some(None),
+                Some(Opinion::Refuse(reason)) => Some(Disposition::Rejected(Reject::by_filter(&reason))),
+                Some(Opinion::Defer) => Some(Disposition::Deferred(DeferralReason::Unjudged)),
             };
             match refused {
                 None => kept.push((draft, article)),
-                Some(reject) => {
-                    if reject.is_some() {
+                Some(refused) => {
+                    if matches!(refused, Disposition::Rejected(_)) {
                         self.remembered.push(draft.key);
                     }
-                    refuse(draft.at, reject);
+                    if let Some(disposition) = dispositions.get_mut(draft.at) {
+                        *disposition = refused;
+                    }
                 }
             }
         }
@@ -451,13 +453,13 @@ fn aside_in(
     group: &str,
     draft: &EntryDraft<'_>,
     article: &Article<'_>,
-    FilterContext { spool, origin, table }: FilterContext<'_>,
+    AsideContext { spool, origin, table }: AsideContext<'_>,
 ) -> Result<(GroupId, AsideLabel), Reject> {
-    let no_group = || filters::reject(&format!("no group {group} to set it aside in"));
+    let no_group = || Reject::by_filter(&format!("no group {group} to set it aside in"));
     let id = table.id(group.as_bytes()).ok_or_else(no_group)?;
     let accepted = aside::accepted(draft.criteria.newsgroups, |name| origin.accepts(name));
     if !aside::fits(article.head(), &accepted) {
-        return Err(filters::reject("its headers are too large to set it aside"));
+        return Err(Reject::by_filter("its headers are too large to set it aside"));
     }
     Ok((id, AsideLabel::of(spool, draft.message_id, &accepted, origin.for_rules())))
 }

@@ -5,15 +5,16 @@
 //! were no filter, unless the program's section says to defer them: accepting does not wait for opinions.
 //! Such periods are logged when they begin and when they end. Called by `ingest`.
 
+use super::aside::AsideContext;
 use super::drafts::BatchDrafts;
+use super::opinions::Opinion;
 use super::programs::{self, FilterPrograms, FilterRequest, ProgramVerdict, RunningFilter};
 use super::reviews::{FilterAction, FilterFinding, FilterReviews};
 use super::spam::{SpamCounts, SpamFilter};
-use super::{Origin, Reject};
+use super::{Disposition, Origin};
 use netnews::{Article, Known, newsgroups};
 use site_config::{Config, FilterStage};
-use spool::{ArticleKey, GroupTable, Spool};
-use std::fmt;
+use spool::ArticleKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,56 +25,50 @@ const BATCH_TIME_MAX: Duration = Duration::from_millis(500);
 /// Size of a request to a program, in bytes; a longer article is sent alone.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
-/// Opinion of a filter on an article.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opinion {
-    /// Nothing to report.
-    Pass,
-    /// Verdict for storage rules.
-    Verdict(Arc<str>),
-    /// Refused, for this reason.
-    Refuse(String),
-    /// Passes, but would be refused for this reason if the filter were allowed to; may have a verdict for
-    /// storage rules.
-    Shadow(String, Option<Arc<str>>),
-    /// Filed but hidden and not passed on, for this reason, until the operator shows it.
-    Hide(String),
-    /// Filed, but not passed on.
-    Keep,
-    /// Filed in this group instead of its own, and not passed on; its requests are not carried out.
-    Aside(Arc<str>),
-    /// Cannot be judged now, and is deferred.
-    Defer,
+/// A filter of the configuration.
+#[derive(Debug)]
+pub(super) enum BatchFilter {
+    Encodings,
+    Spam(SpamFilter),
+    Program(ProgramFilter),
+    #[cfg(test)]
+    BySubject(super::tests::filters::BySubject),
 }
 
-/// A judge of articles.
-pub(crate) trait Filter: fmt::Debug + Send + Sync {
+impl BatchFilter {
     /// Returns the name for the log.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        match self {
+            Self::Encodings => "encodings",
+            Self::Spam(_) => "spam",
+            Self::Program(filter) => &filter.program.section.name,
+            #[cfg(test)]
+            Self::BySubject(_) => "by subject",
+        }
+    }
 
     /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest, unless
     /// the filter has a limit of its own; articles without an opinion are not judged. May wait.
-    fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>);
+    fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+        match self {
+            Self::Encodings => judge_encodings(articles, until, opinions),
+            Self::Spam(filter) => filter.judge(origin, articles, until, opinions),
+            Self::Program(filter) => filter.judge(origin, articles, opinions),
+            #[cfg(test)]
+            Self::BySubject(filter) => filter.judge(articles, until, opinions),
+        }
+    }
 
     /// Returns whether it only sets verdicts for storage rules.
     fn only_classifies(&self) -> bool {
-        false
+        matches!(self, Self::Encodings)
     }
-}
-
-/// Context in which the filters of a batch run.
-#[derive(Clone, Copy)]
-pub(super) struct FilterContext<'a> {
-    pub spool: &'a Spool,
-    pub origin: &'a Origin,
-    /// Groups in which articles may be set aside.
-    pub table: &'a GroupTable,
 }
 
 /// The filters of a site.
 #[derive(Debug)]
 pub(super) struct Filters {
-    filters: Vec<Box<dyn Filter>>,
+    filters: Vec<BatchFilter>,
     time_max: Duration,
     /// Whether part of the last batch was not judged.
     is_late: AtomicBool,
@@ -84,21 +79,21 @@ impl Filters {
     /// only done if a storage rule asks for a verdict.
     pub fn of(config: &Config, programs: &FilterPrograms, spam_counts: Option<&Arc<SpamCounts>>) -> Self {
         let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
-        let mut filters: Vec<Box<dyn Filter>> = Vec::new();
+        let mut filters = Vec::new();
         if asks_verdict {
-            filters.push(Box::new(EncodingFilter));
+            filters.push(BatchFilter::Encodings);
         }
         if let Some(counts) = spam_counts {
-            filters.push(Box::new(SpamFilter::new(config.spam.clone(), counts.clone())));
+            filters.push(BatchFilter::Spam(SpamFilter::new(config.spam.clone(), counts.clone())));
         }
         for program in programs.judging(FilterStage::Feed) {
             let aside = program.section.aside.as_str().into();
-            filters.push(Box::new(ProgramFilter { program: program.clone(), aside }));
+            filters.push(BatchFilter::Program(ProgramFilter { program: program.clone(), aside }));
         }
         Self::new(filters, BATCH_TIME_MAX)
     }
 
-    pub fn new(filters: Vec<Box<dyn Filter>>, time_max: Duration) -> Self {
+    pub fn new(filters: Vec<BatchFilter>, time_max: Duration) -> Self {
         Self { filters, time_max, is_late: AtomicBool::new(false) }
     }
 
@@ -107,15 +102,15 @@ impl Filters {
         self.filters.is_empty()
     }
 
-    /// Runs all filters on the articles of `drafts`; `refuse` is called with the batch index of each
-    /// refused article and the reason, or no reason if it is deferred. Articles refused or set aside by one
-    /// filter are not shown to the next, and articles released by the operator pass. Returns the findings.
+    /// Runs all filters on the articles of `drafts`, and sets the dispositions of those that they refuse or
+    /// defer. Articles refused or set aside by one filter are not shown to the next, and articles released by
+    /// the operator pass. Returns the findings.
     pub fn judge(
         &self,
-        context: FilterContext<'_>,
+        context: AsideContext<'_>,
         reviews: &FilterReviews,
         drafts: &mut BatchDrafts<'_>,
-        mut refuse: impl FnMut(usize, Option<Reject>),
+        dispositions: &mut [Disposition],
     ) -> Vec<FilterFinding> {
         let origin = context.origin;
         let mut found = Vec::new();
@@ -124,7 +119,7 @@ impl Filters {
         if *origin.opinion() != Opinion::Pass {
             let mut said = vec![origin.opinion().clone(); drafts.parsed().len()];
             note(origin.judged_by(), drafts.places(), &mut said, reviews, &mut found);
-            drafts.follow(origin.judged_by(), said, context, &mut refuse);
+            drafts.follow(origin.judged_by(), said, context, dispositions);
         }
         for filter in &self.filters {
             if origin.is_released() && !filter.only_classifies() {
@@ -137,7 +132,7 @@ impl Filters {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
             note(filter.name(), drafts.places(), &mut opinions, reviews, &mut found);
-            drafts.follow(filter.name(), opinions, context, &mut refuse);
+            drafts.follow(filter.name(), opinions, context, dispositions);
         }
         match late {
             Some((filter, articles)) if !self.is_late.swap(true, Ordering::Relaxed) => {
@@ -186,47 +181,26 @@ fn note(
     }
 }
 
-/// Returns a filter's reason as passed on: one printable line.
-pub fn reject(reason: &str) -> Reject {
-    Reject::Filtered(programs::shortened(reason).into())
-}
-
 /// Recognizes articles that carry binaries.
-#[derive(Debug)]
-struct EncodingFilter;
-
-impl Filter for EncodingFilter {
-    fn name(&self) -> &str {
-        "encodings"
-    }
-
-    fn only_classifies(&self) -> bool {
-        true
-    }
-
-    fn judge(&self, _: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
-        let in_time = articles.iter().take_while(|_| Instant::now() < until);
-        opinions.extend(in_time.map(|article| match netnews::article::encoding(article.body()) {
-            Some(_) => Opinion::Verdict("binary".into()),
-            None => Opinion::Pass,
-        }));
-    }
+fn judge_encodings(articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+    let in_time = articles.iter().take_while(|_| Instant::now() < until);
+    opinions.extend(in_time.map(|article| match netnews::article::encoding(article.body()) {
+        Some(_) => Opinion::Verdict("binary".into()),
+        None => Opinion::Pass,
+    }));
 }
 
 /// Consults a program.
 #[derive(Debug)]
-struct ProgramFilter {
+pub(super) struct ProgramFilter {
     program: Arc<RunningFilter>,
     /// Group in which it sets articles aside.
     aside: Arc<str>,
 }
 
-impl Filter for ProgramFilter {
-    fn name(&self) -> &str {
-        &self.program.section.name
-    }
-
-    fn judge(&self, origin: &Origin, articles: &[Article<'_>], _: Instant, opinions: &mut Vec<Opinion>) {
+impl ProgramFilter {
+    /// Appends the opinion of the program on each of the articles.
+    fn judge(&self, origin: &Origin, articles: &[Article<'_>], opinions: &mut Vec<Opinion>) {
         let begun = opinions.len();
         opinions.resize(begun + articles.len(), Opinion::Pass);
         let own = opinions.get_mut(begun..).unwrap_or_default();
@@ -243,9 +217,7 @@ impl Filter for ProgramFilter {
             self.ask(request, shown.drain(..));
         }
     }
-}
 
-impl ProgramFilter {
     /// Returns whether the article is in a group whose articles are judged.
     fn is_shown(&self, article: &Article<'_>) -> bool {
         let groups = &self.program.section.groups;

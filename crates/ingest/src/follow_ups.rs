@@ -53,7 +53,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 /// Queue of follow-up tasks.
 pub(super) struct FollowUps {
     log: Arc<SiteLog>,
-    spool: Arc<Spool>,
+    pub spool: Arc<Spool>,
     pub withdrawals: Withdrawals,
     state: Ordered<FollowUpQueue, { rank::FOLLOW_UPS }>,
     /// Tasks not done, readable without the lock.
@@ -230,6 +230,13 @@ impl FollowUps {
     /// Waits until the tasks with these tickets are done, whatever waits before them.
     pub fn settle(&self, tickets: RangeInclusive<u64>) {
         self.settle_by(tickets.clone(), |state| state.take_these(tickets.clone()));
+    }
+
+    /// Waits until all tasks of a batch are done.
+    pub fn settle_all(&self, pending: &PendingWithdrawals) {
+        if !self.is_idle() {
+            patiently(|| self.settle(pending.tickets()));
+        }
     }
 
     /// Carries out tasks returned by `take` until there are none and other threads have done those they

@@ -1,4 +1,4 @@
-//! Filing of articles from another server's spool: groups, numbers and arrival come with the article, and
+//! Articles from another server's spool: groups, numbers and arrival come with the article, and
 //! its Path is kept.
 //!
 //! Age, distribution and moderation are not judged again: the other server took the article. Rejected
@@ -8,11 +8,10 @@
 
 use super::checks;
 use super::drafts::{BatchDrafts, EntryDraft};
-use super::judging::FilingRules;
-use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject, carried, choose};
+use super::judging::{ArticleJudge, FilingRules};
+use super::{DeferralReason, Disposition, Origin, Reject, carried, choose};
 use netnews::Article;
 use serde::{Deserialize, Serialize};
-use site_base::clock::unix_now;
 use spool::{GroupId, GroupTable};
 
 /// An article of another server.
@@ -44,6 +43,28 @@ pub struct ImportResult {
 }
 
 impl ImportResult {
+    /// Returns the result for an article that is to be tried later, with all others.
+    pub(super) fn later(reason: String) -> Self {
+        Self { outcome: ImportOutcome::TryLater, token: None, reason, is_alone: false }
+    }
+
+    /// Returns the result of a disposition; `trouble` is the reason of those that are to be tried later.
+    pub(super) fn of(disposition: &Disposition, trouble: &str) -> Self {
+        let token = match disposition {
+            Disposition::Accepted(token) => token.map(|token| token.to_hex()),
+            _ => None,
+        };
+        let (outcome, reason) = match disposition {
+            Disposition::Accepted(_) => (ImportOutcome::Filed, String::new()),
+            Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
+            Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
+            Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
+            Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
+        };
+        let is_alone = *disposition == Disposition::Deferred(DeferralReason::ClassFull);
+        Self { outcome, token, reason, is_alone }
+    }
+
     /// Whether the spool takes nothing now.
     pub fn is_trouble(&self) -> bool {
         self.outcome == ImportOutcome::TryLater && !self.is_alone
@@ -67,74 +88,64 @@ pub enum ImportOutcome {
     TryLater,
 }
 
-impl Filer {
-    /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
-    pub fn import(&self, batch: &[ImportedArticle<'_>]) -> Vec<ImportResult> {
-        if let Some(paused) = self.paused() {
-            let (outcome, reason) = (ImportOutcome::TryLater, paused.to_string());
-            return vec![ImportResult { outcome, token: None, reason, is_alone: false }; batch.len()];
+/// Judges a batch, in order, and makes drafts of the articles that are taken; appends a disposition for each
+/// article, which is `TryLater` until those are committed.
+pub(super) fn adopt_all<'a>(
+    judge: &ArticleJudge,
+    origin: &'a Origin,
+    batch: &[ImportedArticle<'a>],
+    now: i64,
+    drafts: &mut BatchDrafts<'a>,
+    dispositions: &mut Vec<Disposition>,
+) {
+    let (table, rules) = (judge.spool.group_table(), judge.rules.load());
+    // Arrivals ascend in the journal: history is expired from its front.
+    let mut not_before = u64::from(judge.spool.last_arrival());
+    for imported in batch {
+        drafts.at = dispositions.len();
+        let arrived = arrival(imported, not_before, now);
+        let adopted = adopt(judge, &rules, origin, imported, arrived, &table, drafts);
+        if adopted.is_ok() {
+            not_before = arrived;
         }
-        let now = unix_now();
-        let origin = Origin::import();
-        let (table, rules) = (self.spool.group_table(), self.rules.load());
-        let mut drafts = BatchDrafts::new(batch.len(), &self.router, table.clone());
-        // Arrivals ascend in the journal: history is expired from its front.
-        let mut not_before = u64::from(self.spool.last_arrival());
-        let mut dispositions = Vec::with_capacity(batch.len());
-        for imported in batch {
-            drafts.at = dispositions.len();
-            let arrived = arrival(imported, not_before, now);
-            let adopted = self.adopt(&rules, &origin, imported, arrived, &table, &mut drafts);
-            if adopted.is_ok() {
-                not_before = arrived;
-            }
-            dispositions.push(adopted.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
-        }
-        let receipt = self.commit(&mut drafts, now, &mut dispositions);
-        let incoming: Vec<IncomingArticle<'_>> =
-            batch.iter().map(|i| IncomingArticle { wire: i.wire, claimed_id: None }).collect();
-        self.count(&origin, &incoming, &dispositions);
-        let trouble = receipt.trouble.map(|trouble| trouble.to_string()).unwrap_or_default();
-        dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
+        dispositions.push(adopted.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
     }
+}
 
-    /// Makes a draft of an article that counts as arrived at this time, in Unix seconds.
-    fn adopt<'a>(
-        &self,
-        rules: &FilingRules,
-        origin: &'a Origin,
-        imported: &ImportedArticle<'a>,
-        arrived: u64,
-        table: &GroupTable,
-        drafts: &mut BatchDrafts<'a>,
-    ) -> Result<(), Reject> {
-        let article = Article::parse(imported.wire)?;
-        article.required()?;
-        checks::framing(&article, origin)?;
-        let (id, key) = self.identify(&article, None)?;
-        if imported.wire.len() as u64 > rules.policy.article_bytes_max {
-            return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });
-        }
-        let start = drafts.groups.len();
-        let site = &rules.config.site;
-        if site.numbers {
-            places(table, imported.places, start, drafts);
-        } else {
-            choose::unnumbered(site.unknown_groups, origin, &article, || drafts.is_carried(&article))?;
-        }
-        if site.numbers && drafts.groups.len() == start {
-            let chosen = choose::groups(table, site.unknown_groups, origin, &article, &mut drafts.groups);
-            if chosen.is_err() || drafts.groups.len() == start {
-                drafts.groups.truncate(start);
-                return Err(chosen.err().unwrap_or(Reject::UnknownGroups));
-            }
-        }
-        drafts.numbers.resize(drafts.groups.len(), 0);
-        drafts.push(
-            EntryDraft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)),
-        );
-        Ok(())
+/// Makes a draft of an article that counts as arrived at this time, in Unix seconds.
+fn adopt<'a>(
+    judge: &ArticleJudge,
+    rules: &FilingRules,
+    origin: &'a Origin,
+    imported: &ImportedArticle<'a>,
+    arrived: u64,
+    table: &GroupTable,
+    drafts: &mut BatchDrafts<'a>,
+) -> Result<(), Reject> {
+    let article = Article::parse(imported.wire)?;
+    article.required()?;
+    checks::framing(&article, origin)?;
+    let (id, key) = judge.identify(&article, None)?;
+    if imported.wire.len() as u64 > rules.policy.article_bytes_max {
+        return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });
     }
+    let start = drafts.groups.len();
+    let site = &rules.config.site;
+    if site.numbers {
+        places(table, imported.places, start, drafts);
+    } else {
+        choose::unnumbered(site.unknown_groups, origin, &article, || drafts.is_carried(&article))?;
+    }
+    if site.numbers && drafts.groups.len() == start {
+        let chosen = choose::groups(table, site.unknown_groups, origin, &article, &mut drafts.groups);
+        if chosen.is_err() || drafts.groups.len() == start {
+            drafts.groups.truncate(start);
+            return Err(chosen.err().unwrap_or(Reject::UnknownGroups));
+        }
+    }
+    drafts.numbers.resize(drafts.groups.len(), 0);
+    drafts.push(EntryDraft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)));
+    Ok(())
 }
 
 /// Returns when an article counts as arrived, in Unix seconds: not before `not_before`, and not in the future
@@ -161,20 +172,4 @@ fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut BatchDra
         drafts.groups.push(id);
         drafts.numbers.push(if own { number } else { 0 });
     }
-}
-
-fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
-    let token = match disposition {
-        Disposition::Accepted(token) => token.map(|token| token.to_hex()),
-        _ => None,
-    };
-    let (outcome, reason) = match disposition {
-        Disposition::Accepted(_) => (ImportOutcome::Filed, String::new()),
-        Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
-        Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
-        Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
-        Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
-    };
-    let is_alone = *disposition == Disposition::Deferred(DeferralReason::ClassFull);
-    ImportResult { outcome, token, reason, is_alone }
 }

@@ -3,14 +3,20 @@
 //!
 //! Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536 section 3.1.
 
+use super::aside::AsideContext;
 use super::checks::{self, ArticlePolicy};
 use super::drafts::{BatchDrafts, EntryDraft};
-use super::filters::{FilterContext, Filters, Opinion};
+use super::filters::Filters;
+use super::follow_ups::FollowUps;
+use super::opinions::Opinion;
+use super::pause::Pause;
 use super::programs::FilterPrograms;
-use super::reviews::FilterFinding;
+use super::reviews::{FilterFinding, FilterReviews};
+use super::routing::Router;
 use super::spam::{SpamCounts, SpamFilter};
 use super::withdraw::withdrawing;
-use super::{DeferralReason, Disposition, Filer, IncomingArticle, Origin, Reject, choose, patiently};
+use super::{DeferralReason, Disposition, IncomingArticle, Origin, Reject, choose, patiently};
+use arc_swap::ArcSwap;
 use netnews::openpgp::may_be_cleartext;
 use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
@@ -18,10 +24,14 @@ use site_config::{Config, Control, ControlType, NamePattern};
 use site_log::SiteLog;
 use spool::{ArticleKey, GroupTable};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A judged batch, ready to be committed.
 pub(super) struct JudgedBatch<'a> {
     pub drafts: BatchDrafts<'a>,
+    pub origin: &'a Origin,
+    /// Time when its judging began.
+    pub begun: Instant,
     /// Unix seconds.
     pub now: i64,
     /// Index of its first disposition.
@@ -110,23 +120,56 @@ impl FilingRules {
     }
 }
 
-impl Filer {
+/// Judges articles by the current configuration.
+pub(super) struct ArticleJudge {
+    pub spool: Arc<Spool>,
+    pub rules: ArcSwap<FilingRules>,
+    /// Whether articles are currently taken.
+    pub pause: Pause,
+    router: Arc<Router>,
+    follow_ups: Arc<FollowUps>,
+    reviews: Arc<FilterReviews>,
+}
+
+impl ArticleJudge {
+    pub fn new(
+        config: Arc<Config>,
+        spool: Arc<Spool>,
+        router: Arc<Router>,
+        follow_ups: Arc<FollowUps>,
+        reviews: Arc<FilterReviews>,
+    ) -> Self {
+        let rules = ArcSwap::from_pointee(FilingRules::of(config, None, &spool));
+        Self { spool, rules, pause: Pause::default(), router, follow_ups, reviews }
+    }
+
+    /// Applies another configuration, beginning with the next batch.
+    pub fn apply(&self, config: &Arc<Config>) {
+        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.spool);
+        rules.programs.begin();
+        self.rules.store(Arc::new(rules));
+    }
+
+    /// Returns whether articles are deferred, as the server is paused or a filter cannot judge them now.
+    pub fn is_deferring(&self) -> bool {
+        self.pause.lasts() || self.rules.load().programs.is_deferring()
+    }
+
     /// Identifies and judges a batch; appends a disposition for each article, which is `TryLater` until the
     /// accepted ones are committed. No side effects.
-    pub(super) fn judge<'a>(
+    pub fn judge<'a>(
         &self,
         origin: &'a Origin,
         batch: &[IncomingArticle<'a>],
         dispositions: &mut Vec<Disposition>,
     ) -> JudgedBatch<'a> {
-        let now = unix_now();
-        let first = dispositions.len();
+        let (begun, now, first) = (Instant::now(), unix_now(), dispositions.len());
         let table = self.spool.group_table();
         let mut drafts = BatchDrafts::new(batch.len(), &self.router, table.clone());
         let epoch = self.follow_ups.withdrawals.epoch();
         if self.pause.lasts() {
             dispositions.extend(batch.iter().map(|_| Disposition::Deferred(DeferralReason::Paused)));
-            return JudgedBatch { drafts, now, first, epoch, found: Vec::new() };
+            return JudgedBatch { drafts, origin, begun, now, first, epoch, found: Vec::new() };
         }
         let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
         let keys: Vec<ArticleKey> = ids.iter().map(|id| self.spool.key(id)).collect();
@@ -141,15 +184,10 @@ impl Filer {
         let said = *origin.opinion() != Opinion::Pass;
         let mut found = Vec::new();
         if said || !rules.filters.is_empty() {
-            let context = FilterContext { spool: &self.spool, origin, table: &table };
-            found = rules.filters.judge(context, &self.reviews, &mut drafts, |at, reject| {
-                if let Some(disposition) = dispositions.get_mut(at) {
-                    *disposition =
-                        reject.map_or(Disposition::Deferred(DeferralReason::Unjudged), Disposition::Rejected);
-                }
-            });
+            let context = AsideContext { spool: &self.spool, origin, table: &table };
+            found = rules.filters.judge(context, &self.reviews, &mut drafts, dispositions);
         }
-        JudgedBatch { drafts, now, first, epoch, found }
+        JudgedBatch { drafts, origin, begun, now, first, epoch, found }
     }
 
     /// Identifies and judges one article; entries to be committed are added to `drafts`.
@@ -209,7 +247,7 @@ impl Filer {
     }
 
     /// Returns the article's Message-ID, which must be the announced one, and its key.
-    pub(super) fn identify<'a>(
+    pub fn identify<'a>(
         &self,
         article: &Article<'a>,
         claimed: Option<(MessageId<'a>, ArticleKey)>,

@@ -1,10 +1,10 @@
 //! The one road of an article: IHAVE, TAKETHIS, POST and rnews all come through [`Filer::ingest`].
 //!
 //! A batch is judged (`judging`: guards, then filters; no side effects), committed in one call of the
-//! spool, whose journal rows are the commit point (`committing`), and followed up (`follow_ups`: what it
-//! withdraws). Answers are sent only after that. Message-IDs rejected by policy are remembered in the same
-//! commit; those of articles damaged in transit, or refused because of local trouble, are not. Called by
-//! `relay`, `inject` and the control socket. Source: RFC 5537 section 3.6.
+//! spool, whose journal rows are the commit point (`committing`), recorded (`outcomes`), and followed up
+//! (`obeying`: what it withdraws). Answers are sent only after that. Message-IDs rejected by policy are
+//! remembered in the same commit; those of articles damaged in transit, or refused because of local trouble,
+//! are not. Called by `relay`, `inject` and the control socket. Source: RFC 5537 section 3.6.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -24,7 +24,10 @@ mod follow_ups;
 mod hides;
 mod import;
 mod judging;
+mod obeying;
+mod opinions;
 mod origin;
+mod outcomes;
 mod pause;
 pub mod programs;
 mod reject;
@@ -43,10 +46,10 @@ pub use control::{is_key_file, is_key_whole};
 pub(crate) use controls::ControlCounts;
 pub use drafts::{is_from_journal, kind};
 pub use early::is_whole as is_early_cancel_whole;
-pub use filters::{Opinion, reject as filtered};
 pub use follow_ups::{FollowUpThread, PendingWithdrawals};
 pub use hides::{EarlyHides, Hider, is_whole as is_early_hide_whole};
 pub use import::{ImportOutcome, ImportResult, ImportedArticle};
+pub use opinions::Opinion;
 pub use origin::Origin;
 pub use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub use reject::Reject;
@@ -54,10 +57,12 @@ pub use reviews::{is_release_whole, is_whole as is_review_whole};
 pub use turned_away::ClassFullIds;
 pub use withdraw::WithdrawalRefusal;
 
-use arc_swap::ArcSwap;
+use aside::AsideOriginal;
+use drafts::BatchDrafts;
 use follow_ups::{FollowUps, PositionHold};
-use judging::{FilingRules, JudgedBatch};
-use pause::Pause;
+use judging::{ArticleJudge, JudgedBatch};
+use obeying::{follow_up, obey_unfiled};
+use outcomes::OutcomeRecord;
 use programs::FilterPrograms;
 use reviews::FilterReviews;
 use routing::{PeerRoute, Router};
@@ -65,13 +70,12 @@ use site_base::clock::unix_now;
 use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
-use site_log::SiteLog;
-use spool::{ArticleKey, CommitTicket, MethodKind, Spool, SpoolTrouble, Token};
+use site_log::{SiteLog, TurnGuard};
+use spool::{CommitTicket, Spool, SpoolTrouble, Token};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
-use withdraw::{BatchWithdrawal, FollowUpTask, WithdrawalRequest, Withdrawals};
+use withdraw::Withdrawals;
 
 /// An article as received: wire format without the final `.` line.
 #[derive(Debug, Clone, Copy)]
@@ -124,19 +128,15 @@ pub struct Filer {
     spool: Arc<Spool>,
     /// The way of everything that is filed into the spool.
     log: Arc<SiteLog>,
-    rules: ArcSwap<FilingRules>,
+    judge: ArticleJudge,
     follow_ups: Arc<FollowUps>,
     /// Decides which article goes to which peer.
-    pub router: Router,
+    pub router: Arc<Router>,
     /// Articles to be hidden when they arrive.
     pub hides: EarlyHides,
-    /// Findings of the filters.
-    reviews: Arc<FilterReviews>,
     /// Control messages and notices filed since the start.
     pub controls: ControlCounts,
-    /// Whether articles are currently taken.
-    pause: Pause,
-    counters: Arc<ServerCounters>,
+    record: OutcomeRecord,
     /// Whether the last commit failed, so that trouble is logged when it begins and ends, not for every
     /// article.
     in_trouble: AtomicBool,
@@ -151,33 +151,32 @@ impl Filer {
         let synced = Arc::downgrade(&reviews);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
         let log = Arc::new(SiteLog::new(spool.clone()));
-        let router = Router::new(spool.group_table());
+        let router = Arc::new(Router::new(spool.group_table()));
         // Articles filed without a server leave with the next one. New peers begin there.
         router.replace(
             &config.site,
             PeerRoute::known(&config, |name| spool.known_site(name)),
             spool.group_table(),
         );
+        let follow_ups =
+            Arc::new(FollowUps::new(log.clone(), spool.clone(), Withdrawals::new(&config, &spool)));
+        let site = &config.site;
         Self {
-            follow_ups: Arc::new(FollowUps::new(
-                log.clone(),
+            hides: EarlyHides::open(spool.disk().clone(), &site.data, site.remember_days, unix_now()),
+            judge: ArticleJudge::new(
+                config.clone(),
                 spool.clone(),
-                Withdrawals::new(&config, &spool),
-            )),
-            hides: EarlyHides::open(
-                spool.disk().clone(),
-                &config.site.data,
-                config.site.remember_days,
-                unix_now(),
+                &log,
+                router.clone(),
+                follow_ups.clone(),
+                reviews.clone(),
             ),
-            reviews,
+            follow_ups,
             router,
             controls: ControlCounts::default(),
-            pause: Pause::default(),
-            rules: ArcSwap::from_pointee(FilingRules::of(config, None, &log)),
+            record: OutcomeRecord { counters: Arc::default(), reviews },
             spool,
             log,
-            counters: Arc::new(ServerCounters::default()),
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
         }
@@ -192,55 +191,53 @@ impl Filer {
     pub fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
         self.hides.keep_for(config.site.remember_days);
-        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.log);
-        rules.programs.begin();
-        self.rules.store(Arc::new(rules));
+        self.judge.apply(config);
     }
 
     /// Starts the programs that judge articles, posts and logins, and waits until they are ready. Without
     /// this call each starts at its first question.
     pub fn start_filters(&self) {
-        self.rules.load().programs.start();
+        self.judge.rules.load().programs.start();
     }
 
     /// Ends the programs started by [`Filer::start_filters`].
     pub fn end_filters(&self) {
-        self.rules.load().programs.end();
+        self.judge.rules.load().programs.end();
     }
 
     /// Returns whether articles are deferred, as the server is paused or a filter cannot judge them now.
     pub fn is_deferring(&self) -> bool {
-        self.pause.lasts() || self.rules.load().programs.is_deferring()
+        self.judge.is_deferring()
     }
 
     /// Takes no articles until [`Filer::go`]: peers that offer one are asked to send it later.
     pub fn pause(&self, reason: String) {
-        self.pause.begin(reason);
+        self.judge.pause.begin(reason);
     }
 
     /// Takes articles again; returns the pause that has ended.
     pub fn go(&self) -> Option<Arc<Paused>> {
-        self.pause.end()
+        self.judge.pause.end()
     }
 
     /// Returns since when and why no articles are taken.
     pub fn paused(&self) -> Option<Arc<Paused>> {
-        self.pause.now()
+        self.judge.pause.now()
     }
 
     /// Runs `work` with the programs that judge articles, posts and logins.
     pub fn with_filters<T>(&self, work: impl FnOnce(&FilterPrograms) -> T) -> T {
-        work(&self.rules.load_full().programs)
+        work(&self.judge.rules.load_full().programs)
     }
 
     /// Returns the findings of the filters.
     pub fn reviews(&self) -> &FilterReviews {
-        &self.reviews
+        &self.record.reviews
     }
 
     /// Returns this filer, counting into `counters`.
     pub fn counted_by(self, counters: Arc<ServerCounters>) -> Self {
-        Self { counters, ..self }
+        Self { record: OutcomeRecord { counters, ..self.record }, ..self }
     }
 
     /// Returns the number of Cancels and Supersedes that wait for the article they withdraw.
@@ -261,18 +258,12 @@ impl Filer {
         batch: &[IncomingArticle<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
-        let begun = Instant::now();
-        let mut judged = self.judge(origin, batch, dispositions);
+        let mut judged = self.judge.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
-        let unfiled = self.obey_unfiled(origin, &hold, &judged, dispositions);
+        let unfiled = obey_unfiled(&self.follow_ups, &hold, &judged, dispositions);
         let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.log.turn().await };
-        let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
-        drop(turn);
-        self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
-        self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
-        self.review(batch, &judged, dispositions);
-        let pending = self.follow_up(origin, &hold, &judged, dispositions).or(unfiled);
-        Receipt { waited, pending, ..receipt }
+        let receipt = self.file(batch, &mut judged, &hold, turn, dispositions);
+        Receipt { waited, pending: receipt.pending.or(unfiled), ..receipt }
     }
 
     /// Like [`Filer::ingest`], outside of a session; blocks, also until the withdrawals of the batch are
@@ -283,94 +274,108 @@ impl Filer {
         batch: &[IncomingArticle<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
-        let begun = Instant::now();
-        let judged = self.judge(origin, batch, dispositions);
-        self.file_judged(origin, batch, judged, dispositions, begun)
+        let judged = self.judge.judge(origin, batch, dispositions);
+        self.file_now(batch, judged, dispositions)
     }
 
     /// Files the judged articles and carries out their requests. Blocks.
-    fn file_judged<'a>(
+    fn file_now(
         &self,
-        origin: &'a Origin,
-        batch: &[IncomingArticle<'a>],
-        mut judged: JudgedBatch<'a>,
+        batch: &[IncomingArticle<'_>],
+        mut judged: JudgedBatch<'_>,
         dispositions: &mut [Disposition],
-        begun: Instant,
     ) -> Receipt {
         let hold = self.follow_ups.hold();
-        self.obey_unfiled(origin, &hold, &judged, dispositions);
-        let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
-        self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
-        self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
-        self.review(batch, &judged, dispositions);
-        if let Some(pending) = self.follow_up(origin, &hold, &judged, dispositions) {
-            self.settle(&pending);
-        }
+        obey_unfiled(&self.follow_ups, &hold, &judged, dispositions);
+        let mut receipt = self.file(batch, &mut judged, &hold, None, dispositions);
+        receipt.pending.take().iter().for_each(|pending| self.follow_ups.settle_all(pending));
         receipt
     }
 
-    /// Obeys articles that no group takes, before the commit: after a crash nothing would be left of them.
-    fn obey_unfiled(
+    /// Commits the judged articles, whose turn it is, and records the outcome; then queues their requests.
+    fn file(
         &self,
-        origin: &Origin,
+        batch: &[IncomingArticle<'_>],
+        judged: &mut JudgedBatch<'_>,
         hold: &PositionHold<'_>,
-        judged: &JudgedBatch<'_>,
-        dispositions: &[Disposition],
-    ) -> Option<PendingWithdrawals> {
-        let unfiled = judged.drafts.withdrawing.iter().filter(|withdrawing| {
-            !withdrawing.is_filed && dispositions.get(withdrawing.at) == Some(&Disposition::TryLater)
-        });
-        let pending = hold.queue(unfiled.map(|withdrawing| self.obeying(origin, withdrawing)))?;
-        self.settle(&pending);
-        Some(pending)
+        turn: Option<TurnGuard<'_>>,
+        dispositions: &mut [Disposition],
+    ) -> Receipt {
+        let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
+        drop(turn);
+        self.record.filed(batch, judged, dispositions);
+        let pending = follow_up(&self.follow_ups, hold, judged, dispositions);
+        Receipt { pending, ..receipt }
     }
 
-    /// Queues what follows a commit: withdrawals of its articles that arrived while they were filed, and
-    /// withdrawals that its articles request.
-    fn follow_up(
-        &self,
-        origin: &Origin,
-        hold: &PositionHold<'_>,
-        judged: &JudgedBatch<'_>,
-        dispositions: &[Disposition],
-    ) -> Option<PendingWithdrawals> {
-        let drafts = &judged.drafts;
-        let mut late = None;
-        if self.follow_ups.withdrawals.epoch() != judged.epoch {
-            let is_late = |key: &ArticleKey| self.follow_ups.withdrawals.is_awaited(*key);
-            late = hold.queue(drafts.keys().filter(is_late).map(|key| (FollowUpTask::Late(key), None)));
-        }
-        let accepted = |withdrawing: &BatchWithdrawal<'_>| match dispositions.get(withdrawing.at) {
-            Some(Disposition::Accepted(token)) if withdrawing.is_filed => Some(*token),
-            _ => None,
-        };
-        let filed = drafts.withdrawing.iter().filter(|withdrawing| accepted(withdrawing).is_some());
-        let pending = hold.queue(filed.map(|withdrawing| self.obeying(origin, withdrawing))).or(late)?;
-        // An article that is not on disk cannot be obeyed after a crash, and is therefore obeyed before the
-        // answer.
-        let outlives = |token: Token| !matches!(token.method, MethodKind::Trash | MethodKind::Memory);
-        let mut tokens = drafts.withdrawing.iter().filter_map(accepted);
-        if !tokens.all(|token| token.is_some_and(outlives)) {
-            self.settle(&pending);
-        }
-        Some(pending)
+    /// Files the articles of a batch, in wire format without the final `.` line, in one commit. Blocks.
+    /// Returns the result for each, in order.
+    pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<BatchResult> {
+        let config = self.judge.rules.load().config.clone();
+        let origin = Origin::batch(&config.site.path_names()).accepting(&config.batches.accept);
+        self.file_from(&origin, wires)
     }
 
-    fn obeying(
+    /// Like [`Filer::file_batch`], for articles of another origin.
+    pub fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<BatchResult> {
+        let incoming: Vec<IncomingArticle<'_>> =
+            wires.iter().map(|wire| IncomingArticle { wire, claimed_id: None }).collect();
+        let mut dispositions = Vec::with_capacity(wires.len());
+        let trouble = self.ingest_now(origin, &incoming, &mut dispositions).trouble;
+        let paused = self.paused();
+        let result =
+            |(wire, disposition)| BatchResult::of(wire, disposition, trouble.as_ref(), paused.as_deref());
+        wires.iter().copied().zip(&dispositions).map(result).collect()
+    }
+
+    /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
+    pub fn import(&self, batch: &[ImportedArticle<'_>]) -> Vec<ImportResult> {
+        if let Some(paused) = self.paused() {
+            return vec![ImportResult::later(paused.to_string()); batch.len()];
+        }
+        let (now, origin) = (unix_now(), Origin::import());
+        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&self.spool.group_table()));
+        let mut dispositions = Vec::with_capacity(batch.len());
+        import::adopt_all(&self.judge, &origin, batch, now, &mut drafts, &mut dispositions);
+        let receipt = self.commit(&mut drafts, now, &mut dispositions);
+        let incoming: Vec<IncomingArticle<'_>> =
+            batch.iter().map(|i| IncomingArticle { wire: i.wire, claimed_id: None }).collect();
+        self.record.count(&origin, &incoming, &dispositions);
+        let trouble = receipt.trouble.map(|trouble| trouble.to_string()).unwrap_or_default();
+        dispositions.iter().map(|disposition| ImportResult::of(disposition, &trouble)).collect()
+    }
+
+    /// Files an article that was set aside in its own groups, whatever filters decide. All other checks
+    /// apply; then `forget` removes its Message-ID from history, or returns why not. Blocks.
+    fn file_released<E>(
         &self,
-        origin: &Origin,
-        withdrawing: &BatchWithdrawal<'_>,
-    ) -> (FollowUpTask, Option<ArticleKey>) {
-        let obey = WithdrawalRequest::of(withdrawing.kept.clone(), origin.reads().cloned());
-        (FollowUpTask::Obey(obey), Some(self.spool.key(withdrawing.target.as_bytes())))
+        aside: &AsideOriginal,
+        forget: impl FnOnce() -> Result<(), E>,
+    ) -> Result<BatchResult, E> {
+        let origin = Origin::released(&aside.origin, aside.groups.clone());
+        let batch = [IncomingArticle { wire: &aside.wire, claimed_id: None }];
+        let mut dispositions = Vec::new();
+        let judged = self.judge.judge(&origin, &batch, &mut dispositions);
+        let mut trouble = None;
+        if dispositions.first() == Some(&Disposition::TryLater) {
+            forget()?;
+            trouble = self.file_now(&batch, judged, &mut dispositions).trouble;
+        }
+        let disposition = dispositions.first().unwrap_or(&Disposition::TryLater);
+        Ok(BatchResult::of(&aside.wire, disposition, trouble.as_ref(), self.paused().as_deref()))
+    }
+
+    /// Obeys articles that were filed and not obeyed before a crash; keeps the position up to which all is
+    /// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
+    /// during their own withdrawal. Blocks.
+    pub fn obey_again(&self) -> io::Result<usize> {
+        again::obey_again(&self.follow_ups)
     }
 
     /// Waits until all withdrawals of a batch are done; returns why the first of its articles that withdrew
     /// nothing did not.
     pub fn settle(&self, pending: &PendingWithdrawals) -> Option<WithdrawalRefusal> {
-        if !self.follow_ups.is_idle() {
-            patiently(|| self.follow_ups.settle(pending.tickets()));
-        }
+        self.follow_ups.settle_all(pending);
         pending.answer()
     }
 

@@ -3,7 +3,7 @@
 //! Created once per connection. Called by `relay`, `inject` and the control socket; read by `ingest`.
 //! Source: RFC 5537 section 3.2.1.
 
-use super::filters::Opinion;
+use super::opinions::Opinion;
 use netnews::article::xref_places;
 use netnews::path::{self, PathDiagnostic};
 use site_base::counters::PeerCounters;

@@ -4,6 +4,7 @@
 //! copy of the article is; damage in transit, and faults of only this sender or this copy, are not, since
 //! another peer may bring a good copy. Called by `ingest` and `checks`.
 
+use super::programs;
 use netnews::MalformedArticle;
 use site_base::units::counted;
 use std::fmt;
@@ -68,6 +69,11 @@ pub enum Reject {
 }
 
 impl Reject {
+    /// Returns the refusal by a filter, whose reason becomes one printable line.
+    pub fn by_filter(reason: &str) -> Self {
+        Self::Filtered(programs::shortened(reason).into())
+    }
+
     /// Returns whether its Message-ID is entered into history, so that no copy is asked for again.
     pub fn is_remembered(&self) -> bool {
         match self {

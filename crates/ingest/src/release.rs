@@ -4,11 +4,10 @@
 
 use super::aside::{self, AsideOriginal};
 use super::reviews::{FilterAction, FilterReview};
-use super::{BatchOutcome, BatchResult, Disposition, Filer, IncomingArticle, Origin};
+use super::{BatchOutcome, Filer};
 use netnews::MessageId;
 use spool::{ArticleKey, ChangeMaker as _, Lookup, ReadError, SpoolTrouble};
 use std::fmt;
-use std::time::Instant;
 
 /// Output of `filter review` for an article that can be released at once, and for one that must arrive
 /// again.
@@ -118,7 +117,7 @@ impl ReleaseContext<'_> {
             return Err(ReleaseError::Withdrawn);
         }
         // The release is recorded before the article can arrive.
-        self.filer.reviews.release(*key, &review.filter).map_err(ReleaseError::Io)?;
+        self.filer.reviews().release(*key, &review.filter).map_err(ReleaseError::Io)?;
         match self.forget(key, arrived(review))? {
             true if was_set_aside => Ok("is not here any more, and is let in when it comes again"),
             true => Ok("is let in when it comes again"),
@@ -144,7 +143,7 @@ impl ReleaseContext<'_> {
             Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => "has come meanwhile",
             Lookup::Unknown | Lookup::Remembered => {
                 if let Some(review) = last {
-                    self.filer.reviews.release(*key, &review.filter).map_err(ReleaseError::Io)?;
+                    self.filer.reviews().release(*key, &review.filter).map_err(ReleaseError::Io)?;
                 }
                 let fate = self.filer.file_released(aside, || self.forget_aside(aside, id, key))?;
                 match fate.outcome {
@@ -155,7 +154,9 @@ impl ReleaseContext<'_> {
             }
         };
         self.filer.spool.sync().map_err(ReleaseError::Trouble)?;
-        self.filer.end_aside(id.as_bytes()).map_err(ReleaseError::Trouble)?;
+        // The copy that was set aside is not needed any more.
+        let copy = aside::own_id(&self.filer.spool, id.as_bytes()).1;
+        self.filer.spool.cancel_all(&[copy]).map_err(ReleaseError::Trouble)?;
         Ok(text)
     }
 
@@ -191,7 +192,7 @@ impl ReleaseContext<'_> {
             None if matches!(self.filer.spool.lookup(key), Lookup::Present(_)) => return Ok("is not hidden"),
             None => return Err(ReleaseError::Gone),
         }
-        self.filer.reviews.release(*key, filter).map_err(ReleaseError::Io)?;
+        self.filer.reviews().release(*key, filter).map_err(ReleaseError::Io)?;
         self.filer.log.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
         Ok("is shown")
     }
@@ -199,31 +200,4 @@ impl ReleaseContext<'_> {
 
 fn arrived(review: &FilterReview) -> u32 {
     u32::try_from(review.at).unwrap_or_default()
-}
-
-impl Filer {
-    /// Files an article that was set aside in its own groups, whatever filters decide. All other checks
-    /// apply; then `forget` removes its Message-ID from history, or returns why not. Blocks.
-    fn file_released<E>(
-        &self,
-        aside: &AsideOriginal,
-        forget: impl FnOnce() -> Result<(), E>,
-    ) -> Result<BatchResult, E> {
-        let begun = Instant::now();
-        let origin = Origin::released(&aside.origin, aside.groups.clone());
-        let batch = [IncomingArticle { wire: &aside.wire, claimed_id: None }];
-        let mut dispositions = Vec::new();
-        let judged = self.judge(&origin, &batch, &mut dispositions);
-        if dispositions.first() != Some(&Disposition::TryLater) {
-            return Ok(self.fate(&aside.wire, dispositions.first(), None));
-        }
-        forget()?;
-        let receipt = self.file_judged(&origin, &batch, judged, &mut dispositions, begun);
-        Ok(self.fate(&aside.wire, dispositions.first(), receipt.trouble.as_ref()))
-    }
-
-    /// Cancels the copy that was set aside, once the original is dealt with otherwise.
-    fn end_aside(&self, id: &[u8]) -> Result<(), SpoolTrouble> {
-        self.log.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
-    }
 }

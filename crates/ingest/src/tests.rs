@@ -1,7 +1,7 @@
 //! The path of an article, on a spool in memory.
 
 mod aside;
-mod filters;
+pub(crate) mod filters;
 mod follow_ups;
 
 use super::*;

@@ -1,5 +1,5 @@
-//! Servers of others, each run by a script: INN 2.7 as the system has it installed, and INN 1.7.2 and C News,
-//! which their scripts unpack into a directory.
+//! Servers of others, each run by a script: INN 2.7 as the system has it installed, C News as it is installed
+//! next to its script, and INN 1.7.2, which its script unpacks into a directory.
 //!
 //! Nothing is stopped here by itself: whoever starts an instance stops it. Called by `cnews` and
 //! `spool_bench`.
@@ -47,6 +47,9 @@ pub struct Scripts {
     installed: PathBuf,
 }
 
+/// Word of C News, which nothing here builds or installs.
+const CNEWS: &str = "cnews";
+
 /// What an instance of INN has.
 #[derive(Debug)]
 pub struct Plan<'a> {
@@ -66,9 +69,13 @@ impl Scripts {
         Ok(Self { peers: peers.map(fs::canonicalize).transpose()?, installed: dir.join("installed") })
     }
 
-    /// Where a script has unpacked what it runs.
+    /// Where the programs are that a script runs: C News is installed next to its script, others are
+    /// unpacked by theirs.
     pub fn prefix(&self, word: &str) -> PathBuf {
-        self.installed.join(word)
+        match &self.peers {
+            Some(peers) if word == CNEWS => peers.join(word),
+            _ => self.installed.join(word),
+        }
     }
 
     /// The script `word/word.sh`, which has what it runs; `None`, with a word to the operator, if it cannot
@@ -83,6 +90,10 @@ impl Scripts {
         let prefix = self.prefix(word);
         if word == "inn" && !Path::new(INND).is_file() {
             eprintln!("lab: {word} is left out: the package inn2 is not installed");
+            return Ok(None);
+        }
+        if word == CNEWS && !prefix.join("bin/relay/relaynews").is_file() {
+            eprintln!("lab: {word} is left out: {} has no bin/relay/relaynews", prefix.display());
             return Ok(None);
         }
         if word != "inn" && !prefix.exists() {

@@ -179,7 +179,8 @@ impl MboxSplitter {
                 }
                 MboxStep::Mail(end, MboxMail { arrived: first.1, quoted: without_blank_line(quoted) })
             }
-            None if window.len() > self.mail_bytes_max => {
+            // The mail has at least the bytes that were searched.
+            None if self.searched.saturating_sub(first.0) >= self.mail_bytes_max => {
                 self.passing = true;
                 self.searched = 0;
                 MboxStep::Damaged(first.0, TOO_LARGE)
@@ -395,6 +396,21 @@ mod tests {
         let expected = "From newsreel Thu Jan  1 00:00:00 1970\nSubject: x\n\n>From here\n>>From there\n\
                         >>From\nend\n\n";
         assert_eq!(String::from_utf8(mail).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_mail_is_too_large_from_its_first_byte_beyond_the_limit_however_it_arrives() {
+        const MAX: usize = 3_000;
+        let from = "From a Thu Jan  1 00:00:07 1970\n";
+        let next = format!("{from}{}C: d\n\n", format!(">From {}\n", "x".repeat(600)).repeat(4));
+        for (bytes, expected) in [(MAX - 1, (2, 0)), (MAX, (2, 0)), (MAX + 1, (1, 1))] {
+            let mail = format!("A: b\n\n{}\n\n", "x".repeat(bytes - 8));
+            let file = format!("{from}{mail}{next}");
+            for piece in (1..200).chain([MAX, MAX + 40, MAX + 41, 5_000, 9_000]) {
+                let (mails, damaged) = read(file.as_bytes(), piece, MAX);
+                assert_eq!((mails.len(), damaged), expected, "{bytes} bytes in pieces of {piece}");
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub fn stripped(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns `text` as one line: what such characters separate is trimmed and joined by blanks.
+pub fn one_line(text: &str) -> String {
+    let parts = text.split(is_unprintable).map(str::trim).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +50,7 @@ mod tests {
         let evil = "a\x1b[2J\r\n\t\u{7f}\u{9b}\u{2028}\u{202e}\u{2066}\u{200b}\u{feff}\u{fff9}\u{e0041}b";
         assert_eq!(replaced(evil, '_'), "a_[2J____________b");
         assert_eq!(stripped(evil), "a[2Jb");
+        assert_eq!(one_line(" a\t\r\n b\u{202e} c d "), "a b c d");
         for text in [
             "plain ~",
             "Gr\u{fc}\u{df}e \u{5d0}\u{200f}",

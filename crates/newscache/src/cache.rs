@@ -12,20 +12,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use disk::{Disk, DiskFile, FileAccess, OpenMode, ReadMode, durable_replace};
 use lock_order::{Innermost, Ordered};
 
-use crate::access_log::AccessLog;
-use crate::answers::AnswerTable;
-use crate::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, UpstreamMarks, key_of};
-use crate::cells::{GroupCell, GroupCells};
-use crate::ids::IdTable;
-use crate::lanes::{FileUse, ThreadLanes};
-use crate::open_files::OpenFiles;
-use crate::opening::{self, OpeningReport};
-use crate::rank;
-use crate::recent::{RecentLinks, RecentLocations};
+use crate::base::rank;
+use crate::books::access_log::AccessLog;
+use crate::books::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, key_of};
+use crate::books::lanes::{FileUse, ThreadLanes};
+use crate::books::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
+use crate::books::wanted::{MissedArticle, MissedList};
+use crate::files::open_files::OpenFiles;
+use crate::files::opening::{self, OpeningReport};
+use crate::files::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
+use crate::index::answers::AnswerTable;
+use crate::index::cells::{GroupCell, GroupCells};
+use crate::index::ids::IdTable;
+use crate::index::recent::{RecentLinks, RecentLocations};
 use crate::settings::{CacheSettings, CacheSizes};
-use crate::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
-use crate::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
-use crate::wanted::{MissedArticle, MissedList};
+use netnews::GroupMarks;
 
 /// State shared by all handles.
 pub(crate) struct CacheInner {
@@ -249,7 +250,7 @@ impl Cache {
     }
 
     /// Returns the groups of an upstream with known water marks, in the order of their names.
-    pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, UpstreamMarks)> {
+    pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, GroupMarks)> {
         let books = self.0.books.lock();
         let of_origin = books.slots.iter().filter(|slot| *slot.origin == *origin);
         let known = of_origin.filter_map(|slot| Some((slot.name.clone(), slot.marks()?.value)));
@@ -260,7 +261,7 @@ impl Cache {
     }
 
     /// Returns the last known water marks of a group. Unlike [`Cache::group`] it does not create the group.
-    pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<DatedAnswer<UpstreamMarks>> {
+    pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<DatedAnswer<GroupMarks>> {
         let books = self.0.books.lock();
         let slot = books.slots.get(books.slot_of_key(key_of(origin, name))? as usize)?;
         slot.marks().filter(|_| *slot.origin == *origin && *slot.name == *name)

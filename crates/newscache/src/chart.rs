@@ -1,6 +1,7 @@
 //! Figures 3 and 4 of the paper as SVG files: a line for each strategy over the size of the cache. Called by
 //! `newsreel cache simulate`.
 
+use disk::about_size;
 use std::fmt::Write as _;
 
 use crate::simulate::SimulationPoint;
@@ -39,16 +40,6 @@ fn colour(kind: StrategyKind) -> &'static str {
     }
 }
 
-/// Formats bytes for an axis.
-fn short(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fit = units.into_iter().find(|(_, shift)| bytes >= 1 << shift);
-    fit.map_or_else(
-        || format!("{bytes} B"),
-        |(name, shift)| format!("{:.1} {name}", bytes as f64 / (1_u64 << shift) as f64),
-    )
-}
-
 /// Returns the whole file; the points of a strategy are connected in the order of their sizes.
 pub fn figure(points: &[SimulationPoint], what: PaperFigure) -> String {
     let (title, value): (&str, fn(&SimulationPoint) -> f64) = match what {
@@ -84,7 +75,7 @@ pub fn figure(points: &[SimulationPoint], what: PaperFigure) -> String {
     }
     for bytes in [low, ((low as f64) * (high as f64)).sqrt() as u64, high] {
         let at = TOP + PLOT_HEIGHT + 18.0;
-        let label = short(bytes);
+        let label = about_size(bytes);
         let _ =
             writeln!(out, "<text x=\"{:.1}\" y=\"{at:.0}\" text-anchor=\"middle\">{label}</text>", x(bytes));
     }
@@ -133,7 +124,7 @@ mod tests {
         ];
         let drawn = figure(&points, PaperFigure::HitRate);
         assert_eq!(drawn.matches("<polyline").count(), 2);
-        assert!(drawn.contains("60.0,296.0 580.0,40.0") && drawn.contains(">1.0 GiB<"), "{drawn}");
+        assert!(drawn.contains("60.0,296.0 580.0,40.0") && drawn.contains(">1.00 GiB<"), "{drawn}");
         assert!(figure(&[], PaperFigure::Bandwidth).ends_with("</svg>\n"));
     }
 }

@@ -1,10 +1,12 @@
 //! Entry points for the targets in `fuzz/`: functions that read octets from a file and are otherwise private.
 //! They have no other callers.
 
-use crate::loaded::{GroupIndex, GroupSegment};
-use crate::record::{CacheRecord, RecordKind, scan};
-use crate::wanted::MissedList;
-use crate::{index_io, opening, slots};
+use crate::base::record::{CacheRecord, RecordKind, scan};
+use crate::books::wanted::MissedList;
+use crate::files::opening;
+use crate::files::slots;
+use crate::index::loaded::{GroupIndex, GroupSegment};
+use crate::reading::index_io;
 
 /// Reads a group's file; returns the number of articles found, and the end of its last whole record.
 pub fn group_file(file: &[u8]) -> (usize, usize) {

@@ -8,6 +8,18 @@
 //! library, since existing ones build the whole tree of a message, however deep, before a caller can reject
 //! it. Called by the web server, which adds HTTP, sessions and rights. Sources: RFC 2045-2047, 2183, 2231,
 //! 3676, 4287, 5322, 5536, 5538; the yEnc draft 1.3; Zawinski's "message threading".
+//!
+//! ```
+//! use newspages::content::ArticleContent;
+//! use newspages::view::{ArticlePage, article};
+//!
+//! let wire = b"Path: x!y\r\nFrom: A Tester <a@site.example>\r\nNewsgroups: misc.test\r\n\
+//!     Subject: Is <b>this</b> bold?\r\nMessage-ID: <1@site.example>\r\n\r\n<script>alert(1)</script>\r\n";
+//! let content = ArticleContent::of(wire, 64 << 10);
+//! let page = article(&content, &ArticlePage::default()).into_string();
+//! assert!(page.contains("Is &lt;b&gt;this&lt;/b&gt; bold?"));
+//! assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

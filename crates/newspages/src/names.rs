@@ -2,6 +2,8 @@
 //!
 //! Called by `content` and the web server. Sources: RFC 2183 section 2.3, RFC 6266 section 4.3.
 
+use netnews::printable::is_unprintable;
+
 /// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 120;
 
@@ -9,8 +11,9 @@ const NAME_BYTES_MAX: usize = 120;
 /// file systems and shells; `fallback` if nothing is left.
 pub fn safe(name: &str, fallback: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let is_odd =
-        |c: char| c.is_control() || "<>:\"|?*\u{fffd}".contains(c) || ('\u{2400}'..='\u{2426}').contains(&c);
+    let is_odd = |c: char| {
+        is_unprintable(c) || "<>:\"|?*\u{fffd}".contains(c) || ('\u{2400}'..='\u{2426}').contains(&c)
+    };
     let kept: String = last.chars().map(|c| if is_odd(c) { '_' } else { c }).collect();
     let kept = kept.trim().trim_start_matches(['.', '-', '~']).trim_end_matches(['.', ' ']);
     if kept.is_empty() || kept.chars().all(|c| c == '_') {
@@ -51,6 +54,7 @@ mod tests {
             ("-rf", "rf"),
             ("a\r\nSet-Cookie: b", "a__Set-Cookie_ b"),
             ("x.txt. ", "x.txt"),
+            ("photo\u{202e}gpj.exe", "photo_gpj.exe"),
             ("\0\0", "file"),
             ("Gr\u{fc}\u{df}e.txt", "Gr\u{fc}\u{df}e.txt"),
             ("", "file"),

@@ -102,7 +102,7 @@ async fn run_from<S: NewsSource>(
     let offer = TlsOffer::read(&config).map_err(io::Error::other)?;
     let config = LiveConfig::new(config);
     let moderation = ModerationQueue::open(&config, spool.disk())?;
-    let injector = Injector::open(&config, moderation.clone(), upstreams.clone());
+    let injector = Injector::open(spool.disk().clone(), &config, moderation.clone(), upstreams.clone());
     let context = Arc::new(SessionContext { injector, budget: ReceiveBudget::default() });
     let site = Site::new(config, spool, offer);
     let control = control_socket::ControlListener::bind(&site)?;

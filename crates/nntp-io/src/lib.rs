@@ -14,6 +14,33 @@
 //! Invariants: nothing here knows a spool, a group or a configuration; every buffer and every wait has a
 //! limit; no input panics. The crate needs tokio's runtime with its I/O and time drivers; [`block_on`] is for
 //! programs without one. `newsreel` builds on it.
+//!
+//! ```
+//! use nntp_io::{ConnectOptions, NntpClient, block_on};
+//! # use std::io::{BufRead, BufReader, Write};
+//! # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+//! # let port = listener.local_addr()?.port();
+//! # std::thread::spawn(move || {
+//! #     let (mut stream, _) = listener.accept().unwrap();
+//! #     stream.write_all(b"200 ready\r\n").unwrap();
+//! #     for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+//! #         let answer = match line.unwrap().as_str() {
+//! #             "DATE" => "111 20261126120000\r\n",
+//! #             "QUIT" => "205 bye\r\n",
+//! #             _ => "500 what?\r\n",
+//! #         };
+//! #         stream.write_all(answer.as_bytes()).unwrap();
+//! #     }
+//! # });
+//!
+//! block_on(async {
+//!     let mut client = NntpClient::connect(&ConnectOptions::new("127.0.0.1", port)).await?;
+//!     let answer = client.request("DATE").await?;
+//!     assert_eq!((answer.code, answer.text()), (111, &b"20261126120000"[..]));
+//!     client.quit().await
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod blocking;

@@ -7,18 +7,145 @@
 
 use spool::{BufferConfig, CommitError, Glance, Spool, SpoolError};
 
-use super::request::{BufferCommand, BufferRow, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reload::BUSY;
+use super::reply::{BufferRow, Reply};
 use super::{Sink, sink};
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+use site_base::units;
 use site_base::units::size_text;
 use site_config::edit;
 use site_config::edit::ConfigEdit;
 use site_config::{Buffer, Config};
+use std::sync::Arc;
 
 /// Default block size of a new buffer, in bytes, as in the configuration's table.
 const BLOCK_BYTES: u32 = 64;
 
+/// Action on a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BufferCommand {
+    /// List the buffers
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Create a buffer and assign it to a class
+    Add {
+        /// Its name
+        name: String,
+        /// The class that will use it
+        #[arg(long)]
+        class: String,
+        /// Its file or block device [default: NAME.cyc]
+        #[arg(long)]
+        path: Option<String>,
+        /// Its size [default: that of the file or device]
+        #[arg(long, value_parser = units::parse_size)]
+        size: Option<u64>,
+        /// Articles begin at multiples of this many bytes: a power of two from 64 to 16384 [default: 64]
+        #[arg(long, value_name = "BYTES")]
+        block: Option<u32>,
+    },
+    /// Enlarge a buffer; everything in it stays where it is
+    Grow {
+        /// Its name
+        name: String,
+        /// Its new size
+        #[arg(value_parser = units::parse_size)]
+        size: u64,
+    },
+    /// Make a buffer accept no more articles; those it holds stay readable
+    Retire {
+        /// Its name
+        name: String,
+    },
+    /// Make a retired buffer accept articles again
+    Use {
+        /// Its name
+        name: String,
+    },
+    /// Move a buffer to another file or block device
+    Move {
+        /// Its name
+        name: String,
+        /// The new file or block device
+        path: String,
+    },
+    /// Remove a retired buffer from the spool; its file is not deleted
+    Remove {
+        /// Its name
+        name: String,
+        /// Even if it still holds articles, which are then lost
+        #[arg(long)]
+        articles: bool,
+    },
+}
+
+/// List, add, grow, retire, reuse, move or remove buffers, whether the server runs or not
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "List, add, grow, retire, reuse, move or remove buffers, whether the server runs or not.\n\n\
+    This also edits the configuration, as little of its text as possible, so the server's user needs the right to \
+    write it. PATH is relative to the directory in data, as in the configuration."
+)]
+#[command(after_long_help = "Examples:\n  newsreel buffer add text2 --class text --size \"20 GiB\"\n  \
+    newsreel buffer grow text2 \"40 GiB\"\n  newsreel buffer move text0 /disk2/text0.cyc\n  \
+    newsreel buffer retire text1\n  newsreel buffer remove text1 --articles")]
+pub struct BufferOperation {
+    #[command(subcommand)]
+    /// Action on a buffer.
+    pub command: BufferCommand,
+}
+
+impl BufferOperation {
+    /// Returns the operation that lists the buffers.
+    pub fn list() -> Self {
+        Self { command: BufferCommand::List { json: false } }
+    }
+}
+
+impl Operation for BufferOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let (spool, config) = (site.spool(), site.config());
+        let OperatedSite::Running { server, .. } = site else {
+            return run(spool, &config, &self.command, sink);
+        };
+        if matches!(self.command, BufferCommand::List { .. }) {
+            return list(spool, sink);
+        }
+        let Some(_one_at_a_time) = server.site.changing.try_lock() else {
+            sink(Reply::Error(BUSY.into()));
+            return false;
+        };
+        let ok = run(spool, &config, &self.command, sink);
+        if ok {
+            // A reload then finds no difference.
+            server.site.config.replace(Arc::new(changed(&config, &self.command)));
+        }
+        ok
+    }
+
+    fn glance(&self, _config: &Config, glance: &Glance, why: &str, sink: &mut Sink<'_>) -> bool {
+        if !matches!(self.command, BufferCommand::List { .. }) {
+            return false;
+        }
+        sink(Reply::Error(why.to_owned()));
+        for b in &glance.buffers {
+            let row = row(&b.config, &b.class, b.area_bytes, b.used_bytes);
+            sink(Reply::Buffer(BufferRow { away: b.is_away, ..row }));
+        }
+        true
+    }
+}
+
 /// Lists the buffers.
-pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
+fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match spool.buffers() {
         Ok(all) => {
             for b in all {
@@ -31,14 +158,6 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
             sink(Reply::Error(error.to_string()));
             false
         }
-    }
-}
-
-/// Lists the buffers of a spool that is not open.
-pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
-    for b in &glance.buffers {
-        let row = row(&b.config, &b.class, b.area_bytes, b.used_bytes);
-        sink(Reply::Buffer(BufferRow { away: b.is_away, ..row }));
     }
 }
 
@@ -59,7 +178,7 @@ fn row(config: &BufferConfig, class: &str, area_bytes: u64, used_bytes: u64) -> 
 }
 
 /// Carries out a command.
-pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
+fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
     let set = |name: &str, key, value| ConfigEdit::Set { name: name.to_owned(), key, value };
     let file = |change: ConfigEdit| {
         move || edit::apply(&config.file, std::slice::from_ref(&change)).map_err(CommitError::from)

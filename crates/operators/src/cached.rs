@@ -1,9 +1,11 @@
 //! `newsreel cache verify`, with and without a running server.
 
-use super::request::Reply;
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
 use super::sink::{self, Sink};
-use disk::{Disk, RealDisk};
+use disk::Disk;
 use newscache::Cache;
+use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_base::units::about_size;
 use site_base::units::counted;
@@ -12,8 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Opens the cache of a site that is not being served; `None` if there is none yet.
-pub fn open(config: &Config) -> io::Result<Option<Cache>> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+pub fn open(disk: Arc<dyn Disk>, config: &Config) -> io::Result<Option<Cache>> {
     if !config.cache.path.is_dir() {
         return Ok(None);
     }
@@ -21,9 +22,29 @@ pub fn open(config: &Config) -> io::Result<Option<Cache>> {
     Ok(Some(cache))
 }
 
+/// Verify the whole cache; typed as `cache verify`. Answered by [`Reply::Progress`] and [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyCacheOperation {}
+
+impl Operation for VerifyCacheOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let cache = match site {
+            OperatedSite::Running { server, .. } => Ok(server.upstreams.cache()),
+            OperatedSite::Stopped { spool, config } => open(spool.disk().clone(), config),
+        };
+        match cache {
+            Ok(cache) => verify(cache.as_ref(), sink),
+            Err(error) => {
+                sink(Reply::Error(error.to_string()));
+                false
+            }
+        }
+    }
+}
+
 /// Reads the whole cache; returns true if nothing was damaged. Damaged files are removed, and their articles
 /// fetched again on request.
-pub fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
+fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
     let Some(cache) = cache else {
         sink(Reply::Error("there is no cache: it is made when a server with an [[upstream]] starts".into()));
         return false;

@@ -3,13 +3,44 @@
 use spool::Spool;
 use spool::verify::{Finding, VerifyReport};
 
-use super::request::Reply;
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
 use super::sink::{self, Sink};
 use super::state_files::{self, StateDamage};
+use clap::Args;
+use serde::{Deserialize, Serialize};
 use site_base::units::counted;
 
+/// Check every article, index and file, and repair what can be repaired
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
+    bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server continues to \
+    serve. Each problem is reported with what it means. With --repair each is repaired if possible, and everything is \
+    checked again; no repair removes anything that can be read. Exit code 1 if anything is (still) wrong."
+)]
+pub struct VerifyOperation {
+    /// Repair what is wrong, one problem after the other, whether the server runs or not
+    #[arg(long)]
+    pub repair: bool,
+    /// With --repair: only show what would be done
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    #[serde(skip)]
+    pub json: bool,
+}
+
+impl Operation for VerifyOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        if self.repair { repair(site.spool(), self.dry_run, sink) } else { verify(site.spool(), sink) }
+    }
+}
+
 /// Checks everything; returns true if no problem was found.
-pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
+fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     let report = spool.verify(&sink::ProgressRelay::new(sink));
     let state = state_of(spool);
     report.findings.iter().for_each(|finding| sink(problem(finding)));
@@ -28,7 +59,7 @@ fn state_problem(damage: &StateDamage) -> Reply {
 }
 
 /// Repairs what can be repaired, or reports what would be done; returns true if no problem is left.
-pub(super) fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let report = spool.repair(dry_run, &sink::ProgressRelay::new(sink));
     if report.repaired.is_empty() {
         for finding in &report.before.findings {

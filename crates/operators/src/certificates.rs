@@ -19,8 +19,9 @@ pub async fn keep_renewed(site: Arc<Site>) {
         for (certificate, key) in config.tls.certificate.iter().zip(&config.tls.key) {
             let name = &config.site.path_identity;
             let file = certificate.display();
+            let disk = &**site.spool.disk();
             let renewed =
-                tokio::task::block_in_place(|| renew_self_signed(name, certificate, key, unix_now()));
+                tokio::task::block_in_place(|| renew_self_signed(disk, name, certificate, key, unix_now()));
             match renewed {
                 Ok(true) => info!(%file, "the self-signed certificate was renewed"),
                 Ok(false) => {}

@@ -3,9 +3,7 @@
 mod explain;
 mod what_if;
 
-pub(super) use explain::explain;
-pub(super) use what_if::what_if;
-
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +12,10 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::Sink;
-use super::request::Reply;
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
+use clap::Args;
+use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_base::units;
 
@@ -25,8 +26,57 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time between two passes; bounds the delay for articles with a short Expires header.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
+/// Delete expired articles, or show when articles go
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Delete the articles that have expired by the [[expire]] rules, in classes with files (not cyclic \
+    buffers). A running server does so by itself at least once an hour.\n\n\
+    With --explain: show when an article goes and why, also one in a cyclic buffer. With --what-if: show what the \
+    [[expire]] rules of another configuration file would delete, for each of its sections; nothing is deleted, and \
+    a running server is not affected."
+)]
+#[command(after_long_help = "Examples:\n  newsreel expire --explain '<1993Apr5.012345@example.org>'\n  \
+    newsreel expire --what-if shorter.toml --days 30")]
+pub struct ExpireOperation {
+    /// Only show what would be deleted
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show when this article goes, and why
+    #[arg(long, value_name = "MESSAGE-ID", conflicts_with_all = ["dry_run", "what_if"])]
+    pub explain: Option<String>,
+    /// Show what the rules of this configuration file would delete
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub what_if: Option<PathBuf>,
+    /// Contents of the file.
+    #[arg(skip)]
+    pub text: Option<String>,
+    /// With --what-if: also show what would be removed within N days
+    #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub days: Option<u32>,
+    /// With --what-if: print JSON
+    #[arg(long, requires = "what_if")]
+    #[serde(skip)]
+    pub json: bool,
+}
+
+impl Operation for ExpireOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let spool = site.spool();
+        if let Some(message_id) = &self.explain {
+            return explain::explain(spool, message_id, sink);
+        }
+        match &self.what_if {
+            Some(file) => {
+                what_if::what_if(spool, file, self.text.as_deref().unwrap_or_default(), self.days, sink)
+            }
+            None => expire(spool, self.dry_run, sink),
+        }
+    }
+}
+
 /// Expires the articles that are due, or only reports how many would be.
-pub(super) fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     match spool.expire(dry_run) {
         Ok(report) => {
             sink(Reply::Text(text(&report, dry_run)));

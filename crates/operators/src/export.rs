@@ -10,9 +10,25 @@ use spool::{ArticleBuf, GroupId, ReadError, Spool};
 
 use super::Sink;
 use super::archive::ArchiveCopy;
-use super::request::{ArticleText, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{ArticleText, Reply};
+use serde::{Deserialize, Serialize};
 
-pub(super) fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
+/// Return the articles of a group, in order of number; answered by [`Reply::Article`] each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArticlesOperation {
+    /// Name of the group.
+    pub group: String,
+}
+
+impl Operation for ArticlesOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        articles(site.spool(), &self.group, sink)
+    }
+}
+
+fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
     let Some(id) = spool.group_id(group.as_bytes()) else {
         sink(Reply::Error(format!("there is no group {group}")));
         return false;

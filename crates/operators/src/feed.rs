@@ -1,8 +1,11 @@
 //! `newsreel ctl feed` and `newsreel batch`: commands to the feed of a peer.
 
-use super::request::{FeedCommand, Reply};
+use super::operation::{OperatedSite, Operation, replied};
+use super::reply::Reply;
 use super::sink::Sink;
-use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder};
+use clap::{Args, Subcommand};
+use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder, batch_without_server};
+use serde::{Deserialize, Serialize};
 use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
 use std::{fmt, io};
@@ -30,45 +33,101 @@ impl fmt::Display for FeedOrderError {
 
 impl std::error::Error for FeedOrderError {}
 
-/// Carries out a command; returns false if that is not possible.
-pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
-    let order = match command {
-        FeedCommand::Start => Ok(OperatorOrder::Start),
-        FeedCommand::Stop => Ok(OperatorOrder::Stop),
-        FeedCommand::Flush => Ok(OperatorOrder::Flush),
-        FeedCommand::From { place } => self::place(place).map(OperatorOrder::From),
-    };
-    let done = order.and_then(|order| match feeds.order(peer, order) {
-        Some(done) => done.map_err(|error| FeedOrderError::NotDone(peer.to_owned(), error)),
-        None => Err(FeedOrderError::NoFeed(peer.to_owned())),
-    });
-    let text = match (&done, command) {
-        (Err(error), _) => error.to_string(),
-        (Ok(()), FeedCommand::Start) => format!("feed to {peer} started"),
-        (Ok(()), FeedCommand::Stop) => format!("feed to {peer} stopped"),
-        (Ok(()), FeedCommand::Flush) => format!("feed to {peer}: everything that waited is tried now"),
-        (Ok(()), FeedCommand::From { place }) => format!("feed to {peer} continues from {place}"),
-    };
-    sink(if done.is_ok() { Reply::Text(text) } else { Reply::Error(text) });
-    done.is_ok()
+/// Command for the feed to a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FeedCommand {
+    /// Resume after stop, at once
+    Start,
+    /// Send nothing until start, or until the server is restarted; nothing is lost
+    Stop,
+    /// Retry at once what is waiting: to connect, articles that the peer wanted later, and after_batch;
+    /// create a batch of what is queued; reopen the file of lines, so that it can be rotated; restart the
+    /// program
+    Flush,
+    /// Continue at another place in the journal: what was sent after an earlier place is offered again, and
+    /// what lies before a later one is not sent
+    From {
+        /// now, oldest, a date such as 2026-01-31, or a position as status shows it
+        #[arg(value_name = "now|oldest|DATE|POSITION")]
+        place: String,
+    },
 }
 
-/// Reports the batches written for a peer; returns false on an error.
-pub fn batch(made: Result<BatchCounts, BatchError>, peer: &str, sink: &mut Sink<'_>) -> bool {
-    let is_ok = made.is_ok();
-    sink(match made {
-        Err(error) => Reply::Error(error.to_string()),
-        Ok(BatchCounts { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
-        Ok(BatchCounts { batches, articles, announced, bytes }) => {
-            let (batches, articles) = (counted(batches, "batch"), counted(articles, "article"));
-            let announced = match announced {
-                0 => String::new(),
-                announced => format!(" and {} announced", grouped(announced)),
-            };
-            Reply::Text(format!("{peer}: {batches} with {articles}{announced}, {}", about_size(bytes)))
+/// Control the feed to a peer; answered by [`Reply::Done`] alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedOperation {
+    /// The peer's name.
+    pub peer: String,
+    /// Command for the feed.
+    pub command: FeedCommand,
+}
+
+impl Operation for FeedOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let Some(server) = site.server(sink) else { return false };
+        replied(order(&server.feeds, &self.peer, &self.command).map(Reply::Text), sink)
+    }
+}
+
+/// Passes a command on to a feed; returns what it has done.
+fn order(feeds: &Feeds, peer: &str, command: &FeedCommand) -> Result<String, FeedOrderError> {
+    let (order, text) = match command {
+        FeedCommand::Start => (OperatorOrder::Start, format!("feed to {peer} started")),
+        FeedCommand::Stop => (OperatorOrder::Stop, format!("feed to {peer} stopped")),
+        FeedCommand::Flush => {
+            (OperatorOrder::Flush, format!("feed to {peer}: everything that waited is tried now"))
         }
-    });
-    is_ok
+        FeedCommand::From { place } => {
+            (OperatorOrder::From(self::place(place)?), format!("feed to {peer} continues from {place}"))
+        }
+    };
+    match feeds.order(peer, order) {
+        Some(done) => done.map_err(|error| FeedOrderError::NotDone(peer.to_owned(), error))?,
+        None => return Err(FeedOrderError::NoFeed(peer.to_owned())),
+    }
+    Ok(text)
+}
+
+/// Create batches for a peer now
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Create batches of all articles queued for a peer, now and not when there are enough, for peers \
+    whose [peer.send] has the key batch. Works with and without a running server; after_batch is run by the server."
+)]
+#[command(after_long_help = "Example:\n  newsreel batch leaf.example.net")]
+pub struct BatchOperation {
+    /// The peer's name, as in [[peer]]
+    pub peer: String,
+}
+
+impl Operation for BatchOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let made = match site {
+            OperatedSite::Running { server, .. } => server.feeds.batch(&self.peer),
+            OperatedSite::Stopped { spool, config } => match site.filer() {
+                Ok(filer) => batch_without_server(spool, &filer, config, &self.peer),
+                Err(error) => Err(BatchError::Io(error)),
+            },
+        };
+        replied(made.map(|counts| Reply::Text(summary(&self.peer, &counts))), sink)
+    }
+}
+
+/// Describes the batches that were made for a peer.
+fn summary(peer: &str, counts: &BatchCounts) -> String {
+    let BatchCounts { batches, articles, announced, bytes } = *counts;
+    if batches == 0 {
+        return format!("{peer}: nothing waits for a batch");
+    }
+    let (batches, articles) = (counted(batches, "batch"), counted(articles, "article"));
+    let announced = match announced {
+        0 => String::new(),
+        announced => format!(" and {} announced", grouped(announced)),
+    };
+    format!("{peer}: {batches} with {articles}{announced}, {}", about_size(bytes))
 }
 
 fn place(text: &str) -> Result<FeedStartPoint, FeedOrderError> {

@@ -1,7 +1,8 @@
 //! `newsreel group sync`: comparison of the groups here with those of another server (INN's actsync).
 
+use super::groups::{GroupEntry, GroupSetting};
 use super::pull::upstream::{self, RemoteGroup};
-use super::request::{GroupEntry, GroupListRow, GroupSetting};
+use super::reply::GroupListRow;
 use access::tls::RemoteServer;
 use nntp_io::{ClientLimits, NntpClient, Role};
 use site_config::NamePattern;

@@ -6,16 +6,54 @@ use std::collections::HashSet;
 use std::fmt;
 
 use netnews::newsgroups::{self, NamingFault};
+use netnews::printable::one_line;
 use spool::{ChangeMaker as _, Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
 
 use super::Sink;
-use super::request::{GroupEntry, GroupListRow, GroupSetting, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{GroupListRow, Reply};
+use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_config::NamePattern;
 use site_log::SiteLog;
 
 /// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
+
+/// A group to add.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupEntry {
+    /// Name.
+    pub name: String,
+    /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
+    pub flag: String,
+    /// Description in one line; empty if there is none.
+    #[serde(default)]
+    pub description: String,
+    /// Number after which the first article comes; 0 unless the group comes from another server with its
+    /// numbers.
+    #[serde(default)]
+    pub high: u64,
+    /// Unix seconds of the creation elsewhere; 0 if created now.
+    #[serde(default)]
+    pub created: u64,
+    /// Creator; empty for newsreel's operator.
+    #[serde(default)]
+    pub creator: String,
+}
+
+/// A change to a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSetting {
+    /// Name.
+    pub name: String,
+    /// New flag, as in [`GroupEntry::flag`]; absent if unchanged.
+    pub flag: Option<String>,
+    /// New description; absent if unchanged.
+    pub description: Option<String>,
+}
 
 /// Reason why a group was not added or changed.
 #[derive(Debug)]
@@ -59,7 +97,7 @@ fn failed(name: &str, error: impl fmt::Display) -> Reply {
     Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.to_string()) }
 }
 
-pub(super) fn add(log: &SiteLog, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
+fn add(log: &SiteLog, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
     let created = unix_secs();
     let mut new = Vec::new();
     let mut names = HashSet::new();
@@ -114,15 +152,7 @@ fn flag(text: &str) -> Result<GroupFlag, GroupRequestError> {
     }
 }
 
-fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_control())
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-pub(super) fn remove(log: &SiteLog, names: &[String], sink: &mut Sink<'_>) -> bool {
+fn remove(log: &SiteLog, names: &[String], sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for name in names {
         sink(match log.remove_group(name) {
@@ -141,13 +171,8 @@ pub(super) fn remove(log: &SiteLog, names: &[String], sink: &mut Sink<'_>) -> bo
 }
 
 /// Adds, changes and removes groups in one commit, or changes nothing.
-pub(super) fn update(
-    log: &SiteLog,
-    add: &[GroupEntry],
-    set: &[GroupSetting],
-    remove: &[String],
-    sink: &mut Sink<'_>,
-) -> bool {
+fn update(log: &SiteLog, change: &GroupUpdateOperation, sink: &mut Sink<'_>) -> bool {
+    let GroupUpdateOperation { add, set, remove } = change;
     let created = unix_secs();
     let (mut updates, mut ok) = (Vec::new(), true);
     let mut take = |name: &str, update: Result<GroupUpdate, GroupRequestError>| match update {
@@ -178,15 +203,15 @@ pub(super) fn update(
     updated.is_ok()
 }
 
-pub(super) fn set(
+fn set(
     log: &SiteLog,
     name: &str,
     new_flag: Option<&str>,
-    description: Option<String>,
+    description: Option<&str>,
     sink: &mut Sink<'_>,
 ) -> bool {
     let outcome = new_flag.map(flag).transpose().and_then(|flag| {
-        let change = GroupChange { flag, description: description.as_deref().map(one_line) };
+        let change = GroupChange { flag, description: description.map(one_line) };
         match log.change_group(name, &change) {
             Ok(true) => Ok(()),
             Ok(false) => Err(GroupRequestError::NoSuchGroup),
@@ -201,17 +226,7 @@ pub(super) fn set(
     ok
 }
 
-pub(super) fn raise_high(log: &SiteLog, marks: &[(String, u64)], sink: &mut Sink<'_>) -> bool {
-    match log.raise_high(marks) {
-        Ok(_) => true,
-        Err(trouble) => {
-            sink(Reply::Error(trouble.text));
-            false
-        }
-    }
-}
-
-pub(super) fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) -> bool {
+fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) -> bool {
     let wanted = match wildmat.map(NamePattern::parse).transpose() {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -238,5 +253,102 @@ fn row(group: &Group) -> GroupListRow {
         description: group.description(),
         created: group.created,
         creator: group.creator.to_string(),
+    }
+}
+
+/// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupAddOperation {
+    /// Groups to add.
+    pub groups: Vec<GroupEntry>,
+}
+
+impl Operation for GroupAddOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        add(&site.log(), &self.groups, sink)
+    }
+}
+
+/// Remove groups; answered by [`Reply::Changed`] each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupRemoveOperation {
+    /// Names of the groups.
+    pub names: Vec<String>,
+}
+
+impl Operation for GroupRemoveOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        remove(&site.log(), &self.names, sink)
+    }
+}
+
+/// Change flag or description of a group; answered by [`Reply::Changed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSetOperation {
+    /// Name of the group.
+    pub name: String,
+    /// New flag, as in [`GroupEntry::flag`]; absent if unchanged.
+    pub flag: Option<String>,
+    /// New description; absent if unchanged.
+    pub description: Option<String>,
+}
+
+impl Operation for GroupSetOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        set(&site.log(), &self.name, self.flag.as_deref(), self.description.as_deref(), sink)
+    }
+}
+
+/// Add, change and remove groups, all in one commit or none; answered by [`Reply::Changed`] with an error
+/// for each that prevents it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupUpdateOperation {
+    /// Groups to add; existing ones are not changed.
+    pub add: Vec<GroupEntry>,
+    /// Groups to change, if they exist.
+    pub set: Vec<GroupSetting>,
+    /// Groups to remove, if they exist.
+    pub remove: Vec<String>,
+}
+
+impl Operation for GroupUpdateOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        update(&site.log(), self, sink)
+    }
+}
+
+/// List the groups whose names match; answered by [`Reply::Group`] each, in order of name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupListOperation {
+    /// A wildmat; absent for all groups.
+    pub wildmat: Option<String>,
+}
+
+impl Operation for GroupListOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        list(site.spool(), self.wildmat.as_deref(), sink)
+    }
+}
+
+/// Continue groups after another server's numbers; answered by [`Reply::Done`] alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RaiseHighOperation {
+    /// Names and high water marks.
+    pub marks: Vec<(String, u64)>,
+}
+
+impl Operation for RaiseHighOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let raised = site.log().raise_high(&self.marks);
+        if let Err(trouble) = &raised {
+            sink(Reply::Error(trouble.text.clone()));
+        }
+        raised.is_ok()
     }
 }

@@ -1,17 +1,109 @@
 //! `newsreel hide` and `newsreel unhide`: articles that stay stored but are not shown (`docs/hiding.md`).
 
+use clap::Args;
 use netnews::MessageId;
+use serde::{Deserialize, Serialize};
 use site_log::SiteLog;
 use spool::{ArticleKey, ChangeMaker as _, HiddenArticle, HideOutcome, Lookup, Spool};
 
-use super::request::{HiddenFilter, HiddenRow, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{HiddenRow, Reply};
 use super::sink::Sink;
+use super::start;
 
 /// Issuer recorded for articles hidden by the operator.
 pub(crate) const OPERATOR: &str = "operator";
 
+/// Selection of hidden articles.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenFilter {
+    /// Only those hidden by this one: operator, or nocem:NAME
+    #[arg(long, value_name = "NAME")]
+    pub issuer: Option<String>,
+    /// Only those hidden since a date such as 2026-01-31, or in a time span such as 2h
+    #[arg(long, value_name = "TIME", value_parser = start::since)]
+    pub since: Option<u64>,
+}
+
+/// Hide articles from everyone, or list what is hidden
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Hide articles by Message-ID, whether the server runs or not: they stay stored, and nobody is shown \
+    them or sent them. `newsreel unhide` shows them again under the same numbers, until they are overwritten or \
+    expire. With --list: list what is hidden, by the operator or by NoCeM notices.\n\n\
+    Exit code 1 if an article is not here."
+)]
+#[command(
+    after_long_help = "Examples:\n  newsreel hide --reason \"complaint 4711\" '<1993Apr5.012345@example.org>'\n  \
+    newsreel hide --list --since 2d"
+)]
+pub struct HideOperation {
+    /// Message-IDs, with their angle brackets
+    #[arg(required_unless_present = "list", value_name = "MESSAGE-ID")]
+    pub message_ids: Vec<String>,
+    /// Why, for `newsreel hide --list`
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// List what is hidden
+    #[arg(long, conflicts_with_all = ["message_ids", "reason", "dry_run"])]
+    pub list: bool,
+    /// Selection for the list.
+    #[command(flatten)]
+    pub by: HiddenFilter,
+    /// Print JSON
+    #[arg(long, requires = "list")]
+    #[serde(skip)]
+    pub json: bool,
+}
+
+impl Operation for HideOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        if self.list {
+            return list(site.spool(), &self.by, sink);
+        }
+        hide(&site.log(), &self.message_ids, self.reason.as_deref().unwrap_or_default(), self.dry_run, sink)
+    }
+}
+
+/// Show hidden articles again
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Show hidden articles again, under the numbers that they had: those named, or all that an issuer has \
+    hidden or that were hidden since a time. An article that was overwritten, cancelled or has expired meanwhile does \
+    not come back.\n\nExit code 1 if an article that is named is not hidden."
+)]
+#[command(after_long_help = "Examples:\n  newsreel unhide '<1993Apr5.012345@example.org>'\n  \
+    newsreel unhide --issuer nocem:spambot --since 2026-01-31")]
+pub struct UnhideOperation {
+    /// Message-IDs, with their angle brackets
+    #[arg(
+        value_name = "MESSAGE-ID",
+        required_unless_present_any = ["issuer", "since"],
+        conflicts_with_all = ["issuer", "since"]
+    )]
+    pub message_ids: Vec<String>,
+    /// Selection, without Message-IDs.
+    #[command(flatten)]
+    pub by: HiddenFilter,
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl Operation for UnhideOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        unhide(&site.log(), &self.message_ids, &self.by, self.dry_run, sink)
+    }
+}
+
 /// Hides articles; returns true if every argument was a Message-ID and is hidden.
-pub(super) fn hide(log: &SiteLog, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn hide(log: &SiteLog, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let (good, mut ok) = message_ids(ids, sink);
     if dry_run {
         for id in good {
@@ -49,13 +141,7 @@ fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
 
 /// Shows hidden articles again: those named, or all of an issuer or since a time. Returns true if each one
 /// named was hidden.
-pub(super) fn unhide(
-    log: &SiteLog,
-    ids: &[String],
-    by: &HiddenFilter,
-    dry_run: bool,
-    sink: &mut Sink<'_>,
-) -> bool {
+fn unhide(log: &SiteLog, ids: &[String], by: &HiddenFilter, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let spool = log.spool();
     let (good, ok) = message_ids(ids, sink);
     let all = match ids.is_empty() {
@@ -85,7 +171,7 @@ pub(super) fn unhide(
 }
 
 /// Lists hidden articles.
-pub(super) fn list(spool: &Spool, by: &HiddenFilter, sink: &mut Sink<'_>) -> bool {
+fn list(spool: &Spool, by: &HiddenFilter, sink: &mut Sink<'_>) -> bool {
     chosen(spool, by).for_each(|hidden| {
         sink(Reply::Hidden(HiddenRow {
             message_id: hidden.message_id.clone(),

@@ -16,8 +16,11 @@ use spool::{
 };
 
 use super::Sink;
-use super::request::{HistoryCounts, HistoryForm, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{HistoryCounts, Reply};
+use clap::ValueEnum;
 use migrate::history::{HistoryEntry, parse};
+use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_log::SiteLog;
 
@@ -31,6 +34,45 @@ const ROWS_BYTES: usize = 256 << 10;
 const EXPIRES_MAX: usize = 1_000_000;
 /// Maximum number of invalid lines quoted.
 const QUOTED_MAX: usize = 5;
+
+/// Format of history files that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryForm {
+    /// INN 2: hashes of Message-IDs.
+    Inn,
+    /// C News: Message-IDs, with groups and numbers of stored articles.
+    Cnews,
+}
+
+/// Remember the Message-IDs of another server's history; answered by [`Reply::HistoryImported`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryImportOperation {
+    /// Lines of the history file.
+    pub lines: String,
+}
+
+impl Operation for HistoryImportOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        import(&site.log(), &self.lines, sink)
+    }
+}
+
+/// Export history as text; answered by [`Reply::Text`] with many lines each, and
+/// [`Reply::HistoryExported`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryExportOperation {
+    /// Format of the lines.
+    pub form: HistoryForm,
+}
+
+impl Operation for HistoryExportOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        export(site.spool(), self.form, sink)
+    }
+}
 
 /// Returns the text after the server's name in the Xref field of a row.
 fn places(field: &[u8]) -> &[u8] {
@@ -48,7 +90,7 @@ fn pairs(places: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
 }
 
 /// Remembers the Message-IDs in `lines`.
-pub(super) fn import(log: &SiteLog, lines: &str, sink: &mut Sink<'_>) -> bool {
+fn import(log: &SiteLog, lines: &str, sink: &mut Sink<'_>) -> bool {
     let now = unix_secs();
     let mut counts = HistoryCounts::default();
     let mut ids: Vec<(ArticleIdent<'_>, u64)> = Vec::with_capacity(IDS_PER_COMMIT);
@@ -93,7 +135,7 @@ fn of(counts: &mut HistoryCounts, fate: ImportedIdOutcome) -> &mut u64 {
 }
 
 /// Replies a line for each Message-ID that can be named.
-pub(super) fn export(spool: &Spool, form: HistoryForm, sink: &mut Sink<'_>) -> bool {
+fn export(spool: &Spool, form: HistoryForm, sink: &mut Sink<'_>) -> bool {
     match Export::new(spool, form, sink).run() {
         Ok(()) => true,
         Err(error) => {

@@ -2,11 +2,15 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
 use spool::Spool;
+use std::path::PathBuf;
 use std::{fmt, io};
 
 use super::Sink;
-use super::request::{KeysCommand, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
+use clap::{Args, Subcommand};
 use ingest::control::{Keyring, SigningKey};
 use site_base::units::counted;
 
@@ -50,7 +54,55 @@ impl fmt::Display for KeyCommandError {
 
 impl std::error::Error for KeyCommandError {}
 
-pub(super) fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>) -> bool {
+/// Action on the site's keys; answered by [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum KeysCommand {
+    /// Import the public keys in a file, as gpg --export writes it; a known key is replaced
+    Import {
+        /// The file
+        #[serde(skip)]
+        file: PathBuf,
+        /// Contents of the file, in Base64.
+        #[arg(skip)]
+        content: String,
+    },
+    /// List the keys: fingerprint, whether it is trusted, users
+    List,
+    /// Trust a key, so that it counts for [[control]] sections that name it
+    Trust {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
+    /// Remove a key
+    Remove {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
+}
+
+/// List, import, trust or remove keys that may sign control messages
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "List, import, trust or remove the OpenPGP keys that may sign control messages, whether the \
+    server runs or not. A key counts only once it is trusted; signed_by in [[control]] says who may sign what."
+)]
+#[command(after_long_help = "Examples:\n  newsreel keys import PGPKEYS.asc\n  newsreel keys list\n  \
+    newsreel keys trust news.announce.newgroups\n  newsreel keys remove 3D2A...")]
+pub struct KeysOperation {
+    #[command(subcommand)]
+    /// Action on a key.
+    pub command: KeysCommand,
+}
+
+impl Operation for KeysOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        execute(site.spool(), &self.command, sink)
+    }
+}
+
+fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>) -> bool {
     let keyring = Keyring::of(spool.disk().clone(), &spool.config().dir);
     let done = match command {
         KeysCommand::Import { content, .. } => import(&keyring, content, sink),

@@ -1,16 +1,21 @@
 //! `newsreel moderation`: posts that wait for a moderator.
 
 use super::Sink;
-use super::request::{HeldRow, ModerationCommand, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{HeldRow, Reply};
+use clap::{Args, Subcommand};
 use netnews::nntp::wire;
 use netnews::{Article, Known, MalformedArticle};
+use serde::{Deserialize, Serialize};
 use site::inject::PostRefusal;
 use site::moderation::{HeldPost, ModerationQueue, SubmitError};
 use site_base::clock::unix_now;
+use site_config::LiveConfig;
 use std::{fmt, io};
+use tokio::runtime::Handle;
 
 /// Files a post as approved by an address; returns false if it was filed before, or the reason for a refusal.
-pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, PostRefusal> + 'a;
+type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, PostRefusal> + 'a;
 
 /// Reason why a post stays held.
 enum ModerationError {
@@ -45,8 +50,77 @@ impl fmt::Display for ModerationError {
     }
 }
 
+/// Action on posts that wait for a moderator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ModerationCommand {
+    /// List the posts that wait, the oldest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show a post that waits
+    Show {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+    },
+    /// Approve posts: they get an Approved header and are filed; needs a running server
+    Approve {
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+        /// The mail address in Approved; by default moderation.sender
+        #[arg(long, value_name = "ADDRESS")]
+        by: Option<String>,
+    },
+    /// Reject a post: it is deleted, and its poster is mailed why, if there is an address
+    Reject {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Why, for the poster
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
+/// List, show, approve or reject posts that wait here for a moderator
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "List, show, approve or reject posts to the moderated groups whose [[moderator]] has address = \
+    \"queue\"."
+)]
+#[command(after_long_help = "Examples:\n  newsreel moderation list\n  \
+    newsreel moderation approve '<1993Apr5.012345@example.org>'\n  \
+    newsreel moderation reject --reason \"Please post to misc.forsale\" '<1993Apr5.012345@example.org>'")]
+pub struct ModerationOperation {
+    #[command(subcommand)]
+    /// Action on a post.
+    pub command: ModerationCommand,
+}
+
+impl Operation for ModerationOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let OperatedSite::Running { server, .. } = site else {
+            let queue = ModerationQueue::open(&LiveConfig::new(site.config()), site.spool().disk());
+            return match queue {
+                Ok(queue) => execute(&queue, None, &self.command, sink),
+                Err(error) => {
+                    sink(Reply::Error(error.to_string()));
+                    false
+                }
+            };
+        };
+        let injector = &server.context.injector;
+        let approve = |post: &_, by: &_| Handle::current().block_on(injector.approve(&server.site, post, by));
+        execute(injector.moderation(), Some(&approve), &self.command, sink)
+    }
+}
+
 /// Carries out a command; without `approve` nothing can be filed.
-pub fn execute(
+fn execute(
     moderation: &ModerationQueue,
     approve: Option<&Approve<'_>>,
     command: &ModerationCommand,

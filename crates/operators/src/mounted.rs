@@ -20,7 +20,7 @@ use spool::{ArticleBuf, ArticleKey, Lookup, ReadError, Token};
 use tokio::runtime::Handle;
 use usenetfs::{ArticleProvider, DiskWait, ReadFailure, ShownArticle};
 
-use super::feed_rate::FeedRate;
+use super::load::FeedRate;
 use access::ClientEndpoint;
 use site::Site;
 use site::serve::ReaderView;
@@ -87,7 +87,7 @@ impl SpoolArticles {
             source: LocalSpool::new(site.spool.clone()).under(&site.config),
             looks,
             view: ArcSwap::from_pointee((site.reloads(), client.view())),
-            feed: Leaf::new(FeedRate::new(FEED_LOOK, site.spool.ticket().position(), Instant::now())),
+            feed: Leaf::new(FeedRate::of_journal(FEED_LOOK, site.spool.ticket().position(), Instant::now())),
             site: site.clone(),
             runtime: Handle::current(),
         })
@@ -196,7 +196,7 @@ fn not_read(error: ReadError) -> ReadFailure {
 
 /// Returns the delay of an answer, with the journal at this position.
 fn pause(feed: &mut FeedRate, position: u64, now: Instant) -> Duration {
-    if feed.rages(position, now) { PAUSE } else { Duration::ZERO }
+    if feed.is_busy(position, now) { PAUSE } else { Duration::ZERO }
 }
 
 impl ArticleProvider for SpoolArticles {
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn reads_are_delayed_while_a_feed_is_busy() {
         let start = Instant::now();
-        let mut feed = FeedRate::new(FEED_LOOK, 0, start);
-        assert_eq!(pause(&mut feed, 10 << 20, start), Duration::ZERO, "not known yet");
+        let mut feed = FeedRate::of_journal(FEED_LOOK, 0, start);
+        assert_eq!(pause(&mut feed, 10 << 10, start), Duration::ZERO, "not known yet");
         assert_eq!(pause(&mut feed, 10 << 20, start + FEED_LOOK), PAUSE);
         assert_eq!(pause(&mut feed, 10 << 20, start + 2 * FEED_LOOK), Duration::ZERO);
     }

@@ -5,8 +5,10 @@ use spool::{ReadError, Spool};
 use std::fmt;
 
 use super::Sink;
-use super::request::Reply;
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
 use migrate::name_map::{BODY_START, GONE, NameMapHead, line};
+use serde::{Deserialize, Serialize};
 use site_base::clock::unix_now;
 
 /// Longest map, in lines; groups with a wider range of numbers are refused.
@@ -40,13 +42,21 @@ impl fmt::Display for NameMapError {
 
 impl std::error::Error for NameMapError {}
 
-pub(super) fn name_map(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
-    match lines(spool, group, sink) {
-        Ok(()) => true,
-        Err(error) => {
+/// Return a group's name.map; answered by its lines, one [`Reply::Text`] each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameMapOperation {
+    /// Name of the group.
+    pub group: String,
+}
+
+impl Operation for NameMapOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let written = lines(site.spool(), &self.group, sink);
+        if let Err(error) = &written {
             sink(Reply::Error(error.to_string()));
-            false
         }
+        written.is_ok()
     }
 }
 

@@ -12,15 +12,13 @@ use std::time::{Duration, Instant};
 use spool::{PackReport, Spool};
 use tracing::{debug, warn};
 
-use crate::feed_rate::FeedRate;
+use crate::load::{FeedRate, TimeShare, WorkPace};
 use site_base::units::about_size;
 
 /// Time between two passes.
 const PASS_INTERVAL: Duration = Duration::from_secs(20);
 /// Pause after a failed pass.
 const RETRY_INTERVAL: Duration = Duration::from_secs(600);
-/// Ratio of rest to work, which limits the thread to a tenth of one processor.
-const REST_PER_WORK: u32 = 9;
 /// Interval over which the feed's rate is measured, and the shortest pause for a busy feed.
 const FEED_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -85,10 +83,13 @@ fn run(spool: &Weak<Spool>, stop: &AtomicBool, interval: Duration) {
 }
 
 fn pass(spool: &Spool, stop: &AtomicBool) -> io::Result<PackReport> {
-    let mut feed = FeedRate::new(FEED_INTERVAL, spool.ticket().position(), Instant::now());
+    let now = Instant::now();
+    let (mut feed, mut pace) =
+        (FeedRate::of_journal(FEED_INTERVAL, spool.ticket().position(), now), WorkPace::new(now));
     spool.pack_overview(&mut |took| {
-        let mut goes_on = rest(stop, took * REST_PER_WORK);
-        while goes_on && feed.rages(spool.ticket().position(), Instant::now()) {
+        pace.worked(took, TimeShare::TENTH);
+        let mut goes_on = rest(stop, pace.rest(Instant::now(), TimeShare::TENTH));
+        while goes_on && feed.is_busy(spool.ticket().position(), Instant::now()) {
             goes_on = rest(stop, FEED_INTERVAL);
         }
         goes_on

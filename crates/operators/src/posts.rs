@@ -2,8 +2,11 @@
 
 use super::Sink;
 use super::moderation::text_of;
-use super::request::{PostRow, PostsCommand, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{PostRow, Reply};
+use clap::Subcommand;
 use netnews::{Article, Known};
+use serde::{Deserialize, Serialize};
 use std::{fmt, io};
 use upstreams::{QueuedPostStatus, UpstreamPosts};
 
@@ -33,8 +36,64 @@ impl fmt::Display for PostActionError {
 
 impl std::error::Error for PostActionError {}
 
+/// Action on posts that wait for upstreams.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PostsCommand {
+    /// List the posts that wait for an upstream, or that one has refused, the oldest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show a post
+    Show {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+    },
+    /// Send a post again now, also if it was refused
+    Retry {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Only to this upstream
+        #[arg(long, value_name = "NAME")]
+        upstream: Option<String>,
+    },
+    /// Delete a post: it is not sent
+    Drop {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Only for this upstream
+        #[arg(long, value_name = "NAME")]
+        upstream: Option<String>,
+    },
+}
+
+/// Manage posts that wait for upstreams; typed as `cache posts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostsOperation {
+    /// Action on a post.
+    pub command: PostsCommand,
+}
+
+impl Operation for PostsOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        match site {
+            OperatedSite::Running { server, .. } => {
+                execute(server.upstreams.delivery().posts(), &self.command, sink)
+            }
+            OperatedSite::Stopped { spool, config } => {
+                let posts = UpstreamPosts::open(spool.disk().clone(), &config.site.data);
+                execute(&posts, &self.command, sink)
+            }
+        }
+    }
+}
+
 /// Carries out a command; returns whether it succeeded.
-pub fn execute(posts: &UpstreamPosts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
+fn execute(posts: &UpstreamPosts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
     match command {
         PostsCommand::List { .. } => {
             posts.all().iter().for_each(|waiting| sink(Reply::Post(row(waiting))));

@@ -6,7 +6,7 @@ use disk::Progress;
 use lock_order::Ordered;
 use site_base::lock::rank;
 
-use super::request::Reply;
+use super::reply::Reply;
 
 /// Receives replies, one after the other.
 pub type Sink<'a> = dyn FnMut(Reply) + Send + 'a;

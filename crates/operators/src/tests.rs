@@ -1,26 +1,40 @@
 //! Every request on a spool in a temporary directory.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use disk::RealDisk;
 use site_log::SiteLog;
 use spool::Spool;
 
-use super::execute;
-use super::request::{GroupEntry, Reply, Request};
+use super::care::VerifyOperation;
+use super::explain::ExplainOperation;
+use super::groups::{
+    GroupAddOperation, GroupEntry, GroupListOperation, GroupRemoveOperation, GroupSetOperation,
+};
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
+use site_config::Config;
+
+/// Configuration of the site in a directory.
+fn config(dir: &Path) -> Config {
+    let text = "[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"1 MiB\"\n\
+                [[class]]\nname = \"c\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\n";
+    site_config::parse(text, &dir.join("newsreel.toml")).unwrap()
+}
 
 fn spool() -> (tempfile::TempDir, Arc<Spool>) {
     let dir = tempfile::tempdir().unwrap();
-    let text = "[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"1 MiB\"\n\
-                [[class]]\nname = \"c\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\n";
-    let config = site_config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
-    let (spool, _) = Spool::open(Arc::new(RealDisk::default()), config.spool_config(), &()).unwrap();
+    let config = config(dir.path()).spool_config();
+    let (spool, _) = Spool::open(Arc::new(RealDisk::default()), config, &()).unwrap();
     (dir, Arc::new(spool))
 }
 
-fn run(spool: &Arc<Spool>, request: &Request) -> (bool, Vec<Reply>) {
+fn run(spool: &Arc<Spool>, operation: &dyn Operation) -> (bool, Vec<Reply>) {
+    let config = config(&spool.config().dir);
     let mut replies = Vec::new();
-    let ok = execute(request, &SiteLog::new(spool.clone()), &mut |reply| replies.push(reply));
+    let site = OperatedSite::Stopped { spool, config: &config };
+    let ok = operation.run(&site, &mut |reply| replies.push(reply));
     (ok, replies)
 }
 
@@ -48,7 +62,7 @@ fn groups_are_added_once_and_bad_ones_do_not_stop_others() {
         entry("local.test", "n", ""),
         entry("local.ann", "m", ""),
     ];
-    let (ok, replies) = run(&spool, &Request::GroupAdd { groups });
+    let (ok, replies) = run(&spool, &GroupAddOperation { groups });
     assert!(!ok);
     assert_eq!(
         replies,
@@ -64,7 +78,7 @@ fn groups_are_added_once_and_bad_ones_do_not_stop_others() {
             changed("local.ann", true, None),
         ]
     );
-    let (ok, replies) = run(&spool, &Request::GroupList { wildmat: Some("*.test".into()) });
+    let (ok, replies) = run(&spool, &GroupListOperation { wildmat: Some("*.test".into()) });
     assert!(ok);
     let [Reply::Group(row)] = replies.as_slice() else { panic!("{replies:?}") };
     assert_eq!((row.name.as_str(), row.flag.as_str(), row.count), ("local.test", "y", 0));
@@ -74,8 +88,8 @@ fn groups_are_added_once_and_bad_ones_do_not_stop_others() {
 #[test]
 fn groups_are_changed_and_removed() {
     let (_dir, spool) = spool();
-    run(&spool, &Request::GroupAdd { groups: vec![entry("local.test", "y", "Tests")] });
-    let set = |name: &str, flag: &str| Request::GroupSet {
+    run(&spool, &GroupAddOperation { groups: vec![entry("local.test", "y", "Tests")] });
+    let set = |name: &str, flag: &str| GroupSetOperation {
         name: name.into(),
         flag: Some(flag.into()),
         description: None,
@@ -85,29 +99,29 @@ fn groups_are_changed_and_removed() {
         run(&spool, &set("local.none", "m")),
         (false, vec![changed("local.none", false, Some("no such group"))])
     );
-    let (_, replies) = run(&spool, &Request::GroupList { wildmat: None });
+    let (_, replies) = run(&spool, &GroupListOperation { wildmat: None });
     let [Reply::Group(row)] = replies.as_slice() else { panic!("{replies:?}") };
     assert_eq!((row.flag.as_str(), row.description.as_str()), ("m", "Tests"));
-    let remove = Request::GroupRemove { names: vec!["local.test".into(), "local.none".into()] };
+    let remove = GroupRemoveOperation { names: vec!["local.test".into(), "local.none".into()] };
     let (ok, replies) = run(&spool, &remove);
     assert!(!ok);
     assert_eq!(
         replies,
         [changed("local.test", true, None), changed("local.none", false, Some("no such group"))]
     );
-    assert_eq!(run(&spool, &Request::GroupList { wildmat: None }), (true, vec![]));
+    assert_eq!(run(&spool, &GroupListOperation { wildmat: None }), (true, vec![]));
 }
 
 #[test]
 fn unknown_subjects_are_explained_as_unknown() {
     let (_dir, spool) = spool();
-    let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
+    let (ok, replies) = run(&spool, &ExplainOperation { subject: "<a@example.org>".into() });
     assert!(!ok);
     assert_eq!(
         replies.last(),
         Some(&Reply::Text("history        unknown: it would be taken if it were offered".into()))
     );
-    let (ok, replies) = run(&spool, &Request::Explain { subject: "nonsense".into() });
+    let (ok, replies) = run(&spool, &ExplainOperation { subject: "nonsense".into() });
     assert!(!ok);
     assert!(matches!(replies.as_slice(), [Reply::Error(_)]), "{replies:?}");
 }
@@ -115,7 +129,7 @@ fn unknown_subjects_are_explained_as_unknown() {
 #[test]
 fn an_article_is_explained_with_the_date_of_its_arrival() {
     let (dir, spool) = spool();
-    run(&spool, &Request::GroupAdd { groups: vec![entry("local.test", "y", "Tests")] });
+    run(&spool, &GroupAddOperation { groups: vec![entry("local.test", "y", "Tests")] });
     let text = "[site]\nmax_age_days = \"none\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
     let config = site_config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
     let filer = ingest::Filer::new(Arc::new(config), Arc::clone(&spool));
@@ -124,7 +138,7 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
           Message-ID: <a@example.org>\r\n\r\nbody\r\n",
     ]);
     assert_eq!(fates[0].reason, "");
-    let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
+    let (ok, replies) = run(&spool, &ExplainOperation { subject: "<a@example.org>".into() });
     assert!(ok, "{replies:?}");
     let arrived = replies.iter().find_map(|reply| match reply {
         Reply::Text(text) => text.strip_prefix("arrived        "),
@@ -144,14 +158,14 @@ fn problem_is_reported_with_its_repair_and_repaired() {
     let secret = secret.unwrap_or_else(|| spool.config().dir.join("secret"));
     let whole = std::fs::read(&secret).unwrap();
     std::fs::write(&secret, "something else").unwrap();
-    let (ok, replies) = run(&spool, &Request::Verify { repair: true, dry_run: true, json: false });
+    let (ok, replies) = run(&spool, &VerifyOperation { repair: true, dry_run: true, json: false });
     let told = |replies: &[Reply]| {
         let told = |r: &&Reply| matches!(r, Reply::Repair { what, error: None } if what == "write it again");
         replies.iter().filter(told).count()
     };
     assert!(!ok && told(&replies) == 1, "{replies:?}");
     assert_ne!(std::fs::read(&secret).unwrap(), whole);
-    let (ok, replies) = run(&spool, &Request::Verify { repair: true, dry_run: false, json: false });
+    let (ok, replies) = run(&spool, &VerifyOperation { repair: true, dry_run: false, json: false });
     assert!(ok && told(&replies) == 1, "{replies:?}");
     assert!(
         matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),
@@ -163,7 +177,7 @@ fn problem_is_reported_with_its_repair_and_repaired() {
 #[test]
 fn an_empty_spool_verifies() {
     let (_dir, spool) = spool();
-    let (ok, replies) = run(&spool, &Request::Verify { repair: false, dry_run: false, json: false });
+    let (ok, replies) = run(&spool, &VerifyOperation { repair: false, dry_run: false, json: false });
     assert!(ok);
     assert!(
         matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),

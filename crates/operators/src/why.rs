@@ -1,14 +1,16 @@
 //! `newsreel why`: each step of the decision whether an article is sent to a peer, also for past articles.
 
-use super::request::Reply;
+use super::operation::{OperatedSite, Operation};
+use super::reply::Reply;
 use super::sink::Sink;
+use clap::Args;
 use disk::ReadMode;
 use feeds::SetAsideArticle;
-use feeds::status::FeedStatus;
 use ingest::kind;
 use ingest::routing::{PeerRoute, Router, RoutingDecision, RoutingFacts};
 use netnews::Article;
 use netnews::article::MalformedArticle;
+use serde::{Deserialize, Serialize};
 use site_base::units::counted;
 use site_config::Config;
 use spool::{
@@ -56,28 +58,37 @@ impl fmt::Display for WhyError {
 
 impl std::error::Error for WhyError {}
 
-/// Explains why an article is sent to a peer, or is not; returns false if it cannot be explained. `feed` is
-/// that of the peer, if it runs.
-pub fn why(
-    spool: &Spool,
-    config: &Config,
-    message_id: &str,
-    peer: &str,
-    feed: Option<&FeedStatus>,
-    sink: &mut Sink<'_>,
-) -> bool {
-    match explain(spool, config, message_id, peer, sink) {
-        Ok(()) => {
-            let articles = feed.map(|feed| feed.set_aside_articles.as_slice()).unwrap_or_default();
-            if let Some(article) = articles.iter().find(|article| article.message_id == message_id) {
-                sink(Reply::Text(format!("{:<14} {}", "answers", answers(article))));
-            }
-            true
-        }
-        Err(error) => {
+/// Explain why an article is sent to a peer, or is not
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Explain why an article is sent to a peer, or is not: each step of the decision with the present \
+    configuration, and what was decided when the article arrived. For articles stored here, including those that \
+    arrived before the peer was configured."
+)]
+#[command(after_long_help = "Example:\n  newsreel why '<1993Apr5.012345@example.org>' news.example.net")]
+pub struct WhyOperation {
+    /// The article's Message-ID, with its angle brackets
+    pub message_id: String,
+    /// The peer's name, as in [[peer]]
+    pub peer: String,
+}
+
+impl Operation for WhyOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        if let Err(error) = explain(site.spool(), &site.config(), &self.message_id, &self.peer, sink) {
             sink(Reply::Error(error.to_string()));
-            false
+            return false;
         }
+        let feed = match site {
+            OperatedSite::Running { server, .. } => server.feeds.status(&self.peer),
+            OperatedSite::Stopped { .. } => None,
+        };
+        let articles = feed.map(|feed| feed.set_aside_articles).unwrap_or_default();
+        if let Some(article) = articles.iter().find(|article| article.message_id == self.message_id) {
+            sink(Reply::Text(format!("{:<14} {}", "answers", answers(article))));
+        }
+        true
     }
 }
 

@@ -1,15 +1,72 @@
 //! `newsreel cancel` and `newsreel purge`: articles withdrawn by the operator, regardless of their locks.
 
+use clap::Args;
 use netnews::{MessageId, Wildmat};
 use site_log::SiteLog;
 use spool::{ArticleIdent, ChangeMaker as _, Lookup, PurgeReport, Spool, SpoolTrouble};
 
-use super::request::{PurgeRow, Reply};
+use super::operation::{OperatedSite, Operation};
+use super::reply::{PurgeRow, Reply};
 use super::sink::{self, Sink};
+use serde::{Deserialize, Serialize};
+use site_base::clock::unix_now;
+
+/// Cancel articles by Message-ID
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Cancel articles by Message-ID, whatever their Cancel-Locks, whether the server runs or not. An article \
+    that is not here yet is refused when it arrives. A cancelled article cannot be restored."
+)]
+pub struct CancelOperation {
+    /// Message-IDs, with their angle brackets
+    #[arg(required = true, value_name = "MESSAGE-ID")]
+    pub message_ids: Vec<String>,
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl Operation for CancelOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        cancel(&site.log(), &self.message_ids, self.dry_run, sink)
+    }
+}
+
+/// Delete all articles of groups
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+#[command(
+    long_about = "Delete all articles of the matching groups, whether the server runs or not. An article that is also in \
+    other groups stays there. The groups remain, and their numbering continues. A purged article cannot be restored, \
+    but a rebuild brings crossposted articles back into purged groups if they are stored in cyclic buffers."
+)]
+pub struct PurgeOperation {
+    /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
+    #[arg(long, value_name = "WILDMAT")]
+    pub groups: String,
+    /// Only show what would be deleted
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Really delete; without this nothing is deleted
+    #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
+    #[serde(skip)]
+    pub yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    #[serde(skip)]
+    pub json: bool,
+}
+
+impl Operation for PurgeOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        purge(site.spool(), &self.groups, self.dry_run, sink)
+    }
+}
 
 /// Cancels these articles; those not here yet are refused when they arrive. Returns true if each was a
 /// Message-ID and was handled.
-pub(super) fn cancel(log: &SiteLog, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn cancel(log: &SiteLog, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for text in message_ids {
         let Some(id) = MessageId::parse(text.as_bytes()) else {
@@ -49,7 +106,7 @@ fn one(log: &SiteLog, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, 
 }
 
 /// Removes all articles from the groups that match.
-pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let wildmat = match Wildmat::parse(groups.as_bytes()) {
         Ok(wildmat) => wildmat,
         Err(error) => {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use disk::about_size;
 use spool::Durability;
 
 const HUNDRED_YEARS_SECS: u64 = 100 * 365 * 86_400;
@@ -155,24 +156,6 @@ pub fn durability_text(durability: Durability) -> String {
         Durability::Interval(span) => format!("interval({})", span_text(span)),
         Durability::Always => "always".into(),
     }
-}
-
-/// Returns this size in three digits: `1.46 GiB`, `512 B`.
-pub fn about_size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
-        if value < 999.5 || unit == "TiB" {
-            let decimals = match value {
-                _ if unit == "B" => 0,
-                v if v < 9.995 => 2,
-                v if v < 99.95 => 1,
-                _ => 0,
-            };
-            return format!("{value:.decimals$} {unit}");
-        }
-        value /= 1024.0;
-    }
-    unreachable!("the last unit always answers")
 }
 
 /// Returns a number with thousands separators: `1,234,567`.

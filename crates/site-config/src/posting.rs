@@ -89,7 +89,8 @@ section! {
         default_address: Option<String> = Maybe(MailTemplate), example "%s@moderators.isc.org";
         /// Posts that may wait to be mailed. Beyond that, posts to moderated groups are refused.
         queue_max: usize = 1..=1_000_000, default 1000, example 100;
-        /// A mail that cannot be sent is retried after this time, then after twice as long, and so on.
+        /// A mail that cannot be sent is retried after this time, then after twice as long, and so on, give
+        /// or take a quarter.
         retry_first: Duration = Span, default "1 min", example "5 min";
         /// The longest time between two attempts.
         retry_longest: Duration = Span, default "2 h", example "30 min";

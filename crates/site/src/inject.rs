@@ -23,6 +23,7 @@ pub use secret::{Secret, is_whole as is_secret_whole};
 use crate::moderation::{HeldPost, ModerationQueue, SubmitError};
 use crate::site::Site;
 use backoff::{BackoffLimits, PosterKey, PostingPaces};
+use disk::Disk;
 use filtering::JudgedPost;
 use groups::PostDestination;
 use ingest::checks;
@@ -45,6 +46,7 @@ use upstreams::Upstreams;
 /// State shared by all posts.
 #[derive(Debug)]
 pub struct Injector {
+    disk: Arc<dyn Disk>,
     config: LiveConfig,
     /// Read at the start, or when first needed if that failed.
     secret: OnceLock<Secret>,
@@ -74,9 +76,14 @@ impl AcceptedPost {
 impl Injector {
     /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
     /// and `upstreams` take the posts that are not filed.
-    pub fn open(config: &LiveConfig, moderation: Arc<ModerationQueue>, upstreams: Upstreams) -> Self {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        config: &LiveConfig,
+        moderation: Arc<ModerationQueue>,
+        upstreams: Upstreams,
+    ) -> Self {
         let (secret, paces, config) = (OnceLock::new(), PostingPaces::default(), config.clone());
-        let injector = Self { config, secret, paces, moderation, upstreams };
+        let injector = Self { disk, config, secret, paces, moderation, upstreams };
         let _refused_later = injector.read_secret();
         injector
     }
@@ -87,7 +94,7 @@ impl Injector {
     }
 
     fn read_secret(&self) -> Result<&Secret, PostRefusal> {
-        match Secret::open(&self.config.load().site.data) {
+        match Secret::open(&*self.disk, &self.config.load().site.data) {
             Ok(secret) => Ok(self.secret.get_or_init(|| secret)),
             Err(error) => {
                 error!(%error, "posts are refused");
@@ -119,7 +126,7 @@ impl Injector {
         // Boxed: asking other servers would make every session larger.
         let may_read = |name: &[u8]| poster.access.read.matches(name);
         let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
-        let carried = |name: &[u8]| self.upstreams.taker_of_carried(name);
+        let carried = |name: &[u8]| self.upstreams.delivery().taker_of_carried(name);
         let takers = groups::PostTakers { listed: &takers, of_carried: &carried };
         let way = groups::judge(article, poster, &table, &takers)?;
         injection::check_body(article, &rules)?;
@@ -217,7 +224,7 @@ impl Injector {
         }
         let is_filed = !here.is_empty() || is_aside;
         if !is_filed && elsewhere.is_empty() {
-            return Err(PostRefusal::Rejected(ingest::filtered("it is not passed on")));
+            return Err(PostRefusal::Rejected(ingest::Reject::by_filter("it is not passed on")));
         }
         let config = self.config.current();
         let author = poster.author();

@@ -21,6 +21,7 @@ use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
 pub use queue::is_whole as is_mail_whole;
 use queue::{MailQueue, QueuedMail};
+use site_base::back_off::BackOff;
 use site_base::clock::unix_now;
 use site_base::counters::{add, read};
 use site_base::file_name::FileName;
@@ -312,10 +313,9 @@ impl ModerationQueue {
     fn again(&self, before: Option<MailRetry>) -> MailRetry {
         let config = self.config.load();
         let moderation = &config.moderation;
-        let tries = before.map_or(0, |retry| retry.tries);
-        let factor = 1u32.checked_shl(tries).unwrap_or(u32::MAX);
-        let pause = moderation.retry_first.saturating_mul(factor).min(moderation.retry_longest);
-        MailRetry { tries: tries.saturating_add(1), at: Instant::now() + pause }
+        let tries = before.map_or(0, |retry| retry.tries).saturating_add(1);
+        let pause = BackOff::new(moderation.retry_first, moderation.retry_longest).pause(tries);
+        MailRetry { tries, at: Instant::now() + pause }
     }
 
     fn give_up_old(&self, name: &FileName, mail: &QueuedMail) {

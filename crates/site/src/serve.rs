@@ -1,10 +1,9 @@
 //! The serving agent (RFC 5537 section 3.9): answers the commands of readers.
 //!
-//! A [`NewsReader`] is one connection's view of the news: the source ([`NewsSource`]), the groups it may see
-//! ([`ReaderView`]), and the selected group with the current article. Each command appends its answer to the
-//! connection's `ServerOutput`. If the source is unavailable, the answer is 403 and the connection stays;
-//! once an answer has begun, only closing the connection can show that it is incomplete. Called by `session`;
-//! never by `relay` or `inject`.
+//! A [`NewsReader`] is one connection's view of the news: the source ([`NewsSource`]) with the groups that it
+//! may see ([`ReaderView`]), and the selected group with the current article. The commands are answered by
+//! what they need of these: lists by the news alone, others also by the selection. Each appends its answer to
+//! the connection's `ServerOutput`. Called by `session`; never by `relay` or `inject`.
 
 mod ahead;
 mod articles;
@@ -12,9 +11,13 @@ mod groups;
 mod hdr;
 mod list;
 mod newnews;
+mod news;
 pub mod numbers;
 mod over;
+mod ranges;
+mod refusal;
 mod renumber;
+mod selection;
 mod spare;
 mod texts;
 mod view;
@@ -22,75 +25,37 @@ mod window;
 
 pub use view::ReaderView;
 
-use netnews::MessageId;
-use netnews::nntp::command::{self, NntpCommand, NumberRange, RangeSelector};
-use netnews::nntp::response::{append, append_standard, code, text};
+use ahead::Foresight;
+use articles::ArticleCommands;
+use groups::GroupCommands;
+use hdr::{HdrVariant, HeaderRequest};
+use netnews::nntp::command::{NntpCommand, NumberRange, RangeSelector};
+use netnews::nntp::response::code;
+use news::VisibleNews;
 use nntp_io::ServerOutput;
+use ranges::RangeQuery;
+use refusal::{AnswerEnd, Answered, CommandRefusal, failed};
+use renumber::ShownNews;
+use selection::{SelectedGroup, Selection};
 use site_base::counters::ServerCounters;
-use std::future::poll_fn;
+use site_config::PassedList;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use tracing::{debug, warn};
-use upstreams::{
-    ArticlePart, GroupList, GroupSelection, GroupStream, NewsSource, SourceError, SourceLocator,
-};
+use upstreams::{ArticlePart, GroupList, GroupSelection, GroupStream, NewsSource};
 use window::NumberWindow;
-
-/// The text of a 403 answer while the source is unavailable.
-const UNAVAILABLE: &str = "Not available now, try again later";
-
-/// An answer that consists of a status line only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CommandRefusal {
-    code: u16,
-    text: &'static str,
-}
-
-impl From<u16> for CommandRefusal {
-    fn from(code: u16) -> Self {
-        Self { code, text: text(code) }
-    }
-}
-
-impl CommandRefusal {
-    fn append(self, out: &mut Vec<u8>) {
-        append(out, self.code, self.text);
-    }
-}
-
-/// The selected group.
-#[derive(Debug, Clone)]
-struct SelectedGroup<G> {
-    group: G,
-    /// The numbers of the group that are shown, and how, as of its selection.
-    window: NumberWindow,
-    /// Real number of the current article, not the number shown; `None` if the group was empty when it was
-    /// selected.
-    current: Option<u64>,
-}
 
 /// One connection's view of the news.
 #[derive(Debug)]
 pub(crate) struct NewsReader<S: NewsSource> {
-    source: S,
-    view: ReaderView,
-    selected: Option<SelectedGroup<S::Group>>,
+    news: VisibleNews<S>,
+    selection: Selection<S::Group>,
     /// Counters for selections of groups.
     counters: Option<Arc<ServerCounters>>,
 }
 
-/// Articles of the selected group by number, or one by Message-ID: the meaning of a [`RangeSelector`]
-/// argument.
-enum ArticleSelection<'a, G> {
-    Numbers(G, NumberRange),
-    One(MessageId<'a>),
-}
-
 impl<S: NewsSource> NewsReader<S> {
     pub fn new(source: S, view: ReaderView) -> Self {
-        Self { source, view, selected: None, counters: None }
+        Self { news: VisibleNews { source, view }, selection: Selection::NONE, counters: None }
     }
 
     /// Counts the groups that this reader selects.
@@ -100,18 +65,19 @@ impl<S: NewsSource> NewsReader<S> {
 
     /// Forgets the selected group, as after STARTTLS, and continues with this view.
     pub fn start_over(&mut self, view: ReaderView) {
-        self.view = view;
-        self.selected = None;
+        self.news.view = view;
+        self.selection = Selection::NONE;
     }
 
     /// Continues with another view; a selected group that it does not show, or shows with other numbers, is
     /// deselected.
     pub async fn look_with(&mut self, view: ReaderView) {
-        if let Some(selected) = self.selected.take() {
-            let window = self.window_with(&selected, &view).await;
-            self.selected = window.map(|window| SelectedGroup { window, ..selected });
+        if let Some(selected) = self.selection.take()
+            && let Some(window) = self.window_with(&selected, &view).await
+        {
+            self.selection.select(SelectedGroup { window, ..selected });
         }
-        self.view = view;
+        self.news.view = view;
     }
 
     /// Returns the window of a selected group under another view; `None` if it must be selected again.
@@ -120,60 +86,118 @@ impl<S: NewsSource> NewsReader<S> {
         selected: &SelectedGroup<S::Group>,
         view: &ReaderView,
     ) -> Option<NumberWindow> {
-        let groups =
-            self.source.groups(GroupList::Counts, GroupSelection::One(&selected.group), view.base()).await;
-        let mut groups = groups.ok()?;
+        let which = GroupSelection::One(&selected.group);
+        let mut groups = self.news.source.groups(GroupList::Counts, which, view.base()).await.ok()?;
         let shown = groups.next(&|name| view.shows(name)).await.ok()??;
-        if view.is_narrow() == self.view.is_narrow() {
+        if view.is_narrow() == self.news.view.is_narrow() {
             return Some(selected.window);
         }
         let window = view.window(shown.marks.high);
         (window.changes_nothing() && selected.window.changes_nothing()).then_some(window)
     }
 
+    /// Returns true if the list is available: as a file of the site, or from an upstream.
+    pub fn has_list(&self, list: PassedList) -> bool {
+        texts::has_list(&self.news, list)
+    }
+
+    /// Returns true if the source wants to see commands ahead.
+    pub fn looks_ahead(&self) -> bool {
+        self.news.source.looks_ahead()
+    }
+
+    /// Announces the following commands to the source.
+    pub async fn look_ahead(&self, commands: &[NntpCommand<'_>]) {
+        Foresight { news: &self.news, selection: &self.selection }.announce(commands).await;
+    }
+
     /// Answers a command of the serving agent. Other commands belong to the session and do not come here.
     pub async fn answer(&mut self, command: &NntpCommand<'_>, out: &mut ServerOutput) -> io::Result<()> {
-        match *command {
-            NntpCommand::Article(which) => self.article(which, ArticlePart::Article, out).await,
-            NntpCommand::Head(which) => self.article(which, ArticlePart::Head, out).await,
-            NntpCommand::Body(which) => self.article(which, ArticlePart::Body, out).await,
-            NntpCommand::Stat(which) => self.stat(which, out).await,
-            NntpCommand::Group(name) => self.group(name, out).await,
-            NntpCommand::ListGroup { group, range } => self.list_group(group, range, out).await,
-            NntpCommand::Next => self.next(out).await,
-            NntpCommand::Last => self.last(out).await,
-            NntpCommand::Over(select) => self.over(select, code::NO_SUCH_NUMBER, out).await,
-            NntpCommand::Xover(range) => {
-                self.over(
-                    range.map_or(RangeSelector::Current, RangeSelector::Range),
-                    code::NO_CURRENT_ARTICLE,
-                    out,
-                )
-                .await
-            }
-            NntpCommand::Hdr { field, select } => self.hdr(hdr::HdrVariant::Hdr, field, select, out).await,
-            NntpCommand::Xhdr { field, select } => self.hdr(hdr::HdrVariant::Xhdr, field, select, out).await,
-            NntpCommand::Xpat { field, select, patterns } => self.xpat(field, select, patterns, out).await,
-            NntpCommand::List(kind) => self.list(kind, out).await,
-            NntpCommand::NewGroups { date, time } => self.new_groups(date, time, out).await,
-            NntpCommand::NewNews { wildmat, date, time } => self.new_news(wildmat, date, time, out).await,
-            NntpCommand::Xgtitle { wildmat } => self.group_titles(wildmat, out).await,
-            NntpCommand::Xrover(range) => {
-                let select = range.map_or(RangeSelector::Current, RangeSelector::Range);
-                self.hdr(hdr::HdrVariant::Xrover, b"References", select, out).await
-            }
-            NntpCommand::Xpath(id) => self.xpath(id, out).await,
-            _ => {
-                append_standard(out.text(), code::UNKNOWN_COMMAND);
+        let start = out.text().len();
+        match self.send_answer(command, out).await {
+            Err(AnswerEnd::Refused(refusal)) => {
+                out.text().truncate(start);
+                refusal.append(out.text());
                 Ok(())
             }
+            Err(AnswerEnd::Broken(error)) => Err(error),
+            Ok(()) => Ok(()),
         }
+    }
+
+    async fn send_answer(&mut self, command: &NntpCommand<'_>, out: &mut ServerOutput) -> Answered {
+        let news = &self.news;
+        match *command {
+            NntpCommand::Article(which) => self.articles().article(which, ArticlePart::Article, out).await,
+            NntpCommand::Head(which) => self.articles().article(which, ArticlePart::Head, out).await,
+            NntpCommand::Body(which) => self.articles().article(which, ArticlePart::Body, out).await,
+            NntpCommand::Stat(which) => self.articles().stat(which, out).await,
+            NntpCommand::Next => self.articles().next(out).await,
+            NntpCommand::Last => self.articles().last(out).await,
+            NntpCommand::Xpath(id) => self.articles().xpath(id, out).await,
+            NntpCommand::Group(name) => self.groups().group(name, out).await,
+            NntpCommand::ListGroup { group, range } => self.groups().list_group(group, range, out).await,
+            NntpCommand::Over(select) => {
+                let query = RangeQuery::Overview { empty: code::NO_SUCH_NUMBER };
+                query.answer(&self.shown(), select, out).await
+            }
+            NntpCommand::Xover(range) => {
+                let query = RangeQuery::Overview { empty: code::NO_CURRENT_ARTICLE };
+                query.answer(&self.shown(), of_range(range), out).await
+            }
+            NntpCommand::Hdr { field, select } => self.hdr(HdrVariant::Hdr, field, select, out).await,
+            NntpCommand::Xhdr { field, select } => self.hdr(HdrVariant::Xhdr, field, select, out).await,
+            NntpCommand::Xrover(range) => {
+                self.hdr(HdrVariant::Xrover, b"References", of_range(range), out).await
+            }
+            NntpCommand::Xpat { field, select, patterns } => {
+                let request = HeaderRequest::matching(field, patterns, &news.view);
+                RangeQuery::Header(request.ok_or(code::SYNTAX_ERROR)?)
+                    .answer(&self.shown(), select, out)
+                    .await
+            }
+            NntpCommand::List(kind) => list::list(news, kind, out).await,
+            NntpCommand::Xgtitle { wildmat } => {
+                let selected = self.selection.get().map(|selected| &selected.group);
+                list::group_titles(news, selected, wildmat, out).await
+            }
+            NntpCommand::NewGroups { date, time } => newnews::new_groups(news, date, time, out).await,
+            NntpCommand::NewNews { wildmat, date, time } => {
+                newnews::new_news(news, wildmat, date, time, out).await
+            }
+            _ => Err(code::UNKNOWN_COMMAND.into()),
+        }
+    }
+
+    async fn hdr(
+        &self,
+        form: HdrVariant,
+        name: &[u8],
+        select: RangeSelector<'_>,
+        out: &mut ServerOutput,
+    ) -> Answered {
+        let unknown = CommandRefusal::new(code::NOT_SUPPORTED, "No such metadata item");
+        let request = HeaderRequest::of(form, name, &self.news.view).ok_or(unknown)?;
+        RangeQuery::Header(request).answer(&self.shown(), select, out).await
+    }
+
+    fn articles(&mut self) -> ArticleCommands<'_, S> {
+        ArticleCommands { news: &self.news, selection: &mut self.selection }
+    }
+
+    fn groups(&mut self) -> GroupCommands<'_, S> {
+        let counters = self.counters.as_deref();
+        GroupCommands { news: &self.news, selection: &mut self.selection, counters }
+    }
+
+    fn shown(&self) -> ShownNews<'_, S> {
+        ShownNews { news: &self.news, selection: &self.selection }
     }
 
     /// Forwards a command to another server; returns false if no server knows it.
     pub async fn pass_on(&mut self, line: &[u8], out: &mut ServerOutput) -> io::Result<bool> {
-        let selected = self.selected.as_ref().map(|selected| &selected.group);
-        match self.source.pass_on(line, selected).await {
+        let selected = self.selection.get().map(|selected| &selected.group);
+        match self.news.source.pass_on(line, selected).await {
             Ok(Some(answer)) => out.send(&answer, &[]).await.map(|()| true),
             Ok(None) => Ok(false),
             Err(error) => {
@@ -182,105 +206,9 @@ impl<S: NewsSource> NewsReader<S> {
             }
         }
     }
-
-    /// Returns the articles meant by an argument, or the refusal.
-    fn span<'a>(&self, select: RangeSelector<'a>) -> Result<ArticleSelection<'a, S::Group>, CommandRefusal> {
-        match select {
-            RangeSelector::MessageId(id) => Ok(ArticleSelection::One(id)),
-            RangeSelector::Range(range) => {
-                let selected = self.selected()?;
-                Ok(ArticleSelection::Numbers(selected.group.clone(), selected.window.range(range)))
-            }
-            RangeSelector::Current => {
-                let (group, number) = self.current()?;
-                Ok(ArticleSelection::Numbers(group.clone(), NumberRange { low: number, high: Some(number) }))
-            }
-        }
-    }
-
-    /// Returns the current article, or the refusal.
-    fn current(&self) -> Result<(&S::Group, u64), CommandRefusal> {
-        let selected = self.selected()?;
-        Ok((&selected.group, selected.current.ok_or(code::NO_CURRENT_ARTICLE)?))
-    }
-
-    fn selected(&self) -> Result<&SelectedGroup<S::Group>, CommandRefusal> {
-        Ok(self.selected.as_ref().ok_or(code::NO_GROUP_SELECTED)?)
-    }
-
-    /// Makes `number` the current article.
-    fn step_to(&mut self, number: u64) {
-        if let Some(selected) = &mut self.selected {
-            selected.current = Some(number);
-        }
-    }
-
-    /// Returns the place of the article meant by an argument, or the refusal.
-    fn place<'a>(
-        &'a self,
-        which: command::ArticleSelector<'a>,
-    ) -> Result<SourceLocator<'a, S::Group>, CommandRefusal> {
-        Ok(match which {
-            command::ArticleSelector::MessageId(id) => SourceLocator::MessageId(id),
-            command::ArticleSelector::Current => {
-                let (group, number) = self.current()?;
-                SourceLocator::Number(group, number)
-            }
-            command::ArticleSelector::Number(number) => {
-                let selected = self.selected()?;
-                SourceLocator::Number(&selected.group, selected.window.number(number))
-            }
-        })
-    }
 }
 
-/// Returns the answer for a command that selects no article; `code` is the one for a range.
-fn none_selected(select: RangeSelector<'_>, code: u16) -> CommandRefusal {
-    match select {
-        RangeSelector::Range(_) => CommandRefusal { code, text: "No articles in that range" },
-        _ => code::NO_CURRENT_ARTICLE.into(),
-    }
-}
-
-/// Returns the answer for an article that does not exist, by the kind of argument.
-fn missing(which: command::ArticleSelector<'_>) -> CommandRefusal {
-    match which {
-        command::ArticleSelector::Current => code::NO_CURRENT_ARTICLE,
-        command::ArticleSelector::Number(_) => code::NO_SUCH_NUMBER,
-        command::ArticleSelector::MessageId(_) => code::NO_SUCH_ARTICLE,
-    }
-    .into()
-}
-
-/// Returns the answer for a failure of the source, which is logged.
-fn failed(error: SourceError) -> CommandRefusal {
-    match error {
-        SourceError::Unavailable(reason) => {
-            debug!(reason, "the source of news is not available now");
-            CommandRefusal { code: code::INTERNAL_FAULT, text: UNAVAILABLE }
-        }
-        SourceError::Fault(error) => {
-            warn!(%error, "cannot read news");
-            code::INTERNAL_FAULT.into()
-        }
-    }
-}
-
-/// Converts a failure of the source during an answer: only closing the connection shows the client that the
-/// answer is incomplete.
-fn cut_off(error: SourceError) -> io::Error {
-    failed(error);
-    io::Error::other("the rest of an answer could not be had")
-}
-
-/// Waits for more of an answer; text gathered so far is sent first if the wait takes any time.
-async fn sending_meanwhile<T>(next: impl Future<Output = T>, out: &mut ServerOutput) -> io::Result<T> {
-    let mut next = pin!(next);
-    match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
-        Poll::Ready(now) => Ok(now),
-        Poll::Pending => {
-            out.flush().await?;
-            Ok(next.await)
-        }
-    }
+/// Returns the articles of a range, without one the current article.
+fn of_range(range: Option<NumberRange>) -> RangeSelector<'static> {
+    range.map_or(RangeSelector::Current, RangeSelector::Range)
 }

@@ -92,7 +92,7 @@ impl Site {
         Arc::new(Self {
             filer: Arc::new(Filer::new(config.current(), spool.clone()).counted_by(counters.clone())),
             permits: ConnectionPermits::default(),
-            gate: Arc::new(LoginGate::new(&config.load())),
+            gate: Arc::new(LoginGate::new(spool.disk().clone(), &config.load())),
             limits: Arc::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             waiting: WaitingBatches::default(),

@@ -52,7 +52,7 @@ pub use index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, CommitTicket, Criteria, FiledArticle, GroupUpdate,
     LocatedArticle, NewArticle,
 };
-pub use index::groups::{Group, GroupChange, GroupTable, NewGroup, WaterMarks};
+pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark, Pin, Tail,

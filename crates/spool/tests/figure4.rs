@@ -4,6 +4,7 @@
 
 use crate::news::*;
 use disk::{Disk, SimDisk};
+use netnews::GroupMarks;
 use spool::*;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ fn the_oldest_readable_article_is_i() {
         assert_eq!(fetch(&spool, &news.id).unwrap(), news.wire);
     }
     let marks = spool.marks(spool.group_id(b"test.g0").unwrap()).unwrap();
-    assert_eq!(marks, WaterMarks { low: 9, high: 16, count: 8 });
+    assert_eq!(marks, GroupMarks { low: 9, high: 16, count: 8 });
     let list = String::from_utf8(spool.list_active().to_vec()).unwrap();
     assert_eq!(list, "test.g0 16 9 y\r\n");
     spool.close().unwrap();

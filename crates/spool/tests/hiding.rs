@@ -3,6 +3,7 @@
 
 use crate::news::*;
 use disk::{CrashKind, Disk, ReadMode, SimDisk};
+use netnews::GroupMarks;
 use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -88,7 +89,7 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
     spool.pack_overview(&mut |_| true).unwrap();
     (8..12).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
     let before = everything(&spool);
-    let marks: Vec<WaterMarks> = spool.groups().iter().map(|g| g.marks()).collect();
+    let marks: Vec<GroupMarks> = spool.groups().iter().map(|g| g.marks()).collect();
     let articles = spool.status().unwrap().articles;
     // The first and the last of all, one in the middle, and one that is not here.
     let ids: Vec<String> = [0, 1, 30, 31, 70, 107].map(|n| news(n).id).to_vec();

@@ -28,8 +28,10 @@ const LARGEST_CRATE_PERCENT_MAX: f64 = 25.0;
 const GET_OR_DEFAULT_MAX: usize = 329;
 /// Lines with the ordering `SeqCst` and without a comment that gives the reason.
 const SEQ_CST_MAX: usize = 22;
-/// Sleeps in the tests of the server.
-const SLEEPS_MAX: usize = 123;
+/// Sleeps in the tests of the server: they wait for events.
+const SLEEPS_MAX: usize = 0;
+/// Places of these tests at which only a clock helps.
+const CLOCK_WAITS_MAX: usize = 24;
 
 /// Words of comments for which plain English has others.
 const WORDS: &[&str] = &["told", "anew", "gone", "whoever", "somebody", "nobody"];
@@ -41,6 +43,9 @@ const WHO_WHAT: &[&str] = &["Who", "What"];
 const LEANING: &[&str] = &["The same", "Its", "Those"];
 /// Tests whose sleeps are counted.
 const SLEEPS_FOLDER: &str = "crates/newsreel/tests/main/";
+/// Files of these that may sleep: one has all waits, the other is a slow line.
+const WAITS_FILES: [&str; 2] =
+    ["crates/newsreel/tests/main/waiting.rs", "crates/newsreel/tests/main/link.rs"];
 
 /// A place that a figure counts.
 struct Place {
@@ -196,9 +201,16 @@ fn figures(tree: &Tree) -> Vec<Figure> {
         count(
             "sleeps",
             "sleeps in the tests of newsreel",
-            "calls of a function `sleep` in crates/newsreel/tests/main",
+            "calls of a function `sleep` in crates/newsreel/tests/main, `waiting.rs` and `link.rs` apart",
             SLEEPS_MAX,
-            sleeps(tree),
+            calls_of_tests(tree, "sleep", "a test that sleeps, where `waiting` has waits for events"),
+        ),
+        count(
+            "clock",
+            "waits of these tests for a clock",
+            "calls of a function `let_pass` in crates/newsreel/tests/main, `waiting.rs` and `link.rs` apart",
+            CLOCK_WAITS_MAX,
+            calls_of_tests(tree, "let_pass", "a test that lets time pass"),
         ),
     ];
     figures.extend(lines(tree));
@@ -388,15 +400,17 @@ fn has_reason(file: &File, line: usize) -> bool {
     false
 }
 
-/// Sleeps in the tests of the server.
-fn sleeps(tree: &Tree) -> Vec<Place> {
+/// Calls of a function in the tests of the server.
+fn calls_of_tests(tree: &Tree, function: &str, what: &str) -> Vec<Place> {
+    let is_counted =
+        |file: &&File| file.path.starts_with(SLEEPS_FOLDER) && !WAITS_FILES.contains(&file.path.as_str());
     let mut found = Vec::new();
-    for file in tree.rust().filter(|file| file.path.starts_with(SLEEPS_FOLDER)) {
+    for file in tree.rust().filter(is_counted) {
         let is_call =
-            |at: &usize| file.code.get(at + "sleep".len()..).is_some_and(|rest| rest.starts_with('('));
+            |at: &usize| file.code.get(at + function.len()..).is_some_and(|rest| rest.starts_with('('));
         let is_declared = |at: &usize| file.code.get(..*at).is_some_and(|before| before.ends_with("fn "));
-        let calls = file.places("sleep").filter(|at| is_call(at) && !is_declared(at));
-        found.extend(calls.map(|at| at_place(file, at, "a test that sleeps")));
+        let calls = file.places(function).filter(|at| is_call(at) && !is_declared(at));
+        found.extend(calls.map(|at| at_place(file, at, what)));
     }
     found
 }
@@ -515,9 +529,14 @@ mod tests {
 
     #[test]
     fn sleeps_of_the_servers_tests_are_counted() {
-        let text = "fn sleep() {}\nfn a() { thread::sleep(b); sleep(c); asleep(d); }\n";
-        let tree = tree(&[("crates/newsreel/tests/main/a.rs", text), ("crates/spool/tests/a.rs", text)]);
+        let text = "fn sleep() {}\nfn a() { thread::sleep(b); sleep(c); asleep(d); let_pass(e, f); }\n";
+        let tree = tree(&[
+            ("crates/newsreel/tests/main/a.rs", text),
+            (WAITS_FILES[0], text),
+            ("crates/spool/tests/a.rs", text),
+        ]);
         assert_eq!(places(&tree, "sleeps").unwrap().len(), 2);
+        assert_eq!(places(&tree, "clock").unwrap().len(), 1);
     }
 
     #[test]

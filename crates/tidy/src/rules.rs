@@ -41,6 +41,52 @@ const WIDE_PAGES: &[&str] = &["docs/config.md"];
 /// Locks that have ranks in `lock_order`.
 const LOCKS: &[&str] = &["Mutex", "RwLock"];
 
+/// Calls of the standard library that create, change or remove files.
+const FILE_CHANGES: &[&str] = &[
+    "DirBuilder",
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "fs::copy",
+    "fs::create_dir",
+    "fs::hard_link",
+    "fs::remove_",
+    "fs::rename",
+    "fs::set_permissions",
+    "fs::write",
+    "sync_all",
+    "sync_data",
+];
+/// Modules that may call them, as none of their files must survive a crash.
+const MAY_CHANGE_FILES: &[&str] = &[
+    // It is `Disk`.
+    "crates/disk/src/",
+    // The tree below the mount is the kernel's business.
+    "crates/usenetfs/src/",
+    // Ends of the tree that do not ship, and fuzz targets.
+    "crates/lab/src/",
+    "crates/tidy/src/",
+    "crates/newsreel/src/fuzzing.rs",
+    // The socket.
+    "crates/operators/src/control_socket/mod.rs",
+    // Exports, manuals and figures, at places that are named on the command line.
+    "crates/newsreel/src/cli/cache.rs",
+    "crates/newsreel/src/cli/export.rs",
+    "crates/newsreel/src/cli/manuals.rs",
+    "crates/newsreel/src/cli/output.rs",
+    // A site whose creation has failed is removed.
+    "crates/newsreel/src/cli/init.rs",
+];
+/// Modules that choose the real disk; the others are given one, and so are run on the simulated disk.
+const MAY_CHOOSE_THE_DISK: &[&str] = &[
+    "crates/disk/src/",
+    "crates/lab/src/",
+    "crates/newsreel/src/",
+    // It reads the site of another newsreel, and edits the file that a person wrote.
+    "crates/migrate/src/newsreel.rs",
+    "crates/site-config/src/edit.rs",
+];
+
 /// Names of files and modules that say nothing.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
@@ -74,6 +120,7 @@ pub const RULES: &[Rule] = &[
     lines_per_key,
     doors_for_tests,
     locks_have_ranks,
+    files_are_changed_by_the_disk,
     tests_are_run,
 ];
 
@@ -340,6 +387,25 @@ fn locks_have_ranks(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// What a crash leaves of a file is tried out on the simulated disk, which sees what is done through `Disk`.
+fn files_are_changed_by_the_disk(tree: &Tree) -> Vec<Finding> {
+    let is_in = |file: &File, places: &[&str]| places.iter().any(|place| file.path.starts_with(place));
+    let ships = |file: &&File| file.path.contains("/src/") && !file.path.contains("tests");
+    let mut found = Vec::new();
+    for file in tree.rust().filter(ships) {
+        let code = file.code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (at, line) in code.lines().enumerate() {
+            if FILE_CHANGES.iter().any(|call| line.contains(call)) && !is_in(file, MAY_CHANGE_FILES) {
+                found.push(finding(file, at + 1, "a file is changed without `Disk`"));
+            }
+            if line.contains("RealDisk") && !is_in(file, MAY_CHOOSE_THE_DISK) {
+                found.push(finding(file, at + 1, "chooses the real disk; be given a `Disk`"));
+            }
+        }
+    }
+    found
+}
+
 /// `make test` runs programs of tests side by side, and so names them: none is left out. It runs all that are
 /// called `main` together.
 fn tests_are_run(tree: &Tree) -> Vec<Finding> {
@@ -526,6 +592,21 @@ mod tests {
         });
         assert_eq!(found(&[("crates/nntp-io/src/a.rs", code)]), expected);
         for elsewhere in ["crates/lab/src/a.rs", "crates/disk/src/sim/a.rs", "crates/disk/src/a/tests.rs"] {
+            assert_eq!(found(&[(elsewhere, code)]), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn files_changed_without_the_trait_for_them_are_reported() {
+        let code = "//! Head.\nuse disk::RealDisk;\nfn f() { std::fs::rename(a, b) }\n\
+                    #[cfg(test)]\nmod tests {\n    fn g() { fs::write(a, RealDisk::new()) }\n}\n";
+        let expected = [
+            "crates/feeds/src/a.rs:2: chooses the real disk; be given a `Disk`",
+            "crates/feeds/src/a.rs:3: a file is changed without `Disk`",
+        ];
+        assert_eq!(found(&[("crates/feeds/src/a.rs", code)]), expected);
+        assert_eq!(found(&[("crates/newsreel/src/cli/a.rs", code)]).len(), 1);
+        for elsewhere in ["crates/lab/src/a.rs", "crates/feeds/tests/a.rs", "crates/feeds/src/a/tests.rs"] {
             assert_eq!(found(&[(elsewhere, code)]), Vec::<String>::new());
         }
     }

@@ -6,9 +6,10 @@
 use super::listed::OwnedGroupInfo;
 use super::{
     Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, HeaderLines, IdStanding, LocalFirst, LocalSpool, More,
-    NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator, Upstreams, Wanted, newsgroups_of,
+    GroupSelection, GroupStream, HeaderLines, IdStanding, LocalSpool, More, NeighbourSide, NewsSource,
+    Remainder, SourceError, SourceLocator, Upstreams, Wanted, newsgroups_of,
 };
+use netnews::GroupMarks;
 use netnews::MessageId;
 use site_config::{LiveConfig, PassedList};
 use spool::Spool;
@@ -38,6 +39,25 @@ pub trait GroupSplit: Clone + Send + Sync + 'static {
 impl GroupSplit for fn(&[u8]) -> bool {
     fn in_first(&self, name: &[u8]) -> bool {
         self(name)
+    }
+}
+
+/// The local spool's groups, and those of upstreams beside them.
+#[derive(Debug, Clone)]
+pub struct LocalFirst {
+    /// The spool.
+    pub spool: Arc<Spool>,
+    /// The upstreams.
+    pub upstreams: Upstreams,
+}
+
+impl GroupSplit for LocalFirst {
+    fn in_first(&self, name: &[u8]) -> bool {
+        self.only_first() || self.spool.group_id(name).is_some()
+    }
+
+    fn only_first(&self) -> bool {
+        self.upstreams.is_empty()
     }
 }
 

@@ -18,18 +18,19 @@ mod upstream;
 
 pub use article::newsgroups_of;
 pub use article::{ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder};
-pub use beside::{Either, GroupSplit, MergedGroups, SideBySide};
+pub use beside::{Either, GroupSplit, LocalFirst, MergedGroups, SideBySide};
 pub use local::LocalSpool;
 #[cfg(feature = "mount")]
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;
-pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
+pub use upstream::{CacheCounts, CacheStatus, UpstreamStatus, Upstreams};
 pub use upstream::{
-    Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
+    Outbox, PostDelivery, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts,
+    is_post_whole,
 };
 
-use netnews::MessageId;
+use netnews::{GroupMarks, MessageId};
 use site_config::{LiveConfig, PassedList};
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -118,17 +119,6 @@ pub enum NeighbourSide {
     Previous,
     /// The article after it.
     Next,
-}
-
-/// Water marks and number of articles of a group, as of one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupMarks {
-    /// Lowest article number; `high + 1` in an empty group.
-    pub low: u64,
-    /// Highest article number ever shown.
-    pub high: u64,
-    /// Number of articles.
-    pub count: u64,
 }
 
 /// Returns, for a group's high mark, the number above which its articles count: 0 for all of them. Marks

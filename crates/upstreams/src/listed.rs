@@ -1,6 +1,7 @@
 //! Group information waiting for its turn in a list.
 
-use super::{GroupInfo, GroupMarks};
+use super::GroupInfo;
+use netnews::GroupMarks;
 
 /// An owned [`GroupInfo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,10 +6,11 @@
 use super::bodies::BodyFetcher;
 use super::{
     Answer, ArticleBytes, ArticleLayout, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError,
-    SourceLocator, Wanted, has_changed,
+    GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError, SourceLocator, Wanted,
+    has_changed,
 };
 use disk::ReadMode;
+use netnews::GroupMarks;
 use netnews::{Article, MessageId};
 use nntp_io::TimeSlice;
 use site_config::LiveConfig;
@@ -59,12 +60,6 @@ fn read<T>(mut read: impl FnMut(ReadMode) -> Result<T, ReadError>) -> Answer<T> 
         other => other,
     };
     done.map_err(SourceError::from)
-}
-
-impl From<spool::WaterMarks> for GroupMarks {
-    fn from(marks: spool::WaterMarks) -> Self {
-        Self { low: marks.low, high: marks.high, count: marks.count }
-    }
 }
 
 impl LocalSpool {
@@ -124,7 +119,7 @@ impl NewsSource for LocalSpool {
 
     async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(GroupId, GroupMarks)>> {
         let id = self.spool.group_id(name);
-        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks.into()))))
+        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks))))
     }
 
     async fn groups(
@@ -267,7 +262,7 @@ impl GroupStream for LocalGroups {
                         self.alias.as_bytes()
                     }
                 };
-                GroupInfo { marks: group.marks_above(self.base).into(), flag, ..named }
+                GroupInfo { marks: group.marks_above(self.base), flag, ..named }
             }
         }))
     }

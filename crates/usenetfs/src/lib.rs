@@ -7,6 +7,26 @@
 //! change of a name is one call to the lower file system; no `unsafe`; nothing is stored on disk except the
 //! paper's layout, and the scheme at the root. Source: the Usenetfs paper (UFS-01 to UFS-11),
 //! `docs/usenetfs.md`.
+//!
+//! ```
+//! use netnews::bucket::BucketScheme;
+//! use usenetfs::{DirectoryForm, convert};
+//!
+//! let group = std::env::temp_dir().join(format!("usenetfs-example-{}", std::process::id()));
+//! std::fs::create_dir(&group)?;
+//! for number in 1..=200 {
+//!     std::fs::write(group.join(number.to_string()), "an article")?;
+//! }
+//! let scheme = BucketScheme::Tens;
+//! let report = convert(&group, DirectoryForm::Managed, scheme, false, &mut |_, _| {})?;
+//! assert_eq!(report.moved, 200);
+//! // Without a mount over it, the directory lists its buckets; below a mount it still lists articles.
+//! assert!(group.join(scheme.bucket_of_number(120).as_str()).join("120").exists());
+//! convert(&group, DirectoryForm::Flat, scheme, false, &mut |_, _| {})?;
+//! assert!(group.join("120").exists());
+//! # std::fs::remove_dir_all(&group)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

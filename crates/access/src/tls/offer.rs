@@ -200,7 +200,7 @@ mod tests {
     fn renew(dir: &Path) {
         let files = ["a.crt", "a.key"].map(|name| dir.join(name));
         files.iter().for_each(|file| std::fs::remove_file(file).unwrap_or(()));
-        make_self_signed("news.example.org", &files[0], &files[1]).unwrap();
+        make_self_signed(&disk::RealDisk::new(), "news.example.org", &files[0], &files[1]).unwrap();
     }
 
     #[test]

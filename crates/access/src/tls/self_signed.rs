@@ -4,7 +4,7 @@
 //! it expires. Blocks.
 
 use super::validity::{is_own, lifetime};
-use disk::{FileAccess, RealDisk, durable_create, durable_replace};
+use disk::{Disk, FileAccess, durable_create, durable_replace};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType,
 };
@@ -29,11 +29,11 @@ const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
 
 /// Makes a key and a self-signed certificate for `name` and this machine, in two new files; only its owner
 /// can read that of the key.
-pub fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
+pub fn make_self_signed(disk: &dyn Disk, name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
     let pair = KeyPair::generate().map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    write_new(key, FileAccess::Owner, &pair.serialize_pem())?;
-    write_new(certificate, FileAccess::All, &text)
+    write_new(disk, key, FileAccess::Owner, &pair.serialize_pem())?;
+    write_new(disk, certificate, FileAccess::All, &text)
 }
 
 /// Returns true if a certificate is, by its file name, one that was made with a site.
@@ -43,7 +43,13 @@ pub fn is_self_signed(certificate: &Path) -> bool {
 
 /// Signs the certificate of the site again, with its key, if it was made with the site and soon expires;
 /// returns whether it did.
-pub fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -> io::Result<bool> {
+pub fn renew_self_signed(
+    disk: &dyn Disk,
+    name: &str,
+    certificate: &Path,
+    key: &Path,
+    now: i64,
+) -> io::Result<bool> {
     let left = lifetime(certificate).map(|(_, until)| until - now);
     let is_due = left.is_some_and(|left| left < RENEW_BEFORE.as_secs() as i64);
     // A certificate signed by an authority may have the file name, too.
@@ -52,7 +58,7 @@ pub fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -
     }
     let pair = KeyPair::from_pem(&fs::read_to_string(key)?).map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    durable_replace(&RealDisk::new(), certificate, &[text.as_bytes()], FileAccess::All)?;
+    durable_replace(disk, certificate, &[text.as_bytes()], FileAccess::All)?;
     Ok(true)
 }
 
@@ -88,14 +94,15 @@ fn is_host_name(name: &str) -> bool {
 }
 
 /// Creates a file durably; an error if it exists.
-fn write_new(path: &Path, access: FileAccess, text: &str) -> io::Result<()> {
-    let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)?;
+fn write_new(disk: &dyn Disk, path: &Path, access: FileAccess, text: &str) -> io::Result<()> {
+    let made = durable_create(disk, path, &[text.as_bytes()], access)?;
     if made { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk::{CrashKind, RealDisk, SimDisk, read_small};
     use site_base::clock::unix_now;
 
     #[test]
@@ -113,7 +120,7 @@ mod tests {
         for (days, is_due) in [(700, false), (61, false), (59, true), (1, true)] {
             ending(days);
             assert_eq!(
-                renew_self_signed("news.example.org", &certificate, &key, now).unwrap(),
+                renew_self_signed(&RealDisk::new(), "news.example.org", &certificate, &key, now).unwrap(),
                 is_due,
                 "{days}"
             );
@@ -123,7 +130,10 @@ mod tests {
         // An expired certificate, and the remains of a crash.
         fs::write(certificate.with_extension("crt.new"), "half").unwrap();
         ending(0);
-        assert!(renew_self_signed("news.example.org", &certificate, &key, now + 86_400).unwrap());
+        assert!(
+            renew_self_signed(&RealDisk::new(), "news.example.org", &certificate, &key, now + 86_400)
+                .unwrap()
+        );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
         // Neither one that another key has signed, nor one of another name.
         let mut authority = CertificateParams::default();
@@ -133,12 +143,12 @@ mod tests {
         params.not_after = OffsetDateTime::now_utc() + Duration::from_secs(86_400);
         let vouched_for = params.signed_by(&pair, &issuer).unwrap().pem();
         fs::write(&certificate, &vouched_for).unwrap();
-        assert!(!renew_self_signed("news.example.org", &certificate, &key, now).unwrap());
+        assert!(!renew_self_signed(&RealDisk::new(), "news.example.org", &certificate, &key, now).unwrap());
         assert_eq!(fs::read_to_string(&certificate).unwrap(), vouched_for);
         ending(1);
         let other = dir.path().join("other.crt");
         fs::rename(&certificate, &other).unwrap();
-        assert!(!renew_self_signed("news.example.org", &other, &key, now).unwrap());
+        assert!(!renew_self_signed(&RealDisk::new(), "news.example.org", &other, &key, now).unwrap());
     }
 
     #[test]
@@ -148,6 +158,38 @@ mod tests {
         }
         for name in ["", "a..b", "news_1", "-a.b", "a.b-", "localhost", "a b", &"a".repeat(64)] {
             assert!(!is_host_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_crash_at_any_write_leaves_no_certificate_without_its_key_and_no_part_of_either() {
+        let [certificate, key] = SELF_SIGNED_FILES.map(|name| Path::new("/site").join(name));
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = SimDisk::new();
+                sim.create_dir(Path::new("/site")).unwrap();
+                sim.crash_at(sim.steps() + step, kind, step * 7919);
+                let is_made = make_self_signed(&sim, "news.example.org", &certificate, &key).is_ok();
+                let image = sim.image().unwrap();
+                let text = |path: &Path| {
+                    let bytes = read_small(&image, path, 1 << 16).unwrap()?;
+                    Some(String::from_utf8(bytes).unwrap())
+                };
+                let what = format!("{kind:?} at step {step}");
+                match (text(&key), text(&certificate)) {
+                    (None, certificate) => assert!(certificate.is_none() && !is_made, "{what}"),
+                    (Some(key), certificate) => {
+                        assert!(KeyPair::from_pem(&key).is_ok(), "{what}");
+                        assert!(certificate.is_some() || !is_made, "{what}");
+                        let end = "-----END CERTIFICATE-----";
+                        assert!(certificate.is_none_or(|text| text.trim_end().ends_with(end)), "{what}");
+                    }
+                }
+                if !sim.crashed() {
+                    assert!(step > 7, "nothing was tried");
+                    break;
+                }
+            }
         }
     }
 }

@@ -7,10 +7,11 @@
 use super::User;
 use super::credentials::{Argon2Hash, ScramKeys, StoredCredentials};
 use super::name::prepared;
+use disk::{Disk, read_small};
 use hashbrown::HashMap;
 use site_base::summed::{text_without_sum, with_sum};
 use std::fmt::{self, Write as _};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Name of the file in the site's directory.
@@ -227,18 +228,14 @@ pub fn is_whole(bytes: &[u8]) -> bool {
 }
 
 /// Reads the users file in `data`; `None` if there is none.
-pub fn load(data: &Path) -> io::Result<Option<UserTable>> {
+pub fn load(disk: &dyn Disk, data: &Path) -> io::Result<Option<UserTable>> {
     let path = data.join(FILE_NAME);
-    let opened = match std::fs::File::open(&path) {
-        Ok(opened) => opened,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(bytes) = read_small(disk, &path, FILE_BYTES_MAX)? else { return Ok(None) };
+    let invalid = |what: &dyn fmt::Display| {
+        io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
     };
-    let mut text = String::new();
-    opened.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let table = UserTable::parse(&text)
-        .map_err(|what| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display())))?;
-    Ok(Some(table))
+    let text = std::str::from_utf8(&bytes).map_err(|error| invalid(&error))?;
+    UserTable::parse(text).map(Some).map_err(|error| invalid(&error))
 }
 
 #[cfg(test)]

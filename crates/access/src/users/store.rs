@@ -4,8 +4,8 @@
 //! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
 
 use super::file::{self, FILE_NAME, UserTable};
+use disk::{Disk, FileMetadata};
 use site_base::lock::Leaf;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,11 +15,12 @@ use tracing::{error, info};
 /// Maximum age of the last look at the file where a moment does not matter.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A file's identity as seen from outside (device, inode and times); `None` if there is no file.
-type UsersFileStamp = Option<(u64, u64, i64, i64)>;
+/// Identity of the file, and its size and time of modification; `None` if there is no file.
+type UsersFileStamp = Option<((u64, u64), FileMetadata)>;
 
 #[derive(Debug)]
 pub(crate) struct UserStore {
+    disk: Arc<dyn Disk>,
     data: PathBuf,
     current: Leaf<LoadedUsers>,
 }
@@ -35,9 +36,9 @@ struct LoadedUsers {
 
 impl UserStore {
     /// Opens the users in `data` and reads them.
-    pub fn open(data: PathBuf) -> Self {
+    pub fn open(disk: Arc<dyn Disk>, data: PathBuf) -> Self {
         let current = LoadedUsers { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
-        let store = Self { data, current: Leaf::new(current) };
+        let store = Self { disk, data, current: Leaf::new(current) };
         store.table();
         store
     }
@@ -50,7 +51,7 @@ impl UserStore {
         if current.stamp == stamp {
             return current.table.clone();
         }
-        match file::load(&self.data) {
+        match file::load(&*self.disk, &self.data) {
             Ok(table) => {
                 let users = table.as_ref().map_or(0, |table| table.iter().count());
                 info!(users, "read the file of users");
@@ -88,8 +89,8 @@ impl UserStore {
     }
 
     fn stamp(&self) -> UsersFileStamp {
-        let meta = std::fs::metadata(self.data.join(FILE_NAME)).ok()?;
-        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+        let path = self.data.join(FILE_NAME);
+        Some((self.disk.identity(&path).ok()??, self.disk.about(&path).ok()??))
     }
 }
 
@@ -97,10 +98,11 @@ impl UserStore {
 mod tests {
     use super::super::{User, UserRecord, edit};
     use super::*;
+    use disk::RealDisk;
 
     fn add(data: &std::path::Path, name: &str) {
         let user = User { name: name.into(), groups: Box::default() };
-        edit(data, |table| {
+        edit(&RealDisk::new(), data, |table| {
             table.put(UserRecord { user, changed: 1, credentials: None });
             Ok::<_, ()>(())
         })
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn changes_are_seen_and_damage_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let store = UserStore::open(dir.path().to_owned());
+        let store = UserStore::open(Arc::new(RealDisk::new()), dir.path().to_owned());
         assert!(store.table().is_none());
         add(dir.path(), "fred");
         assert!(store.recent().unwrap().get("fred").is_some(), "no users are looked for at once");
@@ -120,7 +122,7 @@ mod tests {
         std::fs::write(dir.path().join(FILE_NAME), b"rubbish").unwrap();
         assert!(store.table().unwrap().get("wilma").is_some());
         assert!(!store.is_unknown());
-        let damaged = UserStore::open(dir.path().to_owned());
+        let damaged = UserStore::open(Arc::new(RealDisk::new()), dir.path().to_owned());
         assert!(damaged.table().is_none() && damaged.is_unknown());
         std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
         assert!(store.table().is_none() && damaged.table().is_none() && !damaged.is_unknown());

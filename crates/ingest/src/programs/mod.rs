@@ -16,8 +16,8 @@ mod worker;
 pub use protocol::{FilterAnswer, FilterRequest, ProgramVerdict};
 
 use parking_lot::Condvar;
-use serde::{Deserialize, Serialize};
 use site_base::counters::{add, read};
+use site_base::figures;
 use site_base::lock::Leaf;
 use site_base::patiently::patiently;
 use site_base::printable;
@@ -66,20 +66,22 @@ struct ProgramState {
     settling: Condvar,
 }
 
-/// Status of the program of a `[[filter]]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FilterStatus {
-    /// Name of the filter.
-    pub name: String,
-    /// Whether it cannot judge now.
-    pub down: bool,
-    /// Articles, posts and logins that it has judged since the start.
-    pub judged: u64,
-    /// Articles, posts and logins that passed or were deferred without being judged.
-    pub unjudged: u64,
-    /// Number of starts of the program.
-    pub starts: u64,
+figures! {
+    /// Status of the program of a `[[filter]]`.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct FilterStatus {
+        /// Name of the filter.
+        name name: String,
+        /// Whether it cannot judge now.
+        gauge down: bool,
+        /// Articles, posts and logins that it has judged since the start.
+        counter judged: u64,
+        /// Articles, posts and logins that passed or were deferred without being judged.
+        counter unjudged: u64,
+        /// Number of starts of the program.
+        counter starts: u64,
+    }
 }
 
 impl FilterPrograms {

@@ -8,6 +8,7 @@
 use super::ProgramState;
 use super::process::{self, FilterProcess, ProgramFault};
 use super::protocol::{FilterAnswer, FilterRequest};
+use site_base::back_off::BackOff;
 use site_base::counters::add;
 use site_config::{FilterFailurePolicy, FilterProgram};
 use site_log::SiteLog;
@@ -21,10 +22,8 @@ use tracing::{error, info, warn};
 
 /// Shortest time between two starts.
 const START_INTERVAL: Duration = Duration::from_millis(250);
-/// Pause after the second failure in a row; it doubles with each further one.
-const PAUSE_FIRST: Duration = Duration::from_secs(1);
-/// Longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Pauses after the second failure in a row and further ones.
+const RESTARTS: BackOff = BackOff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Messages to the thread.
 #[derive(Debug)]
@@ -214,12 +213,11 @@ impl FilterWorker {
     /// Schedules the next start after a failure.
     fn failed(&mut self, fault: &ProgramFault) {
         warn!(filter = self.section.name, why = fault.to_string(), "filter program failed");
-        let doublings = self.failures.saturating_sub(1).min(6);
-        let pause = if self.failures == 0 { Duration::ZERO } else { PAUSE_FIRST * (1 << doublings) };
-        self.failures += 1;
+        let pause = if self.failures == 0 { Duration::ZERO } else { RESTARTS.pause(self.failures) };
+        self.failures = self.failures.saturating_add(1);
         let now = Instant::now();
         let soonest = self.last_start.map_or(now, |at| at + START_INTERVAL);
-        self.next_start = (now + pause.min(PAUSE_MAX)).max(soonest);
+        self.next_start = (now + pause).max(soonest);
         self.state.settle();
     }
 

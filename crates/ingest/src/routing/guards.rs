@@ -1,7 +1,8 @@
 //! Conditions of peers on single articles, apart from groups and Path: a flat list, all of which must pass.
 
+use super::facts::{RoutingFacts, RoutingStep};
 use super::hash::{Digest, digest_of, part_in};
-use super::{RoutingFacts, RoutingStep, set};
+use super::matrix::set;
 use netnews::article::ArticleTypes;
 use netnews::{newsgroups, path};
 use site_base::units::counted;

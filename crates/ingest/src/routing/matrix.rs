@@ -5,7 +5,7 @@
 //! become rows 64 x 64 bits at a time. A group that is not carried here has no row: one is computed when it
 //! is first seen, and kept in a bounded table.
 
-use super::{PeerRoute, RoutingFacts, RoutingStep, set};
+use super::facts::{PeerRoute, RoutingFacts, RoutingStep};
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
 use site_config::FeedCondition;
@@ -181,6 +181,13 @@ fn matches(route: &PeerRoute, name: &[u8], is_moderated: bool) -> bool {
         return peer.eq_ignore_ascii_case(route.name.as_bytes());
     }
     status(route).is_none_or(|only| only == is_moderated) && route.send.groups.matches(name)
+}
+
+/// Sets a bit.
+pub(super) fn set(words: &mut [u64], bit: usize) {
+    if let Some(word) = words.get_mut(bit / 64) {
+        *word |= 1 << (bit % 64);
+    }
 }
 
 /// Transposes a matrix of 64 x 64 bits (Hacker's Delight, section 7-3), bit 0 being the first column.

@@ -4,7 +4,8 @@
 //! of a Path are looked up there. Most entries of a Path belong to sites we do not feed: a filter by length
 //! and first letter avoids looking those up.
 
-use super::{PeerRoute, RoutingFacts, RoutingStep, set};
+use super::facts::{PeerRoute, RoutingFacts, RoutingStep};
+use super::matrix::set;
 use hashbrown::HashMap;
 use memchr::memchr_iter;
 use netnews::path;

@@ -9,7 +9,7 @@ mod counts;
 mod tests;
 
 use super::Origin;
-use super::filters::{Filter, Opinion};
+use super::opinions::Opinion;
 use body::BodySketch;
 use counts::{DecayingCounts, hash};
 use netnews::article::ArticleTypes;
@@ -84,6 +84,19 @@ impl SpamFilter {
         modes(config).iter().any(|(_, mode)| *mode != SpamMode::Off)
     }
 
+    /// Appends an opinion for each of the articles, in order, until the time is up.
+    pub fn judge(
+        &self,
+        origin: &Origin,
+        articles: &[Article<'_>],
+        until: Instant,
+        opinions: &mut Vec<Opinion>,
+    ) {
+        let now = u64::try_from(unix_now()).unwrap_or_default();
+        let in_time = articles.iter().take_while(|_| Instant::now() < until);
+        opinions.extend(in_time.map(|article| self.opinion(origin, article, now)));
+    }
+
     /// Returns the opinion on one article that arrives at this time, in Unix seconds.
     fn opinion(&self, origin: &Origin, article: &Article<'_>, now: u64) -> Opinion {
         let names = article.header(Known::Newsgroups).unwrap_or_default();
@@ -153,18 +166,6 @@ impl SpamFilter {
                 })
             }
         }
-    }
-}
-
-impl Filter for SpamFilter {
-    fn name(&self) -> &str {
-        "spam"
-    }
-
-    fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
-        let now = u64::try_from(unix_now()).unwrap_or_default();
-        let in_time = articles.iter().take_while(|_| Instant::now() < until);
-        opinions.extend(in_time.map(|article| self.opinion(origin, article, now)));
     }
 }
 

@@ -4,7 +4,8 @@
 use super::filters::{BySubject, CLASSES, batch, file, filtering};
 use super::*;
 use crate::aside;
-use crate::filters::{Filter, Filters};
+use crate::filters::{BatchFilter, Filters};
+use crate::judging::FilingRules;
 use crate::release::{ReleaseContext, way};
 use disk::CrashKind;
 use spool::ChangeMaker as _;
@@ -13,7 +14,7 @@ use std::time::Duration;
 const TIME_MAX: Duration = Duration::from_secs(3_600);
 
 fn strict(disk: &SimDisk) -> Filer {
-    let filer = filtering(disk, vec![Box::new(BySubject::default())], TIME_MAX);
+    let filer = filtering(disk, vec![BatchFilter::BySubject(BySubject::default())], TIME_MAX);
     let group = |name: &str| NewGroup { name: name.into(), ..NewGroup::default() };
     filer.spool.add_groups(&["other.test", "junk", "control.cancel"].map(group)).unwrap();
     filer
@@ -22,9 +23,9 @@ fn strict(disk: &SimDisk) -> Filer {
 /// Reopens the site after a crash, with the same filter.
 fn reopened(disk: &SimDisk, text: &str) -> Filer {
     let filer = opened(disk, text);
-    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.log);
-    let filter: Box<dyn Filter> = Box::new(BySubject::default());
-    filer.rules.store(Arc::new(FilingRules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
+    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.log);
+    let filter = BatchFilter::BySubject(BySubject::default());
+    filer.judge.rules.store(Arc::new(FilingRules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
     filer
 }
 
@@ -34,7 +35,7 @@ fn usual() -> String {
 
 fn release(filer: &Filer, id: &str) -> String {
     // After a crash nothing can be read.
-    let releasing = ReleaseContext { filer, all: filer.reviews.all().unwrap_or_default() };
+    let releasing = ReleaseContext { filer, all: filer.reviews().all().unwrap_or_default() };
     match releasing.release(netnews::MessageId::parse(id.as_bytes()).unwrap()) {
         Ok(text) => text.to_owned(),
         Err(error) => format!("error: {error}"),
@@ -43,7 +44,7 @@ fn release(filer: &Filer, id: &str) -> String {
 
 /// Returns how articles with findings can be released.
 fn ways(filer: &Filer) -> Vec<&'static str> {
-    filer.reviews.all().unwrap().iter().map(|review| way(filer, review)).collect()
+    filer.reviews().all().unwrap().iter().map(|review| way(filer, review)).collect()
 }
 
 /// Returns the number of readable articles in a group.

@@ -1,7 +1,9 @@
 //! Filters judge whole batches, in time or not at all.
 
 use super::*;
-use crate::filters::{Filter, Filters, Opinion};
+use crate::filters::{BatchFilter, Filters};
+use crate::judging::FilingRules;
+use crate::opinions::Opinion;
 use crate::reviews::FilterReview;
 use netnews::Article;
 use parking_lot::Mutex;
@@ -10,17 +12,13 @@ use std::time::{Duration, Instant};
 
 /// A filter that follows the Subject of each article, and gives up before the first one called "slow".
 #[derive(Debug, Default)]
-pub(super) struct BySubject {
+pub(crate) struct BySubject {
     /// Sizes of the batches it was given.
     batches: Arc<Mutex<Vec<usize>>>,
 }
 
-impl Filter for BySubject {
-    fn name(&self) -> &str {
-        "by subject"
-    }
-
-    fn judge(&self, _: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+impl BySubject {
+    pub fn judge(&self, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
         self.batches.lock().push(articles.len());
         for article in articles {
             let subject = article.header(netnews::Known::Subject).unwrap_or_default();
@@ -44,13 +42,13 @@ impl Filter for BySubject {
 pub(super) const CLASSES: &str = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n\
                        [[rule]]\nclass = \"ram\"\nverdict = \"binary\"\n[[rule]]";
 
-pub(super) fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) -> Filer {
+pub(super) fn filtering(disk: &SimDisk, filters: Vec<BatchFilter>, time_max: Duration) -> Filer {
     let text = CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES);
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
-    let config = filer.rules.load().config.clone();
+    let config = filer.judge.rules.load().config.clone();
     let rules = FilingRules::of(config, None, &filer.log);
-    filer.rules.store(Arc::new(FilingRules { filters: Filters::new(filters, time_max), ..rules }));
+    filer.judge.rules.store(Arc::new(FilingRules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
 
@@ -76,8 +74,11 @@ pub(super) fn file(filer: &Filer, batch: &[(String, String)]) -> Vec<String> {
 fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
     let (first, second) = (BySubject::default(), BySubject::default());
     let sizes = [first.batches.clone(), second.batches.clone()];
-    let filer =
-        filtering(&SimDisk::new(), vec![Box::new(first), Box::new(second)], Duration::from_secs(3_600));
+    let filer = filtering(
+        &SimDisk::new(),
+        vec![BatchFilter::BySubject(first), BatchFilter::BySubject(second)],
+        Duration::from_secs(3_600),
+    );
     let mut articles = batch(&["x", "refuse", "verdict", "long", "x"]);
     articles.push((wire("<6@x>", "no.such", ""), "<6@x>".into()));
     let long = "é".repeat(100);
@@ -94,7 +95,8 @@ fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
 #[test]
 fn an_article_hidden_by_a_filter_is_filed_and_not_shown() {
     let disk = SimDisk::new();
-    let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    let filer =
+        filtering(&disk, vec![BatchFilter::BySubject(BySubject::default())], Duration::from_secs(3_600));
     let said = file(&filer, &batch(&["x", "hide", "x"]));
     assert!(said.iter().all(|said| said == "class 0"), "{said:?}");
     let check = |filer: &Filer| {
@@ -122,7 +124,8 @@ fn an_article_hidden_by_a_filter_is_filed_and_not_shown() {
 #[test]
 fn findings_are_kept_and_released_articles_let_in() {
     let disk = SimDisk::new();
-    let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    let filer =
+        filtering(&disk, vec![BatchFilter::BySubject(BySubject::default())], Duration::from_secs(3_600));
     let articles = batch(&["x", "refuse", "hide", "shadow", "verdict"]);
     let refused = file(&filer, &articles)[1].clone();
     filer.spool.sync().unwrap();
@@ -130,22 +133,23 @@ fn findings_are_kept_and_released_articles_let_in() {
         let row = |review: FilterReview| {
             (review.message_id, review.finding.word().to_owned(), review.finding.is_filed())
         };
-        filer.reviews.all().unwrap().into_iter().map(row).collect()
+        filer.reviews().all().unwrap().into_iter().map(row).collect()
     };
     let expected = [("<1@x>", "refused", false), ("<2@x>", "hidden", true), ("<3@x>", "would refuse", true)];
     let expected = expected.map(|(id, finding, filed)| (id.to_owned(), finding.to_owned(), filed));
     assert_eq!(found(&filer), expected);
     assert_eq!(file(&filer, &articles[1..2]), ["duplicate"]);
-    let (key, at) = (filer.spool.key(b"<1@x>"), filer.reviews.all().unwrap()[0].at);
-    filer.reviews.release(key, "by subject").unwrap();
+    let (key, at) = (filer.spool.key(b"<1@x>"), filer.reviews().all().unwrap()[0].at);
+    filer.reviews().release(key, "by subject").unwrap();
     assert!(filer.spool.forget(&key, at as u32).unwrap());
     // A kill loses none of it; the filter is another one now, which would refuse it again.
     let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
-    let rules = FilingRules::of(filer.rules.load().config.clone(), None, &filer.log);
-    let filters = Filters::new(vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
-    filer.rules.store(Arc::new(FilingRules { filters, ..rules }));
+    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.log);
+    let filters =
+        Filters::new(vec![BatchFilter::BySubject(BySubject::default())], Duration::from_secs(3_600));
+    filer.judge.rules.store(Arc::new(FilingRules { filters, ..rules }));
     assert_eq!(found(&filer), expected);
     assert_eq!(file(&filer, &articles[1..2]), ["class 0"]);
     assert!(!filer.spool.forget(&key, at as u32).unwrap());
@@ -157,7 +161,7 @@ fn findings_are_kept_and_released_articles_let_in() {
 fn articles_not_judged_in_time_pass() {
     let filter = BySubject::default();
     let sizes = filter.batches.clone();
-    let filer = filtering(&SimDisk::new(), vec![Box::new(filter)], Duration::from_millis(20));
+    let filer = filtering(&SimDisk::new(), vec![BatchFilter::BySubject(filter)], Duration::from_millis(20));
     let articles = batch(&["refuse", "slow", "refuse", "verdict"]);
     let said = file(&filer, &articles);
     assert!(said[0].starts_with("spam"), "{said:?}");
@@ -167,7 +171,11 @@ fn articles_not_judged_in_time_pass() {
 
 #[test]
 fn a_cancel_that_a_filter_refuses_withdraws_nothing() {
-    let filer = filtering(&SimDisk::new(), vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    let filer = filtering(
+        &SimDisk::new(),
+        vec![BatchFilter::BySubject(BySubject::default())],
+        Duration::from_secs(3_600),
+    );
     filer.spool.add_groups(&[NewGroup { name: "control".into(), ..NewGroup::default() }]).unwrap();
     let target = wire("<t@x>", "misc.test", follow_ups::LOCK);
     assert!(file(&filer, &[(target, "<t@x>".into())])[0].starts_with("class"));

@@ -11,7 +11,8 @@ use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::site::{Plan, Site};
 use disk::{Disk, RealDisk};
-use newscache::{Cache, CacheSettings, UpstreamMarks};
+use netnews::GroupMarks;
+use newscache::{Cache, CacheSettings};
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
@@ -194,7 +195,7 @@ fn fill(dir: &Path, filling: &Path, date: &str) -> io::Result<(u64, u64)> {
     for n in 0..GROUPS {
         let name = group_name(n);
         let group = cache.group(ORIGIN, name.as_bytes(), now);
-        let _as_it_was = group.set_marks(UpstreamMarks { low: 1, high: 1, count: 1 }, now)?;
+        let _as_it_was = group.set_marks(GroupMarks { low: 1, high: 1, count: 1 }, now)?;
         let text = article(&name, n, GROUP_ARTICLE_BYTES, date);
         let _as_it_was = group.put_article(1, id(&name, n).as_bytes(), &text, now)?;
     }

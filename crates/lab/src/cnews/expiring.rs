@@ -8,6 +8,7 @@
 //! `docs/bench/expiry.md`.
 
 use super::batch::{ARTICLES, Batch};
+use super::beside;
 use super::cost::{Cost, Task};
 use super::sites::{Kind, Site, Workshop};
 use crate::others::Inn;
@@ -53,6 +54,15 @@ pub struct Options {
     /// How often each is measured; the least counts
     #[arg(long, default_value_t = 1)]
     runs: usize,
+    /// Articles that are due beside a peer that sends others
+    #[arg(long, default_value_t = 15_000)]
+    beside: u64,
+    /// How often that is measured; medians count
+    #[arg(long, default_value_t = 3)]
+    beside_runs: usize,
+    /// Measure only filing beside expiry
+    #[arg(long)]
+    beside_only: bool,
     /// newsreel's storage methods; the first is compared with INN's
     #[arg(long, value_delimiter = ',', value_parser = METHODS, default_value = "appendonly,tradspool")]
     methods: Vec<String>,
@@ -84,6 +94,10 @@ pub fn run(options: &Options) -> Verdict {
     let workshop = super::workshop(&options.place, options.peers.as_deref())?;
     let workshop = Workshop { buffer_mib, ..workshop };
     let ground = Ground { workshop, dir: options.place.dir.clone() };
+    let is_fair = beside(&ground, options)?;
+    if options.beside_only {
+        return Ok(is_fair);
+    }
     let kinds = options.kinds();
     let mut costs: Vec<Option<Cost>> = vec![None; kinds.len()];
     for _ in 0..options.runs.max(1) {
@@ -101,7 +115,7 @@ pub fn run(options: &Options) -> Verdict {
     if let Some(docs) = &options.docs {
         page::put_table(&docs.join("expiry.md"), "make bench-expire", table.trim_end())?;
     }
-    let mut holds = true;
+    let mut holds = is_fair;
     let mut verdict = |is_so: bool, text: String| {
         println!("{} {text}", if is_so { "ok    " } else { "MISSED" });
         holds &= is_so;
@@ -124,6 +138,22 @@ pub fn run(options: &Options) -> Verdict {
     Ok(holds)
 }
 
+/// Measures filing beside expiry; whether newsreel is at least as fast as INN.
+fn beside(ground: &Ground, options: &Options) -> Verdict {
+    let (table, is_as_fast) = beside::run(ground, options.beside, options.beside_runs)?;
+    println!("{table}");
+    if let Some(docs) = &options.docs {
+        page::put_table(&docs.join("expiry.md"), "make bench-expire beside a peer", table.trim_end())?;
+    }
+    let word = match is_as_fast {
+        Some(true) => "ok    ",
+        Some(false) => "MISSED",
+        None => "-     ",
+    };
+    println!("{word} filing beside expiry at least as fast as INN");
+    Ok(is_as_fast != Some(false))
+}
+
 /// How many times longer something took than the first.
 fn times(measured: &[(Kind, Cost)], cost: Cost) -> f64 {
     measured.first().map_or(f64::NAN, |(_, first)| cost.real / first.real)
@@ -144,15 +174,16 @@ fn markdown(measured: &[(Kind, Cost)], articles: u64) -> String {
     text
 }
 
-struct Ground {
+/// Where sites are made and filled.
+pub(super) struct Ground {
     workshop: Workshop,
     dir: PathBuf,
 }
 
 impl Ground {
-    /// A site with about so many articles, and the task that expires them.
-    fn filled(&self, kind: Kind, articles: u64) -> io::Result<Option<(Site, Task)>> {
-        let Some(mut site) = self.workshop.make(kind)? else { return Ok(None) };
+    /// A site with about so many articles.
+    pub fn filled(&self, kind: Kind, articles: u64) -> io::Result<Option<Site>> {
+        let Some(site) = self.workshop.make(kind)? else { return Ok(None) };
         let path = self.dir.join("due.batch");
         let batch = Batch { name: "due", times: (articles / ARTICLES).max(1), is_old: false };
         batch.write(&mut fs::File::create(&path)?)?;
@@ -161,19 +192,25 @@ impl Ground {
         if site.filed()? < articles / ARTICLES * ARTICLES {
             return Err(io::Error::other(format!("{}: not all articles were filed", kind.name())));
         }
+        Ok(Some(site))
+    }
+
+    /// A site with about so many articles, and the task that expires them.
+    fn due(&self, kind: Kind, articles: u64) -> io::Result<Option<(Site, Task)>> {
+        let Some(mut site) = self.filled(kind, articles)? else { return Ok(None) };
         let task = site.expire()?;
         Ok(Some((site, task)))
     }
 
     fn cost(&self, kind: Kind, articles: u64) -> io::Result<Option<Cost>> {
-        let Some((site, task)) = self.filled(kind, articles)? else { return Ok(None) };
+        let Some((site, task)) = self.due(kind, articles)? else { return Ok(None) };
         let nothing = site.nothing().map_or(Ok(Cost::default()), |nothing| nothing.cost(None))?;
         Ok(Some(task.cost(site.server)?.without(nothing)))
     }
 
     fn ours(&self, method: &'static str, articles: u64) -> io::Result<(Site, Task)> {
-        let filled = self.filled(Kind::Newsreel(method), articles)?;
-        filled.ok_or_else(|| io::Error::other("newsreel cannot be had"))
+        let due = self.due(Kind::Newsreel(method), articles)?;
+        due.ok_or_else(|| io::Error::other("newsreel cannot be had"))
     }
 
     /// How often newsreel reads from a file of articles while it expires them.

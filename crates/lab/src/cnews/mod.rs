@@ -5,6 +5,7 @@
 //! machine only ever adds. System calls are counted in a pass of their own. Figures: `docs/bench/cnews.md`.
 
 mod batch;
+mod beside;
 mod cost;
 pub mod expiring;
 mod report;

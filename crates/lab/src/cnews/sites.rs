@@ -140,7 +140,8 @@ impl Site {
         let (dir, listen) = (self.dir_text(), self.address());
         let (active, buffer) = (active.to_string_lossy(), format!("{buffer_mib} MiB"));
         let mut init = vec!["init", "--dir", &dir, "--groups", &active, "--listen", &listen];
-        init.extend(["--buffer", &buffer, "--reader", "127.0.0.1", "--path-identity", "server.lab.example"]);
+        init.extend(["--buffer", &buffer, "--reader", "127.0.0.1", "--peer", "127.0.0.1"]);
+        init.extend(["--path-identity", "server.lab.example"]);
         Task::new(&self.program, &init).run()?;
         let config = self.dir.join("newsreel.toml");
         let send = format!("batch = \"out/{PEER}\"\nbatch_bytes = {BATCH_BYTES}\n");
@@ -167,7 +168,8 @@ impl Site {
         Task::new(&self.program, &[words, &["--dir", &self.dir_text()]].concat())
     }
 
-    fn address(&self) -> String {
+    /// The address that peers connect to.
+    pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
@@ -240,6 +242,30 @@ impl Site {
                 let config = self.dir.join("newsreel.toml");
                 fs::write(&config, fs::read_to_string(&config)? + "\n[[expire]]\nkeep = \"1 ms\"\n")?;
                 self.newsreel(&["expire"])
+            }
+        })
+    }
+
+    /// Removes articles older than `keep`, beside the server.
+    pub fn expire_beside(&self, keep: Duration) -> io::Result<Task> {
+        let days = keep.as_secs_f64() / 86_400.0;
+        Ok(match self.kind {
+            Kind::Inn(Inn::New(_)) => {
+                let text = format!("/remember/:11\n*:A:{days:.6}:{days:.6}:{days:.6}\n");
+                fs::write(self.dir.join("etc/expire.ctl"), text)?;
+                // It removes the articles. `expire` after it removes them from history, and has the server
+                // refuse peers meanwhile.
+                self.script("news", &["expireover"])
+            }
+            Kind::Newsreel(_) => {
+                let config = self.dir.join("newsreel.toml");
+                let rule = format!("\n[[expire]]\nkeep = \"{} s\"\n", keep.as_secs());
+                fs::write(&config, fs::read_to_string(&config)? + &rule)?;
+                self.newsreel(&["ctl", "reload"]).run()?;
+                self.newsreel(&["expire"])
+            }
+            Kind::CNews | Kind::Inn(Inn::Old) => {
+                return Err(io::Error::other("is not measured beside a peer"));
             }
         })
     }

@@ -12,6 +12,7 @@ use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, WINDOWS_1252};
 
 use crate::article::{Article, Known};
 use crate::newsgroups::valid_name;
+use crate::printable::one_line;
 use crate::transfer;
 
 /// Media type of a newgroup message's entity.
@@ -218,7 +219,7 @@ fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupDescription> {
     let end = line.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     let is_listed = valid_name(name) && (rest.starts_with(b"\t") || name.contains(&b'.'));
-    let description = one_line(&to_utf8(rest, charset));
+    let description = described(&to_utf8(rest, charset));
     let is_moderated = description
         .len()
         .checked_sub(MODERATED.len())
@@ -228,10 +229,9 @@ fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupDescription> {
     Some(GroupDescription { name, description, is_moderated })
 }
 
-/// Returns the text without control characters, cut to the maximum length of a description.
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).collect();
-    let mut line = words.join(" ").trim().to_owned();
+/// Returns the text as one line, cut to the maximum length of a description.
+fn described(text: &str) -> String {
+    let mut line = one_line(text);
     let end = (0..=DESCRIPTION_BYTES_MAX.min(line.len())).rev().find(|at| line.is_char_boundary(*at));
     line.truncate(end.unwrap_or(0));
     line

@@ -1,8 +1,8 @@
 //! Replay of a trace with one strategy at one size. Called by `simulate`.
 
 use super::{RemovalUnit, SimulationPoint, Trace};
-use crate::bookkeeping::{Bookkeeping, CacheFile, on_disk};
-use crate::record::HEADER_BYTES;
+use crate::base::record::HEADER_BYTES;
+use crate::books::bookkeeping::{Bookkeeping, CacheFile, on_disk};
 use crate::settings::CacheSettings;
 use crate::strategy::{StrategyKind, UnitInfo, Victim};
 

@@ -8,10 +8,10 @@ use disk::{ReadMode, SimDisk};
 
 use super::made::{self, PAPER_ARTICLES};
 use super::*;
+use crate::books::stats::{CacheAccess, RequestKind};
 use crate::cache::Cache;
-use crate::group::GroupOutcome;
+use crate::reading::group::GroupOutcome;
 use crate::settings::CacheSettings;
-use crate::stats::{CacheAccess, RequestKind};
 use StrategyKind::{Baf, Gain, Letf, Lfua, Lrua, Lrug, S3fifo};
 
 /// Size at which the findings are tested, in hundredths of all articles.

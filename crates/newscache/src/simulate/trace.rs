@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 
 use super::nnrpd::NnrpdLog;
-use crate::access_log::{LINE_BYTES_MAX, parse_line};
-use crate::record::hash64;
-use crate::stats::RequestKind;
+use crate::base::record::hash64;
+use crate::books::access_log::{LINE_BYTES_MAX, parse_line};
+use crate::books::stats::RequestKind;
 
 /// Maximum number of requests of a trace.
 const REQUESTS_MAX: usize = 1 << 26;

@@ -3,11 +3,11 @@
 use std::io;
 
 use super::*;
-use crate::bookkeeping::UpstreamMarks;
-use crate::group::{GroupOutcome, RowCoverage};
-use crate::large::ArticleDestination;
-use crate::lists::ListKind;
+use crate::reading::group::{GroupOutcome, RowCoverage};
+use crate::reading::large::ArticleDestination;
+use crate::reading::lists::ListKind;
 use disk::CrashKind;
+use netnews::GroupMarks;
 
 /// Progress of a workload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
@@ -28,7 +28,7 @@ fn size(number: u64) -> usize {
 
 fn fill(cache: &Cache, is_new: bool, now: u64) -> io::Result<()> {
     let group = cache.group("isp", b"a.b", now);
-    _ = group.set_marks(UpstreamMarks { low: 1, high: 9 - u64::from(is_new), count: 8 }, now)?;
+    _ = group.set_marks(GroupMarks { low: 1, high: 9 - u64::from(is_new), count: 8 }, now)?;
     let rows: Vec<u8> = (1..=8)
         .flat_map(|n| {
             let line = row(of(n, is_new), 600);
@@ -63,7 +63,7 @@ fn run(sim: &SimDisk, reached: &mut Reached) -> io::Result<()> {
     drop(cache);
     let (cache, _) = Cache::open(disk, Path::new(DIR), settings(1 << 20), 7)?;
     let group = cache.group("isp", b"a.b", 7);
-    if group.set_marks(UpstreamMarks { low: 1, high: 8, count: 8 }, 7)? == GroupOutcome::Anew {
+    if group.set_marks(GroupMarks { low: 1, high: 8, count: 8 }, 7)? == GroupOutcome::Anew {
         reached.anew = true;
     }
     fill(&cache, true, 7)?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use disk::{Disk, SimDisk};
 
 use crate::cache::Cache;
-use crate::opening::OpeningReport;
+use crate::files::opening::OpeningReport;
 use crate::settings::CacheSettings;
 use crate::strategy::StrategyKind;
 
@@ -46,7 +46,7 @@ fn article(n: u64, body: usize) -> Vec<u8> {
 /// Returns the row of this article.
 fn row(n: u64, body: usize) -> Vec<u8> {
     let mut row = Vec::new();
-    assert!(crate::loaded::append_row(n, &id(n), &article(n, body), &[], &mut row));
+    assert!(crate::index::loaded::append_row(n, &id(n), &article(n, body), &[], &mut row));
     row
 }
 

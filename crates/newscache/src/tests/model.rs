@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::bookkeeping::UpstreamMarks;
-use crate::group::{CacheGroup, GroupOutcome, RowCoverage};
+use crate::reading::group::{CacheGroup, GroupOutcome, RowCoverage};
+use netnews::GroupMarks;
 
 /// The upstream: numbers with the sizes of their articles.
 struct Upstream {
@@ -22,7 +22,7 @@ impl Upstream {
     }
 
     fn tell(&self, group: &CacheGroup, now: u64) {
-        let marks = UpstreamMarks { low: self.low, high: self.high, count: self.there.len() as u64 };
+        let marks = GroupMarks { low: self.low, high: self.high, count: self.there.len() as u64 };
         assert_eq!(group.set_marks(marks, now).unwrap(), GroupOutcome::None);
         if !self.lists {
             return;

@@ -6,11 +6,11 @@
 use std::io;
 
 use super::*;
-use crate::bookkeeping::UpstreamMarks;
-use crate::group::{GroupOutcome, RowCoverage};
-use crate::large::ArticleDestination;
-use crate::lists::ListKind;
+use crate::reading::group::{GroupOutcome, RowCoverage};
+use crate::reading::large::ArticleDestination;
+use crate::reading::lists::ListKind;
 use disk::{CrashKind, OpenMode};
+use netnews::GroupMarks;
 
 const SIZE_BYTES: u64 = 1 << 20;
 const STEPS: u64 = 250;
@@ -45,8 +45,8 @@ fn size(number: u64) -> usize {
     if number.is_multiple_of(6) { 60_000 } else { 400 + (number * 37 % 3000) as usize }
 }
 
-fn marks(before: u64) -> UpstreamMarks {
-    UpstreamMarks { low: before + 1, high: before + NUMBERS, count: NUMBERS }
+fn marks(before: u64) -> GroupMarks {
+    GroupMarks { low: before + 1, high: before + NUMBERS, count: NUMBERS }
 }
 
 struct Round {

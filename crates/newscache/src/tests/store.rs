@@ -1,16 +1,17 @@
 //! Tests of storing and finding articles, rows, heads and lists.
 
 use super::*;
-use crate::bookkeeping::{DatedAnswer, UpstreamMarks};
-use crate::group::{GroupOutcome, RowCoverage};
-use crate::large::ArticleDestination;
-use crate::lists::ListKind;
-use crate::numbers::{Neighbour, NeighbourDirection};
-use crate::stats::{CacheAccess, RequestKind};
+use crate::books::bookkeeping::DatedAnswer;
+use crate::books::stats::{CacheAccess, RequestKind};
+use crate::reading::group::{GroupOutcome, RowCoverage};
+use crate::reading::large::ArticleDestination;
+use crate::reading::lists::ListKind;
+use crate::reading::numbers::{Neighbour, NeighbourDirection};
 use disk::{OpenMode, ReadMode};
+use netnews::GroupMarks;
 use std::io::IoSlice;
 
-fn get(group: &crate::group::CacheGroup, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+fn get(group: &crate::reading::group::CacheGroup, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let id = group.article(number, &mut bytes, 9).unwrap()?;
     Some((id, bytes))
@@ -126,7 +127,7 @@ fn group_is_reset_when_its_numbers_change() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
-    let marks = |high| UpstreamMarks { low: 1, high, count: high };
+    let marks = |high| GroupMarks { low: 1, high, count: high };
     let fill = || {
         assert_eq!(group.set_marks(marks(20), 5).unwrap(), GroupOutcome::None);
         assert_eq!(group.put_rows(1..=20, &rows(1..=20), 5).unwrap(), GroupOutcome::None);
@@ -173,10 +174,7 @@ fn cancelled_numbers_leave_and_reinstated_ones_come() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
-    assert_eq!(
-        group.set_marks(UpstreamMarks { low: 1, high: 10, count: 10 }, 5).unwrap(),
-        GroupOutcome::None
-    );
+    assert_eq!(group.set_marks(GroupMarks { low: 1, high: 10, count: 10 }, 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.put_rows(1..=10, &rows((1..=10).filter(|n| *n != 4)), 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.put_article(6, &id(6), &article(6, 600), 5).unwrap(), GroupOutcome::None);
     assert_eq!(group.neighbour(5, NeighbourDirection::Next).unwrap(), Neighbour::Unknown);
@@ -210,7 +208,7 @@ fn cancelled_numbers_leave_and_reinstated_ones_come() {
     let group = cache.group("isp", b"a.b", 7);
     assert_eq!(group.count(1..=10).unwrap(), Some(8));
     assert_eq!(group.marks().unwrap().value.high, 10);
-    assert_eq!(group.set_marks(UpstreamMarks { low: 9, high: 12, count: 4 }, 8).unwrap(), GroupOutcome::None);
+    assert_eq!(group.set_marks(GroupMarks { low: 9, high: 12, count: 4 }, 8).unwrap(), GroupOutcome::None);
     assert_eq!((group.count(1..=10).unwrap(), group.id_of(7).unwrap()), (Some(2), None));
 }
 
@@ -279,8 +277,8 @@ fn damage_of_a_large_article_is_found_before_its_first_piece() {
     }
     assert!(bytes == text);
     // Later damage ends the reading; the next one finds nothing.
-    let hash = crate::record::hash(&[&id(1)]);
-    let path = crate::bookkeeping::CacheFile::Large(hash).path(Path::new(DIR));
+    let hash = crate::base::record::hash(&[&id(1)]);
+    let path = crate::books::bookkeeping::CacheFile::Large(hash).path(Path::new(DIR));
     let damage = |sim: &SimDisk| {
         let file = sim.open(&path, disk::OpenMode::Existing).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(b"?")], 300_000).unwrap();
@@ -312,7 +310,7 @@ fn damage_of_a_large_article_is_found_before_its_first_piece() {
 
 #[test]
 fn large_articles_of_any_length_are_read_whole() {
-    const PIECE: usize = crate::pieces::PIECE_BYTES;
+    const PIECE: usize = crate::reading::pieces::PIECE_BYTES;
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(32 << 20), 5);
     // Lengths whose last piece is read in the same step as two others, and similar ones.
@@ -543,11 +541,15 @@ fn memory_of_many_indexes_is_bounded() {
         let group = cache.group("isp", &name(n), 5);
         assert_eq!(group.put_article(1, &id(n), &article(n, 400), 5).unwrap(), GroupOutcome::None);
     }
-    assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX, "{}", cache.0.cells.index_bytes());
+    assert!(
+        cache.0.cells.index_bytes() <= crate::index::cells::INDEX_BYTES_MAX,
+        "{}",
+        cache.0.cells.index_bytes()
+    );
     for n in (0..12_000).step_by(17) {
         assert!(get(&cache.group("isp", &name(n), 5), 1).is_some(), "{n}");
     }
-    assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX);
+    assert!(cache.0.cells.index_bytes() <= crate::index::cells::INDEX_BYTES_MAX);
 }
 
 /// Requests are counted in the cells of their groups, which are dropped when they are not referenced.

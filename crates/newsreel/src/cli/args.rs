@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::locate::SiteLocation;
+use super::typed::OperationCommand;
 use migrate::mails::rules::{GroupRule, group_name};
-use operators::request::{FeedCommand, HistoryForm, Request};
+use operators::feed::FeedCommand;
+use operators::history::HistoryForm;
 use site_base::units;
 use site_config::{Cidr, Durability};
 use values::path_identity;
@@ -167,7 +169,7 @@ pub(super) enum CliCommand {
     },
 
     #[command(flatten)]
-    Ask(Request),
+    Ask(OperationCommand),
 
     /// Summarize a day on one page
     #[command(
@@ -258,7 +260,8 @@ pub(super) enum CliCommand {
         IHAVE. They come from a file, which is a batch or a single article, compressed or not, or from a group of this \
         site. This machine must be a peer of the server.\n\n\
         Articles that the server has are not sent. Those that it wants later are offered again twice, and those that had \
-        no answer when a connection broke are offered again.\n\n\
+        no answer when a connection broke are offered again. A server that leaves an answer open for a minute on two \
+        connections in a row is given up.\n\n\
         Exit codes: 0 every article was answered, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
         cannot be reached or wants some articles later: run the command again."
     )]
@@ -337,7 +340,7 @@ pub(super) enum CliCommand {
         shell: clap_complete::Shell,
     },
 
-    /// Print docs/config.md, or write man pages and completions
+    /// Print docs/config.md or docs/figures.md, or write man pages and completions
     #[command(hide = true)]
     Docs {
         /// Write man pages and completions below this directory
@@ -346,6 +349,9 @@ pub(super) enum CliCommand {
         /// The date that man pages bear
         #[arg(long, value_name = "YYYY-MM-DD", requires = "share", default_value = "")]
         date: String,
+        /// Print docs/figures.md
+        #[arg(long, conflicts_with = "share")]
+        figures: bool,
     },
 }
 

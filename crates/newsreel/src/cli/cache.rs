@@ -15,8 +15,10 @@ use super::bar::Bar;
 use super::locate::SiteLocation;
 use super::screen::{CliError, complain, say, say_json, unreadable};
 use super::table::Columns;
-use super::{cache_stats, listing, reach};
-use operators::request::{PostsCommand, Request};
+use super::typed::TypedOperation;
+use super::{cache_stats, reach};
+use operators::cached::VerifyCacheOperation;
+use operators::posts::{PostsCommand, PostsOperation};
 use site_base::units;
 use site_base::units::{about_size, counted, parse_size};
 use site_config::{check_host_port, quoted};
@@ -185,8 +187,8 @@ pub(super) fn run(
     match command {
         CacheCommand::Up(options) => up(&options),
         CacheCommand::Stats { all, json } => cache_stats::stats(at, all, json),
-        CacheCommand::Verify => reach::print(&at.load()?, &Request::VerifyCache),
-        CacheCommand::Posts { command } => listing::ask(at, &Request::Posts { command }),
+        CacheCommand::Verify => reach::print(&at.load()?, VerifyCacheOperation {}),
+        CacheCommand::Posts { command } => PostsOperation { command }.carry_out(at),
         CacheCommand::Simulate(options) => replay(&options),
     }
 }

@@ -5,20 +5,22 @@ use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, problem, say, say_json};
 use super::status::{cache_text, counts_text};
+use disk::RealDisk;
 use operators::cached;
 use operators::report::{CacheStatus, Report};
-use operators::request::Request;
+use operators::status::StatusOperation;
+use std::sync::Arc;
 
 /// Groups shown without `--all`.
 const GROUPS_SHOWN: usize = 20;
 
 pub(super) fn stats(at: &SiteLocation, all: bool, json: bool) -> Result<(), CliError> {
     let config = at.load()?;
-    let (reports, _) = reach::heard::<Box<Report>>(&config, &Request::STATUS)?;
+    let (reports, _) = reach::heard::<Box<Report>>(&config, StatusOperation::default())?;
     let mut status = reports.into_iter().find_map(|report| report.server?.cache);
     if status.is_none() {
         // No server runs, so the cache can be opened here.
-        let cache = cached::open(&config).map_err(problem)?;
+        let cache = cached::open(Arc::new(RealDisk::new()), &config).map_err(problem)?;
         status = cache.map(|cache| CacheStatus::of(&cache.stats()));
     }
     let Some(mut status) = status else {

@@ -15,10 +15,15 @@ use super::control::{ControlClient, ControlSocketState};
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say, say_json, unreadable};
+use super::typed::TypedOperation;
 use migrate::name_map::{BODY_START, LINE_BYTES, NameMapHead};
+use operators::buffers::BufferCommand;
 use operators::buffers::changed;
+use operators::care::VerifyOperation;
+use operators::explain::ExplainOperation;
+use operators::reply::Reply;
 use operators::report::Report;
-use operators::request::{BufferCommand, Reply, Request};
+use operators::status::StatusOperation;
 use site_base::units;
 use site_base::units::counted;
 use site_config::edit::ConfigEdit;
@@ -47,29 +52,30 @@ struct Problem {
     error: Option<String>,
 }
 
-pub(super) fn verify(at: &SiteLocation, repair: bool, dry_run: bool, json: bool) -> Result<(), CliError> {
-    let config = at.load()?;
-    let request = Request::Verify { repair, dry_run, json };
-    let mut findings = VerifyOutput::default();
-    findings.ok = reach::ask(&config, &request, &mut |reply| match reply {
-        Reply::Problem(what) => findings.problems.push(Problem { what, ..Problem::default() }),
-        Reply::Repair { what, error } => {
-            if let Some(problem) = findings.problems.last_mut() {
-                problem.repaired = !dry_run && error.is_none();
-                problem.repair = Some(what).filter(|what| !what.is_empty());
-                problem.error = error;
+impl TypedOperation for VerifyOperation {
+    fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
+        let Self { repair, dry_run, json } = self;
+        let mut findings = VerifyOutput::default();
+        findings.ok = reach::ask(&at.load()?, self, &mut |reply| match reply {
+            Reply::Problem(what) => findings.problems.push(Problem { what, ..Problem::default() }),
+            Reply::Repair { what, error } => {
+                if let Some(problem) = findings.problems.last_mut() {
+                    problem.repaired = !dry_run && error.is_none();
+                    problem.repair = Some(what).filter(|what| !what.is_empty());
+                    problem.error = error;
+                }
             }
+            Reply::Text(text) => findings.summary.push(text),
+            _ => {}
+        })?;
+        if json {
+            say_json(&findings)?;
+        } else {
+            findings.problems.iter().try_for_each(|problem| say(told(problem, repair, dry_run)))?;
+            findings.summary.iter().try_for_each(say)?;
         }
-        Reply::Text(text) => findings.summary.push(text),
-        _ => {}
-    })?;
-    if json {
-        say_json(&findings)?;
-    } else {
-        findings.problems.iter().try_for_each(|problem| say(told(problem, repair, dry_run)))?;
-        findings.summary.iter().try_for_each(say)?;
+        if findings.ok { Ok(()) } else { Err(CliError::Told) }
     }
-    if findings.ok { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// Returns a problem as printed: the problem, and below it the repair.
@@ -125,18 +131,19 @@ fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
     }
 }
 
-pub(super) fn explain(subject: &str, at: &SiteLocation) -> Result<(), CliError> {
-    let config = at.load()?;
-    let file = Path::new(subject);
-    let ask = |subject: String| reach::print(&config, &Request::Explain { subject });
-    if subject.starts_with('<') || !file.is_file() {
-        ask(subject.to_owned())
-    } else if let Some(text) = buffer_file(&config, file)? {
-        say(text)
-    } else if let Some(lines) = map_file(file)? {
-        lines.iter().try_for_each(say)
-    } else {
-        ask(message_id_of(file)?)
+impl TypedOperation for ExplainOperation {
+    fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
+        let config = at.load()?;
+        let file = Path::new(&self.subject);
+        if self.subject.starts_with('<') || !file.is_file() {
+            reach::print(&config, self)
+        } else if let Some(text) = buffer_file(&config, file)? {
+            say(text)
+        } else if let Some(lines) = map_file(file)? {
+            lines.iter().try_for_each(say)
+        } else {
+            reach::print(&config, Self { subject: message_id_of(file)? })
+        }
     }
 }
 
@@ -175,7 +182,7 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, CliError>
     let same =
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
     let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
-    let reports: Vec<Box<Report>> = reach::rows(config, &Request::STATUS)?;
+    let reports: Vec<Box<Report>> = reach::rows(config, StatusOperation::default())?;
     let mut buffers = reports.iter().flat_map(|report| &report.spool.buffers);
     Ok(buffers.find(|found| found.name == buffer.name).map(|found| {
         format!(

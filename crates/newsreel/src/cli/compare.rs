@@ -3,7 +3,8 @@
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say};
-use operators::request::{Reply, Request};
+use operators::reload::CompareOperation;
+use operators::reply::Reply;
 
 /// Prints what a reload would change and what would need a restart; settings that the server would refuse are
 /// a failure.
@@ -14,7 +15,7 @@ pub(super) fn compare(at: &SiteLocation) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&config.file).map_err(cannot)?;
     let file = std::path::absolute(&config.file).map_err(cannot)?;
     let (mut said, mut refused) = (Vec::new(), Vec::new());
-    let ok = reach::server(at)?.ask(&Request::Compare { file, text }, &mut |reply| match reply {
+    let ok = reach::server(at)?.ask(CompareOperation { file, text }, &mut |reply| match reply {
         Reply::Text(text) => said.push(text),
         Reply::Error(text) => refused.push(text),
         _ => {}

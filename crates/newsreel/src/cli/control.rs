@@ -14,9 +14,13 @@ use std::time::Duration;
 use super::screen::{CliError, complain};
 use ingest::BatchResult;
 use ingest::batches::BatchParcel;
+use operators::control_socket::import::ImportOperation;
+use operators::control_socket::rnews::RnewsOperation;
 use operators::control_socket::rnews::put_parcel;
 use operators::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
-use operators::request::{Reply, Request};
+use operators::reply::Reply;
+use operators::request::Request;
+use operators::status::PingOperation;
 
 /// Time for a server to answer a ping.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -116,7 +120,7 @@ impl ControlClient {
     fn greeted(write: UnixStream, data: &Path) -> io::Result<(Self, Option<PathBuf>)> {
         write.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let mut control = Self { read: BufReader::new(write.try_clone()?), write, data: data.to_owned() };
-        control.send(&Request::Ping)?;
+        control.send(PingOperation {})?;
         let mut served = None;
         // A server of another version may not know the request; it is alive, too, and its answer ends with
         // `Done` like every answer.
@@ -138,14 +142,14 @@ impl ControlClient {
     /// Sends a request and passes on all replies but the last; returns whether the request succeeded.
     pub(super) fn ask(
         &mut self,
-        request: &Request,
+        request: impl Into<Request>,
         hear: &mut (dyn FnMut(Reply) + Send),
     ) -> Result<bool, CliError> {
         self.send(request).map_err(broken)?;
         self.hear(hear)
     }
 
-    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order with the fates
+    /// Files what `next` returns with [`RnewsOperation`]. `settle` gets each parcel in order with the fates
     /// of its articles, or without fates once the connection has broken.
     pub(super) fn rnews(
         self,
@@ -159,7 +163,7 @@ impl ControlClient {
             let (sent, to_settle) = sync_channel(PARCELS_AHEAD);
             scope.spawn(move || while next().is_some_and(|parcel| parcels.send(parcel).is_ok()) {});
             scope.spawn(move || {
-                let mut is_open = line(&Request::Rnews).and_then(|line| write.write_all(&line)).is_ok();
+                let mut is_open = line(RnewsOperation {}).and_then(|line| write.write_all(&line)).is_ok();
                 for parcel in to_send {
                     // An empty parcel would mark the end.
                     if parcel.has_articles() {
@@ -213,13 +217,13 @@ impl ControlClient {
         }
     }
 
-    /// Sends framed articles with [`Request::Import`] and passes on their results.
+    /// Sends framed articles with [`ImportOperation`] and passes on their results.
     pub(super) fn import(
         &mut self,
         frames: &[u8],
         hear: &mut (dyn FnMut(Reply) + Send),
     ) -> Result<bool, CliError> {
-        self.send(&Request::Import).map_err(broken)?;
+        self.send(ImportOperation {}).map_err(broken)?;
         self.write
             .write_all(frames)
             .and_then(|()| self.write.write_all(&0u32.to_be_bytes()))
@@ -234,7 +238,7 @@ impl ControlClient {
         operators::control_socket::mount::send_device(&self.write, &device)
     }
 
-    fn send(&mut self, request: &Request) -> io::Result<()> {
+    fn send(&mut self, request: impl Into<Request>) -> io::Result<()> {
         self.write.write_all(&line(request)?)
     }
 
@@ -256,8 +260,8 @@ impl ControlClient {
     }
 }
 
-fn line(request: &Request) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(request)?;
+fn line(request: impl Into<Request>) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&request.into())?;
     line.push(b'\n');
     Ok(line)
 }

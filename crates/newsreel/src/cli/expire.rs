@@ -1,23 +1,25 @@
 //! `expire --what-if`: what other rules would delete, as a table.
 
-use std::path::Path;
-
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say, say_json, unreadable};
 use super::table::Columns;
-use operators::request::{ExpirePreview, Request};
+use super::typed::TypedOperation;
+use operators::expire::ExpireOperation;
+use operators::reply::ExpirePreview;
 use site_base::units::{about_size, grouped};
 
-/// Reads the file, asks what its rules would delete, and prints it as a table or as JSON.
-pub(super) fn what_if(at: &SiteLocation, file: &Path, days: Option<u32>, json: bool) -> Result<(), CliError> {
-    let config = at.load()?;
-    let cannot = unreadable(file);
-    let text = Some(std::fs::read_to_string(file).map_err(cannot)?);
-    let what_if = Some(std::path::absolute(file).map_err(cannot)?);
-    let request = Request::Expire { dry_run: false, explain: None, what_if, text, days, json };
-    let rows = reach::rows(&config, &request)?;
-    if json { say_json(&rows) } else { say(table(rows, days)) }
+impl TypedOperation for ExpireOperation {
+    fn carry_out(mut self, at: &SiteLocation) -> Result<(), CliError> {
+        let config = at.load()?;
+        let Some(file) = self.what_if.take() else { return reach::print(&config, self) };
+        let cannot = unreadable(&file);
+        self.text = Some(std::fs::read_to_string(&file).map_err(cannot)?);
+        self.what_if = Some(std::path::absolute(&file).map_err(cannot)?);
+        let (days, json) = (self.days, self.json);
+        let rows = reach::rows(&config, self)?;
+        if json { say_json(&rows) } else { say(table(rows, days)) }
+    }
 }
 
 fn table(mut rows: Vec<ExpirePreview>, days: Option<u32>) -> String {

@@ -15,14 +15,16 @@ use spool::ArticleKey;
 
 use super::args::{ExportCommand, ExportOptions};
 use super::bar::Bar;
-use super::init::make_dir;
 use super::locate::SiteLocation;
-use super::output::CommandOutput;
+use super::output::{CommandOutput, make_dir};
 use super::reach::{self, Reach};
 use super::screen::{CliError, complain, say};
 use migrate::mails::folders::MailFormat;
 use operators::archive::{ArchiveCopy, maildir};
-use operators::request::{ArticleText, GroupListRow, Reply, Request};
+use operators::export::ArticlesOperation;
+use operators::groups::GroupListOperation;
+use operators::name_map::NameMapOperation;
+use operators::reply::{ArticleText, GroupListRow, Reply};
 use site_base::units::counted;
 
 /// Sender in the line that begins a mail.
@@ -44,7 +46,7 @@ pub(super) fn export(command: ExportCommand, at: &SiteLocation) -> Result<(), Cl
 fn name_map(group: &str, out: Option<&Path>, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     let mut to = CommandOutput::open(out)?;
-    let ok = reach::ask(&config, &Request::NameMap { group: group.to_owned() }, &mut |reply| {
+    let ok = reach::ask(&config, NameMapOperation { group: group.to_owned() }, &mut |reply| {
         if let Reply::Text(line) = reply {
             to.line(&line);
         }
@@ -57,8 +59,8 @@ fn articles(form: MailFormat, options: &ExportOptions, at: &SiteLocation) -> Res
     let config = at.load()?;
     let mut reach = Reach::new(&config)?;
     let mut groups: Vec<GroupListRow> = Vec::new();
-    let request = Request::GroupList { wildmat: Some(options.groups.clone()) };
-    let mut ok = reach.ask(&config, &request, &mut |reply| {
+    let request = GroupListOperation { wildmat: Some(options.groups.clone()) };
+    let mut ok = reach.ask(&config, request, &mut |reply| {
         if let Reply::Group(group) = reply {
             groups.push(group);
         }
@@ -71,7 +73,7 @@ fn articles(form: MailFormat, options: &ExportOptions, at: &SiteLocation) -> Res
     for group in &groups {
         let mut to = ExportWriter::new(form, &options.out, &group.name)?;
         let mut result = Ok(());
-        ok &= reach.ask(&config, &Request::Articles { group: group.name.clone() }, &mut |reply| {
+        ok &= reach.ask(&config, ArticlesOperation { group: group.name.clone() }, &mut |reply| {
             if let (Reply::Article(article), Ok(())) = (reply, &result) {
                 result = to.article(&article);
                 written += u64::from(result.is_ok());

@@ -10,7 +10,11 @@ use super::locate::SiteLocation;
 use super::screen::{CliError, complain, say, say_json};
 use super::table::Columns;
 use super::{group_sync, groups_file, reach};
-use operators::request::{GroupEntry, GroupListRow, Reply, Request};
+use operators::groups::{
+    GroupAddOperation, GroupEntry, GroupListOperation, GroupRemoveOperation, GroupSetOperation,
+};
+use operators::reply::{GroupListRow, Reply};
+use operators::request::Request;
 use site::moderation;
 use site_base::units::{counted, grouped};
 use site_config::Config;
@@ -31,12 +35,12 @@ pub(super) fn run(command: GroupCommand, at: &SiteLocation) -> Result<(), CliErr
                 ..GroupEntry::default()
             };
             let groups = names.into_iter().map(entry).collect();
-            change(&config, &Request::GroupAdd { groups }, "added", true)
+            change(&config, GroupAddOperation { groups }, "added", true)
         }
         GroupCommand::Set { name, flag, description } => {
-            change(&config, &Request::GroupSet { name, flag, description }, "changed", true)
+            change(&config, GroupSetOperation { name, flag, description }, "changed", true)
         }
-        GroupCommand::Remove { names } => change(&config, &Request::GroupRemove { names }, "removed", true),
+        GroupCommand::Remove { names } => change(&config, GroupRemoveOperation { names }, "removed", true),
         GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
         GroupCommand::Import { file, times } => {
             let wrong =
@@ -47,7 +51,7 @@ pub(super) fn run(command: GroupCommand, at: &SiteLocation) -> Result<(), CliErr
                 let text = groups_file::read(&times)?;
                 groups_file::add_times(&text, &mut groups).map_err(|error| wrong(&times, error))?;
             }
-            change(&config, &Request::GroupAdd { groups }, "added", false)
+            change(&config, GroupAddOperation { groups }, "added", false)
         }
         GroupCommand::Export { active, times } => {
             let line = match (active, times) {
@@ -82,7 +86,13 @@ pub(super) fn advise_on_names<'a>(names: impl Iterator<Item = &'a str>) {
 }
 
 /// Carries out a change and reports each group, or without `each` only failures and the count.
-fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), CliError> {
+fn change(config: &Config, request: impl Into<Request>, done: &str, each: bool) -> Result<(), CliError> {
+    let request = request.into();
+    let added = match &request {
+        Request::GroupAdd(add) => add.groups.iter().map(|group| group.name.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let moderated = moderated(&request);
     let (mut changed_count, mut same_count) = (0, 0);
     let mut said = Ok(());
     let ok = reach::ask(config, request, &mut |reply| match reply {
@@ -99,17 +109,8 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         _ => {}
     })?;
     said?;
-    if let Request::GroupAdd { groups } = request {
-        advise_on_names(groups.iter().map(|group| group.name.as_str()));
-    }
-    let moderated: Vec<&str> = match request {
-        Request::GroupAdd { groups } => {
-            groups.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str()).collect()
-        }
-        Request::GroupSet { name, flag: Some(flag), .. } if flag == "m" => vec![name],
-        _ => Vec::new(),
-    };
-    if let Some(advice) = moderation::advice(config, moderated.into_iter()) {
+    advise_on_names(added.iter().map(String::as_str));
+    if let Some(advice) = moderation::advice(config, moderated.iter().map(String::as_str)) {
         complain(format_args!("newsreel: {advice}"));
     }
     if !each {
@@ -119,8 +120,20 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
     if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
+/// Returns the names of the groups that a request makes moderated.
+fn moderated(request: &Request) -> Vec<String> {
+    match request {
+        Request::GroupAdd(add) => {
+            let moderated = add.groups.iter().filter(|group| group.flag == "m");
+            moderated.map(|group| group.name.clone()).collect()
+        }
+        Request::GroupSet(set) if set.flag.as_deref() == Some("m") => vec![set.name.clone()],
+        _ => Vec::new(),
+    }
+}
+
 fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupListRow>, CliError> {
-    reach::rows(config, &Request::GroupList { wildmat })
+    reach::rows(config, GroupListOperation { wildmat })
 }
 
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), CliError> {

@@ -6,12 +6,14 @@ use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
 use super::reach;
 use super::screen::{CliError, complain, problem, say};
-use super::send::inside;
 use operators::group_sync;
 use operators::group_sync::SyncChanges;
-use operators::request::{Reply, Request};
+use operators::groups::{GroupListOperation, GroupUpdateOperation};
+use operators::operation::in_runtime;
+use operators::reply::Reply;
 use site_base::units::counted;
 use site_config::NamePattern;
+use tokio::runtime::Handle;
 
 /// Options of `group sync`.
 #[derive(Debug, Args)]
@@ -38,11 +40,10 @@ pub(super) fn sync(options: &SyncOptions, at: &SiteLocation) -> Result<(), CliEr
     let config = at.load()?;
     let wanted = NamePattern::parse(&options.groups).map_err(|error| CliError::Usage(error.to_string()))?;
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
-    let runtime = crate::server::runtime().map_err(problem)?;
-    let handle = runtime.handle().clone();
-    let lists = inside(&runtime, || handle.block_on(group_sync::fetch(&dial, &wanted)))?;
+    let fetched = || Handle::current().block_on(group_sync::fetch(&dial, &wanted));
+    let lists = in_runtime(fetched).map_err(problem)?;
     let lists = lists.map_err(|error| CliError::Problem(format!("{}: {error}", dial.to)))?;
-    let here = reach::rows(&config, &Request::GroupList { wildmat: None })?;
+    let here = reach::rows(&config, GroupListOperation { wildmat: None })?;
     let changes = group_sync::compare(&here, &lists, &wanted);
     tell(&changes, options)?;
     let removed = if options.remove { changes.surplus.clone() } else { Vec::new() };
@@ -61,9 +62,9 @@ pub(super) fn sync(options: &SyncOptions, at: &SiteLocation) -> Result<(), CliEr
     }
     let SyncChanges { add, set, .. } = changes;
     if !(add.is_empty() && set.is_empty() && removed.is_empty()) {
-        let request = Request::GroupUpdate { add, set, remove: removed };
+        let request = GroupUpdateOperation { add, set, remove: removed };
         let mut is_refused = false;
-        let ok = reach::ask(&config, &request, &mut |reply| {
+        let ok = reach::ask(&config, request, &mut |reply| {
             if let Reply::Changed { name, error: Some(error), .. } = reply {
                 complain(format_args!("newsreel: {name}: {error}"));
                 is_refused = true;

@@ -14,7 +14,8 @@ use std::path::Path;
 use netnews::control::group_info::lines_to_utf8;
 
 use super::screen::CliError;
-use operators::request::{GroupEntry, GroupListRow};
+use operators::groups::GroupEntry;
+use operators::reply::GroupListRow;
 use site_base::units::counted;
 
 /// Longest file that is read, in bytes.

@@ -12,7 +12,8 @@ use super::locate::SiteLocation;
 use super::output::CommandOutput;
 use super::reach::{self, Reach};
 use super::screen::{CliError, complain, say, unreadable};
-use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
+use operators::history::{HistoryExportOperation, HistoryForm, HistoryImportOperation};
+use operators::reply::{HistoryCounts, Reply};
 use site_base::units::{counted, grouped};
 
 /// Size of the parts in which lines are sent, in bytes.
@@ -31,7 +32,7 @@ fn export(form: HistoryForm, out: Option<&Path>, at: &SiteLocation) -> Result<()
     let config = at.load()?;
     let mut to = CommandOutput::open(out)?;
     let mut ends = None;
-    let ok = reach::ask(&config, &Request::HistoryExport { form }, &mut |reply| match reply {
+    let ok = reach::ask(&config, HistoryExportOperation { form }, &mut |reply| match reply {
         Reply::Text(lines) => to.line(&lines),
         Reply::HistoryExported { named, unnamed } => ends = Some((named, unnamed)),
         _ => {}
@@ -70,7 +71,7 @@ fn import(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
         if read == 0 {
             break;
         }
-        let ok = reach.ask(&config, &Request::HistoryImport { lines }, &mut |reply| {
+        let ok = reach.ask(&config, HistoryImportOperation { lines }, &mut |reply| {
             if let Reply::HistoryImported(counts) = reply {
                 add(&mut sum, counts);
             }

@@ -15,11 +15,13 @@ use rustix::fs::{FlockOperation, flock};
 use super::args::InitOptions;
 use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
+use super::output::make_dir;
 use super::screen::{CliError, complain, problem, say};
 use super::{asking, group, groups_file, reach, starter_lists};
 use access::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
-use disk::{Disk, FileAccess, RealDisk, durable_create};
-use operators::request::{GroupEntry, GroupListRow, Reply, Request};
+use disk::{FileAccess, RealDisk, durable_create};
+use operators::groups::{GroupAddOperation, GroupEntry, GroupListOperation};
+use operators::reply::{GroupListRow, Reply};
 use site::inject::Secret;
 use site_base::units;
 use site_config as config;
@@ -208,11 +210,11 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
     make_dir(data)?;
     make_certificate(config)?;
     starter_lists::make(config, groups)?;
-    Secret::open(data).map_err(problem)?;
+    Secret::open(&RealDisk::new(), data).map_err(problem)?;
     reach::make(config)?;
     let mut failed = Vec::new();
     group::advise_on_names(groups.iter().map(|group| group.name.as_str()));
-    let ok = reach::ask(config, &Request::GroupAdd { groups: groups.to_vec() }, &mut |reply| {
+    let ok = reach::ask(config, GroupAddOperation { groups: groups.to_vec() }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
             failed.push(format!("{name}: {error}"));
         }
@@ -224,14 +226,9 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
     }
 }
 
-/// Creates a directory and its parents, durably.
-pub(super) fn make_dir(dir: &Path) -> Result<(), CliError> {
-    RealDisk::new().create_dir(dir).map_err(|error| cannot("make the directory", dir, &error))
-}
-
 /// Returns whether the site has any group; one whose creation was interrupted has none.
 fn has_groups(config: &Config) -> Result<bool, CliError> {
-    Ok(!reach::rows::<GroupListRow>(config, &Request::GroupList { wildmat: None })?.is_empty())
+    Ok(!reach::rows::<GroupListRow>(config, GroupListOperation { wildmat: None })?.is_empty())
 }
 
 /// Creates the self-signed certificate, if the configuration names it and it does not exist.
@@ -242,7 +239,7 @@ fn make_certificate(config: &Config) -> Result<(), CliError> {
     match (certificate.exists(), key.exists()) {
         _ if !is_self_signed(certificate) => Ok(()),
         (true, true) => Ok(()),
-        (false, false) => make_self_signed(&config.site.path_identity, certificate, key)
+        (false, false) => make_self_signed(&RealDisk::new(), &config.site.path_identity, certificate, key)
             .map_err(|error| cannot("make the certificate", certificate, &error)),
         (there, _) => {
             let (there, gone) = if there { (certificate, key) } else { (key, certificate) };

@@ -4,9 +4,16 @@ use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say, say_json};
 use super::table::{Columns, age};
+use super::typed::TypedOperation;
+use operators::archive::operation::{ArchiveCommand, ArchiveOperation};
+use operators::buffers::{BufferCommand, BufferOperation};
+use operators::filter::{FilterCommand, FilterOperation};
+use operators::hide::HideOperation;
+use operators::moderation::{ModerationCommand, ModerationOperation};
+use operators::posts::{PostsCommand, PostsOperation};
+use operators::reply::{BufferRow, FromReply, HeldRow, HiddenRow, PostRow, ReviewRow};
 use operators::report::ArchiveStatus;
-use operators::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand};
-use operators::request::{BufferRow, FromReply, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
+use operators::request::Request;
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span};
@@ -17,27 +24,12 @@ pub(super) trait ListedRow: FromReply + Serialize + Send {
     fn table(rows: &[Self], now: u64) -> String;
 }
 
-/// Carries out a request and shows the rows of its answer.
-pub(super) fn ask(at: &SiteLocation, request: &Request) -> Result<(), CliError> {
-    match request {
-        Request::Archive { command: ArchiveCommand::Status { json } } => {
-            show::<ArchiveStatus>(at, request, *json)
-        }
-        Request::Buffer { command: BufferCommand::List { json } } => show::<BufferRow>(at, request, *json),
-        Request::Filter { command: FilterCommand::Review { json, .. } } => {
-            show::<ReviewRow>(at, request, *json)
-        }
-        Request::Hide { list: true, json, .. } => show::<HiddenRow>(at, request, *json),
-        Request::Moderation { command: ModerationCommand::List { json } } => {
-            show::<HeldRow>(at, request, *json)
-        }
-        Request::Posts { command: PostsCommand::List { json } } => show::<PostRow>(at, request, *json),
-        other => reach::print(&at.load()?, other),
-    }
-}
-
-/// Shows the rows that answer a request; after a failure, those that arrived.
-pub(super) fn show<R: ListedRow>(at: &SiteLocation, request: &Request, json: bool) -> Result<(), CliError> {
+/// Shows the rows that answer a request, as JSON if that is wanted; after a failure, those that arrived.
+pub(super) fn show<R: ListedRow>(
+    at: &SiteLocation,
+    request: impl Into<Request>,
+    json: bool,
+) -> Result<(), CliError> {
     let (rows, ok) = reach::heard::<R>(&at.load()?, request)?;
     if json {
         say_json(&rows)?;
@@ -45,6 +37,29 @@ pub(super) fn show<R: ListedRow>(at: &SiteLocation, request: &Request, json: boo
         say(R::table(&rows, unix_secs()))?;
     }
     if ok { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// Declares which operations list rows, of which type, and whether as JSON; others are answered by text.
+macro_rules! listed {
+    ($($Operation:ty: $list:pat => $Row:ty, $json:expr;)+) => {
+        $(impl TypedOperation for $Operation {
+            fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
+                match self {
+                    $list => show::<$Row>(at, self, $json),
+                    other => reach::print(&at.load()?, other),
+                }
+            }
+        })+
+    };
+}
+
+listed! {
+    ArchiveOperation: Self { command: ArchiveCommand::Status { json } } => ArchiveStatus, json;
+    BufferOperation: Self { command: BufferCommand::List { json } } => BufferRow, json;
+    FilterOperation: Self { command: FilterCommand::Review { json, .. } } => ReviewRow, json;
+    HideOperation: Self { list: true, json, .. } => HiddenRow, json;
+    ModerationOperation: Self { command: ModerationCommand::List { json } } => HeldRow, json;
+    PostsOperation: Self { command: PostsCommand::List { json } } => PostRow, json;
 }
 
 impl ListedRow for HiddenRow {

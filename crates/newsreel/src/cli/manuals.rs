@@ -33,7 +33,7 @@ const EXIT_CODES: [(&str, &str); 4] = [
 ];
 
 /// Prints docs/config.md, or writes man pages and completions.
-pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> Result<(), CliError> {
+pub(super) fn docs(program: &Command, share: Option<&Path>, date: &str) -> Result<(), CliError> {
     match share {
         None => say(manual::markdown().trim_end()),
         Some(dir) => write_all(program, dir, date)
@@ -42,14 +42,25 @@ pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> R
 }
 
 /// Prints a shell's completions of commands and options.
-pub(super) fn completions(program: &mut Command, shell: Shell) -> Result<(), CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, program, PROGRAM, &mut script);
+pub(super) fn completions(program: &Command, shell: Shell) -> Result<(), CliError> {
+    let script = script(program, shell);
     // Not by `say`: the script must not be altered.
     io::Write::write_all(&mut io::stdout().lock(), &script).map_err(|_| CliError::Told)
 }
 
-fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> {
+/// Returns a shell's completions. Those of `help` include the word for which no command exists.
+fn script(program: &Command, shell: Shell) -> Vec<u8> {
+    let mut program = program.clone().bin_name(PROGRAM);
+    // Only then there is the command help.
+    program.build();
+    let all = Command::new("all").about("List all commands").bin_name("newsreel help all");
+    let mut program = program.mut_subcommand("help", |help| help.subcommand(all));
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, PROGRAM, &mut script);
+    script
+}
+
+fn write_all(program: &Command, share: &Path, date: &str) -> io::Result<()> {
     let (commands, formats) = (share.join("man/man1"), share.join("man/man5"));
     fs::create_dir_all(&commands)?;
     fs::create_dir_all(&formats)?;
@@ -61,9 +72,7 @@ fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> 
     for (shell, dir, file) in COMPLETIONS {
         let dir = share.join(dir);
         fs::create_dir_all(&dir)?;
-        let mut script = Vec::new();
-        clap_complete::generate(shell, program, PROGRAM, &mut script);
-        fs::write(dir.join(file), script)?;
+        fs::write(dir.join(file), script(program, shell))?;
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ mod archive;
 mod args;
 mod asking;
 mod bar;
-mod batch;
 mod cache;
 mod cache_stats;
 mod care;
@@ -56,6 +55,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod top;
+mod typed;
 mod user;
 
 use std::io::Write as _;
@@ -66,7 +66,7 @@ use rustix::fs::Mode;
 
 use args::{Cli, CliCommand};
 use locate::SiteLocation;
-use operators::request::Request;
+use operators::report::page;
 use screen::{CliError, complain};
 
 /// File mode mask of all commands: files have at most mode 0640 and directories 0750, and all that are not
@@ -122,16 +122,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::History { command } => history::run(command, at),
         CliCommand::User { command } => user::run(command, at),
         CliCommand::Ctl { command } => ctl::run(&command, at),
-        CliCommand::Ask(Request::Status { json }) => status::status(at, json),
-        CliCommand::Ask(Request::Explain { subject }) => care::explain(&subject, at),
-        CliCommand::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
-        CliCommand::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
-        CliCommand::Ask(Request::Expire { what_if: Some(file), days, json, .. }) => {
-            expire::what_if(at, &file, days, json)
-        }
-        CliCommand::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
-        CliCommand::Ask(Request::Keys { command }) => keys::keys(at, command),
-        CliCommand::Ask(request) => listing::ask(at, &request),
+        CliCommand::Ask(command) => command.run(at),
         CliCommand::Top(options) => top::top(at, &options),
         CliCommand::Report(options) => report::report(at, &options),
         #[cfg(feature = "search")]
@@ -145,8 +136,9 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Export { command } => export::export(command, at),
         CliCommand::Import { command } => import::import(command, at),
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
-        CliCommand::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
-        CliCommand::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
+        CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
+        CliCommand::Docs { figures: true, .. } => screen::say(page::markdown().trim_end()),
+        CliCommand::Docs { share, date, .. } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
         CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }
 }

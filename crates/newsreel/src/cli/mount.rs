@@ -21,7 +21,8 @@ use super::control::{ControlClient, ControlSocketState};
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
-use operators::request::{Reply, Request};
+use operators::control_socket::mount::{MountOperation, MountStandingOperation};
+use operators::reply::Reply;
 use site_base::units;
 use site_base::units::counted;
 
@@ -260,8 +261,8 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
 fn spool(point: &Path, options: &MountOptions, at: &SiteLocation) -> Result<(), CliError> {
     let mut control = reach::server(at)?;
     let source = format!("{}{}", usenetfs::SPOOL_SOURCE, control.data().display());
-    let asked = Request::Mount { reader: options.reader, crlf: options.crlf };
-    answers(|hear| control.ask(&asked, hear))?;
+    let request = MountOperation { reader: options.reader, crlf: options.crlf };
+    answers(|hear| control.ask(request, hear))?;
     let mut device = Device::mount(point, &source, options.are_others_allowed())
         .map_err(|error| problem(format_args!("cannot mount on {}: {error}", point.display())))?;
     control.send_device(device.take()).map_err(problem)?;
@@ -307,7 +308,7 @@ fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result
             ControlSocketState::Nobody => return Err(CliError::Problem("the server has stopped".to_owned())),
         };
         let mut said = None;
-        if control.ask(&Request::MountStanding { mount }, &mut |reply| said = Some(reply)).is_err() {
+        if control.ask(MountStandingOperation { mount }, &mut |reply| said = Some(reply)).is_err() {
             // It was cut off for others, or the server is about to end.
             continue;
         }

@@ -1,10 +1,18 @@
-//! Output of a command for other programs: a file, or standard output.
+//! Output of a command for other programs, in a file or on standard output, and new directories.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::screen::CliError;
+use disk::{Disk, RealDisk};
+
+/// Creates a directory and its parents, durably.
+pub(super) fn make_dir(dir: &Path) -> Result<(), CliError> {
+    RealDisk::new()
+        .create_dir(dir)
+        .map_err(|error| CliError::Problem(format!("cannot make the directory {}: {error}", dir.display())))
+}
 
 /// Lines being written. The first failure ends the writing, and [`CommandOutput::finish`] returns it.
 pub(super) struct CommandOutput<'a> {

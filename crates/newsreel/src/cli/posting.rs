@@ -3,6 +3,7 @@
 use super::locate::SiteLocation;
 use super::screen::{CliError, problem, say};
 use access::cancel_lock::key_element;
+use disk::RealDisk;
 use netnews::MessageId;
 use site::inject::Secret;
 
@@ -13,7 +14,7 @@ pub(super) fn cancel_key(at: &SiteLocation, id: &str, user: Option<&str>) -> Res
     let id = MessageId::parse(id.as_bytes()).ok_or_else(|| {
         CliError::Usage(format!("`{id}` is not a Message-ID; write it with its brackets: '<...>'"))
     })?;
-    let secret = Secret::open(&config.site.data).map_err(problem)?;
+    let secret = Secret::open(&RealDisk::new(), &config.site.data).map_err(problem)?;
     let key = match user {
         Some(user) => secret.user_key(user, id.as_str()),
         None => secret.operator_key(id.as_str()),

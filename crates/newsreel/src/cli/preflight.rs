@@ -20,8 +20,10 @@ use std::sync::Arc;
 use super::control::{ControlClient, ControlSocketState};
 use super::rights;
 use access::users::UserTable;
+use operators::groups::GroupListOperation;
+use operators::reply::Reply;
 use operators::report::ServerStatus;
-use operators::request::{Reply, Request};
+use operators::status::StatusOperation;
 use site_base::units;
 use site_config::Config;
 
@@ -173,8 +175,8 @@ fn running(config: &Config, found: &mut Findings) -> Option<RunningServer> {
         _ => {}
     };
     let heard = control
-        .ask(&Request::STATUS, &mut hear)
-        .and_then(|_| control.ask(&Request::GroupList { wildmat: None }, &mut hear));
+        .ask(StatusOperation::default(), &mut hear)
+        .and_then(|_| control.ask(GroupListOperation { wildmat: None }, &mut hear));
     if let Err(failure) = heard {
         found.warning(failure.to_string().trim_start_matches("newsreel: "));
     }

@@ -1,19 +1,18 @@
 //! `pull`: fetch articles from another server now, through the running server or into the spool itself.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::args::host_port;
-use super::bar::Bar;
 use super::locate::SiteLocation;
-use super::reach::{self, Reach};
-use super::screen::{CliError, complain, problem, say, say_json};
+use super::reach;
+use super::screen::{CliError, say, say_json};
 use access::tls::RemoteServer;
+use operators::pull::PullSpec;
+use operators::pull::operation::PullOperation;
 use operators::pull::standing;
-use operators::pull::{PullSite, PullSpec};
-use operators::request::{Reply, Request};
+use operators::reply::Reply;
 use site_base::units;
 use site_config::{Config, Link, LinkTls, NamePattern, PullMethod};
 
@@ -110,18 +109,12 @@ pub(super) fn pull(options: &PullOptions, at: &SiteLocation) -> Result<(), CliEr
     let config = at.load()?;
     let spec = spec(options, &config)?;
     NamePattern::parse(&spec.groups).map_err(|error| CliError::Usage(error.to_string()))?;
-    let bar = Bar::new();
     let mut summary = None;
-    let mut hear = |reply| match reply {
-        Reply::Progress { what, done, total } => bar.show(&what, done, total),
-        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
-        Reply::Pulled { counts, seconds, details } => summary = Some((counts, seconds, details)),
-        _ => {}
-    };
-    let ok = match Reach::new(&config)? {
-        Reach::Server(mut control) => control.ask(&Request::Pull { spec: Box::new(spec) }, &mut hear)?,
-        Reach::Here(spool) => here(&config, spool, &spec, &mut hear)?,
-    };
+    let ok = reach::ask(&config, PullOperation { spec: Box::new(spec) }, &mut |reply| {
+        if let Reply::Pulled { counts, seconds, details } = reply {
+            summary = Some((counts, seconds, details));
+        }
+    })?;
     if let Some((counts, seconds, details)) = summary {
         if options.json {
             say_json(&serde_json::json!({ "counts": counts, "seconds": seconds, "details": details }))?;
@@ -181,29 +174,6 @@ pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, CliError> {
         _ => format!("{typed}:{port}"),
     };
     host_port(&whole).map_err(|error| CliError::Usage(error.to_string()))
-}
-
-/// Pulls into the spool, which is open here.
-fn here(
-    config: &Config,
-    spool: Arc<spool::Spool>,
-    spec: &PullSpec,
-    hear: &mut (dyn FnMut(Reply) + Send),
-) -> Result<bool, CliError> {
-    let ground = PullSite {
-        filer: Arc::new(reach::filer(config, &spool)?),
-        spool: spool.clone(),
-        data: Path::to_owned(&config.site.data),
-        identity: config.site.path_identity.clone(),
-        article_bytes_max: config.site.article_bytes_max,
-    };
-    ground.filer.start_filters();
-    let runtime = crate::server::runtime().map_err(problem)?;
-    let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear, &|| false))?;
-    ground.filer.end_filters();
-    drop((ground, runtime));
-    spool.close()?;
-    Ok(ok)
 }
 
 #[cfg(test)]

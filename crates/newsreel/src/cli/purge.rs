@@ -3,16 +3,20 @@
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say, say_json};
-use operators::request::{PurgeRow, Request};
+use super::typed::TypedOperation;
+use operators::reply::PurgeRow;
+use operators::withdraw::PurgeOperation;
 use site_base::units::{counted, grouped};
 
-/// Carries out the request, and prints the result as text or JSON.
-pub(super) fn purge(at: &SiteLocation, request: &Request, json: bool) -> Result<(), CliError> {
-    let (purged, ok) = reach::heard::<PurgeRow>(&at.load()?, request)?;
-    if let Some(report) = purged.first() {
-        if json { say_json(report)? } else { say(text(report))? }
+impl TypedOperation for PurgeOperation {
+    fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
+        let json = self.json;
+        let (purged, ok) = reach::heard::<PurgeRow>(&at.load()?, self)?;
+        if let Some(report) = purged.first() {
+            if json { say_json(report)? } else { say(text(report))? }
+        }
+        if ok { Ok(()) } else { Err(CliError::Told) }
     }
-    if ok { Ok(()) } else { Err(CliError::Told) }
 }
 
 fn text(report: &PurgeRow) -> String {

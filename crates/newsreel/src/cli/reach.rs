@@ -12,16 +12,12 @@ use super::control::{ControlClient, ControlSocketState};
 use super::locate::{CONFIG_FILE_NAME, SiteLocation};
 use super::owner;
 use super::screen::{CliError, complain, problem, say};
-use feeds::begin_without_server;
-use ingest::Filer;
-use operators as operations;
 use operators::archive::Archives;
-use operators::request::{BufferCommand, FromReply, Reply, Request};
-use site::moderation::ModerationQueue;
+use operators::operation::OperatedSite;
+use operators::reply::{FromReply, Reply};
+use operators::request::Request;
 use site_config as config;
-use site_config::{Config, ConfigError, LiveConfig};
-use site_log::SiteLog;
-use upstreams::UpstreamPosts;
+use site_config::{Config, ConfigError};
 
 /// Time to wait for a spool that another process has open.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -69,7 +65,7 @@ impl Reach {
     pub(super) fn ask(
         &mut self,
         config: &Config,
-        request: &Request,
+        request: impl Into<Request>,
         hear: &mut (dyn FnMut(Reply) + Send),
     ) -> Result<bool, CliError> {
         let bar = Bar::new();
@@ -80,39 +76,10 @@ impl Reach {
         };
         match self {
             Self::Server(control) => control.ask(request, &mut hear),
-            Self::Here(spool) if matches!(request, Request::Status { .. }) => {
-                let report = operations::report::of_spool(spool, config).map_err(problem)?;
-                hear(Reply::Status(Box::new(report)));
-                Ok(true)
+            Self::Here(spool) => {
+                let site = OperatedSite::Stopped { spool, config };
+                Ok(request.into().operation().run(&site, &mut hear))
             }
-            Self::Here(spool) => Ok(match request {
-                Request::Archive { command } => {
-                    let archives = Archives::of(config, spool.disk());
-                    operations::archive::execute(&archives, spool, command, &mut hear)
-                }
-                Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
-                Request::Filter { command } => {
-                    let filer = filer(config, spool)?;
-                    operations::filter::execute(&filer, command, &mut hear)
-                }
-                Request::Moderation { command } => {
-                    let config = LiveConfig::new(Arc::new(config.clone()));
-                    let moderation = ModerationQueue::open(&config, spool.disk()).map_err(problem)?;
-                    operations::moderation::execute(&moderation, None, command, &mut hear)
-                }
-                Request::VerifyCache => {
-                    let cache = operations::cached::open(config).map_err(problem)?;
-                    operations::cached::verify(cache.as_ref(), &mut hear)
-                }
-                Request::Posts { command } => {
-                    let posts = UpstreamPosts::open(spool.disk().clone(), &config.site.data);
-                    operations::posts::execute(&posts, command, &mut hear)
-                }
-                Request::Why { message_id, peer } => {
-                    operations::why(spool, config, message_id, peer, None, &mut hear)
-                }
-                other => operations::execute(other, &SiteLog::new(spool.clone()), &mut hear),
-            }),
         }
     }
 
@@ -125,58 +92,49 @@ impl Reach {
     }
 }
 
-/// Returns the filer of articles while no server runs, which routes to every configured peer.
-pub(super) fn filer(config: &Config, spool: &Arc<Spool>) -> Result<Filer, CliError> {
-    begin_without_server(spool, config).map_err(problem)?;
-    Ok(Filer::new(Arc::new(config.clone()), spool.clone()))
-}
-
 /// Carries out one request and passes on its replies; returns whether it succeeded.
 pub(super) fn ask(
     config: &Config,
-    request: &Request,
+    request: impl Into<Request>,
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, CliError> {
+    let request = request.into();
     let mut reach = match Reach::new(config) {
         Ok(reach) => reach,
-        Err(failure) => return seen_closed(config, request, failure, hear),
+        Err(failure) => return at_a_glance(config, &request, failure, hear),
     };
     let ok = reach.ask(config, request, hear)?;
     reach.close()?;
     Ok(ok)
 }
 
-/// Answers status and list of buffers for a spool that cannot be opened because a buffer's disk is away.
-/// Other requests fail with `failure`.
-fn seen_closed(
+/// Answers for a spool that cannot be opened because a buffer's disk is away, if the request can be answered
+/// so; others fail with `failure`.
+fn at_a_glance(
     config: &Config,
     request: &Request,
     failure: CliError,
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, CliError> {
-    let list = matches!(request, Request::Buffer { command: BufferCommand::List { .. } });
     let (disk, spool) = (Arc::new(RealDisk::new()), config.spool_config());
     let CliError::Problem(why) = &failure else { return Err(failure) };
-    let is_shown = list || matches!(request, Request::Status { .. });
     // A spool that cannot be examined is not known to be away, and `failure` gives the reason.
-    if !is_shown || spool::away(&*disk, &spool).map_or(true, |away| away.is_empty()) {
+    if spool::away(&*disk, &spool).map_or(true, |away| away.is_empty()) {
         return Err(failure);
     }
     let disk: Arc<dyn Disk> = disk;
     let Ok(glance) = spool::glance(&disk, &spool) else { return Err(failure) };
-    if list {
-        complain(&failure);
-        operations::buffers::list_of_closed(&glance, &mut *hear);
-    } else {
-        hear(Reply::Status(Box::new(operations::report::of_closed(&glance, why.clone(), config))));
-    }
-    Ok(false)
+    let mut hear = |reply| match reply {
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
+        other => hear(other),
+    };
+    if request.operation().glance(config, &glance, why, &mut hear) { Ok(false) } else { Err(failure) }
 }
 
 /// Carries out one request; returns those of its replies that carry a `T`, and whether it succeeded.
 pub(super) fn heard<T: FromReply + Send>(
     config: &Config,
-    request: &Request,
+    request: impl Into<Request>,
 ) -> Result<(Vec<T>, bool), CliError> {
     let mut rows = Vec::new();
     let ok = ask(config, request, &mut |reply| rows.extend(T::of(reply)))?;
@@ -184,13 +142,16 @@ pub(super) fn heard<T: FromReply + Send>(
 }
 
 /// Like [`heard`], but returns an error if the request failed.
-pub(super) fn rows<T: FromReply + Send>(config: &Config, request: &Request) -> Result<Vec<T>, CliError> {
+pub(super) fn rows<T: FromReply + Send>(
+    config: &Config,
+    request: impl Into<Request>,
+) -> Result<Vec<T>, CliError> {
     let (rows, ok) = heard(config, request)?;
     if ok { Ok(rows) } else { Err(CliError::Told) }
 }
 
 /// Carries out one request that is answered by lines of text, and prints them.
-pub(super) fn print(config: &Config, request: &Request) -> Result<(), CliError> {
+pub(super) fn print(config: &Config, request: impl Into<Request>) -> Result<(), CliError> {
     let mut said = Ok(());
     let ok = ask(config, request, &mut |reply| {
         if let (Reply::Text(text), Ok(())) = (reply, &said) {
@@ -204,7 +165,7 @@ pub(super) fn print(config: &Config, request: &Request) -> Result<(), CliError> 
 /// Like [`ask`], for the site at `at`; a running server is asked even if the configuration has a fault.
 pub(super) fn ask_at(
     at: &SiteLocation,
-    request: &Request,
+    request: impl Into<Request>,
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, CliError> {
     match at.load() {

@@ -8,6 +8,7 @@ use super::table::Columns;
 use access::rules::AccessContext;
 use access::users::UserTable;
 use access::{User, rules, users};
+use disk::RealDisk;
 use site_base::units;
 use site_base::units::counted;
 use site_config::{Access, Cidr, Config, LocalAddress, NamePattern, NumberWidth, faults};
@@ -103,7 +104,7 @@ fn besides(access: &Access) -> String {
 
 /// Reads the file of users, if there is one.
 pub(super) fn users_of(config: &Config) -> Result<Option<UserTable>, CliError> {
-    users::load(&config.site.data)
+    users::load(&RealDisk::new(), &config.site.data)
         .map_err(|error| CliError::Problem(format!("cannot read the users: {error}")))
 }
 

@@ -17,6 +17,7 @@ use super::reach::{self, Reach};
 use super::screen::{CliError, complain, problem, say};
 use disk::{Disk, RealDisk};
 use ingest::batches::{BatchLedger, BatchParcel, BatchReader, IncomingDir, Quarantine, UnfiledPolicy};
+use operators::operation::OperatedSite;
 use site_base::units::counted;
 use site_config::Config;
 
@@ -161,7 +162,7 @@ fn file_here(
     mut next: impl FnMut() -> Option<BatchParcel> + Send,
     settle: &mut Settle<'_>,
 ) -> Result<(), CliError> {
-    let filer = reach::filer(&config, &spool)?;
+    let filer = OperatedSite::Stopped { spool: &spool, config: &config }.filer().map_err(problem)?;
     filer.start_filters();
     std::thread::scope(|scope| {
         let (parcels, ready) = sync_channel(PARCELS_AHEAD);

@@ -8,7 +8,8 @@ use super::screen::{CliError, problem, say};
 use super::table::Columns;
 use clap::Args;
 use disk::{Disk, RealDisk};
-use operators::request::{FoundRow, Request};
+use operators::reply::FoundRow;
+use operators::search::{RebuildSearchOperation, SearchOperation};
 
 /// Directory of the index below site.data.
 const DIR_NAME: &str = operators::search::CURSOR;
@@ -28,11 +29,11 @@ pub(super) struct SearchOptions {
 }
 
 pub(super) fn search(at: &SiteLocation, options: &SearchOptions) -> Result<(), CliError> {
-    let request = Request::Search { query: options.query.join(" "), limit: usize::from(options.limit) };
+    let request = SearchOperation { query: options.query.join(" "), limit: usize::from(options.limit) };
     if !matches!(ControlClient::find(&at.load()?.site.data)?, ControlSocketState::Server(_)) {
         return Err(CliError::Problem("no server runs: only a running server has the index open".into()));
     }
-    listing::show::<FoundRow>(at, &request, options.json)
+    listing::show::<FoundRow>(at, request, options.json)
 }
 
 impl ListedRow for FoundRow {
@@ -55,7 +56,7 @@ fn day(secs: i64) -> String {
 pub(super) fn rebuild(at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     match ControlClient::find(&config.site.data)? {
-        ControlSocketState::Server(_) => reach::print(&config, &Request::RebuildSearch),
+        ControlSocketState::Server(_) => reach::print(&config, RebuildSearchOperation {}),
         ControlSocketState::Silent => Err(CliError::Problem("the server does not answer: try again".into())),
         ControlSocketState::Nobody => {
             super::owner::refuse_root(&config.site.data).map_err(problem)?;

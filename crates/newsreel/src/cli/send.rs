@@ -12,11 +12,13 @@ use disk::Progress;
 use super::bar::Bar;
 use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
-use super::reach::Reach;
+use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
 use ingest::batches::BatchReader;
-use operators::request::{Reply, Request};
+use operators::operation::in_runtime;
+use operators::reply::Reply;
 use operators::transmit;
+use operators::transmit::progress::SendOperation;
 use operators::transmit::{SendCounts, progress};
 use site_base::units::{about_size, counted, grouped};
 
@@ -63,10 +65,8 @@ pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliEr
         let read = Arc::<AtomicU64>::default();
         let batch = BatchReader::new(Box::new(CountingReader(source, read.clone())), ARTICLE_BYTES_MAX);
         let how_far = || (read.load(Ordering::Relaxed), size);
-        let runtime = crate::server::runtime().map_err(problem)?;
-        inside(&runtime, || {
-            progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear, &|| false)
-        })?
+        in_runtime(|| progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear, &|| false))
+            .map_err(problem)?
     } else if !netnews::newsgroups::valid_name(options.what.as_bytes()) {
         return Err(CliError::Usage(format!(
             "there is no file {}, and no group has that name",
@@ -74,17 +74,8 @@ pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliEr
         )));
     } else {
         let config = at.load()?;
-        let request = Request::Send { group: options.what.clone(), dial: Box::new(dial) };
-        match Reach::new(&config)? {
-            Reach::Server(mut control) => control.ask(&request, &mut hear)?,
-            Reach::Here(spool) => {
-                let runtime = crate::server::runtime().map_err(problem)?;
-                let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear, &|| false))?;
-                drop(runtime);
-                spool.close()?;
-                ok
-            }
-        }
+        let request = SendOperation { group: options.what.clone(), dial: Box::new(dial) };
+        reach::ask(&config, request, &mut hear)?
     };
     bar.finish();
     report(options, summary, lines, ok)
@@ -122,20 +113,6 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
         () if counts.damaged + counts.given_up > 0 => Err(CliError::Told),
         () => Ok(()),
     }
-}
-
-/// Runs `work` on a thread of the runtime, as in a server.
-pub(super) fn inside<T: Send>(
-    runtime: &tokio::runtime::Runtime,
-    work: impl FnOnce() -> T + Send,
-) -> Result<T, CliError> {
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            let _inside = runtime.enter();
-            work()
-        });
-        inside.join().map_err(|_| CliError::Problem("it failed by a fault of newsreel's".into()))
-    })
 }
 
 /// Opens the file; also returns its size if known, else 0.

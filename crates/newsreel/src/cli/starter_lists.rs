@@ -5,8 +5,9 @@
 use disk::{FileAccess, RealDisk, durable_create};
 use std::path::Path;
 
+use super::output::make_dir;
 use super::screen::CliError;
-use operators::request::GroupEntry;
+use operators::groups::GroupEntry;
 use site_config::Config;
 
 /// Maximum number of groups that new users are subscribed to.
@@ -18,7 +19,7 @@ pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), CliErro
         return Ok(());
     }
     let dir = &config.site.lists;
-    super::init::make_dir(dir)?;
+    make_dir(dir)?;
     write_new(&dir.join("motd"), &motd(config, groups))?;
     write_new(&dir.join("subscriptions"), &subscriptions(groups))
 }

@@ -7,7 +7,8 @@ use clap::{CommandFactory, Parser};
 use super::args::{Cli, CliCommand, InitOptions};
 use super::locate::SiteLocation;
 use super::{check, group, init, reach};
-use operators::request::{GroupListRow, Reply, Request};
+use operators::groups::GroupListOperation;
+use operators::reply::{GroupListRow, Reply};
 
 fn options(words: &[&str]) -> InitOptions {
     let typed = ["newsreel", "init"].iter().chain(words);
@@ -28,7 +29,7 @@ fn at(dir: &Path) -> SiteLocation {
 fn groups_of(dir: &Path) -> Vec<GroupListRow> {
     let config = at(dir).load().unwrap();
     let mut rows = Vec::new();
-    let ok = reach::ask(&config, &Request::GroupList { wildmat: None }, &mut |reply| {
+    let ok = reach::ask(&config, GroupListOperation { wildmat: None }, &mut |reply| {
         if let Reply::Group(row) = reply {
             rows.push(row);
         }

@@ -15,8 +15,10 @@ use super::control::ControlClient;
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::CliError;
+use operators::feed::FeedOperation;
+use operators::reply::Reply;
 use operators::report::Report;
-use operators::request::{Reply, Request};
+use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
 use terminal::Terminal;
 use view::{KeyAction, TopView};
@@ -59,7 +61,7 @@ fn run(
         match key.map(|key| view.press(key)) {
             Some(KeyAction::Quit) => return Ok(()),
             Some(KeyAction::Ask(request)) => {
-                view.say(asked(control, &request)?);
+                view.say(asked(control, request)?);
                 next = Instant::now();
             }
             Some(KeyAction::Look) => next = Instant::now(),
@@ -74,7 +76,7 @@ fn run(
 
 fn status(control: &mut ControlClient) -> Result<Report, CliError> {
     let mut report = None;
-    control.ask(&Request::STATUS, &mut |reply| {
+    control.ask(StatusOperation::default(), &mut |reply| {
         if let Reply::Status(told) = reply {
             report = Some(told);
         }
@@ -83,7 +85,7 @@ fn status(control: &mut ControlClient) -> Result<Report, CliError> {
 }
 
 /// Returns the server's answer to a request.
-fn asked(control: &mut ControlClient, request: &Request) -> Result<String, CliError> {
+fn asked(control: &mut ControlClient, request: FeedOperation) -> Result<String, CliError> {
     let mut said = String::new();
     control.ask(request, &mut |reply| {
         if let Reply::Text(text) | Reply::Error(text) = reply {

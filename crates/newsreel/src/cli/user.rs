@@ -9,6 +9,7 @@ use access::rules;
 use access::users;
 use access::users::{EditError, StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
+use disk::{Disk, RealDisk};
 use netnews::date::format_nntp;
 use serde::Serialize;
 use site_base::clock::unix_secs;
@@ -100,9 +101,9 @@ fn edit(
     config: &Config,
     change: impl FnOnce(&mut UserTable) -> Result<(), UserChangeError>,
 ) -> Result<(), CliError> {
-    let data = &config.site.data;
-    let made = std::fs::create_dir_all(data).map_err(EditError::Io);
-    made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
+    let (disk, data) = (RealDisk::new(), &config.site.data);
+    let made = disk.create_dir(data).map_err(EditError::Io);
+    made.and_then(|()| users::edit(&disk, data, change)).map_err(|error| match error {
         EditError::Refused(reason) => CliError::Problem(reason.to_string()),
         EditError::Io(error) => {
             CliError::Problem(format!("cannot change the users in {}: {error}", data.display()))
@@ -112,7 +113,7 @@ fn edit(
 
 fn load(config: &Config) -> Result<Option<UserTable>, CliError> {
     let data = &config.site.data;
-    users::load(data)
+    users::load(&RealDisk::new(), data)
         .map_err(|error| CliError::Problem(format!("cannot read the users in {}: {error}", data.display())))
 }
 

@@ -10,7 +10,7 @@ use nntp_io::Socket;
 use site::listening::proxied::read_header;
 use site::listening::{Admit, ConnectionProtocol, SessionTask};
 use site::log::refusals::{ConnectionRefusal, RefusalLog};
-use site::session::{ConnectedClient, Session, SessionContext};
+use site::session::{AdmittedClient, ConnectedClient, Session, SessionContext};
 use site::{ConnectionPermit, Site};
 use site_base::counters::add;
 use std::net::SocketAddr;
@@ -130,7 +130,7 @@ fn admit<S: NewsSource>(
         turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         return Err(ConnectionRefusal::Unknown);
     }
-    match client.admitted(site) {
+    match AdmittedClient::new(client, site) {
         Ok(admitted) => {
             let (site, context) = (site.clone(), context.clone());
             let mut session = Session::new(site, context, source.clone(), admitted, socket, begins_with_tls);

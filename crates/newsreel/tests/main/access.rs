@@ -3,10 +3,11 @@
 //! Sources: RFC 3977 section 3.2.1 (480, 483, 502), INN's readers.conf for the rights.
 
 use crate::auth::{add_users, plain, start, with_access};
-use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::client::{Client, article};
 use crate::layers::settings;
 use crate::running::Server;
 use crate::tls::Site;
+use crate::waiting::wait_until;
 use std::time::{Duration, Instant};
 
 /// Configuration of a site with a peer that is known by its user.
@@ -287,11 +288,7 @@ fn connections_are_counted_by_address_and_by_user() {
         let mut client = Client::connect(server.address);
         client.line().starts_with("20") && client.ask(&plain("fred", "flintstone")).starts_with("281 ")
     };
-    let begun = Instant::now();
-    while !logged_in() {
-        assert!(begun.elapsed() < ANSWER_TIMEOUT, "the place is not given back");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("a place is free again", logged_in);
 }
 
 #[test]

@@ -2,10 +2,8 @@
 
 use crate::operated::Operated;
 use crate::purging::feed;
+use crate::waiting::{wait_for_next_second, wait_until};
 use std::fs;
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn site() -> Operated {
     let site = Operated::new();
@@ -27,14 +25,6 @@ fn site() -> Operated {
     site
 }
 
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn arriving_and_expiring_articles_are_copied_when_the_disk_is_back() {
     let site = site();
@@ -42,7 +32,8 @@ fn arriving_and_expiring_articles_are_copied_when_the_disk_is_back() {
     feed(&site, &[("<1@x.example>", "kept.one,misc.one"), ("<2@x.example>", "misc.one")]);
     let mails = || fs::read_dir(site.home().join("arrived/new")).map_or(0, Iterator::count);
     wait_until("what arrived is copied", || mails() == 2);
-    std::thread::sleep(Duration::from_millis(1_100));
+    // Times of arrival are whole seconds.
+    wait_for_next_second();
     assert!(site.done(&["expire"]).starts_with("0 of "), "its archive is not there");
     let told = site.done(&["archive", "status"]);
     assert!(told.contains("expired: there is no directory "), "{told}");
@@ -53,7 +44,7 @@ fn arriving_and_expiring_articles_are_copied_when_the_disk_is_back() {
     wait_until("what is due is copied", || site.home().join("expired/kept/one/1").exists());
     feed(&site, &[("<3@x.example>", "kept.one")]);
     wait_until("what arrived is copied, too", || mails() == 3);
-    std::thread::sleep(Duration::from_millis(1_100));
+    wait_for_next_second();
     drop(serving);
 
     // Expiry without a server also copies first.

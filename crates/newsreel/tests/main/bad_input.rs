@@ -1,9 +1,9 @@
 //! Bad input: each case of the table gets its code, the session continues where it may, and a second
 //! connection is not affected (guarantee G6).
 
-use crate::client::{ANSWER_TIMEOUT, Client, article};
-use crate::operated::PATIENCE;
+use crate::client::{Client, article};
 use crate::running::Server;
+use crate::waiting::{let_pass, wait_for, wait_until};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -271,7 +271,7 @@ fn dribble(mut client: Client, opening: &str, answers: &[&str]) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) && sender.write_all(b"z").is_ok() {
-                std::thread::sleep(Duration::from_millis(100));
+                let_pass(Duration::from_millis(100), "octets come slowly");
             }
         });
         for answer in answers.iter().chain(&["400 Timed out"]) {
@@ -299,11 +299,8 @@ fn clients_that_send_too_slowly_are_cut_off() {
         }
     });
     // The article is available again once the sessions that reserved it have ended.
-    let (mut client, begun) = (server.client(), Instant::now());
-    while client.ask("CHECK <d@x.example>") != "238 <d@x.example>" {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it stays reserved");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut client = server.client();
+    wait_for(|| client.ask("CHECK <d@x.example>"), |answer| answer == "238 <d@x.example>");
 }
 
 #[test]
@@ -320,12 +317,10 @@ fn clients_that_do_not_read_are_cut_off_without_delaying_others() {
     let mut deaf = server.client();
     deaf.send("GROUP misc.test\r\n");
     deaf.send("ARTICLE 1\r\n".repeat(2_000));
-    let begun = Instant::now();
-    while server.status()["connections"] != 1 {
-        assert!(begun.elapsed() < PATIENCE, "the server still waits for it");
+    wait_until("the server ends the deaf connection", || {
         assert!(feed.ask("DATE").starts_with("111 "));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        server.status()["connections"] == 1
+    });
     let got = deaf.rest().len();
     assert!(got < 100 << 20, "{got} bytes came in spite of the timeout");
 }
@@ -347,9 +342,5 @@ fn strangers_and_excess_connections_are_rejected() {
     assert!(third.line().starts_with("400 "));
     assert_eq!(third.line_or_end(), None);
     drop(first);
-    let begun = Instant::now();
-    while !Client::connect(server.address).line().starts_with("200 ") {
-        assert!(begun.elapsed() < ANSWER_TIMEOUT, "the seat is not given back");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| Client::connect(server.address).line(), |greeting| greeting.starts_with("200 "));
 }

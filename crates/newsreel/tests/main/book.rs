@@ -9,9 +9,10 @@
 use crate::client::{Client, article};
 use crate::clients::leafnode;
 use crate::leafnode_home::Home;
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, complaints};
 use crate::purging::feed;
 use crate::transcripts::inn::{Inn, free_ports};
+use crate::waiting::{wait_for, wait_until};
 use std::cell::RefCell;
 use std::fs;
 use std::net::SocketAddr;
@@ -169,13 +170,14 @@ impl Reader {
             let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
             *self.server.borrow_mut() = Some(child);
             let site = server.split_once("--dir").map_or(String::new(), |(_, dir)| format!("--dir {dir}"));
-            let begun = Instant::now();
             let answers = format!("newsreel status {site} --json | grep -q '\"pid\"'");
-            while !self.command(&answers).stderr(Stdio::null()).status().unwrap().success() {
-                let log = fs::read_to_string(self.home.path().join("log")).unwrap();
-                assert!(begun.elapsed() < PATIENCE, "{text}: {log}");
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            wait_for(
+                || {
+                    let status = self.command(&answers).stderr(Stdio::null()).status().unwrap();
+                    (status.success(), fs::read_to_string(self.home.path().join("log")).unwrap())
+                },
+                |(answers, _)| *answers,
+            );
             return;
         }
         let output = self.command(&text).output().unwrap();
@@ -373,11 +375,7 @@ fn from_inn_page_works() {
             fed = true;
             (6..=8).for_each(&mut hand_in);
             let mut trial = Client::greeted(reader.address("trial"));
-            let begun = Instant::now();
-            while !trial.ask("STAT <8@moving.example>").starts_with("223 ") {
-                assert!(begun.elapsed() < PATIENCE, "INN feeds nothing to the trial");
-                std::thread::sleep(Duration::from_millis(100));
-            }
+            wait_until("INN feeds the trial", || trial.ask("STAT <8@moving.example>").starts_with("223 "));
             trial.ask("GROUP misc.test");
             assert!(trial.ask("HEAD <8@moving.example>").starts_with("221 "));
             let path = trial.block().into_iter().find(|line| line.starts_with("Path: ")).unwrap();

@@ -1,10 +1,10 @@
 //! `newsreel buffer` with a running server and without one: the spool, the configuration and the files agree.
 
-use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::client::{Client, article};
+use crate::waiting::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn newsreel(dir: &Path, arguments: &[&str]) -> Output {
@@ -33,16 +33,12 @@ impl Served {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         let child = command.args(["serve", "--dir"]).arg(dir).stderr(Stdio::null()).spawn().unwrap();
         let served = Self(child);
-        let begun = Instant::now();
-        while begun.elapsed() < ANSWER_TIMEOUT {
-            std::thread::sleep(Duration::from_millis(50));
+        let listens_at = || {
             let status: serde_json::Value =
                 serde_json::from_slice(&newsreel(dir, &["status", "--json"]).stdout).unwrap_or_default();
-            if let Some(address) = status["server"]["listen"][0].as_str() {
-                return (served, address.parse().unwrap());
-            }
-        }
-        panic!("the server does not answer");
+            status["server"]["listen"][0].as_str().and_then(|address| address.parse().ok())
+        };
+        (served, wait_for(listens_at, Option::is_some).unwrap())
     }
 
     pub fn stop(mut self) {

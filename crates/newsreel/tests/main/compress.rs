@@ -6,6 +6,7 @@ use crate::client::{Client, article};
 use crate::layers::settings;
 use crate::running::Server;
 use crate::tls::Site;
+use crate::waiting::let_pass;
 use flate2::{Compress, Compression, FlushCompress};
 use std::time::Duration;
 
@@ -97,8 +98,7 @@ fn silent_session_continues() {
     let groups = client.block();
     assert!(groups.len() > 5);
     for _ in 0..2 {
-        // Long enough for the compressor to be dropped.
-        std::thread::sleep(Duration::from_millis(2_200));
+        let_pass(Duration::from_millis(2_200), "after 2 s of silence the compressor is dropped");
         assert!(client.ask("LIST ACTIVE").starts_with("215 "));
         assert_eq!(client.block(), groups);
     }

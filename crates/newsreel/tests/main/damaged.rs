@@ -4,15 +4,13 @@
 use crate::client::Client;
 use crate::clients::installed;
 use crate::running::Server;
+use crate::waiting::wait_until;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 fn newsreel(arguments: &[&str], dir: &Path, stderr: Stdio) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
@@ -36,12 +34,10 @@ fn serves_with(stderr: impl Fn() -> Stdio) {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replacen("[site]\n", "[site]\nlog_level = \"trace\"\n", 1)).unwrap();
     let mut server = newsreel(&["serve"], dir.path(), stderr());
-    let began = Instant::now();
-    while std::net::TcpStream::connect(address).is_err() {
+    wait_until("it listens", || {
         assert_eq!(server.try_wait().unwrap(), None, "it ended");
-        assert!(began.elapsed() < DEADLINE, "it does not listen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        std::net::TcpStream::connect(address).is_ok()
+    });
     for _ in 0..5 {
         let mut client = Client::greeted(address);
         client.send("AUTHINFO USER nobody\r\nGROUP local.test\r\nNONSENSE\r\nQUIT\r\n");

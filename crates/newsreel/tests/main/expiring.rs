@@ -2,6 +2,7 @@
 
 use crate::operated::{Operated, complaints};
 use crate::purging::feed;
+use crate::waiting::wait_for_next_second;
 use std::fs;
 
 const RULES: &str = "\n[[expire]]\ngroups = \"kept.short\"\nkeep = \"1 ms\"\n\n\
@@ -41,7 +42,8 @@ fn expiry_is_forecast_explained_and_done() {
         let rules = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap() + RULES;
         fs::write(&file, &rules).unwrap();
         let file = file.to_str().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        // Times of arrival are whole seconds.
+        wait_for_next_second();
         let table = site.done(&["expire", "--what-if", file, "--days", "30"]);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["articles", "gone", "now", "bytes", "in", "30", "d", "bytes"], "{table}");

@@ -1,11 +1,10 @@
 //! Expensive commands of one connection do not delay others.
 
 use crate::client::Client;
-use crate::operated::PATIENCE;
 use crate::posting::{headers, post};
 use crate::running::{AtEnd, Server};
+use crate::waiting::wait_for;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// Sends `count` commands from as many clients as there are server threads; meanwhile others must be served.
 fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), commands: &str, count: usize) {
@@ -37,11 +36,7 @@ fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), comm
                 assert!(answers.lines().next_back().is_some_and(|last| last.starts_with("205 ")));
             });
         }
-        let waited = Instant::now();
-        while begun.load(Ordering::Acquire) < busy {
-            assert!(waited.elapsed() < PATIENCE, "they hold each other up");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| begun.load(Ordering::Acquire), |begun| *begun >= busy);
         // Without fair scheduling these would wait forever.
         others.iter_mut().for_each(|other| other.send("DATE\r\n"));
         assert!(server.client().ask("DATE").starts_with("111 "));

@@ -1,8 +1,10 @@
 //! Feeding in bulk: many articles on one connection, large ones, several peers at once, and the readers'
 //! view.
 
-use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::client::{Client, article};
 use crate::running::Server;
+use crate::waiting::{let_pass, wait_for};
+use std::time::Duration;
 
 fn takethis(id: &str, groups: &str, body: &str) -> String {
     format!("TAKETHIS {id}\r\n{}", article(id, groups, body))
@@ -109,7 +111,7 @@ fn large_articles_beyond_the_memory_limit_wait_and_are_filed() {
                     let wire = takethis(&id, "misc.test", body);
                     let (first, second) = wire.split_at(800_000);
                     client.send(first);
-                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    let_pass(Duration::from_millis(20), "the other transfers begin");
                     client.send(second);
                     assert_eq!(client.line(), format!("239 {id}"));
                 }
@@ -159,10 +161,7 @@ fn second_peer_offering_an_article_is_deferred() {
     // A reservation ends with its connection.
     assert_eq!(one.ask("CHECK <q@x.example>"), "238 <q@x.example>");
     drop(one);
-    let begun = std::time::Instant::now();
-    while two.ask("CHECK <q@x.example>") != "238 <q@x.example>" {
-        assert!(begun.elapsed() < ANSWER_TIMEOUT);
-    }
+    wait_for(|| two.ask("CHECK <q@x.example>"), |answer| answer == "238 <q@x.example>");
 }
 
 #[test]

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::client::{Client, article};
 use crate::clients::installed;
-use crate::operated::PATIENCE;
 use crate::posting::{head, headers, post};
 use crate::running::Server;
+use crate::waiting::{PATIENCE, let_pass, wait_for};
 
 /// A filter in the style of INN's: it examines %hdr and returns reasons.
 const INND: &str = r#"
@@ -100,17 +100,9 @@ fn perl(dir: &TempDir, keys: &str) -> String {
 
 /// Repeats an attempt deferred on a slow machine, on a new connection.
 fn judged(server: &Server, mut attempt: impl FnMut(&mut Client) -> Option<String>) -> String {
-    let begun = Instant::now();
-    loop {
-        let mut client = server.client();
-        match attempt(&mut client) {
-            Some(answer) if !answer.contains("cannot be judged") && !answer.starts_with("400") => {
-                return answer;
-            }
-            _ => assert!(begun.elapsed() < PATIENCE, "{}", server.status()),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let is_deferred = |answer: &str| answer.contains("cannot be judged") || answer.starts_with("400");
+    let attempt = || attempt(&mut server.client());
+    wait_for(attempt, |answer| answer.as_ref().is_some_and(|answer| !is_deferred(answer))).unwrap()
 }
 
 /// Returns the response to an article: `239`, or `439` and the reason.
@@ -398,7 +390,7 @@ fn filter_killed_each_second_for_a_minute_loses_no_article() {
         }
         let due = Duration::from_secs_f64(next as f64 / RATE as f64);
         late = late.max(begun.elapsed().saturating_sub(due));
-        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        let_pass(due.saturating_sub(begun.elapsed()), "articles come at this rate");
     });
     let (took, status) = (begun.elapsed(), server.status());
     println!("{} articles in {took:?}, {killed} kills, {late:?} behind at most", RATE * SECS);
@@ -430,19 +422,15 @@ fn hanging_filter_defers_articles_unless_configured_otherwise() {
 
     let text = section("defer");
     server.reload(|before| before.split("\n[[filter]]").next().unwrap().to_owned() + &text).unwrap();
-    let begun = Instant::now();
-    let mut answers = Vec::new();
-    while begun.elapsed() < PATIENCE {
+    let offer = || {
         let mut client = server.client();
-        answers.push(client.ask("CHECK <d@x.example>"));
+        let asked = client.ask("CHECK <d@x.example>");
         client.send(format!("TAKETHIS <d@x.example>\r\n{}", article("<d@x.example>", "misc.test", "fine")));
         let answer = client.line();
         assert!(answer.starts_with("400 "), "{answer}");
-        if answers.contains(&"431 <d@x.example>".to_owned()) {
-            break;
-        }
-    }
-    assert!(answers.contains(&"431 <d@x.example>".to_owned()), "{answers:?}");
+        asked
+    };
+    wait_for(offer, |answer| answer == "431 <d@x.example>");
     assert!(server.client().ask("STAT <d@x.example>").starts_with("430"));
     // The article is accepted once nothing defers it.
     server.reload(|before| before.split("\n[[filter]]").next().unwrap().to_owned()).unwrap();

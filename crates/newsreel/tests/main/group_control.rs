@@ -2,10 +2,11 @@
 
 use crate::client::Client;
 use crate::moderation::{configured, listener, mail_of, mail_server};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::wait_for;
 use std::fmt::Write;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const ADMIN: &str = "admin@x.example";
 
@@ -62,20 +63,16 @@ impl<'a> Control<'a> {
 
 /// Returns the names and flags of the groups that match, once they satisfy `is_so`.
 fn groups(client: &mut Client, wildmat: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
-    let begun = Instant::now();
-    loop {
+    let lines = || {
         assert!(client.ask(&format!("LIST ACTIVE {wildmat}")).starts_with("215 "));
         let mut lines = client.block();
         for line in &mut lines {
             let words: Vec<&str> = line.split(' ').collect();
             *line = format!("{} {}", words[0], words[3]);
         }
-        if is_so(&lines) {
-            return lines;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{lines:?}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        lines
+    };
+    wait_for(lines, |lines| is_so(lines))
 }
 
 fn has(lines: &[String], line: &str) -> bool {

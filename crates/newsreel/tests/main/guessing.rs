@@ -7,6 +7,7 @@ use crate::auth::{add_users, plain, with_access};
 use crate::client::Client;
 use crate::clients::{script, skipped};
 use crate::running::{AtEnd, Server};
+use crate::waiting::wait_for;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,10 +53,10 @@ fn address_is_locked_out_for_a_time() {
     for _ in 0..3 {
         assert_eq!(code(&mut server.client(), "fred", "wrong"), "481 Authentication failed");
     }
-    while server.client().ask(&plain("fred", "flintstone")).starts_with("481 Too many") {
-        assert!(locked.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for(
+        || server.client().ask(&plain("fred", "flintstone")),
+        |answer| !answer.starts_with("481 Too many"),
+    );
     assert!(locked.elapsed() > Duration::from_millis(1500), "{:?}", locked.elapsed());
     // Failures of a user known at this address are counted separately.
     let mut client = server.client();

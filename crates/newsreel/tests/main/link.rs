@@ -163,7 +163,8 @@ fn take(
 
 fn deliver(mut to: TcpStream, receiver: &Receiver<Delayed>, note: impl Fn()) {
     for (due, octets) in receiver {
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        // The line has a delay and a rate.
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
         note();
         if to.write_all(&octets).is_err() {
             break;

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, article};
 use crate::running::Server;
-use std::time::Duration;
+use crate::waiting::wait_until;
 
 #[test]
 fn lists_without_a_file_are_not_kept() {
@@ -54,15 +54,23 @@ fn capabilities_name_the_existing_lists() {
     assert_eq!(offered(&mut client), left);
 }
 
+/// Returns the server's time, once it is so much later than the last change that LIST ACTIVE.MODTIME lists
+/// nothing.
+pub fn time_without_changes(client: &mut Client) -> String {
+    let mut now = String::new();
+    wait_until("no group has changed lately", || {
+        now = client.ask("DATE").split_off(4);
+        assert!(client.ask(&format!("LIST ACTIVE.MODTIME {now}")).starts_with("215 "));
+        client.block().is_empty()
+    });
+    now
+}
+
 #[test]
 fn active_modtime_omits_unchanged_groups() {
     let server = Server::start();
     let mut client = server.client();
-    std::thread::sleep(Duration::from_secs(4));
-    let now = client.ask("DATE").split_off(4);
-    let ask = format!("LIST ACTIVE.MODTIME {now}");
-    assert!(client.ask(&ask).starts_with("215 "));
-    assert!(client.block().is_empty());
+    let ask = format!("LIST ACTIVE.MODTIME {}", time_without_changes(&mut client));
     client.send(format!("TAKETHIS <m@x.example>\r\n{}", article("<m@x.example>", "misc.test", "b")));
     assert_eq!(client.line(), "239 <m@x.example>");
     assert!(client.ask(&ask).starts_with("215 "));
@@ -75,8 +83,7 @@ fn active_modtime_omits_unchanged_groups() {
 #[test]
 fn times_of_changes_survive_a_restart() {
     let server = Server::start();
-    std::thread::sleep(Duration::from_secs(4));
-    let since = server.client().ask("DATE").split_off(4);
+    let since = time_without_changes(&mut server.client());
     assert!(server.operate(&["changegroup", "local.empty", "n"]));
     let server = server.again_as_configured();
     let mut client = server.client();

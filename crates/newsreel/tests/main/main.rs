@@ -81,6 +81,7 @@ mod trouble;
 mod unpack;
 mod upgrading;
 mod upstreams;
+mod waiting;
 mod web;
 #[path = "../../../migrate/src/mails/zipped.rs"]
 mod zipped;

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, article};
 use crate::running::Server;
+use crate::waiting::let_pass;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -47,8 +48,10 @@ fn slow_posters_do_not_stop_others() {
         (client, wire)
     };
     let slow: Vec<_> = (0..POSTERS).map(begun).collect();
-    // Long enough that new clients are not the slowest, even on a machine that stalls for a moment.
-    std::thread::sleep(Duration::from_secs(6));
+    let_pass(
+        Duration::from_secs(6),
+        "new clients are not the slowest, even on a machine that stalls for a moment",
+    );
     // A peer, another address, and also their own, where the slowest give way.
     let mut peer = Client::greeted_from(PEER, server.address);
     for (n, octets) in [20_000, 100_000, 3_000_000].into_iter().enumerate() {
@@ -88,8 +91,7 @@ fn all_are_answered(limits: &str, posts: usize, octets: usize) {
                 let mut client = Client::greeted_from(OTHER, server.address);
                 let head = proto(&format!("<many{n}@x.example>"), 0);
                 for attempt in 0..1000 {
-                    // Deferred posts are tried again later.
-                    std::thread::sleep(Duration::from_millis(50 * attempt.min(100)));
+                    let_pass(Duration::from_millis(50 * attempt.min(100)), "deferred posts come again later");
                     assert!(client.ask("POST").starts_with("340 "));
                     client.send(head.trim_end_matches(".\r\n"));
                     client.send(body);
@@ -128,8 +130,8 @@ fn transfer(mut client: Client, opening: &str, wire: &str, both: &std::sync::Bar
     }
     client.send(&wire[..600_000]);
     both.wait();
-    // Lets the server read it; otherwise both transfers are accepted, and the test is repeated.
-    std::thread::sleep(Duration::from_millis(100));
+    // Otherwise both transfers are accepted, and the test is repeated.
+    let_pass(Duration::from_millis(100), "the server reads it");
     // A server that disconnects does not wait forever for the rest of the article.
     let _cut_off = client.try_send(&wire[600_000..]);
     client.line()

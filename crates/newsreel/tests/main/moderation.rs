@@ -6,13 +6,13 @@ use crate::operated::{Operated, complaints};
 use crate::posting::{headers, post, posted_id};
 use crate::running::Server;
 use crate::signed_control::{Gpg, accepted_by_pgpverify};
+use crate::waiting::wait_until;
 use netnews::Article;
 use netnews::control::pgp_sig::SignedArticle;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 /// A mail as received by a server.
 #[derive(Debug)]
@@ -94,14 +94,6 @@ pub fn mail_of(mails: &Receiver<Mail>) -> Mail {
 fn files(dir: &Path) -> usize {
     std::fs::read_dir(dir)
         .map_or(0, |entries| entries.flatten().filter(|entry| entry.path().is_file()).count())
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < ANSWER_TIMEOUT, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use crate::client::{Client, article};
 use crate::clients::skipped;
-use crate::operated::PATIENCE;
 use crate::transcripts::inn::Inn;
+use crate::waiting::{let_pass, wait_until};
 use servers::{OldInn, Server};
 
 fn possible() -> bool {
@@ -85,11 +85,7 @@ impl Mount {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         command.arg("mount").arg(lower).arg(point).stderr(Stdio::null());
         let mount = Self { child: command.spawn().unwrap(), point: point.to_owned() };
-        let began = Instant::now();
-        while device() == before {
-            assert!(began.elapsed() < PATIENCE, "it does not mount");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("it mounts", || device() != before);
         mount
     }
 
@@ -147,11 +143,7 @@ fn commands_mount_a_tree_and_manage_and_unmanage_a_directory() {
     // A signal ends it, even with a file open.
     let open = fs::File::open(path("mnt/group/1")).unwrap();
     mount.terminate();
-    let began = Instant::now();
-    while Path::new(&path("mnt/group")).exists() {
-        assert!(began.elapsed() < PATIENCE, "still mounted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("it is unmounted", || !Path::new(&path("mnt/group")).exists());
     drop(open);
     assert!(mount.ended());
     // Unmounting ends it, too.
@@ -163,11 +155,9 @@ fn commands_mount_a_tree_and_manage_and_unmanage_a_directory() {
 /// Unmounts, with retries: a process that another test is starting briefly has all descriptors of this one,
 /// including closed files.
 fn unmount(point: &Path) {
-    let began = Instant::now();
-    while !Command::new("umount").arg(point).stderr(Stdio::null()).status().unwrap().success() {
-        assert!(began.elapsed() < PATIENCE, "{} stays busy", point.display());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(format_args!("{} is unmounted", point.display()), || {
+        Command::new("umount").arg(point).stderr(Stdio::null()).status().unwrap().success()
+    });
 }
 
 /// Returns every file of a spool by path.
@@ -323,7 +313,7 @@ impl<S: Server> Pair<S> {
     /// Expires everything that has been filed so far in these groups. INN counts whole seconds, and keeps
     /// articles that came in the one in which its expiry begins.
     fn expire(&self, groups: &str) {
-        std::thread::sleep(Duration::from_secs(2));
+        let_pass(Duration::from_secs(2), "the second in which the last articles came has ended");
         let others = if groups == "*" { "" } else { "*:A:never:never:never\n" };
         self.both(|server| server.expire(&format!("{others}{groups}:A:0:0:0\n")));
     }

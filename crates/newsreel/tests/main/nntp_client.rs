@@ -6,15 +6,14 @@
 use crate::auth::{add_users, with_access};
 use crate::client::article;
 use crate::layers::{Identity, settings, settings_name};
-use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::tls::Site;
+use crate::waiting::wait_until;
 use nntp_io::{
     AnswerJudgement, ArticleRequest, ClientCredentials, ClientMechanism, CompressionPolicy, ConnectOptions,
     Error, LoginOptions, NntpClient, RetryAdvice, Role, Security, SetupStep, TlsOptions, block_on,
 };
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Access rights: fred has all, others only after a login.
 const ACCESS: &str = "
@@ -283,10 +282,7 @@ fn connection_closed_by_the_server_is_not_reused() {
     assert_eq!(block_on(client.request("DATE")).unwrap().code, 111);
     assert!(block_on(client.is_reusable()));
     server.join();
-    let begun = Instant::now();
-    while block_on(client.is_reusable()) {
-        assert!(begun.elapsed() < PATIENCE, "400 and the end do not arrive");
-    }
+    wait_until("400 and the end arrive", || !block_on(client.is_reusable()));
     let error = connect(&ConnectOptions::from(server.address)).err().unwrap();
     assert_eq!(error.retry(), RetryAdvice::Later, "{error}");
 }

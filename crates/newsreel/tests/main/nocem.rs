@@ -1,11 +1,12 @@
 //! NoCeM notices, signed by gpg: articles that they hide or do not, and recovery from a kill in the middle.
 
 use crate::client::{Client, article};
-use crate::operated::{Operated, PATIENCE, Serving};
+use crate::operated::{Operated, Serving};
 use crate::purging::feed;
 use crate::signed_control::{Gpg, import, take};
+use crate::waiting::{let_pass, wait_for};
 use newsreel::fuzzing::Keys;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
     [[control]]\ntype = \"nocem\"\nfrom = \"bot@x.example\"\nsigned_by = \"bot\"\nnotice_types = [\"spam\"]\n\
@@ -212,22 +213,15 @@ fn notice_interrupted_by_a_kill_is_completed_at_the_next_start() {
         let mut client = serving.client();
         let id = format!("<n{n}@x>");
         take(&mut client, &id, &posted(&id, "news.lists.filters", &signed));
-        std::thread::sleep(Duration::from_millis(delay));
+        let_pass(Duration::from_millis(delay), "the kill comes before, within and after the work");
         drop(serving);
         assert!(hidden() <= 200);
     }
     let serving = site.serve();
-    let begun = Instant::now();
-    while hidden() < 200 {
-        assert!(begun.elapsed() < PATIENCE, "{}", hidden());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(hidden, |hidden| *hidden >= 200);
     // Either copy of the notice may have been carried out: the articles are hidden on arrival.
-    let begun = Instant::now();
-    while !std::fs::read_to_string(site.dir().join("notices-done")).is_ok_and(|text| !text.is_empty()) {
-        assert!(begun.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let done = site.dir().join("notices-done");
+    wait_for(|| std::fs::read_to_string(&done).unwrap_or_default(), |text| !text.is_empty());
     feed(&site, &listed[200..]);
     assert_eq!(hidden(), 300);
     assert_eq!(serving.client().ask("GROUP misc.one"), "211 0 1 300 misc.one");

@@ -4,16 +4,13 @@
 //! drop.
 
 use crate::client::Client;
+use crate::waiting::wait_for;
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Time limit of all waits.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Operated {
     home: TempDir,
@@ -126,15 +123,13 @@ impl Serving {
 
     /// Waits for a line of the log.
     pub fn logged(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
-            if let Some(line) = self.log().into_iter().find(|line| is_wanted(line)) {
-                return line;
-            }
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && begun.elapsed() < PATIENCE, "{ended:?}: {:#?}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let has_line = |log: &Vec<String>| log.iter().any(|line| is_wanted(line));
+        let mut look = || {
+            let (ended, log) = (self.child.try_wait().unwrap(), self.log());
+            assert!(ended.is_none() || has_line(&log), "{ended:?}: {log:#?}");
+            log
+        };
+        wait_for(&mut look, has_line).into_iter().find(|line| is_wanted(line)).unwrap()
     }
 }
 
@@ -152,14 +147,7 @@ impl Serving {
 
     /// Waits until the server has ended.
     pub fn end(mut self) -> std::process::ExitStatus {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end: {:#?}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(|| (self.child.try_wait().unwrap(), self.log()), |(ended, _)| ended.is_some()).0.unwrap()
     }
 
     /// Stops it regularly, as a service manager does.

@@ -3,6 +3,7 @@
 
 use crate::clients::{installed, skipped};
 use crate::operated::{Operated, complaints};
+use crate::waiting::PATIENCE;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -267,7 +268,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 fn asked_in(socket: &Path) -> Duration {
     let begun = Instant::now();
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(crate::operated::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answers = BufReader::new(stream.try_clone().unwrap());
     for request in [&b"{\"do\":\"ping\"}\n"[..], b"{\"do\":\"status\"}\n"] {
         stream.write_all(request).unwrap();

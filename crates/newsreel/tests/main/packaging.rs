@@ -10,6 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::clients::installed;
+use crate::waiting::wait_for;
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
@@ -192,6 +193,8 @@ fn bash_completes_commands_and_options() {
     assert_eq!(complete("newsreel imp"), "import");
     assert_eq!(complete("newsreel import inn-"), "inn-config");
     assert_eq!(complete("newsreel init --buf"), "--buffer");
+    assert_eq!(complete("newsreel help al"), "all");
+    assert_eq!(complete("newsreel help import inn-"), "inn-config");
 }
 
 #[test]
@@ -257,14 +260,13 @@ fn container_creates_a_site_once_and_serves_it() {
         entry.env("NEWSREEL_READERS", "192.0.2.0/24 2001:db8::/32").env("NEWSREEL_LISTEN", "127.0.0.1:0");
         let log = fs::File::create(home.path().join("log")).unwrap();
         let mut child = entry.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
-        let begun = std::time::Instant::now();
         let status =
             || Command::new(bin.join("newsreel")).arg("status").arg("--dir").arg(&site).output().unwrap();
-        while !String::from_utf8_lossy(&status().stdout).contains(&format!("process {}", child.id())) {
-            let log = fs::read_to_string(home.path().join("log")).unwrap();
-            assert!(begun.elapsed() < crate::operated::PATIENCE, "{log}{:?}", status());
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        let process = format!("process {}", child.id());
+        wait_for(
+            || (status(), fs::read_to_string(home.path().join("log")).unwrap()),
+            |(status, _)| String::from_utf8_lossy(&status.stdout).contains(&process),
+        );
         Command::new("kill").arg(child.id().to_string()).status().unwrap();
         assert!(child.wait().unwrap().success());
         fs::read_to_string(site.join("newsreel.toml")).unwrap()

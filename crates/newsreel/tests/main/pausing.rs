@@ -2,9 +2,9 @@
 //! and no article is lost.
 
 use crate::client::{Client, article};
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, complaints};
+use crate::waiting::wait_until;
 use std::fs;
-use std::time::{Duration, Instant};
 
 const WHY: &str = "the disk is being copied";
 
@@ -54,11 +54,7 @@ fn paused_site_accepts_and_loses_nothing() {
     assert_eq!(feed.ask("CHECK <2@x.example>"), "238 <2@x.example>");
     assert_eq!(takethis(&mut feed, "<2@x.example>"), "239 <2@x.example>");
     assert!(reader.ask("POST").starts_with("340 "));
-    let begun = Instant::now();
-    while feed.ask("CHECK <3@x.example>") != "438 <3@x.example>" {
-        assert!(begun.elapsed() < PATIENCE, "the batch was not filed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the batch is filed", || feed.ask("CHECK <3@x.example>") == "438 <3@x.example>");
     assert_eq!(site.done(&["ctl", "go"]), "the server was not paused\n");
     let long = "x".repeat(201);
     assert!(complaints(&site.run(&["ctl", "pause", &long])).contains("at most 200 bytes"));

@@ -4,8 +4,9 @@
 use crate::client::article;
 use crate::layers::Authority;
 use crate::link::Link;
-use crate::operated::{Operated, PATIENCE, Serving, complaints, with_tight_class};
+use crate::operated::{Operated, Serving, complaints, with_tight_class};
 use crate::running::Server;
+use crate::waiting::{wait_for, wait_for_exit, wait_until};
 use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -62,15 +63,7 @@ fn pulls(site: &Operated) -> serde_json::Value {
 
 /// Waits until `is_so` of the status of the pulls.
 fn wait(site: &Operated, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let begun = Instant::now();
-    loop {
-        let pulls = pulls(site);
-        if is_so(&pulls) {
-            return pulls;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{pulls}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| pulls(site), is_so)
 }
 
 fn printed(output: &std::process::Output) -> String {
@@ -114,13 +107,11 @@ fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
     let mut serving = site.serve();
     let mut logged = Vec::new();
     for kill in 1..=kills {
-        let begun = Instant::now();
-        while count(&serving, "misc.test")
-            .is_none_or(|(filed, _)| filed < kill * articles as u64 / (kills + 1))
-        {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", serving.log());
-            thread::sleep(Duration::from_millis(5));
-        }
+        let due = kill * articles as u64 / (kills + 1);
+        wait_for(
+            || (count(&serving, "misc.test"), serving.log()),
+            |(count, _)| count.is_some_and(|(filed, _)| filed >= due),
+        );
         // By SIGKILL.
         drop(serving);
         serving = site.serve();
@@ -170,21 +161,14 @@ fn articles_fetched_on_a_full_disk_wait_for_room() {
         let line = server.client().ask("GROUP misc.test");
         line.split(' ').nth(1).and_then(|count| count.parse::<usize>().ok()).unwrap()
     };
-    let until = |is_so: &dyn Fn() -> bool| {
-        let begun = Instant::now();
-        while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "{} filed: {}", filed(), server.status()["pulls"]);
-            thread::sleep(Duration::from_millis(10));
-        }
-    };
-    until(&|| filed() == 20);
+    wait_for(filed, |filed| *filed == 20);
     disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
     fill_on(&upstream, "a", "misc.test", 20..ARTICLES);
     // New articles cannot be filed.
-    until(&|| server.client().ask("CHECK <other@x.example>").starts_with("431 "));
+    wait_for(|| server.client().ask("CHECK <other@x.example>"), |answer| answer.starts_with("431 "));
     assert_eq!(filed(), 20);
     disk.stop_failing();
-    until(&|| filed() == ARTICLES);
+    wait_for(|| (filed(), server.status()["pulls"].clone()), |(filed, _)| *filed == ARTICLES);
     // Numbers taken by the failed write are not used again.
     let mut client = server.client();
     assert!(client.ask("GROUP misc.test").starts_with(&format!("211 {ARTICLES} 1 ")));
@@ -445,28 +429,14 @@ fn reload_starts_changes_and_ends_standing_pulls() {
     site.done(&["ctl", "reload"]);
     assert_eq!(pulls(&site), serde_json::json!([]));
     // The command may now lock the marks, once a run in progress has released them.
-    let begun = Instant::now();
-    let nothing = loop {
-        let output = site.run(&["pull", &upstream.address.to_string(), "misc.*"]);
-        if output.status.success() {
-            break printed(&output);
-        }
-        assert!(complaints(&output).contains("another pull from"), "{}", complaints(&output));
-        assert!(begun.elapsed() < PATIENCE, "the marks are kept");
-    };
+    let pull = || site.run(&["pull", &upstream.address.to_string(), "misc.*"]);
+    let nothing = wait_for(pull, |output| {
+        let has_begun = output.status.success();
+        assert!(has_begun || complaints(output).contains("another pull from"), "{}", complaints(output));
+        has_begun
+    });
+    let nothing = printed(&nothing);
     assert!(nothing.starts_with("0 articles of 0 groups fetched"), "{nothing}");
-}
-
-/// Waits until a process has ended.
-fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it does not end");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A pull that would take a minute ends with its command, and with the server.
@@ -481,31 +451,23 @@ fn long_pull_ends_with_command_and_server_and_releases_its_marks() {
         let before = count(&serving, "misc.test").map_or(0, |(articles, _)| articles);
         let arguments = ["pull", &from, "misc.test", "--create-groups", "--rate", "16 KiB"];
         let pull = site.command(&arguments).spawn().unwrap();
-        let begun = Instant::now();
-        while count(&serving, "misc.test").is_none_or(|(articles, _)| articles == before) {
-            assert!(begun.elapsed() < PATIENCE);
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("articles are pulled", || {
+            count(&serving, "misc.test").is_some_and(|(articles, _)| articles != before)
+        });
         pull
     };
     let mut pull = begin();
     pull.kill().unwrap();
-    ended(&mut pull);
+    wait_for_exit(&mut pull);
     // The server releases the marks, so another pull can begin.
-    let begun = Instant::now();
-    let mut pull = loop {
-        let arguments = ["pull", &from, "misc.none", "--create-groups"];
-        // The groups there are listed only once the marks are locked.
-        if complaints(&site.run(&arguments)).contains("no group of ") {
-            break begin();
-        }
-        assert!(begun.elapsed() < PATIENCE, "the pull goes on without its command");
-        thread::sleep(Duration::from_millis(50));
-    };
+    let arguments = ["pull", &from, "misc.none", "--create-groups"];
+    // The groups there are listed only once the marks are locked.
+    wait_for(|| complaints(&site.run(&arguments)), |said| said.contains("no group of "));
+    let mut pull = begin();
     let pid = rustix::process::Pid::from_raw(serving.pid().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(serving.end().success());
-    assert_eq!(ended(&mut pull).code(), Some(1));
+    assert_eq!(wait_for_exit(&mut pull).code(), Some(1));
 }
 
 /// A server with six articles in each of two groups that answers the third article, or the first group, in a
@@ -742,10 +704,8 @@ fn pull_waits_twice_for_a_silent_article_and_files_those_before_it_meanwhile() {
     let serving = site.serve();
     // The server stays silent for a minute.
     let begun = Instant::now();
-    while count(&serving, "odd.group").is_none_or(|(filed, _)| filed < 2) {
-        assert!(begun.elapsed() < Duration::from_secs(40), "articles before the silent one are not filed");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| count(&serving, "odd.group"), |count| count.is_some_and(|(filed, _)| filed >= 2));
+    assert!(begun.elapsed() < Duration::from_secs(40), "articles before the silent one wait for it");
     drop(serving);
     site.edit(|text| text.replace("connections = 1", "connections = 1\nanswer_timeout = \"1 s\""));
     let asked = odd.times_asked("ARTICLE <odd.3@x.example>");

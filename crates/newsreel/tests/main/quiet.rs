@@ -5,6 +5,7 @@
 use crate::client::{Client, article};
 use crate::layers::settings;
 use crate::tls::Site;
+use crate::waiting::let_pass;
 use std::time::{Duration, Instant};
 
 /// The site's `command_timeout`, within which TLS must be negotiated even on a machine that stalls for
@@ -18,12 +19,12 @@ const GAP: Duration = Duration::from_millis(100);
 /// Waits longer than `command_timeout`, then sends `text` in two segments. Returns false if this machine was
 /// so slow that sending took too long.
 fn send_after_silence(client: &mut Client, text: &str) -> bool {
-    std::thread::sleep(SILENCE);
+    let_pass(SILENCE, "the client is silent for longer than `command_timeout`");
     let (first, second) = text.split_at(text.len() / 2);
     let begun = Instant::now();
     // On a connection that was cut off the next line is missing.
     let _cut_off = client.try_send(first.as_bytes());
-    std::thread::sleep(GAP);
+    let_pass(GAP, "the two segments arrive separately");
     let _cut_off = client.try_send(second.as_bytes());
     begun.elapsed() < COMMAND_TIMEOUT / 2
 }

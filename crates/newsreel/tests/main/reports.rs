@@ -1,15 +1,15 @@
 //! The report of a running server, printed by `newsreel status --json`.
 
 use crate::auth::{add_users, plain};
-use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::client::{Client, article};
 use crate::operated::{Operated, complaints};
 use crate::posting::{headers, post};
 use crate::purging::feed;
 use crate::running::Server;
 use crate::tls::Site;
+use crate::waiting::wait_for;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 const PEERS: usize = 100;
 const GROUPS: usize = 3_000;
@@ -98,16 +98,13 @@ fn events_on_a_server_are_counted() {
     let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0, "held": 0 });
     let counts = [("refused", 1), ("compressed", 1), ("reloads", 1), ("early_cancels", 1)];
     // Work after a response, such as mails, is counted once it is done.
-    let begun = Instant::now();
-    loop {
-        let now = &report(server)["server"];
-        let is_counted = counts.iter().all(|(name, count)| now[name] == *count);
-        if is_counted && now["logins"] == logins && now["moderation"] == mailed {
-            break;
-        }
-        assert!(begun.elapsed() < ANSWER_TIMEOUT, "{now}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(
+        || report(server)["server"].clone(),
+        |now| {
+            let is_counted = counts.iter().all(|(name, count)| now[name] == *count);
+            is_counted && now["logins"] == logins && now["moderation"] == mailed
+        },
+    );
 }
 
 #[test]

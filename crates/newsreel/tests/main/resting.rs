@@ -1,8 +1,8 @@
 //! Overview of groups that have become quiet is written without waiting for more.
 
 use crate::client::article;
-use crate::operated::{Operated, PATIENCE};
-use std::time::{Duration, Instant};
+use crate::operated::Operated;
+use crate::waiting::wait_until;
 
 #[test]
 fn overview_of_a_quiet_group_is_written_to_disk() {
@@ -23,11 +23,7 @@ fn overview_of_a_quiet_group_is_written_to_disk() {
         files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
     };
     // Less than a block, and nothing more comes.
-    let begun = Instant::now();
-    while written() == 0 {
-        assert!(begun.elapsed() < PATIENCE, "it waits in memory");
-        std::thread::sleep(Duration::from_millis(250));
-    }
+    wait_until("the overview is written", || written() > 0);
     assert_eq!(client.ask("GROUP test.resting"), "211 40 1 40 test.resting");
     client.send("OVER 1-40\r\nSTAT 40\r\n");
     assert!(client.line().starts_with("224 "));

@@ -1,12 +1,12 @@
 //! `newsreel rnews`: batches as delivered by UUCP, including damaged ones.
 
 use crate::client::article;
-use crate::operated::{Operated, PATIENCE, complaints, with_tight_class};
+use crate::operated::{Operated, complaints, with_tight_class};
+use crate::waiting::wait_for;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
-use std::time::Instant;
 
 /// Articles of the batch.
 const ARTICLES: usize = 171;
@@ -150,17 +150,12 @@ fn readable_part_of_a_truncated_compressed_batch_is_filed() {
 
 /// Waits until the server's status of batches satisfies `is_so`, and none is left.
 fn filed(site: &Operated, is_so: impl Fn(&serde_json::Value) -> bool) {
-    let begun = Instant::now();
-    loop {
+    let batches = || {
         let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
-        let batches = &status["server"]["batches"];
-        let is_empty = fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none();
-        if is_empty && batches["waiting"] == 0 && is_so(batches) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{status}");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+        status["server"]["batches"].clone()
+    };
+    let is_empty = || fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none();
+    wait_for(batches, |batches| is_empty() && batches["waiting"] == 0 && is_so(batches));
 }
 
 #[test]
@@ -287,10 +282,8 @@ fn batch_is_filed_article_by_article() {
     // Later articles show where it ends.
     (701..704).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
     let mut client = serving.client();
-    let begun = Instant::now();
-    while !client.ask("STAT <700@x.example>").starts_with("223 ") {
-        assert!(begun.elapsed() < PATIENCE, "it waits for the end of the batch");
-    }
+    // Before the end of the batch.
+    wait_for(|| client.ask("STAT <700@x.example>"), |answer| answer.starts_with("223 "));
     drop(client);
     drop(serving);
     let rest = std::thread::spawn(move || (0..20_000).try_for_each(|n| input.write_all(entry(n).as_bytes())));
@@ -316,10 +309,7 @@ fn batch_without_room_to_wait_must_be_given_again() {
     let mut input = command.stdin.take().unwrap();
     (0..4).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
     let mut client = serving.client();
-    let begun = Instant::now();
-    while !client.ask("STAT <0@x.example>").starts_with("223 ") {
-        assert!(begun.elapsed() < PATIENCE);
-    }
+    wait_for(|| client.ask("STAT <0@x.example>"), |answer| answer.starts_with("223 "));
     drop((client, serving));
     (0..20_000).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
     drop(input);
@@ -363,15 +353,14 @@ fn articles_of_a_full_class_in_a_batch_hold_up_no_others() {
         .unwrap();
     fs::write(incoming.join("2"), (20..30).map(entry).collect::<String>()).unwrap();
     let serving = site.serve();
-    let begun = Instant::now();
     let count = || {
         let files = fs::read_dir(&incoming).unwrap();
         files.filter(|file| !file.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.')).count()
     };
-    while !serving.client().ask("GROUP local.test").starts_with("211 20 ") || count() != 1 {
-        assert!(begun.elapsed() < PATIENCE, "{}", site.done(&["status"]));
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_for(
+        || (serving.client().ask("GROUP local.test"), count(), site.done(&["status"])),
+        |(group, count, _)| group.starts_with("211 20 ") && *count == 1,
+    );
     drop(serving);
     // Those that wait are filed once there is room.
     site.edit(|text| text.replace("files_max = 1\n", "files_max = 20\n"));

@@ -11,14 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use upstreams::{LocalSpool, NewsSource};
 
 use crate::client::Client;
-use crate::operated::PATIENCE;
 use crate::test_site;
+use crate::waiting::wait_for;
 
 /// Text with which a server or a command refused something.
 #[derive(Debug, PartialEq, Eq)]
@@ -176,14 +175,7 @@ impl Server {
 
     /// Connects to the control socket, which exists soon after the start.
     fn control_socket(&self) -> UnixStream {
-        let begun = Instant::now();
-        loop {
-            match UnixStream::connect(self.data().join("control")) {
-                Ok(socket) => return socket,
-                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| UnixStream::connect(self.data().join("control")), Result::is_ok).unwrap()
     }
 
     /// Sends a request to the control socket; returns the replies, and whether the request succeeded.
@@ -210,11 +202,7 @@ impl Server {
 
     /// Waits until so many connections are open: the server notices the end of one after its client.
     pub fn wait_for_connections(&self, count: u64) {
-        let begun = Instant::now();
-        while self.status()["connections"] != count {
-            assert!(begun.elapsed() < PATIENCE, "connections stay open: {}", self.status());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for(|| self.status(), |status| status["connections"] == count);
     }
 
     /// Changes the configuration's file and reloads it; returns the server's reply.

@@ -3,16 +3,14 @@
 use crate::client::article;
 use crate::operated::{Operated, complaints};
 use crate::purging::feed;
+use crate::waiting::{let_pass, wait_for};
 use crate::web::http::{Answer, get};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// Time limit for the index, whose thread has the lowest priority, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+use std::time::Duration;
 
 /// Configuration of search, with an index that follows quickly, and of web pages.
 const SEARCH: &str = "\n[web]\nlisten = [\"127.0.0.1:0\"]\n\n[search]\nenabled = true\ndelay = \"1 s\"\n";
@@ -38,19 +36,33 @@ fn status(site: &Operated) -> serde_json::Value {
 
 /// Waits until the index has everything that is stored.
 fn indexed(site: &Operated) {
-    let begun = Instant::now();
-    loop {
-        let status = status(site);
+    wait_for(
+        || status(site),
+        |status| {
+            let search = &status["server"]["search"];
+            search["is_complete"] == true
+                && search["waiting_bytes"] == 0
+                && status["spool"]["articles"] == found(site, "after:1970").len()
+        },
+    );
+}
+
+/// Like [`indexed`], for a large spool: time is limited from one commit of the index to the next.
+fn indexed_steadily(site: &Operated) {
+    let is_complete = |status: &serde_json::Value| {
         let search = &status["server"]["search"];
-        if search["is_complete"] == true
+        search["is_complete"] == true
             && search["waiting_bytes"] == 0
-            && status["spool"]["articles"] == found(site, "after:1970").len()
-        {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{search}");
-        std::thread::sleep(Duration::from_millis(50));
+            && search["articles"] == status["spool"]["articles"]
+    };
+    let mut before = serde_json::Value::Null;
+    while !is_complete(&before) {
+        let is_further = |status: &serde_json::Value| {
+            is_complete(status) || status["server"]["search"] != before["server"]["search"]
+        };
+        before = wait_for(|| status(site), is_further);
     }
+    println!("{}", before["server"]["search"]);
 }
 
 fn ids(ids: &[&str]) -> BTreeSet<String> {
@@ -94,11 +106,7 @@ fn withdrawn_articles_vanish_from_results_at_once() {
     site.edit(|text| text.replace("enabled = true", "enabled = false"));
     let _serving = site.serve();
     let readers = || status(&site)["spool"]["readers"].to_string();
-    let begun = Instant::now();
-    while readers().contains("\"name\":\"search\"") {
-        assert!(begun.elapsed() < PATIENCE, "{}", readers());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(readers, |readers| !readers.contains("\"name\":\"search\""));
     assert!(complaints(&site.run(&["search", "tester"])).contains("there is no search index"));
 }
 
@@ -262,17 +270,7 @@ fn results_for_two_hundred_words_of_a_corpus_equal_those_of_grep() {
     println!("{}", complaints(&filed));
     let serving = site.serve();
     // More hits than are shown at once.
-    let begun = Instant::now();
-    loop {
-        let status = status(&site);
-        let search = &status["server"]["search"];
-        if search["is_complete"] == true && search["articles"] == status["spool"]["articles"] {
-            println!("{search}");
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{search}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    indexed_steadily(&site);
     let mut client = serving.client();
     // Texts without encoded parts.
     let is_plain = |text: &str| {
@@ -305,24 +303,14 @@ fn killed(kills: usize, articles_per_round: usize) {
         if round % 3 == 2 {
             site.done(&["cancel", &format!("<{}@x.example>", next - 1)]);
         }
-        // During a commit, or before, or after.
-        std::thread::sleep(Duration::from_millis(numbers.below(1_500) as u64));
+        let_pass(
+            Duration::from_millis(numbers.below(1_500) as u64),
+            "the kill comes during a commit, or before, or after",
+        );
         drop(serving);
         serving = site.serve();
     }
-    let begun = Instant::now();
-    loop {
-        let status = status(&site);
-        let search = &status["server"]["search"];
-        if search["is_complete"] == true
-            && search["waiting_bytes"] == 0
-            && search["articles"] == status["spool"]["articles"]
-        {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{search}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    indexed_steadily(&site);
     let per_round = |round: usize| {
         (round * articles_per_round..(round + 1) * articles_per_round).filter(move |n| {
             let is_last = *n == (round + 1) * articles_per_round - 1;

@@ -2,14 +2,14 @@
 
 use crate::client::Client;
 use crate::group_control::date;
-use crate::operated::{Operated, PATIENCE, Serving, complaints};
+use crate::operated::{Operated, Serving, complaints};
+use crate::waiting::wait_for;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use newsreel::fuzzing::Keys;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
     [[control]]\ntype = [\"newgroup\", \"rmgroup\", \"checkgroups\"]\nfrom = \"admin@x.example\"\ngroups = \"x.*\"\n\
@@ -134,17 +134,11 @@ pub fn take(client: &mut Client, id: &str, article: &str) {
 
 /// Returns the groups of x.* and y.*, once `group` is among them.
 fn groups(client: &mut Client, group: &str) -> Vec<String> {
-    let begun = Instant::now();
-    loop {
+    let names = || -> Vec<String> {
         assert!(client.ask("LIST ACTIVE x.*,y.*").starts_with("215 "));
-        let names: Vec<String> =
-            client.block().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
-        if names.iter().any(|name| name == group) {
-            return names;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{group}: {names:?}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        client.block().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    wait_for(names, |names| names.iter().any(|name| name == group))
 }
 
 /// Creates a site, and gpg with the keys x-admin (RSA), y-admin (Ed25519), stranger, and expired.

@@ -1,12 +1,11 @@
 //! A spool that another process briefly has open: server and commands wait for each other instead of failing.
 
-use crate::client::ANSWER_TIMEOUT;
+use crate::waiting::wait_for;
 use disk::{Disk, RealDisk};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn newsreel(dir: &Path, arguments: &[&str]) -> Child {
@@ -54,23 +53,19 @@ fn server_waits_for_a_command_but_not_for_another_server() {
     let dir = site();
     let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
     let mut first = newsreel(dir.path(), &["serve"]);
-    std::thread::sleep(Duration::from_millis(600));
-    assert!(first.try_wait().unwrap().is_none(), "it did not wait");
+    let mut log = BufReader::new(first.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("waiting for it for up to 60 s")), "it did not wait");
     // A command started while the server waits also waits, and is answered by the server or before it.
     let early = newsreel(dir.path(), &["status", "--json"]);
     drop(lock);
     let early = early.wait_with_output().unwrap();
     assert!(early.status.success(), "{}", String::from_utf8_lossy(&early.stderr));
-    let begun = Instant::now();
-    loop {
+    let status = || -> serde_json::Value {
         let told = run(dir.path(), &["status", "--json"]);
         assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
-        if told["server"]["pid"] == first.id() {
-            break;
-        }
-        assert!(begun.elapsed() < ANSWER_TIMEOUT, "the server does not answer");
-    }
+        serde_json::from_slice(&told.stdout).unwrap()
+    };
+    wait_for(status, |status| status["server"]["pid"] == first.id());
     let output = run(dir.path(), &["serve"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another newsreel process"));

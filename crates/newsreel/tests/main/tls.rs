@@ -4,14 +4,14 @@
 
 use crate::client::{Client, article};
 use crate::layers::{Authority, Identity, settings, settings_for};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::wait_until;
 use rustls::ProtocolVersion;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A server with a certificate.
@@ -303,11 +303,7 @@ fn sighup_loads_a_new_certificate() {
     let second = sign();
     let process = rustix::process::Pid::from_raw(serving.pid().cast_signed()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
-    let begun = Instant::now();
-    while shown() != second {
-        assert!(begun.elapsed() < PATIENCE, "SIGHUP had no effect");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("SIGHUP has an effect", || shown() == second);
 }
 
 #[test]

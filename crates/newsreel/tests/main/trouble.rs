@@ -4,11 +4,12 @@
 use crate::client::{Client, article};
 use crate::operated::with_tight_class;
 use crate::running::Server;
+use crate::waiting::{wait_for, wait_until};
 use disk::{CrashKind, SimDisk};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn takethis(id: &str) -> String {
     format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", "b"))
@@ -77,11 +78,7 @@ fn nothing_is_requested_while_the_disk_is_full() {
     assert!(feed.ask("IHAVE <first@x.example>").starts_with("435 "));
     assert_eq!(feed.ask("CHECK nonsense"), "438 nonsense");
     disk.free();
-    let begun = Instant::now();
-    while feed.ask("CHECK <new@x.example>") != "238 <new@x.example>" {
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is asked for");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| feed.ask("CHECK <new@x.example>"), |answer| answer == "238 <new@x.example>");
     feed.send(takethis("<new@x.example>"));
     assert_eq!(feed.line(), "239 <new@x.example>");
 }
@@ -106,14 +103,7 @@ fn full_disk_with_room_again_needs_no_restart() {
     });
     assert!(refused.is_some(), "nothing met the full disk");
     disk.free();
-    let begun = Instant::now();
-    loop {
-        if ihave(&mut feed, "<room@x.example>").starts_with("235 ") {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is taken");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| ihave(&mut feed, "<room@x.example>"), |answer| answer.starts_with("235 "));
     let mut reader = server.client();
     let count = taken.len() + 1;
     assert!(reader.ask("GROUP misc.test").starts_with(&format!("211 {count} 1 ")));
@@ -157,11 +147,8 @@ fn duplicates_are_reported_after_the_sync_with_durability_always() {
     let id = "<w1@x.example>";
     disk.hold_syncs(true);
     first.send(takethis(id));
-    let began = Instant::now();
     // Readers see it before that.
-    while !second.ask(&format!("STAT {id}")).starts_with("223 ") {
-        assert!(began.elapsed() < Duration::from_secs(60));
-    }
+    wait_for(|| second.ask(&format!("STAT {id}")), |answer| answer.starts_with("223 "));
     assert_eq!(second.ask(&format!("CHECK {id}")), format!("431 {id}"));
     assert!(second.ask(&format!("IHAVE {id}")).starts_with("436 "));
     third.send(takethis(id));
@@ -187,10 +174,7 @@ fn duplicate_posts_and_batches_wait_for_the_sync_with_durability_always() {
     disk.hold_syncs(true);
     peer.send(takethis(id));
     let mut reader = server.client();
-    let began = Instant::now();
-    while !reader.ask(&format!("STAT {id}")).starts_with("223 ") {
-        assert!(began.elapsed() < Duration::from_secs(60));
-    }
+    wait_for(|| reader.ask(&format!("STAT {id}")), |answer| answer.starts_with("223 "));
     // The same article, posted and in a batch: both are known by a row that is not durable.
     assert!(poster.ask("POST").starts_with("340 "));
     poster.send(post);
@@ -250,21 +234,22 @@ impl Filler {
     /// than ten. After room was made this may have to wait for a checkpoint.
     fn fill(&mut self, group: &str) -> Vec<String> {
         let body = "a line of an article that fills the disk\r\n".repeat(500);
-        let (mut accepted, begun) = (Vec::new(), Instant::now());
-        loop {
-            let id = format!("<{}@x.example>", self.offered);
-            self.offered += 1;
-            assert!(self.feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
-            self.feed.send(article(&id, group, &body));
-            let answer = self.feed.line();
-            match answer.get(..4) {
-                Some("235 ") => accepted.push(id),
-                Some("436 ") if accepted.len() > 10 => return accepted,
-                Some("436 ") => std::thread::sleep(Duration::from_millis(20)),
-                _ => panic!("{answer}"),
+        let mut accepted = Vec::new();
+        wait_until("the disk takes articles and is full again", || {
+            loop {
+                let id = format!("<{}@x.example>", self.offered);
+                self.offered += 1;
+                assert!(self.feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
+                self.feed.send(article(&id, group, &body));
+                let answer = self.feed.line();
+                match answer.get(..4) {
+                    Some("235 ") => accepted.push(id),
+                    Some("436 ") => return accepted.len() > 10,
+                    _ => panic!("{answer}"),
+                }
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is accepted");
-        }
+        });
+        accepted
     }
 }
 

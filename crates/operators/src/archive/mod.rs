@@ -12,6 +12,7 @@ mod copy;
 pub mod maildir;
 mod mbox;
 mod missed;
+pub mod operation;
 mod overwriting;
 mod run;
 mod section;
@@ -22,9 +23,7 @@ mod tree;
 
 pub use run::keep_archiving;
 
-use super::Sink;
 use super::report::ArchiveStatus;
-use super::request::{ArchiveCommand, Reply};
 pub use copy::ArchiveCopy;
 use copy::{CopyOutcome, fetch};
 use disk::Disk;
@@ -226,25 +225,5 @@ impl Archivist for Archives {
             section.set_held(waiting as u64);
         }
         may_go
-    }
-}
-
-/// Carries out `newsreel archive`.
-pub fn execute(archives: &Archives, spool: &Spool, command: &ArchiveCommand, sink: &mut Sink<'_>) -> bool {
-    match command {
-        ArchiveCommand::Status { .. } => {
-            archives.status(spool).into_iter().for_each(|status| sink(Reply::Archive(status)));
-            true
-        }
-        ArchiveCommand::Missed => match archives.log.lines() {
-            Ok(lines) => {
-                lines.into_iter().for_each(|line| sink(Reply::Text(line)));
-                true
-            }
-            Err(error) => {
-                sink(Reply::Error(format!("cannot read which articles went without a copy: {error}")));
-                false
-            }
-        },
     }
 }

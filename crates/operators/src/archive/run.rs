@@ -5,6 +5,7 @@ use super::arrivals::ArrivalCopier;
 use super::overwriting::OverwriteCopier;
 use super::section::{ArchiveSection, CURSOR_PREFIX, reader_of};
 use site::{SessionSignal, Site};
+use site_base::back_off::BackOff;
 use spool::Spool;
 use std::future::poll_fn;
 use std::io;
@@ -19,9 +20,8 @@ use tracing::{error, warn};
 const GATHER: Duration = Duration::from_secs(1);
 /// Pause after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Longest pause before articles that are due are tried again, as each pass examines all of them.
-const EXPIRY_RETRY_MAX: Duration = Duration::from_secs(600);
+/// Pauses before articles that are due are tried again, as each pass examines all of them.
+const EXPIRY_RETRY: BackOff = BackOff::new(RETRY_INTERVAL, Duration::from_secs(600));
 
 /// Copies articles until the server stops.
 pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
@@ -50,17 +50,17 @@ pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
 /// Waits for a signal; meanwhile starts passes of expiry as long as articles that are due wait for an
 /// archive, as nothing else retries them.
 async fn retrying(site: &Site, archives: &Archives) -> SessionSignal {
-    let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
+    let (mut signal, mut passes) = (pin!(site.signal()), 1);
     loop {
         tokio::select! {
             signal = &mut signal => return signal,
-            () = sleep(pause) => {}
+            () = sleep(EXPIRY_RETRY.exact(passes)) => {}
         }
         if archives.are_awaited() {
             site.expiry.notify_one();
-            pause = (pause * 2).min(EXPIRY_RETRY_MAX);
+            passes += 1;
         } else {
-            pause = RETRY_INTERVAL;
+            passes = 1;
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Archives of a spool in memory: crashes at every step, full and missing disks, overwritten articles.
 
 use super::arrivals::ArrivalCopier;
+use super::operation::{ArchiveCommand, execute};
 use super::overwriting::OverwriteCopier;
 use super::*;
+use crate::reply::Reply;
 use disk::{CrashKind, SimDisk};
 use ingest::{Filer, ImportedArticle};
 use site_config as config;

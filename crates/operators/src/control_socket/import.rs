@@ -1,12 +1,17 @@
 //! Batches of another server's articles over the control socket:
-//! [`crate::request::Request::Import`].
+//! [`ImportOperation`].
 //!
 //! Writes and reads the frames. Used by the running server and by `newsreel import`.
 
-use crate::request::Reply;
+use super::exchange::ControlExchange;
+use crate::Sink;
+use crate::operation::{OperatedSite, Operation};
+use crate::reply::Reply;
+use crate::running::Server;
 use ingest::{ImportResult, ImportedArticle};
-use site::Site;
-use std::io::{self, Read, Write};
+use serde::{Deserialize, Serialize};
+use spool::Token;
+use std::io::{self, Read};
 
 /// Maximum number of articles in a batch.
 pub const BATCH_ARTICLES_MAX: usize = 1024;
@@ -33,27 +38,74 @@ fn parse_frame(frame: &[u8]) -> Option<ImportedArticle<'_>> {
     Some(ImportedArticle { wire, arrived: u32::from_be_bytes(*arrived), places })
 }
 
-/// Files the articles that follow the request.
-pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Write) -> io::Result<bool> {
-    let mut frames: Vec<Vec<u8>> = Vec::new();
-    let mut bytes = 0;
-    loop {
-        let mut frame = Vec::new();
-        if !super::next_frame(requests, &mut frame)? {
-            break;
-        }
-        if frames.len() >= BATCH_ARTICLES_MAX || (bytes > 0 && bytes + frame.len() > BATCH_BYTES_MAX) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a batch of too many articles or bytes"));
-        }
-        bytes += frame.len();
-        frames.push(frame);
+/// File articles of another server, which follow, each after its length (four bytes, big-endian), and a
+/// length of 0 after the last; the bytes of each are its arrival (Unix seconds, four bytes, big-endian;
+/// 0: now), the length of its placements (two bytes, big-endian), its placements (`group:number` words
+/// separated by spaces, a number of 0 for a new one) and its wire format. Answered by one
+/// [`Reply::Imported`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportOperation {}
+
+impl Operation for ImportOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        // The articles come over the control socket, so this is for a server alone.
+        site.server(sink);
+        false
     }
-    let articles: Option<Vec<ImportedArticle<'_>>> = frames.iter().map(|frame| parse_frame(frame)).collect();
-    let articles = articles.ok_or(io::ErrorKind::InvalidData)?;
-    let results = site.filer.import(&articles);
-    let ok = !results.iter().any(ImportResult::is_trouble);
-    super::say(replies, &Reply::Imported(results))?;
-    Ok(ok)
+
+    fn answer(&self, server: &Server, client: &mut ControlExchange) -> io::Result<bool> {
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let mut frame = Vec::new();
+            if !next_frame(client.requests(), &mut frame)? {
+                break;
+            }
+            if frames.len() >= BATCH_ARTICLES_MAX || (bytes > 0 && bytes + frame.len() > BATCH_BYTES_MAX) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a batch of too many articles or bytes",
+                ));
+            }
+            bytes += frame.len();
+            frames.push(frame);
+        }
+        let articles: Option<Vec<ImportedArticle<'_>>> =
+            frames.iter().map(|frame| parse_frame(frame)).collect();
+        let articles = articles.ok_or(io::ErrorKind::InvalidData)?;
+        let results = server.site.filer.import(&articles);
+        let ok = !results.iter().any(ImportResult::is_trouble);
+        client.send(&Reply::Imported(results))?;
+        Ok(ok)
+    }
+}
+
+/// Reads the next length and the bytes that it announces; false at the end of the sequence.
+fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let mut length = [0; 4];
+    requests.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    bytes.clear();
+    if requests.by_ref().take(u64::from(length)).read_to_end(bytes)? < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(length > 0)
+}
+
+/// Count the imported articles that are still stored; answered by [`Reply::Count`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountLivingOperation {
+    /// Tokens from [`ImportResult`].
+    pub tokens: Vec<String>,
+}
+
+impl Operation for CountLivingOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let tokens: Vec<Token> = self.tokens.iter().filter_map(|token| Token::from_hex(token)).collect();
+        sink(Reply::Count(site.spool().count_living(&tokens)));
+        true
+    }
 }
 
 #[cfg(test)]

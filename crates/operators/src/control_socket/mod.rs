@@ -1,14 +1,15 @@
 //! The control socket: the connection of `newsreel status`, `group`, `rnews` and others to a running server.
 //!
 //! A Unix socket in the spool's directory that can be opened by the server's user, and by the members of
-//! `site.control_group`, who may only make requests that change nothing ([`is_for_all`]). A client sends a
-//! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
-//! format (CRLF, dot-stuffed, without the final `.` line), framed as those requests say. The server answers
-//! with lines of [`Reply`], of which the last is [`Reply::Done`]. A connection may carry many requests, one
-//! after the other; when all `seats` are taken, a silent client is cut off. Requests are carried out by
-//! `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`; the
-//! other side is `cli::control`.
+//! `site.control_group`, who may only make requests that change nothing. A client sends a [`Request`] as a
+//! line of JSON; after those to file articles (`rnews`, `import`) follow articles in wire format (CRLF,
+//! dot-stuffed, without the final `.` line), framed as those requests say. The server answers with lines of
+//! [`Reply`], of which the last is [`Reply::Done`]. A connection may carry many requests, one after the
+//! other; when all `seats` are taken, a silent client is cut off. Each request is carried out by its
+//! [`Operation`](crate::operation::Operation), on a thread that may block. Called by `server`; the other side
+//! is `cli::control`.
 
+pub(crate) mod exchange;
 mod groups;
 pub mod import;
 #[cfg(feature = "mount")]
@@ -16,28 +17,19 @@ pub mod mount;
 pub mod rnews;
 mod seats;
 
-use crate as operations;
-use crate::cached;
-#[cfg(feature = "mount")]
-use crate::mounted::SpoolViewOptions;
-use crate::posts;
-use crate::pull::standing;
-use crate::reload;
-use crate::report;
-use crate::request::{ModerationCommand, Reply, Request};
+use crate::reply::Reply;
+use crate::request::Request;
 use crate::running::Server;
-use crate::transmit::progress;
+use exchange::ControlExchange;
 use seats::{Connection, Seat, Seats};
 use site::Site;
 use std::fs;
-use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
@@ -129,15 +121,6 @@ fn is_of_server(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// Returns true if members of the group may make the request as well.
-fn is_for_all(request: &Request) -> bool {
-    #[cfg(feature = "mount")]
-    if matches!(request, Request::Mount { .. } | Request::MountStanding { .. }) {
-        return true;
-    }
-    matches!(request, Request::Ping | Request::Status { .. })
-}
-
 /// Takes a connection in.
 fn entered(seats: &Arc<Seats>, stream: UnixStream) -> io::Result<Connection> {
     let is_member = !is_of_server(&stream);
@@ -178,148 +161,23 @@ async fn converse(server: &Arc<Server>, connection: Arc<Connection>) -> io::Resu
     }
 }
 
-/// Answers one request; `follows` was read after its line. Returns what was read and not used, and nothing
-/// if the connection is to end.
-fn answer_line(server: &Server, seat: &Seat, line: &[u8], follows: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-    let (requests, replies) = seat.sides()?;
-    let mut requests = BufReader::new(Cursor::new(follows).chain(requests));
-    let mut replies = BufWriter::new(replies);
+/// Answers one request; `unread` was read after its line. Returns what was read and not used, and nothing if
+/// the connection is to end.
+fn answer_line(server: &Server, seat: &Seat, line: &[u8], unread: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    let mut client = ControlExchange::new(seat, unread)?;
     let ok = match serde_json::from_slice::<Request>(line) {
         Err(error) => {
-            say(&mut replies, &Reply::Error(error.to_string()))?;
+            client.send(&Reply::Error(error.to_string()))?;
             false
         }
-        Ok(request) if seat.is_member() && !is_for_all(&request) => {
-            say(&mut replies, &Reply::Error(NOT_FOR_ALL.to_owned()))?;
-            say(&mut replies, &Reply::Done { ok: false })?;
-            replies.flush()?;
+        Ok(request) if seat.is_member() && !request.operation().is_for_members() => {
+            client.send(&Reply::Error(NOT_FOR_ALL.to_owned()))?;
+            client.send(&Reply::Done { ok: false })?;
             // What follows may belong to the request.
             return Ok(None);
         }
-        #[cfg(feature = "mount")]
-        Ok(Request::Mount { reader, crlf }) => {
-            mount::serve(&server.site, SpoolViewOptions { reader, crlf }, &mut replies)?
-        }
-        #[cfg(feature = "mount")]
-        Ok(Request::MountStanding { mount }) => mount::say_standing(mount, &mut replies)?,
-        Ok(request) => answer(server, &request, &mut requests, &mut replies)?,
+        Ok(request) => request.operation().answer(server, &mut client)?,
     };
-    say(&mut replies, &Reply::Done { ok })?;
-    replies.flush()?;
-    let mut rest = requests.buffer().to_vec();
-    let (follows, _) = requests.into_inner().into_inner();
-    let used = usize::try_from(follows.position()).unwrap_or(usize::MAX);
-    rest.extend_from_slice(follows.get_ref().get(used..).unwrap_or_default());
-    Ok(Some(rest))
-}
-
-fn answer(
-    server: &Server,
-    request: &Request,
-    requests: &mut impl Read,
-    replies: &mut (impl Write + Send),
-) -> io::Result<bool> {
-    let site = &server.site;
-    match request {
-        Request::Ping => serving(site, replies),
-        Request::Status { .. } => {
-            // Refreshed, so that the figures include what the operator did a moment ago.
-            Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
-            say(replies, &Reply::Status(Box::new(server.report())))?;
-            Ok(true)
-        }
-        Request::Reload => reloaded(reload::reload(server), replies),
-        Request::Compare { file, text } => reloaded(reload::compare(server, text, file), replies),
-        Request::Rnews => rnews::file(site, requests, replies),
-        Request::Import => import::file(site, requests, replies),
-        other => {
-            let mut failure = None;
-            let is_gone = AtomicBool::new(false);
-            let mut sink = |reply: Reply| {
-                if failure.is_none() {
-                    failure = say(replies, &reply).and_then(|()| replies.flush()).err();
-                    is_gone.store(failure.is_some(), Ordering::Relaxed);
-                }
-            };
-            // Long operations end with the server, and with the command that asked for them.
-            let is_over = || is_gone.load(Ordering::Relaxed) || site.is_stopping();
-            let ok = match other {
-                Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
-                Request::Send { .. } => progress::group(&site.spool, other, &mut sink, &is_over),
-                Request::Pull { spec } => {
-                    standing::once(spec, &standing::ground(site, &site.config.current()), &mut sink, &is_over)
-                }
-                Request::Why { message_id, peer } => {
-                    let feed = server.feeds.status(peer);
-                    let config = site.config.current();
-                    operations::why(&site.spool, &config, message_id, peer, feed.as_ref(), &mut sink)
-                }
-                Request::Pause { reason } => operations::pause::begin(site, reason, &mut sink),
-                Request::Go => operations::pause::end(site, &mut sink),
-                Request::Feed { peer, command } => operations::feed(&server.feeds, peer, command, &mut sink),
-                Request::Archive { command } => {
-                    operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
-                }
-                Request::Filter { command } => operations::filter::execute(&site.filer, command, &mut sink),
-                Request::Moderation { command } => moderate(server, command, &mut sink),
-                Request::VerifyCache | Request::Posts { .. } => of_upstreams(server, other, &mut sink),
-                #[cfg(feature = "search")]
-                Request::Search { .. } | Request::RebuildSearch => {
-                    operations::search::execute(site, &server.search, other, &mut sink)
-                }
-                Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
-                other => operations::execute(other, site.filer.log(), &mut sink),
-            };
-            failure.map_or(Ok(ok), Err)
-        }
-    }
-}
-
-/// Reports what a reload changed, or would change, or why it is refused.
-fn reloaded(
-    report: Result<reload::ReloadReport, reload::ReloadError>,
-    replies: &mut (impl Write + Send),
-) -> io::Result<bool> {
-    let ok = report.is_ok();
-    let reply = report
-        .map_or_else(|refused| Reply::Error(refused.to_string()), |report| Reply::Text(report.screen()));
-    say(replies, &reply)?;
-    Ok(ok)
-}
-
-fn of_upstreams(server: &Server, request: &Request, sink: &mut operations::Sink<'_>) -> bool {
-    match request {
-        Request::Posts { command } => posts::execute(server.upstreams.posts(), command, sink),
-        _ => cached::verify(server.upstreams.cache().as_ref(), sink),
-    }
-}
-
-fn moderate(server: &Server, command: &ModerationCommand, sink: &mut operations::Sink<'_>) -> bool {
-    let injector = &server.context.injector;
-    let approve = |post: &_, by: &_| Handle::current().block_on(injector.approve(&server.site, post, by));
-    operations::moderation::execute(injector.moderation(), Some(&approve), command, sink)
-}
-
-fn serving(site: &Site, replies: &mut impl Write) -> io::Result<bool> {
-    let file = site.config.load().file.clone();
-    let file = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
-    say(replies, &Reply::Serving { file })?;
-    Ok(true)
-}
-
-/// Reads the next length and the bytes that it announces; false at the end of the sequence.
-fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool> {
-    let mut length = [0; 4];
-    requests.read_exact(&mut length)?;
-    let length = u32::from_be_bytes(length);
-    bytes.clear();
-    if requests.by_ref().take(u64::from(length)).read_to_end(bytes)? < length as usize {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(length > 0)
-}
-
-fn say(replies: &mut impl Write, reply: &Reply) -> io::Result<()> {
-    serde_json::to_writer(&mut *replies, reply)?;
-    replies.write_all(b"\n")
+    client.send(&Reply::Done { ok })?;
+    Ok(Some(client.end()))
 }

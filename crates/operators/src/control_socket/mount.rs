@@ -1,4 +1,4 @@
-//! Mounts of the spool over the control socket: [`crate::request::Request::Mount`].
+//! Mounts of the spool over the control socket: [`MountOperation`].
 //!
 //! The command has the right to mount, the server has the articles. The command therefore mounts and passes
 //! the device to the server, as the ancillary data of one byte; from then on the server answers the kernel's
@@ -7,8 +7,9 @@
 //! or the server stops.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::io::{self, BufWriter, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -16,12 +17,15 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use super::say;
-use super::seats::WatchedStream;
+use super::exchange::ControlExchange;
 use crate::mounted::{SpoolArticles, SpoolViewOptions};
-use crate::request::Reply;
+use crate::operation::{OperatedSite, Operation};
+use crate::reply::Reply;
+use crate::running::Server;
+use crate::sink::Sink;
 use access::users::random;
 use site::Site;
 use site_base::lock::Leaf;
@@ -80,46 +84,82 @@ impl Drop for AnsweredMount {
     }
 }
 
-/// Says whether a mount still stands; returns whether this process knows it.
-pub(super) fn say_standing(mount: u64, replies: &mut impl Write) -> io::Result<bool> {
-    let standing = {
-        let mounts = MOUNTS.lock();
-        let ended = mounts.ended.iter().find(|(id, _)| *id == mount);
-        match ended {
-            Some((_, failure)) => Some(Reply::MountEnded { failure: failure.clone() }),
-            None if mounts.answered.contains(&mount) => None,
-            None => Some(Reply::Error("the server that answered for the mount has ended".to_owned())),
-        }
-    };
-    let Some(reply) = standing else { return Ok(true) };
-    say(replies, &reply)?;
-    Ok(!matches!(reply, Reply::Error(_)))
+/// Whether a mount still stands; answered by [`Reply::MountEnded`] if it does not. Likewise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountStandingOperation {
+    /// The number of [`Reply::Mounted`].
+    pub mount: u64,
+}
+
+impl Operation for MountStandingOperation {
+    fn run(&self, _site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let standing = {
+            let mounts = MOUNTS.lock();
+            let ended = mounts.ended.iter().find(|(id, _)| *id == self.mount);
+            match ended {
+                Some((_, failure)) => Some(Reply::MountEnded { failure: failure.clone() }),
+                None if mounts.answered.contains(&self.mount) => None,
+                None => Some(Reply::Error("the server that answered for the mount has ended".to_owned())),
+            }
+        };
+        let Some(reply) = standing else { return true };
+        let is_known = !matches!(reply, Reply::Error(_));
+        sink(reply);
+        is_known
+    }
+
+    fn is_for_members(&self) -> bool {
+        true
+    }
+}
+
+/// Answer for a mount of the spool: the first [`Reply::Done`] asks for its device, the next one reports
+/// that the mount works, the last that it has ended. Only in servers built with mounts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountOperation {
+    /// Address of the reader whose groups are shown.
+    pub reader: IpAddr,
+    /// Whether lines of files end in CRLF instead of LF.
+    pub crlf: bool,
+}
+
+impl Operation for MountOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        // The device comes over the control socket, so this is for a server alone.
+        site.server(sink);
+        false
+    }
+
+    fn is_for_members(&self) -> bool {
+        true
+    }
+
+    fn answer(&self, server: &Server, client: &mut ControlExchange) -> io::Result<bool> {
+        serve(&server.site, SpoolViewOptions { reader: self.reader, crlf: self.crlf }, client)
+    }
 }
 
 /// Begins to answer for a mount; says when to send the device, and its number when it works. Returns whether
 /// it does.
-pub(super) fn serve(
-    site: &Arc<Site>,
-    looks: SpoolViewOptions,
-    replies: &mut BufWriter<WatchedStream>,
-) -> io::Result<bool> {
+fn serve(site: &Arc<Site>, looks: SpoolViewOptions, client: &mut ControlExchange) -> io::Result<bool> {
     let articles = match SpoolArticles::new(site, looks) {
         Ok(articles) => articles,
         Err(why) => {
-            say(replies, &Reply::Error(why.to_string()))?;
+            client.send(&Reply::Error(why.to_string()))?;
             return Ok(false);
         }
     };
     let Some(mount) = AnsweredMount::new()? else {
-        say(replies, &Reply::Error(format!("there are {MOUNTS_MAX} mounts already")))?;
+        client.send(&Reply::Error(format!("there are {MOUNTS_MAX} mounts already")))?;
         return Ok(false);
     };
-    say(replies, &Reply::Done { ok: true })?;
-    replies.flush()?;
-    let device = match replies.get_mut().waits(|stream| usenetfs::receive_device(stream)) {
+    client.send(&Reply::Done { ok: true })?;
+    let device = match client.waits(|stream| usenetfs::receive_device(stream)) {
         Ok(device) => device,
         Err(error) => {
-            say(replies, &Reply::Error(error.to_string()))?;
+            client.send(&Reply::Error(error.to_string()))?;
             return Ok(false);
         }
     };
@@ -143,10 +183,10 @@ pub(super) fn serve(
             Ok(Err(error)) => error.to_string(),
             _ => "the kernel does not answer".to_owned(),
         };
-        say(replies, &Reply::Error(format!("the mount does not work: {why}")))?;
+        client.send(&Reply::Error(format!("the mount does not work: {why}")))?;
         return Ok(false);
     }
     info!(reader = %looks.reader, "the spool is mounted");
-    say(replies, &Reply::Mounted { mount: id })?;
+    client.send(&Reply::Mounted { mount: id })?;
     Ok(true)
 }

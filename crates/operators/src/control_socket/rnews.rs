@@ -1,11 +1,15 @@
-//! Articles of a batch over the control socket, in parcels: [`crate::request::Request::Rnews`].
+//! Articles of a batch over the control socket, in parcels: [`RnewsOperation`].
 //!
 //! Writes and reads the parcels, each of which is filed in one commit. Used by the running server and by
 //! `newsreel rnews`.
 
-use crate::request::Reply;
+use super::exchange::ControlExchange;
+use crate::Sink;
+use crate::operation::{OperatedSite, Operation};
+use crate::reply::Reply;
+use crate::running::Server;
 use ingest::BatchOutcome;
-use site::Site;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// Maximum number of articles in a parcel.
@@ -70,22 +74,35 @@ fn read_bytes(from: &mut impl Read, bytes: u32, out: &mut Vec<u8>) -> io::Result
     if read < bytes as usize { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
-/// Files the parcels that follow the request.
-pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Write) -> io::Result<bool> {
-    let mut parcel = ArticleParcel::default();
-    let mut ok = true;
-    while parcel.read(requests)? {
-        let fates = site.filer.file_batch(&parcel.articles()?);
-        ok &= fates.iter().all(|fate| fate.outcome != BatchOutcome::TryLater);
-        super::say(replies, &Reply::Articles(fates))?;
-        // The other side keeps a limited number of articles until it gets this reply.
-        replies.flush()?;
+/// File articles, which follow in parcels: bytes and number of its articles, the bytes of each (four
+/// bytes each, big-endian), and their wire format, concatenated. A parcel without articles marks the end.
+/// Every other parcel is answered by one [`Reply::Articles`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RnewsOperation {}
+
+impl Operation for RnewsOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        // The articles come over the control socket, so this is for a server alone.
+        site.server(sink);
+        false
     }
-    if let Err(trouble) = site.spool.settle() {
-        super::say(replies, &Reply::Error(trouble.to_string()))?;
-        return Ok(false);
+
+    fn answer(&self, server: &Server, client: &mut ControlExchange) -> io::Result<bool> {
+        let site = &server.site;
+        let mut parcel = ArticleParcel::default();
+        let mut ok = true;
+        while parcel.read(client.requests())? {
+            let fates = site.filer.file_batch(&parcel.articles()?);
+            ok &= fates.iter().all(|fate| fate.outcome != BatchOutcome::TryLater);
+            // The other side keeps a limited number of articles until it gets this reply.
+            client.send(&Reply::Articles(fates))?;
+        }
+        if let Err(trouble) = site.spool.settle() {
+            client.send(&Reply::Error(trouble.to_string()))?;
+            return Ok(false);
+        }
+        Ok(ok)
     }
-    Ok(ok)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use spool::{ArticleExpiry, ExpireConfig, ExpiryFate, Lookup, NumberExpiry, Spool};
 
 use super::super::Sink;
-use super::super::request::Reply;
+use super::super::reply::Reply;
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, counted};
 
 /// Reports when the article with a Message-ID expires; returns true if it is here.
-pub(crate) fn explain(spool: &Spool, message_id: &str, sink: &mut Sink<'_>) -> bool {
+pub(super) fn explain(spool: &Spool, message_id: &str, sink: &mut Sink<'_>) -> bool {
     match spool.explain_expiry(message_id.as_bytes()) {
         Ok(Ok(expiry)) => {
             let rules = spool.expire_rules();

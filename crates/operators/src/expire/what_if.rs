@@ -3,7 +3,7 @@
 use spool::{Spool, WhatIfRow};
 use std::path::Path;
 
-use super::super::request::{ExpirePreview, Reply};
+use super::super::reply::{ExpirePreview, Reply};
 use super::super::sink::{ProgressRelay, Sink};
 use site_config as config;
 use site_config::Config;
@@ -11,7 +11,7 @@ use site_config::Config;
 const DAY_SECS: u64 = 86_400;
 
 /// Counts what the rules of a file would remove, now and in `days` days; returns true on success.
-pub(crate) fn what_if(
+pub(super) fn what_if(
     spool: &Spool,
     file: &Path,
     text: &str,

@@ -3,8 +3,8 @@
 //! Messages are read from the journal with a durable cursor, apart from filing: those not carried out before
 //! a crash are carried out after it. So that a flood of them costs the feeds next to nothing, groups are
 //! changed many at a time (`changes`), and the work, including the time in which it holds the spool's writer,
-//! is limited to a small share of the time while a feed comes in (`pace`); only rows of the journal that may
-//! be control messages are read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
+//! is limited to a small share of the time while a feed comes in ([`crate::load`]); only rows of the journal
+//! that may be control messages are read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
 
 mod changes;
 mod done;
@@ -12,12 +12,11 @@ mod message;
 mod not;
 mod notice;
 mod notices_done;
-mod pace;
 
 pub(super) use done::is_whole as is_done_whole;
 pub(super) use notices_done::is_whole as is_notice_whole;
 
-use crate::feed_rate::FeedRate;
+use crate::load::{FeedRate, TimeShare, WorkPace};
 use changes::PendingChanges;
 use disk::ReadMode;
 use done::ControlHistory;
@@ -27,7 +26,6 @@ use message::{ControlContext, GroupControlMessage};
 use netnews::{Article, Known};
 use notice::NoticeContext;
 use notices_done::NoticesDone;
-use pace::{TimeShare, WorkPace};
 use rustix::time::{ClockId, clock_gettime};
 use site::Site;
 use site::moderation::ModerationQueue;
@@ -106,7 +104,7 @@ impl ControlReader {
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
         let (now, mark) = (Instant::now(), cursor.mark());
-        let feed = FeedRate::new(FEED_INTERVAL, site.spool.ticket().position(), now);
+        let feed = FeedRate::of_journal(FEED_INTERVAL, site.spool.ticket().position(), now);
         let (pace, changes, buf) = (WorkPace::new(now), PendingChanges::default(), ArticleBuf::default());
         Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
     }
@@ -147,7 +145,7 @@ impl ControlReader {
 
     /// Returns the share of the time that the work may take now.
     fn share(&mut self, site: &Site) -> TimeShare {
-        match self.feed.rages(site.spool.ticket().position(), Instant::now()) {
+        match self.feed.is_busy(site.spool.ticket().position(), Instant::now()) {
             true => TimeShare::BESIDE_A_FEED,
             false => TimeShare::ALONE,
         }

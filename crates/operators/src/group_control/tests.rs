@@ -55,7 +55,7 @@ impl Fixture {
         let site = Site::new(LiveConfig::new(config), Arc::new(spool), None);
         let mail = ModerationQueue::open(&site.config, site.spool.disk())?;
         let mut reader = ControlReader::open(&site)?;
-        reader.pace = WorkPace::of_all();
+        reader.pace = crate::load::WorkPace::of_all();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self { site, mail, reader, runtime })
     }

@@ -5,8 +5,10 @@
 //! `pull::run`. Format: `docs/formats/pull.md`.
 
 use netnews::printable::stripped;
+use site_base::back_off::BackOff;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Longest text of a response that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 200;
@@ -113,7 +115,8 @@ impl AsideArticle {
     /// Returns whether the article is to be requested again now, if it is given up after `give_up_secs`.
     pub fn is_due(&self, now: u64, give_up_secs: u64) -> bool {
         let first = (give_up_secs / 100).min(PAUSE_FIRST_SECS_MAX);
-        let pause = first.saturating_mul(1 << self.tries.saturating_sub(1).min(20)).min(PAUSE_SECS_MAX);
+        let pauses = BackOff::new(Duration::from_secs(first), Duration::from_secs(PAUSE_SECS_MAX));
+        let pause = pauses.exact(self.tries).as_secs();
         // Also due after the clock was set back.
         now >= self.last.saturating_add(pause) || now < self.last
     }

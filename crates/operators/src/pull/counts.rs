@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::aside::{AsideArticle, RemoteArticle};
 use site_base::counters::{add, read};
+use site_base::figures;
 use site_base::lock::Leaf;
 use site_base::units::counted;
 
@@ -49,42 +50,44 @@ pub(crate) struct PullCounters {
     details: Leaf<PullDetails>,
 }
 
-/// Snapshot of `PullCounters`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PullCounts {
-    /// Numbers, or Message-IDs, to be examined.
-    pub total: u64,
-    /// Numbers, or Message-IDs, that were examined.
-    pub done: u64,
-    /// Groups with new articles.
-    pub groups: u64,
-    /// Groups that match there and are not carried here.
-    pub not_carried: u64,
-    /// Groups that were created here.
-    pub groups_made: u64,
-    /// Articles received.
-    pub fetched: u64,
-    /// Bytes received.
-    pub bytes: u64,
-    /// Articles that were filed.
-    pub accepted: u64,
-    /// Articles received and rejected.
-    pub rejected: u64,
-    /// Articles received that were known by then.
-    pub duplicates: u64,
-    /// Articles not requested because they are known here.
-    pub known: u64,
-    /// Articles that the server listed but did not have.
-    pub missing: u64,
-    /// Articles that the server refused to send; they are requested again later.
-    pub set_aside: u64,
-    /// Articles refused for too long, which are not requested any more.
-    pub given_up: u64,
-    /// Groups that the server does not let us read.
-    pub groups_skipped: u64,
-    /// Invalid lines in the server's lists.
-    pub odd_lines: u64,
+figures! {
+    /// Snapshot of `PullCounters`.
+    #[derive(Copy, Eq)]
+    #[serde(default)]
+    pub struct PullCounts {
+        /// Numbers, or Message-IDs, to be examined.
+        gauge total: u64,
+        /// Numbers, or Message-IDs, that were examined.
+        gauge done: u64,
+        /// Groups with new articles.
+        gauge groups: u64,
+        /// Groups that match there and are not carried here.
+        gauge not_carried: u64,
+        /// Groups that were created here.
+        gauge groups_made: u64,
+        /// Articles received.
+        gauge fetched: u64,
+        /// Bytes received.
+        gauge bytes: u64,
+        /// Articles that were filed.
+        gauge accepted: u64,
+        /// Articles received and rejected.
+        gauge rejected: u64,
+        /// Articles received that were known by then.
+        gauge duplicates: u64,
+        /// Articles not requested because they are known here.
+        gauge known: u64,
+        /// Articles that the server listed but did not have.
+        gauge missing: u64,
+        /// Articles that the server refused to send; they are requested again later.
+        gauge set_aside: u64,
+        /// Articles refused for too long, which are not requested any more.
+        gauge given_up: u64,
+        /// Groups that the server does not let us read.
+        gauge groups_skipped: u64,
+        /// Invalid lines in the server's lists.
+        gauge odd_lines: u64,
+    }
 }
 
 impl PullCounts {
@@ -106,18 +109,20 @@ pub struct RejectReason {
     pub examples: Vec<String>,
 }
 
-/// Details of a run besides the counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PullDetails {
-    /// Reasons for which articles were rejected.
-    pub rejected: Vec<RejectReason>,
-    /// Some of the listed articles that were not sent, with the server's responses.
-    pub left_out: Vec<String>,
-    /// Number of articles that wait for a later run.
-    pub waiting: u64,
-    /// Some of these, with the server's last responses.
-    pub asides: Vec<String>,
+figures! {
+    /// Details of a run besides the counts.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct PullDetails {
+        /// Reasons for which articles were rejected.
+        hidden rejected: Vec<RejectReason>,
+        /// Some of the listed articles that were not sent, with the server's responses.
+        hidden left_out: Vec<String>,
+        /// Number of articles that wait for a later run.
+        gauge waiting: u64,
+        /// Some of these, with the server's last responses.
+        hidden asides: Vec<String>,
+    }
 }
 
 impl PullDetails {

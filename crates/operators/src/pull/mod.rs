@@ -9,6 +9,7 @@
 mod aside;
 mod counts;
 mod filing;
+pub mod operation;
 mod plan;
 pub mod standing;
 mod state;
@@ -41,7 +42,7 @@ use netnews::newsgroups::{self, NamingFault};
 use plan::{PullPlan, PullWork, WantedGroup};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
-use site_config::{NamePattern, Pull, PullMethod};
+use site_config::{Config, NamePattern, Pull, PullMethod};
 use state::PullMarks;
 use upstream::RemoteGroup;
 use worker::{CHUNKS_AT_ONCE, FetchState, PullWorker};
@@ -133,6 +134,19 @@ pub struct PullSite {
     pub article_bytes_max: u64,
 }
 
+impl PullSite {
+    /// Returns the parts of a site with this configuration.
+    pub(crate) fn of(filer: Arc<Filer>, spool: Arc<Spool>, config: &Config) -> Self {
+        Self {
+            filer,
+            spool,
+            data: config.site.data.clone(),
+            identity: config.site.path_names(),
+            article_bytes_max: config.site.article_bytes_max,
+        }
+    }
+}
+
 /// Reason why a run ended early. Articles filed stay, and the next run continues.
 #[derive(Debug)]
 pub(crate) enum PullError {
@@ -184,7 +198,8 @@ pub(crate) async fn run(
     let groups = NamePattern::parse(&spec.groups).map_err(|error| PullError::Config(error.to_string()))?;
     let target = block_in_place(|| spec.dial.target(Role::Reader, spec.limits()))
         .map_err(|error| PullError::Config(error.to_string()))?;
-    let (mut marks, is_damaged) = block_in_place(|| PullMarks::open(&ground.data, &spec.dial.to))?;
+    let (mut marks, is_damaged) =
+        block_in_place(|| PullMarks::open(ground.spool.disk().clone(), &ground.data, &spec.dial.to))?;
     if is_damaged {
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }

@@ -17,6 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 const SPAN_FIRST: u64 = 100;
 /// Maximum of numbers in a chunk, for groups with few articles left.
 const SPAN_MAX: u64 = 20_000;
+/// Articles of a group, by its own count, up to which a chunk without articles is followed by wider ones.
+const SPARSE_ARTICLES_MAX: u64 = 100_000;
 /// Desired number of articles in a chunk.
 const ARTICLES_WANTED: RangeInclusive<u64> = 25..=200;
 /// Message-IDs in a chunk.
@@ -221,16 +223,20 @@ impl PullPlan {
         Some(PullChunk { part, pieces: sender, room: Arc::new(Semaphore::new(WAITING_KIB_MAX as usize)) })
     }
 
-    /// Adapts the span of chunks to the number of articles found in the last one.
-    pub fn found(&self, group: usize, span: u64, articles: u64) {
+    /// Adapts the span of chunks to the number of articles found in the last one. In a group that has few by
+    /// its own `count`, a gap is crossed in ever wider steps: an article may have any number.
+    pub fn found(&self, group: usize, span: u64, articles: u64, count: Option<u64>) {
         let mut state = self.state.lock();
         if state.at != group {
             return;
         }
-        if articles < *ARTICLES_WANTED.start() && span >= state.span {
-            state.span = (state.span * 4).min(SPAN_MAX);
+        let is_sparse = count.is_some_and(|count| count <= SPARSE_ARTICLES_MAX);
+        if articles == 0 && is_sparse && span >= state.span {
+            state.span = state.span.saturating_mul(4);
+        } else if articles < *ARTICLES_WANTED.start() && span >= state.span {
+            state.span = state.span.saturating_mul(4).min(SPAN_MAX);
         } else if articles > *ARTICLES_WANTED.end() {
-            state.span = (state.span / 2).max(SPAN_FIRST);
+            state.span = (state.span.min(SPAN_MAX) / 2).max(SPAN_FIRST);
         }
     }
 
@@ -293,6 +299,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn gap_of_a_small_group_is_crossed_in_ever_wider_chunks() {
+        for (count, is_crossed) in [(Some(2), true), (Some(1 << 40), false), (None, false)] {
+            let work = PullWork { groups: vec![wanted("a", 1..=1 << 53)], ..PullWork::default() };
+            let (plan, _filer) = PullPlan::new(work, 1_000);
+            let mut chunks = 0;
+            while chunks < 100
+                && let Some(chunk) = plan.next().await
+            {
+                let ChunkContents::Numbers { numbers, .. } = &chunk.part else { panic!() };
+                plan.found(0, numbers.end() - numbers.start() + 1, 0, count);
+                chunks += 1;
+            }
+            assert_eq!(chunks < 30, is_crossed, "{count:?}: {chunks}");
+        }
+    }
+
+    #[tokio::test]
     async fn chunks_cover_every_number_once_in_order() {
         let groups = vec![wanted("a", 5..=1_000), wanted("b", u64::MAX - 3..=u64::MAX)];
         let again = vec![RemoteArticle::of_id("<0@x>".into())];
@@ -309,7 +332,7 @@ mod tests {
                 if *group == 0 {
                     assert_eq!(*numbers.start(), next);
                     next = numbers.end() + 1;
-                    plan.found(0, numbers.end() - numbers.start() + 1, 1);
+                    plan.found(0, numbers.end() - numbers.start() + 1, 1, None);
                 } else {
                     assert_eq!(*numbers, u64::MAX - 3..=u64::MAX);
                 }

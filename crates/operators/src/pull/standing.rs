@@ -1,7 +1,7 @@
 //! Standing pulls: each `[[pull]]` section is fetched repeatedly while the server runs.
 //!
 //! The pull of a section that a reload has changed or removed ends at once, and a changed one begins again;
-//! articles fetched stay. `newsreel pull` runs one in addition ([`once`]); the lock of the server's marks
+//! articles fetched stay. `newsreel pull` runs one in addition (`operation`); the lock of the server's marks
 //! prevents two runs from the same server at once.
 
 use std::pin::pin;
@@ -11,13 +11,11 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{PullCounters, PullCounts, PullError, PullSite, PullSpec, run};
-use crate::Sink;
+use super::{PullCounters, PullCounts, PullSite, PullSpec, run};
 use crate::report::PullStatus;
-use crate::request::Reply;
 use site::{SessionSignal, Site};
 use site_base::clock::unix_secs;
 use site_config::{Config, Pull};
@@ -43,17 +41,6 @@ impl Pulls {
 
     fn change(&self, name: &str, change: impl FnOnce(&mut PullStatus)) {
         change(self.0.lock().entry_ref(name).or_default());
-    }
-}
-
-/// Returns what a site needs to file the articles fetched.
-pub(crate) fn ground(site: &Site, config: &Config) -> PullSite {
-    PullSite {
-        filer: site.filer.clone(),
-        spool: site.spool.clone(),
-        data: config.site.data.clone(),
-        identity: config.site.path_names(),
-        article_bytes_max: config.site.article_bytes_max,
     }
 }
 
@@ -100,7 +87,7 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
         let counts = Arc::<PullCounters>::default();
         let before = unix_secs();
         pulls.change(&pull.name, |status| status.running_since = Some(before));
-        let ground = ground(&site, &site.config.current());
+        let ground = PullSite::of(site.filer.clone(), site.spool.clone(), &site.config.load());
         let ended = {
             let mut run = pin!(run(&spec, &ground, &counts));
             loop {
@@ -178,41 +165,4 @@ pub fn summary(run: &PullCounts) -> String {
         text.push_str(&format!("; {} not carried here", counted(run.not_carried, "matching group")));
     }
     text
-}
-
-/// Runs one pull now, with its progress, until `is_over` returns true; blocks. Returns whether everything
-/// that the server lists was fetched.
-pub fn once(
-    spec: &PullSpec,
-    ground: &PullSite,
-    sink: &mut Sink<'_>,
-    is_over: &(dyn Fn() -> bool + Sync),
-) -> bool {
-    let counts = Arc::<PullCounters>::default();
-    let began = Instant::now();
-    let ended = tokio::runtime::Handle::current().block_on(async {
-        let mut run = pin!(run(spec, ground, &counts));
-        loop {
-            tokio::select! {
-                ended = &mut run => break ended,
-                () = sleep(PROGRESS_INTERVAL) => {
-                    if is_over() {
-                        break Err(PullError::Stopped);
-                    }
-                    let PullCounts { total, done, .. } = counts.now();
-                    if total > 0 {
-                        sink(Reply::Progress { what: "pulling".into(), done: done.min(total - 1), total });
-                    }
-                }
-            }
-        }
-    });
-    let run = counts.now();
-    sink(Reply::Progress { what: "pulling".into(), done: run.total, total: run.total });
-    let seconds = began.elapsed().as_secs_f64();
-    sink(Reply::Pulled { counts: run, seconds, details: counts.details() });
-    if let Err(error) = &ended {
-        sink(Reply::Error(format!("{error}; what was fetched stays, and the next pull continues")));
-    }
-    ended.is_ok() && !run.lacks_some()
 }

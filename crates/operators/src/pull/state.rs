@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use disk::{CheckedFile, Disk, FileAccess, RealDisk, durable_replace, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, durable_replace, read_or_set_aside};
 
 use super::aside::{AsideArticle, FetchRefusal, RemoteArticle};
 use site_base::summed::{text_without_sum, with_sum};
@@ -49,6 +49,7 @@ pub(super) enum SetAsideOutcome {
 
 /// Marks of one server.
 pub(super) struct PullMarks {
+    disk: Arc<dyn Disk>,
     file: PathBuf,
     known: PullProgress,
     is_changed: bool,
@@ -65,27 +66,23 @@ impl fmt::Debug for PullMarks {
 impl PullMarks {
     /// Opens the marks of the server at `address`, for a site whose spool is in `data`. A damaged file counts
     /// as empty, and the second value is true.
-    pub fn open(data: &Path, address: &str) -> io::Result<(Self, bool)> {
+    pub fn open(disk: Arc<dyn Disk>, data: &Path, address: &str) -> io::Result<(Self, bool)> {
         let dir = data.join(DIR);
-        if !dir.is_dir() {
-            fs::create_dir(&dir)?;
-        }
+        disk.create_dir(&dir)?;
         let name = file_name(address);
         // Released with this value, even if a program being started has inherited the descriptor.
-        let lock =
-            RealDisk::new().lock(&dir.join(format!("{name}.lock"))).map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock => io::Error::new(
-                    io::ErrorKind::WouldBlock,
-                    format!("another pull from {address} is running"),
-                ),
-                _ => error,
-            })?;
+        let lock = disk.lock(&dir.join(format!("{name}.lock"))).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::WouldBlock, format!("another pull from {address} is running"))
+            }
+            _ => error,
+        })?;
         let file = dir.join(format!("{name}.marks"));
         let costs = "what was fetched from this server is looked at again, and what is here is not fetched";
-        let read = read_or_set_aside(&RealDisk::new(), &file, FILE_BYTES_MAX, costs, parse)?;
+        let read = read_or_set_aside(&*disk, &file, FILE_BYTES_MAX, costs, parse)?;
         let is_damaged = matches!(read, CheckedFile::SetAside(_));
         let known = read.whole().unwrap_or_default();
-        Ok((Self { file, known, is_changed: false, _lock: lock }, is_damaged))
+        Ok((Self { disk, file, known, is_changed: false, _lock: lock }, is_damaged))
     }
 
     /// Returns the mark of a group; `None` if it was never fetched from.
@@ -153,7 +150,7 @@ impl PullMarks {
     pub fn save(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_changed) {
             let written =
-                durable_replace(&RealDisk::new(), &self.file, &[self.text().as_bytes()], FileAccess::Group);
+                durable_replace(&*self.disk, &self.file, &[self.text().as_bytes()], FileAccess::Group);
             self.is_changed = written.is_err();
             written?;
         }
@@ -212,20 +209,27 @@ fn file_name(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk::{CrashKind, RealDisk, SimDisk};
+    use std::fs;
+
     const SERVER: &str = "News.example.net:119";
+
+    fn opened(data: &Path, address: &str) -> io::Result<(PullMarks, bool)> {
+        PullMarks::open(Arc::new(RealDisk::new()), data, address)
+    }
 
     #[test]
     fn marks_are_read_back_and_locked_by_one_pull() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (mut marks, is_damaged) = opened(data.path(), SERVER).unwrap();
         assert!(!is_damaged && marks.group("a.b").is_none());
         marks.set_group("a.b", 17);
         marks.set_newnews("a.*,!a.c", 1_000_000_000);
         marks.save().unwrap();
-        assert_eq!(PullMarks::open(data.path(), SERVER).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        PullMarks::open(data.path(), "news.example.net:563").unwrap();
+        assert_eq!(opened(data.path(), SERVER).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        opened(data.path(), "news.example.net:563").unwrap();
         drop(marks);
-        let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (marks, is_damaged) = opened(data.path(), SERVER).unwrap();
         assert_eq!((marks.group("a.b"), marks.newnews("a.*,!a.c")), (Some(17), Some(1_000_000_000)));
         assert!(!is_damaged && marks.file.ends_with("pull/news.example.net_119.marks"));
     }
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn articles_set_aside_wait_until_given_up() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = opened(data.path(), SERVER).unwrap();
         let article = RemoteArticle { group: "a.b".into(), number: 7, id: "<1@x>".into() };
         let other = RemoteArticle::of_id("<2@x>".into());
         let refusal = FetchRefusal::answer(451, b"removed");
@@ -241,7 +245,7 @@ mod tests {
         assert_eq!(marks.set_aside(&other, &refusal, 1_000, 1_000), SetAsideOutcome::Waits(1));
         marks.save().unwrap();
         drop(marks);
-        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = opened(data.path(), SERVER).unwrap();
         assert_eq!((marks.asides().len(), marks.due(1_009, 1_000).len()), (2, 0));
         assert_eq!(marks.due(1_010, 1_000), [other.clone(), article.clone()]);
         marks.take_back(&other);
@@ -258,11 +262,11 @@ mod tests {
     #[test]
     fn file_of_version_1_is_read() {
         let data = tempfile::tempdir().unwrap();
-        let (marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (marks, _) = opened(data.path(), SERVER).unwrap();
         let file = marks.file.clone();
         drop(marks);
         fs::write(&file, with_sum("newsreel pull 1\ngroup 17 a.b\nnewnews 5 a.*\n".into())).unwrap();
-        let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (marks, is_damaged) = opened(data.path(), SERVER).unwrap();
         assert!(!is_damaged);
         assert_eq!((marks.group("a.b"), marks.newnews("a.*")), (Some(17), Some(5)));
     }
@@ -270,7 +274,7 @@ mod tests {
     #[test]
     fn any_damage_to_the_file_is_noticed() {
         let data = tempfile::tempdir().unwrap();
-        let (mut marks, _) = PullMarks::open(data.path(), SERVER).unwrap();
+        let (mut marks, _) = opened(data.path(), SERVER).unwrap();
         marks.set_group("a.b", 17);
         marks.save().unwrap();
         let file = marks.file.clone();
@@ -281,8 +285,34 @@ mod tests {
             damaged[at] ^= 1;
             for text in [&damaged[..], &whole[..at]] {
                 fs::write(&file, text).unwrap();
-                let (marks, is_damaged) = PullMarks::open(data.path(), SERVER).unwrap();
+                let (marks, is_damaged) = opened(data.path(), SERVER).unwrap();
                 assert!(is_damaged && marks.group("a.b").is_none(), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_crash_at_any_write_leaves_the_marks_before_or_after_it() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = SimDisk::new();
+                let open = |sim: &SimDisk| PullMarks::open(Arc::new(sim.clone()), Path::new("/site"), SERVER);
+                let set = |mark| {
+                    let mut marks = open(&sim)?.0;
+                    marks.set_group("a.b", mark);
+                    marks.save()
+                };
+                set(17).unwrap();
+                sim.crash_at(sim.steps() + step, kind, step * 7919);
+                let is_done = set(18).is_ok();
+                let (marks, is_damaged) = open(&sim.image().unwrap()).unwrap();
+                let mark = marks.group("a.b");
+                let what = format!("{kind:?} at step {step}: {mark:?}");
+                assert!(!is_damaged && (mark == Some(18) || mark == Some(17) && !is_done), "{what}");
+                if !sim.crashed() {
+                    assert!(step > 3, "nothing was tried");
+                    break;
+                }
             }
         }
     }

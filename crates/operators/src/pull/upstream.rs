@@ -87,9 +87,9 @@ pub(crate) async fn descriptions(
         if let Some((name, text)) = line.split_once(|c: char| c.is_ascii_whitespace())
             && of.contains(name)
         {
-            let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+            let text = stripped(text.trim());
             if text.len() <= DESCRIPTION_BYTES_MAX {
-                found.insert(name.to_owned(), text);
+                found.insert(name.to_owned(), text.into_owned());
             }
         }
     };

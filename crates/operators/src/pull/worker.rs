@@ -25,17 +25,17 @@ use super::aside::{FetchRefusal, RemoteArticle};
 use super::counts::PullCounters;
 use super::plan::{ChunkContents, ChunkPiece, FilerClosed, HeaderCommand, NoChunk, PullChunk, PullPlan};
 use netnews::MessageId;
+use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
+use site_base::back_off::BackOff;
 use site_base::counters::add;
 
 /// Maximum number of chunks in progress on one connection.
 pub(super) const CHUNKS_AT_ONCE: usize = 3;
 /// Maximum number of outstanding articles on one connection.
 const ARTICLES_AT_ONCE: usize = 200;
-/// First pause before a broken connection is opened again, doubled each time.
-const RETRY_FIRST: Duration = Duration::from_millis(500);
-/// Longest such pause.
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
+/// Pauses before a broken connection is opened again.
+const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// Number of consecutive failed connections after which the run is given up.
 const TRIES_MAX: u32 = 6;
 /// Number of connections that end at one article or group before it is taken for the cause.
@@ -134,6 +134,8 @@ struct Pipeline {
     selected: Option<Arc<str>>,
     /// Refusal of the group to which the next responses would belong.
     refused: Option<FetchRefusal>,
+    /// Number of articles in the group to which the next responses belong, as the server estimates it.
+    count: Option<u64>,
     articles: usize,
     /// Articles still to be requested one by one.
     careful: usize,
@@ -181,8 +183,7 @@ impl PullWorker {
             if !matches!(error, Error::LoggedOut(_)) {
                 self.convict(&error).await;
             }
-            let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10)).min(RETRY_LONGEST);
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(RETRY.pause(failures)).await;
         }
     }
 
@@ -280,7 +281,10 @@ impl PullWorker {
         let (code, has_block) = (answer.code, answer.has_block);
         let refusal = FetchRefusal::answer(code, answer.text());
         match asked {
-            PendingRequest::Group if code == code::GROUP_SELECTED => pipeline.refused = None,
+            PendingRequest::Group if code == code::GROUP_SELECTED => {
+                let count = answer.text().split(|byte| *byte == b' ').next().and_then(parse_decimal);
+                (pipeline.refused, pipeline.count) = (None, count);
+            }
             PendingRequest::Group if is_refusal(code) => pipeline.refused = Some(refusal),
             PendingRequest::Headers(sequence, headers) => {
                 if let Some(refusal) = pipeline.refused.clone() {
@@ -300,9 +304,14 @@ impl PullWorker {
             }
             PendingRequest::Article(sequence, article) => {
                 let is_elsewhere = article.id.is_empty() && pipeline.refused.is_some();
+                let is_about = is_about(&refusal.text, &article);
                 match code {
                     code::ARTICLE_FOLLOWS if is_elsewhere => {
                         while pipeline.client.chunk().await?.is_some() {}
+                    }
+                    code::ARTICLE_FOLLOWS if !is_about => {
+                        // Later answers may belong to other requests as well.
+                        return Err(Error::Protocol(ProtocolFault::OddAnswer(refusal.text)).into());
                     }
                     code::ARTICLE_FOLLOWS => self.article(pipeline, sequence, &article).await?,
                     _ if is_elsewhere && is_refusal(code) => {}
@@ -464,7 +473,7 @@ impl PullWorker {
         // Finished articles are recognized by their numbers.
         articles.sort_by_key(|article| article.number);
         articles.dedup_by_key(|article| article.number);
-        self.fetching.plan.found(*group, span, articles.len() as u64);
+        self.fetching.plan.found(*group, span, articles.len() as u64, pipeline.count);
         let articles = self.fetching.unknown(articles, false);
         *left = Some(articles.len());
         pipeline.wishes.extend(articles.into_iter().map(|article| (sequence, article)));
@@ -534,7 +543,17 @@ impl PullWorker {
 impl Pipeline {
     fn new(client: NntpClient, careful: usize) -> Self {
         let (asked, wishes) = (VecDeque::new(), VecDeque::new());
-        Self { client, asked, wishes, selected: None, refused: None, articles: 0, careful, answered: 0 }
+        Self {
+            client,
+            asked,
+            wishes,
+            selected: None,
+            refused: None,
+            count: None,
+            articles: 0,
+            careful,
+            answered: 0,
+        }
     }
 
     /// Returns the number of articles of a chunk that are or will be requested by Message-ID, independently
@@ -604,6 +623,19 @@ impl FetchState {
         if !article.id.is_empty() {
             self.on_the_way.lock().remove(&self.spool.key(article.id.as_bytes()));
         }
+    }
+}
+
+/// Reports whether the status line of an article can be about the requested one: a number or a Message-ID in
+/// it is that of the request (RFC 3977 section 6.2.1); some servers leave them out.
+fn is_about(text: &str, article: &RemoteArticle) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let number = words.next().and_then(|word| word.parse::<u64>().ok());
+    let id = words.next().filter(|word| word.starts_with('<') && word.ends_with('>'));
+    match (number, id) {
+        (Some(_), Some(id)) if !article.id.is_empty() => *id == *article.id,
+        (Some(number), _) if article.id.is_empty() => number == article.number || number == 0,
+        _ => true,
     }
 }
 

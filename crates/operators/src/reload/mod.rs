@@ -9,24 +9,25 @@
 mod judge;
 mod report;
 
-pub(crate) use report::ReloadReport;
+use report::ReloadReport;
 
-use crate::request::{BufferCommand, Reply};
+use crate::Sink;
+use crate::operation::{OperatedSite, Operation, replied};
+use crate::reply::Reply;
 use crate::running::Server;
-use crate::{Sink, buffers};
 use access::tls::TlsOffer;
 use judge::FaultList;
-use site::Site;
+use serde::{Deserialize, Serialize};
 use site::listening::ListenPlan;
 use site_config as config;
 use site_config::held_back;
 use site_config::{Config, ConfigError, Difference};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, info};
 
 /// The message while another command changes the configuration.
-const BUSY: &str = "another command is changing the configuration; try again when it has ended";
+pub(crate) const BUSY: &str = "another command is changing the configuration; try again when it has ended";
 
 /// The reason why a new configuration was refused.
 #[derive(Debug)]
@@ -53,14 +54,45 @@ impl From<ConfigError> for ReloadError {
 }
 
 /// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
-pub fn reload(server: &Server) -> Result<ReloadReport, ReloadError> {
+pub fn reload(server: &Server) -> Result<String, ReloadError> {
     let done = take(server);
     match &done {
         Ok(report) => info!("{}", report.line()),
         Err(ReloadError::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
         Err(ReloadError::Trouble(text)) => error!("not reloaded: {text}"),
     }
-    done
+    done.map(|report| report.screen())
+}
+
+/// Read the configuration file again and apply it; answered by [`Reply::Text`], or by [`Reply::Error`] if
+/// nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadOperation {}
+
+impl Operation for ReloadOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let Some(server) = site.server(sink) else { return false };
+        replied(reload(server).map(Reply::Text), sink)
+    }
+}
+
+/// Describe what a reload of a configuration file would change; answered by [`Reply::Text`], or by
+/// [`Reply::Error`] with what prevents it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompareOperation {
+    /// Absolute path of the file, from which relative paths start.
+    pub file: PathBuf,
+    /// Contents of the file.
+    pub text: String,
+}
+
+impl Operation for CompareOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let Some(server) = site.server(sink) else { return false };
+        let report = compare(server, &self.text, &self.file);
+        replied(report.map(|report| Reply::Text(report.screen())), sink)
+    }
 }
 
 fn first_fault(error: &ConfigError) -> String {
@@ -68,7 +100,7 @@ fn first_fault(error: &ConfigError) -> String {
 }
 
 /// Reports what a file would change, and what cannot be changed. Has no effect.
-pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, ReloadError> {
+fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, ReloadError> {
     let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
@@ -78,24 +110,6 @@ pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Reload
     let next = NextConfig::of(&old, new);
     judge::all(server, &old, &next, text, file)?;
     Ok(ReloadReport::new(site, &next, file, false))
-}
-
-/// Changes a buffer, together with the file and the current configuration, so that a reload finds no
-/// difference. Blocks.
-pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
-    if matches!(command, BufferCommand::List { .. }) {
-        return buffers::list(&site.spool, sink);
-    }
-    let Some(_one_at_a_time) = site.changing.try_lock() else {
-        sink(Reply::Error(BUSY.into()));
-        return false;
-    };
-    let config = site.config.current();
-    let ok = buffers::run(&site.spool, &config, command, sink);
-    if ok {
-        site.config.replace(Arc::new(buffers::changed(&config, command)));
-    }
-    ok
 }
 
 /// The next configuration.

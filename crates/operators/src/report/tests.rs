@@ -34,7 +34,12 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     let config = LiveConfig::new(Arc::new(config));
     let spool = Arc::new(spool);
     let upstreams = Upstreams::open(&config.load(), &spool).unwrap();
-    let injector = Injector::open(&config, ModerationQueue::open(&config, spool.disk()).unwrap(), upstreams);
+    let injector = Injector::open(
+        spool.disk().clone(),
+        &config,
+        ModerationQueue::open(&config, spool.disk()).unwrap(),
+        upstreams,
+    );
     let context = SessionContext { injector, budget: ReceiveBudget::default() };
     (Site::new(config, spool, None), context, sim)
 }

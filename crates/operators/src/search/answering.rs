@@ -2,13 +2,14 @@
 
 use super::{SearchError, SearchService};
 use crate::Sink;
-use crate::request::{FoundRow, Reply, Request};
+use crate::operation::{OperatedSite, Operation, replied};
+use crate::reply::{FoundRow, Reply};
 use disk::ReadMode;
 use netnews::article::{content_of, xref_places};
 use newspages::content::references;
 use newspages::header;
 use newssearch::query::Query;
-use site::Site;
+use serde::{Deserialize, Serialize};
 use spool::{ArticleBuf, ArticleKey, Lookup, Spool};
 use std::sync::atomic::Ordering;
 
@@ -29,32 +30,51 @@ impl std::fmt::Display for SearchError {
     }
 }
 
-/// Carries out [`Request::SearchService`] and [`Request::RebuildSearch`].
-pub fn execute(site: &Site, search: &SearchService, request: &Request, sink: &mut Sink<'_>) -> bool {
-    let Request::Search { query, limit } = request else { return rebuild(search, sink) };
-    let rows = Query::parse(query)
-        .map_err(|error| error.to_string())
-        .and_then(|query| found(search, &site.spool, &query, *limit).map_err(|error| error.to_string()));
-    match rows {
-        Ok(rows) => rows.into_iter().for_each(|row| sink(Reply::FoundArticle(row))),
-        Err(error) => {
-            sink(Reply::Error(error));
-            return false;
-        }
-    }
-    true
+/// Search for articles, the newest first; answered by [`Reply::FoundArticle`] each. Only in servers built
+/// with search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchOperation {
+    /// The query.
+    pub query: String,
+    /// Maximum number of articles.
+    pub limit: usize,
 }
 
-fn rebuild(search: &SearchService, sink: &mut Sink<'_>) -> bool {
+impl Operation for SearchOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let Some(server) = site.server(sink) else { return false };
+        let rows = Query::parse(&self.query).map_err(|error| error.to_string()).and_then(|query| {
+            found(&server.search, site.spool(), &query, self.limit).map_err(|error| error.to_string())
+        });
+        match rows {
+            Ok(rows) => rows.into_iter().for_each(|row| sink(Reply::FoundArticle(row))),
+            Err(error) => {
+                sink(Reply::Error(error));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Build the search index again, in the background; answered by [`Reply::Text`]. Only in servers built
+/// with search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildSearchOperation {}
+
+impl Operation for RebuildSearchOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        site.server(sink).is_some_and(|server| replied(rebuild(&server.search).map(Reply::Text), sink))
+    }
+}
+
+fn rebuild(search: &SearchService) -> Result<String, SearchError> {
     if !search.is_on() {
-        sink(Reply::Error(SearchError::Off.to_string()));
-        return false;
+        return Err(SearchError::Off);
     }
     search.is_stale.store(true, Ordering::Release);
-    sink(Reply::Text(
-        "the search index is built again, in the background; newsreel status shows when".into(),
-    ));
-    true
+    Ok("the search index is built again, in the background; newsreel status shows when".into())
 }
 
 /// Returns the key of the first article of a Message-ID's thread, according to its References.

@@ -4,12 +4,13 @@
 //! while much arrives, but with a bounded delay, and the journal's claim must never be the reason why the
 //! index is built again (decision 52). Called by `keeping`.
 
+use crate::load::FeedRate;
 use std::time::{Duration, Instant};
 
 /// Interval over which the rate is measured.
 const LOOK: Duration = Duration::from_millis(200);
 /// Articles per second from which a feed counts as busy.
-const BUSY_PER_S: u128 = 2_000;
+const BUSY_PER_S: u64 = 2_000;
 /// Delay after which indexing no longer gives way, until it has caught up.
 const LATE_MAX: Duration = Duration::from_secs(300);
 /// Fraction of the journal's claim (one part of this many) beyond which it does not give way either.
@@ -18,8 +19,7 @@ const CLAIM_PARTS: u64 = 2;
 /// Rate of arriving articles, and the delay of the index.
 #[derive(Debug)]
 pub(super) struct IndexingPace {
-    looked: Instant,
-    sequence: u64,
+    feed: FeedRate,
     is_busy: bool,
     behind: Option<Instant>,
 }
@@ -27,18 +27,12 @@ pub(super) struct IndexingPace {
 impl IndexingPace {
     /// `sequence` is the number of the next article.
     pub fn new(now: Instant, sequence: u64) -> Self {
-        Self { looked: now, sequence, is_busy: false, behind: None }
+        Self { feed: FeedRate::new(LOOK, BUSY_PER_S, sequence, now), is_busy: false, behind: None }
     }
 
     /// Updates the rate; `sequence` is the number of the next article now.
     pub fn look(&mut self, now: Instant, sequence: u64) {
-        let since = now.saturating_duration_since(self.looked);
-        let arrived = u128::from(sequence.saturating_sub(self.sequence));
-        // A burst of that size is recognized as busy before the interval has passed.
-        if since >= LOOK || arrived * 1_000 >= BUSY_PER_S * LOOK.as_millis() {
-            self.is_busy = arrived * 1_000 >= BUSY_PER_S * since.as_millis();
-            (self.looked, self.sequence) = (now, sequence);
-        }
+        self.is_busy = self.feed.is_busy(sequence, now);
     }
 
     /// Records whether rows of the journal wait for the index.

@@ -12,7 +12,7 @@ mod giving_way;
 mod keeping;
 mod progress;
 
-pub use answering::{execute, first_of_thread};
+pub use answering::{RebuildSearchOperation, SearchOperation, first_of_thread};
 pub use keeping::{Indexer, start};
 
 use super::report::SearchStatus;

@@ -12,6 +12,7 @@ mod source;
 
 pub use source::{ArticleSource, OutgoingArticle, of_batch, of_group};
 
+use site_base::back_off::BackOff;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -34,10 +35,14 @@ const LATER_ARTICLES_MAX: usize = 1_000;
 const LATER_BYTES_MAX: usize = 32 << 20;
 /// Pauses before they are offered again.
 const LATER_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
-/// First pause before a broken connection is opened again, doubled each time.
-const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// Pauses before a broken connection is opened again.
+const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// Number of consecutive failed connections after which sending is given up.
 const TRIES_MAX: u32 = 5;
+/// Time limit for each answer, and number of consecutive connections without one, after which the server is
+/// given up; `newsreel help send` documents both.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const SILENCES_MAX: u32 = 2;
 
 /// Counts of the articles by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +103,18 @@ pub(crate) async fn transmit(
     counts: &mut SendCounts,
     told: &mut (dyn FnMut(&str, &str) + Send),
 ) -> Result<(), SendError> {
-    let target = block_in_place(|| dial.target(Role::Transit, ClientLimits::default()))
+    transmit_within(ANSWER_TIMEOUT, dial, source, counts, told).await
+}
+
+async fn transmit_within(
+    answer_timeout: Duration,
+    dial: &RemoteServer,
+    source: &mut dyn ArticleSource,
+    counts: &mut SendCounts,
+    told: &mut (dyn FnMut(&str, &str) + Send),
+) -> Result<(), SendError> {
+    let limits = ClientLimits { answer_timeout, greeting_timeout: answer_timeout, ..ClientLimits::default() };
+    let target = block_in_place(|| dial.target(Role::Transit, limits))
         .map_err(|error| SendError::Config(error.to_string()))?;
     let (fresh, later) = (VecDeque::new(), DeferredArticles::default());
     let mut sending = Transmission { source, counts, told, fresh, is_end: false, later, answered: 0 };
@@ -167,13 +183,14 @@ impl Transmission<'_> {
                 Err(error) => error,
             };
             failures = if self.answered == before { failures + 1 } else { 1 };
-            if error.retry() == RetryAdvice::Never || failures >= error.tries_max(TRIES_MAX) {
+            let tries_max = if matches!(error, Error::TimedOut(_)) { SILENCES_MAX } else { TRIES_MAX };
+            if error.retry() == RetryAdvice::Never || failures >= error.tries_max(tries_max) {
                 return Err(error.into());
             }
             if let Some(next) = self.fresh.pop_front_if(|next| next.failures >= ODD_ANSWERS_MAX) {
                 self.set_aside(next, &error.to_string());
             }
-            sleep(RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10))).await;
+            sleep(RETRY.pause(failures)).await;
         }
     }
 
@@ -308,5 +325,36 @@ fn judged(
     match answer.judged(*request, outgoing.id.as_bytes()) {
         AnswerJudgement::Closing => Err(Error::Ended.into()),
         judgement => Ok((judgement, String::from_utf8_lossy(answer.line()).into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ingest::batches::BatchReader;
+    use site_config::{Link, LinkTls};
+    use std::net::TcpListener;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_silent_server_is_given_up_after_two_connections() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = Link {
+            bind: None,
+            tls: LinkTls::Off,
+            tls_verify: true,
+            tls_ca: None,
+            user: None,
+            password_file: None,
+            mechanisms: Vec::new(),
+            compress: false,
+        };
+        let dial = RemoteServer { to: silent.local_addr().unwrap().to_string(), link };
+        let mut source = of_batch(BatchReader::new(Box::new(io::empty()), 1_000));
+        let (mut counts, mut told) = (SendCounts::default(), |_: &str, _: &str| {});
+        let timeout = Duration::from_millis(50);
+        let sent = transmit_within(timeout, &dial, &mut source, &mut counts, &mut told).await;
+        assert!(matches!(sent, Err(SendError::Server(Error::TimedOut(_)))), "{sent:?}");
+        silent.set_nonblocking(true).unwrap();
+        assert_eq!(silent.incoming().take_while(Result::is_ok).count(), SILENCES_MAX as usize);
     }
 }

@@ -5,33 +5,41 @@ use site_base::lock::rank;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use spool::Spool;
+use serde::{Deserialize, Serialize};
 
 use super::{ArticleSource, OutgoingArticle, SendCounts, SendError, of_group, transmit};
 use crate::Sink;
-use crate::request::{Reply, Request};
+use crate::operation::{OperatedSite, Operation};
+use crate::reply::Reply;
 use access::tls::RemoteServer;
 
 /// Least time between two progress replies.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Sends the articles of a group, as requested by [`Request::Send`].
-pub fn group(
-    spool: &Arc<Spool>,
-    request: &Request,
-    sink: &mut Sink<'_>,
-    is_over: &(dyn Fn() -> bool + Sync),
-) -> bool {
-    let Request::Send { group, dial } = request else { return false };
-    let Some(id) = spool.group_id(group.as_bytes()) else {
-        sink(Reply::Error(format!("there is no file and no group {group}")));
-        return false;
-    };
-    let total = spool.marks(id).map_or(0, |marks| marks.count);
-    let mut source = CountingSource { source: of_group(spool.clone(), id), done: Arc::default() };
-    let done = source.done.clone();
-    let progress = move || (done.load(std::sync::atomic::Ordering::Relaxed), total);
-    run(dial, &mut source, progress, sink, is_over)
+/// Send the articles of a group to a server; answered by [`Reply::Progress`], a [`Reply::Text`] for each
+/// article that the server rejects, and [`Reply::Sent`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendOperation {
+    /// The group.
+    pub group: String,
+    /// The server.
+    pub dial: Box<RemoteServer>,
+}
+
+impl Operation for SendOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let spool = site.spool();
+        let Some(id) = spool.group_id(self.group.as_bytes()) else {
+            sink(Reply::Error(format!("there is no file and no group {}", self.group)));
+            return false;
+        };
+        let total = spool.marks(id).map_or(0, |marks| marks.count);
+        let mut source = CountingSource { source: of_group(spool.clone(), id), done: Arc::default() };
+        let done = source.done.clone();
+        let progress = move || (done.load(std::sync::atomic::Ordering::Relaxed), total);
+        site.in_runtime(sink, |sink| run(&self.dial, &mut source, progress, sink, &|| site.is_over()))
+    }
 }
 
 /// Counts articles as they are read.

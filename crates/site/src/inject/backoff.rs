@@ -4,6 +4,7 @@
 //! the table is bounded. Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
 
 use hashbrown::HashMap;
+use site_base::back_off::BackOff;
 use site_base::lock::Leaf;
 use site_config::Posting;
 use std::net::IpAddr;
@@ -21,10 +22,8 @@ pub(super) struct BackoffLimits {
     fast: Duration,
     /// Interval after which counting starts over.
     slow: Duration,
-    /// The first delay.
-    first: Duration,
-    /// The longest delay.
-    longest: Duration,
+    /// The delays.
+    waits: BackOff,
 }
 
 impl BackoffLimits {
@@ -34,8 +33,7 @@ impl BackoffLimits {
             trigger: posting.backoff_trigger,
             fast: posting.backoff_fast,
             slow: posting.backoff_slow,
-            first: posting.backoff_first,
-            longest: posting.backoff_longest,
+            waits: BackOff::new(posting.backoff_first, posting.backoff_longest),
         }
     }
 }
@@ -106,9 +104,8 @@ fn next(limits: &BackoffLimits, pace: PostingPace, since: Duration, now: Instant
     if fast < limits.trigger {
         return PostingPace { last: now, fast, beyond: 0, wait: Duration::ZERO };
     }
-    let factor = 1u32.checked_shl(pace.beyond).unwrap_or(u32::MAX);
-    let wait = limits.first.saturating_mul(factor).min(limits.longest);
-    PostingPace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
+    let beyond = pace.beyond.saturating_add(1);
+    PostingPace { last: now, fast, beyond, wait: limits.waits.exact(beyond) }
 }
 
 /// Makes room: drops posters that have rested, and if that is not enough, the half that posted longest ago.
@@ -132,7 +129,7 @@ mod tests {
     }
 
     const LIMITS: BackoffLimits =
-        BackoffLimits { trigger: 3, fast: secs(1), slow: secs(60), first: secs(2), longest: secs(10) };
+        BackoffLimits { trigger: 3, fast: secs(1), slow: secs(60), waits: BackOff::new(secs(2), secs(10)) };
 
     fn who(n: u32) -> PosterKey {
         PosterKey::new(None, IpAddr::V4(n.into()))

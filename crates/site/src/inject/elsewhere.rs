@@ -33,7 +33,7 @@ pub(super) async fn takers(
     for name in newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()) {
         if carried(table, name).is_none()
             && may_read(name)
-            && let Some(taker) = upstreams.taker(name).await
+            && let Some(taker) = upstreams.delivery().taker(name).await
         {
             takers.push((name.into(), taker));
         }
@@ -63,7 +63,7 @@ pub(super) fn queue(
         refused: String::new(),
         wire: proto.clone(),
     };
-    tokio::task::block_in_place(|| upstreams.queue_post(to, max, post)).map_err(|not| match not {
+    tokio::task::block_in_place(|| upstreams.delivery().queue_post(to, max, post)).map_err(|not| match not {
         QueuePostError::Known => PostRefusal::Rejected(Reject::Duplicate),
         QueuePostError::Full => PostRefusal::UpstreamQueueFull(max),
         QueuePostError::Io => PostRefusal::Trouble,

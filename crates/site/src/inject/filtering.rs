@@ -73,7 +73,9 @@ pub(super) fn judge(
         }
         match answer.verdict {
             ProgramVerdict::Pass => continue,
-            ProgramVerdict::Reject(reason) => return Err(PostRefusal::Rejected(ingest::filtered(&reason))),
+            ProgramVerdict::Reject(reason) => {
+                return Err(PostRefusal::Rejected(ingest::Reject::by_filter(&reason)));
+            }
             ProgramVerdict::Fail(_) if program.defers() => return Err(PostRefusal::Unjudged),
             ProgramVerdict::Fail(_) => continue,
             ProgramVerdict::Drop => judged.is_dropped = true,

@@ -2,16 +2,15 @@
 
 use super::listener::PollingListener;
 use super::{Admit, ListenerControl};
+use site_base::back_off::BackOff;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// The first pause after a failed accept, for instance for lack of file descriptors. Each further pause is
-/// twice as long, up to [`PAUSE_MAX`].
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Pauses after a failed accept, for instance for lack of file descriptors.
+const RETRY: BackOff = BackOff::new(Duration::from_millis(10), Duration::from_secs(1));
 
 /// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
 pub(super) async fn accept_all(
@@ -21,7 +20,7 @@ pub(super) async fn accept_all(
     stopping: impl Future<Output = ()> + Send,
 ) {
     let mut sessions = JoinSet::new();
-    let mut pause = PAUSE_MIN;
+    let mut failures = 0;
     let mut stopping = std::pin::pin!(stopping);
     loop {
         let accepted = tokio::select! {
@@ -37,16 +36,17 @@ pub(super) async fn accept_all(
             }
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => {
-                    pause = PAUSE_MIN;
+                    failures = 0;
                     Some(accepted)
                 }
                 Err(error) => {
+                    failures += 1;
+                    let pause = RETRY.pause(failures);
                     warn!(%error, retry_ms = pause.as_millis(), "cannot accept a connection");
                     tokio::select! {
                         () = &mut stopping => break,
                         () = sleep(pause) => {}
                     }
-                    pause = longer(pause);
                     None
                 }
             },
@@ -67,11 +67,6 @@ pub(super) async fn accept_all(
     }
 }
 
-/// Returns the pause after another failure.
-fn longer(pause: Duration) -> Duration {
-    PAUSE_MAX.min(pause * 2)
-}
-
 fn log_failure(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         error!(%error, "a session failed");
@@ -84,8 +79,7 @@ mod tests {
 
     #[test]
     fn pauses_between_failures_double_up_to_a_second() {
-        let pauses = std::iter::successors(Some(PAUSE_MIN), |pause| Some(longer(*pause)));
-        let millis: Vec<u128> = pauses.take(9).map(|pause| pause.as_millis()).collect();
+        let millis: Vec<u128> = (1..=9).map(|failures| RETRY.exact(failures).as_millis()).collect();
         assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
     }
 }

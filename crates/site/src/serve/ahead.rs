@@ -3,26 +3,28 @@
 //! Includes only what can be known without answering the commands before: not the neighbours of an article,
 //! and no numbers after another group is selected. Called by `session::ahead`.
 
-use super::NewsReader;
-use super::hdr::HdrVariant;
+use super::hdr::{HdrVariant, HeaderSource};
+use super::news::VisibleNews;
+use super::selection::Selection;
 use netnews::nntp::command::{ArticleSelector, NntpCommand, NumberRange, RangeSelector};
 use upstreams::{ArticlePart, ForeseenRequest, NeighbourSide, NewsSource};
 
-impl<S: NewsSource> NewsReader<S> {
-    /// Returns true if the source wants to see commands ahead.
-    pub fn looks_ahead(&self) -> bool {
-        self.source.looks_ahead()
-    }
+/// Foresight of one session.
+pub(super) struct Foresight<'r, S: NewsSource> {
+    pub news: &'r VisibleNews<S>,
+    pub selection: &'r Selection<S::Group>,
+}
 
+impl<S: NewsSource> Foresight<'_, S> {
     /// Announces the following commands to the source.
-    pub async fn look_ahead(&self, commands: &[NntpCommand<'_>]) {
+    pub async fn announce(&self, commands: &[NntpCommand<'_>]) {
         let mut foreseen = Vec::new();
         let selected = commands.iter().take_while(|command| !selects(command)).count();
         for (at, command) in commands.iter().enumerate() {
             foreseen.extend(self.foreseen_of(command, at < selected));
         }
         foreseen.extend(self.foreseen_steps(commands.get(..selected).unwrap_or_default()));
-        self.source.look_ahead(&foreseen).await;
+        self.news.source.look_ahead(&foreseen).await;
     }
 
     /// The step that a command needs; `is_selected`: the group that is selected now still is at its turn.
@@ -36,7 +38,7 @@ impl<S: NewsSource> NewsReader<S> {
                 self.foreseen(which, ArticlePart::Article, is_selected)
             }
             NntpCommand::Head(which) => self.foreseen(which, ArticlePart::Head, is_selected),
-            NntpCommand::Stat(ArticleSelector::MessageId(id)) if self.view.is_everything() => {
+            NntpCommand::Stat(ArticleSelector::MessageId(id)) if self.news.view.is_everything() => {
                 Some(ForeseenRequest::Existence(id))
             }
             NntpCommand::Stat(which @ ArticleSelector::MessageId(_)) => {
@@ -46,7 +48,7 @@ impl<S: NewsSource> NewsReader<S> {
                 self.foreseen_rows(NumberRange { low: number, high: Some(number) })
             }
             NntpCommand::Group(name) | NntpCommand::ListGroup { group: Some(name), .. } => {
-                self.view.shows(name).then_some(ForeseenRequest::Group(name))
+                self.news.view.shows(name).then_some(ForeseenRequest::Group(name))
             }
             NntpCommand::Over(select) => self.foreseen_over(select, is_selected),
             NntpCommand::Xover(Some(range)) if is_selected => self.foreseen_rows(range),
@@ -74,7 +76,7 @@ impl<S: NewsSource> NewsReader<S> {
     }
 
     fn foreseen_rows(&self, range: NumberRange) -> Option<ForeseenRequest<'_, S::Group>> {
-        let selected = self.selected().ok()?;
+        let selected = self.selection.selected().ok()?;
         let range = selected.window.range(range);
         (!range.is_empty()).then(|| ForeseenRequest::Rows(&selected.group, range.low..=range.last()))
     }
@@ -93,7 +95,7 @@ impl<S: NewsSource> NewsReader<S> {
             )
         };
         let count = commands.iter().take_while(is_step).count();
-        let (group, number) = self.current().ok()?;
+        let (group, number) = self.selection.current().ok()?;
         Some(ForeseenRequest::Neighbours(group, number, side, count))
     }
 
@@ -108,7 +110,12 @@ impl<S: NewsSource> NewsReader<S> {
             ArticleSelector::Number(_) if is_selected => {}
             _ => return None,
         }
-        self.place(which).ok().map(|place| ForeseenRequest::Article(place, part))
+        self.selection.place(which).ok().map(|place| ForeseenRequest::Article(place, part))
+    }
+
+    /// Whether overview rows have what is asked for.
+    fn rows_have(&self, name: &[u8], form: HdrVariant) -> bool {
+        HeaderSource::of(name, form, self.news.view.overview_headers()).is_some_and(HeaderSource::is_in_rows)
     }
 }
 

@@ -5,7 +5,11 @@
 //! arriving is sent as it arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15
 //! (XPATH).
 
-use super::{CommandRefusal, NewsReader, cut_off, failed, missing, spare};
+use super::news::VisibleNews;
+use super::refusal::{Answered, cut_off, failed, missing};
+use super::renumber::ShownNews;
+use super::selection::Selection;
+use super::spare::SpareArticle;
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::decimal::append_decimal;
@@ -20,53 +24,53 @@ use upstreams::{ArticleBytes, ArticlePart, Fetched, NeighbourSide, NewsSource, R
 /// The line that ends a multi-line block.
 const END: &[u8] = b".\r\n";
 
-impl<S: NewsSource> NewsReader<S> {
-    pub(super) async fn article(
+/// Commands on single articles.
+pub(super) struct ArticleCommands<'r, S: NewsSource> {
+    pub news: &'r VisibleNews<S>,
+    pub selection: &'r mut Selection<S::Group>,
+}
+
+impl<S: NewsSource> ArticleCommands<'_, S> {
+    /// Returns the header lines of an article as shown; borrowed if unchanged.
+    async fn shown_head<'h>(&self, head: &'h [u8]) -> Answered<Cow<'h, [u8]>> {
+        ShownNews { news: self.news, selection: self.selection }.head(head).await
+    }
+
+    pub async fn article(
         &mut self,
         which: ArticleSelector<'_>,
         part: ArticlePart,
         out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let mut article = spare::take();
-        let fetched = match self.fetch(which, part, &mut article).await {
-            Ok((number, rest)) if part != ArticlePart::Body => {
-                self.shown_head(article.head()).await.map(|head| (number, rest, head))
-            }
-            other => other.map(|(number, rest)| (number, rest, Cow::Borrowed(article.head()))),
+    ) -> Answered {
+        let mut article = SpareArticle::take();
+        let (number, rest) = self.fetch(which, part, &mut article).await?;
+        let head = match part {
+            ArticlePart::Body => Cow::Borrowed(article.head()),
+            _ => self.shown_head(article.head()).await?,
         };
-        let result = match fetched {
-            Ok((number, rest, head)) => {
-                let code = match part {
-                    ArticlePart::Head => code::HEAD_FOLLOWS,
-                    ArticlePart::Body => code::BODY_FOLLOWS,
-                    ArticlePart::Article | ArticlePart::Counted => code::ARTICLE_FOLLOWS,
-                };
-                append_found(code, number, article.message_id(), out.text());
-                let tail = if part == ArticlePart::Head { END } else { &[] };
-                let sent = match head {
-                    Cow::Borrowed(_) => out.send(article.part(part), tail).await,
-                    Cow::Owned(head) => {
-                        out.text().extend_from_slice(&head);
-                        let rest = article.part(part).get(article.head().len()..).unwrap_or_default();
-                        out.send(rest, tail).await
-                    }
-                };
-                match (sent, rest) {
-                    (Ok(()), Some(rest)) if part != ArticlePart::Head => {
-                        // The buffer is returned first, as the client may be slow.
-                        spare::give(std::mem::take(&mut article));
-                        return send_rest(rest, out).await;
-                    }
-                    (sent, _) => sent,
-                }
-            }
-            Err(refusal) => {
-                refusal.append(out.text());
-                Ok(())
-            }
+        let code = match part {
+            ArticlePart::Head => code::HEAD_FOLLOWS,
+            ArticlePart::Body => code::BODY_FOLLOWS,
+            ArticlePart::Article | ArticlePart::Counted => code::ARTICLE_FOLLOWS,
         };
-        spare::give(article);
-        result
+        append_found(code, number, article.message_id(), out.text());
+        let tail = if part == ArticlePart::Head { END } else { &[] };
+        match head {
+            Cow::Borrowed(_) => out.send(article.part(part), tail).await?,
+            Cow::Owned(head) => {
+                out.text().extend_from_slice(&head);
+                let rest = article.part(part).get(article.head().len()..).unwrap_or_default();
+                out.send(rest, tail).await?;
+            }
+        }
+        match rest {
+            Some(rest) if part != ArticlePart::Head => {
+                // The buffer is returned first, as the client may be slow.
+                drop(article);
+                Ok(send_rest(rest, out).await?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads an article and makes it the current one if it was requested by number. Returns the number to
@@ -76,143 +80,84 @@ impl<S: NewsSource> NewsReader<S> {
         which: ArticleSelector<'_>,
         part: ArticlePart,
         into: &mut ArticleBytes,
-    ) -> Result<(u64, Option<S::Rest>), CommandRefusal> {
-        let place = self.place(which)?;
-        let rest = match self.source.article(place, part, into).await.map_err(failed)? {
-            Fetched::Missing => return Err(missing(which)),
+    ) -> Answered<(u64, Option<S::Rest>)> {
+        let place = self.selection.place(which)?;
+        let rest = match self.news.source.article(place, part, into).await.map_err(failed)? {
+            Fetched::Missing => return Err(missing(which).into()),
             Fetched::Whole => None,
             Fetched::Begun(rest) => Some(rest),
         };
         match place {
             SourceLocator::Number(_, number) => {
-                self.step_to(number);
-                Ok((self.window().shown(number), rest))
+                self.selection.step_to(number);
+                Ok((self.selection.window().shown(number), rest))
             }
-            SourceLocator::MessageId(_) if self.view.shows_article(into.head()) => Ok((0, rest)),
-            SourceLocator::MessageId(_) => Err(missing(which)),
+            SourceLocator::MessageId(_) if self.news.view.shows_article(into.head()) => Ok((0, rest)),
+            SourceLocator::MessageId(_) => Err(missing(which).into()),
         }
     }
 
-    pub(super) async fn stat(
-        &mut self,
-        which: ArticleSelector<'_>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let start = out.text().len();
-        if let Err(refusal) = self.find(which, out).await {
-            out.text().truncate(start);
-            refusal.append(out.text());
-        }
-        Ok(())
-    }
-
-    async fn find(
-        &mut self,
-        which: ArticleSelector<'_>,
-        out: &mut ServerOutput,
-    ) -> Result<(), CommandRefusal> {
+    pub async fn stat(&mut self, which: ArticleSelector<'_>, out: &mut ServerOutput) -> Answered {
         if let ArticleSelector::MessageId(id) = which {
-            if !self.exists(id).await? {
-                return Err(missing(which));
+            if !self.news.exists(id).await.map_err(failed)? {
+                return Err(missing(which).into());
             }
             append_found(code::ARTICLE_EXISTS, 0, id.as_bytes(), out.text());
-        } else if let SourceLocator::Number(group, number) = self.place(which)? {
+        } else if let SourceLocator::Number(group, number) = self.selection.place(which)? {
             if !self.append_stat(group, number, out).await? {
-                return Err(missing(which));
+                return Err(missing(which).into());
             }
-            self.step_to(number);
+            self.selection.step_to(number);
         }
         Ok(())
-    }
-
-    /// Returns true if the article exists and the reader may see it.
-    async fn exists(&self, id: MessageId<'_>) -> Result<bool, CommandRefusal> {
-        if self.view.is_everything() {
-            return self.source.has(id).await.map_err(failed);
-        }
-        let mut article = spare::take();
-        let fetched = self
-            .source
-            .article(SourceLocator::MessageId(id), ArticlePart::Head, &mut article)
-            .await
-            .map_err(failed);
-        let exists = fetched
-            .map(|fetched| !matches!(fetched, Fetched::Missing) && self.view.shows_article(article.head()));
-        spare::give(article);
-        exists
     }
 
     /// Appends `223 number message-id`; returns false if there is no such article.
-    async fn append_stat(
-        &self,
-        group: &S::Group,
-        number: u64,
-        out: &mut ServerOutput,
-    ) -> Result<bool, CommandRefusal> {
+    async fn append_stat(&self, group: &S::Group, number: u64, out: &mut ServerOutput) -> Answered<bool> {
         let mut row = Vec::new();
-        self.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
+        self.news.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
         let Some(id) = overview_row::field(&row, index::MESSAGE_ID) else { return Ok(false) };
-        if !self.source.shows(group, number).await.map_err(failed)? {
+        if !self.news.source.shows(group, number).await.map_err(failed)? {
             return Ok(false);
         }
-        append_found(code::ARTICLE_EXISTS, self.window().shown(number), id, out.text());
+        append_found(code::ARTICLE_EXISTS, self.selection.window().shown(number), id, out.text());
         Ok(true)
     }
 
-    pub(super) async fn next(&mut self, out: &mut ServerOutput) -> io::Result<()> {
+    pub async fn next(&mut self, out: &mut ServerOutput) -> Answered {
         self.step(NeighbourSide::Next, code::NO_NEXT_ARTICLE, out).await
     }
 
-    pub(super) async fn last(&mut self, out: &mut ServerOutput) -> io::Result<()> {
+    pub async fn last(&mut self, out: &mut ServerOutput) -> Answered {
         self.step(NeighbourSide::Previous, code::NO_PREVIOUS_ARTICLE, out).await
     }
 
-    async fn step(&mut self, side: NeighbourSide, none: u16, out: &mut ServerOutput) -> io::Result<()> {
-        if let Err(refusal) = self.find_neighbour(side, none, out).await {
-            refusal.append(out.text());
-        }
-        Ok(())
-    }
-
-    async fn find_neighbour(
-        &mut self,
-        side: NeighbourSide,
-        none: u16,
-        out: &mut ServerOutput,
-    ) -> Result<(), CommandRefusal> {
-        let (group, mut at) = self.current()?;
+    async fn step(&mut self, side: NeighbourSide, none: u16, out: &mut ServerOutput) -> Answered {
+        let (group, mut at) = self.selection.current()?;
         loop {
-            let neighbour = self.source.neighbour(group, at, side).await.map_err(failed)?;
-            at = neighbour.filter(|number| self.window().shows(*number)).ok_or(none)?;
+            let neighbour = self.news.source.neighbour(group, at, side).await.map_err(failed)?;
+            at = neighbour.filter(|number| self.selection.window().shows(*number)).ok_or(none)?;
             // An article that has just been overwritten is skipped.
             if self.append_stat(group, at, out).await? {
-                self.step_to(at);
+                self.selection.step_to(at);
                 return Ok(());
             }
         }
     }
 
-    pub(super) async fn xpath(&mut self, id: MessageId<'_>, out: &mut ServerOutput) -> io::Result<()> {
-        let mut article = spare::take();
-        let head = match self.fetch(ArticleSelector::MessageId(id), ArticlePart::Head, &mut article).await {
-            Ok(_) => self.shown_head(article.head()).await,
-            Err(refusal) => Err(refusal),
-        };
-        match head {
-            Ok(head) => {
-                let text = out.text();
-                text.extend_from_slice(b"223");
-                for (group, number) in xref_places(&head).filter(|(group, _)| self.view.shows(group)) {
-                    text.push(b' ');
-                    text.extend(group.iter().map(|&b| if b == b'.' { b'/' } else { b }));
-                    text.push(b'/');
-                    text.extend_from_slice(number);
-                }
-                text.extend_from_slice(b"\r\n");
-            }
-            Err(refusal) => refusal.append(out.text()),
+    pub async fn xpath(&mut self, id: MessageId<'_>, out: &mut ServerOutput) -> Answered {
+        let mut article = SpareArticle::take();
+        self.fetch(ArticleSelector::MessageId(id), ArticlePart::Head, &mut article).await?;
+        let head = self.shown_head(article.head()).await?;
+        let text = out.text();
+        text.extend_from_slice(b"223");
+        for (group, number) in xref_places(&head).filter(|(group, _)| self.news.view.shows(group)) {
+            text.push(b' ');
+            text.extend(group.iter().map(|&b| if b == b'.' { b'/' } else { b }));
+            text.push(b'/');
+            text.extend_from_slice(number);
         }
-        spare::give(article);
+        text.extend_from_slice(b"\r\n");
         Ok(())
     }
 }

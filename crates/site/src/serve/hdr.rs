@@ -4,15 +4,17 @@
 //! additional overview field where a row is older than its configuration. Sources: RFC 3977 section 8.5, RFC
 //! 2980 sections 2.6, 2.9 and 2.11.
 
-use super::{ArticleSelection, CommandRefusal, NewsReader, cut_off, failed, none_selected, spare};
+use super::ReaderView;
+use super::renumber::ShownNews;
+use super::selection::RangeProgress;
+use super::spare::SpareArticle;
 use netnews::article::content_of;
 use netnews::decimal::{append_decimal, parse_decimal};
-use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange, RangeSelector, words};
-use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange, words};
+use netnews::nntp::response::code;
 use netnews::overview_row::{append_value, field, further, index};
 use netnews::{Article, MessageId, Wildmat};
-use nntp_io::{ServerOutput, TimeSlice};
-use std::io;
+use nntp_io::TimeSlice;
 use upstreams::{Answer, ArticlePart, Fetched, HeaderLines, NewsSource, SourceLocator};
 
 /// Bytes of overview rows read at once.
@@ -33,7 +35,7 @@ pub(super) enum HdrVariant {
 
 /// The place from which a header's value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HeaderSource<'a> {
+pub(super) enum HeaderSource<'a> {
     /// This field of the overview row.
     Overview(usize),
     /// The overview row if it has the field, else the article.
@@ -43,31 +45,16 @@ enum HeaderSource<'a> {
 }
 
 /// A request for a header field.
-struct HeaderRequest<'a> {
+pub(super) struct HeaderRequest<'a> {
     form: HdrVariant,
     column: HeaderSource<'a>,
     filter: Option<Wildmat>,
 }
 
-impl HdrVariant {
-    fn follows(self) -> u16 {
-        match self {
-            Self::Hdr => code::HDR_FOLLOWS,
-            Self::Xhdr | Self::Xpat => code::HEAD_FOLLOWS,
-            Self::Xrover => code::OVERVIEW_FOLLOWS,
-        }
-    }
-
-    /// Returns the code for a range with no article in it.
-    fn empty(self) -> u16 {
-        if self == Self::Hdr { code::NO_SUCH_NUMBER } else { code::NO_CURRENT_ARTICLE }
-    }
-}
-
 impl<'a> HeaderSource<'a> {
     /// Returns the column of a header; `None` for an unknown metadata item. `further` are the additional
     /// headers in rows.
-    fn of(name: &'a [u8], form: HdrVariant, further: &[String]) -> Option<Self> {
+    pub fn of(name: &'a [u8], form: HdrVariant, further: &[String]) -> Option<Self> {
         const FROM_OVERVIEW: &[(&[u8], usize)] = &[
             (b"Subject", index::SUBJECT),
             (b"From", index::FROM),
@@ -92,6 +79,11 @@ impl<'a> HeaderSource<'a> {
         }
     }
 
+    /// Returns true if overview rows have it.
+    pub fn is_in_rows(self) -> bool {
+        matches!(self, Self::Overview(_) | Self::Further(_))
+    }
+
     /// Returns the value in an overview row.
     fn in_row(self, row: &[u8]) -> Option<&[u8]> {
         match self {
@@ -104,9 +96,41 @@ impl<'a> HeaderSource<'a> {
     }
 }
 
-impl HeaderRequest<'_> {
+impl<'a> HeaderRequest<'a> {
+    /// Returns the request of HDR, XHDR or XROVER; `None` for an unknown metadata item.
+    pub fn of(form: HdrVariant, name: &'a [u8], view: &ReaderView) -> Option<Self> {
+        Some(Self { form, column: HeaderSource::of(name, form, view.overview_headers())?, filter: None })
+    }
+
+    /// Returns the request of XPAT; `None` if its arguments are invalid.
+    pub fn matching(name: &'a [u8], patterns: &[u8], view: &ReaderView) -> Option<Self> {
+        // Several words form one pattern with single spaces (RFC 2980 section 2.9).
+        let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
+        let request = Self::of(HdrVariant::Xpat, name, view)?;
+        Some(Self { filter: Some(Wildmat::parse_one(&pattern).ok()?), ..request })
+    }
+
+    /// Returns the code of its answer.
+    pub fn follows(&self) -> u16 {
+        match self.form {
+            HdrVariant::Hdr => code::HDR_FOLLOWS,
+            HdrVariant::Xhdr | HdrVariant::Xpat => code::HEAD_FOLLOWS,
+            HdrVariant::Xrover => code::OVERVIEW_FOLLOWS,
+        }
+    }
+
+    /// Returns the code for a range with no article in it. XPAT has none: it returns an empty list (RFC 2980
+    /// section 2.9).
+    pub fn empty(&self) -> Option<u16> {
+        match self.form {
+            HdrVariant::Hdr => Some(code::NO_SUCH_NUMBER),
+            HdrVariant::Xhdr | HdrVariant::Xrover => Some(code::NO_CURRENT_ARTICLE),
+            HdrVariant::Xpat => None,
+        }
+    }
+
     /// Returns the part of an article that must be read.
-    fn part(&self) -> ArticlePart {
+    pub fn part(&self) -> ArticlePart {
         match self.column {
             HeaderSource::Overview(index::BYTES | index::LINES) => ArticlePart::Counted,
             _ => ArticlePart::Head,
@@ -132,156 +156,54 @@ impl HeaderRequest<'_> {
             out.extend_from_slice(b"\r\n");
         }
     }
-}
 
-impl<S: NewsSource> NewsReader<S> {
-    /// Whether overview rows have what is asked for.
-    pub(super) fn rows_have(&self, name: &[u8], form: HdrVariant) -> bool {
-        matches!(
-            HeaderSource::of(name, form, self.view.overview_headers()),
-            Some(HeaderSource::Overview(_) | HeaderSource::Further(_))
-        )
-    }
-
-    pub(super) async fn hdr(
-        &mut self,
-        form: HdrVariant,
-        name: &[u8],
-        select: RangeSelector<'_>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let Some(column) = HeaderSource::of(name, form, self.view.overview_headers()) else {
-            append(out.text(), code::NOT_SUPPORTED, "No such metadata item");
-            return Ok(());
-        };
-        self.send_headers(&HeaderRequest { form, column, filter: None }, select, out).await
-    }
-
-    pub(super) async fn xpat(
-        &mut self,
-        name: &[u8],
-        select: RangeSelector<'_>,
-        patterns: &[u8],
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        // Several words form one pattern with single spaces (RFC 2980 section 2.9).
-        let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
-        let column = HeaderSource::of(name, HdrVariant::Xpat, self.view.overview_headers());
-        let (Some(column), Ok(filter)) = (column, Wildmat::parse_one(&pattern)) else {
-            append_standard(out.text(), code::SYNTAX_ERROR);
-            return Ok(());
-        };
-        self.send_headers(
-            &HeaderRequest { form: HdrVariant::Xpat, column, filter: Some(filter) },
-            select,
-            out,
-        )
-        .await
-    }
-
-    async fn send_headers(
+    /// Appends the values of the first articles of a range.
+    pub async fn append_some<S: NewsSource>(
         &self,
-        request: &HeaderRequest<'_>,
-        select: RangeSelector<'_>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let result = match self.span(select) {
-            Ok(ArticleSelection::One(id)) => self.append_header_of(request, id, out).await,
-            Ok(ArticleSelection::Numbers(group, range)) => {
-                let none = none_selected(select, request.form.empty());
-                return self.send_range(request, &group, range, none, out).await;
-            }
-            Err(refusal) => Err(refusal),
-        };
-        if let Err(refusal) = result {
-            refusal.append(out.text());
-        }
-        Ok(())
-    }
-
-    async fn send_range(
-        &self,
-        request: &HeaderRequest<'_>,
+        shown: &ShownNews<'_, S>,
         group: &S::Group,
         range: NumberRange,
-        none: CommandRefusal,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let start = out.text().len();
-        append_standard(out.text(), request.form.follows());
-        let mut next = (!range.is_empty()).then_some(range.low);
-        let (mut any, mut first) = (false, true);
-        while let Some(from) = next {
-            let text = out.text();
-            let step = match request.column {
-                HeaderSource::Overview(_) => self.step_by_overview(request, group, from, range, text).await,
-                HeaderSource::Further(name) => {
-                    self.step_by_either(request, name, group, from, range, text).await
-                }
-                HeaderSource::Article(name) => {
-                    self.step_by_articles(request, name, group, from, range, text).await
-                }
-            };
-            match step {
-                Ok(step) => {
-                    any |= step.any;
-                    next = step.next;
-                }
-                Err(error) if first => {
-                    out.text().truncate(start);
-                    failed(error).append(out.text());
-                    return Ok(());
-                }
-                Err(error) => return Err(cut_off(error)),
-            }
-            if any || next.is_some() {
-                // Not earlier: a refusal may still replace the first line.
-                first = false;
-                out.pause().await?;
-            }
+        out: &mut Vec<u8>,
+    ) -> Answer<RangeProgress> {
+        match self.column {
+            HeaderSource::Overview(_) => self.step_by_overview(shown, group, range, out).await,
+            HeaderSource::Further(name) => self.step_by_either(shown, name, group, range, out).await,
+            HeaderSource::Article(name) => self.step_by_articles(shown, name, group, range, out).await,
         }
-        // XPAT has no code for a range without articles: it returns an empty list (RFC 2980 section 2.9).
-        if first && request.form != HdrVariant::Xpat {
-            out.text().truncate(start);
-            none.append(out.text());
-            return Ok(());
-        }
-        out.text().extend_from_slice(b".\r\n");
-        Ok(())
     }
 
-    async fn step_by_overview(
+    async fn step_by_overview<S: NewsSource>(
         &self,
-        request: &HeaderRequest<'_>,
+        shown: &ShownNews<'_, S>,
         group: &S::Group,
-        from: u64,
         range: NumberRange,
         out: &mut Vec<u8>,
     ) -> Answer<RangeProgress> {
         let mut rows = Vec::new();
-        let next = self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        let next = shown.rows(group, range.low..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
         let mut slice = TimeSlice::default();
         for row in rows.split_inclusive(|&b| b == b'\n') {
-            if request.filter.is_some() {
+            if self.filter.is_some() {
                 slice.pause().await;
             }
-            request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
+            self.append(field(row, index::NUMBER).unwrap_or_default(), self.column.in_row(row), out);
         }
-        Ok(RangeProgress { any: !rows.is_empty(), next })
+        let is_short = (1..ROWS_BYTES_AT_ONCE).contains(&rows.len());
+        Ok(RangeProgress { any: !rows.is_empty(), next, is_short })
     }
 
     /// Handles the rows up to the first without the field, or the articles up to the first row with it.
-    async fn step_by_either(
+    async fn step_by_either<S: NewsSource>(
         &self,
-        request: &HeaderRequest<'_>,
+        shown: &ShownNews<'_, S>,
         name: &[u8],
         group: &S::Group,
-        from: u64,
         range: NumberRange,
         out: &mut Vec<u8>,
     ) -> Answer<RangeProgress> {
         let mut rows = Vec::new();
-        let after = self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        let after =
+            shown.news.source.over(group, range.low..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
         let (mut any, mut unknown, mut label) = (false, None, Vec::new());
         for row in rows.split_inclusive(|&b| b == b'\n') {
             let number = field(row, index::NUMBER).and_then(parse_decimal).unwrap_or_default();
@@ -289,57 +211,61 @@ impl<S: NewsSource> NewsReader<S> {
                 Some(_) if unknown.is_some() => break,
                 Some(value) => {
                     label.clear();
-                    append_decimal(self.window().shown(number), &mut label);
-                    request.append(&label, Some(value).filter(|value| !value.is_empty()), out);
+                    append_decimal(shown.number(number), &mut label);
+                    self.append(&label, Some(value).filter(|value| !value.is_empty()), out);
                     any = true;
                 }
-                None if any => return Ok(RangeProgress { any, next: Some(number) }),
+                None if any => return Ok(RangeProgress { any, next: Some(number), is_short: false }),
                 None => unknown = Some(number),
             }
         }
-        let Some(last) = unknown else { return Ok(RangeProgress { any, next: after }) };
-        let older = NumberRange { low: from, high: Some(last) };
-        let step = Box::pin(self.step_by_articles(request, name, group, from, older, out)).await?;
+        let Some(last) = unknown else { return Ok(RangeProgress { any, next: after, is_short: false }) };
+        let older = NumberRange { low: range.low, high: Some(last) };
+        let step = Box::pin(self.step_by_articles(shown, name, group, older, out)).await?;
         let beyond = (last < range.last()).then(|| last + 1);
-        Ok(RangeProgress { any: step.any, next: step.next.filter(|next| *next <= last).or(beyond) })
+        Ok(RangeProgress {
+            any: step.any,
+            next: step.next.filter(|next| *next <= last).or(beyond),
+            is_short: false,
+        })
     }
 
-    async fn step_by_articles(
+    async fn step_by_articles<S: NewsSource>(
         &self,
-        request: &HeaderRequest<'_>,
+        shown: &ShownNews<'_, S>,
         name: &[u8],
         group: &S::Group,
-        from: u64,
         range: NumberRange,
         out: &mut Vec<u8>,
     ) -> Answer<RangeProgress> {
-        if let Some(lines) = self.source.header(group, from..=range.last(), name).await? {
-            return Ok(self.append_lines(request, &lines, out).await);
+        if let Some(lines) = shown.news.source.header(group, range.low..=range.last(), name).await? {
+            return Ok(self.append_lines(shown, &lines, out).await);
         }
         let mut numbers = Vec::new();
-        self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
-        let mut article = spare::take();
+        shown.news.source.numbers(group, range.low..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
+        let mut article = SpareArticle::take();
         let (mut any, mut label, mut slice) = (false, Vec::new(), TimeSlice::default());
         for number in &numbers {
             slice.pause().await;
             let place = SourceLocator::Number(group, *number);
-            if !matches!(self.source.article(place, ArticlePart::Head, &mut article).await?, Fetched::Missing)
-            {
+            if !matches!(
+                shown.news.source.article(place, ArticlePart::Head, &mut article).await?,
+                Fetched::Missing
+            ) {
                 any = true;
                 label.clear();
-                append_decimal(self.window().shown(*number), &mut label);
-                request.append(&label, content_of(article.head(), name), out);
+                append_decimal(shown.number(*number), &mut label);
+                self.append(&label, content_of(article.head(), name), out);
             }
         }
-        spare::give(article);
         let last =
             numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
-        Ok(RangeProgress { any, next: last.map(|last| last + 1) })
+        Ok(RangeProgress { any, next: last.map(|last| last + 1), is_short: false })
     }
 
-    async fn append_lines(
+    async fn append_lines<S: NewsSource>(
         &self,
-        request: &HeaderRequest<'_>,
+        shown: &ShownNews<'_, S>,
         lines: &HeaderLines,
         out: &mut Vec<u8>,
     ) -> RangeProgress {
@@ -347,57 +273,23 @@ impl<S: NewsSource> NewsReader<S> {
         for (number, value) in &lines.values {
             slice.pause().await;
             label.clear();
-            append_decimal(self.window().shown(*number), &mut label);
-            request.append(&label, value.as_deref(), out);
+            append_decimal(shown.number(*number), &mut label);
+            self.append(&label, value.as_deref(), out);
         }
-        RangeProgress { any: !lines.values.is_empty(), next: lines.next }
+        RangeProgress { any: !lines.values.is_empty(), next: lines.next, is_short: false }
     }
 
-    async fn append_header_of(
-        &self,
-        request: &HeaderRequest<'_>,
-        id: MessageId<'_>,
-        out: &mut ServerOutput,
-    ) -> Result<(), CommandRefusal> {
-        let mut article = spare::take();
-        let result = match self.whole(id, request.part(), &mut article).await {
-            Ok(()) => {
-                let head = self.shown_head(article.head()).await;
-                head.map(|head| append_header_from(request, id, &head, article.article(), out.text()))
-            }
-            Err(refusal) => Err(refusal),
+    /// Appends the value of the article with this Message-ID.
+    pub fn append_one(&self, id: MessageId<'_>, head: &[u8], stored: &[u8], out: &mut Vec<u8>) {
+        let (name, counted) = match self.column {
+            HeaderSource::Further(name) | HeaderSource::Article(name) => (name, None),
+            HeaderSource::Overview(at) => (overview_name(at), counted(stored, at)),
         };
-        spare::give(article);
-        result
+        let value = counted.as_deref().or_else(|| content_of(head, name));
+        // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
+        let label = if self.form == HdrVariant::Hdr { b"0" } else { id.as_bytes() };
+        self.append(label, value, out);
     }
-}
-
-/// Appends the answer with one header field of the article with this Message-ID.
-fn append_header_from(
-    request: &HeaderRequest<'_>,
-    id: MessageId<'_>,
-    head: &[u8],
-    stored: &[u8],
-    out: &mut Vec<u8>,
-) {
-    let (name, counted) = match request.column {
-        HeaderSource::Further(name) | HeaderSource::Article(name) => (name, None),
-        HeaderSource::Overview(at) => (overview_name(at), counted(stored, at)),
-    };
-    let value = counted.as_deref().or_else(|| content_of(head, name));
-    append_standard(out, request.form.follows());
-    // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
-    let label = if request.form == HdrVariant::Hdr { b"0" } else { id.as_bytes() };
-    request.append(label, value, out);
-    out.extend_from_slice(b".\r\n");
-}
-
-/// Progress in a range.
-struct RangeProgress {
-    /// An article was found.
-    any: bool,
-    /// Number at which to continue.
-    next: Option<u64>,
 }
 
 fn overview_name(at: usize) -> &'static [u8] {

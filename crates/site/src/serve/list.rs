@@ -4,8 +4,10 @@
 //! group by group, in the order of the source. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2,
 //! RFC 2980 section 2.5 (XGTITLE).
 
-use super::texts::{ListText, plain_text};
-use super::{NewsReader, ReaderView, cut_off, failed, sending_meanwhile};
+use super::ReaderView;
+use super::news::VisibleNews;
+use super::refusal::{Answered, CommandRefusal, NO_WILDMAT, cut_off, failed, sending_meanwhile};
+use super::texts::{ListText, NO_LIST, list_subscriptions, list_text, plain_text};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::decimal::{append_decimal, parse_decimal};
@@ -16,237 +18,168 @@ use netnews::overview_row::OVERVIEW_FMT;
 use nntp_io::ServerOutput;
 use site_base::clock::unix_now;
 use site_config::PassedList;
-use std::io;
 use upstreams::{Answer, GroupInfo, GroupList, GroupSelection, GroupStream, NewsSource};
 
 /// Bytes of a list that are gathered before the first write.
 const FIRST_BYTES: usize = 4 << 10;
 
-impl<S: NewsSource> NewsReader<S> {
-    pub(super) async fn list(&mut self, kind: ListKeyword<'_>, out: &mut ServerOutput) -> io::Result<()> {
-        match kind {
-            ListKeyword::Active(None)
-                if self.view.is_everything() && !self.view.is_narrow() && self.view.has_plain_flags() =>
-            {
-                self.list_active(out).await
-            }
-            ListKeyword::Active(wildmat) => self.list_groups(GroupList::Active, wildmat, out).await,
-            ListKeyword::Newsgroups(wildmat) => self.list_groups(GroupList::Descriptions, wildmat, out).await,
-            ListKeyword::ActiveTimes(wildmat) => self.list_groups(GroupList::Times, wildmat, out).await,
-            ListKeyword::Counts(wildmat) => self.list_groups(GroupList::Counts, wildmat, out).await,
-            ListKeyword::OverviewFmt => {
-                append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
-                append_lines(OVERVIEW_FMT, out.text());
-                for name in self.view.overview_headers() {
-                    if name.starts_with('.') {
-                        out.text().push(b'.');
-                    }
-                    out.text().extend_from_slice(name.as_bytes());
-                    out.text().extend_from_slice(b":full\r\n");
+/// Answers LIST.
+pub(super) async fn list<S: NewsSource>(
+    news: &VisibleNews<S>,
+    kind: ListKeyword<'_>,
+    out: &mut ServerOutput,
+) -> Answered {
+    let (list, wildmat) = match kind {
+        ListKeyword::Active(None)
+            if news.view.is_everything() && !news.view.is_narrow() && news.view.has_plain_flags() =>
+        {
+            return list_active(news, out).await;
+        }
+        ListKeyword::Active(wildmat) => (GroupList::Active, wildmat),
+        ListKeyword::Newsgroups(wildmat) => (GroupList::Descriptions, wildmat),
+        ListKeyword::ActiveTimes(wildmat) => (GroupList::Times, wildmat),
+        ListKeyword::Counts(wildmat) => (GroupList::Counts, wildmat),
+        ListKeyword::ActiveModtime { since, wildmat } => {
+            (GroupList::Changed { since: changed_since(since)? }, wildmat)
+        }
+        ListKeyword::OverviewFmt => {
+            append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
+            append_lines(OVERVIEW_FMT, out.text());
+            for name in news.view.overview_headers() {
+                if name.starts_with('.') {
+                    out.text().push(b'.');
                 }
-                out.text().extend_from_slice(b".\r\n");
-                Ok(())
+                out.text().extend_from_slice(name.as_bytes());
+                out.text().extend_from_slice(b":full\r\n");
             }
-            ListKeyword::Headers(_) => {
-                append(out.text(), code::LIST_FOLLOWS, "Headers and metadata items supported");
-                append_lines(&[":", ":bytes", ":lines"], out.text());
-                out.text().extend_from_slice(b".\r\n");
-                Ok(())
-            }
-            ListKeyword::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
-            ListKeyword::DistribPats => {
-                self.list_text(ListText::DistribPats, out).await;
-                Ok(())
-            }
-            ListKeyword::Distributions => {
-                self.list_text(ListText::Distributions, out).await;
-                Ok(())
-            }
-            ListKeyword::Motd => {
-                self.list_text(ListText::Motd, out).await;
-                Ok(())
-            }
-            ListKeyword::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
-            ListKeyword::Moderators => self.list_moderators(out).await,
-            ListKeyword::Extensions => {
-                append(out.text(), code::NOT_SUPPORTED, "List not kept here");
-                Ok(())
-            }
-        }
-    }
-
-    /// Answers XGTITLE; without a wildmat for the selected group.
-    pub(super) async fn group_titles(
-        &mut self,
-        wildmat: Option<&[u8]>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let (follows, list) = (code::GROUP_TITLES_FOLLOW, GroupList::Descriptions);
-        if wildmat.is_some() {
-            return self.send_groups(follows, list, wildmat, out).await;
-        }
-        // The code of RFC 2980, to which RFC 4643 later gave another meaning.
-        let none = |out: &mut ServerOutput| {
-            append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable");
-        };
-        let Some(selected) = &self.selected else {
-            none(out);
-            return Ok(());
-        };
-        let read = async {
-            let mut groups =
-                self.source.groups(list, GroupSelection::One(&selected.group), self.view.base()).await?;
-            let Some(info) = groups.next(&|_| true).await? else { return Ok(false) };
-            append_standard(out.text(), follows);
-            append_description(&info, out.text());
             out.text().extend_from_slice(b".\r\n");
-            Ok(true)
-        };
-        match read.await {
-            Ok(true) => {}
-            Ok(false) => none(out),
-            Err(error) => failed(error).append(out.text()),
-        }
-        Ok(())
-    }
-
-    /// Answers LIST MODERATORS: the entries for groups that the reader may see.
-    async fn list_moderators(&self, out: &mut ServerOutput) -> io::Result<()> {
-        let mut lines = Vec::new();
-        let elsewhere = match self.source.list_text(PassedList::Moderators).await {
-            Ok(text) => plain_text(&text.unwrap_or_default()),
-            Err(error) => {
-                failed(error).append(out.text());
-                return Ok(());
-            }
-        };
-        let own = self.view.moderators();
-        let elsewhere = elsewhere.lines().filter_map(|line| line.split_once(':'));
-        let elsewhere = elsewhere.map(|(groups, address)| (groups, address.to_owned()));
-        for (groups, address) in own.chain(elsewhere) {
-            match self.shows_some_of(groups).await {
-                Ok(true) => dot_stuff(format!("{groups}:{address}").as_bytes(), &mut lines),
-                Ok(false) => {}
-                Err(error) => {
-                    failed(error).append(out.text());
-                    return Ok(());
-                }
-            }
-        }
-        append(out.text(), code::LIST_FOLLOWS, "List of submission addresses follows");
-        out.send(&lines, b".\r\n").await
-    }
-
-    /// Returns true if the reader may see a group that a wildmat of the configuration matches.
-    async fn shows_some_of(&self, text: &str) -> Answer<bool> {
-        let text = text.as_bytes();
-        if self.view.is_everything() {
-            return Ok(true);
-        }
-        let Ok(wildmat) = Wildmat::parse(text) else { return Ok(false) };
-        let wanted = |name: &[u8]| self.view.shows(name) && wildmat.matches(name);
-        let mut groups = self.source.groups(GroupList::Names, which(Some(text)), self.view.base()).await?;
-        Ok(groups.next(&wanted).await?.is_some())
-    }
-
-    async fn list_active(&self, out: &mut ServerOutput) -> io::Result<()> {
-        match self.source.active_text().await {
-            Ok(Some(list)) => {
-                append_standard(out.text(), code::LIST_FOLLOWS);
-                out.send(&list, b".\r\n").await
-            }
-            Ok(None) => self.list_groups(GroupList::Active, None, out).await,
-            Err(error) => {
-                failed(error).append(out.text());
-                Ok(())
-            }
-        }
-    }
-
-    /// Answers LIST ACTIVE.MODTIME: active entries that changed since a time, given in Unix seconds or in the
-    /// form of DATE.
-    async fn list_changed(
-        &self,
-        since: &[u8],
-        wildmat: Option<&[u8]>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let since = match since.split_at_checked(8) {
-            Some((date, time)) if time.len() == 6 => {
-                parse_nntp(date, time, unix_now()).map(|since| u64::try_from(since).unwrap_or_default())
-            }
-            _ => parse_decimal(since),
-        };
-        let Some(since) = since else {
-            append(out.text(), code::SYNTAX_ERROR, "No such time; send Unix seconds or yyyymmddhhmmss");
             return Ok(());
-        };
-        self.list_groups(GroupList::Changed { since }, wildmat, out).await
-    }
-
-    async fn list_groups(
-        &self,
-        list: GroupList,
-        wildmat: Option<&[u8]>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        self.send_groups(code::LIST_FOLLOWS, list, wildmat, out).await
-    }
-
-    /// Sends a list of the matching groups that the reader may see.
-    pub(super) async fn send_groups(
-        &self,
-        follows: u16,
-        list: GroupList,
-        text: Option<&[u8]>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let Ok(wildmat) = text.map(Wildmat::parse_lenient).transpose() else {
-            append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
-            return Ok(());
-        };
-        let wanted = |name: &[u8]| {
-            self.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name))
-        };
-        let mut groups = match self.source.groups(list, which(text), self.view.base()).await {
-            Ok(groups) => groups,
-            Err(error) => {
-                failed(error).append(out.text());
-                return Ok(());
-            }
-        };
-        let start = out.text().len();
-        append_standard(out.text(), follows);
-        let (mut any, mut sent) = (false, false);
-        loop {
-            let gathered = out.text().len();
-            let next = groups.next(&wanted);
-            // As long as there is no group, a refusal may still replace the list.
-            let next = if any { sending_meanwhile(next, out).await? } else { next.await };
-            sent |= out.text().len() < gathered;
-            match next {
-                Ok(Some(group)) => {
-                    append_row(list, &group, &self.view, out.text());
-                    any = true;
-                }
-                Ok(None) => break,
-                Err(error) if sent => return Err(cut_off(error)),
-                Err(error) => {
-                    out.text().truncate(start);
-                    failed(error).append(out.text());
-                    return Ok(());
-                }
-            }
-            let gathered = out.text().len();
-            if !sent && gathered >= start + FIRST_BYTES {
-                out.flush().await?;
-            }
-            out.relieve().await?;
-            sent |= out.text().len() < gathered;
         }
-        out.text().extend_from_slice(b".\r\n");
-        Ok(())
+        ListKeyword::Headers(_) => {
+            append(out.text(), code::LIST_FOLLOWS, "Headers and metadata items supported");
+            append_lines(&[":", ":bytes", ":lines", "."], out.text());
+            return Ok(());
+        }
+        ListKeyword::DistribPats => return list_text(news, ListText::DistribPats, out).await,
+        ListKeyword::Distributions => return list_text(news, ListText::Distributions, out).await,
+        ListKeyword::Motd => return list_text(news, ListText::Motd, out).await,
+        ListKeyword::Subscriptions(wildmat) => return list_subscriptions(news, wildmat, out).await,
+        ListKeyword::Moderators => return list_moderators(news, out).await,
+        ListKeyword::Extensions => return Err(NO_LIST.into()),
+    };
+    send_groups(news, code::LIST_FOLLOWS, list, wildmat, out).await
+}
+
+/// Answers XGTITLE; without a wildmat for the selected group.
+pub(super) async fn group_titles<S: NewsSource>(
+    news: &VisibleNews<S>,
+    selected: Option<&S::Group>,
+    wildmat: Option<&[u8]>,
+    out: &mut ServerOutput,
+) -> Answered {
+    let (follows, list) = (code::GROUP_TITLES_FOLLOW, GroupList::Descriptions);
+    if wildmat.is_some() {
+        return send_groups(news, follows, list, wildmat, out).await;
     }
+    // The code of RFC 2980, to which RFC 4643 later gave another meaning.
+    let none = CommandRefusal::new(code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable");
+    let selected = GroupSelection::One(selected.ok_or(none)?);
+    let mut groups = news.groups(list, selected).await.map_err(failed)?;
+    let info = groups.next(&|_| true).await.map_err(failed)?.ok_or(none)?;
+    append_standard(out.text(), follows);
+    append_description(&info, out.text());
+    out.text().extend_from_slice(b".\r\n");
+    Ok(())
+}
+
+/// Answers LIST MODERATORS: the entries for groups that the reader may see.
+async fn list_moderators<S: NewsSource>(news: &VisibleNews<S>, out: &mut ServerOutput) -> Answered {
+    let mut lines = Vec::new();
+    let elsewhere = news.source.list_text(PassedList::Moderators).await.map_err(failed)?;
+    let elsewhere = plain_text(&elsewhere.unwrap_or_default());
+    let own = news.view.moderators();
+    let elsewhere = elsewhere.lines().filter_map(|line| line.split_once(':'));
+    let elsewhere = elsewhere.map(|(groups, address)| (groups, address.to_owned()));
+    for (groups, address) in own.chain(elsewhere) {
+        if shows_some_of(news, groups).await.map_err(failed)? {
+            dot_stuff(format!("{groups}:{address}").as_bytes(), &mut lines);
+        }
+    }
+    append(out.text(), code::LIST_FOLLOWS, "List of submission addresses follows");
+    Ok(out.send(&lines, b".\r\n").await?)
+}
+
+/// Returns true if the reader may see a group that a wildmat of the configuration matches.
+async fn shows_some_of<S: NewsSource>(news: &VisibleNews<S>, text: &str) -> Answer<bool> {
+    let text = text.as_bytes();
+    if news.view.is_everything() {
+        return Ok(true);
+    }
+    let Ok(wildmat) = Wildmat::parse(text) else { return Ok(false) };
+    let wanted = |name: &[u8]| news.view.shows(name) && wildmat.matches(name);
+    let mut groups = news.groups(GroupList::Names, which(Some(text))).await?;
+    Ok(groups.next(&wanted).await?.is_some())
+}
+
+async fn list_active<S: NewsSource>(news: &VisibleNews<S>, out: &mut ServerOutput) -> Answered {
+    let Some(list) = news.source.active_text().await.map_err(failed)? else {
+        return send_groups(news, code::LIST_FOLLOWS, GroupList::Active, None, out).await;
+    };
+    append_standard(out.text(), code::LIST_FOLLOWS);
+    Ok(out.send(&list, b".\r\n").await?)
+}
+
+/// Parses the time of LIST ACTIVE.MODTIME, given in Unix seconds or in the form of DATE.
+fn changed_since(text: &[u8]) -> Result<u64, CommandRefusal> {
+    const NO_TIME: &str = "No such time; send Unix seconds or yyyymmddhhmmss";
+    let since = match text.split_at_checked(8) {
+        Some((date, time)) if time.len() == 6 => {
+            parse_nntp(date, time, unix_now()).map(|since| u64::try_from(since).unwrap_or_default())
+        }
+        _ => parse_decimal(text),
+    };
+    since.ok_or(CommandRefusal::new(code::SYNTAX_ERROR, NO_TIME))
+}
+
+/// Sends a list of the matching groups that the reader may see.
+pub(super) async fn send_groups<S: NewsSource>(
+    news: &VisibleNews<S>,
+    follows: u16,
+    list: GroupList,
+    text: Option<&[u8]>,
+    out: &mut ServerOutput,
+) -> Answered {
+    let wildmat = text.map(Wildmat::parse_lenient).transpose().map_err(|_| NO_WILDMAT)?;
+    let wanted =
+        |name: &[u8]| news.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name));
+    let mut groups = news.groups(list, which(text)).await.map_err(failed)?;
+    let start = out.text().len();
+    append_standard(out.text(), follows);
+    let (mut any, mut sent) = (false, false);
+    loop {
+        let gathered = out.text().len();
+        let next = groups.next(&wanted);
+        // As long as there is no group, a refusal may still replace the list.
+        let next = if any { sending_meanwhile(next, out).await? } else { next.await };
+        sent |= out.text().len() < gathered;
+        match next {
+            Ok(Some(group)) => {
+                append_row(list, &group, &news.view, out.text());
+                any = true;
+            }
+            Ok(None) => break,
+            Err(error) if sent => return Err(cut_off(error).into()),
+            Err(error) => return Err(failed(error).into()),
+        }
+        let gathered = out.text().len();
+        if !sent && gathered >= start + FIRST_BYTES {
+            out.flush().await?;
+        }
+        out.relieve().await?;
+        sent |= out.text().len() < gathered;
+    }
+    out.text().extend_from_slice(b".\r\n");
+    Ok(())
 }
 
 /// Returns the groups that a wildmat selects; a plain name is that of one group, as clients often ask for

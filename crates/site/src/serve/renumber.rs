@@ -1,12 +1,15 @@
-//! Renumbering for sessions that show numbers less a base: Xref in an article's header, in overview rows and
-//! in HDR. Also the additional headers in overview rows, which are sent as LIST OVERVIEW.FMT announces.
+//! Articles as they are shown. Sessions that show numbers less a base see them in the Xref of an article's
+//! header, in overview rows and in HDR; additional headers in overview rows are sent as LIST OVERVIEW.FMT
+//! announces.
 //!
 //! Each location of an Xref has the window of its group: that of the selection for the selected group, the
 //! current one for other groups. A location outside of its group's window is left out. Other sessions do not
 //! come here.
 
+use super::news::VisibleNews;
+use super::refusal::{Answered, failed};
+use super::selection::Selection;
 use super::window::NumberWindow;
-use super::{CommandRefusal, NewsReader, failed};
 use netnews::article::Headers;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::overview_row::{arrange, field, index};
@@ -14,39 +17,46 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use upstreams::{Answer, NewsSource};
 
-impl<S: NewsSource> NewsReader<S> {
-    /// Returns the window of the selected group.
-    pub(super) fn window(&self) -> NumberWindow {
-        self.selected.as_ref().map_or(NumberWindow::ALL, |selected| selected.window)
+/// Articles of the news as one session shows them.
+#[derive(Debug)]
+pub(super) struct ShownNews<'r, S: NewsSource> {
+    pub news: &'r VisibleNews<S>,
+    pub selection: &'r Selection<S::Group>,
+}
+
+impl<S: NewsSource> ShownNews<'_, S> {
+    /// Returns a number of the selected group as shown.
+    pub fn number(&self, number: u64) -> u64 {
+        self.selection.window().shown(number)
     }
 
     /// Appends overview rows of the selected group, as shown, until `limit_bytes` are exceeded; `Some(n)`:
     /// continue at `n`.
-    pub(super) async fn rows(
+    pub async fn rows(
         &self,
         group: &S::Group,
         range: RangeInclusive<u64>,
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
-        let arranges = self.source.rows_have_headers();
-        if !self.view.is_narrow() && !arranges {
-            return self.source.over(group, range, limit_bytes, into).await;
+        let arranges = self.news.source.rows_have_headers();
+        if !self.news.view.is_narrow() && !arranges {
+            return self.news.source.over(group, range, limit_bytes, into).await;
         }
         // Boxed, here and below: the state of renumbering would make every session larger.
         Box::pin(async {
             let (mut stored, mut row) = (Vec::new(), Vec::new());
-            let next = self.source.over(group, range, limit_bytes, &mut stored).await?;
+            let next = self.news.source.over(group, range, limit_bytes, &mut stored).await?;
             for stored in stored.split_inclusive(|&b| b == b'\n') {
                 let arranged = match arranges {
                     true => {
                         row.clear();
-                        arrange(stored, self.view.overview_headers(), &mut row);
+                        arrange(stored, self.news.view.overview_headers(), &mut row);
                         &row[..]
                     }
                     false => stored,
                 };
-                match self.view.is_narrow() {
+                match self.news.view.is_narrow() {
                     true => self.append_renumbered_row(arranged, into).await?,
                     false => into.extend_from_slice(arranged),
                 }
@@ -58,7 +68,7 @@ impl<S: NewsSource> NewsReader<S> {
 
     async fn append_renumbered_row(&self, row: &[u8], out: &mut Vec<u8>) -> Answer<()> {
         let number = field(row, index::NUMBER).unwrap_or_default();
-        append_decimal(self.window().shown(parse_decimal(number).unwrap_or_default()), out);
+        append_decimal(self.number(parse_decimal(number).unwrap_or_default()), out);
         let rest = row.get(number.len()..).unwrap_or_default();
         let Some(value) = field(row, index::XREF).and_then(|text| text.strip_prefix(b"Xref: ")) else {
             out.extend_from_slice(rest);
@@ -104,9 +114,9 @@ impl<S: NewsSource> NewsReader<S> {
     }
 
     /// Returns the number as shown in the group of this name; `None` if it is not shown.
-    pub(super) async fn shown_in(&self, name: &[u8], number: u64) -> Answer<Option<u64>> {
-        let window = match self.source.group(name, self.view.base()).await? {
-            Some((group, marks)) => match &self.selected {
+    async fn shown_in(&self, name: &[u8], number: u64) -> Answer<Option<u64>> {
+        let window = match self.news.group(name).await? {
+            Some((group, marks)) => match self.selection.get() {
                 Some(selected) if selected.group == group => selected.window,
                 _ => NumberWindow::narrow(marks.high),
             },
@@ -116,8 +126,8 @@ impl<S: NewsSource> NewsReader<S> {
     }
 
     /// Returns the header lines of an article as shown; borrowed if unchanged.
-    pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, CommandRefusal> {
-        if !self.view.is_narrow() {
+    pub async fn head<'h>(&self, head: &'h [u8]) -> Answered<Cow<'h, [u8]>> {
+        if !self.news.view.is_narrow() {
             return Ok(Cow::Borrowed(head));
         }
         let Some((before, value, after)) = around_xref(head) else { return Ok(Cow::Borrowed(head)) };

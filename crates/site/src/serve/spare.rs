@@ -3,6 +3,7 @@
 //! Each thread keeps a few. Called by the article commands.
 
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use upstreams::ArticleBytes;
 
 /// Maximum capacity of a buffer that is kept.
@@ -14,18 +15,38 @@ thread_local! {
     static SPARE: RefCell<Vec<ArticleBytes>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns a spare or new buffer.
-pub(super) fn take() -> ArticleBytes {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+/// A buffer, which becomes spare when it is dropped.
+pub(super) struct SpareArticle(ArticleBytes);
+
+impl SpareArticle {
+    /// Returns a spare or new buffer.
+    pub fn take() -> Self {
+        Self(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
 }
 
-/// Takes a buffer back.
-pub(super) fn give(buffer: ArticleBytes) {
-    if buffer.capacity() <= KEPT_BYTES_MAX {
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < KEPT_MAX {
-                spare.push(buffer);
-            }
-        });
+impl Deref for SpareArticle {
+    type Target = ArticleBytes;
+
+    fn deref(&self) -> &ArticleBytes {
+        &self.0
+    }
+}
+
+impl DerefMut for SpareArticle {
+    fn deref_mut(&mut self) -> &mut ArticleBytes {
+        &mut self.0
+    }
+}
+
+impl Drop for SpareArticle {
+    fn drop(&mut self) {
+        if self.0.capacity() <= KEPT_BYTES_MAX {
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < KEPT_MAX {
+                    spare.push(std::mem::take(&mut self.0));
+                }
+            });
+        }
     }
 }

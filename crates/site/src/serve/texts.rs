@@ -4,9 +4,10 @@
 //! Lines that are invalid in the list are left out, so a mistake in a file never reaches a client. Sources:
 //! RFC 6048 sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
 
-use super::{NewsReader, failed};
+use super::news::VisibleNews;
+use super::refusal::{Answered, CommandRefusal, NO_WILDMAT, failed};
 use netnews::Wildmat;
-use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::response::{append, code};
 use netnews::nntp::wire::dot_stuff;
 use nntp_io::ServerOutput;
 use site_config::PassedList;
@@ -19,6 +20,9 @@ use upstreams::NewsSource;
 
 /// Maximum number of bytes of a file that are sent.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The refusal of a list that the site does not have.
+pub(super) const NO_LIST: CommandRefusal = CommandRefusal::new(code::NOT_SUPPORTED, "List not kept here");
 
 /// One of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,82 +58,65 @@ impl ListText {
     }
 }
 
-impl<S: NewsSource> NewsReader<S> {
-    /// Returns true if the list is available: as a file of the site, or from an upstream.
-    pub(crate) fn has_list(&self, list: PassedList) -> bool {
-        let has_file = |name: &str| block_in_place(|| self.view.lists_dir().join(name).exists());
-        list.file_name().is_some_and(has_file) || self.source.passes_list(list)
-    }
+/// Returns true if the list is available: as a file of the site, or from an upstream.
+pub(super) fn has_list<S: NewsSource>(news: &VisibleNews<S>, list: PassedList) -> bool {
+    let has_file = |name: &str| block_in_place(|| news.view.lists_dir().join(name).exists());
+    list.file_name().is_some_and(has_file) || news.source.passes_list(list)
+}
 
-    pub(super) async fn list_text(&self, kind: ListText, out: &mut ServerOutput) {
-        let Some(text) = self.read_list(kind.passed(), out).await else { return };
-        append(out.text(), code::LIST_FOLLOWS, kind.title());
-        if kind == ListText::Motd {
-            dot_stuff(text.as_bytes(), out.text());
-        } else {
-            for line in entries(&text).filter(|line| kind.has(line)) {
-                dot_stuff(line.as_bytes(), out.text());
-            }
+/// Answers LIST with a text.
+pub(super) async fn list_text<S: NewsSource>(
+    news: &VisibleNews<S>,
+    kind: ListText,
+    out: &mut ServerOutput,
+) -> Answered {
+    let text = read_list(news, kind.passed()).await?;
+    append(out.text(), code::LIST_FOLLOWS, kind.title());
+    if kind == ListText::Motd {
+        dot_stuff(text.as_bytes(), out.text());
+    } else {
+        for line in entries(&text).filter(|line| kind.has(line)) {
+            dot_stuff(line.as_bytes(), out.text());
         }
-        out.text().extend_from_slice(b".\r\n");
     }
+    out.text().extend_from_slice(b".\r\n");
+    Ok(())
+}
 
-    /// Answers LIST SUBSCRIPTIONS: the recommended groups that are carried here and that the client may see.
-    pub(super) async fn list_subscriptions(
-        &self,
-        wildmat: Option<&[u8]>,
-        out: &mut ServerOutput,
-    ) -> io::Result<()> {
-        let Ok(wildmat) = wildmat.map(Wildmat::parse_lenient).transpose() else {
-            append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
-            return Ok(());
-        };
-        let Some(text) = self.read_list(PassedList::Subscriptions, out).await else {
-            return Ok(());
-        };
-        let start = out.text().len();
-        append(out.text(), code::LIST_FOLLOWS, "List of recommended newsgroups follows");
-        for line in entries(&text) {
-            let name = line.as_bytes();
-            if !self.view.shows(name) || wildmat.as_ref().is_some_and(|wildmat| !wildmat.matches(name)) {
-                continue;
-            }
-            match self.source.group(name, self.view.base()).await {
-                Ok(Some(_)) => append_line(line, out.text()),
-                Ok(None) => {}
-                Err(error) => {
-                    out.text().truncate(start);
-                    failed(error).append(out.text());
-                    return Ok(());
-                }
-            }
+/// Answers LIST SUBSCRIPTIONS: the recommended groups that are carried here and that the client may see.
+pub(super) async fn list_subscriptions<S: NewsSource>(
+    news: &VisibleNews<S>,
+    wildmat: Option<&[u8]>,
+    out: &mut ServerOutput,
+) -> Answered {
+    let wildmat = wildmat.map(Wildmat::parse_lenient).transpose().map_err(|_| NO_WILDMAT)?;
+    let text = read_list(news, PassedList::Subscriptions).await?;
+    append(out.text(), code::LIST_FOLLOWS, "List of recommended newsgroups follows");
+    for line in entries(&text) {
+        let name = line.as_bytes();
+        if !news.view.shows(name) || wildmat.as_ref().is_some_and(|wildmat| !wildmat.matches(name)) {
+            continue;
         }
-        out.text().extend_from_slice(b".\r\n");
-        Ok(())
+        if news.group(name).await.map_err(failed)?.is_some() {
+            append_line(line, out.text());
+        }
     }
+    out.text().extend_from_slice(b".\r\n");
+    Ok(())
+}
 
-    /// Reads a file of the site's lists, or the source's list; answers 503 if there is neither and 403 if it
-    /// cannot be read.
-    async fn read_list(&self, list: PassedList, out: &mut ServerOutput) -> Option<String> {
-        let path = self.view.lists_dir().join(list.file_name().unwrap_or_default());
-        match block_in_place(|| read(&path)) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == ErrorKind::NotFound => match self.source.list_text(list).await {
-                Ok(Some(lines)) => Some(plain_text(&lines)),
-                Ok(None) => {
-                    append(out.text(), code::NOT_SUPPORTED, "List not kept here");
-                    None
-                }
-                Err(error) => {
-                    failed(error).append(out.text());
-                    None
-                }
-            },
-            Err(error) => {
-                warn!(%error, path = %path.display(), "cannot read a list");
-                append_standard(out.text(), code::INTERNAL_FAULT);
-                None
-            }
+/// Reads a file of the site's lists, or the source's list.
+async fn read_list<S: NewsSource>(news: &VisibleNews<S>, list: PassedList) -> Result<String, CommandRefusal> {
+    let path = news.view.lists_dir().join(list.file_name().unwrap_or_default());
+    match block_in_place(|| read(&path)) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let lines = news.source.list_text(list).await.map_err(failed)?;
+            lines.map(|lines| plain_text(&lines)).ok_or(NO_LIST)
+        }
+        Err(error) => {
+            warn!(%error, path = %path.display(), "cannot read a list");
+            Err(code::INTERNAL_FAULT.into())
         }
     }
 }

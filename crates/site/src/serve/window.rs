@@ -8,8 +8,8 @@
 //! section 6, the decision on it.
 
 use super::numbers::CLIENTS_READ_MAX;
+use netnews::GroupMarks;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, NumberRange};
-use upstreams::GroupMarks;
 
 /// The base is a multiple of this: at most half of the range shown, so that a window that moves keeps its
 /// younger half.

@@ -3,9 +3,8 @@
 //!
 //! Includes only commands that read something, up to the first other one. Called by `rounds`.
 
-use super::Session;
-use super::dispatch::is_reading;
-use super::rounds::command_line;
+use super::commands::{command_line, is_reading};
+use crate::serve::NewsReader;
 use memchr::memchr;
 use netnews::nntp::command::{self, NntpCommand};
 use netnews::nntp::wire::NextLine;
@@ -20,23 +19,22 @@ pub(super) struct LookAhead {
     /// Commands to handle before looking again.
     pause: usize,
     /// The source has been notified of commands.
-    was_told: bool,
+    has_announced: bool,
 }
 
-impl<S: NewsSource> Session<S> {
+impl LookAhead {
     /// Returns true if at least two commands from `at` on are worth a look, and the last look is over.
-    pub(super) fn may_look_ahead(&mut self, buffer: &[u8], at: usize) -> bool {
-        if self.ahead.pause > 0 {
-            self.ahead.pause -= 1;
+    pub fn is_due(&mut self, buffer: &[u8], at: usize) -> bool {
+        if self.pause > 0 {
+            self.pause -= 1;
             return false;
         }
         let rest = buffer.get(at..).unwrap_or_default();
-        let has_more = memchr(b'\n', rest).is_some_and(|lf| lf + 1 < rest.len());
-        has_more && self.reader.looks_ahead() && self.client.may_read()
+        memchr(b'\n', rest).is_some_and(|lf| lf + 1 < rest.len())
     }
 
     /// Announces the commands from `at` on to the source.
-    pub(super) async fn look_ahead(&mut self, buffer: &[u8], at: usize) {
+    pub async fn announce<S: NewsSource>(&mut self, buffer: &[u8], at: usize, reader: &NewsReader<S>) {
         let (mut commands, mut from) = (Vec::new(), at);
         while commands.len() < COMMANDS_MAX
             && let NextLine::Line { line, next } = command_line(buffer, from)
@@ -48,24 +46,24 @@ impl<S: NewsSource> Session<S> {
         }
         // The window advances when half of it is answered.
         let is_all = commands.len() < COMMANDS_MAX;
-        self.ahead.pause = if is_all { commands.len() } else { COMMANDS_MAX / 2 }.saturating_sub(1);
+        self.pause = if is_all { commands.len() } else { COMMANDS_MAX / 2 }.saturating_sub(1);
         if commands.len() > 1 {
-            self.reader.look_ahead(&commands).await;
-            self.ahead.was_told = true;
+            reader.look_ahead(&commands).await;
+            self.has_announced = true;
         }
     }
 
     /// Looks again after a command that selects another group, as numbers then refer to that.
-    pub(super) fn select_changes(&mut self, command: &NntpCommand<'_>) {
+    pub fn select_changes(&mut self, command: &NntpCommand<'_>) {
         if matches!(command, NntpCommand::Group(_) | NntpCommand::ListGroup { .. }) {
-            self.ahead.pause = 0;
+            self.pause = 0;
         }
     }
 
     /// Ends looking ahead at the end of a round.
-    pub(super) async fn end_look_ahead(&mut self) {
-        if std::mem::take(&mut self.ahead).was_told {
-            self.reader.look_ahead(&[]).await;
+    pub async fn end<S: NewsSource>(self, reader: &NewsReader<S>) {
+        if self.has_announced {
+            reader.look_ahead(&[]).await;
         }
     }
 }

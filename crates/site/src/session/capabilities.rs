@@ -29,14 +29,14 @@ const LISTS: [(&str, Option<PassedList>); 12] = [
 ];
 
 /// Appends the greeting. A peer without reading rights gets 200, which peers take as a welcome.
-pub(super) fn greeting(config: &Config, client: &ConnectedClient, out: &mut Vec<u8>) {
+pub(super) fn greeting(client: &ConnectedClient, out: &mut Vec<u8>) {
     let welcome = client.may_feed() && !client.may_read();
-    say_posting(config, welcome || client.may_post(), out);
+    say_posting(client.config(), welcome || client.may_post(), out);
 }
 
 /// Appends the answer to MODE READER.
-pub(super) fn posting(config: &Config, client: &ConnectedClient, out: &mut Vec<u8>) {
-    say_posting(config, client.may_post(), out);
+pub(super) fn posting(client: &ConnectedClient, out: &mut Vec<u8>) {
+    say_posting(client.config(), client.may_post(), out);
 }
 
 fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {

@@ -7,8 +7,7 @@
 
 use crate::inject::Poster;
 use crate::serve::ReaderView;
-use crate::site::{ConnectionLimit, ConnectionPermit, Site};
-use access::limits::{AccessLimits, AccessPermit, LimitReached, LimitSubject};
+use access::limits::LimitSubject;
 use access::rules;
 use access::rules::{AccessContext, AccessRight, AuthHint};
 use access::tls::{TlsInfo, TlsOffer};
@@ -16,7 +15,6 @@ use access::users::prepared;
 use access::{ClientEndpoint, LoginGate, User};
 use netnews::nntp::response::code;
 use site_config::{Access, AuthMechanism, Cidr, Config, KnownCertificate, Peer, PeerTls};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -327,59 +325,7 @@ impl ConnectedClient {
         let user = self.user.as_ref().map(|user| &*user.name);
         Some(LimitSubject { access, address: self.caller.address, user })
     }
-
-    /// Returns a permit under its `[[access]]` section; `None` if none is needed.
-    pub(super) fn access_permit(
-        &self,
-        limits: &Arc<AccessLimits>,
-    ) -> Result<Option<AccessPermit>, LimitReached> {
-        self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose()
-    }
-
-    /// Takes the permits for a session.
-    pub fn admitted(self, site: &Site) -> Result<AdmittedClient, AdmissionLimit> {
-        let permit = site.permits.take(&self.config.limits, self.address(), self.peer());
-        let permit = permit.map_err(AdmissionLimit::Connections)?;
-        let access_permit = self.access_permit(&site.limits).map_err(AdmissionLimit::Access)?;
-        Ok(AdmittedClient { client: self, permit, access_permit })
-    }
-
-    /// Returns the permit of a client that was admitted before, whatever the limits are now.
-    pub fn kept_access_permit(&self, limits: &Arc<AccessLimits>) -> Option<AccessPermit> {
-        self.limit_subject().and_then(|holder| limits.enter(&holder, true).ok())
-    }
 }
-
-/// A client with the permits for its session, which end with it.
-pub struct AdmittedClient {
-    /// The client.
-    pub(super) client: ConnectedClient,
-    /// The permit of its connection.
-    pub(super) permit: ConnectionPermit,
-    /// The permit under its `[[access]]` section, if one is needed.
-    pub(super) access_permit: Option<AccessPermit>,
-}
-
-/// The limit because of which a client is not served.
-#[derive(Debug)]
-pub enum AdmissionLimit {
-    /// A limit on connections.
-    Connections(ConnectionLimit),
-    /// A limit of its `[[access]]` section.
-    Access(LimitReached),
-}
-
-/// Formats the message for the client.
-impl fmt::Display for AdmissionLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connections(limit) => limit.fmt(f),
-            Self::Access(limit) => limit.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AdmissionLimit {}
 
 fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
     cidrs.iter().any(|cidr| cidr.contains(address))

@@ -1,11 +1,10 @@
 //! AUTHINFO: USER and PASS, and SASL exchanges.
 //!
 //! A session logs in once. All decisions are made by the `Gate`; this module has the order of commands and
-//! the responses. Called by `dispatch`, and by `rounds` for the lines of a SASL exchange. Source: RFC 4643.
+//! the responses. Called by `dispatch`. Source: RFC 4643.
 
-use super::dispatch::CommandOutcome;
-use super::rounds::ExpectedInput;
-use super::{AdmissionLimit, ConnectedClient, Session};
+use super::ConnectedClient;
+use crate::site::Site;
 use access::sasl;
 use access::sasl::{SaslAction, SaslExchange};
 use access::users::random;
@@ -18,13 +17,14 @@ use netnews::nntp::response::{append, append_standard, code};
 use site_config::AuthMechanism;
 use std::sync::Arc;
 use tracing::info;
-use upstreams::NewsSource;
 
 /// Longest line of AUTHINFO SASL and of a response, in bytes, line end included: base64 of more than the
 /// longest names and passwords that are accepted.
 pub(super) const SASL_LINE_BYTES_MAX: usize = 4096;
 /// Octets of the server's part of a SCRAM nonce.
 const NONCE_BYTES: usize = 18;
+/// Name of the mechanism for the log.
+const SCRAM: &str = "SCRAM-SHA-256";
 
 /// Progress of logging in.
 #[derive(Debug, Default)]
@@ -35,223 +35,211 @@ pub(super) struct LoginProgress {
     failures: u32,
 }
 
+/// The step after a command or a response.
+#[derive(Debug)]
+pub(super) enum LoginStep {
+    /// It is answered.
+    Done,
+    /// The client sends another response.
+    Respond,
+    /// The client has logged in; the data is for the answer.
+    LoggedIn(Arc<User>, SuccessData),
+    /// The session ends after too many failures.
+    Close,
+}
+
 /// Data sent to the client after a success.
 type SuccessData = Option<String>;
 
-impl<S: NewsSource> Session<S> {
-    pub(super) async fn authinfo(&mut self, command: &NntpCommand<'_>) -> CommandOutcome {
-        if let Some((code, text)) = self.no_authinfo(command) {
-            append(self.out.text(), code, text);
-            return CommandOutcome::Done;
+impl LoginProgress {
+    pub async fn authinfo(
+        &mut self,
+        site: &Site,
+        client: &ConnectedClient,
+        command: &NntpCommand<'_>,
+        out: &mut Vec<u8>,
+    ) -> LoginStep {
+        if let Some((code, text)) = no_authinfo(client, command) {
+            append(out, code, text);
+            return LoginStep::Done;
         }
         match *command {
             NntpCommand::AuthinfoUser(name) => {
-                self.login.name = Some(name.into());
-                append_standard(self.out.text(), code::PASSWORD_REQUIRED);
-                CommandOutcome::Done
+                self.name = Some(name.into());
+                append_standard(out, code::PASSWORD_REQUIRED);
+                LoginStep::Done
             }
             NntpCommand::AuthinfoPass(password) => {
-                let Some(name) = self.login.name.take() else {
-                    append_standard(self.out.text(), code::AUTHENTICATION_SEQUENCE);
-                    return CommandOutcome::Done;
+                let Some(name) = self.name.take() else {
+                    append_standard(out, code::AUTHENTICATION_SEQUENCE);
+                    return LoginStep::Done;
                 };
-                let judged = self.site.gate.password(self.client.caller(), &name, password, "USER").await;
-                self.answer_login(judged, None).await
+                let judged = site.gate.password(client.caller(), &name, password, "USER").await;
+                self.judged(site, client, judged, None, out)
             }
             NntpCommand::AuthinfoSasl { mechanism, initial } => {
-                self.login.name = None;
-                self.login.exchange = sasl::mechanism(mechanism).and_then(SaslExchange::start);
+                self.name = None;
+                self.exchange = sasl::mechanism(mechanism).and_then(SaslExchange::start);
                 match initial {
-                    Some(initial) => self.respond(initial).await,
-                    None => self.challenge(b""),
+                    Some(initial) => self.respond(site, client, initial, out).await,
+                    None => challenge(b"", out),
                 }
             }
             _ => {
-                append(self.out.text(), code::SYNTAX_ERROR, "Unknown AUTHINFO variant");
-                CommandOutcome::Done
+                append(out, code::SYNTAX_ERROR, "Unknown AUTHINFO variant");
+                LoginStep::Done
             }
         }
-    }
-
-    /// Returns the refusal of an AUTHINFO command that is not even looked at.
-    fn no_authinfo(&self, command: &NntpCommand<'_>) -> Option<(u16, &'static str)> {
-        let mechanism = match command {
-            NntpCommand::AuthinfoUser(_) | NntpCommand::AuthinfoPass(_) => Some(AuthMechanism::User),
-            NntpCommand::AuthinfoSasl { mechanism, .. } => sasl::mechanism(mechanism),
-            _ => return None,
-        };
-        if self.client.user().is_some() {
-            return Some((code::NOT_PERMITTED, "You are logged in already"));
-        }
-        if self.client.is_compressed() {
-            return Some((code::NOT_PERMITTED, "AUTHINFO must come before COMPRESS"));
-        }
-        if !self.client.offers_login() {
-            return Some((code::NOT_SUPPORTED, "Nobody can log in here"));
-        }
-        let enabled = |mechanism: &AuthMechanism| self.client.config().auth.mechanisms.contains(mechanism);
-        let Some(mechanism) = mechanism.filter(enabled) else {
-            return Some((code::NOT_SUPPORTED, "Mechanism not recognized"));
-        };
-        if self.client.offers(mechanism) {
-            return None;
-        }
-        Some(match mechanism {
-            AuthMechanism::User | AuthMechanism::Plain if !self.client.may_send_passwords() => {
-                (code::PRIVACY_REQUIRED, "Encryption or stronger authentication required")
-            }
-            AuthMechanism::External if self.client.tls().is_none() => {
-                (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS) and show your certificate")
-            }
-            AuthMechanism::External => {
-                (code::AUTHENTICATION_FAILED, "You have shown no certificate that is trusted")
-            }
-            _ => (code::NOT_SUPPORTED, "Mechanism not recognized"),
-        })
     }
 
     /// Handles a line of an exchange.
-    pub(super) async fn sasl_response(&mut self, line: &[u8]) -> CommandOutcome {
-        self.expecting = ExpectedInput::Command;
+    pub async fn response(
+        &mut self,
+        site: &Site,
+        client: &ConnectedClient,
+        line: &[u8],
+        out: &mut Vec<u8>,
+    ) -> LoginStep {
         if line == b"*" {
-            self.login.exchange = None;
-            append(self.out.text(), code::AUTHENTICATION_FAILED, "Authentication aborted as requested");
-            return CommandOutcome::Done;
+            self.exchange = None;
+            append(out, code::AUTHENTICATION_FAILED, "Authentication aborted as requested");
+            return LoginStep::Done;
         }
-        self.respond(line).await
+        self.respond(site, client, line, out).await
     }
 
     /// Handles a response, still in base64.
-    async fn respond(&mut self, response: &[u8]) -> CommandOutcome {
-        let Some(exchange) = self.login.exchange.take() else { return CommandOutcome::Done };
+    async fn respond(
+        &mut self,
+        site: &Site,
+        client: &ConnectedClient,
+        response: &[u8],
+        out: &mut Vec<u8>,
+    ) -> LoginStep {
+        let Some(exchange) = self.exchange.take() else { return LoginStep::Done };
         let Some(response) = sasl::decode(response) else {
-            append_standard(self.out.text(), code::BAD_BASE64);
-            return CommandOutcome::Done;
+            append_standard(out, code::BAD_BASE64);
+            return LoginStep::Done;
         };
-        let gate = self.site.gate.clone();
-        let caller = *self.client.caller();
-        const SCRAM: &str = "SCRAM-SHA-256";
-        match exchange.respond(&response) {
+        let (gate, caller) = (&site.gate, client.caller());
+        let (judged, data) = match exchange.respond(&response) {
             SaslAction::Password { name, password } => {
-                let judged = gate.password(&caller, &name, &password, "PLAIN").await;
-                self.answer_login(judged, None).await
+                (gate.password(caller, &name, &password, "PLAIN").await, None)
             }
             SaslAction::Certificate { wanted } => {
-                let names: Vec<&str> = self.client.proven_names().collect();
-                let judged = gate.certificate(&caller, &names, wanted).await;
-                self.answer_login(judged, None).await
+                let names: Vec<&str> = client.proven_names().collect();
+                (gate.certificate(caller, &names, wanted).await, None)
             }
             SaslAction::Keys { name, first } => {
-                match (gate.keys(&caller, &name).await, random::<NONCE_BYTES>()) {
+                match (gate.keys(caller, &name).await, random::<NONCE_BYTES>()) {
                     (Ok(keys), Ok(nonce)) => {
                         let nonce = BASE64_STANDARD.encode(nonce);
-                        let (exchange, challenge) = SaslExchange::with_keys(name, first, keys, &nonce);
-                        self.login.exchange = Some(exchange);
-                        self.challenge(challenge.as_bytes())
+                        let (exchange, first) = SaslExchange::with_keys(name, first, keys, &nonce);
+                        self.exchange = Some(exchange);
+                        return challenge(first.as_bytes(), out);
                     }
-                    (Err(denial), _) => self.answer_login(Err(denial), None).await,
-                    (_, Err(_)) => self.answer_login(Err(LoginDenial::Trouble), None).await,
+                    (Err(denial), _) => (Err(denial), None),
+                    (_, Err(_)) => (Err(LoginDenial::Trouble), None),
                 }
             }
             SaslAction::Proven { name, data } => {
-                let judged = gate.proven(&caller, name, SCRAM);
-                self.answer_login(judged, Some(sasl::encode(data.as_bytes()))).await
+                (gate.proven(caller, name, SCRAM), Some(sasl::encode(data.as_bytes())))
             }
-            SaslAction::Wrong { name } => {
-                let denial = gate.deny(&caller, name.as_bytes(), SCRAM);
-                self.answer_login(Err(denial), None).await
-            }
-            SaslAction::Refused => self.answer_login(Err(LoginDenial::Wrong), None).await,
+            SaslAction::Wrong { name } => (Err(gate.deny(caller, name.as_bytes(), SCRAM)), None),
+            SaslAction::Refused => (Err(LoginDenial::Wrong), None),
             SaslAction::Malformed => {
-                append(self.out.text(), code::AUTHENTICATION_SEQUENCE, "SASL protocol error");
-                self.failed_login()
-            }
-        }
-    }
-
-    fn challenge(&mut self, challenge: &[u8]) -> CommandOutcome {
-        append(self.out.text(), code::CONTINUE_SASL, &sasl::encode(challenge));
-        self.expecting = ExpectedInput::SaslResponse;
-        CommandOutcome::Done
-    }
-
-    async fn answer_login(
-        &mut self,
-        judged: Result<Arc<User>, LoginDenial>,
-        data: SuccessData,
-    ) -> CommandOutcome {
-        let user = match judged {
-            Ok(user) => match self.judge_login(&user) {
-                Ok(()) => user,
-                Err(verdict) => return verdict,
-            },
-            Err(denial) => {
-                match denial {
-                    LoginDenial::Wrong => append_standard(self.out.text(), code::AUTHENTICATION_FAILED),
-                    LoginDenial::Locked(left) => {
-                        let text = format!("Too many failures, try again in {} s", left.as_secs() + 1);
-                        append(self.out.text(), code::AUTHENTICATION_FAILED, &text);
-                    }
-                    LoginDenial::Trouble => append_standard(self.out.text(), code::INTERNAL_FAULT),
-                }
-                return self.failed_login();
+                append(out, code::AUTHENTICATION_SEQUENCE, "SASL protocol error");
+                return self.failed(client);
             }
         };
-        let client = self.client.logged_in(user);
-        if let Err(limit) = self.settle(client) {
-            append(self.out.text(), code::UNAVAILABLE, &limit.to_string());
-            return CommandOutcome::Close;
-        }
-        let view = self.client.view();
-        self.reader.look_with(view).await;
-        match data {
-            Some(data) => append(self.out.text(), code::AUTHENTICATED_WITH_DATA, &data),
-            None => append_standard(self.out.text(), code::AUTHENTICATED),
-        }
-        CommandOutcome::Done
+        self.judged(site, client, judged, data, out)
     }
 
-    /// Asks the filters about a client that has proven its identity; responds if they refuse it.
-    fn judge_login(&mut self, user: &User) -> Result<(), CommandOutcome> {
-        let address = self.client.address().to_string();
-        let judged = self.site.filer.with_filters(|filters| filters.login(&address, &user.name));
+    /// Responds to a client whose login the gate denied, or a filter refuses.
+    fn judged(
+        &mut self,
+        site: &Site,
+        client: &ConnectedClient,
+        judged: Result<Arc<User>, LoginDenial>,
+        data: SuccessData,
+        out: &mut Vec<u8>,
+    ) -> LoginStep {
         match judged {
-            Ok(()) => Ok(()),
-            Err(programs::ProgramVerdict::Reject(reason)) => {
-                info!(address, user = &*user.name, reason, "login refused by a filter");
-                append(self.out.text(), code::AUTHENTICATION_FAILED, &reason);
-                Err(self.failed_login())
+            Ok(user) if passes_filters(site, client, &user, out) => return LoginStep::LoggedIn(user, data),
+            Ok(_) => {}
+            Err(LoginDenial::Wrong) => append_standard(out, code::AUTHENTICATION_FAILED),
+            Err(LoginDenial::Locked(left)) => {
+                let text = format!("Too many failures, try again in {} s", left.as_secs() + 1);
+                append(out, code::AUTHENTICATION_FAILED, &text);
             }
-            Err(_) => {
-                append(self.out.text(), code::INTERNAL_FAULT, "Logins cannot be judged now, try again later");
-                Err(self.failed_login())
-            }
+            Err(LoginDenial::Trouble) => append_standard(out, code::INTERNAL_FAULT),
         }
+        self.failed(client)
     }
 
     /// Counts a failure; too many end the session.
-    fn failed_login(&mut self) -> CommandOutcome {
-        self.login.failures += 1;
-        if self.login.failures >= self.client.config().auth.failures_per_connection_max {
-            CommandOutcome::Close
+    fn failed(&mut self, client: &ConnectedClient) -> LoginStep {
+        self.failures += 1;
+        if self.failures >= client.config().auth.failures_per_connection_max {
+            LoginStep::Close
         } else {
-            CommandOutcome::Done
+            LoginStep::Done
         }
     }
+}
 
-    /// Continues as `client`: takes the permits that it has a right to and returns the previous ones. The
-    /// connection is to be closed after an error, whose text is for the client.
-    pub(super) fn settle(&mut self, client: ConnectedClient) -> Result<(), AdmissionLimit> {
-        if !self.permit.is_of(client.peer()) {
-            let permit = self.site.permits.take(&client.config().limits, client.address(), client.peer());
-            self.permit = permit.map_err(AdmissionLimit::Connections)?;
-            self.feed = None;
+fn challenge(challenge: &[u8], out: &mut Vec<u8>) -> LoginStep {
+    append(out, code::CONTINUE_SASL, &sasl::encode(challenge));
+    LoginStep::Respond
+}
+
+/// Asks the filters about a client that has proven its identity; responds if they refuse it.
+fn passes_filters(site: &Site, client: &ConnectedClient, user: &User, out: &mut Vec<u8>) -> bool {
+    let address = client.address().to_string();
+    match site.filer.with_filters(|filters| filters.login(&address, &user.name)) {
+        Ok(()) => return true,
+        Err(programs::ProgramVerdict::Reject(reason)) => {
+            info!(address, user = &*user.name, reason, "login refused by a filter");
+            append(out, code::AUTHENTICATION_FAILED, &reason);
         }
-        self.access_permit = None;
-        self.access_permit = client.access_permit(&self.site.limits).map_err(AdmissionLimit::Access)?;
-        self.out.set_bandwidth(self.access_permit.as_ref().and_then(access::limits::AccessPermit::bandwidth));
-        self.client = client;
-        self.input.read_ahead(self.client.may_feed());
-        Ok(())
+        Err(_) => append(out, code::INTERNAL_FAULT, "Logins cannot be judged now, try again later"),
     }
+    false
+}
+
+/// Returns the refusal of an AUTHINFO command that is not even looked at.
+fn no_authinfo(client: &ConnectedClient, command: &NntpCommand<'_>) -> Option<(u16, &'static str)> {
+    let mechanism = match command {
+        NntpCommand::AuthinfoUser(_) | NntpCommand::AuthinfoPass(_) => Some(AuthMechanism::User),
+        NntpCommand::AuthinfoSasl { mechanism, .. } => sasl::mechanism(mechanism),
+        _ => return None,
+    };
+    if client.user().is_some() {
+        return Some((code::NOT_PERMITTED, "You are logged in already"));
+    }
+    if client.is_compressed() {
+        return Some((code::NOT_PERMITTED, "AUTHINFO must come before COMPRESS"));
+    }
+    if !client.offers_login() {
+        return Some((code::NOT_SUPPORTED, "Nobody can log in here"));
+    }
+    let enabled = |mechanism: &AuthMechanism| client.config().auth.mechanisms.contains(mechanism);
+    let Some(mechanism) = mechanism.filter(enabled) else {
+        return Some((code::NOT_SUPPORTED, "Mechanism not recognized"));
+    };
+    if client.offers(mechanism) {
+        return None;
+    }
+    Some(match mechanism {
+        AuthMechanism::User | AuthMechanism::Plain if !client.may_send_passwords() => {
+            (code::PRIVACY_REQUIRED, "Encryption or stronger authentication required")
+        }
+        AuthMechanism::External if client.tls().is_none() => {
+            (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS) and show your certificate")
+        }
+        AuthMechanism::External => {
+            (code::AUTHENTICATION_FAILED, "You have shown no certificate that is trusted")
+        }
+        _ => (code::NOT_SUPPORTED, "Mechanism not recognized"),
+    })
 }

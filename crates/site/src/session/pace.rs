@@ -7,8 +7,8 @@
 //! disk or for memory, no clock runs. Instants come from the caller. Called by the session's loop. Source:
 //! guarantee G6; RFC 3977 section 3.1 (inactivity timers).
 
+use super::expecting::ExpectedInput;
 use super::input::WaitLimits;
-use super::rounds::ExpectedInput;
 use site_config::Limits;
 use std::time::{Duration, Instant};
 
@@ -118,7 +118,7 @@ impl SessionTimers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::rounds::ArticleCommand;
+    use crate::session::expecting::ArticleCommand;
 
     /// A session's clocks, and a clock for the test; times in seconds since the start.
     struct Clock {

@@ -3,20 +3,20 @@
 //! TAKETHIS articles that are in the buffer together are filed together, as slices of the buffer, and CHECKs
 //! are answered together; any other command ends such a batch first, so that answers keep the order of
 //! commands. An incomplete article stays in the buffer with its command line, and the search for its end
-//! continues where it stopped. Called once per round by the session.
+//! continues where it stopped. Called by the session once per round.
 
-use super::budget::NoArticleMemory;
-use super::dispatch::CommandOutcome;
+use super::ahead::LookAhead;
+use super::commands::{command_line, takethis_id};
+use super::dispatch::{CommandOutcome, Dispatcher};
+use super::expecting::{ArticleCommand, DiscardReason, END_OVERLAP_BYTES, ExpectedInput};
 use super::login::SASL_LINE_BYTES_MAX;
-use super::{Session, SessionFlow};
-use crate::inject;
 use crate::relay::FeedState;
 use ingest::IncomingArticle;
 use memchr::memchr;
 use netnews::nntp::command::{self, NntpCommand};
 use netnews::nntp::response::{append, append_standard, code};
-use netnews::nntp::wire::{BlockEnd, LINE_BYTES_MAX, NextLine, find_end, next_line, next_line_within};
-use site_base::counters::add;
+use netnews::nntp::wire::{BlockEnd, LINE_BYTES_MAX, NextLine, find_end, next_line_within};
+use nntp_io::ServerOutput;
 use std::io;
 use upstreams::NewsSource;
 
@@ -30,65 +30,18 @@ const BATCH_ARTICLES_CROWDED: usize = 3 * BATCH_ARTICLES;
 const GATHERED_ARTICLES_MAX: usize = 10 * BATCH_ARTICLES;
 /// Maximum number of offers answered together.
 const OFFERS_MAX: usize = 48;
-/// Discarded bytes that a search for an article's end must see again.
-const END_OVERLAP_BYTES: usize = 5;
-
-/// The kind of the next bytes.
-#[derive(Debug)]
-pub(super) enum ExpectedInput {
-    /// A command line.
-    Command,
-    /// A line of a SASL exchange.
-    SaslResponse,
-    /// The rest of a command line that was too long.
-    LineEnd,
-    /// Octets of a batch.
-    Batch,
-    /// An article.
-    Article {
-        way: ArticleCommand,
-        /// Offset of the article from the start of its command line, which is kept in the buffer; 0 if the
-        /// line is not.
-        head: usize,
-        /// Offset in the article at which to resume the search for its end.
-        resume_from: usize,
-    },
-    /// The rest of an article that is discarded.
-    ArticleEnd { way: ArticleCommand, id: Box<[u8]>, why: DiscardReason },
-}
-
-/// The reason why an article is discarded.
+/// The continuation of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DiscardReason {
-    TooLarge,
-    /// The client may not send it.
-    NotPermitted,
-    NoRoom(NoArticleMemory),
-}
-
-/// The command that brings an article.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArticleCommand {
-    Takethis,
-    Ihave,
-    Post,
-}
-
-impl ExpectedInput {
-    /// Returns the state for an article at this offset from the start of its command line.
-    pub fn article_behind(head: usize) -> Self {
-        Self::Article { way: ArticleCommand::Takethis, head, resume_from: 0 }
-    }
-
-    /// Returns true if an article is under way.
-    pub fn is_article(&self) -> bool {
-        matches!(self, Self::Article { .. } | Self::ArticleEnd { .. } | Self::Batch)
-    }
-
-    /// Returns true if bytes are not kept in the buffer.
-    pub fn is_skipping(&self) -> bool {
-        matches!(self, Self::LineEnd | Self::ArticleEnd { .. } | Self::Batch)
-    }
+#[must_use]
+pub(super) enum SessionFlow {
+    Continue,
+    /// Negotiate TLS.
+    StartTls,
+    /// Begin compression.
+    Compress,
+    /// The client has sent QUIT.
+    Quit,
+    Close,
 }
 
 /// Commands that are handled together: articles of TAKETHIS, or offers of CHECK, never both.
@@ -99,8 +52,27 @@ struct GatheredCommands<'b> {
     offers: Vec<&'b [u8]>,
 }
 
+/// A round: everything complete in the receive buffer.
+pub(super) struct InputRound<'r, 'b, S: NewsSource> {
+    buffer: &'b [u8],
+    expecting: &'r mut ExpectedInput,
+    dispatcher: &'r mut Dispatcher<S>,
+    out: &'r mut ServerOutput,
+    gathered: GatheredCommands<'b>,
+    ahead: LookAhead,
+}
+
+/// The end of a round.
+pub(super) struct RoundEnd {
+    /// Bytes that were handled.
+    pub consumed: usize,
+    /// Commands and articles handled.
+    pub steps: u32,
+    pub flow: SessionFlow,
+}
+
 /// Progress after a step.
-pub(super) enum RoundStep {
+enum RoundStep {
     /// The next command or article starts here.
     To(usize),
     /// More input is needed; the handled bytes end here.
@@ -111,68 +83,77 @@ pub(super) enum RoundStep {
     Close,
 }
 
-impl<S: NewsSource> Session<S> {
-    /// Handles everything complete in `buffer`; sets `consumed` to the number of bytes handled.
-    pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<SessionFlow> {
-        let mut batch = GatheredCommands::default();
+impl<'r, 'b, S: NewsSource> InputRound<'r, 'b, S> {
+    pub fn new(
+        buffer: &'b [u8],
+        expecting: &'r mut ExpectedInput,
+        dispatcher: &'r mut Dispatcher<S>,
+        out: &'r mut ServerOutput,
+    ) -> Self {
+        let (gathered, ahead) = Default::default();
+        Self { buffer, expecting, dispatcher, out, gathered, ahead }
+    }
+
+    /// Handles everything complete in the buffer.
+    pub async fn run(mut self) -> io::Result<RoundEnd> {
+        let mut end = RoundEnd { consumed: 0, steps: 0, flow: SessionFlow::Continue };
         let mut at = 0;
-        let mut flow = SessionFlow::Continue;
-        self.steps = 0;
         loop {
-            let step = match self.expecting {
-                ExpectedInput::Command => {
-                    if self.may_look_ahead(buffer, at) {
-                        // Boxed: this is rare, and would make every session larger.
-                        Box::pin(self.look_ahead(buffer, at)).await;
-                    }
-                    self.command(buffer, at, &mut batch).await?
-                }
-                ExpectedInput::Article { way, head, resume_from } => {
-                    self.article(buffer, at, way, head, resume_from, &mut batch).await?
-                }
-                ExpectedInput::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
-                ExpectedInput::LineEnd => self.line_end(buffer, at),
-                ExpectedInput::Batch if at >= buffer.len() => RoundStep::More(at),
-                ExpectedInput::Batch => self.batch_octets(buffer, at),
-                ExpectedInput::ArticleEnd { .. } => self.article_end(buffer, at),
-            };
-            match step {
+            match self.step(at).await? {
                 RoundStep::To(next) => {
                     at = next;
-                    self.steps += 1;
+                    end.steps += 1;
                 }
                 RoundStep::More(done) => {
-                    at = done;
+                    end.consumed = done;
                     break;
                 }
-                RoundStep::Switch(done, switch) => {
-                    at = done;
-                    flow = switch;
+                RoundStep::Switch(done, flow) => {
+                    (end.consumed, end.flow) = (done, flow);
                     break;
                 }
                 RoundStep::Close => {
-                    flow = SessionFlow::Close;
+                    (end.consumed, end.flow) = (at, SessionFlow::Close);
                     break;
                 }
             }
         }
-        *consumed = at;
-        self.end_look_ahead().await;
-        if self.file(&mut batch).await? == SessionFlow::Close { Ok(SessionFlow::Close) } else { Ok(flow) }
+        std::mem::take(&mut self.ahead).end(&self.dispatcher.served.reader).await;
+        if self.file().await? == FeedState::Disconnect {
+            end.flow = SessionFlow::Close;
+        }
+        Ok(end)
+    }
+
+    /// Handles what begins at `at`.
+    async fn step(&mut self, at: usize) -> io::Result<RoundStep> {
+        Ok(match *self.expecting {
+            ExpectedInput::Command => return self.command(at).await,
+            ExpectedInput::Article { way, head, resume_from } => {
+                return self.article(at, way, head, resume_from).await;
+            }
+            ExpectedInput::SaslResponse => Box::pin(self.sasl_line(at)).await,
+            ExpectedInput::LineEnd => self.line_end(at),
+            ExpectedInput::Batch(_) if at >= self.buffer.len() => RoundStep::More(at),
+            ExpectedInput::Batch(_) => self.batch_octets(at),
+            ExpectedInput::ArticleEnd { .. } => self.article_end(at),
+        })
     }
 
     /// Handles the command at `at`.
-    async fn command<'b>(
-        &mut self,
-        buffer: &'b [u8],
-        at: usize,
-        batch: &mut GatheredCommands<'b>,
-    ) -> io::Result<RoundStep> {
-        let (line, next) = match command_line(buffer, at) {
+    async fn command(&mut self, at: usize) -> io::Result<RoundStep> {
+        if self.ahead.is_due(self.buffer, at)
+            && self.dispatcher.served.reader.looks_ahead()
+            && self.dispatcher.client().may_read()
+        {
+            // Boxed: this is rare, and would make every session larger.
+            Box::pin(self.ahead.announce(self.buffer, at, &self.dispatcher.served.reader)).await;
+        }
+        let (line, next) = match command_line(self.buffer, at) {
             NextLine::More => return Ok(RoundStep::More(at)),
             NextLine::Line { line, next } => (line, next),
             NextLine::TooLong { next } => {
-                if self.file(batch).await? == SessionFlow::Close {
+                if self.file().await? == FeedState::Disconnect {
                     return Ok(RoundStep::Close);
                 }
                 let text = format!("Line too long (at most {LINE_BYTES_MAX} bytes)");
@@ -180,40 +161,43 @@ impl<S: NewsSource> Session<S> {
                 return Ok(match next {
                     Some(next) => RoundStep::To(next),
                     None => {
-                        self.expecting = ExpectedInput::LineEnd;
-                        RoundStep::More(buffer.len())
+                        *self.expecting = ExpectedInput::LineEnd;
+                        RoundStep::More(self.buffer.len())
                     }
                 });
             }
         };
         let command = command::parse(line);
-        match command {
+        match &command {
             Ok(NntpCommand::Takethis(_)) => {
-                self.answer_offers(&mut batch.offers);
-                self.expecting = ExpectedInput::article_behind(next - at);
+                self.answer_offers();
+                *self.expecting = ExpectedInput::article_behind(next - at);
                 return Ok(RoundStep::To(at));
             }
-            Ok(NntpCommand::Check(id)) if self.client.may_stream() && batch.articles.is_empty() => {
-                batch.offers.push(id);
-                if batch.offers.len() >= OFFERS_MAX {
-                    self.answer_offers(&mut batch.offers);
+            Ok(NntpCommand::Check(id))
+                if self.dispatcher.client().may_stream() && self.gathered.articles.is_empty() =>
+            {
+                self.gathered.offers.push(id);
+                if self.gathered.offers.len() >= OFFERS_MAX {
+                    self.answer_offers();
                     self.out.flush().await?;
                 }
                 return Ok(RoundStep::To(next));
             }
-            _ => {}
+            Ok(command) => self.ahead.select_changes(command),
+            Err(_) => {}
         }
-        if self.file(batch).await? == SessionFlow::Close {
+        if self.file().await? == FeedState::Disconnect {
             return Ok(RoundStep::Close);
         }
-        let verdict = self.dispatch(command, line).await?;
+        let outcome = self.dispatcher.command(command, line, self.out).await?;
         self.out.relieve().await?;
-        Ok(match verdict {
+        Ok(match outcome {
             CommandOutcome::Done => RoundStep::To(next),
             CommandOutcome::Close => RoundStep::Close,
             CommandOutcome::Quit => RoundStep::Switch(next, SessionFlow::Quit),
-            CommandOutcome::StartTls | CommandOutcome::Compress if next < buffer.len() => {
-                refuse_pipelined(verdict, self.out.text());
+            CommandOutcome::StartTls | CommandOutcome::Compress if next < self.buffer.len() => {
+                refuse_pipelined(&outcome, self.out.text());
                 RoundStep::To(next)
             }
             CommandOutcome::StartTls => {
@@ -221,12 +205,16 @@ impl<S: NewsSource> Session<S> {
                 RoundStep::Switch(next, SessionFlow::StartTls)
             }
             CommandOutcome::Compress => RoundStep::Switch(next, SessionFlow::Compress),
-            CommandOutcome::ExpectBatch => {
-                self.expecting = ExpectedInput::Batch;
+            CommandOutcome::ExpectBatch(batch) => {
+                *self.expecting = ExpectedInput::Batch(batch);
+                RoundStep::To(next)
+            }
+            CommandOutcome::ExpectSasl => {
+                *self.expecting = ExpectedInput::SaslResponse;
                 RoundStep::To(next)
             }
             CommandOutcome::Expect(way) => {
-                self.expecting = ExpectedInput::Article { way, head: 0, resume_from: 0 };
+                *self.expecting = ExpectedInput::Article { way, head: 0, resume_from: 0 };
                 // The client waits for this answer before it sends the article.
                 RoundStep::To(next)
             }
@@ -234,230 +222,163 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// Handles the article whose command line is at `at`.
-    async fn article<'b>(
+    async fn article(
         &mut self,
-        buffer: &'b [u8],
         at: usize,
         way: ArticleCommand,
         head: usize,
         resume_from: usize,
-        batch: &mut GatheredCommands<'b>,
     ) -> io::Result<RoundStep> {
-        let wire = buffer.get(at + head..).unwrap_or_default();
+        let may_send = way != ArticleCommand::Takethis || self.dispatcher.client().may_stream();
+        let wire = self.buffer.get(at + head..).unwrap_or_default();
         let (article_len, next) = match find_end(wire, resume_from) {
             BlockEnd::Found { article_len, next } => (article_len, next),
-            BlockEnd::More { .. } if way == ArticleCommand::Takethis && !self.client.may_stream() => {
-                return Ok(RoundStep::To(self.skip_article(
-                    buffer,
-                    way,
-                    at,
-                    head,
-                    DiscardReason::NotPermitted,
-                )));
+            BlockEnd::More { .. } if !may_send => {
+                return Ok(self.discard_article(at, DiscardReason::NotPermitted));
             }
             BlockEnd::More { resume_from }
-                if wire.len() as u64 <= self.client.config().site.article_bytes_max =>
+                if wire.len() as u64 <= self.dispatcher.client().config().site.article_bytes_max =>
             {
-                self.expecting = ExpectedInput::Article { way, head, resume_from };
+                *self.expecting = ExpectedInput::Article { way, head, resume_from };
                 return Ok(RoundStep::More(at));
             }
             BlockEnd::More { .. } => {
-                let id = takethis_id(buffer, at, head);
                 if way != ArticleCommand::Post
-                    && let Some((feed, _)) = self.feed()
+                    && let Some(feed) = self.dispatcher.served.feed()
                 {
-                    feed.begun_too_large(id, wire);
+                    feed.begun_too_large(takethis_id(self.buffer, at, head), wire);
                 }
-                return Ok(RoundStep::To(self.skip_article(buffer, way, at, head, DiscardReason::TooLarge)));
+                return Ok(self.discard_article(at, DiscardReason::TooLarge));
             }
         };
-        self.expecting = ExpectedInput::Command;
+        *self.expecting = ExpectedInput::Command;
         let wire = wire.get(..article_len).unwrap_or_default();
         let next = at + head + next;
         match way {
-            ArticleCommand::Takethis if !self.client.may_stream() => {
-                let (code, text) = self.client.no_feed();
-                append(self.out.text(), code, text);
-            }
+            ArticleCommand::Takethis if !may_send => self.dispatcher.refuse_feed(self.out.text()),
             ArticleCommand::Takethis => {
-                batch
-                    .articles
-                    .push(IncomingArticle { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
-                if batch.articles.len() >= GATHERED_ARTICLES_MAX {
-                    if self.file(batch).await? == SessionFlow::Close {
+                let claimed_id = Some(takethis_id(self.buffer, at, head));
+                self.gathered.articles.push(IncomingArticle { wire, claimed_id });
+                if self.gathered.articles.len() >= GATHERED_ARTICLES_MAX {
+                    if self.file().await? == FeedState::Disconnect {
                         return Ok(RoundStep::Close);
                     }
                     self.out.flush().await?;
                 }
             }
             ArticleCommand::Ihave => {
-                if let Some(feed) = &mut self.feed {
+                if let Some(feed) = self.dispatcher.served.feed() {
                     feed.receive(wire, self.out.text()).await;
                 }
             }
-            ArticleCommand::Post => {
-                let poster = self.client.poster();
-                self.context.injector.post(&self.site, poster, wire, self.out.text()).await;
-            }
+            ArticleCommand::Post => self.dispatcher.post(wire, self.out.text()).await,
         }
         Ok(RoundStep::To(next))
     }
 
-    /// Discards the article whose command line is at `at` from here on; returns the end of the bytes handled.
-    pub(super) fn skip_article(
-        &mut self,
-        buffer: &[u8],
-        way: ArticleCommand,
-        at: usize,
-        head: usize,
-        why: DiscardReason,
-    ) -> usize {
-        let id = takethis_id(buffer, at, head).into();
-        self.expecting = ExpectedInput::ArticleEnd { way, id, why };
-        buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)
+    /// Discards the article whose command line is at `at` from here on.
+    fn discard_article(&mut self, at: usize, why: DiscardReason) -> RoundStep {
+        RoundStep::To(self.expecting.discard_article(self.buffer, at, why))
     }
 
     /// Handles the rest of an article that is discarded.
-    fn article_end(&mut self, buffer: &[u8], at: usize) -> RoundStep {
+    fn article_end(&mut self, at: usize) -> RoundStep {
         // From 1: position 0 is in the middle of a line.
-        let next = match find_end(buffer.get(at..).unwrap_or_default(), 1) {
+        let next = match find_end(self.buffer.get(at..).unwrap_or_default(), 1) {
             BlockEnd::More { .. } => {
-                return RoundStep::More(buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at));
+                return RoundStep::More(self.buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at));
             }
             BlockEnd::Found { next, .. } => at + next,
         };
-        let expecting = std::mem::replace(&mut self.expecting, ExpectedInput::Command);
+        let expecting = std::mem::replace(self.expecting, ExpectedInput::Command);
         let ExpectedInput::ArticleEnd { way, id, why } = expecting else { return RoundStep::To(next) };
-        if matches!(why, DiscardReason::NoRoom(_)) {
-            add(&self.site.counters.try_later, 1);
+        match self.dispatcher.discarded(way, &id, why, self.out.text()) {
+            FeedState::Continue => RoundStep::To(next),
+            FeedState::Disconnect => RoundStep::Close,
         }
-        match (why, way) {
-            (DiscardReason::TooLarge, ArticleCommand::Post) => {
-                inject::post_too_large(&self.site, self.out.text())
-            }
-            (DiscardReason::NoRoom(why), ArticleCommand::Post) => {
-                append(self.out.text(), code::POSTING_FAILED, why.0)
-            }
-            (DiscardReason::TooLarge, _) => {
-                if let Some((feed, out)) = self.feed() {
-                    feed.too_large((way == ArticleCommand::Takethis).then_some(&id), out.text());
-                }
-            }
-            (DiscardReason::NoRoom(why), ArticleCommand::Ihave) => {
-                if let Some((feed, out)) = self.feed() {
-                    feed.receive_later(why.0, out.text());
-                }
-            }
-            // No other answer to TAKETHIS asks for a second try (RFC 4644 section 2.5.2).
-            (DiscardReason::NoRoom(why), ArticleCommand::Takethis) => {
-                append(self.out.text(), code::UNAVAILABLE, why.0);
-                return RoundStep::Close;
-            }
-            (DiscardReason::NotPermitted, _) => {
-                let (code, text) = self.client.no_feed();
-                append(self.out.text(), code, text);
-            }
+    }
+
+    /// Handles octets of a batch from `at` on.
+    fn batch_octets(&mut self, at: usize) -> RoundStep {
+        let ExpectedInput::Batch(batch) = &mut *self.expecting else { return RoundStep::To(at) };
+        let taken = batch.take(self.buffer.get(at..).unwrap_or_default());
+        if !batch.is_whole() {
+            return RoundStep::More(self.buffer.len());
         }
-        RoundStep::To(next)
+        if let ExpectedInput::Batch(batch) = std::mem::replace(self.expecting, ExpectedInput::Command) {
+            self.dispatcher.finish_batch(*batch, self.out.text());
+        }
+        RoundStep::To(at + taken)
     }
 
     /// Handles the line of a SASL exchange at `at`.
-    async fn sasl_line(&mut self, buffer: &[u8], at: usize) -> RoundStep {
-        let (line, next) = match next_line_within(buffer, at, SASL_LINE_BYTES_MAX) {
+    async fn sasl_line(&mut self, at: usize) -> RoundStep {
+        let (line, next) = match next_line_within(self.buffer, at, SASL_LINE_BYTES_MAX) {
             NextLine::More => return RoundStep::More(at),
-            NextLine::Line { line, next } => (line, RoundStep::To(next)),
-            NextLine::TooLong { next } => {
-                // No valid response is this long: treated as invalid base64.
-                (&b"!"[..], next.map_or(RoundStep::More(buffer.len()), RoundStep::To))
-            }
+            NextLine::Line { line, next } => (line, Some(next)),
+            // No valid response is this long: treated as invalid base64.
+            NextLine::TooLong { next } => (&b"!"[..], next),
         };
-        let verdict = self.sasl_response(line).await;
-        match (verdict, next) {
-            (CommandOutcome::Close, _) => RoundStep::Close,
-            (_, RoundStep::More(done)) => {
-                self.expecting = ExpectedInput::LineEnd;
-                RoundStep::More(done)
-            }
-            (_, next) => next,
-        }
+        let outcome = self.dispatcher.sasl_response(line, self.out).await;
+        *self.expecting = match (&outcome, next) {
+            (CommandOutcome::Close, _) => return RoundStep::Close,
+            (_, None) => ExpectedInput::LineEnd,
+            (CommandOutcome::ExpectSasl, _) => ExpectedInput::SaslResponse,
+            _ => ExpectedInput::Command,
+        };
+        next.map_or(RoundStep::More(self.buffer.len()), RoundStep::To)
     }
 
     /// Handles the rest of a command line that is discarded.
-    fn line_end(&mut self, buffer: &[u8], at: usize) -> RoundStep {
-        match memchr(b'\n', buffer.get(at..).unwrap_or_default()) {
-            None => RoundStep::More(buffer.len()),
+    fn line_end(&mut self, at: usize) -> RoundStep {
+        match memchr(b'\n', self.buffer.get(at..).unwrap_or_default()) {
+            None => RoundStep::More(self.buffer.len()),
             Some(lf) => {
-                self.expecting = ExpectedInput::Command;
+                *self.expecting = ExpectedInput::Command;
                 RoundStep::To(at + lf + 1)
             }
         }
     }
 
     /// Files the articles gathered so far, after answering the offers.
-    async fn file(&mut self, batch: &mut GatheredCommands<'_>) -> io::Result<SessionFlow> {
-        self.answer_offers(&mut batch.offers);
-        let gathered = batch.articles.len();
-        let crowded = self.feed.as_ref().is_some_and(|feed| feed.is_crowded());
+    async fn file(&mut self) -> io::Result<FeedState> {
+        self.answer_offers();
+        let articles = &self.gathered.articles;
+        let crowded = self.dispatcher.served.begun_feed().is_some_and(|feed| feed.is_crowded());
         let batch_articles = if crowded { BATCH_ARTICLES_CROWDED } else { BATCH_ARTICLES };
-        let parts = ((gathered + batch_articles / 2) / batch_articles).max(1);
-        let mut filed = 0;
-        for part in batch.articles.chunks(gathered.div_ceil(parts).max(1)) {
-            if filed > 0 {
+        let parts = ((articles.len() + batch_articles / 2) / batch_articles).max(1);
+        let mut state = FeedState::Continue;
+        for (number, part) in articles.chunks(articles.len().div_ceil(parts).max(1)).enumerate() {
+            if number > 0 {
                 self.out.flush().await?;
             }
-            let Some((feed, out)) = self.feed() else { break };
-            if feed.take(part, out.text()).await == FeedState::Disconnect {
-                return Ok(SessionFlow::Close);
+            let Some(feed) = self.dispatcher.served.feed() else { break };
+            state = feed.take(part, self.out.text()).await;
+            if state == FeedState::Disconnect {
+                break;
             }
-            filed += part.len();
         }
-        batch.articles.clear();
-        Ok(SessionFlow::Continue)
+        self.gathered.articles.clear();
+        Ok(state)
     }
 
     /// Answers the CHECKs gathered so far.
-    fn answer_offers(&mut self, offers: &mut Vec<&[u8]>) {
-        if offers.is_empty() {
-            return;
+    fn answer_offers(&mut self) {
+        if !self.gathered.offers.is_empty()
+            && let Some(feed) = self.dispatcher.served.feed()
+        {
+            feed.check(&self.gathered.offers, self.out.text());
         }
-        if let Some((feed, out)) = self.feed() {
-            feed.check(offers, out.text());
-        }
-        offers.clear();
+        self.gathered.offers.clear();
     }
 }
 
 /// Refuses STARTTLS or COMPRESS with data after it, which may not be from the client that secures the
 /// connection: nothing is switched (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
-fn refuse_pipelined(verdict: CommandOutcome, out: &mut Vec<u8>) {
-    if verdict == CommandOutcome::StartTls {
+fn refuse_pipelined(verdict: &CommandOutcome, out: &mut Vec<u8>) {
+    if matches!(verdict, CommandOutcome::StartTls) {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
     } else {
         append(out, code::INTERNAL_FAULT, "COMPRESS must not be pipelined");
-    }
-}
-
-/// Returns the command line at `at`; that of AUTHINFO SASL may be longer than others (RFC 4643 section
-/// 2.4.1).
-pub(super) fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
-    let line = next_line(buffer, at);
-    let begins =
-        |word: &[u8]| buffer.get(at..at + word.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(word));
-    match line {
-        NextLine::TooLong { .. } if begins(b"AUTHINFO SASL ") => {
-            next_line_within(buffer, at, SASL_LINE_BYTES_MAX)
-        }
-        line => line,
-    }
-}
-
-/// Returns the argument of the TAKETHIS whose line is the `head` bytes at `at`; empty for other commands.
-fn takethis_id(buffer: &[u8], at: usize, head: usize) -> &[u8] {
-    match next_line(buffer.get(..at + head).unwrap_or_default(), at) {
-        NextLine::Line { line, .. } => match command::parse(line) {
-            Ok(NntpCommand::Takethis(id)) => id,
-            _ => &[],
-        },
-        _ => &[],
     }
 }

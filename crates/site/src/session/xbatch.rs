@@ -4,16 +4,15 @@
 //! is durable. Any failure is answered with 436: the peer keeps the batch. Called by `dispatch` and `rounds`.
 //! Source: INN's innd, as no RFC describes it.
 
-use super::Session;
-use super::dispatch::CommandOutcome;
-use super::rounds::{ExpectedInput, RoundStep};
+use super::ConnectedClient;
+use crate::site::Site;
 use ingest::batches::{ArrivingBatch, BatchNotKept, BatchSender, IncomingDir};
 use netnews::nntp::response::{append, append_standard, code};
 use tokio::task::block_in_place;
 use tracing::warn;
-use upstreams::NewsSource;
 
 /// A batch that is arriving.
+#[derive(Debug)]
 pub(super) struct Xbatch {
     /// The file of the batch, or the reason why it cannot be kept.
     kept: Result<ArrivingBatch, BatchNotKept>,
@@ -21,62 +20,60 @@ pub(super) struct Xbatch {
     left: u64,
 }
 
-impl<S: NewsSource> Session<S> {
-    /// Handles the command, for a batch of this many bytes.
-    pub(super) fn xbatch(&mut self, bytes: u64) -> CommandOutcome {
-        if !self.client.may_xbatch() {
-            let (code, text) = self.client.no_feed();
-            append(self.out.text(), code, text);
-            return CommandOutcome::Done;
+impl Xbatch {
+    /// Answers the command for a batch of this many bytes; returns the batch if it may come.
+    pub fn begin(site: &Site, client: &ConnectedClient, bytes: u64, out: &mut Vec<u8>) -> Option<Box<Self>> {
+        if !client.may_xbatch() {
+            let (code, text) = client.no_feed();
+            append(out, code, text);
+            return None;
         }
-        let address = self.client.address_text();
+        let address = client.address_text();
         let sender =
-            self.client.peer().map(|peer| BatchSender { peer: peer.name.clone(), address: address.into() });
-        let incoming = IncomingDir::of(self.client.config(), self.site.spool.disk());
+            client.peer().map(|peer| BatchSender { peer: peer.name.clone(), address: address.into() });
+        let incoming = IncomingDir::of(client.config(), site.spool.disk());
         match block_in_place(|| incoming.begin(sender.as_ref(), Some(bytes))) {
             Ok(arriving) => {
-                append_standard(self.out.text(), code::SEND_BATCH);
-                self.batch = Some(Box::new(Xbatch { kept: Ok(arriving), left: bytes }));
-                CommandOutcome::ExpectBatch
+                append_standard(out, code::SEND_BATCH);
+                Some(Box::new(Self { kept: Ok(arriving), left: bytes }))
             }
             Err(why) => {
-                self.batch_refused(&why);
-                CommandOutcome::Done
+                refuse(client, &why, out);
+                None
             }
         }
     }
 
-    /// Handles more of the batch, from `at` on.
-    pub(super) fn batch_octets(&mut self, buffer: &[u8], at: usize) -> RoundStep {
-        let Some(mut batch) = self.batch.take() else {
-            self.expecting = ExpectedInput::Command;
-            return RoundStep::To(at);
-        };
-        let rest = buffer.get(at..).unwrap_or_default();
-        let octets = rest.get(..usize::try_from(batch.left).unwrap_or(usize::MAX)).unwrap_or(rest);
-        batch.left -= octets.len() as u64;
-        if let Ok(arriving) = &mut batch.kept
-            && let Err(why) = block_in_place(|| arriving.write(octets))
+    /// Takes what belongs to the batch from the front of `octets`; returns how many octets that are.
+    pub fn take(&mut self, octets: &[u8]) -> usize {
+        let own = octets.get(..usize::try_from(self.left).unwrap_or(usize::MAX)).unwrap_or(octets);
+        self.left -= own.len() as u64;
+        if let Ok(arriving) = &mut self.kept
+            && let Err(why) = block_in_place(|| arriving.write(own))
         {
-            batch.kept = Err(why);
+            self.kept = Err(why);
         }
-        if batch.left > 0 {
-            self.batch = Some(batch);
-            return RoundStep::More(buffer.len());
-        }
-        self.expecting = ExpectedInput::Command;
-        match batch.kept.and_then(|arriving| Ok(block_in_place(|| arriving.finish())?)) {
-            Ok(_) => {
-                append(self.out.text(), code::TAKETHIS_ACCEPTED, "Batch received");
-                self.site.waiting.fresh.notify_one();
-            }
-            Err(why) => self.batch_refused(&why),
-        }
-        RoundStep::To(at + octets.len())
+        own.len()
     }
 
-    fn batch_refused(&mut self, why: &BatchNotKept) {
-        warn!(peer = self.client.name(), %why, "a batch cannot be kept");
-        append(self.out.text(), code::TRANSFER_LATER, "Batch cannot be kept now, try again later");
+    /// Returns true if all octets have come.
+    pub fn is_whole(&self) -> bool {
+        self.left == 0
     }
+
+    /// Makes the batch durable and answers it.
+    pub fn finish(self, site: &Site, client: &ConnectedClient, out: &mut Vec<u8>) {
+        match self.kept.and_then(|arriving| Ok(block_in_place(|| arriving.finish())?)) {
+            Ok(_) => {
+                append(out, code::TAKETHIS_ACCEPTED, "Batch received");
+                site.waiting.fresh.notify_one();
+            }
+            Err(why) => refuse(client, &why, out),
+        }
+    }
+}
+
+fn refuse(client: &ConnectedClient, why: &BatchNotKept, out: &mut Vec<u8>) {
+    warn!(peer = client.name(), %why, "a batch cannot be kept");
+    append(out, code::TRANSFER_LATER, "Batch cannot be kept now, try again later");
 }

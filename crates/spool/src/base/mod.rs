@@ -14,7 +14,6 @@ pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod moved;
 pub(crate) mod ordered;
-pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod xref;

@@ -6,8 +6,8 @@
 
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::base::size::size_text;
 use crate::method::cnfs::FoundBuffer;
+use disk::about_size;
 use disk::{Disk, FileSystem, OpenMode};
 use std::path::Path;
 
@@ -112,12 +112,12 @@ fn needed(list: &[&SpaceDemand<'_>]) -> u64 {
 
 fn refusal(system: &FileSystem, list: &[&SpaceDemand<'_>], problem: &str, remedy: &str) -> SpoolError {
     let each: Vec<String> =
-        list.iter().map(|demand| format!("{} {}", demand.what, size_text(demand.bytes))).collect();
+        list.iter().map(|demand| format!("{} {}", demand.what, about_size(demand.bytes))).collect();
     SpoolError::Unfit(format!(
         "{problem}: {} needed ({}), but {} free on the file system of {}; {remedy}",
-        size_text(needed(list)),
+        about_size(needed(list)),
         each.join(", "),
-        size_text(system.free_bytes),
+        about_size(system.free_bytes),
         system.dir.display()
     ))
 }

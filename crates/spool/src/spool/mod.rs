@@ -25,7 +25,7 @@ use crate::base::status::SpoolMetrics;
 use crate::base::token::Token;
 use crate::index::change::CommitTicket;
 use crate::index::fold::SharedIndexes;
-use crate::index::groups::{Group, GroupTable, WaterMarks};
+use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
 use crate::journal::Readers;
 use crate::method::packing::DictionaryStatus;
@@ -41,6 +41,7 @@ use disk::Progress;
 use disk::ReadMode;
 use disk::clock::unix_now;
 use disk::{Disk, FileAccess, durable_replace};
+use netnews::GroupMarks;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -286,12 +287,12 @@ impl Spool {
     }
 
     /// Returns a group's marks, exact at this moment.
-    pub fn marks(&self, id: GroupId) -> Option<WaterMarks> {
+    pub fn marks(&self, id: GroupId) -> Option<GroupMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks())
     }
 
     /// Returns a group's marks as seen above a base; see [`Group::marks_above`].
-    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<WaterMarks> {
+    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<GroupMarks> {
         self.shared.groups.table().get(id).map(|g| g.marks_above(base))
     }
 

@@ -12,9 +12,9 @@ use super::group::NumberedGroup;
 use super::pool::ConnectionPool;
 use super::questions::{AskExists, AskMarks, IdStatus, MarksAnswer};
 use super::searching::first_asked;
+use super::selected::UpstreamGroup;
 use super::table::{Upstream, UpstreamTable};
-use super::together::{Pipelined, PromisedAnswer, ask_together, tickets};
-use super::{UpstreamGroup, Upstreams};
+use super::together::{EarlyQuestion, Pipelined, ask_together, tickets};
 use crate::{ArticlePart, ForeseenRequest, NeighbourSide};
 use hashbrown::{HashMap, HashSet};
 use site_base::lock::Leaf;
@@ -36,14 +36,6 @@ const SPARSE_MAX: u64 = 8;
 /// Assumed size of an article before any has arrived.
 const USUAL_BYTES: u64 = 64 << 10;
 
-/// A question asked ahead.
-pub(super) struct EarlyQuestion<T> {
-    pub pool: Arc<ConnectionPool>,
-    /// Time when it was asked.
-    pub at: Instant,
-    pub answer: PromisedAnswer<T>,
-}
-
 /// An article requested ahead.
 struct AheadArticle {
     flight: ArticleFlight,
@@ -52,14 +44,22 @@ struct AheadArticle {
 
 /// Requests made ahead for one session.
 #[derive(Default)]
-pub(super) struct AheadRequests {
+struct AheadRequests {
     articles: HashMap<Box<[u8]>, AheadArticle>,
     existence: HashMap<Box<[u8]>, EarlyQuestion<IdStatus>>,
     marks: HashMap<Box<[u8]>, EarlyQuestion<MarksAnswer>>,
 }
 
+/// Look-ahead of one session.
+#[derive(Clone)]
+pub(super) struct SessionAhead {
+    requests: Arc<Leaf<AheadRequests>>,
+    limit: Arc<AheadLimit>,
+    flights: Arc<Flights>,
+}
+
 /// Limit on articles requested ahead by all sessions.
-pub(super) struct AheadLimit {
+struct AheadLimit {
     permits: Arc<Semaphore>,
     usual_bytes: AtomicU64,
 }
@@ -87,12 +87,12 @@ impl AheadLimit {
 
 impl AheadRequests {
     /// Returns whether nothing was requested ahead.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.articles.is_empty() && self.existence.is_empty() && self.marks.is_empty()
     }
 
     /// Returns whether an article was requested.
-    pub fn has_article(&self, key: &[u8]) -> bool {
+    fn has_article(&self, key: &[u8]) -> bool {
         self.articles.contains_key(key)
     }
 
@@ -110,32 +110,43 @@ struct AheadPlan {
     groups: Vec<Box<[u8]>>,
 }
 
-impl Upstreams {
+impl SessionAhead {
+    /// Begins the look-ahead of a first session, which shares its limit with those derived from it.
+    pub fn new(flights: Arc<Flights>) -> Self {
+        Self { requests: Arc::default(), limit: Arc::default(), flights }
+    }
+
+    /// Returns the look-ahead of another session.
+    pub fn of_session(&self) -> Self {
+        Self { requests: Arc::default(), ..self.clone() }
+    }
+
+    /// Returns whether nothing was requested ahead.
+    pub fn is_empty(&self) -> bool {
+        self.requests.lock().is_empty()
+    }
+
     /// Takes an article that was requested ahead.
-    pub(super) fn article_ahead(&self, place: &UpstreamLocator, part: ArticlePart) -> Option<ArticleFlight> {
-        let mut ahead = self.ahead.lock();
+    pub fn take_article(&self, place: &UpstreamLocator, part: ArticlePart) -> Option<ArticleFlight> {
+        let mut ahead = self.requests.lock();
         if ahead.articles.is_empty() {
             return None;
         }
         let flight = ahead.articles.remove(&place.key(part))?.flight;
         drop(ahead);
         let bytes = flight.look(|cargo| cargo.end.is_some().then_some(cargo.bytes.len() as u64));
-        bytes.into_iter().for_each(|bytes| self.shared.ahead_limit.learn(bytes));
+        bytes.into_iter().for_each(|bytes| self.limit.learn(bytes));
         Some(flight)
     }
 
     /// Takes the question whether there is an article, if it was asked ahead.
-    pub(super) fn existence_ahead(&self, id: &[u8]) -> Option<EarlyQuestion<IdStatus>> {
-        self.ahead.lock().existence.remove(id)
+    pub fn take_existence(&self, id: &[u8]) -> Option<EarlyQuestion<IdStatus>> {
+        self.requests.lock().existence.remove(id)
     }
 
     /// Takes the marks of a group that were requested ahead, and the time of the request.
-    pub(super) async fn marks_ahead(
-        &self,
-        upstream: &Upstream,
-        name: &[u8],
-    ) -> Option<(MarksAnswer, Instant)> {
-        let asked = self.ahead.lock().marks.remove(name)?;
+    pub async fn take_marks(&self, upstream: &Upstream, name: &[u8]) -> Option<(MarksAnswer, Instant)> {
+        let asked = self.requests.lock().marks.remove(name)?;
         if !Arc::ptr_eq(&asked.pool, &upstream.pool) {
             return None;
         }
@@ -143,20 +154,106 @@ impl Upstreams {
     }
 
     /// Requests what is foreseen and not here; earlier requests that are no longer foreseen are dropped.
-    pub(super) async fn ask_ahead(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) {
-        let plan = self.plan(foreseen).await;
+    /// `needs_heads`: whether an article exists for readers depends on its head.
+    pub async fn ask(
+        &self,
+        table: &Arc<UpstreamTable>,
+        foreseen: &[ForeseenRequest<'_, UpstreamGroup>],
+        needs_heads: bool,
+    ) {
+        let plan = AheadPlan::of(foreseen, needs_heads).await;
         self.forget_all_but(&plan);
-        let table = self.shared.table.load_full();
-        self.ask_for_articles(&table, plan.articles);
-        self.ask_for_existence(&table, plan.existence);
-        self.ask_for_marks(&table, plan.groups);
+        self.ask_for_articles(table, plan.articles);
+        self.ask_for_existence(table, plan.existence);
+        self.ask_for_marks(table, plan.groups);
     }
 
-    async fn plan(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) -> AheadPlan {
+    fn forget_all_but(&self, plan: &AheadPlan) {
+        let mut ahead = self.requests.lock();
+        if ahead.is_empty() {
+            return;
+        }
+        let keys: HashSet<_> = plan.articles.iter().map(|(place, part)| place.key(*part)).collect();
+        ahead.articles.retain(|key, _| keys.contains(key));
+        ahead.existence.retain(|id, _| plan.existence.contains(id));
+        ahead.marks.retain(|name, _| plan.groups.contains(name));
+    }
+
+    fn ask_for_articles(&self, table: &Arc<UpstreamTable>, articles: Vec<(UpstreamLocator, ArticlePart)>) {
+        let mut missing = Vec::new();
+        {
+            let usual = self.limit.usual_bytes.load(Ordering::Relaxed).max(1);
+            let flights = self.requests.lock().flights();
+            let held = flights.iter().map(|flight| flight.look(|cargo| cargo.bytes.len() as u64));
+            let mut bytes: u64 = held.sum();
+            let ahead = self.requests.lock();
+            for (place, part) in articles {
+                if ahead.has_article(&place.key(part)) {
+                    continue;
+                }
+                bytes += usual;
+                if bytes > SESSION_BYTES_MAX {
+                    break;
+                }
+                missing.push((place, part));
+            }
+        }
+        missing.retain(|(place, part)| !place.is_here(table, *part));
+        let mut by_pool: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for (place, part) in missing {
+            let Some(permit) = self.limit.permit() else { break };
+            let Some(pool) = first_asked(table, &place) else { break };
+            let of_pool = by_pool.entry(Arc::as_ptr(&pool) as usize).or_default();
+            of_pool.push((place, part, permit, pool));
+        }
+        for of_pool in by_pool.into_values() {
+            self.ask_together_for(table, of_pool);
+        }
+    }
+
+    /// Requests articles from one upstream.
+    fn ask_together_for(
+        &self,
+        table: &Arc<UpstreamTable>,
+        articles: Vec<(UpstreamLocator, ArticlePart, OwnedSemaphorePermit, Arc<ConnectionPool>)>,
+    ) {
+        let Some((.., pool)) = articles.first() else { return };
+        let patience = (table.upstreams.len() > 1).then(|| pool.patience());
+        let tickets = tickets::<AskArticle>(pool, patience, articles.len());
+        for ((place, part, permit, _), ticket) in articles.into_iter().zip(tickets) {
+            let flight = on_its_way(table, &self.flights, &place, part, Some(ticket));
+            let held = AheadArticle { flight, _permit: permit };
+            self.requests.lock().articles.insert(place.key(part), held);
+        }
+    }
+
+    fn ask_for_existence(&self, table: &UpstreamTable, ids: Vec<Box<[u8]>>) {
+        let is_asked = |id: &[u8]| self.requests.lock().existence.contains_key(id);
+        let missing = ids.into_iter().filter(|id| !is_asked(id) && !articles::is_known(table, id));
+        let asked = missing.filter_map(|id| {
+            let pool = first_asked(table, &UpstreamLocator::Id(id.clone()))?;
+            Some((pool, id.clone(), AskExists(id)))
+        });
+        ask(asked.collect(), |id, asked| _ = self.requests.lock().existence.insert(id, asked));
+    }
+
+    fn ask_for_marks(&self, table: &UpstreamTable, names: Vec<Box<[u8]>>) {
+        let is_asked = |name: &[u8]| self.requests.lock().marks.contains_key(name);
+        let missing = names.into_iter().filter(|name| !is_asked(name));
+        let asked = missing.filter_map(|name| {
+            let upstream = table.numbering(&name).filter(|upstream| upstream.must_ask_for_marks(&name))?;
+            let question: AskMarks = upstream.question(&name);
+            Some((upstream.pool.clone(), name, question))
+        });
+        ask(asked.collect(), |name, asked| _ = self.requests.lock().marks.insert(name, asked));
+    }
+}
+
+impl AheadPlan {
+    async fn of(foreseen: &[ForeseenRequest<'_, UpstreamGroup>], needs_heads: bool) -> Self {
         let mut plan = AheadPlan::default();
         let mut numbers: Vec<(&UpstreamGroup, u64, ArticlePart)> = Vec::new();
         let mut rows: Vec<(&UpstreamGroup, RangeInclusive<u64>)> = Vec::new();
-        let needs_heads = !self.shared.refusing.load().is_nothing();
         for one in foreseen {
             match *one {
                 ForeseenRequest::Group(name) => plan.groups.push(name.into()),
@@ -190,87 +287,6 @@ impl Upstreams {
             plan.articles.extend(there(group, all.collect()).await);
         }
         plan
-    }
-
-    fn forget_all_but(&self, plan: &AheadPlan) {
-        let mut ahead = self.ahead.lock();
-        if ahead.is_empty() {
-            return;
-        }
-        let keys: HashSet<_> = plan.articles.iter().map(|(place, part)| place.key(*part)).collect();
-        ahead.articles.retain(|key, _| keys.contains(key));
-        ahead.existence.retain(|id, _| plan.existence.contains(id));
-        ahead.marks.retain(|name, _| plan.groups.contains(name));
-    }
-
-    fn ask_for_articles(&self, table: &Arc<UpstreamTable>, articles: Vec<(UpstreamLocator, ArticlePart)>) {
-        let mut missing = Vec::new();
-        {
-            let usual = self.shared.ahead_limit.usual_bytes.load(Ordering::Relaxed).max(1);
-            let flights = self.ahead.lock().flights();
-            let held = flights.iter().map(|flight| flight.look(|cargo| cargo.bytes.len() as u64));
-            let mut bytes: u64 = held.sum();
-            let ahead = self.ahead.lock();
-            for (place, part) in articles {
-                if ahead.has_article(&place.key(part)) {
-                    continue;
-                }
-                bytes += usual;
-                if bytes > SESSION_BYTES_MAX {
-                    break;
-                }
-                missing.push((place, part));
-            }
-        }
-        missing.retain(|(place, part)| !place.is_here(table, *part));
-        let mut by_pool: BTreeMap<usize, Vec<_>> = BTreeMap::new();
-        for (place, part) in missing {
-            let Some(permit) = self.shared.ahead_limit.permit() else { break };
-            let Some(pool) = first_asked(table, &place) else { break };
-            let of_pool = by_pool.entry(Arc::as_ptr(&pool) as usize).or_default();
-            of_pool.push((place, part, permit, pool));
-        }
-        for of_pool in by_pool.into_values() {
-            self.ask_together_for(table, of_pool);
-        }
-    }
-
-    /// Requests articles from one upstream.
-    fn ask_together_for(
-        &self,
-        table: &Arc<UpstreamTable>,
-        articles: Vec<(UpstreamLocator, ArticlePart, OwnedSemaphorePermit, Arc<ConnectionPool>)>,
-    ) {
-        let Some((.., pool)) = articles.first() else { return };
-        let patience = (table.upstreams.len() > 1).then(|| pool.patience());
-        let tickets = tickets::<AskArticle>(pool, patience, articles.len());
-        let flights: &Arc<Flights> = &self.shared.flights;
-        for ((place, part, permit, _), ticket) in articles.into_iter().zip(tickets) {
-            let flight = on_its_way(table, flights, &place, part, Some(ticket));
-            let held = AheadArticle { flight, _permit: permit };
-            self.ahead.lock().articles.insert(place.key(part), held);
-        }
-    }
-
-    fn ask_for_existence(&self, table: &UpstreamTable, ids: Vec<Box<[u8]>>) {
-        let is_asked = |id: &[u8]| self.ahead.lock().existence.contains_key(id);
-        let missing = ids.into_iter().filter(|id| !is_asked(id) && !articles::is_known(table, id));
-        let asked = missing.filter_map(|id| {
-            let pool = first_asked(table, &UpstreamLocator::Id(id.clone()))?;
-            Some((pool, id.clone(), AskExists(id)))
-        });
-        ask(asked.collect(), |id, asked| _ = self.ahead.lock().existence.insert(id, asked));
-    }
-
-    fn ask_for_marks(&self, table: &UpstreamTable, names: Vec<Box<[u8]>>) {
-        let is_asked = |name: &[u8]| self.ahead.lock().marks.contains_key(name);
-        let missing = names.into_iter().filter(|name| !is_asked(name));
-        let asked = missing.filter_map(|name| {
-            let upstream = table.numbering(&name).filter(|upstream| upstream.must_ask_for_marks(&name))?;
-            let question: AskMarks = upstream.question(&name);
-            Some((upstream.pool.clone(), name, question))
-        });
-        ask(asked.collect(), |name, asked| _ = self.ahead.lock().marks.insert(name, asked));
     }
 }
 
@@ -350,6 +366,3 @@ async fn neighbours(
         NeighbourSide::Previous => (far < from).then(|| far..=*range.end()),
     }
 }
-
-/// Requests made ahead by sessions.
-pub(super) type SharedAhead = Arc<Leaf<AheadRequests>>;

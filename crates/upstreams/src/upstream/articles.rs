@@ -3,14 +3,13 @@
 //! An article that several readers want at once is requested once (`searching`), and read while it arrives.
 //! For a HEAD of an article that is neither cached nor small, only the head is fetched and kept.
 
-use super::ahead::EarlyQuestion;
 use super::bringing::{AskArticle, FlightFacts, LARGE_BYTES};
 use super::flight::{Flight, Landing};
 use super::group::NumberedGroup;
 use super::questions::{AskExists, IdStatus};
 use super::searching::ArticleSearch;
 use super::table::{Upstream, UpstreamTable};
-use super::together::QuestionTicket;
+use super::together::{EarlyQuestion, QuestionTicket};
 use super::trouble::UpstreamError;
 use super::xref::{XrefHead, fitted, has_place, is_only, with_xref};
 use crate::{Answer, ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder, SourceError};

@@ -15,8 +15,9 @@ use super::shelf::CachedGroup;
 use super::table::Upstream;
 use super::trouble::{UpstreamError, shown};
 use super::xref::NumbersHere;
-use crate::{Answer, CountingBase, GroupMarks, NeighbourSide, SourceError};
+use crate::{Answer, CountingBase, NeighbourSide, SourceError};
 use lock_order::Ordered;
+use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
 use newscache::{Cache, RowCoverage};
@@ -30,7 +31,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as Turn, Notify};
 use tracing::warn;
 
-/// Groups with more articles than this are not checked for cancellations.
+/// Groups with more articles than this are not checked for cancellations; with more numbers than this, their
+/// articles are counted before rows are requested.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
 /// Number of the newest numbers that are searched for one whose article is known.
@@ -122,8 +124,18 @@ struct RowFetching {
     /// Rows fetched on request, and numbers whose rows were fetched without a request.
     asked_rows: u64,
     ahead_numbers: u64,
+    /// Questions that have ended; whatever arrived in them has been kept.
+    ended: u64,
     failures: u64,
     trouble: Option<UpstreamError>,
+}
+
+/// How far into a range one question goes.
+#[derive(Debug, Clone, Copy)]
+struct QuestionReach {
+    last: u64,
+    /// Articles up to there, at most.
+    articles: u64,
 }
 
 impl RowFetching {
@@ -154,17 +166,17 @@ impl RowFetching {
     }
 
     /// Returns the ranges at the front that are requested in one question: several that have no number in
-    /// common, or the first part of a long one.
-    fn ask_next(&mut self) -> Vec<RangeInclusive<u64>> {
-        let (mut ranges, mut numbers) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
-        for range in &self.wanted {
-            let last = (*range.end()).min(range.start().saturating_add(NUMBERS_MAX - 1));
-            numbers = numbers.saturating_add(last - range.start() + 1);
+    /// common, or the first part of a long one. `reaches` has for each of them how far a question may go, and
+    /// with how many articles.
+    fn ask_next(&mut self, reaches: &[QuestionReach]) -> Vec<RangeInclusive<u64>> {
+        let (mut ranges, mut articles) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
+        for (range, reach) in self.wanted.iter().zip(reaches) {
+            articles = articles.saturating_add(reach.articles);
             let is_apart = !ranges.iter().any(|other| have_common(other, range));
-            if !ranges.is_empty() && (!is_apart || numbers > NUMBERS_MAX || ranges.len() >= RANGES_MAX) {
+            if !ranges.is_empty() && (!is_apart || articles > NUMBERS_MAX) {
                 break;
             }
-            ranges.push(*range.start()..=last);
+            ranges.push(*range.start()..=reach.last);
         }
         self.asked = ranges.len();
         ranges
@@ -173,6 +185,7 @@ impl RowFetching {
     /// Records that the requested ranges have arrived.
     fn end_asked(&mut self, ranges: &[RangeInclusive<u64>]) {
         self.arrived.clear();
+        self.ended += 1;
         for range in ranges {
             if let Some(wanted) = self.wanted.pop_front()
                 && range.end() < wanted.end()
@@ -368,7 +381,7 @@ impl NumberedGroup {
             return Ok(());
         }
         let _one_at_a_time = self.asking.lock().await;
-        if marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX {
+        if marks.count > WHOLE_NUMBERS_MAX {
             return match self.shelf.unknown(range.clone()) {
                 Some(gap) => self.ask_numbers(gap..=*range.end()).await,
                 None => Ok(()),
@@ -418,6 +431,20 @@ impl NumberedGroup {
         Ok((!range.is_empty()).then_some((range, marks)))
     }
 
+    /// Asks the group itself how many articles it has, if only a list with its marks is known, by which it
+    /// has very many.
+    async fn counted(
+        &self,
+        range: RangeInclusive<u64>,
+        marks: GroupMarks,
+    ) -> Answer<(RangeInclusive<u64>, GroupMarks)> {
+        if !is_wide(marks) || marks.count < marks.high - marks.low {
+            return Ok((range, marks));
+        }
+        self.look_again();
+        Ok(self.within(range.clone()).await?.unwrap_or((range, marks)))
+    }
+
     /// Appends overview rows; see [`crate::NewsSource::over`].
     pub async fn rows(
         self: &Arc<Self>,
@@ -426,15 +453,20 @@ impl NumberedGroup {
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
         let Some((range, marks)) = self.within(range).await? else { return Ok(None) };
-        // Known numbers may be outdated; unknown ones are taken as they arrive.
+        let (range, marks) = self.counted(range, marks).await?;
+        // Known numbers may be outdated; unknown ones are taken as they arrive, unless few of many exist.
         let is_begun = self.shelf.unknown(marks.low..=marks.high) != Some(marks.low);
-        if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
+        let is_sparse = is_wide(marks) && marks.count <= WHOLE_NUMBERS_MAX;
+        if (is_begun || is_sparse)
+            && let Err(error) = self.know_numbers(&range, marks).await
+        {
             self.shelf.count(range.clone()).ok_or(error)?;
         }
         self.all_or_none(&range).await?;
         let (start, mut from) = (into.len(), *range.start());
         let mut asked_from = None;
         loop {
+            let ended = self.fetching.lock().ended;
             match self.shelf.rows(from..=*range.end(), limit_bytes, into) {
                 RowCoverage::Done => {
                     self.settled(*range.end()).await;
@@ -459,7 +491,7 @@ impl NumberedGroup {
                         return Err(UpstreamError::Away("overview rows cannot be kept".into()).into());
                     }
                     let first = *part.start();
-                    asked_from = self.fetch(part).await?.then_some(first);
+                    asked_from = self.fetch(part, ended).await?.then_some(first);
                 }
             }
         }
@@ -478,6 +510,7 @@ impl NumberedGroup {
         let (mut from, mut rows, mut asked_from) = (*range.start(), Vec::new(), None);
         loop {
             rows.clear();
+            let ended = self.fetching.lock().ended;
             match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
                 RowCoverage::Limit { next } => from = next,
                 RowCoverage::Missing { range } if asked_from == Some(*range.start()) => {
@@ -485,7 +518,7 @@ impl NumberedGroup {
                 }
                 RowCoverage::Missing { range } => {
                     let from = *range.start();
-                    asked_from = self.fetch(range).await?.then_some(from);
+                    asked_from = self.fetch(range, ended).await?.then_some(from);
                 }
                 RowCoverage::Done => {
                     *self.whole.lock() = Some(range.clone());
@@ -495,12 +528,16 @@ impl NumberedGroup {
         }
     }
 
-    /// Has rows fetched, and waits until some have arrived; returns true if all have.
-    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>) -> Answer<bool> {
+    /// Has rows fetched, and waits until some have arrived; returns true if all have. They were missing when
+    /// `ended` questions had ended: once another one has, they may be here, and are looked for again.
+    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>, ended: u64) -> Answer<bool> {
         let mut fetched = pin!(self.fetched.notified());
         fetched.as_mut().enable();
         let failures = {
             let mut fetching = self.fetching.lock();
+            if fetching.ended != ended {
+                return Ok(false);
+            }
             let is_wanted =
                 |wanted: &RangeInclusive<u64>| wanted.contains(range.start()) && wanted.contains(range.end());
             if !fetching.wanted.iter().any(is_wanted) {
@@ -588,7 +625,7 @@ impl NumberedGroup {
                 return;
             }
             let (group, made) = (self.clone(), self.renumberings.count());
-            let ranges = self.fetching.lock().ask_next();
+            let ranges = self.next_ranges();
             let first = ranges.first().map(|range| *range.start());
             let last = ranges.last().map(|range| *range.end());
             let question = AskRows {
@@ -628,11 +665,34 @@ impl NumberedGroup {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
                 fetching.wanted.clear();
-                fetching.ahead = None;
+                (fetching.ahead, fetching.gap) = (None, None);
             }
             drop(fetching);
             self.fetched.notify_waiters();
         }
+    }
+
+    /// Returns the ranges of the next question.
+    fn next_ranges(&self) -> Vec<RangeInclusive<u64>> {
+        let wanted: Vec<_> = self.fetching.lock().wanted.iter().take(RANGES_MAX).cloned().collect();
+        let reaches: Vec<_> = wanted.iter().map(|range| self.reach(range)).collect();
+        // Others only add to the end of what is wanted.
+        self.fetching.lock().ask_next(&reaches)
+    }
+
+    /// Returns how far one question about a range goes: an article may have any number, so this depends on
+    /// the articles, not on the numbers between them.
+    fn reach(&self, range: &RangeInclusive<u64>) -> QuestionReach {
+        let (first, end, mut numbers) = (*range.start(), *range.end(), Vec::new());
+        if self.shelf.numbers(range.clone(), NUMBERS_MAX as usize, &mut numbers) {
+            let is_all = (numbers.len() as u64) < NUMBERS_MAX;
+            let last = numbers.last().copied().filter(|_| !is_all).unwrap_or(end);
+            return QuestionReach { last, articles: numbers.len() as u64 };
+        }
+        let marks = self.shelf.marks().filter(|marks| marks.low <= marks.high);
+        let numbers_each = marks.map_or(1, |marks| (marks.high - marks.low) / marks.count.max(1)).max(1);
+        let last = end.min(first.saturating_add((NUMBERS_MAX - 1).saturating_mul(numbers_each)));
+        QuestionReach { last, articles: (last - first) / numbers_each + 1 }
     }
 
     /// Keeps the rows that have arrived. Readers find them in one place or the other.
@@ -698,6 +758,11 @@ impl NumberedGroup {
     }
 }
 
+/// Reports whether the numbers of a group span more than its articles need, as a rule.
+fn is_wide(marks: GroupMarks) -> bool {
+    marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX
+}
+
 fn have_common(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {
     one.start() <= other.end() && other.start() <= one.end()
 }
@@ -730,5 +795,63 @@ impl Drop for RowFetcher {
     fn drop(&mut self) {
         self.0.fetching.lock().is_running = false;
         self.0.fetched.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::UpstreamTable;
+    use super::*;
+
+    /// Returns a group with these marks, of an upstream that refuses connections.
+    fn group(marks: GroupMarks) -> NumberedGroup {
+        let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\n\
+            class = \"c\"\n[[upstream]]\nname = \"isp\"\nhost = \"127.0.0.1:1\"\n";
+        let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
+        let config = config.map_err(|error| error.to_string()).unwrap();
+        let disk = Arc::new(disk::SimDisk::new());
+        let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
+        let table = UpstreamTable::new(&config, &(Arc::new(|_: &[u8]| false) as _), Some(cache), None);
+        let group = NumberedGroup::new(b"comp.test", table.upstreams.first().unwrap(), None);
+        group.take_marks(Some(marks), Instant::now());
+        group
+    }
+
+    #[test]
+    fn a_renumbering_counts_once_however_it_is_noticed() {
+        let marks = |high| GroupMarks { low: 1, high, count: high };
+        let group = group(marks(9));
+        let say = |high, is_renumbered| {
+            group.take_said(MarksAnswer { marks: Some(marks(high)), is_renumbered }, Instant::now());
+            group.renumberings.count()
+        };
+        assert_eq!(say(9, false), 0);
+        assert_eq!(say(5, true), 1, "another article, and a lower high mark");
+        assert_eq!(say(7, true), 2, "another article alone");
+        assert_eq!(say(3, false), 3, "a lower high mark alone");
+        assert_eq!(say(3, false), 3);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_that_were_kept_since_they_were_missing_are_not_requested_again() {
+        let group = Arc::new(group(GroupMarks { low: 1, high: 9, count: 9 }));
+        let ended = group.fetching.lock().ended;
+        group.fetching.lock().end_asked(&[]);
+        assert!(!group.fetch(1..=9, ended).await.unwrap(), "looks for them again");
+        assert!(group.fetching.lock().wanted.is_empty());
+        assert!(group.fetch(1..=9, ended + 1).await.is_err(), "asks the upstream, which is away");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_whose_prefetch_failed_are_prefetched_again() {
+        let group = Arc::new(group(GroupMarks { low: 1, high: 9, count: 9 }));
+        for attempt in 1..=2 {
+            {
+                let mut fetching = group.fetching.lock();
+                (fetching.asked_rows, fetching.ahead) = (1_000, Some(9));
+            }
+            group.fetch_rows().await;
+            assert_eq!(group.fetching.lock().failures, attempt);
+        }
     }
 }

@@ -63,8 +63,8 @@ impl KnownGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GroupMarks;
     use crate::upstream::table::{Upstream, UpstreamTable};
+    use netnews::GroupMarks;
     use newscache::Cache;
     use site_config as config;
     use std::path::Path;

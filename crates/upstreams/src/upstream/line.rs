@@ -5,7 +5,7 @@
 
 use super::allowance::OpenConnection;
 use super::trouble::{UpstreamError, shown};
-use crate::GroupMarks;
+use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;

@@ -9,8 +9,9 @@ use super::flight::{Flight, Landing};
 use super::line::UpstreamConnection;
 use super::pool::{ConnectionPool, UpstreamQuestion};
 use super::trouble::UpstreamError;
-use crate::{Answer, CountingBase, GroupInfo, GroupList, GroupMarks, has_changed};
+use crate::{Answer, CountingBase, GroupInfo, GroupList, has_changed};
 use lock_order::Ordered;
+use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::newsgroups;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
@@ -359,6 +360,7 @@ fn line_of<'l>(lines: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
 
 /// Parses a line of a list; returns `None` if it is invalid.
 pub(super) fn info(list: GroupList, line: &[u8], base: CountingBase) -> Option<GroupInfo<'_>> {
+    let line = line.trim_ascii_start();
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let name = words.next().filter(|name| newsgroups::valid_name(name))?;
     let named = GroupInfo { name, ..GroupInfo::default() };
@@ -436,6 +438,8 @@ mod tests {
         assert_eq!(marks(GroupList::Counts, "a.b 5 2 99 m"), Some((5, 2, 4, flag("m"))));
         let title = info(GroupList::Descriptions, b"a.b\t\tAll of it ", |_| 0).unwrap();
         assert_eq!(title.description, b"All of it");
+        let indented = info(GroupList::Descriptions, b" \ta.b\tAll of it", |_| 0).unwrap();
+        assert_eq!((indented.name, indented.description), (&b"a.b"[..], &b"All of it"[..]));
         let times = info(GroupList::Times, b"a.b 1000 me@x", |_| 0).unwrap();
         assert_eq!((times.created, times.creator), (1000, &b"me@x"[..]));
     }

@@ -14,6 +14,7 @@ mod bringing;
 mod changes;
 mod flight;
 mod group;
+mod group_lists;
 mod headers;
 mod kept_headers;
 mod known_groups;
@@ -29,6 +30,7 @@ mod questions;
 mod refusing;
 mod rows;
 mod searching;
+mod selected;
 mod shelf;
 mod status;
 mod table;
@@ -36,28 +38,25 @@ mod together;
 mod trouble;
 mod xref;
 
-use super::beside::GroupSplit;
-use super::listed::OwnedGroupInfo;
 use super::{
-    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo, GroupList,
-    GroupMarks, GroupSelection, GroupStream, HeaderLines, NeighbourSide, NewsSource, SourceError,
-    SourceLocator, Wanted,
+    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupList, GroupSelection,
+    HeaderLines, NeighbourSide, NewsSource, SourceError, SourceLocator,
 };
-use ahead::{AheadLimit, SharedAhead};
+use ahead::SessionAhead;
 use arc_swap::ArcSwap;
 use articles::{ArticleRest, Flights, ReadRequest};
 use disk::Disk;
-use group::NumberedGroup;
-use lists::{CachedListKind, ListLines};
+use group_lists::UpstreamGroups;
+use netnews::GroupMarks;
 use netnews::MessageId;
-use netnews::date::format_nntp;
 use netnews::nntp::response::code;
 use newscache::{Cache, RequestKind};
 use passing::AskPassed;
+use prefetching::Prefetcher;
 use questions::AskArrived;
 use refusing::RefusedHeaders;
+use selected::UpstreamGroup;
 use site_base::clock::unix_secs;
-use site_config as config;
 use site_config::{Config, PassedList};
 use spool::Spool;
 use std::fmt;
@@ -65,14 +64,13 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use table::{IsLocal, NumberingRules, Upstream, UpstreamTable};
-use tokio::sync::Notify;
-use tokio::task::{JoinHandle, block_in_place};
+use table::{IsLocal, Upstream, UpstreamTable};
+use tokio::task::block_in_place;
 use tracing::{error, info, warn};
-use trouble::UpstreamError;
 
 pub use posts::{
-    Outbox, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts, is_post_whole,
+    Outbox, PostDelivery, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts,
+    is_post_whole,
 };
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
@@ -88,20 +86,17 @@ pub struct Upstreams {
     /// Client for the access log; empty if unknown.
     client: Arc<str>,
     /// Requests that this client's session has made ahead.
-    ahead: SharedAhead,
+    ahead: SessionAhead,
 }
 
 struct UpstreamsState {
-    table: ArcSwap<UpstreamTable>,
+    table: Arc<ArcSwap<UpstreamTable>>,
     local: IsLocal,
     disk: Arc<dyn Disk>,
     flights: Arc<Flights>,
-    ahead_limit: AheadLimit,
-    posts: Arc<UpstreamPosts>,
-    prefetch: ArcSwap<config::Prefetch>,
+    delivery: PostDelivery,
+    prefetcher: Prefetcher,
     refusing: ArcSwap<RefusedHeaders>,
-    /// Notified when the configuration changes.
-    reconfigured: Notify,
 }
 
 /// Longest command passed on.
@@ -111,40 +106,10 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Interval for saving the order of use.
 const SAVE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A group of an upstream, valid until it is renumbered.
-#[derive(Clone)]
-pub struct UpstreamGroup {
-    group: Arc<NumberedGroup>,
-    made: u64,
-}
-
-impl PartialEq for UpstreamGroup {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.group, &other.group) && self.made == other.made
-    }
-}
-
-impl fmt::Debug for UpstreamGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", String::from_utf8_lossy(&self.group.name), self.group.pool.name())
-    }
-}
-
 impl fmt::Debug for Upstreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.shared.table.load();
         f.debug_list().entries(table.upstreams.iter().map(|upstream| &upstream.config.name)).finish()
-    }
-}
-
-impl UpstreamGroup {
-    fn of(group: Arc<NumberedGroup>) -> Self {
-        Self { made: group.renumberings.count(), group }
-    }
-
-    /// Returns the group, unless it was renumbered.
-    fn current(&self) -> Answer<&Arc<NumberedGroup>> {
-        if self.made == self.group.renumberings.count() { Ok(&self.group) } else { Err(self.group.stale()) }
     }
 }
 
@@ -158,20 +123,19 @@ impl Upstreams {
         let (disk, groups) = (spool.disk().clone(), spool.clone());
         let local: IsLocal = Arc::new(move |name| groups.group_id(name).is_some());
         let cache = open_cache(config, &disk)?;
-        let table = ArcSwap::from_pointee(UpstreamTable::new(config, &local, cache, None));
+        let table = Arc::new(ArcSwap::from_pointee(UpstreamTable::new(config, &local, cache, None)));
         let posts = Arc::new(UpstreamPosts::open(disk.clone(), &config.site.data));
+        let flights = Arc::<Flights>::default();
         let shared = Arc::new(UpstreamsState {
+            delivery: PostDelivery::new(table.clone(), posts),
             table,
             local,
             disk,
-            flights: Arc::default(),
-            ahead_limit: AheadLimit::default(),
-            posts,
-            prefetch: ArcSwap::from_pointee(config.prefetch.clone()),
+            flights: flights.clone(),
+            prefetcher: Prefetcher::new(config.prefetch.clone()),
             refusing: ArcSwap::from_pointee(RefusedHeaders::new(&config.cache.refuse)),
-            reconfigured: Notify::new(),
         });
-        Ok(Self { shared, client: "".into(), ahead: SharedAhead::default() })
+        Ok(Self { shared, client: "".into(), ahead: SessionAhead::new(flights) })
     }
 
     /// Applies another configuration; unchanged upstreams keep their connections. Blocks.
@@ -197,31 +161,21 @@ impl Upstreams {
                 cache,
                 Some(&old),
             )));
-            self.shared.posts.look();
+            self.shared.delivery.posts().look();
         }
         self.shared.refusing.store(Arc::new(RefusedHeaders::new(&config.cache.refuse)));
-        self.shared.prefetch.store(Arc::new(config.prefetch.clone()));
-        self.shared.reconfigured.notify_one();
-    }
-
-    /// Returns the names of all groups, as far as they can be listed now.
-    async fn names(&self) -> Answer<Vec<Vec<u8>>> {
-        let mut groups = self.groups(GroupList::Names, GroupSelection::All, |_| 0).await?;
-        let mut names = Vec::new();
-        while let Some(group) = groups.next(&|_| true).await? {
-            names.push(group.name.to_vec());
-        }
-        Ok(names)
+        self.shared.prefetcher.apply(config.prefetch.clone());
     }
 
     /// Sends waiting posts, prefetches, and saves the order of use of the cache at intervals, and when
     /// `stopping` resolves.
     pub async fn run(self, stopping: impl Future<Output = ()>) {
+        let UpstreamsState { table, flights, delivery, prefetcher, refusing, .. } = &*self.shared;
         tokio::select! {
             () = stopping => {}
             () = self.keep_saved() => {}
-            () = self.keep_posting() => {}
-            () = self.keep_prefetching() => {}
+            () = delivery.keep_posting() => {}
+            () = prefetcher.run(table, flights, refusing) => {}
         }
         self.save();
     }
@@ -255,9 +209,14 @@ impl Upstreams {
     pub fn status(&self) -> Vec<UpstreamStatus> {
         let table = self.shared.table.load();
         let status = |upstream: &Arc<Upstream>| {
-            UpstreamStatus::of(upstream, self.shared.posts.counts(&upstream.config.name))
+            UpstreamStatus::of(upstream, self.shared.delivery.posts().counts(&upstream.config.name))
         };
         table.upstreams.iter().map(status).collect()
+    }
+
+    /// Returns the delivery of posts to upstreams.
+    pub fn delivery(&self) -> &PostDelivery {
+        &self.shared.delivery
     }
 
     /// Returns whether there are no upstreams.
@@ -291,185 +250,6 @@ fn configure(cache: &Cache, config: &Config) -> io::Result<()> {
     cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)
 }
 
-/// The local spool's groups, and those of upstreams beside them.
-#[derive(Debug, Clone)]
-pub struct LocalFirst {
-    /// The spool.
-    pub spool: Arc<Spool>,
-    /// The upstreams.
-    pub upstreams: Upstreams,
-}
-
-impl GroupSplit for LocalFirst {
-    fn in_first(&self, name: &[u8]) -> bool {
-        self.only_first() || self.spool.group_id(name).is_some()
-    }
-
-    fn only_first(&self) -> bool {
-        self.upstreams.is_empty()
-    }
-}
-
-/// Groups of upstreams, in the order of their names if the upstreams list them in order.
-pub struct UpstreamGroups {
-    list: GroupList,
-    base: CountingBase,
-    routes: Arc<NumberingRules>,
-    parts: Vec<ListPart>,
-    last: OwnedGroupInfo,
-}
-
-/// The list of one upstream, and its next group.
-struct ListPart {
-    /// Index of the upstream.
-    at: usize,
-    lines: ListLines,
-    next: Option<OwnedGroupInfo>,
-    is_over: bool,
-}
-
-impl ListPart {
-    /// Advances to the next wanted group.
-    async fn advance(
-        &mut self,
-        list: GroupList,
-        base: CountingBase,
-        routes: &NumberingRules,
-        wanted: Wanted<'_>,
-    ) -> Answer<()> {
-        while self.next.is_none() && !self.is_over {
-            match self.lines.next().await? {
-                None => self.is_over = true,
-                Some(line) => {
-                    let found = lists::info(list, line, base).filter(|group| wanted(group.name));
-                    let own = found.filter(|group| routes.numbering(group.name) == Some(self.at));
-                    self.next = own.map(|group| OwnedGroupInfo::of(&group));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl GroupStream for UpstreamGroups {
-    async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
-        for part in &mut self.parts {
-            part.advance(self.list, self.base, &self.routes, wanted).await?;
-        }
-        let names = self.parts.iter().enumerate();
-        let first = names.filter_map(|(at, part)| Some((&part.next.as_ref()?.name, at))).min();
-        let part = first.map(|(_, at)| at).and_then(|at| self.parts.get_mut(at));
-        let Some(next) = part.and_then(|part| part.next.take()) else { return Ok(None) };
-        self.last = next;
-        Ok(Some(self.last.info()))
-    }
-}
-
-/// Returns the list of an upstream from which groups are listed.
-async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<ListLines, UpstreamError> {
-    let (pool, age_max) = (&upstream.pool, upstream.config.active_age);
-    let kept = async |kind| upstream.lists.list(kind, pool, &upstream.cache, age_max).await;
-    let found = match list {
-        GroupList::Active | GroupList::Names | GroupList::Changed { .. } => {
-            kept(CachedListKind::Active).await
-        }
-        GroupList::Times => kept(CachedListKind::Times).await,
-        GroupList::Descriptions => kept(CachedListKind::Descriptions).await,
-        GroupList::Counts => match kept(CachedListKind::Counts).await {
-            Err(UpstreamError::Refused(..) | UpstreamError::Away(_)) => match kept(CachedListKind::Active)
-                .await
-            {
-                // For readers of counts a partial list will do; LIST ACTIVE is copied by other servers.
-                Err(UpstreamError::Away(_)) => Ok(lists::of_known(&upstream.cache, &upstream.config.name)),
-                active => active,
-            },
-            counts => counts,
-        },
-        GroupList::New { since } => {
-            let digits = format_nntp(i64::try_from(since).unwrap_or_default());
-            let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
-            lists::fetch(pool, [b"NEWGROUPS ", day, b" ", time, b" GMT"].concat()).await
-        }
-    };
-    found.map(ListLines::of)
-}
-
-/// Fetches the list in a task of its own, counted as a request of this client.
-fn ask_list(
-    upstream: Arc<Upstream>,
-    list: GroupList,
-    client: &Arc<str>,
-) -> JoinHandle<Result<ListLines, UpstreamError>> {
-    let client = client.clone();
-    tokio::spawn(async move {
-        let asked = upstream.pool.questions();
-        let lines = lines_of(&upstream, list).await?;
-        let is_hit = upstream.pool.questions() == asked;
-        upstream.record(&client, RequestKind::Active, b"", is_hit);
-        Ok(lines)
-    })
-}
-
-/// Returns the line of one group in a list.
-async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<Option<OwnedGroupInfo>> {
-    let (kind, word) = match list {
-        GroupList::Times => (CachedListKind::Times, "ACTIVE.TIMES"),
-        GroupList::Descriptions => (CachedListKind::Descriptions, "NEWSGROUPS"),
-        _ => (CachedListKind::Active, "ACTIVE"),
-    };
-    let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
-        Some(found) => found,
-        None => match lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await {
-            // The list fetched last has it, too.
-            Err(UpstreamError::Away(_)) => {
-                let age_max = upstream.config.active_age;
-                upstream.lists.list(kind, &upstream.pool, &upstream.cache, age_max).await?
-            }
-            found => found?,
-        },
-    };
-    let mut lines = ListLines::of(found);
-    let list = match list {
-        GroupList::Changed { .. } => list,
-        list if kind != CachedListKind::Active => list,
-        _ => GroupList::Active,
-    };
-    while let Some(line) = lines.next().await? {
-        if let Some(group) = lists::info(list, line, |_| 0).filter(|group| group.name == name) {
-            return Ok(Some(OwnedGroupInfo::of(&group)));
-        }
-    }
-    Ok(None)
-}
-
-impl Upstreams {
-    /// Returns the information on one group, if it exists.
-    async fn one(
-        &self,
-        list: GroupList,
-        name: &[u8],
-        base: CountingBase,
-        with_flag: bool,
-    ) -> Answer<Option<OwnedGroupInfo>> {
-        let table = self.shared.table.load_full();
-        let Some(upstream) = table.numbering(name) else { return Ok(None) };
-        match list {
-            GroupList::Times
-            | GroupList::Descriptions
-            | GroupList::New { .. }
-            | GroupList::Changed { .. } => one_line(upstream, list, name).await,
-            GroupList::Active | GroupList::Counts | GroupList::Names => {
-                let begun = Instant::now();
-                let Some(group) = upstream.group(name).await? else { return Ok(None) };
-                let Some(marks) = group.marks_above(base, begun).await? else { return Ok(None) };
-                let line = if with_flag { one_line(upstream, GroupList::Active, name).await? } else { None };
-                let flag = line.map_or_else(|| b"y".to_vec(), |line| line.flag);
-                Ok(Some(OwnedGroupInfo { name: name.to_vec(), marks, flag, ..OwnedGroupInfo::default() }))
-            }
-        }
-    }
-}
-
 impl Upstreams {
     /// Returns whether there is an article that is not refused because of its head. It was not requested
     /// for reading, so it is not remembered if it is not available now.
@@ -492,13 +272,13 @@ impl Upstreams {
         let request = match place {
             SourceLocator::MessageId(id) => {
                 let place = articles::UpstreamLocator::Id(id.as_bytes().into());
-                let ahead = self.article_ahead(&place, part);
+                let ahead = self.ahead.take_article(&place, part);
                 request(place, ahead)
             }
             SourceLocator::Number(selected, number) => {
                 let group = selected.current()?;
                 let place = articles::UpstreamLocator::Number(group.clone(), number);
-                if let Some(ahead) = self.article_ahead(&place, part) {
+                if let Some(ahead) = self.ahead.take_article(&place, part) {
                     return self.brought(request(place, Some(ahead)), into).await;
                 }
                 let Some((range, marks)) = group.within(number..=number).await? else {
@@ -537,7 +317,7 @@ impl NewsSource for Upstreams {
         if self.is_empty() {
             self
         } else {
-            Self { client: client.into(), ahead: SharedAhead::default(), ..self }
+            Self { client: client.into(), ahead: self.ahead.of_session(), ..self }
         }
     }
 
@@ -545,7 +325,7 @@ impl NewsSource for Upstreams {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
         let asked = upstream.pool.questions();
-        let ahead = self.marks_ahead(upstream, name).await;
+        let ahead = self.ahead.take_marks(upstream, name).await;
         let begun = ahead.map_or_else(Instant::now, |(_, at)| at);
         let group = match ahead {
             Some((said, at)) => upstream.group_with(name, said, at),
@@ -564,43 +344,7 @@ impl NewsSource for Upstreams {
         which: GroupSelection<'_, UpstreamGroup>,
         base: CountingBase,
     ) -> Answer<UpstreamGroups> {
-        let table = self.shared.table.load_full();
-        let mut groups = UpstreamGroups {
-            list,
-            base,
-            routes: table.routes.clone(),
-            parts: Vec::new(),
-            last: OwnedGroupInfo::default(),
-        };
-        let one = match which {
-            GroupSelection::All | GroupSelection::Like(_) => {
-                // All are asked before the first has answered.
-                let asked = table.upstreams.iter().enumerate();
-                let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread());
-                let asked = asked
-                    .map(|(at, upstream)| (at, upstream, ask_list(upstream.clone(), list, &self.client)));
-                for (at, upstream, lines) in asked.collect::<Vec<_>>() {
-                    let lines = match lines.await.map_err(|error| SourceError::Fault(error.into()))? {
-                        // No reader has seen its groups yet, so none is missed.
-                        Err(UpstreamError::Away(_)) if upstream.is_unheard() => continue,
-                        lines => lines?,
-                    };
-                    groups.parts.push(ListPart { at, lines, next: None, is_over: false });
-                }
-                return Ok(groups);
-            }
-            GroupSelection::Named(name) => self.one(list, name, base, true).await?,
-            GroupSelection::One(selected) => match selected.current() {
-                Ok(group) => self.one(list, &group.name, base, false).await?,
-                Err(_) => None,
-            },
-        };
-        if let Some(one) = one
-            && let Some(at) = table.routes.numbering(&one.name)
-        {
-            groups.parts.push(ListPart { at, lines: ListLines::none(), next: Some(one), is_over: true });
-        }
-        Ok(groups)
+        UpstreamGroups::list(&self.shared.table.load_full(), &self.client, list, which, base).await
     }
 
     async fn article(
@@ -609,7 +353,7 @@ impl NewsSource for Upstreams {
         part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<ArticleRest>> {
-        let is_for_later = self.shared.prefetch.load().fetch_later;
+        let is_for_later = self.shared.prefetcher.fetches_later();
         self.fetched(place, part, is_for_later, into).await
     }
 
@@ -618,7 +362,8 @@ impl NewsSource for Upstreams {
     }
 
     async fn look_ahead(&self, foreseen: &[ForeseenRequest<'_, UpstreamGroup>]) {
-        self.ask_ahead(foreseen).await;
+        let needs_heads = !self.shared.refusing.load().is_nothing();
+        self.ahead.ask(&self.shared.table.load_full(), foreseen, needs_heads).await;
     }
 
     fn article_at_hand(
@@ -627,7 +372,7 @@ impl NewsSource for Upstreams {
         part: ArticlePart,
         into: &mut ArticleBytes,
     ) -> Option<Fetched<ArticleRest>> {
-        if !self.ahead.lock().is_empty() {
+        if !self.ahead.is_empty() {
             // The article may be among those requested ahead.
             return None;
         }
@@ -645,7 +390,7 @@ impl NewsSource for Upstreams {
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
         if self.shared.refusing.load().is_nothing() {
-            let ahead = self.existence_ahead(id.as_bytes());
+            let ahead = self.ahead.take_existence(id.as_bytes());
             return articles::has(&self.shared.table.load_full(), id, ahead).await;
         }
         self.is_shown(SourceLocator::MessageId(id)).await

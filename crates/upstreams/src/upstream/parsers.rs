@@ -5,7 +5,8 @@ use super::lists::info;
 pub use super::posts::rewritten as rewritten_post;
 use super::rows::append_fitted;
 use super::xref::with_xref;
-use crate::{GroupList, GroupMarks};
+use crate::GroupList;
+use netnews::GroupMarks;
 
 /// Returns an overview row as shown here, of a group with one number; empty if it lacks fields.
 pub fn row(row: &[u8], number: u64) -> Vec<u8> {

@@ -12,6 +12,7 @@ use super::line::{LastHeard, MissingCommands, UpstreamConnection};
 use super::trouble::UpstreamError;
 use access::tls::RemoteServer;
 use nntp_io::{ClientLimits, NntpClient, Role};
+use site_base::back_off::BackOff;
 use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_config as config;
@@ -23,10 +24,8 @@ use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-/// First pause after a failure, doubled each time.
-const PAUSE_FIRST: Duration = Duration::from_millis(500);
-/// Longest pause.
-const PAUSE_LONGEST: Duration = Duration::from_secs(60);
+/// Pauses after failures.
+const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(60));
 /// Least rate, in bytes per second, at which a server must take data in order not to count as silent.
 const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
 /// Longest time a silent server is waited for when it is tried again.
@@ -279,9 +278,8 @@ impl ConnectionPool {
     /// Returns how long to wait before a silent server is tried again.
     fn next_pause(&self) -> Duration {
         let mut health = self.health.lock();
-        let pause = paused(health.silences);
         health.silences = health.silences.saturating_add(1);
-        pause
+        RETRY.pause(health.silences)
     }
 
     /// Returns whether a silent server answers again.
@@ -384,9 +382,8 @@ impl ConnectionPool {
         if health.failures == 0 {
             warn!(upstream = self.name, "the upstream is away: {text}");
         }
-        let pause = paused(health.failures);
         health.failures = health.failures.saturating_add(1);
-        health.retry_at = Some(Instant::now() + pause);
+        health.retry_at = Some(Instant::now() + RETRY.pause(health.failures));
         text.clone_into(&mut health.last_error);
         // Another server may replace it.
         health.lacking = Arc::default();
@@ -445,9 +442,4 @@ async fn probe(pool: Weak<ConnectionPool>) {
             return;
         }
     }
-}
-
-/// Returns the pause after this many earlier failures.
-fn paused(failures: u32) -> Duration {
-    PAUSE_FIRST.saturating_mul(1 << failures.min(10)).min(PAUSE_LONGEST)
 }

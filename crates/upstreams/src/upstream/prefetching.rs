@@ -6,13 +6,15 @@
 //! away are fetched once it is back. Sources: the NewsCache paper, section 5; leafnode, which subscribes to
 //! groups that are read, and fetches bodies later.
 
-use super::articles::{UpstreamLocator, bring};
+use super::articles::{Flights, UpstreamLocator, bring};
 use super::group::NumberedGroup;
+use super::group_lists::names;
+use super::refusing::RefusedHeaders;
 use super::rows::size_in;
 use super::table::UpstreamTable;
-use super::trouble::shown;
-use super::{UpstreamError, Upstreams};
+use super::trouble::{UpstreamError, shown};
 use crate::Answer;
+use arc_swap::ArcSwap;
 use hashbrown::HashSet;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
@@ -22,6 +24,7 @@ use site_base::clock::unix_secs;
 use site_config::{Prefetch, PrefetchScope};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tokio::task::block_in_place;
 use tracing::{debug, info};
 
@@ -37,9 +40,11 @@ const ROWS_BYTES: usize = 64 << 10;
 const REFERENCES_MAX: usize = 16;
 
 /// State and limits of a pass.
-struct PrefetchPass {
+struct PrefetchPass<'p> {
     config: Arc<Prefetch>,
     table: Arc<UpstreamTable>,
+    flights: &'p Arc<Flights>,
+    refusing: &'p ArcSwap<RefusedHeaders>,
     cache: Cache,
     bandwidth: Option<Bandwidth>,
     groups: u64,
@@ -48,76 +53,112 @@ struct PrefetchPass {
     bytes_max: u64,
 }
 
-impl Upstreams {
+/// Prefetching as configured.
+pub(super) struct Prefetcher {
+    config: ArcSwap<Prefetch>,
+    /// Notified when the configuration changes.
+    reconfigured: Notify,
+}
+
+impl Prefetcher {
+    pub fn new(config: Prefetch) -> Self {
+        Self { config: ArcSwap::from_pointee(config), reconfigured: Notify::new() }
+    }
+
+    /// Applies another configuration.
+    pub fn apply(&self, config: Prefetch) {
+        self.config.store(Arc::new(config));
+        self.reconfigured.notify_one();
+    }
+
+    /// Returns whether articles that are not available when they are requested are fetched later.
+    pub fn fetches_later(&self) -> bool {
+        self.config.load().fetch_later
+    }
+
     /// Makes passes as configured, and in between fetches articles requested earlier.
-    pub(super) async fn keep_prefetching(&self) {
+    pub async fn run(
+        &self,
+        table: &ArcSwap<UpstreamTable>,
+        flights: &Arc<Flights>,
+        refusing: &ArcSwap<RefusedHeaders>,
+    ) {
         let mut next_pass = Instant::now();
         loop {
-            let config = self.shared.prefetch.load_full();
+            let config = self.config.load_full();
+            let pass = || PrefetchPass::begin(&config, table.load_full(), flights, refusing);
             if config.fetch_later
-                && let Some(mut pass) = self.pass(&config)
+                && let Some(mut pass) = pass()
             {
-                self.bring_wanted(&mut pass).await;
+                pass.bring_wanted().await;
             }
             if config.is_on() && Instant::now() >= next_pass && config.hours.has(unix_secs()) {
-                if let Some(mut pass) = self.pass(&config) {
-                    self.prefetch(&mut pass).await;
+                if let Some(mut pass) = pass() {
+                    pass.prefetch().await;
                     let (groups, articles, bytes) = (pass.groups, pass.articles, pass.bytes);
                     info!(groups, articles, bytes, "prefetched");
                 }
                 next_pass = Instant::now() + config.interval;
             }
             tokio::select! {
-                () = self.shared.reconfigured.notified() => next_pass = Instant::now(),
+                () = self.reconfigured.notified() => next_pass = Instant::now(),
                 () = tokio::time::sleep(pause(&config, next_pass)) => {}
             }
         }
     }
+}
 
-    fn pass(&self, config: &Arc<Prefetch>) -> Option<PrefetchPass> {
-        let table = self.shared.table.load_full();
+impl<'p> PrefetchPass<'p> {
+    /// Begins a pass, unless there is no cache.
+    fn begin(
+        config: &Arc<Prefetch>,
+        table: Arc<UpstreamTable>,
+        flights: &'p Arc<Flights>,
+        refusing: &'p ArcSwap<RefusedHeaders>,
+    ) -> Option<Self> {
         let cache = table.cache.clone()?;
         let bandwidth = config.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now()));
         let bytes_max = cache.settings().size_bytes / 4;
-        let config = config.clone();
-        Some(PrefetchPass { config, table, cache, bandwidth, groups: 0, articles: 0, bytes: 0, bytes_max })
+        let (config, groups, articles, bytes) = (config.clone(), 0, 0, 0);
+        Some(Self { config, table, flights, refusing, cache, bandwidth, groups, articles, bytes, bytes_max })
     }
 
     /// Fetches articles that readers requested when they were not available.
-    async fn bring_wanted(&self, pass: &mut PrefetchPass) {
-        for want in pass.cache.wanted() {
+    async fn bring_wanted(&mut self) {
+        for want in self.cache.wanted() {
             let place = if want.group.is_empty() {
                 Some(UpstreamLocator::Id(want.id.as_slice().into()))
             } else {
-                match pass.group(&want.group).await {
+                match self.group(&want.group).await {
                     Ok(group) => group.map(|group| UpstreamLocator::Number(group, want.number)),
                     Err(_) => continue,
                 }
             };
             let brought = match place {
-                Some(place) => self.bring_one(pass, &place).await,
+                Some(place) => self.bring_one(&place).await,
                 None => Ok(()),
             };
             if !matches!(brought, Err(UpstreamError::Away(_))) {
-                pass.cache.not_wanted(&want);
+                self.cache.not_wanted(&want);
             }
         }
     }
 
-    async fn bring_one(&self, pass: &mut PrefetchPass, place: &UpstreamLocator) -> Result<(), UpstreamError> {
-        pass.take(bring(&pass.table, &self.shared.flights, place).await?).await;
-        pass.articles += 1;
+    async fn bring_one(&mut self, place: &UpstreamLocator) -> Result<(), UpstreamError> {
+        let bytes = bring(&self.table, self.flights, place).await?;
+        self.take(bytes).await;
+        self.articles += 1;
         Ok(())
     }
 
-    async fn prefetch(&self, pass: &mut PrefetchPass) {
-        for name in self.wanted_groups(pass).await {
-            if !pass.may_go_on() {
+    async fn prefetch(&mut self) {
+        for name in self.wanted_groups().await {
+            if !self.may_go_on() {
                 return;
             }
-            match pass.group(&name).await {
-                Ok(Some(group)) => match self.prefetch_group(pass, &group).await {
-                    Ok(()) => pass.groups += 1,
+            match self.group(&name).await {
+                Ok(Some(group)) => match self.prefetch_group(&group).await {
+                    Ok(()) => self.groups += 1,
                     Err(error) => debug!(group = shown(&name), %error, "not prefetched"),
                 },
                 Ok(None) => {}
@@ -128,36 +169,36 @@ impl Upstreams {
 
     /// Returns the groups of a pass: those of the configuration, those that were read, those that are
     /// requested most.
-    async fn wanted_groups(&self, pass: &PrefetchPass) -> Vec<Vec<u8>> {
-        let names = match &pass.config.groups {
-            Some(_) => self.names().await.unwrap_or_else(|error| {
+    async fn wanted_groups(&self) -> Vec<Vec<u8>> {
+        let names = match &self.config.groups {
+            Some(_) => names(&self.table).await.unwrap_or_else(|error| {
                 debug!(%error, "no list of groups to prefetch");
                 Vec::new()
             }),
             None => Vec::new(),
         };
-        chosen(&pass.config, names, pass.cache.read_groups(), unix_secs())
+        chosen(&self.config, names, self.cache.read_groups(), unix_secs())
     }
 
-    async fn prefetch_group(&self, pass: &mut PrefetchPass, group: &Arc<NumberedGroup>) -> Answer<()> {
+    async fn prefetch_group(&mut self, group: &Arc<NumberedGroup>) -> Answer<()> {
         let Some(marks) = group.marks().await? else { return Ok(()) };
-        let first = marks.low.max(marks.high.saturating_sub(pass.config.articles_max - 1));
+        let first = marks.low.max(marks.high.saturating_sub(self.config.articles_max - 1));
         let (mut next, mut rows) = (Some(first), Vec::new());
         while let Some(from) = next.filter(|from| *from <= marks.high) {
-            if !pass.may_go_on() {
+            if !self.may_go_on() {
                 return Ok(());
             }
             rows.clear();
             let asked = group.pool.questions();
             next = group.rows(from..=marks.high, ROWS_BYTES, &mut rows).await?;
             if group.pool.questions() != asked {
-                pass.take(rows.len() as u64).await;
+                self.take(rows.len() as u64).await;
             }
             for row in rows.split_inclusive(|b| *b == b'\n') {
-                let is_refused = self.shared.refusing.load().refuses_row(row);
-                if !is_refused && pass.may_go_on() && pass.is_wanted(row) {
+                let is_refused = self.refusing.load().refuses_row(row);
+                if !is_refused && self.may_go_on() && self.is_wanted(row) {
                     let Some(number) = field(row, index::NUMBER).and_then(parse_decimal) else { continue };
-                    match self.bring_one(pass, &UpstreamLocator::Number(group.clone(), number)).await {
+                    match self.bring_one(&UpstreamLocator::Number(group.clone(), number)).await {
                         Ok(()) | Err(UpstreamError::Missing) => {}
                         Err(trouble) => return Err(trouble.into()),
                     }
@@ -166,9 +207,7 @@ impl Upstreams {
         }
         Ok(())
     }
-}
 
-impl PrefetchPass {
     fn may_go_on(&self) -> bool {
         self.bytes < self.bytes_max && self.config.hours.has(unix_secs())
     }

@@ -3,8 +3,9 @@
 //! A thin layer over the store: adds times, and turns a failure of the store into another request to the
 //! upstream and a line in the log.
 
-use crate::{GroupMarks, NeighbourSide};
+use crate::NeighbourSide;
 use disk::ReadMode;
+use netnews::GroupMarks;
 use newscache::{Cache, CacheAccess, CacheHit, GroupOutcome, Neighbour, RowCoverage};
 use site_base::clock::unix_secs;
 use std::io;
@@ -16,10 +17,6 @@ use super::rows::size_in;
 
 /// Cached data of a group.
 pub(super) struct CachedGroup(newscache::CacheGroup);
-
-fn theirs(marks: GroupMarks) -> newscache::UpstreamMarks {
-    newscache::UpstreamMarks { low: marks.low, high: marks.high, count: marks.count }
-}
 
 impl CachedGroup {
     /// Returns the shelf of a group of the upstream `origin`.
@@ -51,14 +48,13 @@ impl CachedGroup {
     }
 
     pub fn marks(&self) -> Option<GroupMarks> {
-        let marks = self.0.marks()?.value;
-        Some(GroupMarks { low: marks.low, high: marks.high, count: marks.count })
+        Some(self.0.marks()?.value)
     }
 
     /// Sets the marks as the upstream has them now; returns true if the group was renumbered, and its
     /// cached data dropped.
     pub fn set_marks(&self, marks: GroupMarks) -> bool {
-        self.done(|group| Ok(group.set_marks(theirs(marks), unix_secs())? == GroupOutcome::Anew))
+        self.done(|group| Ok(group.set_marks(marks, unix_secs())? == GroupOutcome::Anew))
     }
 
     /// Drops all data.

@@ -3,35 +3,38 @@
 use super::posts::QueuedPostCounts;
 use super::table::Upstream;
 use newscache::{CacheStats, RequestKind};
-use serde::{Deserialize, Serialize};
 use site_base::counters::read;
+use site_base::figures;
 
-/// Status of an upstream since the start.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct UpstreamStatus {
-    /// Name of the upstream.
-    pub name: String,
-    /// The server.
-    pub host: String,
-    /// Connections made.
-    pub connections: u64,
-    /// Most connections that the server lets us have at once, if it has refused one more; 0 if it has not.
-    pub connections_limit: u64,
-    /// Questions asked.
-    pub questions: u64,
-    /// Questions without an answer.
-    pub failures: u64,
-    /// Wrong answers.
-    pub wrong: u64,
-    /// Bytes received.
-    pub bytes: u64,
-    /// Posts waiting for the upstream.
-    pub posts_waiting: u64,
-    /// Posts refused by the upstream and kept for the operator.
-    pub posts_refused: u64,
-    /// Reason why it is away; empty if it answers, as far as is known.
-    pub problem: String,
+figures! {
+    /// Status of an upstream since the start.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct UpstreamStatus {
+        /// Name of the upstream.
+        name name: String,
+        /// The server.
+        text host: String,
+        /// Connections made.
+        counter connections: u64,
+        /// Most connections that the server lets us have at once, if it has refused one more; 0 if it has
+        /// not.
+        gauge connections_limit: u64,
+        /// Questions asked.
+        counter questions: u64,
+        /// Questions without an answer.
+        counter failures: u64,
+        /// Wrong answers.
+        counter wrong: u64,
+        /// Bytes received.
+        counter bytes: u64,
+        /// Posts waiting for the upstream.
+        gauge posts_waiting: u64,
+        /// Posts refused by the upstream and kept for the operator.
+        gauge posts_refused: u64,
+        /// Reason why it is away; empty if it answers, as far as is known.
+        trouble("Whether the upstream is away") problem: String,
+    }
 }
 
 impl UpstreamStatus {
@@ -53,38 +56,42 @@ impl UpstreamStatus {
     }
 }
 
-/// Status of the cache, with the counts that it keeps across restarts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CacheStatus {
-    /// Bytes used by its files.
-    pub used_bytes: u64,
-    /// Bytes that its files may use.
-    pub size_bytes: u64,
-    /// Number of files.
-    pub files: u64,
-    /// Requests of readers by kind: "active", "group", "overview", "article".
-    pub kinds: Vec<CacheCounts>,
-    /// Requests of readers by upstream.
-    pub upstreams: Vec<CacheCounts>,
-    /// Requests of readers by group, most requested first.
-    pub groups: Vec<CacheCounts>,
+figures! {
+    /// Status of the cache, with the counts that it keeps across restarts.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct CacheStatus {
+        /// Bytes used by its files.
+        gauge used_bytes: u64,
+        /// Bytes that its files may use.
+        gauge size_bytes: u64,
+        /// Number of files.
+        gauge files: u64,
+        /// Requests of readers by kind: "active", "group", "overview", "article".
+        list("kind") kinds: Vec<CacheCounts>,
+        /// Requests of readers by upstream.
+        list("upstream") upstreams: Vec<CacheCounts>,
+        /// Requests of readers by group, most requested first.
+        hidden groups: Vec<CacheCounts>,
+    }
 }
 
-/// Requests of one kind, upstream or group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CacheCounts {
-    /// Name of the kind, upstream or group.
-    pub of: String,
-    /// Number of requests.
-    pub requests: u64,
-    /// Requests answered completely from the cache.
-    pub hits: u64,
-    /// Bytes from the cache.
-    pub cache_bytes: u64,
-    /// Bytes from upstream.
-    pub upstream_bytes: u64,
+figures! {
+    /// Requests of one kind, upstream or group.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct CacheCounts {
+        /// Name of the kind, upstream or group.
+        name of: String,
+        /// Number of requests.
+        counter requests: u64,
+        /// Requests answered completely from the cache.
+        counter hits: u64,
+        /// Bytes from the cache.
+        counter cache_bytes: u64,
+        /// Bytes from upstream.
+        counter upstream_bytes: u64,
+    }
 }
 
 impl CacheStatus {

@@ -11,7 +11,7 @@ use super::pool::ConnectionPool;
 use super::questions::{AskMarks, MarksAnswer};
 use super::trouble::UpstreamError;
 use super::xref::NumbersHere;
-use crate::{Answer, GroupMarks};
+use crate::Answer;
 use hashbrown::HashMap;
 use lock_order::Ordered;
 use netnews::newsgroups;
@@ -141,9 +141,7 @@ impl Upstream {
         let known = self.cache.known_marks(&self.config.name, name).map(|asked| asked.value);
         let marks = match known {
             None => listed,
-            Some(known) if (known.low, known.high) == (listed.low, listed.high) => {
-                GroupMarks { low: known.low, high: known.high, count: known.count }
-            }
+            Some(known) if (known.low, known.high) == (listed.low, listed.high) => known,
             Some(_) => return,
         };
         self.group_with(name, MarksAnswer { marks: Some(marks), is_renumbered: false }, at);

@@ -31,6 +31,14 @@ pub(super) trait Pipelined: UpstreamQuestion {
 /// Answer to a question sent with others; its sender is dropped if there was none.
 pub(super) type PromisedAnswer<T> = oneshot::Receiver<Result<T, UpstreamError>>;
 
+/// A question asked ahead.
+pub(super) struct EarlyQuestion<T> {
+    pub pool: Arc<ConnectionPool>,
+    /// Time when it was asked.
+    pub at: Instant,
+    pub answer: PromisedAnswer<T>,
+}
+
 /// A question, and the sender for its answer.
 type Queued<Q> = (Q, oneshot::Sender<Result<<Q as UpstreamQuestion>::Answer, UpstreamError>>);
 

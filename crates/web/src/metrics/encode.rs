@@ -1,8 +1,8 @@
 //! A report as OpenMetrics text.
 //!
-//! Walks the report as JSON, so that names match the JSON by construction. `figures` describes each value.
+//! Walks the figures of a report ([`FigureTable`]) and its JSON together. Names are those of the JSON, joined
+//! with `_`.
 
-use super::figures::{FIGURES, FigureType, LABELS, MetricRow};
 use super::latencies::TimedOperation;
 use operators::report::Report;
 use prometheus_client::collector::Collector;
@@ -11,11 +11,13 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use site_base::figures::{Figure, FigureTable, FigureType};
 use std::fmt;
 
 /// Labels of a sample: the peer, buffer or class.
 type Labels = Vec<(String, String)>;
+/// Objects of the same figures, with the labels that distinguish them.
+type LabelledObjects<'v> = Vec<(Labels, &'v Map<String, Value>)>;
 /// No exemplars are kept.
 const NO_EXEMPLAR: Option<&Exemplar<Labels, f64>> = None;
 
@@ -37,17 +39,8 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for figure in FIGURES {
-            match figure.of {
-                FigureType::Counter | FigureType::Gauge | FigureType::Trouble => {
-                    figure_of(figure, &self.report, &mut encoder)?;
-                }
-                FigureType::Text | FigureType::Left => {}
-            }
-        }
-        for parent in texts().map(|(parent, _)| parent).collect::<BTreeSet<_>>() {
-            info_of(parent, &self.report, &mut encoder)?;
-        }
+        let root = self.report.as_object().map(|object| (Labels::new(), object));
+        encode_part("", Report::FIGURES, &root.into_iter().collect(), &mut encoder)?;
         for TimedOperation { name, help, counts } in &self.timed {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
             metric.encode_histogram::<Labels>(counts.sum_secs, counts.count, &counts.buckets, None)?;
@@ -56,17 +49,44 @@ impl Collector for Scrape {
     }
 }
 
-/// Encodes all samples of a figure.
-fn figure_of(figure: &MetricRow, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let (parent, key) = figure.path.rsplit_once('.').unwrap_or(("", figure.path));
-    let kind = if figure.of == FigureType::Counter { MetricType::Counter } else { MetricType::Gauge };
-    let name = figure.path.replace('.', "_");
-    let mut metric = encoder.encode_descriptor(&name, figure.help, None, kind)?;
-    for (labels, object) in objects(report, parent) {
-        let value = object.get(key).unwrap_or(&Value::Null);
-        let value = match (figure.of, value) {
-            (FigureType::Trouble, Value::Null) => 0.0,
-            (FigureType::Trouble, Value::String(text)) => f64::from(u8::from(!text.is_empty())),
+/// Encodes the figures of some objects, whose names begin with `prefix`.
+fn encode_part(
+    prefix: &str,
+    figures: &[Figure],
+    objects: &LabelledObjects<'_>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    for figure in figures {
+        let name =
+            if prefix.is_empty() { figure.name.to_owned() } else { format!("{prefix}_{}", figure.name) };
+        match figure.of {
+            FigureType::Counter | FigureType::Gauge | FigureType::Trouble(_) => {
+                encode_figure(&name, figure, objects, encoder)?;
+            }
+            FigureType::Part(figures) => encode_part(&name, figures, &parts(objects, figure.name), encoder)?,
+            FigureType::List(label, figures) => {
+                encode_part(&name, figures, &elements(objects, figure.name, label, figures), encoder)?;
+            }
+            FigureType::Text | FigureType::Name | FigureType::Hidden => {}
+        }
+    }
+    encode_texts(if prefix.is_empty() { "site" } else { prefix }, figures, objects, encoder)
+}
+
+/// Encodes a figure, with a sample for each object that has a value.
+fn encode_figure(
+    name: &str,
+    figure: &Figure,
+    objects: &LabelledObjects<'_>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let is_counter = matches!(figure.of, FigureType::Counter);
+    let kind = if is_counter { MetricType::Counter } else { MetricType::Gauge };
+    let mut metric = encoder.encode_descriptor(name, &figure.help(), None, kind)?;
+    for (labels, object) in objects {
+        let value = match (figure.of, object.get(figure.name).unwrap_or(&Value::Null)) {
+            (FigureType::Trouble(_), Value::Null) => 0.0,
+            (FigureType::Trouble(_), Value::String(text)) => f64::from(u8::from(!text.is_empty())),
             (_, Value::Bool(is)) => f64::from(u8::from(*is)),
             (_, value) => match value.as_f64() {
                 Some(value) => value,
@@ -74,68 +94,64 @@ fn figure_of(figure: &MetricRow, report: &Value, encoder: &mut DescriptorEncoder
             },
         };
         match labels.as_slice() {
-            [] => sample(&mut metric, figure.of, value)?,
-            _ => sample(&mut metric.encode_family(&labels)?, figure.of, value)?,
+            [] => encode_sample(&mut metric, is_counter, value)?,
+            _ => encode_sample(&mut metric.encode_family(labels)?, is_counter, value)?,
         }
     }
     Ok(())
 }
 
-fn sample(metric: &mut MetricEncoder<'_>, of: FigureType, value: f64) -> fmt::Result {
-    match of {
-        FigureType::Counter => metric.encode_counter(&value, NO_EXEMPLAR),
-        _ => metric.encode_gauge(&value),
-    }
+fn encode_sample(metric: &mut MetricEncoder<'_>, is_counter: bool, value: f64) -> fmt::Result {
+    if is_counter { metric.encode_counter(&value, NO_EXEMPLAR) } else { metric.encode_gauge(&value) }
 }
 
-/// Encodes the texts of an object, as labels of one sample that is always 1.
-fn info_of(parent: &str, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let keys: Vec<&str> = texts().filter(|(own, _)| *own == parent).map(|(_, key)| key).collect();
-    let name = if parent.is_empty() { "site".to_owned() } else { parent.replace('.', "_") };
-    let help = "What is known in words";
-    let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Info)?;
-    for (mut labels, object) in objects(report, parent) {
-        for key in &keys {
-            if let Some(text) = object.get(*key).and_then(Value::as_str) {
-                labels.push(((*key).to_owned(), text.to_owned()));
-            }
-        }
-        metric.encode_info(&labels)?;
+/// Encodes the texts of each object, if they have any, as labels of one sample that is always 1.
+fn encode_texts(
+    name: &str,
+    figures: &[Figure],
+    objects: &LabelledObjects<'_>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let texts = || figures.iter().filter(|figure| matches!(figure.of, FigureType::Text));
+    if texts().next().is_none() {
+        return Ok(());
+    }
+    let mut metric = encoder.encode_descriptor(name, "What is known in words", None, MetricType::Info)?;
+    for (labels, object) in objects {
+        let text = |figure: &Figure| {
+            let text = object.get(figure.name)?.as_str()?;
+            Some((figure.name.to_owned(), text.to_owned()))
+        };
+        metric.encode_info(&labels.iter().cloned().chain(texts().filter_map(text)).collect::<Labels>())?;
     }
     Ok(())
 }
 
-/// Returns the paths of texts, each split into that of the object and the key in it.
-fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let texts = FIGURES.iter().filter(|figure| figure.of == FigureType::Text);
-    texts.map(|figure| figure.path.rsplit_once('.').unwrap_or(("", figure.path)))
+/// Returns the parts of objects, where there are any.
+fn parts<'v>(objects: &LabelledObjects<'v>, name: &str) -> LabelledObjects<'v> {
+    objects
+        .iter()
+        .filter_map(|(labels, object)| Some((labels.clone(), object.get(name)?.as_object()?)))
+        .collect()
 }
 
-/// Returns the objects at a path, over all elements of lists, with the labels that identify each.
-fn objects<'v>(report: &'v Value, path: &str) -> Vec<(Labels, &'v Map<String, Value>)> {
-    let mut found = vec![(Labels::new(), report)];
-    let mut begun = String::new();
-    for part in path.split('.').filter(|part| !part.is_empty()) {
-        if !begun.is_empty() {
-            begun.push('.');
+/// Returns the elements of lists in objects, each with a label of its own.
+fn elements<'v>(
+    objects: &LabelledObjects<'v>,
+    list: &str,
+    label: &str,
+    figures: &[Figure],
+) -> LabelledObjects<'v> {
+    let key =
+        figures.iter().find(|figure| matches!(figure.of, FigureType::Name)).map_or("", |name| name.name);
+    let mut found = Vec::new();
+    for (labels, object) in objects {
+        for element in object.get(list).and_then(Value::as_array).into_iter().flatten() {
+            let name = element.get(key).and_then(Value::as_str).unwrap_or_default();
+            let own = (label.to_owned(), name.to_owned());
+            let labels = labels.iter().cloned().chain([own]).collect();
+            found.extend(element.as_object().map(|element| (labels, element)));
         }
-        begun.push_str(part);
-        let label = LABELS.iter().find(|(list, ..)| *list == begun);
-        found = found
-            .into_iter()
-            .filter_map(|(labels, value)| Some((labels, value.get(part)?)))
-            .flat_map(|(labels, value)| match (value, label) {
-                (Value::Array(elements), Some((_, label, key))) => {
-                    let named = |element: &'v Value| {
-                        let name = element.get(*key).and_then(Value::as_str).unwrap_or_default();
-                        let own = ((*label).to_owned(), name.to_owned());
-                        (labels.iter().cloned().chain([own]).collect(), element)
-                    };
-                    elements.iter().map(named).collect()
-                }
-                (value, _) => vec![(labels, value)],
-            })
-            .collect();
     }
-    found.into_iter().filter_map(|(labels, value)| Some((labels, value.as_object()?))).collect()
+    found
 }

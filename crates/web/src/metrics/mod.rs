@@ -1,13 +1,12 @@
 //! `/metrics`: the figures of `newsreel status --json` and the latencies, as OpenMetrics.
 //!
-//! `figures` has a row for each value of the report with its type and description. Names are those of the
-//! JSON, joined with `_`: `server.peers[].offered` is `newsreel_server_peers_offered_total{peer="..."}`. A
-//! scrape takes a report (see `operations::report`), so it needs neither the writer's lock nor a read of the
+//! The report declares each value with its type and help (`site_base::figures`). Names are those of the JSON,
+//! joined with `_`: `server.peers[].offered` is `newsreel_server_peers_offered_total{peer="..."}`. A scrape
+//! takes a report (see `operations::report`), so it needs neither the writer's lock nor a read of the
 //! disk. Clients that accept Prometheus' text format and not OpenMetrics get that ([`plain`]). Sources:
 //! OpenMetrics 1.0; RFC 9110 section 12.5.1.
 
 mod encode;
-mod figures;
 mod latencies;
 mod plain;
 #[cfg(test)]

@@ -28,6 +28,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use maud::Markup;
+use netnews::GroupMarks;
 use netnews::MessageId;
 use netnews::article::HEADER_BYTES_MAX;
 use newspages::urls;
@@ -35,8 +36,8 @@ use site::serve::ReaderView;
 use std::sync::Arc;
 use tracing::{debug, warn};
 use upstreams::{
-    ArticleBytes, ArticlePart, Fetched, GroupMarks, LocalFirst, LocalSpool, NewsSource, SideBySide,
-    SourceError, SourceLocator, Upstreams,
+    ArticleBytes, ArticlePart, Fetched, LocalFirst, LocalSpool, NewsSource, SideBySide, SourceError,
+    SourceLocator, Upstreams,
 };
 
 /// The source of readers' news.

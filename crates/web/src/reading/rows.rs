@@ -4,9 +4,10 @@ use super::{Group, NewsPages, failed};
 use crate::memory::MemoryReservation;
 use axum::response::Response;
 use memchr::memchr_iter;
+use netnews::GroupMarks;
 use newspages::threads::{REFERENCES_MAX, ThreadRow};
 use std::ops::RangeInclusive;
-use upstreams::{GroupMarks, NewsSource};
+use upstreams::NewsSource;
 
 /// Bytes of rows read at once.
 const ROW_BYTES_MAX: usize = 256 << 10;

@@ -9,7 +9,9 @@ use super::target::ImportTarget;
 use migrate::head;
 use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
-use operators::request::{GroupEntry, Reply, Request};
+use operators::explain::ExplainOperation;
+use operators::groups::{GroupAddOperation, GroupEntry, GroupListOperation, RaiseHighOperation};
+use operators::reply::Reply;
 use site_config::{Config, NamePattern};
 
 /// Adds the groups that are missing: those of the active file, or without one those that articles are in.
@@ -55,7 +57,7 @@ pub(super) fn add(
     }
     advise_on_names(groups.iter().map(|group| group.name.as_str()));
     let mut failed = 0;
-    target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
+    target.ask(config, GroupAddOperation { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
             complain(format_args!("newsreel: group {name} was not added: {error}"));
             failed += 1;
@@ -105,7 +107,7 @@ fn is_same(
     }
     let place = format!("{group}:{number}");
     let mut same = false;
-    target.ask(config, &Request::Explain { subject: id }, &mut |reply| {
+    target.ask(config, ExplainOperation { subject: id }, &mut |reply| {
         if let Reply::Text(line) = reply {
             same |= line.starts_with("xref") && line.split_ascii_whitespace().any(|word| word == place);
         }
@@ -141,7 +143,7 @@ pub(super) fn raise(
     }
     let mut marks: Vec<(String, u64)> = marks.into_iter().collect();
     marks.sort_unstable();
-    target.ask(config, &Request::RaiseHigh { marks }, &mut |reply| {
+    target.ask(config, RaiseHighOperation { marks }, &mut |reply| {
         if let Reply::Error(text) = reply {
             complain(format_args!("newsreel: {text}"));
         }
@@ -152,7 +154,7 @@ pub(super) fn raise(
 /// Returns the groups here with their high water marks.
 pub(super) fn highs(config: &Config, target: &mut ImportTarget) -> Result<HashMap<String, u64>, CliError> {
     let mut highs = HashMap::new();
-    target.ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
+    target.ask(config, GroupListOperation { wildmat: None }, &mut |reply| {
         if let Reply::Group(group) = reply {
             highs.insert(group.name, group.high);
         }

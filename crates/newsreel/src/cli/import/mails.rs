@@ -30,7 +30,8 @@ use migrate::mails::folders::{MailFile, MailFormat};
 use migrate::mails::rules::{GroupChoice, GroupRule};
 use migrate::source::ARTICLE_BYTES_MAX;
 use operators::control_socket::import::BATCH_ARTICLES_MAX;
-use operators::request::{GroupEntry, Reply, Request};
+use operators::groups::{GroupAddOperation, GroupEntry};
+use operators::reply::Reply;
 use site_base::units::grouped;
 use site_config::Config;
 
@@ -176,7 +177,7 @@ fn create(
     let entry =
         |name: &&String| GroupEntry { name: (*name).clone(), flag: "y".into(), ..GroupEntry::default() };
     let groups = fresh.iter().map(entry).collect();
-    target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
+    target.ask(config, GroupAddOperation { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
             complain(format_args!("newsreel: group {name} was not added: {error}"));
             tally.groups_added -= 1;

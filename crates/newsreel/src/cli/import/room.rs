@@ -10,7 +10,9 @@ use spool::Token;
 use super::super::screen::CliError;
 use super::target::ImportTarget;
 use migrate::plan::ImportPlan;
-use operators::request::{Reply, Request};
+use operators::buffers::BufferOperation;
+use operators::control_socket::import::CountLivingOperation;
+use operators::reply::Reply;
 use site_base::units::{about_size, counted, grouped};
 use site_config::{ArticleCompression, Class, Config, Method};
 
@@ -66,7 +68,7 @@ pub(super) fn compare(
     target: &mut ImportTarget,
 ) -> Result<Vec<ClassRoom>, CliError> {
     let mut areas: Vec<(String, u64)> = Vec::new();
-    target.ask(config, &Request::buffers(), &mut |reply| {
+    target.ask(config, BufferOperation::list(), &mut |reply| {
         if let Reply::Buffer(row) = reply
             && !row.retired
         {
@@ -109,7 +111,7 @@ pub(super) fn compare(
 /// buffers they would displace older articles, also those of other groups.
 pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut ImportTarget) -> Result<(), CliError> {
     let mut free: Vec<(String, u64, u64)> = Vec::new();
-    target.ask(config, &Request::buffers(), &mut |reply| {
+    target.ask(config, BufferOperation::list(), &mut |reply| {
         let Reply::Buffer(row) = reply else { return };
         if row.retired {
             return;
@@ -157,7 +159,7 @@ pub(super) fn count_living(
     let mut living = 0;
     for tokens in filed.chunks(TOKENS_PER_REQUEST) {
         let tokens = tokens.iter().map(Token::to_hex).collect();
-        target.ask(config, &Request::CountLiving { tokens }, &mut |reply| {
+        target.ask(config, CountLivingOperation { tokens }, &mut |reply| {
             if let Reply::Count(count) = reply {
                 living += count;
             }

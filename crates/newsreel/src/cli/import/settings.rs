@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::super::init::make_dir;
 use super::super::locate::CONFIG_FILE_NAME;
+use super::super::output::make_dir;
 use super::super::screen::{CliError, complain, say};
 use disk::{FileAccess, RealDisk, durable_create};
 use migrate::conf;
@@ -24,7 +24,7 @@ use site_base::units::counted;
 
 /// Arguments of the imports of configurations.
 #[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct SettingsOptions {
+pub struct SettingsOptions {
     /// The directory of the other server's configuration
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -35,7 +35,7 @@ pub(in crate::cli) struct SettingsOptions {
 
 /// Arguments of `import inn-config`.
 #[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct InnSettingsOptions {
+pub struct InnSettingsOptions {
     #[command(flatten)]
     all: SettingsOptions,
     /// For a trial beside the running INN: with a path identity and a port of its own, fed by INN alone, and

@@ -13,9 +13,10 @@ use super::super::reach::Reach;
 use super::super::screen::{CliError, complain, problem};
 use ingest::{Filer, ImportedArticle};
 use ingest::{ImportOutcome, ImportResult};
-use operators as operations;
 use operators::control_socket::import::put_frame;
-use operators::request::{Reply, Request};
+use operators::operation::OperatedSite;
+use operators::reply::Reply;
+use operators::request::Request;
 use site_config::Config;
 
 /// Articles to be filed, in wire format.
@@ -76,12 +77,14 @@ impl ImportTarget {
     pub fn ask(
         &mut self,
         config: &Config,
-        request: &Request,
+        request: impl Into<Request>,
         hear: &mut (dyn FnMut(Reply) + Send),
     ) -> Result<bool, CliError> {
         match self {
             Self::Server(control) => control.ask(request, hear),
-            Self::Here(filer, _) => Ok(operations::execute(request, filer.log(), &mut *hear)),
+            Self::Here(_, spool) => {
+                Ok(request.into().operation().run(&OperatedSite::Stopped { spool, config }, hear))
+            }
             Self::Dry(reach, _) => reach.ask(config, request, hear),
         }
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, RunningServer};
+use disk::RealDisk;
 use operators::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
 use site::inject::Secret;
 use site_config::{Config, PassedList};
@@ -31,7 +32,7 @@ pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut
         lock(data, found);
     }
     // Opening would create the file where it is missing.
-    if let Err(error) = Secret::read(data) {
+    if let Err(error) = Secret::read(&RealDisk::new(), data) {
         found.problem(error.to_string());
     }
     lists(&config.site.lists, found);

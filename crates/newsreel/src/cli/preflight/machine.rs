@@ -91,7 +91,7 @@ fn memory_bytes() -> Option<u64> {
 }
 
 /// Returns a figure from the system's memory table, in bytes.
-pub(in crate::cli) fn meminfo(name: &str) -> Option<u64> {
+pub fn meminfo(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::cli::status;
 use crate::cli::table::Columns;
+use operators::feed::{FeedCommand, FeedOperation};
 use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
-use operators::request::{FeedCommand, Request};
 use operators::trouble;
 use operators::trouble::{ReportedProblem, Severity};
 use site_base::units::{about_size, about_span, counted, grouped};
@@ -79,7 +79,7 @@ pub(super) enum KeyAction {
     Stay,
     Look,
     Quit,
-    Ask(Request),
+    Ask(FeedOperation),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,7 @@ impl TopView {
         };
         let command = if feed.state == "stopped" { FeedCommand::Start } else { FeedCommand::Stop };
         let peer = self.chosen.clone().unwrap_or_default();
-        KeyAction::Ask(Request::Feed { peer, command })
+        KeyAction::Ask(FeedOperation { peer, command })
     }
 
     fn chosen_peer(&self) -> Option<&PeerStatus> {
@@ -583,11 +583,11 @@ mod tests {
         assert_eq!(view.press(KeyPress::Other(b'p')), KeyAction::Stay);
         assert!(texts(&view, (80, 24))[23].contains("nothing is sent to this peer"));
         view.press(KeyPress::Down);
-        let asked = |command| KeyAction::Ask(Request::Feed { peer: "peer01.example.net".into(), command });
+        let asked = |command| KeyAction::Ask(FeedOperation { peer: "peer01.example.net".into(), command });
         assert_eq!(view.press(KeyPress::Other(b'p')), asked(FeedCommand::Start));
         (0..9).for_each(|_| _ = view.press(KeyPress::Down));
         assert_eq!(view.chosen.as_deref(), Some("peer03.example.net"));
-        let KeyAction::Ask(Request::Feed { command, .. }) = view.press(KeyPress::Other(b'p')) else {
+        let KeyAction::Ask(FeedOperation { command, .. }) = view.press(KeyPress::Other(b'p')) else {
             panic!()
         };
         assert_eq!(command, FeedCommand::Stop);

@@ -2,19 +2,14 @@
 //!
 //! Nothing here waits for a fixed time: keys are sent when the text before them is on the screen.
 
+use crate::waiting::wait_for;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use super::{script, text};
-
-/// Time limit for a text to appear on the screen.
-const TEXT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval at which the screen is read.
-const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
 const COLUMNS: &str = "100";
 const ROWS: &str = "40";
@@ -94,15 +89,8 @@ impl Screen {
     }
 
     fn wait_until(&self, wanted: &str, has: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
-            let shown = self.tmux(&["capture-pane", "-p"]);
-            if has(&shown) {
-                return shown;
-            }
-            assert!(begun.elapsed() < TEXT_TIMEOUT, "{wanted} does not come to this screen:\n{shown}");
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        println!("waiting for {wanted}");
+        wait_for(|| self.tmux(&["capture-pane", "-p"]), |shown| has(shown))
     }
 
     fn tmux(&self, arguments: &[&str]) -> String {

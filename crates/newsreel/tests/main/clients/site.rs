@@ -5,20 +5,18 @@
 
 use crate::client::Client;
 use crate::layers::{self, Authority};
+use crate::waiting::wait_until;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::text;
 
 /// The binary under test.
 const NEWSREEL: &str = env!("CARGO_BIN_EXE_newsreel");
-/// Time limit for a start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Ports to try: above 10,000 and below those that the system assigns to outgoing connections.
 const PORTS: std::ops::Range<u16> = 10_100..32_000;
 
@@ -193,17 +191,13 @@ fn serve(data: &Path, port: u16) -> Result<Child, ServerEnded> {
         .stderr(File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let said = || fs::read_to_string(&log).unwrap_or_default();
-        if server.try_wait().unwrap().is_some() {
-            return Err(ServerEnded { log: said() });
-        }
-        if begun.elapsed() > START_TIMEOUT {
-            server.kill().unwrap();
-            panic!("no answer on port {port}:\n{}", said());
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    let mut has_ended = false;
+    wait_until("the server listens, or ends", || {
+        has_ended = server.try_wait().unwrap().is_some();
+        has_ended || TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    if has_ended {
+        return Err(ServerEnded { log: fs::read_to_string(&log).unwrap_or_default() });
     }
     Ok(server)
 }

@@ -1,9 +1,9 @@
 //! tin from its user's view: groups with counts, threads, an article, a post that persists.
 
+use crate::waiting::wait_for_next_second;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::screen::{self, Screen};
 use super::site::{PASSWORD, Site, USER};
@@ -22,11 +22,7 @@ pub fn home(dir: &Path) -> PathBuf {
     fs::write(home.join(".tin/tinrc"), settings).unwrap();
     fs::write(home.join(".newsrc"), "local.closed:\nlocal.general:\nmisc.test:\n").unwrap();
     // tin would take groups created in the second of its first start for new ones.
-    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let made = second();
-    while second() == made {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_next_second();
     home
 }
 

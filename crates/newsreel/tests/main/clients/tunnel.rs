@@ -26,7 +26,6 @@ pub struct Tunnel {
 impl Tunnel {
     pub fn to(site: &Site) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let target = SocketAddr::from(([127, 0, 0, 1], site.tls_port().parse().unwrap()));
         let config = Arc::new(site.client_settings());
@@ -34,17 +33,15 @@ impl Tunnel {
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             let mut connections = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                match listener.accept() {
-                    Ok((plain, _)) => {
-                        let name = ServerName::try_from("localhost").unwrap();
-                        let tls = ClientConnection::new(config.clone(), name).unwrap();
-                        let encrypted = StreamOwned::new(tls, TcpStream::connect(target).unwrap());
-                        let stopped = stopped.clone();
-                        connections.push(thread::spawn(move || carry(plain, encrypted, &stopped)));
-                    }
-                    Err(_) => thread::sleep(TURN),
+            for plain in listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
                 }
+                let name = ServerName::try_from("localhost").unwrap();
+                let tls = ClientConnection::new(config.clone(), name).unwrap();
+                let encrypted = StreamOwned::new(tls, TcpStream::connect(target).unwrap());
+                let stopped = stopped.clone();
+                connections.push(thread::spawn(move || carry(plain.unwrap(), encrypted, &stopped)));
             }
             connections.into_iter().for_each(|connection| connection.join().unwrap());
         });
@@ -67,6 +64,8 @@ impl Tunnel {
 impl Drop for Tunnel {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // Ends its wait for a connection.
+        TcpStream::connect(self.address).unwrap();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
@@ -75,7 +74,6 @@ impl Drop for Tunnel {
 
 /// Carries octets both ways until either side ends.
 fn carry(mut plain: TcpStream, mut encrypted: StreamOwned<ClientConnection, TcpStream>, stop: &AtomicBool) {
-    plain.set_nonblocking(false).unwrap();
     plain.set_read_timeout(Some(TURN)).unwrap();
     encrypted.sock.set_read_timeout(Some(TURN)).unwrap();
     let mut octets = [0; 16 << 10];

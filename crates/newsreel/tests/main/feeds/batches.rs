@@ -4,6 +4,7 @@ use super::{hand_in, id, status, wait_for_status};
 use crate::client::article;
 use crate::operated::{Operated, complaints};
 use crate::running::Server;
+use crate::waiting::wait_for;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -277,11 +278,7 @@ fn batches_before_the_cursor_are_made_again_before_handover() {
     site.edit(|text| text.replace("retry_first", &keys));
     let server = site.serve();
     site.done(&["batch", "leaf"]);
-    let begun = std::time::Instant::now();
-    while !waiting(&site.dir(), "leaf").is_empty() {
-        assert!(begun.elapsed() < crate::operated::PATIENCE);
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_for(|| waiting(&site.dir(), "leaf"), Vec::is_empty);
     drop(server);
     let text = fs::read_to_string(&log).unwrap();
     let names: Vec<&str> = text.lines().filter(|line| line.ends_with(".rnews")).collect();

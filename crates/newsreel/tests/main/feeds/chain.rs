@@ -1,8 +1,8 @@
 //! Two newsreels that feed each other.
 
 use super::{hand_in, id};
-use crate::operated::{Operated, PATIENCE};
-use std::time::{Duration, Instant};
+use crate::operated::Operated;
+use crate::waiting::wait_for;
 
 /// Creates a site that has `other` as a peer, at a port that is determined later.
 fn site(name: &str) -> Operated {
@@ -37,18 +37,10 @@ fn chain_of_two_servers_relays_articles_despite_kills() {
         handed_in += 300;
         if round % 2 == 0 { drop(to) } else { drop(from) }
     }
-    let (_from, to) = (upper.serve(), lower.serve());
+    let (from, to) = (upper.serve(), lower.serve());
     let mut client = to.client();
-    let begun = Instant::now();
     let expected = format!("211 {handed_in} 1 {handed_in} misc.test");
-    loop {
-        let group = client.ask("GROUP misc.test");
-        if group == expected {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{group}; {:?}", _from.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| (client.ask("GROUP misc.test"), from.log()), |(group, _)| *group == expected);
     assert!(client.ask(&format!("HEAD {}", id(7))).starts_with("221 "));
     let head = client.block();
     assert!(

@@ -1,7 +1,9 @@
 //! Batches to and from a real C News.
 //!
-//! Set up by `cnews.sh` in the directory that `CNEWS` names, which builds C News once. Run by `make
-//! batches-inn`; without the script, or not as root, the test prints a message and passes.
+//! `CNEWS` names the directory of an installed C News: its programs, as `bin/relay/relaynews`, and a script
+//! `cnews.sh` that sets up a site of theirs and runs a program there (commands `setup`, `rnews`, `batcher`
+//! and `run`). Nothing is built here. Run by `make batches-inn`; without such a directory, or not as root,
+//! the test prints a message and passes.
 
 use super::batches::{batch, file, lower, section, waiting};
 use super::{id, sendme};
@@ -14,12 +16,8 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-
-/// Held while C News is built, once for all tests.
-static BUILDING: Mutex<()> = Mutex::new(());
 
 pub(crate) struct CNews {
     script: PathBuf,
@@ -31,19 +29,14 @@ impl CNews {
     /// available.
     pub(crate) fn found() -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let dir = std::env::var_os("CNEWS").unwrap_or_else(|| "../shared/peers/cnews".into());
-        let script = root.join(dir).join("cnews.sh");
-        if !script.is_file() || !rustix::process::geteuid().is_root() {
-            skipped("(CNEWS must name the directory of cnews.sh, and only root can build C News)", false);
+        let programs = root.join(std::env::var_os("CNEWS").unwrap_or_default());
+        let script = programs.join("cnews.sh");
+        let is_installed = script.is_file() && programs.join("bin/relay/relaynews").is_file();
+        if !is_installed || !rustix::process::geteuid().is_root() {
+            skipped("(CNEWS must name a directory with bin/relay/relaynews and cnews.sh, for root)", false);
             return None;
         }
-        let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cnews");
         let cnews = Self { script, dir: TempDir::new().unwrap() };
-        let building = BUILDING.lock();
-        if !programs.join("bin/relay/relaynews").is_file() {
-            cnews.run("install", &programs, &[]);
-        }
-        drop(building);
         let active = cnews.dir.path().join("groups");
         let names: String = GROUPS.iter().map(|(name, _, _)| format!("{name}\n")).collect();
         fs::write(&active, names).unwrap();

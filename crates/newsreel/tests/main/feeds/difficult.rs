@@ -4,8 +4,9 @@ use super::manners::Pauses;
 use super::recorder::{Behaviour, Recorder};
 use super::restarts::site;
 use super::{hand_in, id, section, status, wait_for_status};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::wait_for;
 use disk::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,15 +49,7 @@ fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
     let memory = serving.memory_kib();
     hand_in(&mut client, articles / 4..articles, "misc.test");
     recorder.wait("every article", |seen| seen.manners.settled >= articles);
-    let begun = Instant::now();
-    let feed = loop {
-        let feed = feed_of(&site);
-        if feed["lag_articles"] == 0 && feed["waiting"] == 0 {
-            break feed;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{feed}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let feed = wait_for(|| feed_of(&site), |feed| feed["lag_articles"] == 0 && feed["waiting"] == 0);
     let gained = serving.memory_kib().saturating_sub(memory);
     assert_eq!(feed["missed"], 0, "{feed}");
     assert!(feed["deferred"].as_u64().unwrap() > 0, "{feed}");

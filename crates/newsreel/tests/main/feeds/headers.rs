@@ -2,14 +2,14 @@
 
 use super::{hand_in, hand_in_all, id, section_to, status};
 use crate::client::{Client, article};
-use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::upstreams::fake::{Fake, id as fake_id};
+use crate::waiting::{let_pass, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Starts a server that accepts headers from the test's address, and fetches bodies from these servers,
 /// without a tight time limit.
@@ -70,11 +70,10 @@ fn bodies_are_fetched_on_demand_and_kept() {
         texts.iter().enumerate().map(|(n, text)| (id(n), article(&id(n), "misc.test", text))).collect();
     hand_in_all(&mut upper.client(), &all);
     let (mut above, mut below) = (upper.client(), lower.client());
-    let begun = Instant::now();
-    while !below.ask(&format!("STAT {}", id(3))).starts_with("223") {
-        assert!(begun.elapsed() < PATIENCE, "{}", status(&upper, "down.example"));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(
+        || (below.ask(&format!("STAT {}", id(3))), status(&upper, "down.example")),
+        |(answer, _)| answer.starts_with("223"),
+    );
     // Commands that need no bodies.
     for client in [&mut above, &mut below] {
         client.ask("GROUP misc.test");
@@ -144,7 +143,7 @@ fn converse(mut stream: &TcpStream, asked: &AtomicUsize, answer: &dyn Fn(&str) -
         reply = match line.split_once(' ') {
             Some(("ARTICLE", id)) => {
                 asked.fetch_add(1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(200));
+                let_pass(Duration::from_millis(200), "others ask for this body before it is there");
                 answer(id)
             }
             _ if line == "CAPABILITIES" => Some("101 these\r\nVERSION 2\r\nREADER\r\n.\r\n".to_owned()),

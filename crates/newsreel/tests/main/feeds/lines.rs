@@ -1,13 +1,13 @@
 //! Peers that get lines: in a file that is taken away, or to a program.
 
 use super::{hand_in, id, status, wait_for_status};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::{wait_for, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 fn section(keys: &str) -> String {
     format!(
@@ -83,12 +83,8 @@ fn three_hundred_peers_with_files_hold_no_descriptors() {
     let mut client = server.client();
     for round in 0..3 {
         hand_in(&mut client, round * 10..(round + 1) * 10, "misc.test");
-        let begun = Instant::now();
         let has_all = |n| lines(&site.dir().join(format!("out/p{n}"))) == ids(0..(round + 1) * 10);
-        while !(0..PEERS).all(has_all) {
-            assert!(begun.elapsed() < PATIENCE);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("every file has every article", || (0..PEERS).all(has_all));
     }
     // Readers are served at the same time.
     let mut readers: Vec<_> = (0..10).map(|_| server.client()).collect();
@@ -157,11 +153,7 @@ fn file_has_every_line_whole_despite_kills() {
     }
     let server = site.serve();
     hand_in(&mut server.client(), 800..801, "misc.test");
-    let begun = std::time::Instant::now();
-    while !lines(&list).contains(&id(800)) {
-        assert!(begun.elapsed() < crate::operated::PATIENCE, "{:?}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_for(|| (lines(&list), server.log()), |(lines, _)| lines.contains(&id(800)));
     let mut found = lines(&list);
     found.sort();
     found.dedup();

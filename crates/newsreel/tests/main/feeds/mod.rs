@@ -20,11 +20,10 @@ mod transit;
 mod triangle;
 
 use crate::client::{Client, article};
-use crate::operated::PATIENCE;
 use crate::running::Server;
+use crate::waiting::wait_for;
 use recorder::{Behaviour, Recorder};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 /// Returns the section of a peer that is fed, with short pauses.
 fn section(name: &str, recorder: &Recorder, keys: &str) -> String {
@@ -73,11 +72,7 @@ fn status(server: &Server, peer: &str) -> serde_json::Value {
 
 /// Waits until the status of a feed is as wanted.
 fn wait_for_status(server: &Server, peer: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
-    let begun = Instant::now();
-    while !is_so(&status(server, peer)) {
-        assert!(begun.elapsed() < PATIENCE, "{}", status(server, peer));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| status(server, peer), is_so);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{hand_in_all, section_to, status, wait_for_status};
 use crate::client::article;
 use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::wait_for;
 use nntp_io::{AnswerJudgement, ArticleRequest, JUDGEMENTS, ODD_ANSWERS_MAX};
 use std::collections::BTreeSet;
 use std::fs;
@@ -259,10 +260,7 @@ fn article_set_aside_is_offered_again_after_a_crash() {
     let ids = [bad.clone(), plain(0)].map(|id| (id.clone(), article(&id, "misc.test", "body")));
     hand_in_all(&mut serving.client(), &ids);
     peer.wait_for(1);
-    let begun = std::time::Instant::now();
-    while super::difficult::feed_of(&site)["lag_articles"] != 0 {
-        assert!(begun.elapsed() < crate::operated::PATIENCE);
-    }
+    wait_for(|| super::difficult::feed_of(&site), |feed| feed["lag_articles"] == 0);
     // Killed by SIGKILL.
     drop(serving);
     let serving = site.serve();

@@ -1,13 +1,12 @@
 //! A peer whose responses to commands about articles are scripted by a test.
 
+use crate::waiting::{let_pass, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::operated::PATIENCE;
+use std::time::Duration;
 
 /// Returns the response to a command (`CHECK`, `TAKETHIS`, `IHAVE`, or `ARTICLE` after IHAVE) about an
 /// article, given how often it came before; `None` for a proper response. `HANG UP` closes the connection.
@@ -85,11 +84,7 @@ impl OddPeer {
 
     /// Waits until so many articles were accepted.
     pub fn wait_for(&self, articles: usize) {
-        let begun = Instant::now();
-        while self.articles().len() < articles {
-            assert!(begun.elapsed() < PATIENCE, "{} of {articles} articles", self.articles().len());
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| self.articles().len(), |count| *count >= articles);
     }
 }
 
@@ -113,7 +108,7 @@ fn converse(
         let skip =
             |lines: &mut std::io::Lines<_>| while lines.next().is_some_and(|l| l.is_ok_and(|l| l != ".")) {};
         let answer = |verb: &str, proper: &str| {
-            thread::sleep(pause);
+            let_pass(pause, "this peer is slow");
             let before = note(seen, |seen| {
                 let count = seen.commands.entry((verb.to_owned(), id.to_owned())).or_default();
                 *count += 1;

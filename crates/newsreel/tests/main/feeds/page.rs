@@ -6,13 +6,13 @@
 
 use super::{hand_in, hand_in_all};
 use crate::client::{Client, article};
-use crate::operated::{Operated, PATIENCE, Serving, complaints};
+use crate::operated::{Operated, Serving, complaints};
 use crate::transcripts::inn::Inn;
+use crate::waiting::wait_until;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
 /// The article that the page's examples name.
 const ASKED: &str = "<1993Apr5.012345@example.org>";
@@ -107,7 +107,7 @@ impl Reader {
     fn run(&self, command: &str) {
         if let Some(file) = command.strip_prefix("mv ").and_then(|rest| rest.split(' ').next()) {
             let file = self.site.dir().join(file);
-            wait("the file of lines", || file.exists());
+            wait_until("the file of lines", || file.exists());
         }
         let path = format!("{}:{}", self.bin().display(), std::env::var("PATH").unwrap());
         let output =
@@ -150,14 +150,6 @@ impl Reader {
         let status: serde_json::Value = serde_json::from_str(&self.site.done(&["status", "--json"])).unwrap();
         let peers = status["server"]["peers"].as_array().unwrap();
         peers.iter().find(|of| of["name"] == peer).unwrap()["feed"].clone()
-    }
-}
-
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
@@ -204,12 +196,12 @@ fn the_page_is_followed_with_inn_at_the_other_end() {
     }
     // INN has each article once, whichever way it came.
     let all = reader.handed_in + 1;
-    wait("all articles at INN", || {
+    wait_until("all articles at INN", || {
         let said = Client::greeted(reader.inn.reader_address()).ask("GROUP misc.test");
         said.starts_with(&format!("211 {all} 1 {all} "))
     });
-    wait("the feed's end", || reader.feed("news.example.net")["lag_articles"] == 0);
-    wait("batches at INN", || {
+    wait_until("the feed's end", || reader.feed("news.example.net")["lag_articles"] == 0);
+    wait_until("batches at INN", || {
         let output = &reader.feed("leaf.example.net")["output"];
         output["batches_handed_over"].as_u64() > Some(0) && output["waiting_files"] == 0
     });

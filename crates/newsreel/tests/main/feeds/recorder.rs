@@ -4,14 +4,13 @@
 //! fault ([`Manners`]).
 
 use super::manners::{Answer, Manners, Pauses};
+use crate::waiting::{PATIENCE, wait_for_close};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-
-use crate::operated::PATIENCE;
 
 /// Number of the offer at which a peer that closes connections closes the first one.
 const FIRST_CLOSES_AFTER: u32 = 20;
@@ -346,7 +345,7 @@ impl Shared {
         if closes {
             out.write_all(b"400 enough for now\r\n")?;
         } else {
-            std::thread::sleep(PATIENCE);
+            wait_for_close(out);
         }
         Ok(false)
     }

@@ -3,13 +3,13 @@
 use super::difficult::feed_of;
 use super::recorder::{Behaviour, Recorder, Step};
 use super::{hand_in, id, section, status, wait_for_status};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
 use crate::running::Server;
+use crate::waiting::wait_for;
 use disk::{CrashKind, Disk, OpenMode, SimDisk};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
 
 /// Creates a site that feeds `recorder`.
 pub(super) fn site(recorder: &Recorder, keys: &str) -> Operated {
@@ -119,11 +119,7 @@ impl Watcher {
 
     /// Waits until the cursor is after so many articles.
     fn wait_until_noted(&self, first: u64, articles: usize) {
-        let begun = Instant::now();
-        while self.noted() < first + articles as u64 {
-            assert!(begun.elapsed() < PATIENCE, "{} of {articles} noted after {first}", self.noted());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for(|| self.noted(), |noted| *noted >= first + articles as u64);
     }
 
     fn keep(&self, what: &'static str, has: usize, is_noted: bool) {
@@ -171,11 +167,7 @@ fn killed_at_each_step(behaviour: Behaviour) {
     let recorder = Recorder::start_with(behaviour, None, watch);
     let (mut server, _) = watcher.serve(&recorder, "connections = 1");
     hand_in(&mut server.client(), 0..ARTICLES, "misc.test");
-    let begun = Instant::now();
-    while watcher.moments.lock().unwrap().len() < 5 * ARTICLES {
-        assert!(begun.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for(|| watcher.moments.lock().unwrap().len(), |moments| *moments >= 5 * ARTICLES);
     watcher.is_over.store(true, Ordering::SeqCst);
     let moments = std::mem::take(&mut *watcher.moments.lock().unwrap());
     for Moment { what, disk, accepted, answered, is_noted } in moments {
@@ -231,12 +223,7 @@ fn nothing_is_offered_again_after_a_stop() {
     recorder.behave(Behaviour::default());
     recorder.wait_for(50);
     // The peer has them; its responses may not have arrived yet.
-    let begun = Instant::now();
-    let is_noted = |feed: serde_json::Value| feed["lag_articles"] == 0 && feed["waiting"] == 0;
-    while !is_noted(feed_of(&site)) {
-        assert!(begun.elapsed() < PATIENCE, "{}", feed_of(&site));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| feed_of(&site), |feed| feed["lag_articles"] == 0 && feed["waiting"] == 0);
     server.stop();
     let before = recorder.seen(|seen| seen.commands.len());
     let server = site.serve();

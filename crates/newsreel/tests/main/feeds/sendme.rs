@@ -2,11 +2,10 @@
 
 use super::batches::{batch, section, waiting};
 use super::{hand_in, id};
-use crate::operated::PATIENCE;
 use crate::running::Server;
+use crate::waiting::{wait_for, wait_until};
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// A server that speaks ihave and sendme with another one.
 pub(super) fn server(own: &str, other: &str, keys: &str) -> Server {
@@ -16,31 +15,21 @@ pub(super) fn server(own: &str, other: &str, keys: &str) -> Server {
 
 /// Waits for batches to a peer, and takes them away.
 pub(super) fn taken(server: &Server, peer: &str) -> String {
-    let begun = Instant::now();
-    loop {
-        let batches = waiting(&server.data(), peer);
-        if !batches.is_empty() {
-            let text = batches.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-            batches.iter().for_each(|path| fs::remove_file(path).unwrap());
-            return text;
-        }
-        assert!(begun.elapsed() < PATIENCE, "no batch for {peer}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let batches = wait_for(|| waiting(&server.data(), peer), |batches| !batches.is_empty());
+    let text = batches.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    batches.iter().for_each(|path| fs::remove_file(path).unwrap());
+    text
 }
 
 /// Makes a server file a batch.
 pub(super) fn file(server: &Server, batch: &str) {
     let incoming: PathBuf = server.data().join("incoming");
     fs::create_dir_all(&incoming).unwrap();
-    let filed = server.status()["batches"]["filed"].as_u64().unwrap();
+    let filed = || server.status()["batches"]["filed"].as_u64().unwrap();
+    let before = filed();
     fs::write(incoming.join(".unfinished"), batch).unwrap();
     fs::rename(incoming.join(".unfinished"), incoming.join("1.batch")).unwrap();
-    let begun = Instant::now();
-    while server.status()["batches"]["filed"].as_u64().unwrap() == filed {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.status());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the batch is filed", || filed() != before);
 }
 
 pub(super) fn ids_in(batch: &str, header: &str) -> Vec<String> {

@@ -3,6 +3,7 @@
 use super::odd_peer::OddPeer;
 use super::{hand_in, section_to, status, wait_for_status};
 use crate::running::Server;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 const ANSWER: Duration = Duration::from_millis(10);
@@ -28,9 +29,12 @@ fn slow_peer_gets_all_configured_connections() {
 #[test]
 fn articles_after_an_unanswered_one_use_another_connection() {
     for streaming in [true, false] {
-        let peer = OddPeer::start(streaming, |_, id, _| {
+        // Answered when the test ends.
+        let (_end, ended) = mpsc::channel::<()>();
+        let ended = Mutex::new(ended);
+        let peer = OddPeer::start(streaming, move |_, id, _| {
             if id == super::id(0) {
-                std::thread::sleep(crate::operated::PATIENCE);
+                let _end = ended.lock().unwrap().recv();
             }
             None
         });

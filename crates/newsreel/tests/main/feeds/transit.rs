@@ -2,7 +2,7 @@
 //! no readers.
 
 use super::recorder::{Behaviour, Recorder};
-use super::{hand_in, id, section};
+use super::{hand_in, id, section, wait_for_status};
 use crate::client::{Client, article};
 use crate::running::Server;
 use disk::RealDisk;
@@ -132,6 +132,8 @@ fn hidden_articles_are_not_readable_by_message_id() {
     // Peers are refused hidden articles as duplicates, and are not sent those hidden by a filter.
     assert!(client.ask(&format!("CHECK {}", id(3))).starts_with("438 "));
     recorder.wait_for(2);
+    // A feed that had not passed it before the restart would offer it once it is shown.
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0);
     drop(client);
     let server = server.again(Arc::new(RealDisk::new()));
     let mut client = server.client();
@@ -141,6 +143,8 @@ fn hidden_articles_are_not_readable_by_message_id() {
     let (replies, ok) = server.control(&unhide);
     assert!(ok, "{replies:?}");
     assert_eq!(shown(&mut client), [true; 4]);
+    hand_in(&mut client, 4..5, "far.away");
+    recorder.wait_for(3);
     assert!(!recorder.seen(|seen| seen.accepted.contains(&id(3))));
 }
 

@@ -6,8 +6,9 @@
 
 use super::{hand_in_all, id};
 use crate::client::{Client, article};
-use crate::operated::{Operated, PATIENCE, Serving};
+use crate::operated::{Operated, Serving};
 use crate::transcripts::inn::Inn;
+use crate::waiting::{PATIENCE, let_pass};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -247,7 +248,7 @@ impl Triangle {
                     self.sites[0].done(&["status"]),
                     self.sites[1].done(&["status"]),
                 );
-                std::thread::sleep(Duration::from_millis(200));
+                let_pass(Duration::from_millis(200), "the sites exchange articles");
             }
         }
         self.nothing_is_twice(&readers);

@@ -7,14 +7,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{files, possible, unmount};
 use crate::client::{Client, article};
-use crate::operated::{Operated, PATIENCE, Serving, complaints};
+use crate::operated::{Operated, Serving, complaints};
 use crate::purging::feed;
+use crate::waiting::wait_until;
 
 /// A mount of a site's articles by the program, removed on drop.
 struct SpoolMount {
@@ -33,12 +34,11 @@ impl SpoolMount {
         let before = fs::metadata(&point).unwrap().dev();
         let arguments = [&["mount", "--spool", point.to_str().unwrap()], options].concat();
         let mut mount = Self { child: site.command(&arguments).spawn().unwrap(), point };
-        let begun = Instant::now();
-        while fs::metadata(&mount.point).unwrap().dev() == before {
+        wait_until("it mounts", || {
             let ended = mount.child.try_wait().unwrap();
-            assert!(ended.is_none() && begun.elapsed() < PATIENCE, "{ended:?}: {}", mount.said());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            assert!(ended.is_none(), "{ended:?}: {}", mount.said());
+            fs::metadata(&mount.point).unwrap().dev() != before
+        });
         mount
     }
 
@@ -197,11 +197,7 @@ fn withdrawn_articles_vanish_at_once() {
     site.done(&["unhide", ids[0]]);
     assert!(is_there(1, "1"));
     site.done(&["group", "remove", "a.two"]);
-    let begun = Instant::now();
-    while mount.path("a/two").exists() {
-        assert!(begun.elapsed() < PATIENCE, "a removed group is still there");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("a removed group disappears", || !mount.path("a/two").exists());
     assert_eq!(fs::metadata(mount.path("a/one/3")).unwrap().nlink(), 1);
     drop(serving);
 }
@@ -372,11 +368,9 @@ fn mounts_hold_no_connections_to_the_control_socket() {
     // The system lists the socket once, and once more for each connection. One asks now and then.
     let socket = site.dir().join("control");
     let listed = || fs::read_to_string("/proc/net/unix").unwrap();
-    let begun = Instant::now();
-    while listed().lines().filter(|line| line.ends_with(socket.to_str().unwrap())).count() > 1 {
-        assert!(begun.elapsed() < PATIENCE, "connections stay");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the mounts close their connections", || {
+        listed().lines().filter(|line| line.ends_with(socket.to_str().unwrap())).count() <= 1
+    });
     for mount in &mounts {
         unmount(&mount.point);
     }
@@ -393,10 +387,6 @@ fn clear_and_start(site: &Operated) -> SpoolMount {
         child: site.command(&["mount", "--spool", point.to_str().unwrap()]).spawn().unwrap(),
         point,
     };
-    let begun = Instant::now();
-    while !mount.path("a").exists() {
-        assert!(begun.elapsed() < PATIENCE, "it does not mount");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("it mounts", || mount.path("a").exists());
     mount
 }

@@ -5,14 +5,14 @@ use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::mounted_spool::{site, take};
 use super::possible;
 use crate::clients::skipped;
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, complaints};
+use crate::waiting::wait_until;
 
 /// The user who mounts, unused otherwise, and a group of this user.
 const USER: u32 = 65_534;
@@ -88,13 +88,13 @@ impl View {
     fn mount(&self, point: &str, words: &[&str]) -> Child {
         let words = [&[env!("CARGO_BIN_EXE_newsreel"), "mount"], words].concat();
         let mut child = self.command(USER, GROUP, &words).spawn().unwrap();
-        let begun = Instant::now();
-        while !self.is_mounted(point) {
-            if let Some(ended) = child.try_wait().unwrap() {
-                panic!("{ended}: {}", complaints(&child.wait_with_output().unwrap()));
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not mount");
-            std::thread::sleep(Duration::from_millis(10));
+        let mut ended = None;
+        wait_until("it mounts, or ends", || {
+            ended = child.try_wait().unwrap();
+            ended.is_some() || self.is_mounted(point)
+        });
+        if let Some(ended) = ended {
+            panic!("{ended}: {}", complaints(&child.wait_with_output().unwrap()));
         }
         child
     }
@@ -169,11 +169,7 @@ fn group_member_mounts_the_spool_without_further_rights() {
     let serving = site.serve();
     let words = [&[newsreel, "mount"], &spool[..]].concat();
     let mount = view.command(USER, GROUP, &words).spawn().unwrap();
-    let begun = Instant::now();
-    while !view.by(USER, GROUP, &["cat", &path]).status.success() {
-        assert!(begun.elapsed() < PATIENCE, "it does not mount where a dead mount is");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("it mounts where a dead mount is", || view.by(USER, GROUP, &["cat", &path]).status.success());
     serving.stop();
     assert!(!ended(mount) && !view.is_mounted(&point_shown));
 }

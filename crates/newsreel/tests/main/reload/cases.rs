@@ -1,7 +1,7 @@
 //! The changes that `load` makes, in order, and checks that each has taken effect.
 
 use super::load::{GUEST, OTHER, PEER, READER, Site};
-use std::time::{Duration, Instant};
+use crate::waiting::wait_until;
 
 /// A change of the configuration.
 pub struct Case {
@@ -36,14 +36,6 @@ fn add(text: &str, mark: &str, lines: &str) -> String {
 fn swap(text: &str, old: &str, new: &str) -> String {
     assert!(text.contains(old), "{old}");
     text.replacen(old, new, 1)
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Checks nothing further; that the server's configuration is the file's is always checked.

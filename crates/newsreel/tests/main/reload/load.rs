@@ -3,12 +3,12 @@
 
 use super::cases::{self, Case};
 use crate::client::{Client, article};
-use crate::operated::PATIENCE;
 use crate::running::{AtEnd, Server};
+use crate::waiting::{let_pass, wait_until};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const READERS: usize = 200;
 const READER_THREADS: usize = 8;
@@ -105,15 +105,14 @@ impl Site {
 
     /// Like [`greeted`](Self::greeted), where closed connections may still be counted.
     pub fn greeted_at_last(&self, host: u8) -> Client {
-        let begun = Instant::now();
-        loop {
+        let mut greeted = None;
+        wait_until(format_args!("there is a place for 127.0.0.{host}"), || {
             let mut client = self.at(host);
-            if client.line().starts_with("20") {
-                return client;
-            }
-            assert!(begun.elapsed() < PATIENCE, "there is no place for 127.0.0.{host}");
-            thread::sleep(Duration::from_millis(10));
-        }
+            let is_welcome = client.line().starts_with("20");
+            greeted = is_welcome.then_some(client);
+            is_welcome
+        });
+        greeted.unwrap()
     }
 
     /// Returns the first line of the response to a command on a new connection.
@@ -225,7 +224,7 @@ fn use_all(mut clients: Vec<Client>, done: &AtomicBool, mut one: impl FnMut(&mut
             break;
         }
         clients.iter_mut().for_each(|client| one(client, turn));
-        thread::sleep(Duration::from_millis(5));
+        let_pass(Duration::from_millis(5), "the connections are in use while the configuration changes");
     }
     for mut client in clients {
         assert!(client.ask("QUIT").starts_with("205 "));

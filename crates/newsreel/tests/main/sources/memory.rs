@@ -6,6 +6,7 @@
 //! test lets it through.
 
 use disk::ReadMode;
+use netnews::GroupMarks;
 use netnews::overview_row::{OverviewFields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
 use parking_lot::Mutex;
@@ -17,9 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use upstreams::{
-    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList, GroupMarks,
-    GroupSelection, GroupStream, More, NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator,
-    Wanted,
+    Answer, ArticleBytes, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList, GroupSelection,
+    GroupStream, More, NeighbourSide, NewsSource, Remainder, SourceError, SourceLocator, Wanted,
 };
 
 /// Rows available at once.

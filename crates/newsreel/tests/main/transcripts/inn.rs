@@ -8,9 +8,9 @@ use super::play::{Answers, Report, Stage, play};
 use super::script::Who;
 use super::scripts;
 use crate::clients::skipped;
-use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::test_site::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
+use crate::waiting::wait_until;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,6 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Path of innd in Debian.
@@ -138,11 +137,7 @@ impl Inn {
             let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { continue };
             // The process may have ended by itself.
             let _ended = kill_process(pid, Signal::KILL);
-            let begun = Instant::now();
-            while test_kill_process(pid).is_ok() {
-                assert!(begun.elapsed() < PATIENCE, "{name} outlives SIGKILL");
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            wait_until(format_args!("{name} ends by SIGKILL"), || test_kill_process(pid).is_err());
         }
     }
 

@@ -5,8 +5,8 @@ use super::fake::{Fake, Fault};
 use super::{section, showing};
 use crate::client::Client;
 use crate::link::Link;
-use crate::operated::PATIENCE;
-use std::time::{Duration, Instant};
+use crate::waiting::wait_until;
+use std::time::Duration;
 
 /// Returns a link on which a round trip is long enough to be distinguished from local delays.
 fn slow_line(fake: &Fake) -> Link {
@@ -51,9 +51,7 @@ fn later_requests_cost_as_many_round_trips_as_directly() {
     fake.hold(Some(0));
     let mut client = server.client();
     client.send("LIST ACTIVE\r\n");
-    while other.take("LIST").is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the second upstream is asked", || !other.take("LIST").is_empty());
     fake.hold(None);
     assert!(client.line().starts_with("215 "));
     assert_eq!(client.block(), ["comp.a 3 1 y", "misc.a 1 1 y"]);
@@ -137,10 +135,8 @@ fn interrupted_list_is_not_taken_as_complete() {
         assert_eq!(listed(&mut client, "LIST ACTIVE", "215 "), whole, "{fault:?}");
         fake.take("");
         fake.fail(Fault::None);
-        let begun = Instant::now();
-        while listed(&mut client, "LIST ACTIVE", "215 ") != whole || fake.take("LIST").is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "{fault:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until(format_args!("the list is fetched again after {fault:?}"), || {
+            listed(&mut client, "LIST ACTIVE", "215 ") == whole && !fake.take("LIST").is_empty()
+        });
     }
 }

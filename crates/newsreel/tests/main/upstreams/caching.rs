@@ -4,10 +4,10 @@
 use super::fake::{Fake, id};
 use super::{article_of, section, showing};
 use crate::client::Client;
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, complaints};
 use crate::running::Server;
+use crate::waiting::wait_for;
 use std::fs;
-use std::time::{Duration, Instant};
 
 #[test]
 fn each_group_selection_requests_the_marks_once() {
@@ -41,13 +41,12 @@ fn first_selection_fetches_all_overview_if_configured() {
 
 /// Returns the first ranges of which rows were requested, once there are so many.
 fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
-    let (begun, mut asked) = (Instant::now(), Vec::new());
-    while asked.len() < count {
-        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
-        std::thread::sleep(Duration::from_millis(20));
+    let mut asked = Vec::new();
+    let look = || {
         asked.extend(fake.take("XOVER").into_iter().map(|command| command["XOVER ".len()..].to_owned()));
-    }
-    asked
+        asked.clone()
+    };
+    wait_for(look, |asked| asked.len() >= count)
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A fake upstream: it has the articles that a test gives it, records every command, and answers wrongly,
 //! slowly or not at all as configured.
 
+use crate::waiting::{let_pass, wait_for_close};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -45,6 +46,14 @@ pub enum Fault {
     Descending,
     /// The first row is repeated as the last, and one is missing.
     RowAgain,
+    /// The row of article 3 has a line end in its Subject.
+    BrokenRow,
+    /// The row of article 3 is sent twice.
+    RowTwice,
+    /// The row of article 3 has a TAB in its Subject.
+    TabInRow,
+    /// The row of article 3 has a Message-ID without brackets.
+    RowWithoutId,
     /// Articles without their bodies, which end as if they were complete.
     NoBody,
     /// A post is accepted, but the connection ends before the response.
@@ -219,9 +228,13 @@ impl Fake {
             match self.fault() {
                 Fault::Dead => return Ok(()),
                 Fault::Silent => {
-                    std::thread::sleep(Duration::from_secs(600));
+                    wait_for_close(&stream);
+                    return Ok(());
                 }
-                _ => std::thread::sleep(self.state.0.lock().unwrap().delay),
+                _ => {
+                    let delay = self.state.0.lock().unwrap().delay;
+                    let_pass(delay, "this upstream is slow");
+                }
             }
             let words: Vec<&str> = line.split(' ').collect();
             if self.lacks(&words) {
@@ -446,10 +459,12 @@ impl Fake {
         let rows = group.articles.range(numbers).map(|(number, text)| {
             let (id, bytes) = (id_of(text), text.len());
             let number = number + other;
-            let references = text.lines().find_map(|line| line.strip_prefix("References: "));
-            let references = references.unwrap_or_default();
+            // A cache makes the same rows of these articles.
+            let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            let (from, date, references) = (value("From: "), value("Date: "), value("References: "));
+            let lines = text.lines().skip_while(|line| !line.is_empty()).skip(1).count();
             format!(
-                "{number}\tS {number}\tF\tD\t{id}\t{references}\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
+                "{number}\tS {number}\t{from}\t{date}\t{id}\t{references}\t{bytes}\t{lines}\tXref: fake.example {selected}:{number}\r\n"
             )
         });
         let mut rows: Vec<_> = rows.collect();
@@ -460,6 +475,15 @@ impl Fake {
                 rows.push(rows[0].clone());
             }
             _ => {}
+        }
+        if let Some(row) = rows.iter_mut().find(|row| row.starts_with("3\t")) {
+            match self.fault() {
+                Fault::BrokenRow => *row = row.replacen("S 3", "S 3\r\n", 1),
+                Fault::RowTwice => *row = row.repeat(2),
+                Fault::TabInRow => *row = row.replacen("S 3", "S\t3", 1),
+                Fault::RowWithoutId => *row = row.replace(['<', '>'], ""),
+                _ => {}
+            }
         }
         let rows = rows.concat();
         if rows.is_empty() {
@@ -481,7 +505,10 @@ impl Fake {
             if at == LIST_LINES {
                 match self.fault() {
                     Fault::BreaksOff => return stream.shutdown(std::net::Shutdown::Both),
-                    Fault::Stalls => std::thread::sleep(Duration::from_secs(600)),
+                    Fault::Stalls => {
+                        wait_for_close(stream);
+                        return Ok(());
+                    }
                     Fault::EndlessLine => loop {
                         stream.write_all(&[b'x'; 1 << 16])?;
                     },

@@ -1,7 +1,7 @@
 //! HDR through an upstream for headers that overview rows do not have.
 
 use super::fake::{Fake, Fault};
-use super::{article_of, section, showing, wait_for};
+use super::{article_of, section, showing, wait_until_asked};
 use crate::client::Client;
 
 fn header(client: &mut Client, command: &str) -> Vec<String> {
@@ -32,7 +32,7 @@ fn headers_of_a_range_are_requested_at_once_and_answered_completely() {
     fake.fail(Fault::BreaksOff);
     assert!(client.ask("HDR Path 1-").starts_with("403 "));
     fake.fail(Fault::None);
-    wait_for(&mut client);
+    wait_until_asked(&mut client);
     (1..=3).for_each(|number| _ = article_of(&mut client, &format!("ARTICLE {number}")).unwrap());
     fake.fail(Fault::Dead);
     assert_eq!(header(&mut client, "HDR Newsgroups 1-"), expected);

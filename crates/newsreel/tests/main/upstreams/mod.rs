@@ -16,10 +16,10 @@ mod rights;
 mod trouble;
 
 use crate::client::Client;
-use crate::operated::PATIENCE;
 use crate::posting;
 use crate::running::Server;
 use crate::transcripts::play_through;
+use crate::waiting::{wait_for, wait_until};
 use fake::{Fake, Fault, id};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -134,12 +134,8 @@ fn cancels_reinstatements_and_renumbering_there_apply_here() {
 }
 
 /// Waits until the upstream is asked again.
-fn wait_for(client: &mut Client) {
-    let begun = Instant::now();
-    while !client.ask(&format!("STAT {}", id("comp.a", 1))).starts_with("223 ") {
-        assert!(begun.elapsed() < PATIENCE, "the upstream stays away");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+fn wait_until_asked(client: &mut Client) {
+    wait_for(|| client.ask(&format!("STAT {}", id("comp.a", 1))), |answer| answer.starts_with("223 "));
 }
 
 fn fake_article(fake: &Fake, number: u64) -> String {
@@ -171,7 +167,7 @@ fn wrong_responses_are_never_shown() {
             liar.fail(Fault::None);
             let mut client = server.client();
             // A broken connection causes a pause.
-            wait_for(&mut client);
+            wait_until_asked(&mut client);
             assert!(client.ask("GROUP comp.a").starts_with("211 "));
             assert!(client.ask("OVER 1-").starts_with("224 "));
             client.block();
@@ -228,7 +224,7 @@ fn unavailable_upstream_causes_403_without_delay() {
         assert!(asked.len() as u64 <= pauses, "{fault:?}: {asked:?} in {pauses} s");
         let mut client = server.client();
         fake.fail(Fault::None);
-        wait_for(&mut client);
+        wait_until_asked(&mut client);
     }
 }
 
@@ -255,11 +251,7 @@ fn expired_login_is_repeated_and_an_ignored_one_reported() {
     fake.log_out(false);
     let answer = posting::post(&mut client, &posting::headers("comp.a", ""), "body");
     assert!(answer.starts_with("240 "), "{answer}");
-    let begun = Instant::now();
-    while fake.posts().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "the post does not arrive");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the post arrives", || !fake.posts().is_empty());
     // The new connection fails as well.
     fake.log_out(true);
     assert!(client.ask("ARTICLE 5").starts_with("403 "));
@@ -267,7 +259,7 @@ fn expired_login_is_repeated_and_an_ignored_one_reported() {
     assert!(upstream["problem"].as_str().unwrap().contains("no longer honours the login: 480"), "{upstream}");
     assert!(upstream["failures"].as_u64() > Some(0), "{upstream}");
     fake.log_out(false);
-    wait_for(&mut client);
+    wait_until_asked(&mut client);
 }
 
 #[test]
@@ -464,15 +456,8 @@ fn silent_server_is_skipped_if_another_has_the_article() {
     other.fail(Fault::Forgetful);
     silent.fail(Fault::None);
     silent.delay(Duration::from_secs(3));
-    let begun = Instant::now();
-    loop {
-        let answer = client.ask("ARTICLE 2");
-        if answer.starts_with("220 ") {
-            break;
-        }
-        assert!(answer.starts_with("403 ") && begun.elapsed() < PATIENCE, "{answer}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let answer = wait_for(|| client.ask("ARTICLE 2"), |answer| !answer.starts_with("403 "));
+    assert!(answer.starts_with("220 "), "{answer}");
 }
 
 #[test]

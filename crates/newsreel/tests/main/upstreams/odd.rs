@@ -3,7 +3,8 @@
 use super::caching::resident_bytes;
 use super::fake::{Fake, Fault, id};
 use super::{article_of, section, showing};
-use crate::operated::{Operated, PATIENCE};
+use crate::operated::Operated;
+use crate::waiting::{PATIENCE, let_pass};
 use std::time::{Duration, Instant};
 
 /// Memory that a list may use at most, in bytes.
@@ -88,7 +89,7 @@ fn large_article_with_an_early_bare_cr_is_not_started() {
         fake.hold(Some(90_000));
         let answer = std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(500));
+                let_pass(Duration::from_millis(500), "what the upstream has sent arrives");
                 fake.hold(None);
             });
             client.ask(&format!("ARTICLE {number}"))
@@ -226,4 +227,49 @@ fn texts_of_an_upstream_are_passed_on_as_configured() {
     let server = showing(&[section("fake", fake.address, "")]);
     server.client().ask("LIST DISTRIBUTIONS");
     assert_eq!(fake.take("LIST DISTRIBUTIONS").len(), 1);
+}
+
+#[test]
+fn unreadable_row_costs_no_other_row_and_is_made_from_its_article() {
+    for fault in [Fault::BrokenRow, Fault::RowTwice, Fault::TabInRow, Fault::RowWithoutId] {
+        let fake = Fake::with("comp.a", 20, 500);
+        fake.fail(fault);
+        let server = showing(&[section("fake", fake.address, "")]);
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 20 "));
+        for range in ["1-20", "3", "2-4"] {
+            assert!(client.ask(&format!("OVER {range}")).starts_with("224 "), "{fault:?} {range}");
+            let rows = client.block();
+            let row = rows.iter().find(|row| row.starts_with("3\t")).unwrap();
+            let fields: Vec<_> = row.split('\t').collect();
+            assert_eq!((fields[1], fields[4]), ("S 3", id("comp.a", 3).as_str()), "{fault:?} {range}");
+            let numbers: Vec<u64> =
+                rows.iter().map(|row| row.split('\t').next().unwrap().parse().unwrap()).collect();
+            assert!(numbers.is_sorted_by(|one, next| one < next), "{fault:?} {range}: {numbers:?}");
+            assert_eq!(numbers.len(), if range == "1-20" { 20 } else { numbers.len().min(3) });
+        }
+        assert!(article_of(&mut client, "ARTICLE 3").is_some(), "{fault:?}");
+    }
+}
+
+#[test]
+fn gap_of_numbers_costs_no_questions() {
+    for high in [2_147_483_647, 1 << 40] {
+        let fake = Fake::with("comp.a", 20, 500);
+        fake.put("comp.a", high, 500);
+        let server = showing(&[section("fake", fake.address, "")]);
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with(&format!("211 21 1 {high} ")));
+        fake.take("");
+        for (command, count) in
+            [("OVER 1-", 21), ("XOVER 1-20", 20), ("HDR Subject 1-", 21), ("LISTGROUP", 21)]
+        {
+            assert!(client.ask(command).starts_with('2'), "{command}");
+            assert_eq!(client.block().len(), count, "{command}");
+        }
+        assert!(client.ask(&format!("OVER {}-", high - 10)).starts_with("224 "));
+        assert_eq!(client.block().len(), 1);
+        let asked = fake.take("");
+        assert!(asked.len() < 20, "{} questions: {:?}", asked.len(), asked.first());
+    }
 }

@@ -4,11 +4,10 @@ use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, section};
 use crate::clients::screen::Screen;
 use crate::clients::{installed, tin};
-use crate::operated::PATIENCE;
 use crate::running::Server;
+use crate::waiting::wait_until;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Returns a site whose upstream has a group of ten articles, of which all rows and the third article were
@@ -164,12 +163,11 @@ fn stat_causes_no_later_fetch() {
     fake.take("");
     fake.fail(Fault::None);
     // Only articles that a client wanted to read are fetched later.
-    let (begun, mut asked) = (Instant::now(), Vec::new());
-    while !asked.iter().any(|command: &String| command.starts_with("ARTICLE")) {
-        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
-        std::thread::sleep(Duration::from_millis(50));
+    let mut asked = Vec::new();
+    wait_until("an article is fetched", || {
         asked.extend(fake.take(""));
-    }
+        asked.iter().any(|command| command.starts_with("ARTICLE"))
+    });
     asked.retain(|command| command.starts_with("ARTICLE") || command.starts_with("HEAD"));
     assert_eq!(asked, [format!("ARTICLE {}", id("comp.a", 3))]);
 }

@@ -4,11 +4,10 @@
 use super::fake::{Fake, Fault};
 use super::{CACHE, section, showing};
 use crate::client::Client;
-use crate::operated::PATIENCE;
 use crate::posting;
 use crate::running::Server;
+use crate::waiting::wait_until;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 /// Posts an article; returns the response.
 fn post(client: &mut Client, id: &str, groups: &str) -> String {
@@ -30,14 +29,6 @@ fn listed(server: &Server) -> Vec<(String, bool, String)> {
 
 fn operate(server: &Server, command: &Value) -> bool {
     server.control(&json!({ "do": "posts", "command": command })).1
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]

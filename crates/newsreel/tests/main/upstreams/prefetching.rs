@@ -1,9 +1,9 @@
 //! Prefetching: articles fetched before a reader asks for them, and those fetched later.
 
 use super::fake::{Fake, Fault, id};
-use super::{article_of, section, wait_for};
-use crate::operated::PATIENCE;
+use super::{article_of, section, wait_until_asked};
 use crate::running::Server;
+use crate::waiting::wait_for;
 use std::time::{Duration, Instant};
 
 /// Starts a site with this upstream, and these keys of [prefetch].
@@ -17,14 +17,12 @@ fn prefetching(fake: &Fake, group_age: &str, keys: &str) -> Server {
 
 /// Returns the articles requested from the upstream until this one is.
 fn asked_until(fake: &Fake, last: &str) -> Vec<String> {
-    let begun = Instant::now();
     let mut asked = Vec::new();
-    while !asked.contains(&last.to_owned()) {
-        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
-        std::thread::sleep(Duration::from_millis(20));
+    let look = || {
         asked.extend(fake.take("ARTICLE"));
-    }
-    asked
+        asked.clone()
+    };
+    wait_for(look, |asked| asked.iter().any(|command| command == last))
 }
 
 #[test]
@@ -101,7 +99,7 @@ fn articles_requested_during_an_outage_are_fetched_later() {
     fake.take("");
     fake.fail(Fault::None);
     let mut client = server.client();
-    wait_for(&mut client);
+    wait_until_asked(&mut client);
     let last = format!("ARTICLE {}", id("comp.a", 1));
     assert_eq!(asked_until(&fake, &last), ["ARTICLE 2".to_owned(), last.clone()]);
     assert!(client.ask("GROUP comp.a").starts_with("211 "));

@@ -4,9 +4,9 @@
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, fake_article, section, showing};
 use crate::client::Client;
-use crate::operated::PATIENCE;
 use crate::posting::{headers, post};
 use crate::running::Server;
+use crate::waiting::wait_for;
 use std::time::{Duration, Instant};
 
 /// Shorter than the wait for a silent server, and longer than two seconds.
@@ -18,14 +18,7 @@ fn lines_of(fake: &Fake, number: u64) -> Vec<String> {
 
 /// Returns an article as soon as it is available.
 fn wait_for_article(client: &mut Client, command: &str) -> Vec<String> {
-    let begun = Instant::now();
-    loop {
-        if let Some(article) = article_of(client, command) {
-            return article;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{command}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| article_of(client, command), Option::is_some).unwrap()
 }
 
 #[test]
@@ -134,11 +127,7 @@ fn article_continued_with_other_text_is_not_completed() {
 
 /// Waits until the upstream with this index in the configuration is used again.
 fn wait_until_back(server: &Server, at: usize) {
-    let begun = Instant::now();
-    while server.status()["upstreams"][at]["problem"] != "" {
-        assert!(begun.elapsed() < PATIENCE, "the upstream stays away");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| server.status()["upstreams"][at]["problem"].clone(), |problem| problem == "");
 }
 
 #[test]
@@ -238,9 +227,5 @@ fn silent_upstream_does_not_delay_posters() {
     }
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     fake.fail(Fault::None);
-    let begun = Instant::now();
-    while fake.posts().len() < 2 {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", fake.posts());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| fake.posts(), |posts| posts.len() >= 2);
 }

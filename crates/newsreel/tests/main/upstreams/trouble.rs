@@ -5,8 +5,9 @@
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, fake_article, section};
 use crate::client::Client;
-use crate::operated::{Operated, PATIENCE, Serving};
+use crate::operated::{Operated, Serving};
 use crate::running::Server;
+use crate::waiting::{PATIENCE, let_pass};
 use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -62,8 +63,7 @@ fn read_one(address: SocketAddr, fake: &Fake, random: &mut Random) -> std::io::R
     write!(&stream, "GROUP comp.a\r\nARTICLE {which}\r\n")?;
     let answer = lines.by_ref().nth(2).unwrap_or_default();
     if !answer.starts_with("220 ") {
-        // The upstream may be unused for a while after a failure.
-        std::thread::sleep(Duration::from_millis(50));
+        let_pass(Duration::from_millis(50), "an upstream is unused for a while after a failure");
         return Ok(());
     }
     let mut block: Vec<String> = lines.by_ref().take_while(|line| line != ".").collect();
@@ -161,7 +161,7 @@ fn live(serving: &Serving, fake: &Fake, random: &mut Random) {
         .collect();
     while readers.iter().any(|reader| !reader.is_finished()) {
         fake.fail(FAULTS[random.below(FAULTS.len() as u64) as usize]);
-        std::thread::sleep(Duration::from_millis(20 + random.below(60)));
+        let_pass(Duration::from_millis(20 + random.below(60)), "faults come at any time");
     }
     // A wrong article seen by a reader fails the test.
     readers.into_iter().for_each(|reader| reader.join().unwrap());

@@ -1,7 +1,7 @@
 //! HTTP as octets: requests are sent literally, responses are parsed.
 
-use crate::operated::PATIENCE;
 use crate::running::Server;
+use crate::waiting::PATIENCE;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 

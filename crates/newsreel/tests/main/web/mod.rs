@@ -6,9 +6,9 @@ pub mod http;
 mod reading;
 
 use crate::layers::{settings, settings_name};
-use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::tls::Site;
+use crate::waiting::{PATIENCE, let_pass, wait_until};
 use http::{Answer, address, connect, exchange, get, get_with, taken_apart};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -148,18 +148,14 @@ fn slow_client_is_cut_off() {
         assert!(begun.elapsed() < PATIENCE, "nobody is turned away");
     };
     let mut rest = Vec::new();
-    let begun = Instant::now();
-    while slow.write_all(b"X: x\r\n").is_ok() {
-        assert!(begun.elapsed() < PATIENCE, "a header a moment keeps a connection for ever");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("a connection with a header a moment is ended", || {
+        let_pass(Duration::from_millis(100), "headers come slowly");
+        slow.write_all(b"X: x\r\n").is_err()
+    });
     let _reset = slow.read_to_end(&mut rest);
     let _reset = silent.read_to_end(&mut rest);
     // The places are free soon after the connections have ended.
-    while turned_away(address).is_some() {
-        assert!(begun.elapsed() < 2 * PATIENCE, "the places are not given back");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the places are free", || turned_away(address).is_none());
     assert_eq!(get(address, "/health").status, 200);
 }
 

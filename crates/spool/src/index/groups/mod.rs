@@ -17,6 +17,7 @@ use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
 use hashbrown::{DefaultHashBuilder, HashTable};
+use netnews::GroupMarks;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,18 +54,6 @@ pub struct GroupChange {
     pub description: Option<String>,
 }
 
-/// Water marks and the exact number of living articles, all of one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaterMarks {
-    /// Lowest living number, including hidden articles, which may be shown again; `high + 1` in an empty
-    /// group.
-    pub low: u64,
-    /// Highest number ever shown.
-    pub high: u64,
-    /// Number of living articles that are shown.
-    pub count: u64,
-}
-
 /// The mutable part of a group. Fields that every new article changes come first, so that they share few
 /// cache lines.
 #[derive(Debug, Default)]
@@ -82,11 +71,11 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    pub fn marks(&self) -> WaterMarks {
+    pub fn marks(&self) -> GroupMarks {
         // A hidden article may be shown again, so its number keeps the low mark from rising (RFC 3977
         // 6.1.1.2).
         let low = self.live.low().unwrap_or(self.high + 1);
-        WaterMarks { low, high: self.high, count: self.live.count() - self.hidden.count() }
+        GroupMarks { low, high: self.high, count: self.live.count() - self.hidden.count() }
     }
 }
 
@@ -181,13 +170,13 @@ impl Group {
     }
 
     /// Returns the current water marks.
-    pub fn marks(&self) -> WaterMarks {
+    pub fn marks(&self) -> GroupMarks {
         self.state().marks()
     }
 
     /// Returns the water marks for clients that see only the articles above a base, which `base` computes
     /// from the high mark.
-    pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> WaterMarks {
+    pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> GroupMarks {
         let state = self.state();
         let (all, base) = (state.marks(), base(state.high));
         if all.low > base {
@@ -195,7 +184,7 @@ impl Group {
         }
         let low = state.live.at_or_after(base + 1).unwrap_or(state.high + 1);
         let count = state.live.count_behind(base) - state.hidden.count_above(base);
-        WaterMarks { low, high: state.high, count }
+        GroupMarks { low, high: state.high, count }
     }
 }
 

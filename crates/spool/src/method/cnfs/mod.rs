@@ -16,9 +16,9 @@ use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::size::size_text;
 use crate::base::token::MethodKind;
 use disk::ReadMode;
+use disk::about_size;
 use disk::{Disk, DiskFile, Mapping, OpenMode, ZeroFill, touch};
 pub(crate) use geometry::Geometry;
 use header::{BufferHeader, GrownLayout, HEADERS_BYTES, SLOT_BYTES};
@@ -758,11 +758,11 @@ impl Cycbuff {
 
 /// Returns the error for a disk that was full although `free_bytes` had seemed to be free before the attempt.
 fn exhausted(buffer: &BufferConfig, free_bytes: Option<u64>, error: &io::Error) -> SpoolError {
-    let free = free_bytes.map_or_else(|| "an unknown amount".to_owned(), size_text);
+    let free = free_bytes.map_or_else(|| "an unknown amount".to_owned(), about_size);
     SpoolError::Unfit(format!(
         "cannot reserve space for buffer {}: {error}; {} needed, {free} free; choose a smaller size or a \
          larger disk",
         buffer.path.display(),
-        size_text(buffer.size_bytes),
+        about_size(buffer.size_bytes),
     ))
 }

@@ -1,11 +1,11 @@
 //! Delivery of posts: finds the upstreams that take them, queues them for all, then sends them to each.
 
-use super::super::Upstreams;
 use super::super::questions::{AskExists, IdStatus};
 use super::super::table::{Upstream, UpstreamTable};
 use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
-use super::{PAUSE_LONGEST, PostEntry, QueuePostError, UpstreamPosts};
+use super::{PostEntry, QueuePostError, RETRY, UpstreamPosts};
+use arc_swap::ArcSwap;
 use netnews::{Article, Known, newsgroups};
 use site_base::file_name::FileName;
 use std::collections::BTreeMap;
@@ -37,21 +37,32 @@ pub enum PostResult {
 /// A post that is queued for some upstreams, and not being sent yet. If dropped, it is removed from the
 /// queue.
 pub struct Outbox {
-    upstreams: Upstreams,
+    delivery: PostDelivery,
     /// Files of the post, each with its upstream.
     names: Vec<(Arc<str>, FileName)>,
 }
 
-impl Upstreams {
+/// Delivery of posts to the upstreams of a site.
+#[derive(Clone)]
+pub struct PostDelivery {
+    table: Arc<ArcSwap<UpstreamTable>>,
+    posts: Arc<UpstreamPosts>,
+}
+
+impl PostDelivery {
+    pub(in super::super) fn new(table: Arc<ArcSwap<UpstreamTable>>, posts: Arc<UpstreamPosts>) -> Self {
+        Self { table, posts }
+    }
+
     /// Returns the posts that wait for upstreams.
     pub fn posts(&self) -> &Arc<UpstreamPosts> {
-        &self.shared.posts
+        &self.posts
     }
 
     /// Returns who takes posts to a group that is not carried here; `None` if no upstream has the group. If
     /// its upstream cannot be asked, the group is taken to exist.
     pub async fn taker(&self, group: &[u8]) -> Option<PostTaker> {
-        let table = self.shared.table.load_full();
+        let table = self.table.load_full();
         let numbering = table.numbering(group)?;
         let is_there = match numbering.group_soon(group).await {
             Ok(Some(group)) => !matches!(group.marks().await, Ok(None)),
@@ -63,7 +74,7 @@ impl Upstreams {
 
     /// Returns the upstream that also takes posts to a group carried here.
     pub fn taker_of_carried(&self, group: &[u8]) -> Option<Arc<str>> {
-        self.shared.table.load().taker_of_carried(group)
+        self.table.load().taker_of_carried(group)
     }
 
     /// Queues a post, built by `post` for each of these upstreams. Blocks.
@@ -73,9 +84,9 @@ impl Upstreams {
         max: usize,
         post: impl Fn(&str) -> QueuedPost,
     ) -> Result<Outbox, QueuePostError> {
-        let mut outbox = Outbox { upstreams: self.clone(), names: Vec::new() };
+        let mut outbox = Outbox { delivery: self.clone(), names: Vec::new() };
         for upstream in to {
-            outbox.names.push((upstream.clone(), self.posts().put(&post(upstream), max)?));
+            outbox.names.push((upstream.clone(), self.posts.put(&post(upstream), max)?));
         }
         Ok(outbox)
     }
@@ -85,7 +96,7 @@ impl Upstreams {
         loop {
             let pause = self.send_due().await;
             tokio::select! {
-                () = self.posts().fresh.notified() => {}
+                () = self.posts.fresh.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -94,40 +105,39 @@ impl Upstreams {
     /// Sends all posts that are due, to each upstream in order; returns how long to wait for the next.
     async fn send_due(&self) -> Duration {
         let mut sending = JoinSet::new();
-        for (upstream, names) in self.posts().due() {
-            let upstreams = self.clone();
+        for (upstream, names) in self.posts.due() {
+            let delivery = self.clone();
             sending.spawn(async move {
                 let mut names = names.into_iter();
                 while let Some(name) = names.next() {
-                    if let Some(PostResult::Waits(problem)) = upstreams.send(&name, false).await
-                        && upstreams.is_away(&upstream)
+                    if let Some(PostResult::Waits(problem)) = delivery.send(&name, false).await
+                        && delivery.is_away(&upstream)
                     {
                         // The others fail as well.
-                        names
-                            .for_each(|name| upstreams.posts().change(&name, |entry| entry.failed(&problem)));
+                        names.for_each(|name| delivery.posts.change(&name, |entry| entry.failed(&problem)));
                         return;
                     }
                 }
             });
         }
         while sending.join_next().await.is_some() {}
-        self.posts().next_due()
+        self.posts.next_due()
     }
 
     fn is_away(&self, upstream: &str) -> bool {
-        self.shared.table.load().named(upstream).is_none_or(|upstream| upstream.pool.is_away())
+        self.table.load().named(upstream).is_none_or(|upstream| upstream.pool.is_away())
     }
 
     /// Sends one post, unless another task does. `is_told`: its poster gets the answer if it is refused.
     async fn send(&self, name: &FileName, is_told: bool) -> Option<PostResult> {
-        let posts = self.posts();
+        let posts = &self.posts;
         let was_tried = posts.begin(name, is_told)?;
         let post = block_in_place(|| posts.queue.read(name));
         let Some(post) = post else {
             posts.entries.lock().remove(name);
             return None;
         };
-        let table = self.shared.table.load_full();
+        let table = self.table.load_full();
         let fate = match table.named(&post.upstream) {
             None => PostResult::Waits(format!("no [[upstream]] is called {}", post.upstream)),
             Some(upstream) => self.ask(upstream, &post, was_tried, is_told).await,
@@ -191,7 +201,7 @@ impl UpstreamPosts {
         let entries = self.entries.lock();
         let waiting = entries.values().filter(|entry| !entry.refused && !entry.is_busy);
         let next = waiting.map(|entry| entry.due.saturating_duration_since(Instant::now())).min();
-        next.unwrap_or(PAUSE_LONGEST)
+        next.unwrap_or(RETRY.longest())
     }
 
     /// Marks a post as being sent; returns whether it may have arrived before, or `None` if it is not to be
@@ -278,18 +288,18 @@ impl Outbox {
     /// for the operator if `is_filed` or if another upstream has not refused it. Continues if the caller
     /// stops waiting.
     pub async fn send(mut self, is_filed: bool) -> Vec<(Arc<str>, PostResult)> {
-        let (upstreams, names) = (self.upstreams.clone(), std::mem::take(&mut self.names));
+        let (delivery, names) = (self.delivery.clone(), std::mem::take(&mut self.names));
         let sent = tokio::spawn(async move {
             let mut fates = Vec::new();
             for (upstream, name) in names {
-                let fate = upstreams.send(&name, true).await;
+                let fate = delivery.send(&name, true).await;
                 fates.push((
                     upstream,
                     name,
                     fate.unwrap_or_else(|| PostResult::Waits("it cannot be read".into())),
                 ));
             }
-            block_in_place(|| upstreams.posts().told(fates, is_filed))
+            block_in_place(|| delivery.posts.told(fates, is_filed))
         });
         sent.await.unwrap_or_else(|error| {
             error!(%error, "sending a post ended");
@@ -330,7 +340,7 @@ impl UpstreamPosts {
 impl Drop for Outbox {
     fn drop(&mut self) {
         for (_, name) in std::mem::take(&mut self.names) {
-            block_in_place(|| self.upstreams.posts().forget(&name));
+            block_in_place(|| self.delivery.posts.forget(&name));
         }
     }
 }

@@ -11,7 +11,7 @@ mod deliver;
 mod queue;
 mod sending;
 
-pub use deliver::{Outbox, PostResult, PostTaker};
+pub use deliver::{Outbox, PostDelivery, PostResult, PostTaker};
 #[cfg(feature = "testing")]
 pub use queue::rewritten;
 pub use queue::{QueuedPost, is_whole as is_post_whole};
@@ -19,6 +19,7 @@ pub use queue::{QueuedPost, is_whole as is_post_whole};
 use disk::Disk;
 use hashbrown::HashMap;
 use queue::{PostQueue, name_of};
+use site_base::back_off::BackOff;
 use site_base::file_name::FileName;
 use site_base::lock::Leaf;
 use std::io;
@@ -28,9 +29,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::error;
 
-/// First pause before a post is sent again, doubled each time, and the longest.
-const PAUSE_FIRST: Duration = Duration::from_secs(1);
-const PAUSE_LONGEST: Duration = Duration::from_secs(60);
+/// Pauses before a post is sent again.
+const RETRY: BackOff = BackOff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Posts that wait for upstreams, or were refused by them.
 #[derive(Debug)]
@@ -210,9 +210,8 @@ impl PostEntry {
 
     /// Records a failed attempt and its reason.
     fn failed(&mut self, problem: &str) {
-        let pause = PAUSE_FIRST.saturating_mul(1 << self.tries.min(10)).min(PAUSE_LONGEST);
         self.tries = self.tries.saturating_add(1);
-        self.due = Instant::now() + pause;
+        self.due = Instant::now() + RETRY.pause(self.tries);
         problem.clone_into(&mut self.problem);
     }
 }

@@ -1,0 +1,487 @@
+//! The rows of a report: every figure with its type and help.
+//!
+//! The JSON of `newsreel status`, the metrics and `docs/figures.md` are made from them.
+
+use crate::pull::{PullCounts, PullDetails};
+use feeds::status::FeedStatus;
+use ingest::programs::FilterStatus;
+use site_base::figures;
+use upstreams::{CacheStatus, UpstreamStatus};
+
+figures! {
+    /// State of the server and its spool. Fields that only a running server knows are absent when `newsreel
+    /// status` reads the spool itself.
+    pub struct Report {
+        /// Version of newsreel.
+        text version: String,
+        /// Our name in Path.
+        text path_identity: String,
+        /// The running server; absent if none runs.
+        part server: Option<ServerStatus>,
+        /// The spool.
+        part spool: SpoolStatus,
+    }
+}
+
+figures! {
+    /// State that only a running server knows.
+    #[serde(default)]
+    pub struct ServerStatus {
+        /// Process number.
+        gauge pid: u32,
+        /// Seconds since the server began to listen.
+        gauge uptime_secs: u64,
+        /// Addresses it listens on, with resolved ports.
+        hidden listen: Vec<String>,
+        /// Addresses it listens on for HTTP.
+        hidden web: Vec<String>,
+        /// Connections open now.
+        gauge connections: u64,
+        /// Connections open now that are compressed.
+        gauge compressed: u64,
+        /// Connections refused since the start: unknown addresses and limits.
+        counter refused: u64,
+        /// Connections of readers served since the start.
+        counter readers_served: u64,
+        /// Logins of clients.
+        part logins: LoginStatus,
+        /// Unix seconds at which the first of the certificates expires; absent if there is none.
+        gauge certificate_expires: Option<i64>,
+        /// Changes of the configuration that took effect since the start.
+        counter reloads: u64,
+        /// Peers, in the order of the configuration.
+        list("peer") peers: Vec<PeerStatus>,
+        /// Unix seconds since when the operator has paused the acceptance of articles; absent if not paused.
+        gauge paused_since: Option<u64>,
+        /// Reason for the pause, in the operator's words.
+        text paused_reason: String,
+        /// Articles accepted since the start, from all sources.
+        counter accepted: u64,
+        /// Articles rejected since the start, from all sources.
+        counter rejected: u64,
+        /// Articles deferred with "try later" since the start.
+        counter try_later: u64,
+        /// Bytes of receive buffers beyond those that every connection has.
+        gauge receive_bytes: u64,
+        /// Cancels and Supersedes that wait for the article they withdraw.
+        gauge early_cancels: u64,
+        /// Articles that NoCeM notices listed before their arrival.
+        gauge early_hides: u64,
+        /// Posts to moderated groups.
+        part moderation: ModerationStatus,
+        /// Batches that wait in batches.incoming.
+        part batches: BatchesStatus,
+        /// Standing pulls, in the order of the configuration.
+        list("pull") pulls: Vec<PullStatus>,
+        /// Upstreams, in the order of the configuration.
+        list("upstream") upstreams: Vec<UpstreamStatus>,
+        /// Requests to the cache; absent if there is none.
+        part cache: Option<CacheStatus>,
+        /// The search index; absent if there is none.
+        part search: Option<SearchStatus>,
+        /// Filter programs, in the order of the configuration.
+        list("filter") filters: Vec<FilterStatus>,
+        /// Archives, in the order of the configuration.
+        list("archive") archives: Vec<ArchiveStatus>,
+    }
+}
+
+figures! {
+    /// An archive.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct ArchiveStatus {
+        /// Name.
+        name name: String,
+        /// Directory.
+        text path: String,
+        /// When articles are copied, as the configuration writes it.
+        text when: String,
+        /// Form of the archive, as the configuration writes it.
+        text form: String,
+        /// Number of articles ever copied.
+        counter archived: u64,
+        /// Unix seconds of the last copy since the start; absent if there was none.
+        gauge last: Option<u64>,
+        /// Bytes of journal that are still to be read; absent if articles are copied on expiry.
+        gauge waiting_bytes: Option<u64>,
+        /// Number of articles ever removed without a copy.
+        counter missed: u64,
+        /// Articles due that wait because the archive fails.
+        gauge held: u64,
+        /// Longest time they still wait, in seconds; absent if none waits.
+        gauge gives_up_secs: Option<u64>,
+        /// Reason why nothing can be copied now; empty if there is none.
+        trouble("Whether nothing can be copied now") problem: String,
+    }
+}
+
+figures! {
+    /// The search index.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct SearchStatus {
+        /// Articles in the index, including some that have been removed.
+        gauge articles: u64,
+        /// Whether it has all articles that were here when it was begun.
+        gauge is_complete: bool,
+        /// Bytes of journal that it has not read yet.
+        gauge waiting_bytes: u64,
+        /// Delay of the index behind the latest arrivals, in seconds.
+        gauge late_secs: u64,
+        /// Whether it waits because a feed is busy.
+        gauge gives_way: bool,
+        /// Reason why nothing is added now; empty if there is none.
+        trouble("Whether nothing can be added to the search index") problem: String,
+    }
+}
+
+figures! {
+    /// Logins since the start.
+    #[derive(Copy, Eq)]
+    pub struct LoginStatus {
+        /// Successful logins.
+        counter succeeded: u64,
+        /// Logins with a wrong name, password or proof.
+        counter failed: u64,
+        /// Failures that locked out an address or a user.
+        counter lock_outs: u64,
+        /// Attempts refused because of a lock-out.
+        counter refused: u64,
+    }
+}
+
+figures! {
+    /// Batches that arrive as files.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct BatchesStatus {
+        /// Batches that wait to be filed.
+        gauge waiting: u64,
+        /// Bytes of waiting batches.
+        gauge waiting_bytes: u64,
+        /// Batches filed since the start.
+        counter filed: u64,
+        /// Articles accepted from batches.
+        counter accepted: u64,
+        /// Damaged pieces of batches in quarantine.
+        gauge damaged: u64,
+        /// Reason why the oldest batch waits; empty if it does not, or has not been tried yet.
+        trouble("Whether the oldest batch cannot be filed") problem: String,
+    }
+}
+
+figures! {
+    /// A standing pull.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct PullStatus {
+        /// Name.
+        name name: String,
+        /// Server to pull from.
+        text from: String,
+        /// Unix seconds of the start of the current run; absent if none is in progress.
+        gauge running_since: Option<u64>,
+        /// Unix seconds of the end of the last run, with or without an error; absent if there was none.
+        gauge last_run: Option<u64>,
+        /// Start in Unix seconds of the last complete run, as of which everything on the server is here;
+        /// absent if there was none.
+        gauge complete: Option<u64>,
+        /// Runs since the start.
+        counter runs: u64,
+        /// Articles fetched since the start.
+        counter fetched: u64,
+        /// Articles filed since the start.
+        counter accepted: u64,
+        /// Counts of the current or the last run.
+        part run: PullCounts,
+        /// Details besides the counts.
+        part details: PullDetails,
+        /// Reason why the last run ended early; empty if it did not.
+        trouble("Whether the last run ended early") last_error: String,
+    }
+}
+
+figures! {
+    /// The queue of mails to moderators.
+    #[derive(Copy, Eq)]
+    pub struct ModerationStatus {
+        /// Mails to be sent.
+        gauge waiting: u64,
+        /// Mails sent since the start.
+        counter sent: u64,
+        /// Mails set aside since the start because they cannot be sent.
+        gauge failed: u64,
+        /// Posts that wait for `newsreel moderation`.
+        gauge held: u64,
+    }
+}
+
+figures! {
+    /// Figures of one peer since the start.
+    pub struct PeerStatus {
+        /// Name.
+        name name: String,
+        /// Open connections from the peer.
+        gauge connections: u64,
+        /// Message-IDs offered by the peer (IHAVE, CHECK, and TAKETHIS without CHECK).
+        counter offered: u64,
+        /// Articles accepted from the peer.
+        counter accepted: u64,
+        /// Articles from the peer that were rejected.
+        counter rejected: u64,
+        /// The feed to the peer; absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part feed: Option<FeedStatus>,
+    }
+}
+
+figures! {
+    /// State of the spool.
+    #[serde(default)]
+    pub struct SpoolStatus {
+        /// Directory.
+        text dir: String,
+        /// Durability of stored articles, as the configuration writes it.
+        text durability: String,
+        /// Reason why the spool stopped accepting articles; absent if it accepts them.
+        trouble("Whether no articles are accepted") stopped: Option<String>,
+        /// Reason why the spool cannot be opened; the figures are then those of its last checkpoint and of
+        /// the headers of its buffers. Absent if it is open.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hidden unopened: Option<String>,
+        /// Articles stored.
+        gauge articles: u64,
+        /// Hidden articles among these.
+        gauge hidden: u64,
+        /// Groups.
+        gauge groups: u64,
+        /// Message-IDs in history.
+        gauge history_entries: u64,
+        /// Message-IDs of articles that peers were asked to send and have not sent yet.
+        gauge offers: u64,
+        /// Unix seconds of the last measurement of data on disk: buffers, kept volumes, classes and file
+        /// sizes.
+        gauge measured: u64,
+        /// Bytes of journal.
+        gauge journal_bytes: u64,
+        /// Bytes ever written to the journal.
+        counter journal_position: u64,
+        /// Bytes of journal that a power failure now could lose.
+        gauge undurable_bytes: u64,
+        /// Bytes of recent writes of a busy feed that stay in memory; absent if all do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gauge hot_memory_bytes: Option<u64>,
+        /// Bytes written by busy feeds whose memory was released, since the start.
+        #[serde(default)]
+        counter released_bytes: u64,
+        /// Readers of the journal.
+        #[serde(default)]
+        list("reader") readers: Vec<JournalReaderReport>,
+        /// Journal rows that a start after a crash now would replay.
+        gauge rows_to_replay: u64,
+        /// Bytes of history files.
+        gauge history_bytes: u64,
+        /// Bytes of overview files.
+        gauge overview_bytes: u64,
+        /// Bytes of residents files.
+        gauge residents_bytes: u64,
+        /// Bytes of both copies of the last checkpoint.
+        gauge checkpoint_bytes: u64,
+        /// Pages of mapped files that could not be read and were rebuilt.
+        counter mended_pages: u64,
+        /// File names of articles that were skipped, because files unknown to the indexes have them.
+        counter passed_over: u64,
+        /// Articles filed without numbers since the start (site.numbers), and the savings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part unnumbered: Option<UnnumberedSavings>,
+        /// Bytes on disk for each article beyond its own; absent with too few articles for an estimate.
+        part overhead: Option<Overhead>,
+        /// The classes.
+        list("class") classes: Vec<ClassReport>,
+        /// The buffers.
+        list("buffer") buffers: Vec<BufferReport>,
+        /// Volumes that keep their articles until they are due.
+        list("volume") kept: Vec<KeptVolumeReport>,
+    }
+}
+
+figures! {
+    /// A reader of the journal, such as a feed.
+    pub struct JournalReaderReport {
+        /// Name.
+        name name: String,
+        /// Whether the reader has a cursor file, by which its position and its claim survive a restart.
+        gauge durable: bool,
+        /// Position from which rows are claimed for the reader.
+        gauge position: u64,
+        /// Bytes of journal from there to the end.
+        gauge backlog_bytes: u64,
+        /// Bytes of journal that were removed before the reader reached them.
+        counter lost_bytes: u64,
+        /// Articles that it lost with them.
+        counter lost_articles: u64,
+        /// Damage found in the cursor file since the start, and its consequence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hidden damage: Option<String>,
+    }
+}
+
+figures! {
+    /// Savings by articles without numbers.
+    pub struct UnnumberedSavings {
+        /// Number of these articles.
+        counter articles: u64,
+        /// Bytes of overview saved, uncompressed.
+        counter overview_bytes: u64,
+        /// Lower bound for the time that numbers and overview would have taken, in nanoseconds.
+        counter nanos: u64,
+    }
+}
+
+figures! {
+    /// Bytes on disk for each article beyond its own, on average.
+    pub struct Overhead {
+        /// Header, padding and usage bits of the record.
+        gauge record_bytes: u64,
+        /// Retained journal.
+        gauge journal_bytes: u64,
+        /// History.
+        gauge history_bytes: u64,
+        /// Overview.
+        gauge overview_bytes: u64,
+        /// Residents.
+        gauge residents_bytes: u64,
+        /// Both copies of the checkpoint: living numbers, and overview that is not in a file of its own yet.
+        gauge checkpoint_bytes: u64,
+    }
+}
+
+impl Overhead {
+    /// Returns the total.
+    pub fn sum(&self) -> u64 {
+        let Self {
+            record_bytes,
+            journal_bytes,
+            history_bytes,
+            overview_bytes,
+            residents_bytes,
+            checkpoint_bytes,
+        } = self;
+        record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes + checkpoint_bytes
+    }
+}
+
+figures! {
+    /// State of a class.
+    pub struct ClassReport {
+        /// Name.
+        name name: String,
+        /// Storage method.
+        text method: String,
+        /// Unix seconds of the arrival of the oldest article; absent if there is none.
+        gauge oldest_arrival: Option<u64>,
+        /// Bytes written per second, over the last hour.
+        gauge hour_bytes_per_sec: f64,
+        /// Bytes written per second, over the last day.
+        gauge day_bytes_per_sec: f64,
+        /// Seconds that an article stays at the last day's rate; absent if nothing was written, or not for an
+        /// hour yet.
+        gauge stays_secs: Option<u64>,
+        /// Capacity in bytes.
+        #[serde(default)]
+        gauge room_bytes: u64,
+        /// Day of the last year on which most was stored, such as 2026-01-31; absent if no day is recorded.
+        #[serde(default)]
+        hidden worst_day: Option<String>,
+        /// Seconds that an article would stay if every day were like that.
+        #[serde(default)]
+        gauge stays_worst_secs: Option<u64>,
+        /// Unix seconds from which articles will not stay as long as they should; absent if they will, at the
+        /// last day's rate.
+        #[serde(default)]
+        gauge target_missed: Option<u64>,
+        /// Unix seconds from which articles will not stay as long as promised, likewise.
+        #[serde(default)]
+        gauge promise_missed: Option<u64>,
+        /// Target for how long articles stay, in seconds.
+        gauge keep_target_secs: Option<u64>,
+        /// Promise of how long articles stay, in seconds.
+        gauge keep_at_least_secs: Option<u64>,
+        /// Articles that went to the overflow class since the start.
+        counter spilled: u64,
+        /// Articles rejected since the start, because only articles under the promise could have made room.
+        counter turned_away: u64,
+    }
+}
+
+impl ClassReport {
+    /// Returns whether the class discards its articles.
+    pub fn keeps_nothing(&self) -> bool {
+        self.method == "trash"
+    }
+
+    /// Returns whether the class will not keep articles as long as it should.
+    pub fn is_below_target(&self) -> bool {
+        self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)
+    }
+}
+
+figures! {
+    /// State of a buffer.
+    pub struct BufferReport {
+        /// Name.
+        name name: String,
+        /// Size in bytes.
+        gauge size_bytes: u64,
+        /// Bytes for articles when the buffer is full; 0 if unknown.
+        #[serde(default)]
+        gauge area_bytes: u64,
+        /// Bytes that hold articles.
+        gauge used_bytes: u64,
+        /// Cycle number: 1 until the buffer wraps for the first time.
+        gauge cycle: u64,
+        /// Write position in the area of articles; 0 if the spool cannot be opened.
+        #[serde(default)]
+        gauge head_bytes: u64,
+        /// Bytes written in the last hour.
+        #[serde(default)]
+        gauge written_hour_bytes: u64,
+        /// Bytes written in the last day.
+        #[serde(default)]
+        gauge written_day_bytes: u64,
+        /// Share of the stored articles that is compressed, from 0 to 1, from samples; absent if nothing is
+        /// stored.
+        #[serde(default)]
+        gauge compressed_share: Option<f64>,
+        /// Share of the used bytes that belongs to withdrawn articles, from samples, likewise.
+        #[serde(default)]
+        gauge holes_share: Option<f64>,
+        /// Unix seconds of the arrival of the oldest article; absent if the buffer is empty, or the spool not
+        /// open.
+        gauge oldest_arrival: Option<u64>,
+        /// Whether the file is missing: its disk is not mounted, and the spool cannot be opened.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hidden away: bool,
+    }
+}
+
+figures! {
+    /// State of a volume that keeps its articles until they are due.
+    pub struct KeptVolumeReport {
+        /// Name, which is that of the class.
+        name name: String,
+        /// Storage method.
+        text method: String,
+        /// Number of articles; cancelled ones are counted until expiry has passed them.
+        gauge articles: u64,
+        /// Stored size of the articles, in bytes.
+        gauge bytes: u64,
+        /// Capacity in bytes, including the articles.
+        gauge room_bytes: u64,
+        /// Whether the volume accepts no more articles for now.
+        gauge full: bool,
+        /// Unix seconds of the arrival of the oldest article; absent if the volume is empty.
+        gauge oldest_arrival: Option<u64>,
+    }
+}

@@ -1,0 +1,29 @@
+//! Starts of spans of time, as operators write them.
+
+use site_base::clock::unix_now;
+use site_base::units;
+use site_config::FeedStart;
+use std::fmt;
+
+/// A text that should be a date or a time span, and is neither.
+#[derive(Debug)]
+pub(crate) struct InvalidStart(String);
+
+impl fmt::Display for InvalidStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        write!(f, "`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h")
+    }
+}
+
+impl std::error::Error for InvalidStart {}
+
+/// Parses a date or a time span before now; returns Unix seconds.
+pub(crate) fn since(text: &str) -> Result<u64, InvalidStart> {
+    if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
+        return Ok(start.since());
+    }
+    let now = u64::try_from(unix_now()).unwrap_or_default();
+    let span = units::parse_span(text);
+    span.map(|span| now.saturating_sub(span.as_secs())).map_err(|_| InvalidStart(text.to_owned()))
+}
