@@ -189,6 +189,7 @@ impl PeerFeed {
             deferrals.mend()?;
         }
         let queue = OfferQueue::with(deferrals.all().cloned());
+        let set_aside = SetAsideLog::with(deferrals.all());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
         let window = FeedWindow { queue, source: OfferSource::Cursor(cursor.mark()), wakes_at: None };
         // Needed only as long as the peer has rows to decide by itself.
@@ -204,7 +205,7 @@ impl PeerFeed {
             no_check: Leaf::new(NoCheck::new(route.send.no_check_high, route.send.no_check_low)),
             counts: FeedCounts::default(),
             missed: Leaf::default(),
-            set_aside: Leaf::default(),
+            set_aside: Leaf::new(set_aside),
             doing: Leaf::new(FeedActivity::Idle),
             last_error: Leaf::default(),
             connections: AtomicUsize::new(0),
@@ -394,7 +395,7 @@ impl PeerFeed {
         let aside = {
             let mut window = self.window.lock();
             let pause = |tries| self.pause_ms(tries);
-            let aside = window.queue.set_aside(taken.ticket, is_about_us, proper, unix_ms(), pause);
+            let aside = window.queue.set_aside(taken.ticket, is_about_us, answer, proper, unix_ms(), pause);
             self.feed(&mut window);
             aside
         };

@@ -7,7 +7,7 @@
 
 use super::offer::FeedOffer;
 use nntp_io::ODD_ANSWERS_MAX;
-use spool::{ArticleKey, DeferredArticle, JournalMark};
+use spool::{ArticleKey, DeferredArticle, JournalMark, ODD_ANSWER_BYTES_MAX, OddAnswerRecord};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -31,19 +31,39 @@ pub(super) enum OfferTicket {
 }
 
 /// Odd answers to one article.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct OddAnswers {
     /// Answers about the article.
     count: u8,
     /// Answers about us, for which it is not given up.
     about_us: u8,
-    /// Proper answers of the peer before the first odd one.
+    /// Proper answers of the peer before the first odd one; after a restart those before it do not count.
     proper_before: u64,
+    /// Last answer.
+    answer: Arc<str>,
 }
 
 impl OddAnswers {
-    fn all(self) -> u8 {
+    fn all(&self) -> u8 {
         self.count.saturating_add(self.about_us)
+    }
+
+    fn of(record: Option<OddAnswerRecord>) -> Self {
+        record.map_or_else(Self::default, |OddAnswerRecord { count, about_us, answer }| Self {
+            count,
+            about_us,
+            proper_before: 0,
+            answer,
+        })
+    }
+
+    fn record(&self) -> Option<OddAnswerRecord> {
+        let Self { count, about_us, answer, .. } = self;
+        (self.all() > 0).then(|| OddAnswerRecord {
+            count: *count,
+            about_us: *about_us,
+            answer: answer.clone(),
+        })
     }
 }
 
@@ -134,14 +154,13 @@ impl OfferQueue {
     /// Creates a queue with the articles deferred before.
     pub fn with(deferred: impl Iterator<Item = DeferredArticle>) -> Self {
         let mut queue = Self::default();
-        for DeferredArticle { key, token, message_id, wire_bytes, arrived, due_ms, tries } in deferred {
+        for DeferredArticle { key, token, message_id, wire_bytes, arrived, due_ms, tries, odd } in deferred {
             let mark = JournalMark::default();
             let offer = Arc::new(FeedOffer { key, token, message_id, wire_bytes, arrived, mark });
             queue.due.insert((due_ms, key));
-            queue.deferred.insert(
-                key,
-                DeferredOffer { offer, tries, due_ms, is_out: false, odd: OddAnswers::default() },
-            );
+            queue
+                .deferred
+                .insert(key, DeferredOffer { offer, tries, due_ms, is_out: false, odd: OddAnswers::of(odd) });
         }
         queue
     }
@@ -323,7 +342,7 @@ impl OfferQueue {
             OfferTicket::Slot(number) => {
                 let Some(slot) = self.slot(number) else { return };
                 slot.tries += 1;
-                let (due_ms, tries, odd) = (now_ms + pause(slot.tries), slot.tries, slot.odd);
+                let (due_ms, tries, odd) = (now_ms + pause(slot.tries), slot.tries, slot.odd.clone());
                 let offer = slot.offer.clone();
                 slot.state = OfferState::Moving;
                 if !has_room {
@@ -342,15 +361,16 @@ impl OfferQueue {
         }
     }
 
-    /// Sets an article aside after an odd answer of the peer, which has given `proper` proper answers: it
-    /// is offered again, like a deferred one, until there were too many. It is given up only if the peer
+    /// Sets an article aside after `answer`, an odd one of the peer, which has given `proper` proper answers:
+    /// it is offered again, like a deferred one, until there were too many. It is given up only if the peer
     /// has given proper answers since the first odd one, and not for answers about us (`is_about_us`):
-    /// otherwise the article may not be the reason. Where a peer that answers properly to others has found
-    /// us without the right to this one several times, it waits for [`RIGHTS_PAUSE_MS`].
+    /// otherwise the article may not be the reason. Where a peer that answers properly to others has found us
+    /// without the right to this one several times, it waits for [`RIGHTS_PAUSE_MS`].
     pub fn set_aside(
         &mut self,
         ticket: OfferTicket,
         is_about_us: bool,
+        answer: &str,
         proper: u64,
         now_ms: u64,
         pause: impl Fn(u32) -> u64,
@@ -364,6 +384,8 @@ impl OfferQueue {
         }
         let count = if is_about_us { &mut odd.about_us } else { &mut odd.count };
         *count = count.saturating_add(1);
+        odd.answer =
+            answer.get(..answer.floor_char_boundary(ODD_ANSWER_BYTES_MAX)).unwrap_or_default().into();
         let is_alone = *count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
         let is_given_up = is_alone && !is_about_us;
         let answers = odd.all();
@@ -507,6 +529,7 @@ fn entry(waiting: &DeferredOffer) -> DeferredArticle {
         arrived: *arrived,
         due_ms: waiting.due_ms,
         tries: waiting.tries,
+        odd: waiting.odd.record(),
     }
 }
 
@@ -680,11 +703,32 @@ mod tests {
     }
 
     #[test]
+    fn odd_answers_are_counted_across_a_restart() {
+        let mut first = queue(1);
+        let (_, ticket) = take(&mut first, 0).unwrap();
+        first.set_aside(ticket, false, "501 no", 7, 0, |_| 100);
+        let (_, ticket) = take(&mut first, 1_000).unwrap();
+        first.set_aside(ticket, false, "503 never", 8, 1_000, |_| 100);
+        let saved = first.changes().add.pop().unwrap();
+        let odd = saved.odd.as_ref().unwrap();
+        assert_eq!((odd.count, odd.about_us, &*odd.answer), (2, 0, "503 never"));
+        let mut restarted = OfferQueue::with([saved].into_iter());
+        assert_eq!(restarted.set_aside_count(), 1);
+        // No proper answer has come since the restart, then one.
+        for (answers, proper) in [(3, 0), (4, 1)] {
+            let (_, ticket) = take(&mut restarted, 10_000).unwrap();
+            let aside = restarted.set_aside(ticket, false, "501 no", proper, 2_000, |_| 100);
+            assert_eq!(aside, Some(OddAnswerResult { answers, is_given_up: proper > 0 }));
+        }
+        assert_eq!((restarted.set_aside_count(), restarted.deferred()), (0, 0));
+    }
+
+    #[test]
     fn an_article_with_odd_answers_is_given_up_once_others_get_proper_ones() {
         let mut queue = queue(2);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         let aside = |answers, is_given_up| Some(OddAnswerResult { answers, is_given_up });
-        assert_eq!(queue.set_aside(ticket, false, 7, 0, |_| 100), aside(1, false));
+        assert_eq!(queue.set_aside(ticket, false, "501 no", 7, 0, |_| 100), aside(1, false));
         let changes = queue.changes();
         assert_eq!(changes.add.len(), 1, "a crash leaves it on the list");
         queue.recorded(changes);
@@ -694,7 +738,10 @@ mod tests {
         for (answers, proper) in [(2, 7), (3, 7), (4, 7), (5, 8)] {
             let (n, ticket) = take(&mut queue, 1_000).unwrap();
             assert_eq!(n, 0);
-            assert_eq!(queue.set_aside(ticket, false, proper, 0, |_| 100), aside(answers, proper > 7));
+            assert_eq!(
+                queue.set_aside(ticket, false, "501 no", proper, 0, |_| 100),
+                aside(answers, proper > 7)
+            );
         }
         queue.settle(other);
         let changes = queue.changes();
@@ -709,7 +756,7 @@ mod tests {
         {
             let (_, ticket) = take(&mut queue, RIGHTS_PAUSE_MS).unwrap();
             let proper = 1 + u64::from(queue.set_aside_count() > 0);
-            let aside = queue.set_aside(ticket, is_about_us, proper + 7, 0, |_| 100).unwrap();
+            let aside = queue.set_aside(ticket, is_about_us, "480 who?", proper + 7, 0, |_| 100).unwrap();
             assert_eq!(aside.is_given_up, is_given_up, "{aside:?}");
         }
     }
@@ -719,7 +766,7 @@ mod tests {
         let mut queue = queue(1);
         for proper in 7..10 {
             let (_, ticket) = take(&mut queue, 100).unwrap();
-            assert!(!queue.set_aside(ticket, true, proper, 0, |_| 100).unwrap().is_given_up);
+            assert!(!queue.set_aside(ticket, true, "480 who?", proper, 0, |_| 100).unwrap().is_given_up);
         }
         assert_eq!(take(&mut queue, RIGHTS_PAUSE_MS - 1).map(|(n, _)| n), None);
         assert_eq!(take(&mut queue, RIGHTS_PAUSE_MS).map(|(n, _)| n), Some(0));

@@ -1,10 +1,11 @@
 //! Articles that a peer has answered outside the protocol: kept by Message-ID, with the answer, for status,
 //! log and `newsreel why`.
 //!
-//! Bounded, and in memory: articles to be offered again are in the [queue](super::queue), and on disk
-//! there.
+//! Bounded, and in memory. Articles to be offered again are in the [queue](super::queue), and on disk there
+//! with their answers, from which the log begins after a restart; those given up are not.
 
 use serde::{Deserialize, Serialize};
+use spool::DeferredArticle;
 use std::collections::VecDeque;
 
 /// Most articles remembered; the oldest is dropped.
@@ -31,6 +32,21 @@ pub(super) struct SetAsideLog {
 }
 
 impl SetAsideLog {
+    /// Creates a log with the articles that were set aside before a restart.
+    pub fn with<'a>(deferred: impl Iterator<Item = &'a DeferredArticle>) -> Self {
+        let mut log = Self::default();
+        for article in deferred {
+            let Some(odd) = &article.odd else { continue };
+            log.note(SetAsideArticle {
+                message_id: String::from_utf8_lossy(&article.message_id).into_owned(),
+                answer: odd.answer.to_string(),
+                answers: u64::from(odd.count.saturating_add(odd.about_us)),
+                given_up: false,
+            });
+        }
+        log
+    }
+
     pub fn note(&mut self, article: SetAsideArticle) {
         self.forget(article.message_id.as_bytes());
         if self.articles.len() >= ARTICLES_MAX {

@@ -15,6 +15,7 @@ pub(super) fn all(send: &PeerSend) -> Result<Vec<ConnectOptions>, RemoteServerEr
     let role = if send.streaming { Role::Transit } else { Role::Any };
     let limits = ClientLimits {
         answer_timeout: send.answer_timeout,
+        greeting_timeout: send.answer_timeout,
         idle_timeout: send.answer_timeout,
         outstanding_max: OFFERS_MAX,
         queued_bytes_max: QUEUED_BYTES_MAX,

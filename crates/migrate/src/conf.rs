@@ -4,6 +4,7 @@
 //! Text in, values out; invalid lines are skipped. Called by `import::site`. Sources: inn.conf(5),
 //! cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
 
+use netnews::newsgroups;
 use std::collections::{BTreeMap, HashMap};
 
 /// A group of the other server.
@@ -33,13 +34,22 @@ pub fn inn_conf(text: &str, key: &str) -> Option<String> {
 /// closed.
 pub fn inn_conf_value(value: &str) -> Option<String> {
     let Some(inner) = value.strip_prefix('"') else {
-        let comment = value.char_indices().find(|(at, c)| {
-            *c == '#'
-                && value.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']))
-        });
-        let plain = value.get(..comment.map_or(value.len(), |(at, _)| at)).unwrap_or_default();
-        return Some(plain.trim().to_owned());
+        return Some(without_comment(value).to_owned());
     };
+    unquoted(inner)
+}
+
+/// Returns a text without the comment after it, which begins with `#` after white space.
+pub fn without_comment(text: &str) -> &str {
+    let starts =
+        |at: &usize| text.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']));
+    let end = text.match_indices('#').map(|(at, _)| at).find(starts).unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().trim()
+}
+
+/// Returns the text up to the closing quote, in which a backslash takes the meaning of the character after
+/// it; `None` if there is no such quote.
+pub fn unquoted(inner: &str) -> Option<String> {
     let mut plain = String::new();
     let mut chars = inner.chars();
     loop {
@@ -91,21 +101,25 @@ pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) 
     (groups, odd)
 }
 
-/// Returns the groups of leafnode's groupinfo that have had articles, or for which `is_read` returns true.
-/// A line of leafnode 2 has the name, the flag, the last and the first number, the time of creation and the
-/// description, separated by tabs; leafnode 1 uses blanks, and has no flag. All others merely exist on its
-/// servers.
-pub fn groupinfo(text: &str, is_read: impl Fn(&str) -> bool) -> BTreeMap<String, OtherGroup> {
+/// Returns the groups of leafnode's groupinfo that have been fetched, or for which `is_used` returns true: it
+/// may have articles, or be read. A line of leafnode 2 has the name, the flag, the last and the first number,
+/// the time of creation and the description, separated by tabs; leafnode 1 uses blanks, and has no flag.
+///
+/// All others merely exist on its servers. Their numbers are those of an empty group, `0 1`, or `1 1` after
+/// a look at leafnode's placeholder. As control.* and junk take no posts, their flag is `n`.
+pub fn groupinfo(text: &str, is_used: impl Fn(&str) -> bool) -> BTreeMap<String, OtherGroup> {
     let group = |line: &str| {
         let line = line.trim_end_matches('\r');
         let has_flag = line.contains('\t');
         let mut fields = if has_flag { line.splitn(6, '\t') } else { line.splitn(5, ' ') };
         let name = fields.next()?;
         let flag = if has_flag { fields.next()? } else { "y" };
+        let flag = if newsgroups::is_local_name(name.as_bytes()) { "n" } else { flag };
         let last = fields.next()?.parse::<u64>().ok()?;
-        let created = fields.nth(1).and_then(|age| age.parse().ok()).unwrap_or(0);
+        let first = fields.next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+        let created = fields.next().and_then(|age| age.parse().ok()).unwrap_or(0);
         let description = fields.next().map(str::trim).filter(|text| *text != "-x-" && *text != "-");
-        (!name.is_empty() && (last > 0 || is_read(name))).then(|| {
+        (!name.is_empty() && (last.max(first) > 1 || is_used(name))).then(|| {
             let group = OtherGroup {
                 high: last,
                 flag: flag.to_owned(),
@@ -206,6 +220,26 @@ mod tests {
         assert_eq!((blanks.len(), group.high, group.flag.as_str()), (1, 4, "y"));
         assert_eq!((group.created, group.description.as_str()), (1_700_000_000, "Trying things out"));
         assert_eq!((groups["read.now"].flag.as_str(), groups["read.now"].description.as_str()), ("m", ""));
+    }
+
+    /// leafnode 1.12 writes `0 1` for a group of its server, and `1 1` once a reader has looked at it.
+    #[test]
+    fn groups_that_leafnode_never_fetched_are_left_out() {
+        let text = "sci.space 1 1 1795727847 -x-\nsci.misc 0 1 1795727847 Misc\nsci.one 1 1 1795727847 -x-\n\
+                    all.expired 7 8 1 -x-\none.expired 1 2 1 -x-\ncontrol.newgroup 9 2 1 -x-\n\
+                    control.rmgroup\ty\t9\t2\t1\t-x-\n";
+        let groups = groupinfo(text, |name| name == "sci.one");
+        let flags: Vec<_> = groups.iter().map(|(name, group)| (name.as_str(), group.flag.as_str())).collect();
+        assert_eq!(
+            flags,
+            [
+                ("all.expired", "y"),
+                ("control.newgroup", "n"),
+                ("control.rmgroup", "n"),
+                ("one.expired", "y"),
+                ("sci.one", "y")
+            ]
+        );
     }
 
     #[test]

@@ -118,10 +118,13 @@ impl OtherSite {
     /// Adds the groups of a leafnode's spool.
     fn groupinfo(&mut self, spool: &Path) -> io::Result<()> {
         let Some(path) = first([spool.join("leaf.node/groupinfo")]) else { return Ok(()) };
-        let is_read = |name: &str| spool.join("interesting.groups").join(name).exists();
-        let mut groups = conf::groupinfo(&text(&path)?, is_read);
+        let is_used = |name: &str| {
+            let articles = spool.join(name.replace('.', "/"));
+            spool.join("interesting.groups").join(name).exists() || has_numbered_file(&articles)
+        };
+        let mut groups = conf::groupinfo(&text(&path)?, is_used);
         self.told.push(format!(
-            "{} with {} fetched before",
+            "{} with {} fetched before or read",
             path.display(),
             counted(groups.len() as u64, "group")
         ));
@@ -203,6 +206,15 @@ impl OtherSite {
     }
 }
 
+/// Returns whether a directory has a file whose name is a number, as an article's.
+fn has_numbered_file(dir: &Path) -> bool {
+    let is_article = |entry: fs::DirEntry| {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        is_file && entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)
+    };
+    fs::read_dir(dir).into_iter().flatten().flatten().any(is_article)
+}
+
 fn first(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     paths.into_iter().find(|path| path.exists())
 }
@@ -219,4 +231,25 @@ pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
     let text = error.to_string();
     let name = path.display().to_string();
     if text.contains(&name) { error } else { io::Error::new(error.kind(), format!("{name}: {text}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_leafnode_with_articles_or_readers_are_taken_and_others_are_not() {
+        let spool = tempfile::tempdir().unwrap();
+        for dir in ["leaf.node", "interesting.groups", "sci/one", "sci/none/sub"] {
+            fs::create_dir_all(spool.path().join(dir)).unwrap();
+        }
+        let groups =
+            ["sci.one", "sci.none", "sci.read", "sci.more"].map(|name| format!("{name} 1 1 0 -x-\n"));
+        fs::write(spool.path().join("leaf.node/groupinfo"), groups.concat()).unwrap();
+        fs::write(spool.path().join("interesting.groups/sci.read"), "").unwrap();
+        fs::write(spool.path().join("sci/one/1"), "Newsgroups: sci.one\n\nx\n").unwrap();
+        fs::write(spool.path().join("sci/none/.overview"), "").unwrap();
+        let site = OtherSite::inn(&[spool.path().to_owned()]).unwrap();
+        assert_eq!(site.groups.keys().collect::<Vec<_>>(), ["sci.one", "sci.read"]);
+    }
 }

@@ -71,8 +71,13 @@ pub fn naming_fault(name: &[u8]) -> Option<NamingFault> {
 /// Returns whether a control message may create or remove a group of this name: one that RFC 5536 section
 /// 3.1.4 defines and does not reserve, and that is not local to servers.
 pub fn is_public_name(name: &[u8]) -> bool {
-    let is_local = name == b"junk" || name.split(|b| *b == b'.').next() == Some(b"control");
-    valid_name(name) && !is_local && naming_fault(name).is_none()
+    valid_name(name) && !is_local_name(name) && naming_fault(name).is_none()
+}
+
+/// Returns whether a group of this name is each server's own, and takes no posts: `junk`, `control` and the
+/// groups below `control`.
+pub fn is_local_name(name: &[u8]) -> bool {
+    name == b"junk" || name.split(|b| *b == b'.').next() == Some(b"control")
 }
 
 const ALLOWED: [bool; 256] = {

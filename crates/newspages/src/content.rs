@@ -10,7 +10,7 @@ use netnews::{Article, Known, MessageId, date};
 
 use crate::flowed::{self, QuotedLine};
 use crate::mime::{self, MimeLeaf};
-use crate::{charset, embedded, header, html, names, work};
+use crate::{charset, embedded, header, html, links, names, work};
 
 /// Maximum size of a body that is examined, in bytes; the rest is available as raw source.
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -226,7 +226,10 @@ impl ArticleContent {
     fn text(&mut self, leaf: &MimeLeaf<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
         let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
         self.is_cut |= shown.len() < octets.len();
-        let text = charset::decode(leaf.charset.as_deref(), shown);
+        let mut text = charset::decode(leaf.charset.as_deref(), shown);
+        if shown.len() < octets.len() {
+            text.truncate(links::whole_links(&text, text.len().saturating_sub(1)));
+        }
         match leaf.flowed {
             Some(delsp) => self.lines(flowed::flowed(&text, delsp), left, is_last),
             None => self.lines(flowed::fixed(&text), left, is_last),
@@ -236,10 +239,14 @@ impl ArticleContent {
     /// Adds lines in blocks: quotations, the author's own, the signature.
     fn lines(&mut self, lines: impl Iterator<Item = QuotedLine>, left: &mut usize, may_be_signed: bool) {
         let mut kept = Vec::new();
-        for line in lines {
+        for mut line in lines {
             let bytes = (line.text.len() + 1).max(LINE_BYTES_MIN);
             if *left < bytes {
                 // The limit is reached: neither the rest of this text nor later text is shown.
+                line.text.truncate(links::whole_links(&line.text, left.saturating_sub(1)));
+                if *left >= LINE_BYTES_MIN && !line.text.is_empty() {
+                    kept.push(line);
+                }
                 (self.is_cut, *left) = (true, 0);
                 break;
             }
@@ -408,6 +415,32 @@ mod tests {
 
     fn content(text: &str) -> ArticleContent {
         ArticleContent::of(text.replace('\n', "\r\n").as_bytes(), SHOWN_BYTES)
+    }
+
+    #[test]
+    fn a_text_without_line_ends_is_shown_up_to_the_limit() {
+        let shown = |head: &str, body: &str| {
+            let content = ArticleContent::of(format!("{head}\r\n\r\n{body}").as_bytes(), SHOWN_BYTES);
+            assert!(content.is_cut, "{head}");
+            let lines = content.blocks.iter().filter_map(|block| match block {
+                TextBlock::Text(lines) => Some(lines.concat()),
+                _ => None,
+            });
+            lines.collect::<String>()
+        };
+        let latin = "Content-Type: text/plain; charset=koi8-r";
+        let flowed = "Content-Type: text/plain; format=flowed";
+        for head in ["Subject: x", "Content-Type: text/html", flowed, latin] {
+            for token in ["http://a ", "word \u{e9} ", "a", "\u{20ac}", "<1@a.b> ", "x>http://a/"] {
+                let text = shown(head, &token.repeat(400_000 / token.len()));
+                assert!(text.len() > SHOWN_BYTES - 4096 && text.len() <= SHOWN_BYTES, "{head}: {token}");
+                if token == "http://a " {
+                    assert!(text.ends_with("http://a"), "{head}");
+                }
+            }
+            let text = shown(head, &format!("short\r\n{}", "http://a ".repeat(100_000)));
+            assert!(text.starts_with("short") && text.len() > SHOWN_BYTES - 4096, "{head}");
+        }
     }
 
     #[test]

@@ -8,10 +8,14 @@ use std::ops::RangeInclusive;
 
 use encoding_rs::WINDOWS_1252;
 
+use crate::work;
+
 /// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 13;
 /// Lengths of names that need no `;`, in bytes.
 const LEGACY_BYTES: RangeInclusive<usize> = 2..=6;
+/// Bytes examined of a name that is compared with another.
+const COMPARED_BYTES: usize = 2;
 
 /// Reads the reference at whose `&` the text begins; returns its character and length in bytes, or `None` if
 /// it is not one.
@@ -62,10 +66,13 @@ fn named(text: &str) -> Option<(char, usize)> {
     {
         return Some((character, end + 1));
     }
-    LEGACY_BYTES.rev().find_map(|bytes| Some((find(LEGACY, window.get(..bytes)?)?, bytes)))
+    // No name is longer than the letters and digits here: most `&` begin none, and cost nothing more.
+    let lengths = *LEGACY_BYTES.start()..=end.min(*LEGACY_BYTES.end());
+    lengths.rev().find_map(|bytes| Some((find(LEGACY, window.get(..bytes)?)?, bytes)))
 }
 
 fn find(names: &[(&str, char)], name: &[u8]) -> Option<char> {
+    work::take(names.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1) * COMPARED_BYTES);
     let at = names.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok()?;
     names.get(at).map(|(_, character)| *character)
 }

@@ -87,22 +87,23 @@ fn tag<'a>(text: &'a str, is_pre: &mut bool, out: &mut String) -> &'a str {
     let Some(end) = inner.find('>') else { return "" };
     let (tag, after) = (inner.get(..end).unwrap_or_default(), inner.get(end + 1..).unwrap_or_default());
     let closes = tag.starts_with('/');
-    let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
-    let name = name.to_ascii_lowercase();
-    if LINES.contains(&name.as_str()) && !out.is_empty() {
+    let name = tag.trim_start_matches('/');
+    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let is = |known: &&str| name.eq_ignore_ascii_case(known);
+    if LINES.iter().any(is) && !out.is_empty() {
         while out.ends_with(' ') {
             out.pop();
         }
         out.push('\n');
     }
-    if name == "li" && !closes {
+    if is(&"li") && !closes {
         out.push_str("* ");
     }
-    if name == "pre" {
+    if is(&"pre") {
         *is_pre = !closes;
     }
-    if SILENT.contains(&name.as_str()) && !closes && !tag.ends_with('/') {
-        return after_end_of(&name, after);
+    if SILENT.iter().any(is) && !closes && !tag.ends_with('/') {
+        return after_end_of(name, after);
     }
     after
 }

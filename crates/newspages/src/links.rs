@@ -57,6 +57,29 @@ pub fn spans(line: &str) -> Vec<LinkSpan<'_>> {
     spans
 }
 
+fn may_be_in_url(byte: &u8) -> bool {
+    byte.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(byte)
+}
+
+/// Returns the length, at most `bytes_max`, to which a line can be cut so that no link is cut: before the
+/// word that would be cut or, within a word longer than any link, between characters.
+pub fn whole_links(line: &str, bytes_max: usize) -> usize {
+    let cut = line.floor_char_boundary(bytes_max);
+    let is_word_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
+    if is_word_end(line.as_bytes().get(cut)) {
+        return cut;
+    }
+    let begin = cut.saturating_sub(URL_BYTES_MAX);
+    let last = line.as_bytes().get(begin..cut).unwrap_or_default();
+    work::take(last.len());
+    let end = match last.iter().rposition(u8::is_ascii_whitespace) {
+        None if begin == 0 => return 0,
+        None => last.iter().rposition(|byte| !may_be_in_url(byte)),
+        blank => blank,
+    };
+    end.map_or(cut, |end| line.floor_char_boundary(begin + end))
+}
+
 /// A link and its position, or the position from which to search for the next one: no byte is examined twice.
 type FoundLink<'a> = Result<(Range<usize>, LinkSpan<'a>), usize>;
 
@@ -85,8 +108,7 @@ fn url(line: &str, colon: usize, start: usize) -> FoundLink<'_> {
     let Some(begin) = scheme_before(line, colon).filter(|begin| *begin >= start) else {
         return Err(colon + 1);
     };
-    let is_url = |b: &u8| b.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(b);
-    let bytes = line.bytes().skip(begin).take_while(is_url).count();
+    let bytes = line.bytes().skip(begin).take_while(may_be_in_url).count();
     work::take(bytes);
     let link = || {
         let text = trimmed(line.get(begin..begin + bytes).filter(|text| text.len() <= URL_BYTES_MAX)?);
@@ -172,6 +194,28 @@ mod tests {
         ] {
             assert_eq!(links(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_line_is_cut_outside_of_links() {
+        for (line, bytes_max, cut) in [
+            ("see http://a/b c", 16, 16),
+            ("see http://a/b c", 15, 14),
+            ("see http://a/b c", 14, 14),
+            ("see http://a/b c", 13, 3),
+            ("see http://a/b c", 3, 3),
+            ("http://a/b", 9, 0),
+            ("\u{e9} \u{e9}\u{e9}", 5, 2),
+        ] {
+            assert_eq!(whole_links(line, bytes_max), cut, "{line} {bytes_max}");
+        }
+        let long = "\u{e9}".repeat(5_000);
+        assert_eq!(whole_links(&long, 9_001), 8_998);
+        let long = "a".repeat(5_000);
+        assert_eq!(whole_links(&long, 4_999), 4_999);
+        let word = format!("{}>http://example.org/", "a".repeat(5_000));
+        assert_eq!(whole_links(&word, 5_010), 5_000);
+        assert!(spans(&word[..whole_links(&word, 5_010)]).len() == 1);
     }
 
     #[test]

@@ -187,6 +187,17 @@ fn html_of_one_repeated_token_takes_linear_work() {
         "&#1;",
         "&#x41;",
         "&amp",
+        "&a",
+        "&ab",
+        "&abc",
+        "&abcdef",
+        "&abcdef;",
+        "&abcdefghijklm",
+        "&abcdefghijklm;",
+        "&1",
+        "& ",
+        "&<",
+        "&\u{e9}",
         "&copy",
         "&thetasy",
         "&#x",
@@ -205,10 +216,27 @@ fn html_of_one_repeated_token_takes_linear_work() {
         "<title/>",
         "<script/>",
         "<////",
+        "</>",
+        "<>",
+        "<a/>",
+        "<abcdef>",
         "<pre> \n",
     ] {
         let head = "Content-Type: text/html\r\n\r\n";
         assert_page_is_linear(token, format!("{head}{}", repeated(token)).as_bytes());
+    }
+}
+
+#[test]
+fn an_ampersand_costs_no_more_than_any_other_character() {
+    let steps = |token: &str| {
+        let wire = format!("Content-Type: text/html\r\n\r\n{}", token.repeat(10_000));
+        work::counted(|| ArticleContent::of(wire.as_bytes(), SHOWN_BYTES_MAX)).1
+    };
+    let plain = steps("a");
+    for token in ["&", "<", "& ", "&&<", "&1", "&#", "&#x"] {
+        let per_byte = steps(token) / token.len() as u64;
+        assert!(per_byte <= 2 * plain, "{token}: {per_byte} {plain}");
     }
 }
 

@@ -181,7 +181,10 @@ impl fmt::Display for Error {
             Self::Broken(source) => write!(f, "connection broken: {source}"),
             Self::Ended => f.write_str("the server closed the connection"),
             Self::TimedOut(wait) => write!(f, "timed out waiting for {wait}"),
-            Self::Tls(source) => write!(f, "TLS failed: {source}"),
+            Self::Tls(source) => match untrusted(source) {
+                Some(text) => write!(f, "TLS failed: {text}"),
+                None => write!(f, "TLS failed: {source}"),
+            },
             Self::Refused { step, code, text } => write!(f, "the server refused {step}: {code} {text}"),
             Self::LoggedOut(text) => write!(f, "the server no longer honours the login: 480 {text}"),
             Self::NotOffered(what) => write!(f, "the server does not offer {what}"),
@@ -263,10 +266,55 @@ impl fmt::Display for ProtocolFault {
     }
 }
 
+/// Returns in words why a certificate is not trusted, where tls_ca can help. rustls-webpki returns
+/// `CaUsedAsEndEntity` for a certificate that may sign others, as `openssl req -x509` makes them.
+fn untrusted(error: &rustls::Error) -> Option<&'static str> {
+    use rustls::CertificateError;
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => Some(
+            "the server's certificate is from no authority that is trusted here; if it is the right one, name \
+             the file of its authority, or of itself, as tls_ca",
+        ),
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if format!("{other:?}").contains("CaUsedAsEndEntity") =>
+        {
+            Some(
+                "the server's certificate is self-signed (it is that of an authority); if it is the right one, \
+                 name its file as tls_ca",
+            )
+        }
+        _ => None,
+    }
+}
+
 /// Returns received text as terminals and logs may show it, cut to a line's length.
 pub(crate) fn printable(text: &[u8]) -> Box<str> {
     const CHARS_MAX: usize = 200;
     let shown = String::from_utf8_lossy(text);
     let shown: String = shown.chars().take(CHARS_MAX).collect();
     replaced(&shown, '\u{fffd}').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_self_signed_certificate_is_named_in_words() {
+        /// Named like the variant of rustls-webpki, which rustls wraps.
+        #[derive(Debug)]
+        struct CaUsedAsEndEntity;
+        impl fmt::Display for CaUsedAsEndEntity {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self:?}")
+            }
+        }
+        impl std::error::Error for CaUsedAsEndEntity {}
+        let wrapped = rustls::OtherError(std::sync::Arc::new(CaUsedAsEndEntity));
+        let text = |cause| Error::Tls(rustls::Error::InvalidCertificate(cause)).to_string();
+        let said = text(rustls::CertificateError::Other(wrapped));
+        assert!(said.contains("self-signed") && said.contains("tls_ca"), "{said}");
+        assert!(text(rustls::CertificateError::UnknownIssuer).contains("tls_ca"));
+        assert!(text(rustls::CertificateError::Expired).contains("invalid peer certificate"));
+    }
 }

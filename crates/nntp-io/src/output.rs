@@ -1,18 +1,24 @@
 //! A server's output to one client, and with it the stream in both directions: answers are gathered and sent
 //! in as few writes as possible.
 //!
-//! Commands append to [`ServerOutput::text`]; the session flushes after each round. Code that produces long
-//! answers calls [`ServerOutput::relieve`] in between, which waits until the client has read enough, and now
-//! and then lets other connections go first. Large pieces that are in memory already are sent after the
+//! Commands append to [`ServerOutput::text`]; the session flushes after each round, and once a finished
+//! answer has waited for others for some milliseconds ([`ServerOutput::finish_answer`]). Code that produces
+//! long answers calls [`ServerOutput::relieve`] in between, which waits until the client has read enough, now
+//! and then lets others go first, and fails once the connection is broken. Code that has found nothing
+//! to send yet calls [`ServerOutput::search_on`] or waits with [`ServerOutput::during`]: the answer may still
+//! be replaced, so only finished ones are sent. Large pieces that are in memory already are sent after the
 //! gathered text without being copied ([`ServerOutput::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;
-use crate::slice::TimeSlice;
+use crate::slice::{SLICE, TimeSlice, coarse_now};
 use crate::transport::{PIECE_BYTES_MIN, Transport};
+use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Number of gathered bytes above which they are sent before more is produced.
@@ -33,6 +39,12 @@ pub struct ServerOutput {
     bandwidth: Option<Arc<Bandwidth>>,
     slice: TimeSlice,
     calls: u8,
+    /// Length of the text before the answer at hand.
+    finished_bytes: usize,
+    /// Whether part of the answer at hand was sent.
+    is_begun: bool,
+    /// Coarse time since which answers are gathered.
+    gathering_since: Duration,
 }
 
 impl ServerOutput {
@@ -41,7 +53,18 @@ impl ServerOutput {
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         let slice = TimeSlice::default();
         let (text, pieces) = Default::default();
-        Self { transport, text, pieces, write_timeout, bandwidth: None, slice, calls: 0 }
+        Self {
+            transport,
+            text,
+            pieces,
+            write_timeout,
+            bandwidth: None,
+            slice,
+            calls: 0,
+            finished_bytes: 0,
+            is_begun: false,
+            gathering_since: coarse_now(),
+        }
     }
 
     /// Changes the maximum time for which a client may read nothing of an answer.
@@ -58,21 +81,113 @@ impl ServerOutput {
         &mut self.text
     }
 
+    /// Begins to gather answers: those of a round.
+    pub fn begin_round(&mut self) {
+        self.gathering_since = coarse_now();
+    }
+
+    /// Begins an answer, which [`ServerOutput::replace_answer`] can take back as long as nothing of it is
+    /// sent.
+    pub fn begin_answer(&mut self) {
+        (self.finished_bytes, self.is_begun) = (self.text.len(), false);
+    }
+
+    /// Removes the text of the answer at hand, as far as it is not sent.
+    pub fn replace_answer(&mut self) -> &mut Vec<u8> {
+        self.text.truncate(self.finished_bytes);
+        self.text()
+    }
+
+    /// Returns whether part of the answer at hand was sent.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Returns the length of the answer at hand, as far as it is not sent.
+    pub fn gathered_bytes(&self) -> usize {
+        self.text.len().saturating_sub(self.finished_bytes)
+    }
+
+    /// Sends the gathered answers if they are long, or have been gathered for some time. To be called after
+    /// each command.
+    #[inline]
+    pub async fn finish_answer(&mut self) -> io::Result<()> {
+        if !self.text.is_empty() && coarse_now().saturating_sub(self.gathering_since) >= SLICE {
+            self.flush().await?;
+        }
+        self.relieve().await
+    }
+
     /// Sends the gathered text if it is long. To be called after each small piece of work.
+    ///
+    /// # Errors
+    /// Errors of the transport, which may be broken although nothing was sent.
     #[inline]
     pub async fn relieve(&mut self) -> io::Result<()> {
         self.calls += 1;
         if self.calls == CALLS_PER_PAUSE {
             self.calls = 0;
-            self.slice.pause().await;
+            self.rest().await?;
         }
         self.drain().await
     }
 
     /// Like [`ServerOutput::relieve`], after a larger piece of work such as a block of an answer.
+    ///
+    /// # Errors
+    /// Errors of [`ServerOutput::relieve`].
     pub async fn pause(&mut self) -> io::Result<()> {
-        self.slice.pause().await;
+        self.rest().await?;
         self.drain().await
+    }
+
+    /// Like [`ServerOutput::pause`], while the answer at hand may still be replaced.
+    ///
+    /// # Errors
+    /// Errors of [`ServerOutput::relieve`].
+    pub async fn search_on(&mut self) -> io::Result<()> {
+        self.rest().await
+    }
+
+    /// Waits for `work`, while the answer at hand may still be replaced.
+    ///
+    /// # Errors
+    /// Errors of [`ServerOutput::relieve`].
+    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
+        let mut work = pin!(work);
+        let mut is_first = true;
+        loop {
+            let polled = poll_fn(|cx| match work.as_mut().poll(cx) {
+                Poll::Pending if is_first => Poll::Ready(Poll::Pending),
+                Poll::Pending if self.transport.is_broken() => Poll::Ready(Poll::Pending),
+                Poll::Pending => Poll::Pending,
+                ready => Poll::Ready(ready),
+            });
+            if let Poll::Ready(done) = polled.await {
+                return Ok(done);
+            }
+            is_first = false;
+            self.send_finished().await?;
+        }
+    }
+
+    /// Lets other connections go first, if it is time. Then the client is looked after too.
+    async fn rest(&mut self) -> io::Result<()> {
+        if self.slice.pause().await { self.send_finished().await } else { Ok(()) }
+    }
+
+    /// Sends the finished answers; fails if the connection is broken.
+    async fn send_finished(&mut self) -> io::Result<()> {
+        if self.transport.is_broken() {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        if self.finished_bytes == 0 {
+            return Ok(());
+        }
+        let rest = self.text.split_off(self.finished_bytes.min(self.text.len()));
+        self.flush().await?;
+        self.text().extend_from_slice(&rest);
+        Ok(())
     }
 
     async fn drain(&mut self) -> io::Result<()> {
@@ -88,6 +203,7 @@ impl ServerOutput {
     pub fn try_flush(&mut self) {
         let sent = self.transport.try_write(&self.text);
         self.text.drain(..sent);
+        self.finished_bytes = self.finished_bytes.saturating_sub(sent);
     }
 
     /// Sends `bytes` and `tail` after the gathered text; short ones are gathered too.
@@ -108,6 +224,7 @@ impl ServerOutput {
     /// Sends these parts after the gathered text, without copying them, of any length.
     pub async fn send_all(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
         self.flush().await?;
+        self.is_begun = true;
         self.write(parts).await
     }
 
@@ -147,6 +264,8 @@ impl ServerOutput {
         // After a failure the connection is of no more use, nor is the gathered text.
         let mut text = std::mem::take(&mut self.text);
         self.write([&text, bytes, tail]).await?;
+        self.is_begun |= text.len() > self.finished_bytes || !bytes.is_empty();
+        (self.finished_bytes, self.gathering_since) = (0, coarse_now());
         text.clear();
         self.pieces.clear();
         if text.capacity() <= 2 * GATHERED_BYTES_MAX {
@@ -187,6 +306,95 @@ fn portion(parts: [&[u8]; 3], from: usize, len: usize) -> [&[u8]; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Socket;
+    use rustix::net::sockopt::set_socket_linger;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
+
+    async fn pair() -> (ServerOutput, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let transport = Transport::plain(Socket::new(listener.accept().await.unwrap().0));
+        (ServerOutput::new(transport, Duration::from_secs(60)), client)
+    }
+
+    /// Waits for longer than finished answers wait.
+    async fn some_time() {
+        tokio::time::sleep(4 * SLICE).await;
+    }
+
+    async fn read(client: &mut TcpStream) -> Vec<u8> {
+        let mut buffer = Vec::with_capacity(64);
+        timeout(Duration::from_secs(60), client.read_buf(&mut buffer)).await.unwrap().unwrap();
+        buffer
+    }
+
+    /// Work that never ends and lets others run.
+    async fn endless() {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_are_gathered_for_some_milliseconds_only() {
+        let (mut out, mut client) = pair().await;
+        out.begin_round();
+        for answer in [b"1\r\n", b"2\r\n"] {
+            out.begin_answer();
+            out.text().extend_from_slice(answer);
+            some_time().await;
+            out.finish_answer().await.unwrap();
+            assert_eq!(read(&mut client).await, answer);
+        }
+    }
+
+    #[tokio::test]
+    async fn finished_answers_leave_while_the_next_may_still_be_replaced() {
+        let (mut out, mut client) = pair().await;
+        out.begin_round();
+        out.begin_answer();
+        out.text().extend_from_slice(b"211\r\n");
+        out.begin_answer();
+        out.text().extend_from_slice(b"221\r\n");
+        some_time().await;
+        out.search_on().await.unwrap();
+        assert_eq!(read(&mut client).await, b"211\r\n");
+        assert!(!out.is_begun() && out.gathered_bytes() == 5);
+        out.replace_answer().extend_from_slice(b"423\r\n");
+        out.begin_answer();
+        out.text().extend_from_slice(b"221\r\n");
+        let _endless = timeout(4 * SLICE, out.during(endless())).await.unwrap_err();
+        assert_eq!(read(&mut client).await, b"423\r\n");
+        out.flush().await.unwrap();
+        assert!(out.is_begun());
+        assert_eq!(read(&mut client).await, b"221\r\n");
+    }
+
+    #[tokio::test]
+    async fn work_ends_with_its_client_but_not_with_the_end_of_its_commands() {
+        for waits in [false, true] {
+            let (mut out, mut client) = pair().await;
+            client.write_all(b"XPAT\r\n").await.unwrap();
+            client.shutdown().await.unwrap();
+            some_time().await;
+            out.search_on().await.unwrap();
+            out.during(some_time()).await.unwrap();
+            set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            drop(client);
+            let work = async {
+                if waits {
+                    return out.during(endless()).await;
+                }
+                loop {
+                    out.search_on().await?;
+                }
+            };
+            let ended = timeout(Duration::from_secs(60), work).await.unwrap();
+            assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        }
+    }
 
     #[test]
     fn portions_of_parts() {

@@ -4,10 +4,16 @@
 //! the network at all: for example an answer from memory of which nothing is sent, or which the client reads
 //! as fast as it is made. Such work calls [`TimeSlice::pause`] in between.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Maximum time between two pauses.
-const SLICE: Duration = Duration::from_millis(5);
+/// Maximum time between two pauses, and for which finished answers wait for others.
+pub(crate) const SLICE: Duration = Duration::from_millis(5);
+
+/// Returns the time of a clock that is cheap to read after every command, and exact to some milliseconds.
+pub(crate) fn coarse_now() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::MonotonicCoarse)).unwrap_or_default()
+}
 
 /// Time at which a task last yielded.
 #[derive(Debug)]
@@ -20,13 +26,15 @@ impl Default for TimeSlice {
 }
 
 impl TimeSlice {
-    /// Yields to other tasks, if it is time.
+    /// Yields to other tasks, if it is time; returns whether it was.
     #[inline]
-    pub async fn pause(&mut self) {
-        if self.0.elapsed() >= SLICE {
+    pub async fn pause(&mut self) -> bool {
+        let is_due = self.0.elapsed() >= SLICE;
+        if is_due {
             tokio::task::yield_now().await;
             self.0 = Instant::now();
         }
+        is_due
     }
 }
 

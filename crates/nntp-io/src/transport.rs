@@ -140,6 +140,15 @@ impl Transport {
         }
     }
 
+    /// Returns whether the connection has ended in both directions or was reset.
+    pub fn is_broken(&self) -> bool {
+        match &self.0 {
+            TransportState::Plain(socket) => socket.is_broken(),
+            TransportState::Layered(layered) => layered.is_broken(),
+            TransportState::Switching => true,
+        }
+    }
+
     /// Polls for input, of which the end of the stream is a part.
     ///
     /// # Errors

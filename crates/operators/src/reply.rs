@@ -95,6 +95,9 @@ pub enum Reply {
     Sent {
         /// Counts of the articles.
         counts: SendCounts,
+        /// Whether sending ended early for a reason that the same request cannot overcome later.
+        #[serde(default)]
+        is_final: bool,
     },
     /// Results of the articles of `ImportOperation`, in order.
     Imported(Vec<ImportResult>),

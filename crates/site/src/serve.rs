@@ -113,11 +113,10 @@ impl<S: NewsSource> NewsReader<S> {
 
     /// Answers a command of the serving agent. Other commands belong to the session and do not come here.
     pub async fn answer(&mut self, command: &NntpCommand<'_>, out: &mut ServerOutput) -> io::Result<()> {
-        let start = out.text().len();
+        out.begin_answer();
         match self.send_answer(command, out).await {
             Err(AnswerEnd::Refused(refusal)) => {
-                out.text().truncate(start);
-                refusal.append(out.text());
+                refusal.append(out.replace_answer());
                 Ok(())
             }
             Err(AnswerEnd::Broken(error)) => Err(error),

@@ -1,5 +1,5 @@
 //! A connection: input is split into commands and articles, each is passed to the duty it belongs to, and the
-//! answers of a whole round are sent in one write.
+//! answers of a round are sent in one write, or in several if it takes more than some milliseconds.
 //!
 //! A round handles everything complete in the receive buffer, so pipelined commands cost no system calls of
 //! their own. An idle session holds no buffers. While answers cannot be sent, nothing more is read. Called by
@@ -198,6 +198,7 @@ impl<S: NewsSource> Session<S> {
     /// Handles everything complete in the receive buffer and sends the answers.
     async fn round(&mut self) -> io::Result<SessionFlow> {
         let (buffer, expecting) = self.reception.begin_round();
+        self.out.begin_round();
         let end = InputRound::new(&buffer, expecting, &mut self.dispatcher, &mut self.out).run().await?;
         let arrived = buffer.len();
         // The client may have logged in.

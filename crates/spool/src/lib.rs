@@ -55,8 +55,8 @@ pub use index::change::{
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{
-    ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark, Pin, Tail,
-    TailStart,
+    ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
+    ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,
 };
 pub use method::packing::DictionaryStatus;
 pub use open::recovery::presence::{away, exists};

@@ -447,7 +447,7 @@ fn inspection_finds_a_disk_that_is_almost_full() {
     };
     assert_eq!(problems(80 << 10), [""; 0]);
     let found = problems((80 << 10) - 1);
-    let expected = "the disk is almost full: 80.00 KiB needed (the next journal file 72.00 KiB, an article \
+    let expected = "the disk is almost full: 80.0 KiB needed (the next journal file 72.0 KiB, an article \
                     of class \"all\" 8.00 KiB), but";
     assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
     assert!(found[0].contains("newsreel expire"), "{found:?}");

@@ -31,7 +31,7 @@ const SEQ_CST_MAX: usize = 22;
 /// Sleeps in the tests of the server: they wait for events.
 const SLEEPS_MAX: usize = 0;
 /// Places of these tests at which only a clock helps.
-const CLOCK_WAITS_MAX: usize = 24;
+const CLOCK_WAITS_MAX: usize = 23;
 
 /// Words of comments for which plain English has others.
 const WORDS: &[&str] = &["told", "anew", "gone", "whoever", "somebody", "nobody"];

@@ -17,9 +17,11 @@ const INLINE_TESTS: (&str, &str) = ("\n#[cfg(test)]\n", "mod tests {");
 
 /// Words whose places rules ask for.
 const INDEXED: &[&str] = &[
-    "Result", "SeqCst", "b", "const", "crate", "enum", "fn", "get", "mod", "sleep", "struct", "super",
-    "trait", "use",
+    "Result", "SeqCst", "b", "const", "crate", "enum", "fn", "get", "let_pass", "mod", "sleep", "struct",
+    "super", "trait", "use",
 ];
+/// Length of the longest of them.
+const INDEXED_BYTES_MAX: usize = 8;
 
 /// A file of the tree.
 #[derive(Debug)]
@@ -341,7 +343,7 @@ fn places_of(code: &str, words: &[(usize, usize)]) -> Vec<Vec<usize>> {
     }
     let mut places = vec![Vec::new(); INDEXED.len()];
     for &(at, len) in words {
-        if len <= 6 && is_start[bytes[at] as usize] {
+        if len <= INDEXED_BYTES_MAX && is_start[bytes[at] as usize] {
             let word = &bytes[at..at + len];
             if let Some(index) = INDEXED.iter().position(|indexed| indexed.as_bytes() == word) {
                 places[index].push(at);

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::Value;
 
-use super::patterns::{HostList, Patterns, ResolveHost, peer_name};
+use super::patterns::{HostList, Patterns, ResolveHost, bracketed, peer_name};
 use super::sheet::{ConfigDraft, DraftSection};
 use super::text::{ConfLine, NotConverted, SourcePosition, lines, quoted};
+use crate::conf::without_comment;
 use site_base::units::{size_text, span_text};
 use site_config::{ArticleType, ConfigWord, HashSplit, is_path_identity};
 
@@ -95,7 +96,9 @@ pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: ResolveHost<'_>, sh
     }
 }
 
+/// Returns the first word of a line and the text after it, without a comment.
 fn words(text: &str) -> (&str, &str) {
+    let text = without_comment(text);
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
 }
@@ -158,7 +161,7 @@ fn peer(
     let mut of_spool = hosts.iter().filter(|line| words(&line.text).0 == label.name);
     if let Some(line) = of_spool.next() {
         let (host, options) = words(words(&line.text).1);
-        section.key("send.to", format!("{host}:119"), line.place);
+        section.key("send.to", format!("{}:119", bracketed(host)), line.place);
         if !options.is_empty() {
             section.remark(line.place, format!("`{}` has no equal", quoted(options)));
         }
@@ -197,7 +200,7 @@ fn key(
         "alias" if is_path_identity(value) => lists.aliases.push(value.to_owned()),
         "alias" => return Err("path_never has no patterns".into()),
         "arttypes" => return lists.types(value),
-        "host" | "hostname" => section.key("send.to", format!("{value}:119"), place),
+        "host" | "hostname" => section.key("send.to", format!("{}:119", bracketed(value)), place),
         "inhost" => {
             let hosts = HostList::parse(value, resolve);
             section.key("addresses", Value::from_iter(hosts.networks), place);
@@ -306,6 +309,23 @@ mod tests {
         );
         assert!(down.headers_only && down.types.is_empty() && down.size_max == Some(1_000_000));
         assert!(!text.contains("not understood"), "{text}");
+    }
+
+    #[test]
+    fn comments_after_values_are_left_out_and_ipv6_hosts_are_bracketed() {
+        let mut sheet = ConfigDraft::default();
+        storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
+        let feeds = "label one # ours\n hostname 2001:db8::119\t# by cable #2\n addgroup * # all\nend\t# one\n\
+                     label two\n addgroup *\nend\n";
+        convert(feeds, "two 2001:db8::2\n", &|_| Vec::new(), &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        let all: Vec<_> =
+            config.peers.iter().map(|peer| (peer.name.as_str(), peer.send.as_ref().unwrap())).collect();
+        let [("one", one), ("two", two)] = all.as_slice() else { panic!("{text}") };
+        assert_eq!((one.to.as_slice(), one.groups.as_str()), (&["[2001:db8::119]:119".to_owned()][..], "*"));
+        assert_eq!(two.to, ["[2001:db8::2]:119"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::blocks::{self, ScopedBlock};
 use super::flags;
 use super::inn_conf::InnConf;
 use super::newsfeeds::{self, Newsfeeds, NewsfeedsEntry};
-use super::patterns::Patterns;
+use super::patterns::{Patterns, bracketed};
 use super::peers::{ConvertedPeer, PasswordFiles, of_names};
 use super::sheet::{ConfigDraft, DraftSection};
 use super::text::{ConfLine, SourcePosition, is_true, lines, quoted};
@@ -468,9 +468,4 @@ impl PeerLogin<'_> {
         section.noted("send.password_file", secrets.add(self.host, "password", self.password), "");
         section.say("Without tls the password is sent to this machine only: see send.tls.");
     }
-}
-
-/// Returns a host in the form required before a port.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use netnews::newsgroups;
 use toml_edit::Value;
 
-use super::patterns::peer_name;
+use super::patterns::{bracketed, peer_name};
 use super::peers::PasswordFiles;
 use super::sheet::{ConfigDraft, DraftSection, origins};
 use super::text::{ConfLine, NotConverted, SourcePosition, is_true, lines, quoted};
+use crate::conf::unquoted;
 use site_base::units::{size_text, span_text};
 
 /// A key and its value.
@@ -22,16 +23,22 @@ struct LeafnodeSetting {
     value: String,
 }
 
+/// Reads a line. A value is plain text, which ends before a `#` and the white space around it, or a quoted
+/// string; what follows such a string is ignored.
 fn setting(line: &ConfLine) -> Option<LeafnodeSetting> {
-    let (left, value) = line.text.split_once('=')?;
+    let (left, value) = line.text.split_once('=').filter(|(left, _)| !left.contains('#'))?;
     let (key, about) = left.trim().split_once(char::is_whitespace).unwrap_or((left.trim(), ""));
-    let value = value.split(" #").next().unwrap_or_default().trim();
-    (!key.is_empty() && !value.is_empty()).then(|| LeafnodeSetting {
-        place: line.place,
-        key: key.to_ascii_lowercase(),
-        about: about.trim().to_owned(),
-        value: value.to_owned(),
-    })
+    let value = match value.trim_start().strip_prefix('"') {
+        Some(inner) => unquoted(inner)?,
+        None => value.split('#').next().unwrap_or_default().trim().to_owned(),
+    };
+    let key = match key.to_ascii_lowercase().as_str() {
+        "supplement" => "server".to_owned(),
+        "fqdn" => "hostname".to_owned(),
+        key => key.to_owned(),
+    };
+    let about = about.trim().to_owned();
+    (!key.is_empty() && !value.is_empty()).then_some(LeafnodeSetting { place: line.place, key, about, value })
 }
 
 /// Converts config.
@@ -111,7 +118,7 @@ fn posts(
 
 /// Returns a host with its port.
 fn address(host: &str, port: Option<&LeafnodeSetting>) -> String {
-    format!("{host}:{}", port.map_or("119", |setting| setting.value.as_str()))
+    format!("{}:{}", bracketed(host), port.map_or("119", |setting| setting.value.as_str()))
 }
 
 /// Writes the login of a server, if there is one.
@@ -215,7 +222,6 @@ fn site(setting: &LeafnodeSetting, sheet: &mut ConfigDraft) -> Result<(), NotCon
         "expire"
         | "groupexpire"
         | "server"
-        | "supplement"
         | "username"
         | "password"
         | "port"
@@ -285,7 +291,6 @@ fn server(settings: &[LeafnodeSetting], secrets: &mut PasswordFiles, sheet: &mut
     }
     let known = ["port", "username", "password", "initialfetch", "noread", "only_groups_pcre"];
     let unsaid = [
-        "supplement",
         "feedtype",
         "nopost",
         "timeout",
@@ -402,6 +407,30 @@ newsadmin = postmaster@another.example.org
         let days = |n: u64| Some(site_config::RetentionTime::For(Duration::from_secs(n * 86_400)));
         assert_eq!(kept, [days(5), days(100), Some(site_config::RetentionTime::Never), days(20)]);
         assert_eq!((config.site.max_age_days, config.limits.idle_timeout.as_secs()), (None, 900));
+    }
+
+    /// Expected values are those of leafnode 1.12, as its fetchnews -vvv shows them.
+    #[test]
+    fn values_are_quoted_or_plain_and_a_port_belongs_to_the_server_above() {
+        let mut sheet = ConfigDraft::default();
+        let mut secrets = PasswordFiles::default();
+        let text = "fqdn = \"leaf.example.org\"\nserver\t=\tnews1.example.net#first\nusername = us \t # me\n\
+                    password = secret\t# c\nserver = \"news2.example.net\" junk # = two\nport = \"8119\"# c\n\
+                    username = us\npassword = \"a#b \\\"c\\\\\"\nsupplement = 2001:db8::119\nport=9119\n\
+                    server = \"open.example\n# server = off.example\nserver # = off.example\n";
+        convert(text, "", &mut secrets, &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        assert_eq!(config.site.path_identity, "leaf.example.org");
+        let from: Vec<&str> = config.pulls.iter().map(|pull| pull.from.as_str()).collect();
+        assert_eq!(from, ["news1.example.net:119", "news2.example.net:8119", "[2001:db8::119]:9119"]);
+        let passwords: Vec<&str> = secrets.files.values().map(String::as_str).collect();
+        assert_eq!(passwords, ["secret\n", "a#b \"c\\\n"]);
+        for line in ["config 11: `server = \"open.example`: not", "config 13: `server # = off.example`: not"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

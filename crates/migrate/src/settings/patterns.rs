@@ -168,6 +168,11 @@ fn plain_name(text: &str, bytes_max: usize) -> String {
     if name.is_empty() { "x".into() } else { name }
 }
 
+/// Returns a host in the form required before a port.
+pub(super) fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

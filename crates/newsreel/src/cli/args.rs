@@ -262,8 +262,9 @@ pub(super) enum CliCommand {
         Articles that the server has are not sent. Those that it wants later are offered again twice, and those that had \
         no answer when a connection broke are offered again. A server that leaves an answer open for a minute on two \
         connections in a row is given up.\n\n\
-        Exit codes: 0 every article was answered, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
-        cannot be reached or wants some articles later: run the command again."
+        Exit codes: 0 every article was answered, 1 articles were given up, something damaged was not sent, or the server \
+        refuses the connection for good, 2 the command is wrong or its file cannot be read, 75 the server cannot be \
+        reached or wants some articles later: run the command again."
     )]
     #[command(after_long_help = "Examples:\n  newsreel send batch.gz news.example.net\n  \
         newsreel send local.test news.example.net:1119 --compress\n  \

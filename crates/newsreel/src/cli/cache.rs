@@ -43,8 +43,8 @@ pub(super) enum CacheCommand {
     /// Create a site that shows the groups of another server and keeps what was read, and serve it
     #[command(
         long_about = "Create a site that shows the groups of another server and keeps what was read, and serve it.\n\n\
-        In a new DIR this creates a site as newsreel up does, with small buffers, and an [[upstream]] and a [cache] in its \
-        configuration; an existing site is served as it is. Stop it with Ctrl-C."
+        In a new DIR this creates a site as newsreel up does, with small buffers, and an [[upstream]], with --size also a \
+        [cache], in its configuration; an existing site is served as it is. Stop it with Ctrl-C."
     )]
     #[command(after_long_help = "Examples:\n  newsreel cache up --upstream news.example.net\n  \
         newsreel cache up --upstream news.example.net:563 --size \"20 GiB\" --listen 127.0.0.1:2119")]

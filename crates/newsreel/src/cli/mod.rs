@@ -58,9 +58,11 @@ mod top;
 mod typed;
 mod user;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use rustix::fs::Mode;
 
@@ -97,8 +99,33 @@ pub fn main() -> ExitCode {
 /// Parses the arguments; ends the process after a request for help, and if they are wrong.
 fn parsed() -> Cli {
     let mut program = headings::with_daily(Cli::command());
-    let matches = program.get_matches_mut();
+    let matches = program.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| {
+        let Some(text) = left_out(&program, &error, std::env::args_os().skip(1)) else { error.exit() };
+        let failure = CliError::Usage(text);
+        complain(&failure);
+        std::process::exit(failure.code().into())
+    });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
+}
+
+/// Returns what to say about a command that this build does not have.
+fn left_out(
+    program: &clap::Command,
+    error: &clap::Error,
+    arguments: impl Iterator<Item = OsString>,
+) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let feature = match word.as_str() {
+        "mount" | "manage" | "unmanage" => "mount",
+        "search" => "search",
+        _ => return None,
+    };
+    // Of a command that has commands itself, such a word is just wrong.
+    let mut before = arguments.take_while(|argument| argument != word.as_str());
+    let is_inner = before.any(|argument| argument != "help" && program.find_subcommand(&argument).is_some());
+    (!is_inner).then(|| {
+        format!("this build has no command {word}; one with it is built by: make build FEATURES={feature}")
+    })
 }
 
 fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
@@ -138,7 +165,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
         CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
         CliCommand::Docs { figures: true, .. } => screen::say(page::markdown().trim_end()),
-        CliCommand::Docs { share, date, .. } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
+        CliCommand::Docs { share, date, .. } => manuals::docs(&Cli::command(), share.as_deref(), &date),
         CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }
 }

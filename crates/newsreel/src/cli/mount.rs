@@ -13,7 +13,8 @@ use clap::Args;
 use disk::Progress as _;
 use netnews::bucket::BucketScheme;
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use usenetfs::{Device, DirectoryForm, MountSettings, Mounted, Suggestions};
 
 use super::bar::Bar;
@@ -228,27 +229,46 @@ fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), CliErr
         read_only: options.read_only,
         passthrough: !options.no_passthrough,
     };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
+    let signals = EndSignals::new(&runtime).map_err(problem)?;
     let mounted = usenetfs::mount(lower, point, &mount).map_err(|error| {
         problem(format_args!("cannot mount {} on {}: {error}", lower.display(), point.display()))
     })?;
     complain(format_args!("{} {IS_MOUNTED} {}", lower.display(), mounted.point().display()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
-    let ended = runtime.block_on(until_ended(mounted));
+    let ended = runtime.block_on(until_ended(mounted, signals));
     runtime.shutdown_background();
     ended.map_err(problem)
 }
 
+/// Signals that end a mount. They are caught before anything is mounted: whatever sees the mount may end it.
+struct EndSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl EndSignals {
+    fn new(runtime: &Runtime) -> std::io::Result<Self> {
+        let _inside = runtime.enter();
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
 /// Serves the mount until it is unmounted, or a signal comes.
-async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+async fn until_ended(mut mounted: Mounted, mut signals: EndSignals) -> std::io::Result<()> {
     let end = mounted.end();
     let mut end = tokio::task::spawn_blocking(end);
     // Fails if no service manager started this.
     let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tokio::select! {
         ended = &mut end => return ended?,
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = signals.wait() => {}
     }
     mounted.detach()?;
     if tokio::time::timeout(OPEN_FILES_WAIT, end).await.is_err() {
@@ -263,6 +283,8 @@ fn spool(point: &Path, options: &MountOptions, at: &SiteLocation) -> Result<(), 
     let source = format!("{}{}", usenetfs::SPOOL_SOURCE, control.data().display());
     let request = MountOperation { reader: options.reader, crlf: options.crlf };
     answers(|hear| control.ask(request, hear))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
+    let signals = EndSignals::new(&runtime).map_err(problem)?;
     let mut device = Device::mount(point, &source, options.are_others_allowed())
         .map_err(|error| problem(format_args!("cannot mount on {}: {error}", point.display())))?;
     control.send_device(device.take()).map_err(problem)?;
@@ -274,10 +296,9 @@ fn spool(point: &Path, options: &MountOptions, at: &SiteLocation) -> Result<(), 
     // A mount takes no place from other commands.
     drop(control);
     complain(format_args!("the spool is mounted on {}", device.point().display()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
     let (hurry, hurried) = channel();
     let end = move || until_not_standing(&data, mount, &hurried);
-    let ended = runtime.block_on(until_answered_no_longer(device, end, hurry));
+    let ended = runtime.block_on(until_answered_no_longer(device, end, hurry, signals));
     runtime.shutdown_background();
     ended
 }
@@ -329,11 +350,8 @@ async fn until_answered_no_longer(
     mut device: Device,
     end: impl FnOnce() -> Result<(), CliError> + Send + 'static,
     hurry: Sender<()>,
+    mut signals: EndSignals,
 ) -> Result<(), CliError> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate()).map_err(problem)?,
-        signal(SignalKind::interrupt()).map_err(problem)?,
-    );
     let mut end = tokio::task::spawn_blocking(end);
     // Fails if no service manager started this.
     let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -345,8 +363,7 @@ async fn until_answered_no_longer(
             }
             return ended.map_err(|why| problem(format_args!("{why}; unmounted")));
         }
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = signals.wait() => {}
     }
     drop((device, hurry));
     if tokio::time::timeout(OPEN_FILES_WAIT, end).await.is_err() {

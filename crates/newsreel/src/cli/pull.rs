@@ -121,8 +121,8 @@ pub(super) fn pull(options: &PullOptions, at: &SiteLocation) -> Result<(), CliEr
         } else {
             let rate = counts.fetched as f64 / seconds.max(0.001);
             let rate = units::grouped(rate as u64);
-            say(format_args!("{}; {seconds:.1} s, {rate} articles a second", standing::summary(&counts)))?;
             details.lines().iter().try_for_each(say)?;
+            say(format_args!("{}; {seconds:.1} s, {rate} articles a second", standing::summary(&counts)))?;
         }
     }
     if ok { Ok(()) } else { Err(CliError::Told) }

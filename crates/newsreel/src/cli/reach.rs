@@ -74,11 +74,21 @@ impl Reach {
             Reply::Error(text) => complain(format_args!("newsreel: {text}")),
             other => hear(other),
         };
+        self.ask_plainly(config, request, &mut hear)
+    }
+
+    /// Carries out one request and passes on all of its replies, errors and progress among them.
+    pub(super) fn ask_plainly(
+        &mut self,
+        config: &Config,
+        request: impl Into<Request>,
+        hear: &mut (dyn FnMut(Reply) + Send),
+    ) -> Result<bool, CliError> {
         match self {
-            Self::Server(control) => control.ask(request, &mut hear),
+            Self::Server(control) => control.ask(request, hear),
             Self::Here(spool) => {
                 let site = OperatedSite::Stopped { spool, config };
-                Ok(request.into().operation().run(&site, &mut hear))
+                Ok(request.into().operation().run(&site, hear))
             }
         }
     }

@@ -12,7 +12,7 @@ use disk::Progress;
 use super::bar::Bar;
 use super::locate::SiteLocation;
 use super::pull::{LinkOptions, address};
-use super::reach;
+use super::reach::Reach;
 use super::screen::{CliError, complain, problem, say, say_json};
 use ingest::batches::BatchReader;
 use operators::operation::in_runtime;
@@ -46,7 +46,7 @@ pub(super) struct SendOptions {
 pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliError> {
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
     let bar = Bar::new();
-    let (mut summary, mut lines) = (None, 0);
+    let (mut summary, mut refusal, mut lines) = (None, None, 0);
     let mut hear = |reply| match reply {
         Reply::Progress { what, done, total } => bar.show(&what, done, total),
         Reply::Text(text) => {
@@ -55,8 +55,10 @@ pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliEr
                 complain(text);
             }
         }
+        // Without a summary before it, nothing was offered.
+        Reply::Error(text) if summary.is_none() => refusal = Some(text),
         Reply::Error(text) => complain(format_args!("newsreel: {text}")),
-        Reply::Sent { counts } => summary = Some(counts),
+        Reply::Sent { counts, is_final } => summary = Some((counts, is_final)),
         _ => {}
     };
     let is_file = options.what == "-" || Path::new(&options.what).is_file();
@@ -75,17 +77,28 @@ pub(super) fn send(options: &SendOptions, at: &SiteLocation) -> Result<(), CliEr
     } else {
         let config = at.load()?;
         let request = SendOperation { group: options.what.clone(), dial: Box::new(dial) };
-        reach::ask(&config, request, &mut hear)?
+        let mut reach = Reach::new(&config)?;
+        let ok = reach.ask_plainly(&config, request, &mut hear)?;
+        reach.close()?;
+        ok
     };
     bar.finish();
+    if let Some(text) = refusal {
+        return Err(CliError::Usage(text));
+    }
     report(options, summary, lines, ok)
 }
 
-fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bool) -> Result<(), CliError> {
+fn report(
+    options: &SendOptions,
+    summary: Option<(SendCounts, bool)>,
+    lines: u64,
+    ok: bool,
+) -> Result<(), CliError> {
     if lines > LINES_MAX {
         complain(format_args!("and {} more such lines", grouped(lines - LINES_MAX)));
     }
-    let Some(counts) = summary else { return if ok { Ok(()) } else { Err(CliError::Told) } };
+    let Some((counts, is_final)) = summary else { return if ok { Ok(()) } else { Err(CliError::Told) } };
     if options.json {
         say_json(&counts)?;
     } else {
@@ -109,6 +122,7 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
         say(text)?;
     }
     match () {
+        () if is_final => Err(CliError::Told),
         () if !ok || counts.later > 0 => Err(CliError::TryLater(Box::new(CliError::Told))),
         () if counts.damaged + counts.given_up > 0 => Err(CliError::Told),
         () => Ok(()),

@@ -172,3 +172,17 @@ fn unknown_key_is_answered_with_a_similar_one() {
     assert_eq!(failure.to_string(), "newsreel: there is no key `site.lisen`; did you mean `site.listen`?");
     assert_eq!(failure.code(), 2);
 }
+
+#[cfg(not(feature = "mount"))]
+#[test]
+fn a_command_of_another_build_is_named_with_the_build_that_has_it() {
+    let said = |words: &[&str]| {
+        let mut program = Cli::command();
+        let typed = std::iter::once("newsreel").chain(words.iter().copied());
+        let error = program.try_get_matches_from_mut(typed).unwrap_err();
+        super::left_out(&program, &error, words.iter().map(std::ffi::OsString::from))
+    };
+    let mount = said(&["mount", "/a", "/b"]).unwrap();
+    assert!(mount.contains("no command mount") && mount.contains("FEATURES=mount"), "{mount}");
+    assert_eq!((said(&["group", "mount"]), said(&["moutn"])), (None, None));
+}

@@ -601,7 +601,8 @@ fn pull_sets_aside_a_refused_article_and_fetches_the_others_once() {
         // The article is not due yet, and nothing else is fetched again.
         let (code, said) = pull_from(&site, &odd);
         assert_eq!(code, Some(0), "{answer}: {said}");
-        assert!(said.starts_with("0 articles of 0 groups fetched"), "{answer}: {said}");
+        let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{answer}: {said}"));
+        assert!(place("waiting: odd.group 3 ") < place("0 articles of 0 groups fetched"), "{said}");
         assert!(said.contains("waiting: odd.group 3 <odd.3@x.example>: "), "{answer}: {said}");
         // Articles requested after a response that ends the connection are requested again.
         let most = if ["400 not now", "502 not for you", "close"].contains(&answer) { 2 } else { 1 };
@@ -641,7 +642,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     let waiting = wait(&site, |pulls| pulls[0]["details"]["waiting"] == 1);
     assert_eq!(waiting[0]["accepted"], 11, "{waiting}");
     let status = site.done(&["status"]);
-    assert!(status.contains("far: waiting: odd.group 3 <odd.3@x.example>: 451 removed"), "{status}");
+    assert!(status.contains(": odd.group 3 <odd.3@x.example>: 451 removed"), "{status}");
     wait(&site, |_| odd.times_asked("ARTICLE <odd.3@x.example>") >= 2);
     *odd.answer.lock().unwrap() = "";
     let came = wait(&site, |pulls| pulls[0]["accepted"] == 12);
@@ -689,10 +690,9 @@ fn pull_says_why_articles_are_rejected() {
     let done = site.run(&["pull", &upstream.address.to_string(), "misc.test", "--create-groups"]);
     let said = printed(&done);
     assert!(said.contains(": 0 accepted, 5 rejected"), "{said}");
-    assert!(
-        said.contains("\nrejected: 5 ") && said.contains(": <a.0@x.example>, <a.1@x.example>, "),
-        "{said}"
-    );
+    let rejected =
+        said.lines().find(|line| line.starts_with("rejected: 5 ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(rejected.contains(": <a.0@x.example>, <a.1@x.example>, "), "{said}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn batches_articles_and_groups_are_sent_by_streaming_and_ihave() {
         drop(serving);
         assert!(client.ask("GROUP misc.test").starts_with("211 331 "));
         for (what, to, code, why) in [
-            ("no.such", to.as_str(), 1, "there is no file and no group no.such"),
+            ("no.such", to.as_str(), 2, "there is no file and no group no.such"),
             ("/no/such/file", &to, 2, "there is no file /no/such/file"),
             ("misc.test", "127.0.0.1:1", 75, "cannot connect to"),
         ] {
@@ -204,6 +204,9 @@ fn send_gives_up_no_article_for_a_missing_or_expired_login() {
     let said = printed(&sent);
     assert_eq!((peer.articles().len(), peer.count("CHECK", "<2@x.example>")), (5, 3), "{said}");
     assert!(said.contains("later") && !said.contains("given up"), "{said}");
+    let complaints_about = complaints(&sent);
+    assert_eq!(complaints_about.matches("480 log in").count(), 1, "{complaints_about}");
+    assert!(complaints_about.contains("<2@x.example>: wanted later"), "{complaints_about}");
     // With a login the connection is replaced; if it happens again the server is at fault.
     for (times, code) in [(3, Some(0)), (usize::MAX, Some(75))] {
         let peer = OddPeer::start(true, move |verb, id, before| {
@@ -222,6 +225,26 @@ fn send_gives_up_no_article_for_a_missing_or_expired_login() {
         let honours = !complaints(&sent).contains("no longer honours the login");
         assert_eq!((honours, peer.articles().len()), if times == 3 { (true, 6) } else { (false, 0) });
     }
+}
+
+#[test]
+fn send_exits_with_2_for_a_missing_file_and_with_1_where_trying_again_cannot_help() {
+    let site = site();
+    for missing in ["no/such/batch", "no.such.batch"] {
+        let sent = site.run_with(&["send", missing, "127.0.0.1:9"], b"");
+        assert_eq!(sent.status.code(), Some(2), "{}", complaints(&sent));
+        assert!(complaints(&sent).contains("there is no file"), "{}", complaints(&sent));
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _sent = std::io::Write::write_all(&mut stream, b"502 not you\r\n");
+        }
+    });
+    let sent = site.run_with(&["send", "-", &to], batch(0..2, "misc.test").as_bytes());
+    assert_eq!(sent.status.code(), Some(1), "{}", complaints(&sent));
+    assert!(complaints(&sent).contains("502 not you"), "{}", complaints(&sent));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time limit of every wait, which only a failing test reaches.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Pause between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);

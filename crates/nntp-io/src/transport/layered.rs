@@ -70,6 +70,10 @@ impl LayeredStream {
         self.holds_input() || self.socket.has_input()
     }
 
+    pub(super) fn is_broken(&self) -> bool {
+        self.socket.is_broken()
+    }
+
     pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.holds_input() { Poll::Ready(Ok(())) } else { self.socket.poll_readable(cx) }
     }

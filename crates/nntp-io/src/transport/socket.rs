@@ -6,6 +6,7 @@
 //! as soon as there is anything to wait for.
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::writev;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -90,6 +91,16 @@ impl Socket {
         match &self.0 {
             SocketState::Own(own) => peeks(own),
             SocketState::Registered(stream) => peeks(stream),
+            SocketState::Lost => true,
+        }
+    }
+
+    /// Returns whether the connection has ended in both directions or was reset, whatever input is left. A
+    /// client that has only ended its own side still reads answers. Asks the system.
+    pub fn is_broken(&self) -> bool {
+        match &self.0 {
+            SocketState::Own(own) => hung_up(own),
+            SocketState::Registered(stream) => hung_up(stream),
             SocketState::Lost => true,
         }
     }
@@ -190,6 +201,13 @@ fn peeks(socket: impl AsFd) -> bool {
     !matches!(peeked, Err(rustix::io::Errno::WOULDBLOCK))
 }
 
+fn hung_up(socket: impl AsFd) -> bool {
+    // These two are reported without being asked for.
+    let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+    let ready = poll(&mut polled, Some(&Timespec::default()));
+    ready.is_ok() && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
 fn send_now(socket: impl AsFd, parts: [&[u8]; 3]) -> io::Result<usize> {
     Ok(match parts {
         [text, [], []] => send(socket, text, SendFlags::NOSIGNAL)?,
@@ -255,6 +273,33 @@ mod tests {
             sent.unwrap();
             assert_eq!(heard, b"DATE\r\n");
             assert!(matches!(socket.0, SocketState::Registered(_)));
+        }
+    }
+
+    #[tokio::test]
+    async fn broken_connection_is_seen_behind_unread_input_and_a_half_closed_one_is_not_broken() {
+        for registered in [true, false] {
+            let (mut socket, mut client) = pair().await;
+            if !registered {
+                socket.deregister();
+            }
+            client.write_all(b"DATE\r\n").await.unwrap();
+            while !socket.has_input() {
+                tokio::task::yield_now().await;
+            }
+            assert!(!socket.is_broken());
+            client.shutdown().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!socket.is_broken());
+            rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            drop(client);
+            let is_broken = async {
+                while !socket.is_broken() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(60), is_broken).await.unwrap();
+            assert!(socket.has_input());
         }
     }
 

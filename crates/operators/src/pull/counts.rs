@@ -1,5 +1,6 @@
 //! Counts of a pull, during and after it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use super::aside::{AsideArticle, RemoteArticle};
 use site_base::counters::{add, read};
 use site_base::figures;
 use site_base::lock::Leaf;
-use site_base::units::counted;
+use site_base::units::{counted, grouped};
 
 /// Maximum number of reasons for rejection that are distinguished; others count as one.
 const REASONS_MAX: usize = 20;
@@ -118,9 +119,13 @@ figures! {
         hidden rejected: Vec<RejectReason>,
         /// Some of the listed articles that were not sent, with the server's responses.
         hidden left_out: Vec<String>,
+        /// Number of further ones.
+        hidden left_out_more: u64,
         /// Number of articles that wait for a later run.
         gauge waiting: u64,
-        /// Some of these, with the server's last responses.
+        /// Number of these that were refused in this run.
+        hidden refused_now: u64,
+        /// Some of those that wait, with the server's last responses; refused ones of this run come last.
         hidden asides: Vec<String>,
     }
 }
@@ -128,19 +133,28 @@ figures! {
 impl PullDetails {
     /// Returns the details as lines for people.
     pub fn lines(&self) -> Vec<String> {
-        use site_base::units::grouped;
         let rejected = self.rejected.iter().map(|RejectReason { reason, count, examples }| {
             format!("rejected: {} {reason}: {}", grouped(*count), examples.join(", "))
         });
-        let left_out = self.left_out.iter().cloned();
-        rejected.chain(left_out).chain(self.waiting_lines()).collect()
+        let more = self.left_out_more;
+        let more = (more > 0).then(|| format!("set aside or left out: {} more", grouped(more)));
+        let left_out = self.left_out.iter().cloned().chain(more);
+        // Those refused in this run have been named.
+        let before = self.waiting.saturating_sub(self.refused_now);
+        rejected.chain(left_out).chain(self.first_waiting(before)).collect()
     }
 
     /// Returns the lines about articles that wait.
     pub fn waiting_lines(&self) -> Vec<String> {
-        let others = self.waiting.saturating_sub(self.asides.len() as u64);
-        let more = (others > 0).then(|| format!("waiting: {others} more"));
-        self.asides.iter().map(|aside| format!("waiting: {aside}")).chain(more).collect()
+        self.first_waiting(self.waiting).collect()
+    }
+
+    /// Returns lines about the first `count` of the articles that wait.
+    fn first_waiting(&self, count: u64) -> impl Iterator<Item = String> {
+        let named = self.asides.iter().take(usize::try_from(count).unwrap_or(usize::MAX));
+        let others = count.saturating_sub(self.asides.len() as u64);
+        let more = (others > 0).then(|| format!("waiting: {} more", grouped(others)));
+        named.map(|aside| format!("waiting: {aside}")).chain(more)
     }
 }
 
@@ -181,18 +195,27 @@ impl PullCounters {
         let is_named = details.left_out.len() < LINES_MAX;
         if is_named {
             details.left_out.push(line);
+        } else {
+            details.left_out_more += 1;
         }
         is_named
     }
 
-    /// Records the articles that wait for a later run.
-    pub(super) fn note_waiting<'a>(
+    /// Records the articles that wait for a later run; `before` are those that waited when this one began.
+    pub(super) fn note_waiting(
         &self,
-        asides: impl ExactSizeIterator<Item = (&'a RemoteArticle, &'a AsideArticle)>,
+        asides: &BTreeMap<RemoteArticle, AsideArticle>,
+        before: &BTreeMap<RemoteArticle, AsideArticle>,
     ) {
+        let is_as_before = |(article, aside): &(&RemoteArticle, &AsideArticle)| {
+            before.get(*article).is_some_and(|before| before.tries == aside.tries)
+        };
+        let (mut all, now): (Vec<_>, Vec<_>) = asides.iter().partition(is_as_before);
         let mut details = self.details.lock();
-        details.waiting = asides.len() as u64;
-        let lines = asides.take(LINES_MAX).map(|(article, aside)| {
+        details.refused_now = now.len() as u64;
+        all.extend(now);
+        details.waiting = all.len() as u64;
+        let lines = all.into_iter().take(LINES_MAX).map(|(article, aside)| {
             format!("{article}: {} (refused {})", aside.refusal, counted(u64::from(aside.tries), "time"))
         });
         details.asides = lines.collect();
@@ -228,5 +251,37 @@ impl PullCounters {
     /// Adds `n` to a counter.
     pub fn count(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::aside::FetchRefusal;
+    use super::*;
+
+    #[test]
+    fn articles_set_aside_are_named_once_and_further_ones_counted() {
+        let article = |number| RemoteArticle { group: "a.b".into(), number, id: "".into() };
+        let refusal = FetchRefusal::answer(451, b"no");
+        let aside = |last| AsideArticle { tries: 1, first: last, last, refusal: refusal.clone() };
+        let counters = PullCounters::default();
+        counters.leave_out("group left out: c.d: 411 no".into());
+        for number in 1..=28 {
+            counters.leave_out(format!("set aside: {}: {refusal} (refused 1 time)", article(number)));
+        }
+        let last = |number| if number <= 28 { 600 } else { 400 };
+        let all: BTreeMap<_, _> = (1..=30).map(|number| (article(number), aside(last(number)))).collect();
+        let before = all.iter().skip(28).map(|(article, aside)| (article.clone(), aside.clone())).collect();
+        counters.note_waiting(&all, &before);
+        let details = counters.details();
+        assert_eq!((details.waiting, details.refused_now), (30, 28));
+        let lines = details.lines();
+        let count = |begin: &str| lines.iter().filter(|line| line.starts_with(begin)).count();
+        assert_eq!((count("set aside: "), count("group left out: ")), (19, 1), "{lines:?}");
+        assert_eq!(lines.last().map(String::as_str), Some("waiting: a.b 30: 451 no (refused 1 time)"));
+        assert_eq!(count("waiting: "), 2, "{lines:?}");
+        assert!(lines.contains(&"set aside or left out: 9 more".to_owned()), "{lines:?}");
+        let waiting = details.waiting_lines();
+        assert_eq!((waiting.len(), waiting.last().map(String::as_str)), (21, Some("waiting: 10 more")));
     }
 }

@@ -115,7 +115,12 @@ impl PullSpec {
     /// What the server may cost.
     fn limits(&self) -> ClientLimits {
         let answer_timeout = Duration::from_millis(self.answer_timeout_ms);
-        ClientLimits { answer_timeout, idle_timeout: answer_timeout, ..ClientLimits::default() }
+        ClientLimits {
+            answer_timeout,
+            greeting_timeout: answer_timeout,
+            idle_timeout: answer_timeout,
+            ..ClientLimits::default()
+        }
     }
 }
 
@@ -204,6 +209,7 @@ pub(crate) async fn run(
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }
     let mut client = NntpClient::connect(&target).await?;
+    let before = marks.asides().clone();
     let again = marks.due(unix_secs(), spec.give_up_secs);
     let (work, now) = match spec.by {
         PullMethod::Number => {
@@ -232,7 +238,7 @@ pub(crate) async fn run(
     if let (Ok(()), Some(now)) = (&fetched, now) {
         marks.set_newnews(&spec.groups, now);
     }
-    counts.note_waiting(marks.asides().iter());
+    counts.note_waiting(marks.asides(), &before);
     // Articles fetched before a failure need not be examined again.
     let saved = save(ground, &mut marks);
     fetched.and(saved)

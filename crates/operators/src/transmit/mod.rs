@@ -13,7 +13,7 @@ mod source;
 pub use source::{ArticleSource, OutgoingArticle, of_batch, of_group};
 
 use site_base::back_off::BackOff;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -79,6 +79,17 @@ pub(crate) enum SendError {
     Stopped,
 }
 
+impl SendError {
+    /// Returns whether the same command can succeed later.
+    fn is_temporary(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Source(_) => false,
+            Self::Server(error) => error.retry() == RetryAdvice::Later,
+            Self::Stopped => true,
+        }
+    }
+}
+
 impl std::fmt::Display for SendError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -117,7 +128,16 @@ async fn transmit_within(
     let target = block_in_place(|| dial.target(Role::Transit, limits))
         .map_err(|error| SendError::Config(error.to_string()))?;
     let (fresh, later) = (VecDeque::new(), DeferredArticles::default());
-    let mut sending = Transmission { source, counts, told, fresh, is_end: false, later, answered: 0 };
+    let mut sending = Transmission {
+        source,
+        counts,
+        told,
+        fresh,
+        is_end: false,
+        later,
+        answered: 0,
+        rights: BTreeSet::new(),
+    };
     sending.all(&target).await?;
     for pause in LATER_PAUSES {
         if sending.later.articles.is_empty() {
@@ -147,6 +167,8 @@ struct Transmission<'a> {
     later: DeferredArticles,
     /// Number of proper responses so far.
     answered: u64,
+    /// Responses about our rights, by code; each is reported with its first article.
+    rights: BTreeSet<u16>,
 }
 
 /// Offers and articles that wait for their responses, in order.
@@ -220,6 +242,9 @@ impl Transmission<'_> {
                 }
                 AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep => {
                     odd_in_a_row += 1;
+                    if judgement == AnswerJudgement::Unentitled {
+                        self.report_rights(&outgoing.id, &text);
+                    }
                     let failures = outgoing.failures + u8::from(judgement != AnswerJudgement::Unentitled);
                     self.set_aside(OutgoingArticle { failures, ..outgoing }, &text);
                     if judgement == AnswerJudgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
@@ -290,6 +315,14 @@ impl Transmission<'_> {
         self.counts.given_up += 1;
         let times = outgoing.failures;
         (self.told)(&outgoing.id, &format!("given up after {times} unexpected answers: {line}"));
+    }
+
+    /// Reports an answer that we have no right to send an article, once for each code.
+    fn report_rights(&mut self, id: &str, line: &str) {
+        let code = line.split(' ').next().and_then(|code| code.parse().ok()).unwrap_or(0);
+        if self.rights.insert(code) {
+            (self.told)(id, &format!("wanted later, like others answered so: {line}"));
+        }
     }
 
     fn later(&mut self, outgoing: OutgoingArticle) {

@@ -89,7 +89,11 @@ pub fn run(
     });
     let sink = &mut replies.lock().0;
     sink(Reply::Progress { what: "sending".into(), done: 1, total: 1 });
-    sink(Reply::Sent { counts });
+    // Where the command is wrong, nothing was offered.
+    if !matches!(sent, Err(SendError::Config(_))) {
+        let is_final = matches!(&sent, Err(error) if !error.is_temporary());
+        sink(Reply::Sent { counts, is_final });
+    }
     if let Err(error) = &sent {
         sink(Reply::Error(error.to_string()));
     }

@@ -105,7 +105,7 @@ mod tests {
         // Other tests may log meanwhile, but not with this message; the subscriber is set for this thread
         // only.
         let own: Vec<LoggedEvent> = events().into_iter().filter(|e| e.message == "of this test").collect();
-        assert!(events().len() <= EVENTS_MAX && own.len() > EVENTS_MAX / 2, "{}", own.len());
+        assert!(events().len() <= EVENTS_MAX && own.len() > 1, "{}", own.len());
         assert!(own[0].fields.starts_with("long=\"\u{fc}") && own[0].fields.len() <= TEXT_BYTES_MAX);
         assert_eq!((own[1].fields.as_str(), own[1].level), ("n=200 name=\"a \\\"b\\\"\"", Level::WARN));
     }

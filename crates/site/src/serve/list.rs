@@ -101,7 +101,7 @@ async fn list_moderators<S: NewsSource>(news: &VisibleNews<S>, out: &mut ServerO
     let elsewhere = elsewhere.lines().filter_map(|line| line.split_once(':'));
     let elsewhere = elsewhere.map(|(groups, address)| (groups, address.to_owned()));
     for (groups, address) in own.chain(elsewhere) {
-        if shows_some_of(news, groups).await.map_err(failed)? {
+        if out.during(shows_some_of(news, groups)).await?.map_err(failed)? {
             dot_stuff(format!("{groups}:{address}").as_bytes(), &mut lines);
         }
     }
@@ -153,30 +153,25 @@ pub(super) async fn send_groups<S: NewsSource>(
     let wanted =
         |name: &[u8]| news.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name));
     let mut groups = news.groups(list, which(text)).await.map_err(failed)?;
-    let start = out.text().len();
     append_standard(out.text(), follows);
-    let (mut any, mut sent) = (false, false);
+    let mut any = false;
     loop {
-        let gathered = out.text().len();
         let next = groups.next(&wanted);
         // As long as there is no group, a refusal may still replace the list.
-        let next = if any { sending_meanwhile(next, out).await? } else { next.await };
-        sent |= out.text().len() < gathered;
+        let next = if any { sending_meanwhile(next, out).await? } else { out.during(next).await? };
         match next {
             Ok(Some(group)) => {
                 append_row(list, &group, &news.view, out.text());
                 any = true;
             }
             Ok(None) => break,
-            Err(error) if sent => return Err(cut_off(error).into()),
+            Err(error) if out.is_begun() => return Err(cut_off(error).into()),
             Err(error) => return Err(failed(error).into()),
         }
-        let gathered = out.text().len();
-        if !sent && gathered >= start + FIRST_BYTES {
+        if !out.is_begun() && out.gathered_bytes() >= FIRST_BYTES {
             out.flush().await?;
         }
         out.relieve().await?;
-        sent |= out.text().len() < gathered;
     }
     out.text().extend_from_slice(b".\r\n");
     Ok(())

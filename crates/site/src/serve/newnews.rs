@@ -38,7 +38,7 @@ pub(super) async fn new_news<S: NewsSource>(
     append_standard(out.text(), code::NEWNEWS_FOLLOWS);
     // A crosspost is listed once. Only hashes of the listed Message-IDs are kept.
     let (hasher, mut listed, mut ids) = (RandomState::new(), HashSet::new(), Vec::new());
-    while let Some(group) = groups.next(&wanted).await.map_err(cut_off)? {
+    while let Some(group) = out.during(groups.next(&wanted)).await?.map_err(cut_off)? {
         ids.clear();
         match news.source.arrived_since(group.name, since, &mut ids).await {
             Err(error) if listed.is_empty() => return Err(failed(error).into()),
@@ -50,6 +50,7 @@ pub(super) async fn new_news<S: NewsSource>(
                 out.relieve().await?;
             }
         }
+        out.search_on().await?;
     }
     out.text().extend_from_slice(b".\r\n");
     Ok(())

@@ -83,6 +83,8 @@ impl RangeQuery<'_> {
                 out.flush().await?;
             } else if any {
                 out.pause().await?;
+            } else {
+                out.search_on().await?;
             }
         }
         Ok(any)

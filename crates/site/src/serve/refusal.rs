@@ -121,7 +121,7 @@ pub(super) async fn sending_meanwhile<T>(
         Poll::Ready(now) => Ok(now),
         Poll::Pending => {
             out.flush().await?;
-            Ok(next.await)
+            out.during(next).await
         }
     }
 }

@@ -191,7 +191,7 @@ impl<'r, 'b, S: NewsSource> InputRound<'r, 'b, S> {
             return Ok(RoundStep::Close);
         }
         let outcome = self.dispatcher.command(command, line, self.out).await?;
-        self.out.relieve().await?;
+        self.out.finish_answer().await?;
         Ok(match outcome {
             CommandOutcome::Done => RoundStep::To(next),
             CommandOutcome::Close => RoundStep::Close,

@@ -26,6 +26,8 @@ const TRIES: usize = 3;
 const FRAME_BYTES: usize = 8;
 /// Maximum length of an entry.
 const ENTRY_BYTES_MAX: usize = 4_096;
+/// Most bytes of an odd answer that are kept.
+pub const ODD_ANSWER_BYTES_MAX: usize = 500;
 /// Number of obsolete entries, beyond twice the live ones, that are tolerated before the file is rewritten.
 const ENTRIES_SPARE: usize = 1_024;
 
@@ -46,26 +48,46 @@ pub struct DeferredArticle {
     pub due_ms: u64,
     /// Number of times it was put off.
     pub tries: u32,
+    /// Odd answers to it, if it was put off for them.
+    pub odd: Option<OddAnswerRecord>,
+}
+
+/// Odd answers of a reader's peer to one article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OddAnswerRecord {
+    /// Answers about the article.
+    pub count: u8,
+    /// Answers about our rights.
+    pub about_us: u8,
+    /// The last answer, cut to [`ODD_ANSWER_BYTES_MAX`].
+    pub answer: Arc<str>,
 }
 
 mod op {
     pub const ADD: u8 = 1;
     pub const REMOVE: u8 = 2;
+    pub const ADD_ODD: u8 = 3;
 }
 
 impl DeferredArticle {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(op::ADD);
+        out.push(if self.odd.is_some() { op::ADD_ODD } else { op::ADD });
         out.extend_from_slice(&self.key.0.to_le_bytes());
         out.extend_from_slice(&self.token.to_bytes());
         put_u64(self.due_ms, out);
         out.extend_from_slice(&self.arrived.to_le_bytes());
         put_varint(u64::from(self.tries), out);
         put_varint(self.wire_bytes, out);
+        if let Some(OddAnswerRecord { count, about_us, answer }) = &self.odd {
+            let answer = answer.get(..answer.floor_char_boundary(ODD_ANSWER_BYTES_MAX)).unwrap_or_default();
+            out.extend_from_slice(&[*count, *about_us]);
+            put_varint(answer.len() as u64, out);
+            out.extend_from_slice(answer.as_bytes());
+        }
         out.extend_from_slice(&self.message_id);
     }
 
-    fn decode(key: ArticleKey, mut r: ByteReader<'_>) -> Option<Self> {
+    fn decode(key: ArticleKey, mut r: ByteReader<'_>, is_odd: bool) -> Option<Self> {
         Some(Self {
             key,
             token: Token::from_bytes(&r.array()?)?,
@@ -73,8 +95,16 @@ impl DeferredArticle {
             arrived: r.u32()?,
             tries: u32::try_from(r.varint()?).ok()?,
             wire_bytes: r.varint()?,
+            odd: if is_odd { Some(OddAnswerRecord::decode(&mut r)?) } else { None },
             message_id: r.0.into(),
         })
+    }
+}
+
+impl OddAnswerRecord {
+    fn decode(r: &mut ByteReader<'_>) -> Option<Self> {
+        let (count, about_us) = (r.u8()?, r.u8()?);
+        Some(Self { count, about_us, answer: String::from_utf8_lossy(r.bytes()?).into() })
     }
 }
 
@@ -124,8 +154,8 @@ impl DeferralFile {
     fn take(&mut self, payload: &[u8]) {
         let mut payload = ByteReader(payload);
         match (payload.u8(), payload.u128().map(ArticleKey)) {
-            (Some(op::ADD), Some(key)) => {
-                if let Some(deferred) = DeferredArticle::decode(key, payload) {
+            (Some(op @ (op::ADD | op::ADD_ODD)), Some(key)) => {
+                if let Some(deferred) = DeferredArticle::decode(key, payload, op == op::ADD_ODD) {
                     self.live.insert(key, deferred);
                 }
             }
@@ -385,7 +415,23 @@ mod tests {
             arrived: 1_780_000_000,
             due_ms: 1_780_000_000_000 + n,
             tries: 3,
+            odd: None,
         }
+    }
+
+    #[test]
+    fn odd_answers_survive_a_restart() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        disk.create_dir(Path::new("/j")).unwrap();
+        let mut list = open(&disk);
+        let odd = |answer: &str| Some(OddAnswerRecord { count: 2, about_us: 1, answer: answer.into() });
+        let all = [deferred(1), DeferredArticle { odd: odd("501 no \u{fffd}"), ..deferred(2) }];
+        list.change(&all, &[]).unwrap();
+        list.change(&[DeferredArticle { odd: odd(&"x".repeat(9_000)), ..deferred(3) }], &[]).unwrap();
+        let read: Vec<_> = open(&disk).all().cloned().collect();
+        assert_eq!(read[..2], all);
+        assert_eq!(read[2], DeferredArticle { odd: odd(&"x".repeat(ODD_ANSWER_BYTES_MAX)), ..deferred(3) });
     }
 
     fn readers(disk: &Arc<dyn Disk>, crashed: bool) -> ReaderContext {

@@ -19,7 +19,7 @@ mod tail;
 mod writer;
 
 pub use cursor::Cursor;
-pub use deferred::{Deferrals, DeferredArticle};
+pub use deferred::{Deferrals, DeferredArticle, ODD_ANSWER_BYTES_MAX, OddAnswerRecord};
 pub use follow::Pin;
 pub use mark::JournalMark;
 pub use row::ArticleRow;

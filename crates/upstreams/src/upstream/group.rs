@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as Turn, Notify};
 use tracing::warn;
@@ -66,6 +66,8 @@ pub(super) struct NumberedGroup {
     asking: Turn<()>,
     fetching: Ordered<RowFetching, { rank::UPSTREAM }>,
     fetched: Notify,
+    /// Whether its articles were counted because its numbers span very many.
+    was_counted: AtomicBool,
     /// Range whose rows were all known when the upstream was away.
     whole: Leaf<Option<RangeInclusive<u64>>>,
 }
@@ -229,6 +231,7 @@ impl NumberedGroup {
             asking: Turn::default(),
             fetching: Ordered::default(),
             fetched: Notify::new(),
+            was_counted: AtomicBool::new(false),
             whole: Leaf::default(),
         }
     }
@@ -438,7 +441,9 @@ impl NumberedGroup {
         range: RangeInclusive<u64>,
         marks: GroupMarks,
     ) -> Answer<(RangeInclusive<u64>, GroupMarks)> {
-        if !is_wide(marks) || marks.count < marks.high - marks.low {
+        let is_counted = !is_wide(marks) || marks.count < marks.high - marks.low;
+        // A group without gaps has as many articles as numbers, and is not asked again.
+        if is_counted || self.was_counted.swap(true, Ordering::Relaxed) {
             return Ok((range, marks));
         }
         self.look_again();

@@ -9,6 +9,7 @@ use super::target::ImportTarget;
 use migrate::head;
 use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
+use netnews::newsgroups::is_local_name;
 use operators::explain::ExplainOperation;
 use operators::groups::{GroupAddOperation, GroupEntry, GroupListOperation, RaiseHighOperation};
 use operators::reply::Reply;
@@ -28,7 +29,10 @@ pub(super) fn add(
         |name: &str| !here.contains_key(name) && wanted.is_none_or(|wanted| wanted.matches(name.as_bytes()));
     let named = || {
         let named = plan.groups.iter().filter(|name| missing(name) && !other.groups.contains_key(*name));
-        named.map(|name| GroupEntry { name: name.clone(), flag: "y".into(), ..GroupEntry::default() })
+        named.map(|name| {
+            let flag = if is_local_name(name.as_bytes()) { "n" } else { "y" };
+            GroupEntry { name: name.clone(), flag: flag.into(), ..GroupEntry::default() }
+        })
     };
     let groups: Vec<GroupEntry> = if other.groups.is_empty() {
         named().collect()
@@ -47,7 +51,7 @@ pub(super) fn add(
     };
     if other.groups.is_empty() && !groups.is_empty() {
         complain(format_args!(
-            "newsreel: no list of groups was found, so they are made from what articles say, all with flag y; \
+            "newsreel: no list of groups was found, so they are made from what articles say, with flag y; \
              change moderated ones with: newsreel group set NAME --flag m"
         ));
     }

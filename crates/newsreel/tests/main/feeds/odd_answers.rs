@@ -6,9 +6,11 @@ use crate::client::article;
 use crate::operated::Operated;
 use crate::running::Server;
 use crate::waiting::wait_for;
+use disk::RealDisk;
 use nntp_io::{AnswerJudgement, ArticleRequest, JUDGEMENTS, ODD_ANSWERS_MAX};
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 fn feeding(peer: &OddPeer, keys: &str) -> Server {
@@ -187,6 +189,37 @@ fn article_is_not_given_up_for_480_or_483() {
         });
         assert_eq!(peer.connections(), 1, "{verb}");
     }
+}
+
+#[test]
+fn article_set_aside_is_explained_after_a_restart() {
+    let peer = OddPeer::start(true, |verb, id, _| script(verb, id));
+    let section = section_to("down.example", peer.address, "connections = 1");
+    let section = section.replace("10ms", "1 h").replace("200ms", "1 h");
+    let server = Server::start_with(|text| text + &section);
+    let bad = scripted("CHECK", "501 too long");
+    hand_in(&server, &[plain(0), bad.clone(), plain(1)]);
+    peer.wait_for(2);
+    wait_for_status(&server, "down.example", |feed| feed["set_aside"] == 1 && feed["lag_articles"] == 0);
+    let server = server.again(Arc::new(RealDisk::new()));
+    let feed = status(&server, "down.example");
+    let named = &feed["set_aside_articles"][0];
+    assert_eq!((&feed["set_aside"], &named["answers"]), (&1.into(), &1.into()), "{feed}");
+    let request = serde_json::json!({ "do": "why", "message_id": bad, "peer": "down.example" });
+    let (replies, ok) = server.control(&request);
+    let said = serde_json::to_string(&replies).unwrap();
+    assert!(ok && said.contains("501 too long"), "{said}");
+}
+
+#[test]
+fn peer_without_a_greeting_is_dropped_after_answer_timeout() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let section = section_to("down.example", silent.local_addr().unwrap(), "answer_timeout = \"1 s\"");
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&server, &[plain(0)]);
+    wait_for_status(&server, "down.example", |feed| {
+        feed["last_error"].as_str().is_some_and(|error| error.contains("timed out waiting for the greeting"))
+    });
 }
 
 /// Like [`feeding`], with a login.

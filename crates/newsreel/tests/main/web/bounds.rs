@@ -74,7 +74,7 @@ fn large_article(n: usize) -> (String, String) {
 fn unread_downloads_stay_within_the_memory_limit_and_complete_later() {
     const ARTICLES: usize = 40;
     let (server, address) =
-        site("memory_max = \"1 MiB\"\npage_timeout = \"30 s\"", (0..ARTICLES).map(large_article));
+        site("memory_max = \"1 MiB\"\npage_timeout = \"5 min\"", (0..ARTICLES).map(large_article));
     let request = format!(
         "GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
     );
