@@ -98,9 +98,9 @@ pub(super) fn adopt_all<'a>(
     drafts: &mut BatchDrafts<'a>,
     dispositions: &mut Vec<Disposition>,
 ) {
-    let (table, rules) = (judge.spool.group_table(), judge.rules.load());
+    let (table, rules) = (judge.spool().group_table(), judge.rules.load());
     // Arrivals ascend in the journal: history is expired from its front.
-    let mut not_before = u64::from(judge.spool.last_arrival());
+    let mut not_before = u64::from(judge.spool().last_arrival());
     for imported in batch {
         drafts.at = dispositions.len();
         let arrived = arrival(imported, not_before, now);

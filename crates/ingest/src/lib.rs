@@ -165,8 +165,7 @@ impl Filer {
             hides: EarlyHides::open(spool.disk().clone(), &site.data, site.remember_days, unix_now()),
             judge: ArticleJudge::new(
                 config.clone(),
-                spool.clone(),
-                &log,
+                log.clone(),
                 router.clone(),
                 follow_ups.clone(),
                 reviews.clone(),
@@ -334,7 +333,7 @@ impl Filer {
             return vec![ImportResult::later(paused.to_string()); batch.len()];
         }
         let (now, origin) = (unix_now(), Origin::import());
-        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&self.spool.group_table()));
+        let mut drafts = BatchDrafts::new(batch.len(), &self.router, self.spool.group_table());
         let mut dispositions = Vec::with_capacity(batch.len());
         import::adopt_all(&self.judge, &origin, batch, now, &mut drafts, &mut dispositions);
         let receipt = self.commit(&mut drafts, now, &mut dispositions);

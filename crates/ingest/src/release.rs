@@ -156,7 +156,7 @@ impl ReleaseContext<'_> {
         self.filer.spool.sync().map_err(ReleaseError::Trouble)?;
         // The copy that was set aside is not needed any more.
         let copy = aside::own_id(&self.filer.spool, id.as_bytes()).1;
-        self.filer.spool.cancel_all(&[copy]).map_err(ReleaseError::Trouble)?;
+        self.filer.log.cancel_all(&[copy]).map_err(ReleaseError::Trouble)?;
         Ok(text)
     }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::RealDisk;
-use site_log::SiteLog;
 use spool::Spool;
 
 use super::care::VerifyOperation;
