@@ -121,8 +121,8 @@ fn remember(
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let arrived = unix_now() as u64;
     let ids: Vec<String> = ids.map(|n| format!("<{n}@rejected.lab.example>")).collect();
-    let remember = |id: &'_ String| Change::Remember { id: ArticleIdent::Id(id.as_bytes()), arrived };
-    let changes: Vec<Change<'_>> = ids.iter().map(remember).collect();
+    let idents = ids.iter().map(|id| ArticleIdent::Id(id.as_bytes()));
+    let changes: Vec<Change<'_>> = idents.map(|id| Change::Remember { id, arrived }).collect();
     outcomes.clear();
     log.commit(&changes, outcomes)?;
     Ok(())

@@ -9,7 +9,6 @@ use super::operation::{OperatedSite, Operation};
 use super::reply::{PurgeRow, Reply};
 use super::sink::{self, Sink};
 use serde::{Deserialize, Serialize};
-use site_base::clock::unix_now;
 
 /// Cancel articles by Message-ID
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
