@@ -200,7 +200,7 @@ impl Mounted {
         None
     }
 
-    /// Fills it as another program would, up to so many bytes.
+    /// Fills it as another program would, up to this many bytes.
     fn fill(&self, leave_bytes: u64) {
         use std::io::Write;
         let path = self.0.join("somebody-elses");
