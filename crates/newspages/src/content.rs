@@ -20,11 +20,11 @@ const NAMES_MAX: usize = 100;
 pub const SHOWN_BYTES: usize = 128 << 10;
 /// Maximum amount of text that is shown if all of it is requested, in bytes.
 pub const SHOWN_BYTES_MAX: usize = 4 << 20;
-/// Minimum number of bytes that a line counts as: its cost in memory, and as markup.
+/// Least number of bytes that a line counts as: an empty one costs memory and markup, too.
 const LINE_BYTES_MIN: usize = 32;
 /// Maximum number of lines that a follow-up quotes.
 const QUOTED_LINES_MAX: usize = 500;
-/// Maximum number of lines of a quotation that are shown unfolded.
+/// Quotations with more lines than this are folded.
 pub const QUOTED_LINES_OPEN: usize = 12;
 
 /// An article as it can be shown.

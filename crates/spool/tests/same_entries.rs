@@ -2,6 +2,8 @@
 //! see follow from the order of the entries alone, however a spool stores them, hashes Message-IDs, or
 //! gathers entries into batches.
 
+mod seeded;
+
 use crate::news::*;
 use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
@@ -33,13 +35,13 @@ fn events(entries: u64) -> impl Iterator<Item = Event> {
     }))
 }
 
-/// Gives the events to a spool, articles in batches of at most so many; returns what became of each.
+/// Gives the events to a spool, articles in batches of at most this many; returns what became of each.
 fn apply(spool: &Spool, entries: u64, batch_max: usize) -> Vec<String> {
     let (mut became, mut batch) = (Vec::new(), Vec::new());
     let flush = |batch: &mut Vec<News>, became: &mut Vec<String>| {
         let (_, outcomes) = commit(spool, &std::mem::take(batch)).unwrap();
         became.extend(outcomes.iter().map(|outcome| match outcome {
-            CommitOutcome::Filed(_) => "filed".into(),
+            ChangeOutcome::Filed(_) => "filed".into(),
             other => format!("{other:?}"),
         }));
     };

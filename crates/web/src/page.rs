@@ -97,7 +97,8 @@ impl<'a> HtmlPage<'a> {
     }
 }
 
-/// Renders the field that proves a form to be ours. A page with it is for one browser.
+/// Renders the hidden field which shows that a form came from this server. Its token belongs to one browser,
+/// so a page with it is not cached for others.
 pub(super) fn form_token(shared: &WebState, visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
 }

@@ -4,7 +4,7 @@ use disk::{Disk, RealDisk};
 use newsreel::server;
 use site::listening::Listeners;
 use site_config::Config;
-use spool::{GroupChange, GroupFlag, NewGroup, Spool};
+use spool::{ChangeMaker as _, GroupChange, GroupFlag, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -200,7 +200,7 @@ impl Server {
         replies[0]["status"]["server"].clone()
     }
 
-    /// Waits until so many connections are open: the server notices the end of one after its client.
+    /// Waits until this many connections are open: the server notices the end of one after its client.
     pub fn wait_for_connections(&self, count: u64) {
         wait_for(|| self.status(), |status| status["connections"] == count);
     }

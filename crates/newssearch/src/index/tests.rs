@@ -124,7 +124,7 @@ fn large_part_has_correct_results() {
     }
 }
 
-/// Uses so little memory that each article is a part of its own.
+/// With a memory limit this small each article becomes a part of its own.
 #[test]
 fn removals_and_replacements_apply_to_uncommitted_parts() {
     let (disk, fields) = (Arc::new(SimDisk::new()) as Arc<dyn Disk>, schema().1);
@@ -137,7 +137,7 @@ fn removals_and_replacements_apply_to_uncommitted_parts() {
     assert_eq!(found(&searcher, "word"), ["<4@x>", "<1@x>"]);
     assert_eq!(found(&searcher, "other"), ["<3@x>"]);
     assert_eq!((searcher.articles(), searcher.parts()), (3, 3));
-    // Repeated, as these parts are known to tantivy.
+    // Again, now that the parts are committed and tantivy knows them.
     writer.remove(4).unwrap();
     add(&mut writer, 1, &text("other", "x", ""));
     writer.commit("2").unwrap();

@@ -165,7 +165,7 @@ impl Fake {
         state.honours_none = honours_none;
     }
 
-    /// Returns whether a login made after so many expiries is no longer valid.
+    /// Returns whether a login made after this many expiries is no longer valid.
     fn has_lapsed(&self, login: Option<usize>) -> bool {
         let state = self.state.0.lock().unwrap();
         login.is_some_and(|after| state.honours_none || state.lapses > after)
