@@ -2,7 +2,8 @@
 //!
 //! A damaged line loses only itself (and the next one, if its end is damaged); it is counted, logged, and
 //! stays in the file until that is replaced; the damaged file is then set aside. A file that was cut at the
-//! end of a line cannot be distinguished from one to which the rest was never appended.
+//! end of a line cannot be distinguished from one to which the rest was never appended. Zeros without any
+//! line before them count as a damaged line.
 
 use super::aside::copy_aside;
 use super::{Disk, DiskFile, FileAccess, durable_replace, parent, read_small};
@@ -123,13 +124,15 @@ impl AppendLog {
     }
 }
 
-/// Returns the lines of such a file, without an unfinished one at the end.
+/// Returns the lines of such a file, without an unfinished one at the end. A file of zeros is a damaged line.
 pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = LogLine<'_>> {
     let whole = bytes.get(..end_of_lines(bytes) as usize).unwrap_or_default();
-    whole.split_inclusive(|b| *b == b'\n').map(|line| {
+    let zeros = Some(bytes).filter(|bytes| whole.is_empty() && bytes.contains(&0));
+    let lines = whole.split_inclusive(|b| *b == b'\n').map(|line| {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         checked(line).map_or(LogLine::Other(line), LogLine::Whole)
-    })
+    });
+    lines.chain(zeros.map(LogLine::Other))
 }
 
 /// Returns the end of the last whole line.
@@ -280,6 +283,6 @@ mod tests {
         }
         assert_eq!(opened(None), (0, 0, Vec::new()));
         let (damaged, end, whole) = opened(Some(&vec![0; content.len()]));
-        assert_eq!((damaged, end, whole), (0, 0, Vec::new()), "zeros are an unfinished line");
+        assert_eq!((damaged, end, whole), (1, 0, Vec::new()), "zeros are not taken for an unfinished line");
     }
 }
