@@ -348,7 +348,7 @@ fn a_full_disk_is_emptied_by_expiry_and_cancels() {
 /// All articles are in one file, after which no other can begin on the full disk.
 #[test]
 fn the_last_file_of_an_appendonly_class_is_removed_when_nothing_in_it_lives() {
-    for (files_max, crashes) in [(0, false), (0, true), (1, false)] {
+    for (files_max, crashes) in [(0, false), (0, true), (1, false), (1, true), (2, true)] {
         let what = format!("at most {files_max} files, crashes {crashes}");
         let mut config = expiring(kept(MethodKind::AppendOnly));
         config.classes[0].tree.file_bytes = 1 << 30;

@@ -283,12 +283,13 @@ impl Retained for AppendOnly {
     }
 
     fn is_full(&self, head: u64) -> bool {
-        let files = self.files.lock();
-        // Files planned in this part do not exist yet, nor does one that would begin at `head`.
+        let current = self.head() >> OFFSET_BITS;
+        // Files planned in this part do not exist yet, nor does one that would begin at `head`. Later ones,
+        // which a power cut may leave, will be overwritten.
         let begun = (head >> OFFSET_BITS) + u64::from(head & OFFSET_MASK > 0);
-        let planned = (self.head() >> OFFSET_BITS..begun).filter(|n| !files.contains_key(n)).count() as u64;
+        let earlier = self.files.lock().range(..current).count() as u64;
         let files_max = self.files_max.load(Ordering::Relaxed);
-        files_max > 0 && files.len() as u64 + planned >= files_max
+        files_max > 0 && earlier + begun.saturating_sub(current) >= files_max
     }
 
     fn expire(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {

@@ -29,6 +29,7 @@ impl SpoolWriter {
             return false;
         }
         let has_room = self.probe().is_ok();
+        self.was_full = true;
         if has_room {
             self.sync.go_on();
         } else {
@@ -61,7 +62,8 @@ impl SpoolWriter {
 
     /// Moves write positions durably past last files without living articles, so that these can be removed.
     fn leave_spent_files(&mut self) -> Result<(), SpoolTrouble> {
-        let is_disk_full = self.sync.trouble().is_some_and(|trouble| trouble.kind == TroubleKind::Full);
+        let is_full = self.sync.trouble().is_some_and(|trouble| trouble.kind == TroubleKind::Full);
+        let is_disk_full = is_full || self.was_full;
         let volumes = self.folds.shared.volumes.load();
         let after = |volume: &dyn Volume| volume.retained()?.after_spent_file(is_disk_full);
         let all = volumes.all().iter().enumerate();
@@ -78,6 +80,7 @@ impl SpoolWriter {
             self.journal.discard();
             return Ok(());
         }
+        self.was_full = false;
         spent.into_iter().try_for_each(|(index, _, head)| {
             let moved = self.folds.displace(index, head);
             moved.map_err(|e| self.sync.stop(trouble("move a write position", &e)))
