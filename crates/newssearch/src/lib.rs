@@ -8,9 +8,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-#[cfg(feature = "tantivy")]
 mod directory;
-#[cfg(feature = "tantivy")]
 pub mod index;
 pub mod query;
 pub mod text;

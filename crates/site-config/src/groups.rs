@@ -14,6 +14,11 @@ pub struct NamePattern {
 }
 
 impl NamePattern {
+    /// Returns the pattern that matches every name.
+    pub(super) fn all() -> Self {
+        Self { text: "*".to_owned(), wildmat: Wildmat::parse(b"*").ok() }
+    }
+
     /// Parses `text`; an empty one matches nothing.
     pub fn parse(text: &str) -> Result<Self, WildmatError> {
         if text.is_empty() {

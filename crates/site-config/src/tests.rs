@@ -731,6 +731,31 @@ fn an_empty_file_is_reported_with_advice() {
 }
 
 #[test]
+fn three_lines_make_a_cache() {
+    let config = read("[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n").unwrap();
+    assert_eq!((config.buffers.len(), config.classes.len(), config.rules.len()), (1, 1, 1));
+    let [access] = config.access.as_slice() else { panic!("{:?}", config.access) };
+    assert!(access.from.iter().all(|from| ["127.0.0.0/8", "::1"].contains(&from.to_string().as_str())));
+    // What the file says of articles counts alone.
+    let with_access =
+        "[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n[[access]]\nfrom = \"all\"\n";
+    assert_eq!(read(with_access).unwrap().access[0].from, Cidr::ALL);
+    let (message, ..) = only_fault(
+        "[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n[[buffer]]\nname = \"b\"\npath = \"b\"\n",
+    );
+    assert_eq!(message, "there is no rule, so no article would have a class");
+}
+
+#[test]
+fn a_part_of_the_configuration_is_shown() {
+    let config = read(GOOD).unwrap();
+    assert_eq!(config.part_of("site.durability").unwrap(), "interval(100ms)\n");
+    assert_eq!(config.part_of("buffer.name").unwrap(), "text0\nbig0\n");
+    assert!(config.part_of("[site]").unwrap().starts_with("[site]\npath_identity = "));
+    assert_eq!(config.part_of("site.durabilty"), None);
+}
+
+#[test]
 fn a_missing_file_is_reported_by_name() {
     let error = load(Path::new("/nonexistent/newsreel.toml")).unwrap_err();
     assert!(error.report(false).starts_with("cannot read /nonexistent/newsreel.toml: "), "{error}");

@@ -20,7 +20,6 @@ pub use article::newsgroups_of;
 pub use article::{ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder};
 pub use beside::{Either, GroupSplit, LocalFirst, MergedGroups, SideBySide};
 pub use local::LocalSpool;
-#[cfg(feature = "mount")]
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;

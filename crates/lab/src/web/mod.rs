@@ -67,23 +67,16 @@ impl Options {
 /// Runs the trial.
 pub fn run(options: &Options) -> Verdict {
     let generator = Generator::new(1, options.groups, SHAPE).of_words();
-    let has_search = searching::has(options)?;
     let mut site = site(options, options.articles)?;
     filling::fill(&site, &generator, options.articles, 0)?;
-    if has_search {
-        searching::turn_on(&site)?;
-    }
+    searching::turn_on(&site)?;
     site.start(&group_name(0))?;
-    let mut holds = !has_search || searching::built(options, &site)?;
-    holds &= pages(options, &generator, has_search)?;
+    let mut holds = searching::built(options, &site)?;
+    holds &= pages(options, &generator)?;
     holds &= costs(options, &site)?;
     site.stop()?;
     fs::remove_dir_all(site.dir())?;
-    if has_search {
-        holds &= searching::fed(options)?;
-    } else {
-        println!("the binary has no search: build it with FEATURES=search");
-    }
+    holds &= searching::fed(options)?;
     Ok(holds)
 }
 
@@ -105,7 +98,7 @@ fn site(options: &Options, articles: u64) -> io::Result<Site> {
 }
 
 /// How long pages take, on a connection of their own each.
-fn pages(options: &Options, generator: &Generator, has_search: bool) -> io::Result<bool> {
+fn pages(options: &Options, generator: &Generator) -> io::Result<bool> {
     let middle = options.articles / 2;
     let mut wire = Vec::new();
     generator.put(middle, &mut wire);
@@ -123,12 +116,10 @@ fn pages(options: &Options, generator: &Generator, has_search: bool) -> io::Resu
         format!("/groups/{group}/thread/{id}"),
         format!("/article/{id}"),
     ];
-    if has_search {
-        // In all articles, in one, and in a group.
-        let queries =
-            ["subject:article".to_owned(), format!("subject:{middle}"), format!("article+group:{group}")];
-        paths.extend(queries.map(|query| format!("/search?q={query}")));
-    }
+    // In all articles, in one, and in a group.
+    let queries =
+        ["subject:article".to_owned(), format!("subject:{middle}"), format!("article+group:{group}")];
+    paths.extend(queries.map(|query| format!("/search?q={query}")));
     println!("{:60} {:>9} {:>9} {:>9}", "page", "bytes", "median", "slowest");
     let mut holds = true;
     for path in paths {

@@ -11,7 +11,6 @@ mod feeds;
 mod groups;
 mod posting;
 mod rows;
-#[cfg(feature = "search")]
 mod search;
 mod threads;
 
@@ -46,10 +45,8 @@ type Source = SideBySide<LocalSpool, Upstreams, LocalFirst>;
 type Group = <Source as NewsSource>::Group;
 
 pub(super) fn routes() -> Router<Arc<WebState>> {
-    let routes = Router::new();
-    #[cfg(feature = "search")]
-    let routes = routes.route(urls::SEARCH, get(search::search));
-    routes
+    Router::new()
+        .route(urls::SEARCH, get(search::search))
         .route("/robots.txt", get(robots))
         .route(urls::GROUPS, get(groups::list))
         .route("/groups/{group}", get(threads::group))
@@ -188,15 +185,8 @@ pub(super) fn is_open(visitor: &Visitor) -> bool {
 }
 
 /// Returns true if a visitor may search.
-#[cfg(feature = "search")]
 pub(super) fn has_search(shared: &WebState, visitor: &Visitor) -> bool {
     is_open(visitor) && shared.server.upgrade().is_some_and(|server| server.search.is_on())
-}
-
-/// Returns false: there is no search.
-#[cfg(not(feature = "search"))]
-pub(super) fn has_search(_shared: &WebState, _visitor: &Visitor) -> bool {
-    false
 }
 
 impl<'a> NewsPages<'a> {
