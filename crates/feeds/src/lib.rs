@@ -56,7 +56,8 @@ use peer::{CURSOR_PREFIX, PeerFeed};
 pub use set_aside::SetAsideArticle;
 use shared::FeedContext;
 use site_config::{Config, PeerSend};
-use spool::Spool;
+use site_log::SiteLog;
+use spool::{ChangeMaker as _, Spool};
 use status::FeedStatus;
 use std::collections::BTreeMap;
 use std::io;
@@ -105,7 +106,8 @@ impl Feeds {
     /// Assigns a number to every peer of a configuration to which articles are sent, and starts threads for
     /// the first of them. Writes the journal.
     pub fn prepare(&self, config: &Config) -> io::Result<PreparedFeeds> {
-        let routes = PeerRoute::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
+        let routes =
+            PeerRoute::all(config, |name| self.shared.filer.log().site(name)).map_err(io::Error::other)?;
         let threads = if routes.is_empty() { None } else { Some(self.threads.handle()?) };
         Ok(PreparedFeeds { routes, threads })
     }
@@ -258,7 +260,8 @@ fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>)
 /// Begins the feeds of all configured peers that never had one, so that they get articles filed without a
 /// server from now on. Called before a filer is created for that. Writes the journal; blocks.
 pub fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
-    let routes = PeerRoute::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
+    let log = SiteLog::new(spool.clone());
+    let routes = PeerRoute::all(config, |name| log.site(name)).map_err(io::Error::other)?;
     routes.iter().try_for_each(|route| PeerFeed::open(spool, route, &config.site.path_identity).map(drop))
 }
 
@@ -269,7 +272,7 @@ pub fn batch_without_server(
     config: &Config,
     peer: &str,
 ) -> Result<BatchCounts, BatchError> {
-    let routes = PeerRoute::all(config, |name| spool.site(name));
+    let routes = PeerRoute::all(config, |name| filer.log().site(name));
     let routes = routes.map_err(|trouble| BatchError::Io(io::Error::other(trouble)))?;
     let Some(route) = routes.iter().find(|route| route.name == peer).cloned() else {
         return Err(BatchError::NoPeer(peer.to_owned()));

@@ -11,7 +11,7 @@ use ingest::Filer;
 use ingest::routing::PeerRoute;
 use site_base::clock::unix_secs;
 use site_config as config;
-use spool::{ArticleKey, JournalMark, MethodKind, Spool, TailStart, Token};
+use spool::{ArticleKey, ChangeMaker as _, JournalMark, MethodKind, Spool, TailStart, Token};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

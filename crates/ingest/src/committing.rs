@@ -7,7 +7,7 @@ use super::{DeferralReason, Disposition, Filer, Receipt, Reject, patiently};
 use netnews::MessageId;
 use netnews::article::Headers;
 use site_base::clock::unix_now;
-use spool::{CommitEntry, CommitOutcome, CommitTicket, SpoolTrouble, TroubleKind};
+use spool::{ArticleIdent, Change, ChangeMaker as _, ChangeOutcome, CommitTicket, SpoolTrouble, TroubleKind};
 use std::sync::atomic::Ordering;
 use tracing::{error, info, warn};
 
@@ -30,11 +30,7 @@ impl Filer {
         let _filing = self.controls.filing(drafts.controls());
         let _looked_up = self.hides.filing();
         drafts.hide_awaited(&self.hides);
-        let result =
-            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
-                Some(result) => result,
-                None => patiently(|| self.spool.commit(entries, &mut outcomes)),
-            });
+        let result = drafts.with_changes(now, |changes| self.log.commit(changes, &mut outcomes));
         for (at, outcome) in drafts.committed().zip(&outcomes) {
             if let Some(disposition) = dispositions.get_mut(at) {
                 *disposition = disposition_of(outcome);
@@ -46,7 +42,7 @@ impl Filer {
                 if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
                     info!("spool accepts articles again");
                 }
-                let full = outcomes.contains(&CommitOutcome::Full);
+                let full = outcomes.contains(&ChangeOutcome::Full);
                 if full && !self.class_full.swap(true, Ordering::Relaxed) {
                     warn!("a storage class is full: its articles are turned away; see `newsreel status`");
                 }
@@ -68,22 +64,21 @@ impl Filer {
     fn remember_aside(
         &self,
         drafts: &BatchDrafts<'_>,
-        outcomes: &[CommitOutcome],
+        outcomes: &[ChangeOutcome],
         now: i64,
         ticket: CommitTicket,
     ) -> Result<CommitTicket, SpoolTrouble> {
         let arrived = u64::try_from(now).unwrap_or_default();
-        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == CommitOutcome::Duplicate);
-        let entries: Vec<_> = kept.map(|(key, _)| CommitEntry::Remember { key, arrived }).collect();
-        if entries.is_empty() {
+        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == ChangeOutcome::Duplicate);
+        let remember = |(key, _)| Change::Remember { id: ArticleIdent::Key(key), arrived };
+        let changes: Vec<Change<'_>> = kept.map(remember).collect();
+        if changes.is_empty() {
             return Ok(ticket);
         }
-        patiently(|| {
-            if !self.spool.is_durable(ticket) {
-                self.spool.sync()?;
-            }
-            self.spool.commit(&entries, &mut Vec::new())
-        })
+        if !self.spool.is_durable(ticket) {
+            patiently(|| self.spool.sync())?;
+        }
+        self.log.commit(&changes, &mut Vec::new())
     }
 
     /// Remembers the Message-ID of an article that is too large and was only read up to this point, so that
@@ -95,20 +90,24 @@ impl Filer {
         if own.is_none_or(|own| own.as_bytes() != announced) {
             return;
         }
-        let mut drafts = BatchDrafts::new(1, self.router.routes(&self.spool.group_table()));
+        let mut drafts = BatchDrafts::new(1, &self.router, self.spool.group_table());
         drafts.remember(self.spool.key(announced));
         self.commit(&mut drafts, unix_now(), &mut []);
     }
 }
 
-fn disposition_of(outcome: &CommitOutcome) -> Disposition {
+fn disposition_of(outcome: &ChangeOutcome) -> Disposition {
     match outcome {
-        CommitOutcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
-        CommitOutcome::Remembered => Disposition::Accepted(None),
-        CommitOutcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
-        CommitOutcome::Full => Disposition::Deferred(DeferralReason::ClassFull),
-        CommitOutcome::Unfit => Disposition::Rejected(Reject::NoPlace),
-        CommitOutcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
+        ChangeOutcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+        ChangeOutcome::Remembered => Disposition::Accepted(None),
+        ChangeOutcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
+        ChangeOutcome::Full => Disposition::Deferred(DeferralReason::ClassFull),
+        ChangeOutcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+        ChangeOutcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
+        // Its groups were removed while it was judged.
+        ChangeOutcome::NoGroup => Disposition::Rejected(Reject::UnknownGroups),
+        // Outcomes of other changes.
+        ChangeOutcome::NotHere | ChangeOutcome::Changed(_) => Disposition::TryLater,
     }
 }
 

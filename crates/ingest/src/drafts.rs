@@ -1,4 +1,4 @@
-//! Entries of a batch before they are committed.
+//! Changes of a batch before they are committed.
 //!
 //! Articles are lists of pieces of the receive buffer: the old Xref is left out and our name put before the
 //! Path without copying a byte. Flat vectors serve the whole batch, so nothing is allocated per article.
@@ -10,10 +10,13 @@ use super::programs;
 use super::withdraw::BatchWithdrawal;
 use super::{DeferralReason, Disposition, EarlyHides, Origin, Reject};
 use crate::routing;
-use crate::routing::{RoutingDecision, RoutingTable};
+use crate::routing::{Router, RoutingDecision, RoutingTable};
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{ArticleFiling, ArticleKey, ArticleKind, CommitEntry, Criteria, GroupId, RowFacts, TaggedFields};
+use spool::{
+    ArticleGroups, ArticleIdent, ArticleKey, ArticleKind, Change, Criteria, GroupId, GroupTable, NewArticle,
+    RowFacts, TaggedFields,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,7 +68,7 @@ struct AsideDraft<'a> {
     label: AsideLabel,
 }
 
-/// Entries of a batch before the commit.
+/// Changes of a batch before the commit.
 #[derive(Debug)]
 pub(super) struct BatchDrafts<'a> {
     articles: Vec<EntryDraft<'a>>,
@@ -76,6 +79,8 @@ pub(super) struct BatchDrafts<'a> {
     remembered: Vec<ArticleKey>,
     /// Tagged fields of the articles for the journal, encoded and concatenated.
     tagged: Vec<u8>,
+    /// Table in which the groups were looked up.
+    table: Arc<GroupTable>,
     /// Groups of all articles, concatenated.
     pub groups: Vec<GroupId>,
     /// Article numbers in `groups`, one for each group and 0 for a new one, if articles bring any; else
@@ -91,8 +96,10 @@ pub(super) struct BatchDrafts<'a> {
 }
 
 impl<'a> BatchDrafts<'a> {
-    pub fn new(articles: usize, routes: Arc<RoutingTable>) -> Self {
+    pub fn new(articles: usize, router: &Router, table: Arc<GroupTable>) -> Self {
+        let routes = router.routes(&table);
         Self {
+            table,
             articles: Vec::with_capacity(articles),
             asides: Vec::new(),
             parsed: Vec::new(),
@@ -248,7 +255,7 @@ impl<'a> BatchDrafts<'a> {
         self.asides.iter().map(|aside| aside.draft.key)
     }
 
-    /// Returns the index in the batch of each article to be committed, in the order of the entries.
+    /// Returns the index in the batch of each article to be committed, in the order of the changes.
     pub fn committed(&self) -> impl Iterator<Item = usize> {
         let asides = self.asides.iter().map(|aside| aside.draft.at);
         self.articles.iter().map(|draft| draft.at).chain(asides)
@@ -273,32 +280,35 @@ impl<'a> BatchDrafts<'a> {
         self.articles.is_empty() && self.asides.is_empty() && self.remembered.is_empty()
     }
 
-    /// Calls `commit` with the entries: first the articles in the order they were pushed, then those set
+    /// Calls `commit` with the changes: first the articles in the order they were pushed, then those set
     /// aside, then the Message-IDs to be remembered.
-    pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[CommitEntry<'_>]) -> T) -> T {
+    pub fn with_changes<T>(&self, now: i64, commit: impl FnOnce(&[Change<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
-        let mut entries = Vec::with_capacity(self.articles.len() + self.asides.len() + self.remembered.len());
+        let remember = |key| Change::Remember { id: ArticleIdent::Key(key), arrived };
+        let mut changes = Vec::with_capacity(self.articles.len() + self.asides.len() + self.remembered.len());
         let labelled: Vec<_> = self.asides.iter().map(AsideDraft::pieces).collect();
-        entries.extend(self.articles.iter().map(|draft| match draft.is_filed {
-            true => CommitEntry::Article(self.filing(draft, arrived)),
-            false => CommitEntry::Remember { key: draft.key, arrived },
+        changes.extend(self.articles.iter().map(|draft| match draft.is_filed {
+            true => Change::Article(self.filing(draft, arrived)),
+            false => remember(draft.key),
         }));
         let asides = self.asides.iter().zip(&labelled);
-        entries.extend(
-            asides.map(|(aside, pieces)| CommitEntry::Article(self.filing_aside(aside, pieces, arrived))),
-        );
-        entries.extend(self.remembered.iter().map(|key| CommitEntry::Remember { key: *key, arrived }));
-        commit(&entries)
+        changes
+            .extend(asides.map(|(aside, pieces)| Change::Article(self.filing_aside(aside, pieces, arrived))));
+        changes.extend(self.remembered.iter().copied().map(remember));
+        commit(&changes)
     }
 
-    fn filing<'s>(&'s self, draft: &'s EntryDraft<'a>, arrived: u64) -> ArticleFiling<'s> {
-        ArticleFiling {
-            key: draft.key,
+    fn filing<'s>(&'s self, draft: &'s EntryDraft<'a>, arrived: u64) -> NewArticle<'s> {
+        NewArticle {
+            key: Some(draft.key),
             message_id: draft.message_id,
             pieces: &draft.pieces,
             header_bytes: draft.header_bytes,
             message_id_at: draft.message_id_at,
-            groups: self.groups.get(draft.groups.clone()).unwrap_or_default(),
+            groups: match self.groups.get(draft.groups.clone()) {
+                Some(ids) if !ids.is_empty() => ArticleGroups::Resolved { table: &self.table, ids },
+                _ => ArticleGroups::None,
+            },
             numbers: self.numbers.get(draft.groups.clone()).unwrap_or_default(),
             fields: draft.fields,
             arrived: draft.arrived.unwrap_or(arrived),
@@ -313,15 +323,15 @@ impl<'a> BatchDrafts<'a> {
         aside: &'s AsideDraft<'a>,
         pieces: &'s [&'s [u8]],
         arrived: u64,
-    ) -> ArticleFiling<'s> {
+    ) -> NewArticle<'s> {
         let AsideDraft { draft, label } = aside;
         let filing = self.filing(draft, arrived);
         let put_in = label.text.len();
         let message_id = label.message_id.as_bytes();
         // A copy without its body has the size of the whole article.
         let more = if draft.kind.has(ArticleKind::HEADERS) { 0 } else { put_in as u64 };
-        ArticleFiling {
-            key: label.key,
+        NewArticle {
+            key: Some(label.key),
             message_id,
             pieces,
             header_bytes: draft.header_bytes + put_in,

@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 use lock_order::{Ordered, OrderedGuard};
 use parking_lot::Condvar;
 use site_base::lock::rank;
+use site_log::SiteLog;
 use spool::{ArticleKey, Cursor, JournalMark, Spool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -51,6 +52,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Queue of follow-up tasks.
 pub(super) struct FollowUps {
+    log: Arc<SiteLog>,
     pub spool: Arc<Spool>,
     pub withdrawals: Withdrawals,
     state: Ordered<FollowUpQueue, { rank::FOLLOW_UPS }>,
@@ -114,8 +116,9 @@ pub struct PendingWithdrawals {
 }
 
 impl FollowUps {
-    pub fn new(spool: Arc<Spool>, withdrawals: Withdrawals) -> Self {
+    pub fn new(log: Arc<SiteLog>, spool: Arc<Spool>, withdrawals: Withdrawals) -> Self {
         Self {
+            log,
             spool,
             withdrawals,
             state: Ordered::new(FollowUpQueue::new(LIMITS)),
@@ -186,7 +189,7 @@ impl FollowUps {
 
     /// Carries out tasks that were taken from the queue.
     fn carry_out_all(&self, tasks: &[QueuedFollowUp]) {
-        let outcomes = self.withdrawals.carry_out(&self.spool, tasks.iter().map(|queued| &queued.task));
+        let outcomes = self.withdrawals.carry_out(&self.log, tasks.iter().map(|queued| &queued.task));
         let mut state = self.state.lock();
         for (queued, outcome) in tasks.iter().zip(outcomes) {
             let why = match outcome {

@@ -4,7 +4,7 @@
 //! Age, distribution and moderation are not judged again: the other server took the article. Rejected
 //! articles are not remembered, so a second import may take them. Called by the control socket and by
 //! `newsreel import` on a site whose server is not running. The rule for numbers is the spool's
-//! (`Filing::numbers`).
+//! (`NewArticle::numbers`).
 
 use super::checks;
 use super::drafts::{BatchDrafts, EntryDraft};
@@ -98,9 +98,9 @@ pub(super) fn adopt_all<'a>(
     drafts: &mut BatchDrafts<'a>,
     dispositions: &mut Vec<Disposition>,
 ) {
-    let (table, rules) = (judge.spool.group_table(), judge.rules.load());
+    let (table, rules) = (judge.spool().group_table(), judge.rules.load());
     // Arrivals ascend in the journal: history is expired from its front.
-    let mut not_before = u64::from(judge.spool.last_arrival());
+    let mut not_before = u64::from(judge.spool().last_arrival());
     for imported in batch {
         drafts.at = dispositions.len();
         let arrived = arrival(imported, not_before, now);

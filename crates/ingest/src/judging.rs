@@ -21,7 +21,8 @@ use netnews::openpgp::may_be_cleartext;
 use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
 use site_config::{Config, Control, ControlType, NamePattern};
-use spool::{ArticleKey, GroupTable, Spool};
+use site_log::SiteLog;
+use spool::{ArticleKey, ChangeMaker as _, GroupTable, Spool};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -74,10 +75,10 @@ pub(super) struct FilingRules {
 impl FilingRules {
     /// Returns the rules of a configuration; programs of `before` that are still configured keep running,
     /// and its counts are kept.
-    pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
+    pub fn of(config: Arc<Config>, before: Option<&Self>, log: &Arc<SiteLog>) -> Self {
         let none = FilterPrograms::default();
         let programs =
-            FilterPrograms::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
+            FilterPrograms::after(before.map_or(&none, |rules| &rules.programs), &config.filters, log);
         let counts = before.and_then(|rules| rules.spam_counts.clone());
         let spam_counts = SpamFilter::is_on(&config.spam).then(|| counts.unwrap_or_default());
         let filters = Filters::of(&config, &programs, spam_counts.as_ref());
@@ -121,7 +122,7 @@ impl FilingRules {
 
 /// Judges articles by the current configuration.
 pub(super) struct ArticleJudge {
-    pub spool: Arc<Spool>,
+    log: Arc<SiteLog>,
     pub rules: ArcSwap<FilingRules>,
     /// Whether articles are currently taken.
     pub pause: Pause,
@@ -133,18 +134,23 @@ pub(super) struct ArticleJudge {
 impl ArticleJudge {
     pub fn new(
         config: Arc<Config>,
-        spool: Arc<Spool>,
+        log: Arc<SiteLog>,
         router: Arc<Router>,
         follow_ups: Arc<FollowUps>,
         reviews: Arc<FilterReviews>,
     ) -> Self {
-        let rules = ArcSwap::from_pointee(FilingRules::of(config, None, &spool));
-        Self { spool, rules, pause: Pause::default(), router, follow_ups, reviews }
+        let rules = ArcSwap::from_pointee(FilingRules::of(config, None, &log));
+        Self { log, rules, pause: Pause::default(), router, follow_ups, reviews }
+    }
+
+    /// Returns the spool that articles are looked up in.
+    pub fn spool(&self) -> &Spool {
+        self.log.spool()
     }
 
     /// Applies another configuration, beginning with the next batch.
     pub fn apply(&self, config: &Arc<Config>) {
-        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.spool);
+        let rules = FilingRules::of(config.clone(), Some(&self.rules.load()), &self.log);
         rules.programs.begin();
         self.rules.store(Arc::new(rules));
     }
@@ -163,16 +169,16 @@ impl ArticleJudge {
         dispositions: &mut Vec<Disposition>,
     ) -> JudgedBatch<'a> {
         let (begun, now, first) = (Instant::now(), unix_now(), dispositions.len());
-        let table = self.spool.group_table();
-        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&table));
+        let table = self.spool().group_table();
+        let mut drafts = BatchDrafts::new(batch.len(), &self.router, table.clone());
         let epoch = self.follow_ups.withdrawals.epoch();
         if self.pause.lasts() {
             dispositions.extend(batch.iter().map(|_| Disposition::Deferred(DeferralReason::Paused)));
             return JudgedBatch { drafts, origin, begun, now, first, epoch, found: Vec::new() };
         }
         let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
-        let keys: Vec<ArticleKey> = ids.iter().map(|id| self.spool.key(id)).collect();
-        let known = self.spool.are_known(&keys, &ids);
+        let keys: Vec<ArticleKey> = ids.iter().map(|id| self.spool().key(id)).collect();
+        let known = self.spool().are_known(&keys, &ids);
         let rules = self.rules.load();
         for (incoming, (key, is_known)) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
@@ -183,7 +189,7 @@ impl ArticleJudge {
         let said = *origin.opinion() != Opinion::Pass;
         let mut found = Vec::new();
         if said || !rules.filters.is_empty() {
-            let context = AsideContext { spool: &self.spool, origin, table: &table };
+            let context = AsideContext { spool: self.spool(), origin, table: &table };
             found = rules.filters.judge(context, &self.reviews, &mut drafts, dispositions);
         }
         JudgedBatch { drafts, origin, begun, now, first, epoch, found }
@@ -204,11 +210,11 @@ impl ArticleJudge {
         article.required()?;
         checks::framing(&article, origin)?;
         // A released article is known, as it was set aside.
-        let key = |id: MessageId<'a>| (id, self.spool.key(id.as_bytes()));
+        let key = |id: MessageId<'a>| (id, self.spool().key(id.as_bytes()));
         let claimed = claimed.or_else(|| article.message_id().filter(|_| origin.is_released()).map(key));
         let is_claimed = claimed.is_some();
         let (id, key) = self.identify(&article, claimed)?;
-        if !is_claimed && self.spool.is_hash_known(id.as_bytes()) {
+        if !is_claimed && self.spool().is_hash_known(id.as_bytes()) {
             return Err(Reject::Duplicate);
         }
         if !id.is_relayable() {
@@ -256,8 +262,8 @@ impl ArticleJudge {
             Some((claimed, _)) if claimed != id => Err(Reject::OtherMessageId),
             Some((_, key)) => Ok((id, key)),
             None => {
-                let key = self.spool.key(id.as_bytes());
-                if self.spool.is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
+                let key = self.spool().key(id.as_bytes());
+                if self.spool().is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
             }
         }
     }

@@ -35,7 +35,6 @@ pub mod release;
 pub mod reviews;
 pub mod routing;
 mod spam;
-mod turn;
 mod turned_away;
 mod withdraw;
 
@@ -71,11 +70,11 @@ use site_base::clock::unix_now;
 use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
+use site_log::{SiteLog, TurnGuard};
 use spool::{CommitTicket, Spool, SpoolTrouble, Token};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use turn::{CommitTurn, TurnGuard};
 use withdraw::Withdrawals;
 
 /// An article as received: wire format without the final `.` line.
@@ -127,6 +126,8 @@ pub struct Receipt {
 /// Files articles in the spool.
 pub struct Filer {
     spool: Arc<Spool>,
+    /// The way of everything that is filed into the spool.
+    log: Arc<SiteLog>,
     judge: ArticleJudge,
     follow_ups: Arc<FollowUps>,
     /// Decides which article goes to which peer.
@@ -135,8 +136,6 @@ pub struct Filer {
     pub hides: EarlyHides,
     /// Control messages and notices filed since the start.
     pub controls: ControlCounts,
-    /// Queue for the next commit.
-    turn: CommitTurn,
     record: OutcomeRecord,
     /// Whether the last commit failed, so that trouble is logged when it begins and ends, not for every
     /// article.
@@ -151,6 +150,7 @@ impl Filer {
         let reviews = Arc::new(FilterReviews::of(spool.disk().clone(), &config.site.data));
         let synced = Arc::downgrade(&reviews);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
+        let log = Arc::new(SiteLog::new(spool.clone()));
         let router = Arc::new(Router::new(spool.group_table()));
         // Articles filed without a server leave with the next one. New peers begin there.
         router.replace(
@@ -158,13 +158,14 @@ impl Filer {
             PeerRoute::known(&config, |name| spool.known_site(name)),
             spool.group_table(),
         );
-        let follow_ups = Arc::new(FollowUps::new(spool.clone(), Withdrawals::new(&config, &spool)));
+        let follow_ups =
+            Arc::new(FollowUps::new(log.clone(), spool.clone(), Withdrawals::new(&config, &spool)));
         let site = &config.site;
         Self {
             hides: EarlyHides::open(spool.disk().clone(), &site.data, site.remember_days, unix_now()),
             judge: ArticleJudge::new(
                 config.clone(),
-                spool.clone(),
+                log.clone(),
                 router.clone(),
                 follow_ups.clone(),
                 reviews.clone(),
@@ -172,12 +173,17 @@ impl Filer {
             follow_ups,
             router,
             controls: ControlCounts::default(),
-            turn: CommitTurn::default(),
             record: OutcomeRecord { counters: Arc::default(), reviews },
             spool,
+            log,
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the log through which changes reach the spool.
+    pub fn log(&self) -> &Arc<SiteLog> {
+        &self.log
     }
 
     /// Applies another configuration, beginning with the next batch.
@@ -254,7 +260,7 @@ impl Filer {
         let mut judged = self.judge.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         let unfiled = obey_unfiled(&self.follow_ups, &hold, &judged, dispositions);
-        let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.turn.take().await };
+        let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.log.turn().await };
         let receipt = self.file(batch, &mut judged, &hold, turn, dispositions);
         Receipt { waited, pending: receipt.pending.or(unfiled), ..receipt }
     }
@@ -327,7 +333,7 @@ impl Filer {
             return vec![ImportResult::later(paused.to_string()); batch.len()];
         }
         let (now, origin) = (unix_now(), Origin::import());
-        let mut drafts = BatchDrafts::new(batch.len(), self.router.routes(&self.spool.group_table()));
+        let mut drafts = BatchDrafts::new(batch.len(), &self.router, self.spool.group_table());
         let mut dispositions = Vec::with_capacity(batch.len());
         import::adopt_all(&self.judge, &origin, batch, now, &mut drafts, &mut dispositions);
         let receipt = self.commit(&mut drafts, now, &mut dispositions);

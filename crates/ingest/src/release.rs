@@ -6,7 +6,7 @@ use super::aside::{self, AsideOriginal};
 use super::reviews::{FilterAction, FilterReview};
 use super::{BatchOutcome, Filer};
 use netnews::MessageId;
-use spool::{ArticleKey, Lookup, ReadError, SpoolTrouble};
+use spool::{ArticleKey, ChangeMaker as _, Lookup, ReadError, SpoolTrouble};
 use std::fmt;
 
 /// Output of `filter review` for an article that can be released at once, and for one that must arrive
@@ -126,7 +126,7 @@ impl ReleaseContext<'_> {
     }
 
     fn forget(&self, key: &ArticleKey, arrived: u32) -> Result<bool, ReleaseError> {
-        self.filer.spool.forget(key, arrived).map_err(ReleaseError::Trouble)
+        self.filer.log.forget(key, arrived).map_err(ReleaseError::Trouble)
     }
 
     /// Files an article that was set aside. The copy set aside is removed only once the article is durable
@@ -156,7 +156,7 @@ impl ReleaseContext<'_> {
         self.filer.spool.sync().map_err(ReleaseError::Trouble)?;
         // The copy that was set aside is not needed any more.
         let copy = aside::own_id(&self.filer.spool, id.as_bytes()).1;
-        self.filer.spool.cancel_all(&[copy]).map_err(ReleaseError::Trouble)?;
+        self.filer.log.cancel_all(&[copy]).map_err(ReleaseError::Trouble)?;
         Ok(text)
     }
 
@@ -193,7 +193,7 @@ impl ReleaseContext<'_> {
             None => return Err(ReleaseError::Gone),
         }
         self.filer.reviews().release(*key, filter).map_err(ReleaseError::Io)?;
-        self.filer.spool.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
+        self.filer.log.unhide_all(&[*key]).map_err(ReleaseError::Trouble)?;
         Ok("is shown")
     }
 }

@@ -7,7 +7,7 @@ mod follow_ups;
 use super::*;
 use disk::{ReadMode, SimDisk};
 use site_config as config;
-use spool::{ArticleBuf, GroupFlag, Lookup, NewGroup};
+use spool::{ArticleBuf, ChangeMaker as _, GroupFlag, Lookup, NewGroup};
 use std::path::Path;
 
 const CONFIG: &str = r#"

@@ -16,7 +16,8 @@ use netnews::control;
 use netnews::{Article, Known, MessageId};
 use site_base::clock::unix_now;
 use site_config::{Config, ConfigWord, NamePattern};
-use spool::{ArticleBuf, ArticleKey, CommitEntry, Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ArticleBuf, ArticleIdent, ArticleKey, Change, ChangeMaker as _, ChangeOutcome, Lookup, Spool};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -210,14 +211,15 @@ impl Withdrawals {
     /// Carries out tasks, in order; one sync of the journal serves many. May wait for the disk.
     pub fn carry_out<'t>(
         &self,
-        spool: &Spool,
+        log: &SiteLog,
         tasks: impl Iterator<Item = &'t FollowUpTask> + Clone,
     ) -> Vec<WithdrawalOutcome> {
+        let spool = log.spool();
         let mut verdicts: Vec<WithdrawalVerdict> =
             tasks.clone().map(|task| self.judge(spool, task)).collect();
-        let refused = self.refuse_from_now_on(spool, tasks, &mut verdicts);
+        let refused = self.refuse_from_now_on(log, tasks, &mut verdicts);
         let keys: Vec<ArticleKey> = verdicts.iter().filter_map(WithdrawalVerdict::withdrawn).collect();
-        let cancelled = spool.cancel_all(&keys);
+        let cancelled = log.cancel_all(&keys);
         if let Err(trouble) = &cancelled {
             warn!(%trouble, articles = keys.len(), "cannot withdraw");
         }
@@ -239,7 +241,7 @@ impl Withdrawals {
     /// again. Returns false if the spool takes nothing now.
     fn refuse_from_now_on<'t>(
         &self,
-        spool: &Spool,
+        log: &SiteLog,
         tasks: impl Iterator<Item = &'t FollowUpTask>,
         verdicts: &mut [WithdrawalVerdict],
     ) -> bool {
@@ -248,19 +250,19 @@ impl Withdrawals {
             .zip(verdicts)
             .filter(|(_, verdict)| matches!(verdict, WithdrawalVerdict::Refuse(_)))
             .collect();
-        let entry = |(_, verdict): &(&FollowUpTask, &mut WithdrawalVerdict)| match verdict {
-            WithdrawalVerdict::Refuse(key) => Some(CommitEntry::Remember { key: *key, arrived }),
+        let change = |(_, verdict): &(&FollowUpTask, &mut WithdrawalVerdict)| match verdict {
+            WithdrawalVerdict::Refuse(key) => Some(Change::Remember { id: ArticleIdent::Key(*key), arrived }),
             _ => None,
         };
-        let entries: Vec<CommitEntry<'_>> = refused.iter().filter_map(entry).collect();
-        if entries.is_empty() {
+        let changes: Vec<Change<'_>> = refused.iter().filter_map(change).collect();
+        if changes.is_empty() {
             return true;
         }
         let mut outcomes = Vec::new();
-        let committed = spool.commit(&entries, &mut outcomes);
+        let committed = log.commit(&changes, &mut outcomes);
         for ((task, verdict), outcome) in refused.iter_mut().zip(&outcomes) {
-            if *outcome == spool::CommitOutcome::Duplicate {
-                **verdict = self.judge(spool, task);
+            if *outcome == ChangeOutcome::Duplicate {
+                **verdict = self.judge(log.spool(), task);
             }
         }
         self.refused.fetch_add(outcomes.len() as u64, Ordering::Relaxed);

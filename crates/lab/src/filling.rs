@@ -8,7 +8,10 @@ use crate::site::{IDENTITY, Site};
 use disk::RealDisk;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
-use spool::{ArticleFiling, CommitEntry, CommitOutcome, Durability, GroupId, Spool};
+use site_log::SiteLog;
+use spool::{
+    ArticleGroups, ArticleIdent, Change, ChangeMaker as _, ChangeOutcome, Durability, NewArticle, Spool,
+};
 use std::error::Error;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,12 +37,14 @@ pub fn fill(
     let mut config = site_config::load(&site.config()).map_err(|error| error.to_string())?.spool_config();
     config.durability = Durability::Process;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config, &())?;
+    let log = SiteLog::new(Arc::new(spool));
+    let spool = log.spool();
     let mut outcomes = Vec::new();
     for start in (0..articles).step_by(BATCH as usize) {
-        commit(&spool, generator, start..articles.min(start + BATCH), &mut outcomes)?;
+        commit(&log, generator, start..articles.min(start + BATCH), &mut outcomes)?;
     }
     for start in (0..remembered).step_by(REMEMBER_BATCH as usize) {
-        remember(&spool, start..remembered.min(start + REMEMBER_BATCH), &mut outcomes)?;
+        remember(&log, start..remembered.min(start + REMEMBER_BATCH), &mut outcomes)?;
     }
     let status = spool.status()?;
     spool.close()?;
@@ -53,10 +58,10 @@ pub fn fill(
 }
 
 fn commit(
-    spool: &Spool,
+    log: &SiteLog,
     generator: &Generator,
     indexes: Range<u64>,
-    outcomes: &mut Vec<CommitOutcome>,
+    outcomes: &mut Vec<ChangeOutcome>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut wires = Vec::new();
     let mut ranges = Vec::new();
@@ -70,27 +75,25 @@ fn commit(
     for range in &ranges {
         let wire = wires.get(range.clone()).unwrap_or_default();
         let article = Article::parse(wire).map_err(|error| error.to_string())?;
-        let groups: Option<Vec<GroupId>> =
-            netnews::newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default())
-                .map(|group| spool.group_id(group))
-                .collect();
+        let groups: Vec<&[u8]> =
+            netnews::newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()).collect();
         let pieces = [PATH, name.as_bytes(), wire.get(PATH.len()..).unwrap_or_default()];
-        drafts.push((article, groups.ok_or("a group is missing")?, pieces));
+        drafts.push((article, groups, pieces));
     }
     let arrived = unix_now() as u64;
-    let entries: Option<Vec<CommitEntry<'_>>> = drafts
+    let changes: Option<Vec<Change<'_>>> = drafts
         .iter()
         .map(|(article, groups, pieces)| {
             let value = |known| article.header(known).unwrap_or_default();
             let id = article.message_id()?.as_bytes();
             let id_at = article.header_lines(Known::MessageId)?.end - 2 - id.len();
-            Some(CommitEntry::Article(ArticleFiling {
-                key: spool.key(id),
+            Some(Change::Article(NewArticle {
+                key: None,
                 message_id: id,
                 pieces,
                 header_bytes: article.body_offset() + name.len(),
                 message_id_at: id_at + name.len(),
-                groups,
+                groups: ArticleGroups::Named(groups),
                 numbers: &[],
                 fields: OverviewFields {
                     bytes: article.bytes() + name.len() as u64,
@@ -104,25 +107,23 @@ fn commit(
         })
         .collect();
     outcomes.clear();
-    spool.commit(&entries.ok_or("an article without Message-ID")?, outcomes)?;
-    match outcomes.iter().find(|outcome| !matches!(outcome, CommitOutcome::Filed(_))) {
+    log.commit(&changes.ok_or("an article without Message-ID")?, outcomes)?;
+    match outcomes.iter().find(|outcome| !matches!(outcome, ChangeOutcome::Filed(_))) {
         None => Ok(()),
         Some(outcome) => Err(format!("an article was not filed: {outcome:?}").into()),
     }
 }
 
 fn remember(
-    spool: &Spool,
+    log: &SiteLog,
     ids: Range<u64>,
-    outcomes: &mut Vec<CommitOutcome>,
+    outcomes: &mut Vec<ChangeOutcome>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let arrived = unix_now() as u64;
-    let entry = |n| CommitEntry::Remember {
-        key: spool.key(format!("<{n}@rejected.lab.example>").as_bytes()),
-        arrived,
-    };
-    let entries: Vec<CommitEntry<'_>> = ids.map(entry).collect();
+    let ids: Vec<String> = ids.map(|n| format!("<{n}@rejected.lab.example>")).collect();
+    let idents = ids.iter().map(|id| ArticleIdent::Id(id.as_bytes()));
+    let changes: Vec<Change<'_>> = idents.map(|id| Change::Remember { id, arrived }).collect();
     outcomes.clear();
-    spool.commit(&entries, outcomes)?;
+    log.commit(&changes, outcomes)?;
     Ok(())
 }

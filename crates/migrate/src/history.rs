@@ -6,7 +6,7 @@
 //! of day in place of the times. One parser therefore serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
-use spool::{ImportedId, inn_hash};
+use spool::{ArticleIdent, inn_hash};
 
 use netnews::{MessageId, date};
 
@@ -14,7 +14,7 @@ use netnews::{MessageId, date};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLine<'a> {
     /// Message-ID or its hash.
-    pub id: ImportedId<'a>,
+    pub id: ArticleIdent<'a>,
     /// Unix seconds; `None`: the line has no time.
     pub arrived: Option<u64>,
 }
@@ -25,8 +25,8 @@ pub fn parse(line: &[u8]) -> Option<HistoryLine<'_>> {
     let end = line.iter().position(|byte| matches!(byte, b'\t' | b' ')).unwrap_or(line.len());
     let (name, rest) = line.split_at_checked(end)?;
     let id = match name.first()? {
-        b'[' => ImportedId::Hash(unhex(name)?),
-        b'<' => ImportedId::Id(MessageId::parse(name)?.as_bytes()),
+        b'[' => ArticleIdent::InnHash(unhex(name)?),
+        b'<' => ArticleIdent::Id(MessageId::parse(name)?.as_bytes()),
         _ => return None,
     };
     let times = rest.trim_ascii_start();
@@ -108,13 +108,13 @@ fn time(secs: i64) -> String {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> ImportedId<'_> {
-        ImportedId::Id(text.as_bytes())
+    fn id(text: &str) -> ArticleIdent<'_> {
+        ArticleIdent::Id(text.as_bytes())
     }
 
     #[test]
     fn lines_of_inn_and_c_news_are_parsed() {
-        let hash = ImportedId::Hash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
+        let hash = ArticleIdent::InnHash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
         let line = |id, arrived| Some(HistoryLine { id, arrived });
         for (text, expected) in [
             // INN 2, with and without an article.
@@ -162,9 +162,9 @@ mod tests {
         seen.append_cnews(&mut cnews);
         assert_eq!(cnews, "<1@X.Y>\t1795237138~-~2345\tcomp.lang.c/7 a.b/8\n");
         assert!(inn.ends_with("]\t1795237138~-~1795000000\n"), "{inn}");
-        let hash = ImportedId::Hash(inn_hash(b"<1@x.y>"));
+        let hash = ArticleIdent::InnHash(inn_hash(b"<1@x.y>"));
         assert_eq!(parse(inn.as_bytes()), Some(HistoryLine { id: hash, arrived: Some(1_795_237_138) }));
-        let line = HistoryLine { id: ImportedId::Id(b"<1@X.Y>"), arrived: Some(1_795_237_138) };
+        let line = HistoryLine { id: ArticleIdent::Id(b"<1@X.Y>"), arrived: Some(1_795_237_138) };
         assert_eq!(parse(cnews.as_bytes()), Some(line));
         let gone = HistoryEntry { places: b"", expires: 5, posted: None, bytes: None, ..seen };
         cnews.clear();

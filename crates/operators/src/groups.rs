@@ -7,7 +7,7 @@ use std::fmt;
 
 use netnews::newsgroups::{self, NamingFault};
 use netnews::printable::one_line;
-use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
+use spool::{ChangeMaker as _, Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool, SpoolTrouble};
 
 use super::Sink;
 use super::operation::{OperatedSite, Operation};
@@ -15,6 +15,7 @@ use super::reply::{GroupListRow, Reply};
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
 use site_config::NamePattern;
+use site_log::SiteLog;
 
 /// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
@@ -96,14 +97,16 @@ fn failed(name: &str, error: impl fmt::Display) -> Reply {
     Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.to_string()) }
 }
 
-fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
+fn add(log: &SiteLog, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
     let created = unix_secs();
     let mut new = Vec::new();
     let mut names = HashSet::new();
     let mut ok = true;
     for group in groups {
         match checked(group, created) {
-            Ok(_) if spool.group_id(group.name.as_bytes()).is_some() => sink(changed(&group.name, false)),
+            Ok(_) if log.spool().group_id(group.name.as_bytes()).is_some() => {
+                sink(changed(&group.name, false))
+            }
             Ok(entry) if names.insert(group.name.as_str()) => new.push(entry),
             Ok(_) => sink(changed(&group.name, false)),
             Err(error) => {
@@ -112,7 +115,7 @@ fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
             }
         }
     }
-    match spool.add_groups(&new) {
+    match log.add_groups(&new) {
         Ok(_) => new.iter().for_each(|group| sink(changed(&group.name, true))),
         Err(trouble) => {
             ok = false;
@@ -149,10 +152,10 @@ fn flag(text: &str) -> Result<GroupFlag, GroupRequestError> {
     }
 }
 
-fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bool {
+fn remove(log: &SiteLog, names: &[String], sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for name in names {
-        sink(match spool.remove_group(name) {
+        sink(match log.remove_group(name) {
             Ok(true) => changed(name, true),
             Ok(false) => {
                 ok = false;
@@ -168,7 +171,7 @@ fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bool {
 }
 
 /// Adds, changes and removes groups in one commit, or changes nothing.
-fn update(spool: &Spool, change: &GroupUpdateOperation, sink: &mut Sink<'_>) -> bool {
+fn update(log: &SiteLog, change: &GroupUpdateOperation, sink: &mut Sink<'_>) -> bool {
     let GroupUpdateOperation { add, set, remove } = change;
     let created = unix_secs();
     let (mut updates, mut ok) = (Vec::new(), true);
@@ -193,7 +196,7 @@ fn update(spool: &Spool, change: &GroupUpdateOperation, sink: &mut Sink<'_>) -> 
     if !ok {
         return false;
     }
-    let updated = spool.update_groups(updates);
+    let updated = log.update_groups(updates);
     if let Err(trouble) = &updated {
         sink(Reply::Error(trouble.text.clone()));
     }
@@ -201,7 +204,7 @@ fn update(spool: &Spool, change: &GroupUpdateOperation, sink: &mut Sink<'_>) -> 
 }
 
 fn set(
-    spool: &Spool,
+    log: &SiteLog,
     name: &str,
     new_flag: Option<&str>,
     description: Option<&str>,
@@ -209,7 +212,7 @@ fn set(
 ) -> bool {
     let outcome = new_flag.map(flag).transpose().and_then(|flag| {
         let change = GroupChange { flag, description: description.map(one_line) };
-        match spool.change_group(name, &change) {
+        match log.change_group(name, &change) {
             Ok(true) => Ok(()),
             Ok(false) => Err(GroupRequestError::NoSuchGroup),
             Err(trouble) => Err(GroupRequestError::Spool(trouble)),
@@ -263,7 +266,7 @@ pub struct GroupAddOperation {
 
 impl Operation for GroupAddOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        add(site.spool(), &self.groups, sink)
+        add(&site.log(), &self.groups, sink)
     }
 }
 
@@ -277,7 +280,7 @@ pub struct GroupRemoveOperation {
 
 impl Operation for GroupRemoveOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        remove(site.spool(), &self.names, sink)
+        remove(&site.log(), &self.names, sink)
     }
 }
 
@@ -295,7 +298,7 @@ pub struct GroupSetOperation {
 
 impl Operation for GroupSetOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        set(site.spool(), &self.name, self.flag.as_deref(), self.description.as_deref(), sink)
+        set(&site.log(), &self.name, self.flag.as_deref(), self.description.as_deref(), sink)
     }
 }
 
@@ -314,7 +317,7 @@ pub struct GroupUpdateOperation {
 
 impl Operation for GroupUpdateOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        update(site.spool(), self, sink)
+        update(&site.log(), self, sink)
     }
 }
 
@@ -342,7 +345,7 @@ pub struct RaiseHighOperation {
 
 impl Operation for RaiseHighOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        let raised = site.spool().raise_high(&self.marks);
+        let raised = site.log().raise_high(&self.marks);
         if let Err(trouble) = &raised {
             sink(Reply::Error(trouble.text.clone()));
         }

@@ -3,7 +3,8 @@
 use clap::Args;
 use netnews::MessageId;
 use serde::{Deserialize, Serialize};
-use spool::{ArticleKey, HiddenArticle, HideOutcome, Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ArticleKey, ChangeMaker as _, HiddenArticle, HideOutcome, Lookup, Spool};
 
 use super::operation::{OperatedSite, Operation};
 use super::reply::{HiddenRow, Reply};
@@ -65,7 +66,7 @@ impl Operation for HideOperation {
         if self.list {
             return list(site.spool(), &self.by, sink);
         }
-        hide(site.spool(), &self.message_ids, self.reason.as_deref().unwrap_or_default(), self.dry_run, sink)
+        hide(&site.log(), &self.message_ids, self.reason.as_deref().unwrap_or_default(), self.dry_run, sink)
     }
 }
 
@@ -97,21 +98,21 @@ pub struct UnhideOperation {
 
 impl Operation for UnhideOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        unhide(site.spool(), &self.message_ids, &self.by, self.dry_run, sink)
+        unhide(&site.log(), &self.message_ids, &self.by, self.dry_run, sink)
     }
 }
 
 /// Hides articles; returns true if every argument was a Message-ID and is hidden.
-fn hide(spool: &Spool, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn hide(log: &SiteLog, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let (good, mut ok) = message_ids(ids, sink);
     if dry_run {
         for id in good {
-            sink(Reply::Text(format!("{id} {}", would(spool, id))));
+            sink(Reply::Text(format!("{id} {}", would(log.spool(), id))));
         }
         return ok;
     }
     let bytes: Vec<&[u8]> = good.iter().map(|id| id.as_bytes()).collect();
-    match spool.hide_all(&bytes, OPERATOR, reason) {
+    match log.hide_all(&bytes, OPERATOR, reason) {
         Ok(outcomes) => {
             for (id, outcome) in good.iter().zip(outcomes) {
                 ok &= outcome != HideOutcome::NotHere;
@@ -140,7 +141,8 @@ fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
 
 /// Shows hidden articles again: those named, or all of an issuer or since a time. Returns true if each one
 /// named was hidden.
-fn unhide(spool: &Spool, ids: &[String], by: &HiddenFilter, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn unhide(log: &SiteLog, ids: &[String], by: &HiddenFilter, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    let spool = log.spool();
     let (good, ok) = message_ids(ids, sink);
     let all = match ids.is_empty() {
         true => chosen(spool, by).map(|hidden| (hidden.message_id.clone(), hidden.key)).collect(),
@@ -149,7 +151,7 @@ fn unhide(spool: &Spool, ids: &[String], by: &HiddenFilter, dry_run: bool, sink:
     let keys: Vec<ArticleKey> = all.iter().map(|(_, key)| *key).collect();
     let shown = match dry_run {
         true => keys.iter().map(|key| spool.hidden_article(key).is_some()).collect(),
-        false => match spool.unhide_all(&keys) {
+        false => match log.unhide_all(&keys) {
             Ok(shown) => shown,
             Err(trouble) => return failed(&trouble, sink),
         },

@@ -11,8 +11,8 @@ use disk::ReadMode;
 use netnews::overview_row::{self, index};
 use netnews::{date, decimal};
 use spool::{
-    ArticleKey, ArticleRow, Group, ImportedId, ImportedIdOutcome, JournalBatch, JournalEvent, Spool,
-    TailStart,
+    ArticleIdent, ArticleKey, ArticleRow, ChangeMaker as _, Group, ImportedIdOutcome, JournalBatch,
+    JournalEvent, Spool, TailStart,
 };
 
 use super::Sink;
@@ -22,6 +22,7 @@ use clap::ValueEnum;
 use migrate::history::{HistoryEntry, parse};
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_secs;
+use site_log::SiteLog;
 
 /// Message-IDs that are remembered in one commit.
 const IDS_PER_COMMIT: usize = 1024;
@@ -54,7 +55,7 @@ pub struct HistoryImportOperation {
 
 impl Operation for HistoryImportOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        import(site.spool(), &self.lines, sink)
+        import(&site.log(), &self.lines, sink)
     }
 }
 
@@ -89,15 +90,15 @@ fn pairs(places: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
 }
 
 /// Remembers the Message-IDs in `lines`.
-fn import(spool: &Spool, lines: &str, sink: &mut Sink<'_>) -> bool {
+fn import(log: &SiteLog, lines: &str, sink: &mut Sink<'_>) -> bool {
     let now = unix_secs();
     let mut counts = HistoryCounts::default();
-    let mut ids: Vec<(ImportedId<'_>, u64)> = Vec::with_capacity(IDS_PER_COMMIT);
+    let mut ids: Vec<(ArticleIdent<'_>, u64)> = Vec::with_capacity(IDS_PER_COMMIT);
     let mut lines = lines.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     loop {
         let line = lines.next();
         if ids.len() >= IDS_PER_COMMIT || line.is_none() {
-            match spool.remember_moved(&ids) {
+            match log.remember_moved(&ids) {
                 Ok(fates) => fates.iter().for_each(|fate| *of(&mut counts, *fate) += 1),
                 Err(trouble) => {
                     sink(Reply::Error(trouble.to_string()));
@@ -117,7 +118,7 @@ fn import(spool: &Spool, lines: &str, sink: &mut Sink<'_>) -> bool {
             }
         }
     }
-    if let Err(trouble) = spool.settle() {
+    if let Err(trouble) = log.spool().settle() {
         sink(Reply::Error(trouble.to_string()));
         return false;
     }

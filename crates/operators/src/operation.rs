@@ -11,6 +11,7 @@ use crate::sink::Sink;
 use feeds::begin_without_server;
 use ingest::Filer;
 use site_config::Config;
+use site_log::SiteLog;
 use spool::{Glance, Spool};
 use std::io;
 use std::sync::Arc;
@@ -76,6 +77,14 @@ impl<'a> OperatedSite<'a> {
         match self {
             Self::Running { server, .. } => &server.site.spool,
             Self::Stopped { spool, .. } => spool,
+        }
+    }
+
+    /// Returns the log through which changes reach the spool.
+    pub fn log(&self) -> Arc<SiteLog> {
+        match self {
+            Self::Running { server, .. } => server.site.filer.log().clone(),
+            Self::Stopped { spool, .. } => Arc::new(SiteLog::new((*spool).clone())),
         }
     }
 

@@ -123,10 +123,10 @@ fn tell(report: &PackReport) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spool::ChangeMaker as _;
 
     /// Files `articles` in one group; the text before the Message-ID is identical in all.
     fn file(spool: &Spool, articles: std::ops::Range<u64>) {
-        let group = spool.group_id(b"local.test").unwrap();
         for n in articles {
             let id = format!("<{n}@packing.example>");
             let wire = format!("Message-ID: {id}\r\n\r\n");
@@ -139,13 +139,13 @@ mod tests {
                 bytes: 100,
                 lines: 1,
             };
-            let filing = spool::ArticleFiling {
-                key: spool.key(id.as_bytes()),
+            let article = spool::NewArticle {
+                key: None,
                 message_id: id.as_bytes(),
                 pieces: &[wire.as_bytes()],
                 header_bytes: wire.len(),
                 message_id_at: 12,
-                groups: &[group],
+                groups: spool::ArticleGroups::Named(&[b"local.test"]),
                 numbers: &[],
                 fields,
                 arrived: 1_795_000_000,
@@ -153,9 +153,8 @@ mod tests {
                 criteria: spool::Criteria::default(),
                 tagged: spool::TaggedFields::default(),
             };
-            let mut outcomes = Vec::new();
-            spool.commit(&[spool::CommitEntry::Article(filing)], &mut outcomes).unwrap();
-            assert!(matches!(outcomes[..], [spool::CommitOutcome::Filed(_)]), "{outcomes:?}");
+            let outcome = spool.commit_one(spool::Change::Article(article)).unwrap();
+            assert!(matches!(outcome, spool::ChangeOutcome::Filed(_)), "{outcome:?}");
         }
     }
 

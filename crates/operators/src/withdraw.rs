@@ -2,13 +2,13 @@
 
 use clap::Args;
 use netnews::{MessageId, Wildmat};
-use spool::{CommitEntry, Lookup, PurgeReport, Spool, SpoolTrouble};
+use site_log::SiteLog;
+use spool::{ArticleIdent, ChangeMaker as _, Lookup, PurgeReport, Spool, SpoolTrouble};
 
 use super::operation::{OperatedSite, Operation};
 use super::reply::{PurgeRow, Reply};
 use super::sink::{self, Sink};
 use serde::{Deserialize, Serialize};
-use site_base::clock::unix_now;
 
 /// Cancel articles by Message-ID
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
@@ -28,7 +28,7 @@ pub struct CancelOperation {
 
 impl Operation for CancelOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        cancel(site.spool(), &self.message_ids, self.dry_run, sink)
+        cancel(&site.log(), &self.message_ids, self.dry_run, sink)
     }
 }
 
@@ -65,7 +65,7 @@ impl Operation for PurgeOperation {
 
 /// Cancels these articles; those not here yet are refused when they arrive. Returns true if each was a
 /// Message-ID and was handled.
-fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn cancel(log: &SiteLog, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for text in message_ids {
         let Some(id) = MessageId::parse(text.as_bytes()) else {
@@ -73,7 +73,7 @@ fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<
             sink(Reply::Error(not_an_id(text)));
             continue;
         };
-        match one(spool, id, dry_run) {
+        match one(log, id, dry_run) {
             Ok(done) => sink(Reply::Text(format!("{id} {done}"))),
             Err(trouble) => {
                 ok = false;
@@ -89,16 +89,15 @@ pub(super) fn not_an_id(text: &str) -> String {
     format!("`{text}` is not a Message-ID; write it like <left@right>")
 }
 
-fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, SpoolTrouble> {
-    let key = spool.key(id.as_bytes());
-    Ok(match spool.lookup(&key) {
+fn one(log: &SiteLog, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, SpoolTrouble> {
+    let key = log.spool().key(id.as_bytes());
+    Ok(match log.spool().lookup(&key) {
         Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
-        Lookup::Present(_) | Lookup::Hidden(_) if spool.cancel(id.as_bytes())? => "cancelled",
+        Lookup::Present(_) | Lookup::Hidden(_) if log.cancel(id.as_bytes())? => "cancelled",
         Lookup::Present(_) | Lookup::Hidden(_) => "is not here any more",
         Lookup::Unknown if dry_run => "is not here; it would be refused when it comes",
         Lookup::Unknown => {
-            let arrived = u64::try_from(unix_now()).unwrap_or_default();
-            spool.commit(&[CommitEntry::Remember { key, arrived }], &mut Vec::new())?;
+            log.remember(ArticleIdent::Key(key))?;
             "is not here; it will be refused when it comes"
         }
         Lookup::Remembered | Lookup::Gone => "is not here any more, and is refused when it comes",

@@ -21,11 +21,11 @@ section! {
         when: ArchiveTrigger = word(), default "expiry", example "arrival";
         /// The directory. It must exist. Once articles were copied there, the file .newsreel-archive in it
         /// says that it is the archive, and where that is missing nothing is copied: its disk is not mounted.
-        path: PathBuf = FilePath, example "/archive/news";
+        path: PathBuf = FilePath, example "/archive/news", of machine;
         /// What is made there. "tree": a file for each number, such as comp/lang/c/4711; several numbers of
         /// an article are links of one file. "mbox": one file, NAME.mbox. "maildir": a mailbox of one file
         /// for each article.
-        form: ArchiveForm = word(), default "tree", example "maildir";
+        form: ArchiveForm = word(), default "tree", example "maildir", of machine;
         /// Whether articles are left out whose authors ask for that (Archive: no, or X-No-Archive: yes).
         honor_no_archive: bool = Switch, default true, example false;
         /// With when = "expiry": articles that are due wait so long for an archive that fails, and are then

@@ -22,7 +22,7 @@ section! {
             example [];
         /// Concurrent password checks. A check takes 19 MiB of memory and some hundredths of a second of one
         /// processor. Further clients wait their turn; those that are logged in are not delayed.
-        password_checks_max: usize = 1..=256, default 4, example 8;
+        password_checks_max: usize = 1..=256, default 4, example 8, of machine;
         /// After this many failures to log in, the connection is closed (RFC 4643 section 6 requires at least
         /// 3).
         failures_per_connection_max: u32 = 3..=1000, default 5, example 3;
@@ -61,7 +61,7 @@ section! {
         /// A program that has not answered within this time is killed and counts as having refused.
         timeout: Duration = Span, default "10 s", example "30 s";
         /// Concurrent processes of this program; further clients wait their turn.
-        processes_max: usize = 1..=1000, default 4, example 16;
+        processes_max: usize = 1..=1000, default 4, example 16, of machine;
     }
 }
 

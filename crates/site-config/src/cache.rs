@@ -12,12 +12,12 @@ section! {
     /// Without an [[upstream]] there is no cache. Losing it costs that everything is fetched again.
     [cache] Cache, CacheDraft {
         /// Its directory, relative to site.data. One process at a time uses it.
-        path: PathBuf = FilePath, default "cache", example "/var/cache/newsreel", effect Restart;
+        path: PathBuf = FilePath, default "cache", example "/var/cache/newsreel", effect Restart, of machine;
         /// What all of its files may take together; it is never exceeded by more than a twentieth.
-        size: u64 = Size { min: 1 << 20, max: u64::MAX }, default "1 GiB", example "50 GiB";
+        size: u64 = Size { min: 1 << 20, max: u64::MAX }, default "1 GiB", example "50 GiB", of machine;
         /// Articles up to this size share files with others of their group; larger ones are files of their
         /// own.
-        small_max: u64 = Size { min: 1 << 10, max: 1 << 20 }, default "16 KiB", example "64 KiB";
+        small_max: u64 = Size { min: 1 << 10, max: 1 << 20 }, default "16 KiB", example "64 KiB", of machine;
         /// What leaves when there is no room: what was used longest ago, by article ("lrua") or by group
         /// ("lrug"); what is used least, by article ("lfua") or by group ("lfug"); the largest ("baf"); what
         /// will expire first ("letf"); "hybrid", "s3fifo"; or what saves least for its size ("gain").
@@ -30,7 +30,7 @@ section! {
             example [{ name = "Subject", matches = "*make money fast*" }];
         /// A file that gets a line for each request of a reader; relative to site.data. At 64 MiB it is
         /// renamed, and the older one removed.
-        log: Option<PathBuf> = Maybe(FilePath), example "cache-access.log";
+        log: Option<PathBuf> = Maybe(FilePath), example "cache-access.log", of machine;
     }
 }
 

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //! /// The manual: what the key is for.
-//! field: Type = kind, default TOML, example TOML, effect EFFECT, when CONDITION;
+//! field: Type = kind, default TOML, example TOML, effect EFFECT, when CONDITION, of machine;
 //! ```
 //!
 //! `kind` (see `kinds`) reads, checks and prints the value. `default` is the value without the key; a key
 //! without one is required, unless its kind has a default. `effect` is the time when a changed value takes
 //! effect, if not at a reload. `when` names the sections in which the key has a meaning; in others it is not
-//! printed. A key whose name is a keyword of Rust has its name in quotes after the field's. The rows produce
+//! printed. `of machine` marks a key that describes one machine and not the site. A key whose name is a keyword of Rust has its name in quotes after the field's. The rows produce
 //! the section's struct, its draft (each value with its place in the file), reading, printing, and the
 //! manual.
 //!
@@ -18,7 +18,6 @@
 //! part declared as `[section.part]`. Its keys are keys of the section whose names begin with `part.`, as in
 //! TOML. `Section, SectionDraft with link {` adds the keys of connections to other servers (see `link`) to a
 //! section's own.
-//! connections to other servers (see `link`) to a section's own.
 
 /// Declares a section; see the head of this file.
 macro_rules! section {
@@ -54,11 +53,13 @@ macro_rules! section {
         use $crate::table::ReloadEffect::*;
         $effect
     }};
+    (@owner) => { $crate::table::KeyOwner::Site };
+    (@owner machine) => { $crate::table::KeyOwner::Machine };
     (@ $section:tt $of:tt $part:tt $repeated:literal [$($about:literal),+] $Section:ident, $Draft:ident {
         $(
             $(#[doc = $doc:literal])+
             $field:ident $($name:literal)?: $type:ty = $kind:expr $(, default $default:tt)?,
-                example $example:tt $(, effect $effect:expr)? $(, when $when:expr)?;
+                example $example:tt $(, effect $effect:expr)? $(, when $when:expr)? $(, of $owner:ident)?;
         )+
         $(sub $sub:ident: $Sub:ident, $SubDraft:ident, $sub_doc:literal;)?
     }) => {
@@ -84,13 +85,17 @@ macro_rules! section {
             const NAME: &'static str = $section;
 
             fn manual() -> Vec<$crate::table::ConfigSection> {
-                use $crate::table::{ConfigKey, ConfigSection, paragraph, words_of};
+                use $crate::table::{ConfigKey, ConfigSection, KeyRow, paragraph, words_of};
                 let keys = vec![$({
-                    let words = words_of::<$type>($kind);
-                    let example = concat!(section!(@word $field $($name)?), " = ", stringify!($example));
-                    let (name, default) =
-                        (section!(@name $part $field $($name)?), section!(@default $($default)?));
-                    ConfigKey::new($of, name, words, default, &[$($doc),+], example, section!(@effect $($effect)?))
+                    let row = KeyRow {
+                        section: $of,
+                        name: section!(@name $part $field $($name)?),
+                        default: section!(@default $($default)?),
+                        example: concat!(section!(@word $field $($name)?), " = ", stringify!($example)),
+                        effect: section!(@effect $($effect)?),
+                        owner: section!(@owner $($owner)?),
+                    };
+                    ConfigKey::new(row, words_of::<$type>($kind), &[$($doc),+])
                 }),+];
                 let own = ConfigSection { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
                 #[allow(unused_mut)]

@@ -34,7 +34,8 @@ section! {
         /// again: 10 ms to 1 s.
         timeout: Duration = Span, default "500 ms", example "1 s";
         /// The address space that the program may use, at least 16 MiB.
-        memory_max: u64 = Size { min: MEMORY_BYTES_MIN, max: u64::MAX }, default "1 GiB", example "256 MiB";
+        memory_max: u64 = Size { min: MEMORY_BYTES_MIN, max: u64::MAX }, default "1 GiB", example "256 MiB",
+            of machine;
         /// What happens while the program cannot judge: it is being started again, takes too long, or reports
         /// an error. "pass": articles, posts and logins pass without being judged. "defer": they are to come
         /// later; peers are answered 431 and 436, posters 441, and clients that log in 403.

@@ -13,7 +13,7 @@ macro_rules! link_section {
             $($head)+ $Section, $Draft {
                 $($rows)+
                 /// The address of ours to connect from; without it the system chooses.
-                bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
+                bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1", of machine;
                 /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first
                 /// octet (RFC 8143).
                 tls: LinkTls = word(), default "off", example "implicit";
@@ -23,12 +23,12 @@ macro_rules! link_section {
                 /// The PEM file of the authorities that may have signed the other server's certificate, or of
                 /// that certificate itself, relative to the directory of this file; without it those that the
                 /// system trusts.
-                tls_ca: Option<PathBuf> = Maybe(FilePath), example "other-ca.crt";
+                tls_ca: Option<PathBuf> = Maybe(FilePath), example "other-ca.crt", of machine;
                 /// The user as whom to log in (AUTHINFO).
                 user: Option<String> = Maybe(Text), example "feeder";
                 /// The file whose first line is the password, relative to the directory of this file. Without
                 /// tls the password is sent only to this machine, or by a SASL mechanism that hides it.
-                password_file: Option<PathBuf> = Maybe(FilePath), example "other.password";
+                password_file: Option<PathBuf> = Maybe(FilePath), example "other.password", of machine;
                 /// The ways to log in, in the order in which they are tried until one succeeds:
                 /// "scram-sha-256", "plain", "user". By default those that the other server offers, in this
                 /// order.

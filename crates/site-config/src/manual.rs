@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use roff::{Inline, Roff, bold, roman};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-use super::table::{ConfigKey, ConfigSection, ReloadEffect, SECTIONS, keys, section};
+use super::table::{ConfigKey, ConfigSection, KeyOwner, ReloadEffect, SECTIONS, keys, section};
 
 /// Description of the file and of reloads: a heading, and paragraphs with an empty line between.
 const INTRODUCTION: &str = include_str!("manual.txt");
@@ -22,18 +22,20 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "- [`{title}`](#{anchor}): {about}");
     }
     for section in SECTIONS.iter() {
-        let (title, effect) = (section.brackets(), effect_of_section(section));
-        let _ = write!(out, "\n## {title}\n\n{}\n\n{effect}\n", section.doc);
+        let (title, effect, owner) =
+            (section.brackets(), effect_of_section(section), owner_of_section(section));
+        let _ = write!(out, "\n## {title}\n\n{}\n\n{effect} {owner}\n", section.doc);
         for key in &section.keys {
             let _ = write!(
                 out,
-                "\n### {}\n\n{}\n\n- type: {}\n- default: {}\n- example: `{}`\n{}",
+                "\n### {}\n\n{}\n\n- type: {}\n- default: {}\n- example: `{}`\n{}- of: {}\n",
                 key.path(),
                 key.doc,
                 key.takes,
                 absent_text(key),
                 key.example,
                 effect_text(key).map_or_else(String::new, |text| format!("- changes: {text}\n")),
+                owner_text(key),
             );
         }
     }
@@ -56,6 +58,7 @@ pub fn man_page(date: &str) -> String {
     for section in SECTIONS.iter() {
         page.control("SH", [section.brackets().as_str()]).text(inlines(&section.doc));
         page.control("PP", []).text(inlines(&effect_of_section(section)));
+        page.control("PP", []).text([roman(owner_of_section(section))]);
         for key in &section.keys {
             page.control("TP", []).text([bold(key.name)]).text(inlines(&key.doc));
             let mut fact = |name: &str, text: Vec<Inline>| {
@@ -68,6 +71,7 @@ pub fn man_page(date: &str) -> String {
             if let Some(text) = effect_text(key) {
                 fact("changes", inlines(&text));
             }
+            fact("of", vec![roman(owner_text(key))]);
         }
     }
     page.control("SH", ["SEE ALSO"]).text([
@@ -112,6 +116,25 @@ fn effect_text(key: &ConfigKey) -> Option<String> {
     }
 }
 
+/// Returns which keys of a section describe one machine.
+fn owner_of_section(section: &ConfigSection) -> String {
+    let own = section.keys.iter().filter(|key| key.owner == KeyOwner::Machine);
+    let own: Vec<&str> = own.map(ConfigKey::word).collect();
+    match own.as_slice() {
+        [] => "All keys are the site's.".into(),
+        all if all.len() == section.keys.len() => "All keys are the machine's.".into(),
+        own => format!("All keys are the site's, except the machine's: {}.", own.join(", ")),
+    }
+}
+
+/// Returns what a key describes.
+fn owner_text(key: &ConfigKey) -> &'static str {
+    match key.owner {
+        KeyOwner::Site => "the site",
+        KeyOwner::Machine => "the machine",
+    }
+}
+
 fn absent_text(key: &ConfigKey) -> String {
     key.default.map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
 }
@@ -148,12 +171,13 @@ fn overview(wanted: impl Fn(&ConfigKey) -> bool) -> String {
 fn paragraph(key: &ConfigKey) -> String {
     let change = effect_text(key).map_or_else(String::new, |text| format!("  changes  {text}\n"));
     format!(
-        "{}\n\n{}\n\n  type     {}\n  default  {}\n  example  {}\n{change}",
+        "{}\n\n{}\n\n  type     {}\n  default  {}\n  example  {}\n{change}  of       {}\n",
         key.path(),
         wrapped(&key.doc),
         key.takes,
         absent_text(key).trim_matches('`'),
-        key.example
+        key.example,
+        owner_text(key)
     )
 }
 
@@ -176,6 +200,8 @@ mod tests {
         assert!(text.contains("  default  \"interval(100ms)\"\n"), "{text}");
         assert_eq!(explain("durability").unwrap(), text);
         assert_eq!(explain("name").unwrap().matches("  type  ").count(), 9);
+        assert!(text.ends_with("  of       the machine\n"), "{text}");
+        assert!(explain("remember_days").unwrap().ends_with("  of       the site\n"));
         assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));
         assert!(explain("").unwrap().lines().count() == keys().count());
         assert_eq!(explain("durabilty"), None);

@@ -71,10 +71,11 @@ section! {
     [moderation] Moderation, ModerationDraft {
         /// The mail server for posts to moderators (SMTP without encryption or login, so it should be on this
         /// machine or network). Without it the program in sendmail is run.
-        smtp: Option<String> = Maybe(HostPort), example "127.0.0.1:25";
+        smtp: Option<String> = Maybe(HostPort), example "127.0.0.1:25", of machine;
         /// The program that mails posts to moderators, and its arguments, separated by spaces; %s is the
         /// recipient. It reads the mail from standard input.
-        sendmail: String = Text, default "/usr/sbin/sendmail -oi -oem -- %s", example "/usr/bin/msmtp %s";
+        sendmail: String = Text, default "/usr/sbin/sendmail -oi -oem -- %s", example "/usr/bin/msmtp %s",
+            of machine;
         /// The sender of mails to moderators, to whom undeliverable mail returns; by default news@ and
         /// site.path_identity.
         sender: Option<String> = Maybe(Text), example "newsmaster@example.org";

@@ -11,7 +11,7 @@ section! {
     /// with the feature search.
     [search] Search, SearchDraft {
         /// Whether there is an index. It is built in the background, and removed where this says false.
-        enabled: bool = Switch, default false, example true;
+        enabled: bool = Switch, default false, example true, of machine;
         /// Articles in a group that matches are indexed. After a change newsreel rebuild --search takes in
         /// those that are here already.
         groups: NamePattern = Wildmat, default "*", example "*,!*.binaries.*";
@@ -20,6 +20,6 @@ section! {
         /// How long an article may be here before it is found. Less costs more.
         delay: Duration = Span, default "5 s", example "1 min";
         /// Memory for what is not written to the index yet.
-        memory: u64 = Size { min: 16 << 20, max: 2 << 30 }, default "128 MiB", example "200 MiB";
+        memory: u64 = Size { min: 16 << 20, max: 2 << 30 }, default "128 MiB", example "200 MiB", of machine;
     }
 }

@@ -24,10 +24,12 @@ section! {
         /// standard port is 119; ports below 1024 need a privilege, which the systemd unit in packaging/
         /// grants. "0.0.0.0:119" is every IPv4 address of the machine and "[::]:119" every IPv6 address: name
         /// both for clients of both kinds. A link-local address needs its interface: "[fe80::1%eth0]:119".
-        listen: Vec<String> = ListOf(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"];
+        listen: Vec<String> = ListOf(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"],
+            of machine;
         /// Where to listen for connections that begin with TLS, for peers and readers alike. The standard
         /// port is 563. Requires a certificate in [tls]. RFC 8143 recommends this over STARTTLS.
-        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:563", "[::]:563"];
+        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:563", "[::]:563"],
+            of machine;
         /// The addresses of proxies, such as HAProxy or nginx, that pass connections on and begin each with a
         /// PROXY header (version 1 or 2). The client's address is then the one in the header, everywhere: for
         /// access, peers, limits, lock-outs and the log. A connection from such an address without the header
@@ -35,26 +37,27 @@ section! {
         /// would have the rights of the proxy. Only what a proxy connects for itself, such as a health check
         /// (LOCAL), has the proxy's own address and what [[access]] and [[peer]] sections allow that. Name
         /// only proxies that no other client can connect through, since they can claim any address.
-        proxy_protocol_from: Vec<Cidr> = NetworksOrNone, default [], example ["192.0.2.10", "2001:db8::10"];
+        proxy_protocol_from: Vec<Cidr> = NetworksOrNone, default [], example ["192.0.2.10", "2001:db8::10"],
+            of machine;
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",
-            effect Refused("stop the server, move the directory, and start it again");
+            effect Refused("stop the server, move the directory, and start it again"), of machine;
         /// The Unix group, by name or number, whose members may use the control socket for what changes
         /// nothing: newsreel status and top, and newsreel mount --spool, by which they read any group that
         /// some [[access]] section opens. They must be able to read this file and to enter the directory
         /// data, and the server's user must be a member. Without it the socket is for that user and root
         /// alone.
-        control_group: Option<String> = Maybe(Text), example "operators", effect Restart;
+        control_group: Option<String> = Maybe(Text), example "operators", effect Restart, of machine;
         /// The directory of the texts for LIST, relative to the directory of this file: motd (message of the
         /// day), distributions (a name and a description per line), distrib.pats
         /// (weight:wildmat:distribution) and subscriptions (recommended newsgroups, the best first), in UTF-8
         /// and in INN's format. They are read for each request; a list without a file is answered 503.
-        lists: PathBuf = FilePath, default "lists", example "/etc/newsreel/lists";
+        lists: PathBuf = FilePath, default "lists", example "/etc/newsreel/lists", of machine;
         /// When an article counts as stored and is acknowledged. "process": once the operating system has it,
         /// so that it survives the death of the process. "interval(TIME)": the same, and a power cut loses at
         /// most what arrived within TIME; while a slow disk catches up, nothing more is accepted. "always":
         /// once the disk has it (everyone who waits shares one sync).
-        durability: Durability = Durable, default "interval(100ms)", example "always";
+        durability: Durability = Durable, default "interval(100ms)", example "always", of machine;
         /// Articles whose Date is older than this many days are rejected. "none" accepts articles of any age,
         /// for example to fill a server from an archive. Must be less than remember_days.
         max_age_days: Option<u32> = DaysOrNone, default 10, example "none";
@@ -83,18 +86,18 @@ section! {
         /// (RFC 5536 section 3.2.4).
         distributions: Distributions = DistributionList, default "*", example "!local";
         /// How much of the journal is kept beyond what the indexes need after a crash.
-        journal_keep_bytes: u64 = Size::ANY, default "64 MiB", example "1 GiB";
+        journal_keep_bytes: u64 = Size::ANY, default "64 MiB", example "1 GiB", of machine;
         /// How much of the journal, up to its end, may be kept for slow readers, such as feeds to peers that
         /// are down. They skip what is older, and the skipped articles are counted. On a full disk accepting
         /// articles has priority, and nothing is kept for them.
-        journal_claim_bytes: u64 = Size::ANY, default "4 GiB", example "20 GiB";
+        journal_claim_bytes: u64 = Size::ANY, default "4 GiB", example "20 GiB", of machine;
         /// How many days of the journal may be kept for slow readers.
-        journal_claim_days: u32 = 1..=3_650, default 7, example 3;
+        journal_claim_days: u32 = 1..=3_650, default 7, example 3, of machine;
         /// Overview (what OVER returns) is compressed once its articles have been here this long; it then
         /// takes less than half the space, and longer to read. This is done in the background, and not while
         /// thousands of articles arrive each second. A time longer than articles stay disables it, for
         /// instance on a file system that compresses.
-        compress_overview_after: Duration = Span, default "10 min", example "1 h";
+        compress_overview_after: Duration = Span, default "10 min", example "1 h", of machine;
         /// Further headers that overview keeps, besides Subject, From, Date, Message-ID, References, Bytes,
         /// Lines and Xref: LIST OVERVIEW.FMT names them in this order, OVER and XOVER send them, and HDR and
         /// XPAT answer from overview instead of reading each article. Each costs its length in overview and
@@ -110,12 +113,12 @@ section! {
         /// displaces what readers use nor waits for new memory. Reading those parts again costs a read of the
         /// disk, so raise this where peers or readers lag behind by more. "all": everything stays for as long
         /// as the machine keeps it.
-        hot_memory: u64 = HotMemory, example "256 MiB";
+        hot_memory: u64 = HotMemory, example "256 MiB", of machine;
         /// The least severe events that are logged, to standard error. "info": starts, stops and peers;
         /// "debug": also every connection and rejected article; "trace": also every command.
-        log_level: LogLevel = word(), default "info", example "debug";
+        log_level: LogLevel = word(), default "info", example "debug", of machine;
         /// "plain": a line of text for each event; "json": a JSON object for each.
-        log_format: LogFormat = word(), default "plain", example "json";
+        log_format: LogFormat = word(), default "plain", example "json", of machine;
     }
 }
 
@@ -133,7 +136,7 @@ section! {
     /// connection; no other client is affected.
     [limits] Limits, LimitsDraft {
         /// Concurrent connections. Further ones are answered 400 and closed.
-        connections_max: usize = 1..=1_000_000, default 20000, example 5000;
+        connections_max: usize = 1..=1_000_000, default 20000, example 5000, of machine;
         /// Concurrent connections from one address. Peers have their own limit, max_connections.
         connections_per_address_max: usize = 1..=1_000_000, default 10000, example 50;
         /// A connection without a command for this long is closed. RFC 3977 section 3.1 requires at least 3
@@ -150,19 +153,19 @@ section! {
         /// slowly than 32 KiB/s are then dropped, the slowest first, and their senders are asked to try again
         /// later. There is always room for one article of site.article_bytes_max, whatever this and the next
         /// three keys say.
-        receive_bytes_from_peers_max: u64 = Size::ANY, default "128 MiB", example "1 GiB";
+        receive_bytes_from_peers_max: u64 = Size::ANY, default "128 MiB", example "1 GiB", of machine;
         /// The same for articles that are being posted, by anyone. What peers send is counted separately, so
         /// that posters cannot delay a feed.
-        receive_bytes_from_posters_max: u64 = Size::ANY, default "64 MiB", example "256 MiB";
+        receive_bytes_from_posters_max: u64 = Size::ANY, default "64 MiB", example "256 MiB", of machine;
         /// How much of that the posts from one address (IPv6: one /64 network) may use. Only clients that
         /// have not logged in count. Clients of a reverse proxy share its address: raise this behind one.
-        receive_bytes_per_address_max: u64 = Size::ANY, default "16 MiB", example "64 MiB";
+        receive_bytes_per_address_max: u64 = Size::ANY, default "16 MiB", example "64 MiB", of machine;
         /// How much of it the posts of one user may use, from all addresses together.
-        receive_bytes_per_user_max: u64 = Size::ANY, default "16 MiB", example "32 MiB";
+        receive_bytes_per_user_max: u64 = Size::ANY, default "16 MiB", example "32 MiB", of machine;
         /// Whether a session may poll its socket for up to 60 microseconds after a response, instead of
         /// sleeping, while its client works in lock-step and no other client is active. Such clients are then
         /// served two to four times as fast, for some processor time. At most one session polls at a time.
-        busy_poll: bool = Switch, default true, example false;
+        busy_poll: bool = Switch, default true, example false, of machine;
     }
 }
 

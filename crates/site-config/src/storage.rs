@@ -15,23 +15,24 @@ section! {
     [[buffer]] Buffer, BufferDraft {
         /// The buffer's name in classes and tokens: 1 to 15 letters, digits, "_", "." or "-". It is written
         /// into the buffer and cannot be changed later.
-        name: String = Name, example "text0";
+        name: String = Name, example "text0", of machine;
         /// The file or block device, relative to the directory in data. A file that the site has never had is
         /// created; its directory must exist, unless the site is new. A file that is missing is an error.
         path: PathBuf = FilePath, example "text0.cyc",
-            effect Refused("newsreel buffer move copies it while serving, and changes the file");
+            effect Refused("newsreel buffer move copies it while serving, and changes the file"), of machine;
         /// Its size, at least 64 KiB; by default that of the file or device. If the size is raised, the
         /// buffer grows; lowering it is refused. Together the buffers are the size of the spool: an article
         /// stays until this many bytes have arrived after it.
-        size: Option<u64> = Maybe(Size { min: BUFFER_BYTES_MIN, max: u64::MAX }), example "20 GiB";
+        size: Option<u64> = Maybe(Size { min: BUFFER_BYTES_MIN, max: u64::MAX }), example "20 GiB",
+            of machine;
         /// Articles begin at multiples of this: a power of two from 64 to 16384 bytes. On average half a
         /// block is wasted after each article; large blocks need a smaller usage bitmap (one bit for each
         /// block), which is worthwhile for large articles. Fixed when the buffer is created.
         block: u32 = Block, default "64", example "4 KiB",
-            effect Refused("it is fixed when the buffer is made; add another buffer");
+            effect Refused("it is fixed when the buffer is made; add another buffer"), of machine;
         /// A retired buffer accepts no more articles; those it holds stay readable until it is removed.
         /// newsreel buffer retire sets this, and newsreel buffer use reverts it.
-        retired: bool = Switch, default false, example true;
+        retired: bool = Switch, default false, example true, of machine;
     }
 }
 
@@ -48,23 +49,27 @@ section! {
         /// "bucketed": the same with each directory split in 1,000 (Usenetfs); "hashed": one file per
         /// article, by a digest of its Message-ID; "timehash": by its arrival time.
         method: Method = word(), default "cnfs", example "cnfs",
-            effect Refused("stop the server, or give a class of another name the new method");
+            effect Refused("stop the server, or give a class of another name the new method"), of machine;
         /// The buffers of a class of method cnfs, by name, in the order of use.
-        buffers: Vec<String> = ListOf(Name), default [], example ["text0", "text1"], when Class::is_cyclic;
+        buffers: Vec<String> = ListOf(Name), default [], example ["text0", "text1"], when Class::is_cyclic,
+            of machine;
         /// "interleave": the buffers are filled in turn, 1 MiB at a time, which spreads the load over disks;
         /// "sequential": each buffer is filled to its end before the next.
-        order: BufferOrder = word(), default "interleave", example "sequential", when Class::is_cyclic;
+        order: BufferOrder = word(), default "interleave", example "sequential", when Class::is_cyclic,
+            of machine;
         /// Size of a class of method memory, at least 64 KiB.
-        size: u64 = Size::ANY, default "0", example "64 MiB", effect Restart, when Class::is_in_memory;
+        size: u64 = Size::ANY, default "0", example "64 MiB", effect Restart, when Class::is_in_memory,
+            of machine;
         /// "zstd": each article of a class of method cnfs or appendonly is compressed, with a dictionary
         /// trained from the first 2,000 articles. Text takes about 40 % of its size, so it stays more than
         /// twice as long. It costs about 45 microseconds of processor time to store an article and 5 to read
         /// it. May be changed at any time; stored articles are not changed. Keep the directory dictionaries
         /// in data with the buffers: compressed articles cannot be read without it.
-        compress: ArticleCompression = word(), default "none", example "zstd", when Class::compresses;
+        compress: ArticleCompression = word(), default "none", example "zstd", when Class::compresses,
+            of machine;
         /// The zstd level: higher ones compress slightly better and take longer to store; reading is equally
         /// fast.
-        compress_level: u8 = 1..=19, default 6, example 9, when Class::compresses;
+        compress_level: u8 = 1..=19, default 6, example 9, when Class::compresses, of machine;
         /// A guarantee: no article of the class is overwritten before it has been here this long. Articles
         /// that could only be stored by breaking it go to the class in overflow, so that a flood cannot
         /// displace what is guaranteed. Without overflow, or if that class cannot store the article either,
@@ -80,22 +85,23 @@ section! {
         /// The directory of a class of method appendonly, tradspool, bucketed, hashed or timehash, relative
         /// to data. Each class needs its own. Default: kept/NAME.
         path: Option<PathBuf> = Maybe(FilePath), example "/news/articles",
-            effect Refused("stop the server, move the directory, and start it again"), when Class::keeps;
+            effect Refused("stop the server, move the directory, and start it again"), when Class::keeps,
+            of machine;
         /// Method appendonly: when a file has reached this size, the next one is begun. A file is deleted
         /// when everything in it has expired, so smaller files free space sooner. May be changed at any time.
-        file_size: u64 = Size::ANY, default "256 MiB", example "1 GiB", when Class::is_appendonly;
+        file_size: u64 = Size::ANY, default "256 MiB", example "1 GiB", when Class::is_appendonly, of machine;
         /// Method appendonly: the most files; 0: as many as the disk holds. A full class deletes nothing: its
         /// articles are refused with "try later" until some in it expire or this is raised.
-        files_max: u64 = 0..=1_000_000, default 0, example 400, when Class::is_appendonly;
+        files_max: u64 = 0..=1_000_000, default 0, example 400, when Class::is_appendonly, of machine;
         /// With less room than this on its file system, a class that keeps gives up its oldest articles, of
         /// those older than the keep_min of their [[expire]] sections, until there is a tenth more than this
         /// again: a size, or a percentage of the file system. What has no section, or one without keep, is
         /// never given up. Checked once a minute.
-        free_min: Option<FreeMin> = Maybe(Room), example "5 %", when Class::keeps;
+        free_min: Option<FreeMin> = Maybe(Room), example "5 %", when Class::keeps, of machine;
         /// Methods with one file per article: "crlf": wire format, INN's default; "lf": lines end in LF and
         /// are not dot-stuffed, as in C News and for programs that read the tree themselves. May be changed
         /// at any time; each file shows its format.
-        line_ends: LineEnds = word(), default "crlf", example "lf", when Class::has_files;
+        line_ends: LineEnds = word(), default "crlf", example "lf", when Class::has_files, of machine;
     }
 }
 

@@ -21,6 +21,16 @@ pub enum ReloadEffect {
     Refused(&'static str),
 }
 
+/// What a key describes, for a site on several machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyOwner {
+    /// The site: all its machines have the same value, since it decides what becomes of articles and what
+    /// clients are answered.
+    Site,
+    /// One machine: paths, addresses, room and logs.
+    Machine,
+}
+
 /// A key as described in the manual and in error reports.
 #[derive(Debug)]
 pub struct ConfigKey {
@@ -40,25 +50,30 @@ pub struct ConfigKey {
     pub example: String,
     /// Time when a changed value takes effect.
     pub effect: ReloadEffect,
+    /// What the key describes.
+    pub owner: KeyOwner,
+}
+
+/// A row of `section!`, except for its documentation and the kind of its value.
+pub(super) struct KeyRow {
+    pub section: &'static str,
+    pub name: &'static str,
+    pub default: Option<&'static str>,
+    pub example: &'static str,
+    pub effect: ReloadEffect,
+    pub owner: KeyOwner,
 }
 
 impl ConfigKey {
     /// Creates the key of a row of `section!`; `doc` has the lines of its documentation. Not inlined, as
     /// there are hundreds of calls.
     #[inline(never)]
-    pub(super) fn new(
-        section: &'static str,
-        name: &'static str,
-        words: ValueWords,
-        default: Option<&'static str>,
-        doc: &[&str],
-        example: &'static str,
-        effect: ReloadEffect,
-    ) -> Self {
+    pub(super) fn new(row: KeyRow, words: ValueWords, doc: &[&str]) -> Self {
+        let KeyRow { section, name, default, example, effect, owner } = row;
         // The compiler breaks long values into lines.
         let example = example.replace('\n', " ");
         let ValueWords { takes, absent } = words;
-        Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect }
+        Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect, owner }
     }
 
     /// Returns the last word of the name, which stands before the value in the file.

@@ -24,14 +24,14 @@ section! {
         /// The PEM file of the server's certificate and the intermediate ones, relative to the directory of
         /// this file. There may be several: clients are shown the one for the name they ask for, or else the
         /// first.
-        certificate: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.crt";
+        certificate: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.crt", of machine;
         /// The PEM file of the certificate's private key (PKCS #8, PKCS #1 or SEC 1, not encrypted); if there
         /// are several, in the order of certificate. Only the server's user should be able to read it.
-        key: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.key";
+        key: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.key", of machine;
         /// The PEM file of the authorities that sign the certificates of peers and of users who log in with
         /// one (SASL EXTERNAL). With it, or with a peer's fingerprint, clients are asked for a certificate,
         /// but need none.
-        client_ca: Option<PathBuf> = Maybe(FilePath), example "peers-ca.crt";
+        client_ca: Option<PathBuf> = Maybe(FilePath), example "peers-ca.crt", of machine;
     }
 }
 
@@ -99,7 +99,7 @@ section! {
         /// The directory into which batches are written, below site.data unless it is absolute, instead of
         /// sending articles over a connection: for UUCP, rsync, ssh, or a disk in the post. Each file in it
         /// is a whole batch; the oldest sorts first.
-        batch: Option<PathBuf> = Maybe(FilePath), example "out/leaf";
+        batch: Option<PathBuf> = Maybe(FilePath), example "out/leaf", of machine;
         /// A batch is made when so many bytes of articles are there, before compression...
         batch_bytes: u64 = Size { min: 1 << 10, max: 256 << 20 }, default "1 MiB", example "64 KiB";
         /// ... or when the first of them arrived so long ago; newsreel batch PEER makes one at once.
@@ -126,7 +126,7 @@ section! {
         /// The file to which a line for each article is appended, below site.data unless it is absolute: for
         /// programs that come and take it. They rename it, run newsreel ctl feed PEER flush, after which
         /// lines go into a new file, and read it.
-        file: Option<PathBuf> = Maybe(FilePath), example "out/archive.list";
+        file: Option<PathBuf> = Maybe(FilePath), example "out/archive.list", of machine;
         /// The program, with its arguments, that gets a line for each article on its standard input. It runs
         /// as long as the server, and is started again when it ends. An article counts as sent once the
         /// program has read its line.

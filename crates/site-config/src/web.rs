@@ -11,16 +11,17 @@ section! {
     [web] Web, WebDraft {
         /// Where to listen for HTTP. newsreel up listens on 127.0.0.1:8119. Passwords are taken over
         /// unencrypted connections from auth.plain_passwords_from only; see also proxies.
-        listen: Vec<String> = ListOf(HostPort), default [], example ["127.0.0.1:8119"];
+        listen: Vec<String> = ListOf(HostPort), default [], example ["127.0.0.1:8119"], of machine;
         /// Where to listen for HTTPS, with the certificates of [tls].
-        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:8443", "[::]:8443"];
+        tls_listen: Vec<String> = ListOf(HostPort), default [], example ["0.0.0.0:8443", "[::]:8443"],
+            of machine;
         /// The names by which browsers reach the pages, without a port. A request for another host is
         /// answered 421, so that no page elsewhere can reach this server under a name of its own (DNS
         /// rebinding). IP addresses, localhost and site.path_identity always work.
         names: Vec<String> = ListOf(Text), default [], example ["news.example.org"];
         /// The addresses of reverse proxies. What they say in X-Forwarded-For is taken for the visitor's
         /// address, and X-Forwarded-Proto: https for encryption.
-        proxies: Vec<Cidr> = NetworksOrNone, default [], example ["127.0.0.1"];
+        proxies: Vec<Cidr> = NetworksOrNone, default [], example ["127.0.0.1"], of machine;
         /// Whether there is the operator's page, at /operator; for whom an [[access]] section says operator.
         operator: bool = Switch, default true, example false;
         /// Whether groups and articles can be read, at /groups, and written; by whom an [[access]] section
@@ -39,7 +40,7 @@ section! {
         /// "https://www.example.org"; "*" for all. They see what visitors without a login see.
         api_origins: Vec<String> = ListOf(Text), default [], example ["*"];
         /// Concurrent connections; further ones are answered 503. They do not count for limits.
-        connections_max: usize = 1..=100_000, default 500, example 50;
+        connections_max: usize = 1..=100_000, default 500, example 50, of machine;
         /// Concurrent connections from one address (a proxy counts as one).
         connections_per_address_max: usize = 1..=100_000, default 50, example 500;
         /// How long a client may take for a request, its body included, and may let a connection wait for
@@ -51,13 +52,14 @@ section! {
         /// Memory for requests and for answers until they are sent, of all connections together. One address
         /// has at most half of it. A thread as mbox is sent article by article; everything else is in memory
         /// until its client has read it. See docs/web.md.
-        memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB";
+        memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB",
+            of machine;
         /// How long a page for visitors without a login may be sent again as it is, by this server and by
         /// caches on the way. An article that is cancelled or hidden vanishes from this server's pages at once,
         /// from those of other caches after this time.
         cache_age: Duration = Span, default "10 s", example "1 min";
         /// Memory for pages that are sent again.
-        cache_max: u64 = Size { min: 0, max: u64::MAX }, default "16 MiB", example "64 MiB";
+        cache_max: u64 = Size { min: 0, max: u64::MAX }, default "16 MiB", example "64 MiB", of machine;
         /// Pages that are made in a minute for visitors from one network (a /24 of IPv4, a /48 of IPv6) who have
         /// not logged in; pages that are sent again do not count. More are answered 429. Without the key there
         /// is no such limit.

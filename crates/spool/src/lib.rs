@@ -26,7 +26,6 @@ pub use base::config::{
     Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
     SpoolConfig, TreeConfig,
 };
-pub use base::entry::{ArticleFiling, CommitEntry, CommitOutcome, CommitTicket, Criteria, FiledArticle};
 pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
@@ -49,6 +48,10 @@ pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
 pub use care::repair::{RepairError, RepairReport, RepairedFinding};
 pub use care::verify;
+pub use index::change::{
+    ArticleGroups, ArticleIdent, Change, ChangeOutcome, CommitTicket, Criteria, FiledArticle, GroupUpdate,
+    LocatedArticle, NewArticle,
+};
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{
@@ -61,9 +64,7 @@ pub use open::recovery::{GivenUp, LossReason, RecoveryReport};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;
 pub use spool::archive::{Archivist, CyclicVolume, OverwrittenArticles, StoredArticle};
-pub use spool::groups::GroupUpdate;
-pub use spool::hide::HideOutcome;
-pub use spool::moved::{ImportedId, ImportedIdOutcome};
+pub use spool::maker::{ChangeMaker, HideOutcome, ImportedIdOutcome};
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
 pub use spool::{OfferAnswer, Spool};
 pub use write::estimate::{Estimator, ProspectiveArticle};

@@ -16,7 +16,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Vec<News> {
     let news: Vec<News> = numbers.map(|n| News::new(n, 3, 1500)).collect();
     for part in news.chunks(25) {
         let (_, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
     }
     news
 }

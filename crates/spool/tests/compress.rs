@@ -92,7 +92,7 @@ fn exact_bytes_through_wraps_restarts_and_rebuilds() {
     assert_eq!(agree(&spool), named_now);
     assert_eq!(exact(&spool, n), there - 1);
     commit(&spool, &batch(n, 10)).unwrap();
-    assert!(spool.try_commit(&[], &mut Vec::new()).is_some());
+    assert!(spool.try_apply(NOW, &[], &mut Vec::new()).is_some());
     assert!(exact(&spool, n + 10) > there / 2);
     assert_eq!(spool.verify(&()).findings, []);
 }

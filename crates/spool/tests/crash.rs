@@ -82,7 +82,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BATCHES {
         let (ticket, outcomes) = commit(&spool, &batch(n))?;
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))));
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))));
         // Readers see the articles from here on, whether the sender is answered yet or not.
         // A reader on a machine that ends just now learns nothing.
         let noted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| told.note(&spool)));

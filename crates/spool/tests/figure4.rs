@@ -40,7 +40,7 @@ fn the_oldest_readable_article_is_i() {
     let mut tokens = Vec::new();
     for news in &first {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();
-        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let ChangeOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         tokens.push(filed.token);
     }
     assert_eq!(agree(&spool).len(), 12);
@@ -56,7 +56,7 @@ fn the_oldest_readable_article_is_i() {
     let second = letters(b'M', &[6, 6, 6, 2]);
     for (i, news) in second.iter().enumerate() {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();
-        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let ChangeOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         if i == 0 {
             assert_eq!(spool.token_text(&filed.token), "SD1:0:2");
         }

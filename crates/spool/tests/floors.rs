@@ -34,8 +34,8 @@ fn file(spool: &Spool, news: &[News], at: u64, batch: usize) -> Vec<Option<u8>> 
     for part in news.chunks(batch) {
         let (_, outcomes) = commit_at(spool, part, at).unwrap();
         classes.extend(outcomes.iter().map(|o| match o {
-            CommitOutcome::Filed(filed) => Some(filed.token.class),
-            CommitOutcome::Unfit => None,
+            ChangeOutcome::Filed(filed) => Some(filed.token.class),
+            ChangeOutcome::Unfit => None,
             other => panic!("{other:?}"),
         }));
     }

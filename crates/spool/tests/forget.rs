@@ -38,7 +38,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..COUNT {
         let key = spool.key(news(n).id.as_bytes());
-        let remembered = CommitEntry::Remember { key, arrived: NOW + n };
+        let remembered = Change::Remember { id: ArticleIdent::Key(key), arrived: NOW + n };
         spool.commit(&[remembered], &mut Vec::new())?;
         assert!(!spool.forget(&key, arrived(n) + 1)?, "of another time");
         if n % 2 == 0 {
@@ -50,7 +50,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
         }
         if n % 4 == 0 {
             let (_, outcomes) = commit_at(&spool, &[news(n)], NOW + n)?;
-            assert!(matches!(outcomes[..], [CommitOutcome::Filed(_)]));
+            assert!(matches!(outcomes[..], [ChangeOutcome::Filed(_)]));
         }
         if sim.crashed() {
             return Err("the machine has ended".into());

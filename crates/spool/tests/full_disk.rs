@@ -82,7 +82,7 @@ fn once_there_is_room<T>(
 fn file(sim: &SimDisk, spool: &Spool, news: &[News], what: &str) -> bool {
     let ((_, outcomes), met) = once_there_is_room(sim, what, || commit(spool, news));
     let known =
-        |outcome: &CommitOutcome| matches!(outcome, CommitOutcome::Filed(_) | CommitOutcome::Duplicate);
+        |outcome: &ChangeOutcome| matches!(outcome, ChangeOutcome::Filed(_) | ChangeOutcome::Duplicate);
     assert!(outcomes.iter().all(known), "{what}: {outcomes:?}");
     met
 }

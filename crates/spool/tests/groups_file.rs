@@ -46,7 +46,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64) {
     let news: Vec<News> = range.map(|n| News::new(n, groups, SCALE)).collect();
     for part in news.chunks(9) {
         let (ticket, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             std::thread::yield_now();
         }

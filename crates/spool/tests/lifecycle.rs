@@ -26,9 +26,9 @@ fn wraps_many_times_and_stays_exact() {
     for batch in 0..60u64 {
         let news: Vec<News> = (batch * 25..batch * 25 + 25).map(|n| News::new(n, 7, 1500)).collect();
         let (_, outcomes) = commit(&spool, &news).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))));
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))));
         let (_, again) = commit(&spool, &news[..3]).unwrap();
-        assert_eq!(again, [CommitOutcome::Duplicate; 3]);
+        assert_eq!(again, [ChangeOutcome::Duplicate; 3]);
         last = agree(&spool).len();
     }
     // Two buffers of some 310 KB of room, records of 1 to 3 KB.
@@ -83,7 +83,7 @@ fn a_cancelled_article_is_gone_everywhere_and_stays_known() {
         assert_eq!(spool.lookup(&spool.key(news[7].id.as_bytes())), Lookup::Remembered);
         assert_eq!(fetch(spool, &news[7].id), None);
         assert!(agree(spool).iter().all(|(_, _, id)| *id != news[7].id));
-        assert_eq!(commit(spool, &news[7..8]).unwrap().1, [CommitOutcome::Duplicate]);
+        assert_eq!(commit(spool, &news[7..8]).unwrap().1, [ChangeOutcome::Duplicate]);
     };
     check(&spool);
     drop(spool);
@@ -173,7 +173,7 @@ fn verify_finds_a_flipped_bit_and_nothing_else() {
     let news: Vec<News> = (0..50).map(|n| News::new(n, 3, 900)).collect();
     let (_, outcomes) = commit(&spool, &news).unwrap();
     assert_eq!(spool.verify(&()).findings, []);
-    let CommitOutcome::Filed(filed) = outcomes[11] else { panic!() };
+    let ChangeOutcome::Filed(filed) = outcomes[11] else { panic!() };
     let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     let area = spool.status().unwrap().buffers[0].area_bytes;
     let at = 400_000 / 512 * 512 - area + filed.token.place % area + 300;
@@ -251,7 +251,7 @@ fn classes_by_rule_order_and_method() {
     let mut first = Vec::new();
     for n in 0..200 {
         let (_, outcomes) = commit(&spool, &[News::new(n, 5, 1500)]).unwrap();
-        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        let ChangeOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         first.push(filed.token);
     }
     agree(&spool);
@@ -341,7 +341,7 @@ fn articles_longer_than_half_a_buffer_follow_each_other() {
     for n in 0..40 {
         let news = News::new(n, 1, if n % 3 == 0 { 36_000 } else { 400 });
         let (_, outcomes) = commit(&spool, std::slice::from_ref(&news)).unwrap();
-        assert!(matches!(outcomes[..], [CommitOutcome::Filed(_)]), "{n}: {outcomes:?}");
+        assert!(matches!(outcomes[..], [ChangeOutcome::Filed(_)]), "{n}: {outcomes:?}");
         assert_eq!(fetch(&spool, &news.id), Some(news.wire), "{n}");
     }
     agree(&spool);

@@ -134,7 +134,7 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 let n = 1 + dice.next(8);
                 let news: Vec<_> = (model.next..model.next + n).map(|i| News::new(i, GROUPS, 700)).collect();
                 let (_, outcomes) = commit(&spool, &news).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{what}");
+                assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{what}");
                 model.living.extend((model.next..).zip(news));
                 model.next += n;
                 done += n;
@@ -489,8 +489,8 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     for i in 0..400 {
         let news = News::new(i, GROUPS, 700);
         match commit(&spool, std::slice::from_ref(&news)).unwrap().1[0] {
-            CommitOutcome::Filed(_) => filed.push(news),
-            CommitOutcome::Full => {
+            ChangeOutcome::Filed(_) => filed.push(news),
+            ChangeOutcome::Full => {
                 full = Some(news);
                 break;
             }
@@ -505,11 +505,11 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     let report = spool.expire_as_of(NOW + 1, false).unwrap();
     assert_eq!(report.articles, filed.len() as u64);
     assert_eq!(disk.list("/s/kept".as_ref()).unwrap().len(), 3, "the last file and our two");
-    assert!(matches!(commit(&spool, &[late]).unwrap().1[0], CommitOutcome::Filed(_)));
+    assert!(matches!(commit(&spool, &[late]).unwrap().1[0], ChangeOutcome::Filed(_)));
     // History still knows what is expired (CN-F4), and a restart with more room goes on.
     assert!(filed.iter().all(|n| spool.is_known(&spool.key(n.id.as_bytes()))));
     let again = commit(&spool, &filed[..1]).unwrap().1;
-    assert_eq!(again, [CommitOutcome::Duplicate]);
+    assert_eq!(again, [ChangeOutcome::Duplicate]);
 }
 
 /// `make soak`: no step is left out.

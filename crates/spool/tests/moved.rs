@@ -2,7 +2,7 @@
 
 use crate::news::*;
 use disk::{CrashKind, Disk, SimDisk};
-use spool::{ImportedId, ImportedIdOutcome, Spool, inn_hash, rebuild};
+use spool::{ArticleIdent, ChangeMaker as _, ImportedIdOutcome, Spool, inn_hash, rebuild};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,9 +22,9 @@ fn moved_ids_are_known_as_long_as_others_through_restart_and_rebuild() {
     let mut config = config("/s", &[("a", 1 << 20)]);
     config.remember_secs = 11 * DAY;
     let (spool, _) = open(&disk, &config);
-    let hashed = |id: &str| ImportedId::Hash(inn_hash(id.as_bytes()));
+    let hashed = |id: &str| ArticleIdent::InnHash(inn_hash(id.as_bytes()));
     let ids = [
-        (ImportedId::Id(b"<id@x>"), now() - 5 * DAY),
+        (ArticleIdent::Id(b"<id@x>"), now() - 5 * DAY),
         (hashed("<hash@x>"), now() - 4 * DAY),
         (hashed("<old@x>"), now() - 20 * DAY),
         (hashed("<ahead@x>"), now() + 20 * DAY),
@@ -56,7 +56,7 @@ fn ids_are_not_hashed_any_more_once_every_hash_is_forgotten() {
     let mut config = config("/s", &[("a", 1 << 20)]);
     config.remember_secs = 11 * DAY;
     let (spool, _) = open(&disk, &config);
-    let hash = ImportedId::Hash(inn_hash(b"<hash@x>"));
+    let hash = ArticleIdent::InnHash(inn_hash(b"<hash@x>"));
     assert_eq!(spool.remember_moved(&[(hash, now() - 4 * DAY)]).unwrap(), [ImportedIdOutcome::Remembered]);
     assert!(spool.is_hash_known(b"<hash@x>"));
     spool.close().unwrap();
@@ -79,7 +79,7 @@ fn no_crash_forgets_a_hash_that_was_durable() {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let (spool, _) = Spool::open(disk, config.clone(), &())?;
         for part in 0..PARTS {
-            let hash = |id: String| (ImportedId::Hash(inn_hash(id.as_bytes())), now() - DAY);
+            let hash = |id: String| (ArticleIdent::InnHash(inn_hash(id.as_bytes())), now() - DAY);
             let moved: Vec<_> = ids(part).map(hash).collect();
             spool.remember_moved(&moved)?;
             spool.sync()?;

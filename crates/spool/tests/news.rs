@@ -181,7 +181,7 @@ pub fn failed_at<Told: Default>(
 }
 
 /// Commits articles as one batch.
-pub fn commit(spool: &Spool, news: &[News]) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
+pub fn commit(spool: &Spool, news: &[News]) -> Result<(CommitTicket, Vec<ChangeOutcome>), SpoolTrouble> {
     commit_as(spool, news, &[], NOW)
 }
 
@@ -190,7 +190,7 @@ pub fn commit_numbered(
     spool: &Spool,
     news: &[News],
     numbers: &[Vec<u64>],
-) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
+) -> Result<(CommitTicket, Vec<ChangeOutcome>), SpoolTrouble> {
     commit_as(spool, news, numbers, NOW)
 }
 
@@ -199,7 +199,7 @@ pub fn commit_at(
     spool: &Spool,
     news: &[News],
     arrived: u64,
-) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
+) -> Result<(CommitTicket, Vec<ChangeOutcome>), SpoolTrouble> {
     commit_as(spool, news, &[], arrived)
 }
 
@@ -208,54 +208,66 @@ fn commit_as(
     news: &[News],
     numbers: &[Vec<u64>],
     arrived: u64,
-) -> Result<(CommitTicket, Vec<CommitOutcome>), SpoolTrouble> {
-    let groups: Vec<Vec<GroupId>> = news
-        .iter()
-        .map(|n| n.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect())
-        .collect();
-    let pieces: Vec<[&[u8]; 1]> = news.iter().map(|n| [n.wire.as_slice()]).collect();
-    let tagged: Vec<Vec<u8>> = news.iter().map(News::tagged).collect();
-    let entries: Vec<CommitEntry<'_>> = news
-        .iter()
-        .zip(&groups)
-        .zip(pieces.iter().zip(&tagged))
-        .enumerate()
-        .map(|(at, ((n, groups), (pieces, tagged)))| {
-            let article = netnews::article::Article::parse(&n.wire).unwrap();
-            let value = |k| article.header(k).unwrap_or_default();
-            use netnews::article::Known;
-            CommitEntry::Article(ArticleFiling {
-                key: spool.key(n.id.as_bytes()),
-                message_id: n.id.as_bytes(),
-                pieces,
-                header_bytes: n.header_bytes(),
-                message_id_at: n.wire.windows(n.id.len()).position(|w| w == n.id.as_bytes()).unwrap(),
-                groups,
-                numbers: numbers.get(at).map_or(&[], Vec::as_slice),
-                fields: netnews::overview_row::OverviewFields {
-                    subject: value(Known::Subject),
-                    from: value(Known::From),
-                    date: value(Known::Date),
-                    message_id: n.id.as_bytes(),
-                    references: value(Known::References),
-                    bytes: article.bytes(),
-                    lines: article.lines(),
-                },
-                arrived,
-                expires: None,
-                criteria: Criteria {
-                    from: value(Known::From),
-                    head: article.head(),
-                    newsgroups: value(Known::Newsgroups),
-                    ..Criteria::default()
-                },
-                tagged: TaggedFields::new(tagged).unwrap(),
-            })
-        })
-        .collect();
+) -> Result<(CommitTicket, Vec<ChangeOutcome>), SpoolTrouble> {
+    let drafts: Vec<NewsDraft<'_>> = news.iter().map(NewsDraft::of).collect();
+    let mut changes = Vec::with_capacity(drafts.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let numbers = numbers.get(at).map_or(&[][..], Vec::as_slice);
+        changes.push(Change::Article(draft.article(arrived, numbers)));
+    }
     let mut outcomes = Vec::new();
-    let ticket = spool.commit(&entries, &mut outcomes)?;
+    let ticket = spool.commit(&changes, &mut outcomes)?;
     Ok((ticket, outcomes))
+}
+
+/// What a change of an article borrows.
+pub struct NewsDraft<'a> {
+    news: &'a News,
+    names: Vec<&'a [u8]>,
+    pieces: [&'a [u8]; 1],
+    tagged: Vec<u8>,
+}
+
+impl<'a> NewsDraft<'a> {
+    pub fn of(news: &'a News) -> Self {
+        let names = news.groups.iter().map(String::as_bytes).collect();
+        Self { news, names, pieces: [&news.wire], tagged: news.tagged() }
+    }
+
+    /// Returns the article, with its numbers in its groups if it brings any.
+    pub fn article<'s>(&'s self, arrived: u64, numbers: &'s [u64]) -> NewArticle<'s> {
+        use netnews::article::Known;
+        let News { id, wire, .. } = self.news;
+        let article = netnews::article::Article::parse(wire).unwrap();
+        let value = |k| article.header(k).unwrap_or_default();
+        NewArticle {
+            key: None,
+            message_id: id.as_bytes(),
+            pieces: &self.pieces,
+            header_bytes: self.news.header_bytes(),
+            message_id_at: wire.windows(id.len()).position(|w| w == id.as_bytes()).unwrap(),
+            groups: ArticleGroups::Named(&self.names),
+            numbers,
+            fields: netnews::overview_row::OverviewFields {
+                subject: value(Known::Subject),
+                from: value(Known::From),
+                date: value(Known::Date),
+                message_id: id.as_bytes(),
+                references: value(Known::References),
+                bytes: article.bytes(),
+                lines: article.lines(),
+            },
+            arrived,
+            expires: None,
+            criteria: Criteria {
+                from: value(Known::From),
+                head: article.head(),
+                newsgroups: value(Known::Newsgroups),
+                ..Criteria::default()
+            },
+            tagged: TaggedFields::new(&self.tagged).unwrap(),
+        }
+    }
 }
 
 /// The stored article under a Message-ID, without Xref line and final `.`-line.

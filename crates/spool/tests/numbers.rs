@@ -22,9 +22,9 @@ fn given_numbers_are_kept_across_restart_kill_and_rebuild() {
     news.iter_mut().for_each(|n| n.groups = vec!["test.g1".into(), "test.g2".into()]);
     let numbers = vec![vec![900, 0], vec![901, 70_000], vec![901, 0], vec![5_000_000, 70_003], vec![7, 0]];
     let (_, outcomes) = commit_numbered(&spool, &news[..5], &numbers).unwrap();
-    let filed = |o: &CommitOutcome| matches!(o, CommitOutcome::Filed(_));
+    let filed = |o: &ChangeOutcome| matches!(o, ChangeOutcome::Filed(_));
     assert_eq!(outcomes.iter().map(filed).collect::<Vec<_>>(), [true, true, false, true, false]);
-    assert_eq!((outcomes[2], outcomes[4]), (CommitOutcome::NumberTaken, CommitOutcome::NumberTaken));
+    assert_eq!((outcomes[2], outcomes[4]), (ChangeOutcome::NumberTaken, ChangeOutcome::NumberTaken));
     assert_eq!((marks(&spool, "test.g1"), marks(&spool, "test.g2")), ((900, 5_000_000, 3), (1, 70_003, 3)));
     // An article that was not filed is not known either, and takes a new number.
     commit(&spool, &news[2..3]).unwrap();
@@ -32,7 +32,7 @@ fn given_numbers_are_kept_across_restart_kill_and_rebuild() {
     let raised = [("test.g1".into(), 6_000_000), ("test.g2".into(), 9), ("no.such".into(), 5)];
     assert_eq!(spool.raise_high(&raised).unwrap(), 1);
     let (_, outcomes) = commit_numbered(&spool, &news[5..6], &[vec![5_999_999, 0]]).unwrap();
-    assert_eq!(outcomes, [CommitOutcome::NumberTaken]);
+    assert_eq!(outcomes, [ChangeOutcome::NumberTaken]);
     let before = agree(&spool);
     drop(spool);
     let (spool, recovery) = open(&disk, &config);
@@ -58,7 +58,7 @@ fn a_number_out_of_all_measure_is_taken_by_nobody() {
     let mut news = News::new(1, 7, 700);
     news.groups = vec!["test.g1".into()];
     let (_, outcomes) = commit_numbered(&spool, &[news], &[vec![u64::MAX]]).unwrap();
-    assert_eq!(outcomes, [CommitOutcome::NumberTaken]);
+    assert_eq!(outcomes, [ChangeOutcome::NumberTaken]);
     assert_eq!(spool.raise_high(&[("test.g1".into(), u64::MAX)]).unwrap(), 0);
     assert_eq!(marks(&spool, "test.g1"), (1, 0, 0));
 }

@@ -24,7 +24,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
         let news: Vec<News> = (n..n + 5).map(|n| News::new(n, GROUPS, 900)).collect();
         let (_, outcomes) = commit(spool, &news)?;
         assert!(
-            outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_) | CommitOutcome::Duplicate)),
+            outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_) | ChangeOutcome::Duplicate)),
             "{outcomes:?}"
         );
     }

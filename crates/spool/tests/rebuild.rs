@@ -43,7 +43,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
     news.wire.truncate(news.header_bytes());
     news.wire.extend_from_slice(body);
     news.wire.extend_from_slice(b"\r\n");
-    let groups: Vec<GroupId> = news.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect();
+    let names: Vec<&[u8]> = news.groups.iter().map(String::as_bytes).collect();
     let fields = netnews::overview_row::OverviewFields {
         subject: b"s",
         from: b"f",
@@ -53,13 +53,13 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         bytes: 1,
         lines: 1,
     };
-    let filing = ArticleFiling {
-        key: spool.key(news.id.as_bytes()),
+    let filing = NewArticle {
+        key: None,
         message_id: news.id.as_bytes(),
         pieces: &[&news.wire],
         header_bytes: news.header_bytes(),
         message_id_at: news.wire.windows(news.id.len()).position(|w| w == news.id.as_bytes()).unwrap(),
-        groups: &groups,
+        groups: ArticleGroups::Named(&names),
         numbers: &[],
         fields,
         arrived: NOW,
@@ -68,8 +68,8 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         tagged: TaggedFields::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes).unwrap();
-    let CommitOutcome::Filed(FiledArticle { token, .. }) = outcomes[0] else { panic!() };
+    spool.commit(&[Change::Article(filing)], &mut outcomes).unwrap();
+    let ChangeOutcome::Filed(FiledArticle { token, .. }) = outcomes[0] else { panic!() };
     commit(spool, &(41..80).map(|n| News::new(n, 2, 1500)).collect::<Vec<_>>()).unwrap();
     let mut buf = ArticleBuf::default();
     assert!(spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap());

@@ -21,7 +21,7 @@ fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64, scale: u64) {
     let news: Vec<News> = range.map(|n| News::new(n, groups, scale)).collect();
     for part in news.chunks(20) {
         let (ticket, outcomes) = commit(spool, part).unwrap();
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             std::thread::yield_now();
         }
@@ -351,10 +351,10 @@ fn an_article_goes_where_it_fits() {
         for n in 0..30 {
             let scale = if n % 3 == 0 { 40_000 } else { 900 };
             let (_, outcomes) = commit(&spool, &[News::new(n, 2, scale)]).unwrap();
-            assert!(matches!(outcomes[0], CommitOutcome::Filed(_)), "{n}: {outcomes:?}");
+            assert!(matches!(outcomes[0], ChangeOutcome::Filed(_)), "{n}: {outcomes:?}");
         }
         agree(&spool);
-        assert_eq!(commit(&spool, &[News::new(99, 2, 900_000)]).unwrap().1, [CommitOutcome::Unfit]);
+        assert_eq!(commit(&spool, &[News::new(99, 2, 900_000)]).unwrap().1, [ChangeOutcome::Unfit]);
     }
 }
 
@@ -401,14 +401,13 @@ fn a_rebuild_takes_records_as_they_are() {
     commit(&spool, &[folded.clone()]).unwrap();
     // Bytes that are no article, as another program may have let in.
     let wire = b"no header at all\r\n\r\n";
-    let key = spool.key(b"<odd@test.example>");
-    let filing = ArticleFiling {
-        key,
+    let filing = NewArticle {
+        key: None,
         message_id: b"<odd@test.example>",
         pieces: &[wire],
         header_bytes: wire.len(),
         message_id_at: 0,
-        groups: &[spool.group_id(b"test.g0").unwrap()],
+        groups: ArticleGroups::Named(&[b"test.g0"]),
         numbers: &[],
         fields: netnews::overview_row::OverviewFields {
             subject: b"",
@@ -425,15 +424,15 @@ fn a_rebuild_takes_records_as_they_are() {
         tagged: TaggedFields::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes).unwrap();
-    assert!(matches!(outcomes[0], CommitOutcome::Filed(_)), "{outcomes:?}");
+    spool.commit(&[Change::Article(filing)], &mut outcomes).unwrap();
+    assert!(matches!(outcomes[0], ChangeOutcome::Filed(_)), "{outcomes:?}");
     close(spool);
     remove_all(&disk, "/s/journal");
     rebuild(disk.clone(), config.clone(), &()).unwrap();
     let (spool, _) = open(&disk, &config);
     assert_eq!(spool.verify(&()).findings, []);
     assert_eq!(fetch(&spool, &folded.id), Some(folded.wire));
-    assert_eq!(spool.lookup(&key), Lookup::Remembered);
+    assert_eq!(spool.lookup(&spool.key(b"<odd@test.example>")), Lookup::Remembered);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::news::{News, add_groups, commit, config, open, wait_until};
 use disk::{CrashKind, Disk, SimDisk};
-use spool::{NewGroup, SpoolMetrics};
+use spool::{ChangeMaker as _, NewGroup, SpoolMetrics};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
     std::thread::scope(|scope| {
         let group = NewGroup { name: "late.group".into(), ..NewGroup::default() };
         let adding = scope.spawn(|| spool.add_groups(&[group]));
-        wait_until("the writer is busy", || spool.try_commit(&[], &mut Vec::new()).is_none());
+        wait_until("the writer is busy", || spool.try_apply(0, &[], &mut Vec::new()).is_none());
         let (reported, reports) = mpsc::channel();
         let asked = &spool;
         scope.spawn(move || reported.send(asked.report()).unwrap());

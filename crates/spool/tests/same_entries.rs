@@ -2,6 +2,8 @@
 //! see follow from the order of the entries alone, however a spool stores them, hashes Message-IDs, or
 //! gathers entries into batches.
 
+mod seeded;
+
 use crate::news::*;
 use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
@@ -39,7 +41,7 @@ fn apply(spool: &Spool, entries: u64, batch_max: usize) -> Vec<String> {
     let flush = |batch: &mut Vec<News>, became: &mut Vec<String>| {
         let (_, outcomes) = commit(spool, &std::mem::take(batch)).unwrap();
         became.extend(outcomes.iter().map(|outcome| match outcome {
-            CommitOutcome::Filed(_) => "filed".into(),
+            ChangeOutcome::Filed(_) => "filed".into(),
             other => format!("{other:?}"),
         }));
     };

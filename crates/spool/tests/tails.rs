@@ -284,7 +284,7 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     sim.leave_bytes(4 * config.journal_file_bytes);
     let mut file = |n: u64| match commit(&spool, &batch(n)) {
         Ok((_, outcomes)) => {
-            accepted += outcomes.iter().filter(|o| matches!(o, CommitOutcome::Filed(_))).count() as u64;
+            accepted += outcomes.iter().filter(|o| matches!(o, ChangeOutcome::Filed(_))).count() as u64;
             true
         }
         Err(trouble) => {

@@ -50,8 +50,8 @@ fn they_are_found_by_message_id_and_take_no_overview() {
     let (spool, _) = open(&disk, &config);
     assert_eq!(spool.status().unwrap().unnumbered, None);
     let (_, outcomes) = commit(&spool, &plain(0..40)).unwrap();
-    assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
-    assert_eq!(commit(&spool, &plain(0..2)).unwrap().1, [CommitOutcome::Duplicate; 2]);
+    assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
+    assert_eq!(commit(&spool, &plain(0..2)).unwrap().1, [ChangeOutcome::Duplicate; 2]);
     assert_eq!(readable(&spool, 0..40).len(), 40);
     assert!(spool.groups().is_empty());
     let status = spool.status().unwrap();
@@ -112,7 +112,7 @@ fn storage_rules_go_by_newsgroups_and_kept_classes_do_not_take_them() {
         let (_, outcomes) = commit(&spool, &[news.unnumbered()]).unwrap();
         // Kept articles are due in their groups: the next rule decides.
         let expected = usize::from(!groups.iter().any(|g| g == "test.g1"));
-        let CommitOutcome::Filed(filed) = outcomes[0] else { panic!("{groups:?}: {outcomes:?}") };
+        let ChangeOutcome::Filed(filed) = outcomes[0] else { panic!("{groups:?}: {outcomes:?}") };
         assert_eq!(usize::from(filed.token.class), expected, "{groups:?}");
         seen[expected] += 1;
         passed_on += u64::from(groups[0] == "test.g2");
@@ -125,7 +125,7 @@ fn storage_rules_go_by_newsgroups_and_kept_classes_do_not_take_them() {
     config.rules[0].groups = None;
     let (spool, _) = open(&disk, &config);
     let (_, outcomes) = commit(&spool, &[News::new(60, GROUPS, 700).unnumbered()]).unwrap();
-    assert!(matches!(outcomes[0], CommitOutcome::Filed(filed) if filed.token.class == 0), "{outcomes:?}");
+    assert!(matches!(outcomes[0], ChangeOutcome::Filed(filed) if filed.token.class == 0), "{outcomes:?}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
     for n in 0..BATCHES {
         let (ticket, outcomes) = commit(&spool, &batch(n))?;
-        assert!(outcomes.iter().all(|o| matches!(o, CommitOutcome::Filed(_))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
         while !spool.is_durable(ticket) {
             if let Some(trouble) = spool.trouble() {
                 return Err(trouble.into());

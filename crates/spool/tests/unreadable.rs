@@ -173,7 +173,7 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     // Look-ups find nothing meanwhile, and end no thread.
     news.iter().for_each(|n| _ = spool.lookup(&spool.key(n.id.as_bytes())));
     let (_, outcomes) = commit(&spool, &news).unwrap();
-    assert_eq!(outcomes, [CommitOutcome::Duplicate; 100]);
+    assert_eq!(outcomes, [ChangeOutcome::Duplicate; 100]);
     assert_eq!(agree(&spool), named);
     assert_eq!(spool.verify(&()).findings, []);
     spool.close().unwrap();

@@ -90,6 +90,20 @@ const MAY_CHOOSE_THE_DISK: &[&str] = &[
 /// Names of files and modules that say nothing.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
+/// Crates that may apply changes to a spool: its own, and the log before it.
+const MAY_APPLY: &[&str] = &["crates/spool/src/", "crates/site-log/src/"];
+/// Calls that apply changes.
+const APPLYING: &[&str] = &["spool.apply(", "spool().apply(", "Spool::apply(", ".try_apply("];
+
+/// Folders of the spool whose code runs the same on every machine that applies the same changes.
+const FOLDING: &[&str] =
+    &["crates/spool/src/base/", "crates/spool/src/index/", "crates/spool/src/write/commit"];
+/// A file there that is about offers, which every machine has for itself.
+const OWN_OFFERS: &str = "crates/spool/src/index/history/reservation.rs";
+/// Clocks, and sources of random numbers.
+const UNREPEATABLE: &[&str] =
+    &["unix_now", "SystemTime", "Instant::now", "getrandom", "thread_rng", "SystemRandom", "RandomState"];
+
 /// The simple rules, in the order in which their findings are printed.
 pub const RULES: &[Rule] = &[
     ends_are_not_used,
@@ -98,6 +112,8 @@ pub const RULES: &[Rule] = &[
     drawers,
     tests_assert,
     one_commit_point,
+    changes_go_through_the_log,
+    folds_are_repeatable,
     machine_paths,
     line_lengths,
     files_named_exist,
@@ -240,6 +256,39 @@ fn one_commit_point(tree: &Tree) -> Vec<Finding> {
         .filter_map(|file| marked(file).map(|line| finding(file, line, "a second commit point")))
         .collect();
     all.into_iter().skip(1).collect()
+}
+
+/// Everything that alters the news of a site goes through its log.
+fn changes_go_through_the_log(tree: &Tree) -> Vec<Finding> {
+    let others = |file: &&File| {
+        file.path.contains("/src/")
+            && !file.path.ends_with("/tests.rs")
+            && !MAY_APPLY.iter().any(|folder| file.path.starts_with(folder))
+    };
+    calls(tree.rust().filter(others), APPLYING, "goes past the log of the site")
+}
+
+/// Folds call no clock and draw no random number: time comes with the changes.
+fn folds_are_repeatable(tree: &Tree) -> Vec<Finding> {
+    let folds = |file: &&File| {
+        FOLDING.iter().any(|folder| file.path.starts_with(folder))
+            && !file.path.ends_with("/tests.rs")
+            && file.path != OWN_OFFERS
+    };
+    calls(tree.rust().filter(folds), UNREPEATABLE, "differs from machine to machine")
+}
+
+/// Lines of these files, tests apart, that call one of these.
+fn calls<'f>(files: impl Iterator<Item = &'f File>, names: &[&str], what: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in files {
+        for line in 1..=file.production_text().lines().count() {
+            if let Some(name) = names.iter().find(|name| file.code_line(line).contains(**name)) {
+                found.push(finding(file, line, format!("`{name}` {what}")));
+            }
+        }
+    }
+    found
 }
 
 fn machine_paths(tree: &Tree) -> Vec<Finding> {
@@ -499,6 +548,26 @@ mod tests {
         };
         assert_eq!(found(40), Vec::<String>::new());
         assert_eq!(found(41), ["docs/config.md:1: 2 keys cost 41 lines of code, more than 20 each"]);
+    }
+
+    #[test]
+    fn changes_past_the_log_and_clocks_in_folds_are_reported() {
+        let past = "//! Head.\nfn f() { self.spool.apply(1, &[], &mut out); }\n";
+        let clock = "//! Head.\nfn f() -> u64 { unix_now() }\n";
+        let files = [
+            ("crates/ingest/src/a.rs", past),
+            ("crates/site-log/src/lib.rs", past),
+            ("crates/spool/src/index/fold.rs", clock),
+            ("crates/spool/src/care/purge.rs", clock),
+        ];
+        let found = found(&files);
+        assert_eq!(
+            found,
+            [
+                "crates/ingest/src/a.rs:2: `spool.apply(` goes past the log of the site",
+                "crates/spool/src/index/fold.rs:2: `unix_now` differs from machine to machine",
+            ]
+        );
     }
 
     #[test]

@@ -19,9 +19,10 @@ use nntp_io::{ClientLimits, NntpClient, Role};
 use site_base::clock::unix_secs;
 use site_base::lock::Leaf;
 use site_config::{BodyServer, Config, LiveConfig};
+use site_log::SiteLog;
 use spool::{
-    ArticleBuf, ArticleFiling, ArticleKey, ArticleKind, CommitEntry, CommitOutcome, Criteria, Lookup,
-    RowFacts, Spool, TaggedFields,
+    ArticleBuf, ArticleGroups, ArticleKey, ArticleKind, Change, ChangeMaker as _, ChangeOutcome, Criteria,
+    Lookup, NewArticle, RowFacts, Spool, TaggedFields,
 };
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
@@ -105,6 +106,8 @@ impl From<nntp_io::Error> for BodyFetchError {
 #[derive(Debug)]
 pub(super) struct BodyFetcher {
     spool: Arc<Spool>,
+    /// What is fetched is kept on this machine alone.
+    log: SiteLog,
     config: LiveConfig,
     servers: ArcSwap<BodyServers>,
     flights: Leaf<HashMap<ArticleKey, Arc<OnceCell<BodyResult>>>>,
@@ -169,7 +172,8 @@ impl Drop for BodyWaiter<'_> {
 impl BodyFetcher {
     pub fn new(spool: Arc<Spool>, config: LiveConfig) -> Self {
         let servers = ArcSwap::from_pointee(BodyServers::of(config.current()));
-        Self { spool, config, servers, flights: Leaf::default() }
+        let log = SiteLog::new(spool.clone());
+        Self { spool, log, config, servers, flights: Leaf::default() }
     }
 
     /// Returns the whole article of which `stored`, in wire format with the final `.` line, has only the
@@ -281,13 +285,13 @@ impl BodyFetcher {
         let wire_bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         // The copy goes to no peer, including peers added later.
         RowFacts { wire_bytes, kind: ArticleKind::LOCAL, ..RowFacts::default() }.put(&mut tagged);
-        let filing = ArticleFiling {
-            key: self.spool.key(own.as_bytes()),
+        let filing = NewArticle {
+            key: None,
             message_id: own.as_bytes(),
             pieces: &pieces,
             header_bytes: line.len() + article.body_offset() - xref.len(),
             message_id_at: OWN_HEADER.len(),
-            groups: &[],
+            groups: ArticleGroups::None,
             numbers: &[],
             fields: OverviewFields { bytes: wire_bytes, ..OverviewFields::of(&article, own.as_bytes()) },
             arrived: unix_secs(),
@@ -302,10 +306,9 @@ impl BodyFetcher {
             },
             tagged: TaggedFields::new(&tagged).unwrap_or_default(),
         };
-        let mut outcomes = Vec::new();
-        match self.spool.commit(&[CommitEntry::Article(filing)], &mut outcomes) {
-            Ok(_) if matches!(outcomes.first(), Some(CommitOutcome::Filed(_))) => {}
-            Ok(_) => debug!(?outcomes, "a body cannot be kept"),
+        match self.log.commit_one(Change::Article(filing)) {
+            Ok(ChangeOutcome::Filed(_)) => {}
+            Ok(outcome) => debug!(?outcome, "a body cannot be kept"),
             Err(trouble) => debug!(%trouble, "a body cannot be kept"),
         }
     }

@@ -22,7 +22,7 @@ use site_base::lock::Leaf;
 use site_base::patiently::patiently;
 use site_base::printable;
 use site_config::{FilterFailurePolicy, FilterProgram, FilterStage};
-use spool::Spool;
+use site_log::SiteLog;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
@@ -45,7 +45,7 @@ pub struct FilterPrograms(Vec<Arc<RunningFilter>>);
 pub struct RunningFilter {
     /// Section of the configuration.
     pub section: FilterProgram,
-    spool: Weak<Spool>,
+    log: Weak<SiteLog>,
     state: Arc<ProgramState>,
     worker: OnceLock<Option<UnboundedSender<WorkerMessage>>>,
     thread: Leaf<Option<JoinHandle<()>>>,
@@ -86,14 +86,14 @@ figures! {
 
 impl FilterPrograms {
     /// Returns the programs of another configuration; unchanged ones keep running, and reload their files.
-    pub fn after(before: &Self, sections: &[FilterProgram], spool: &Arc<Spool>) -> Self {
+    pub fn after(before: &Self, sections: &[FilterProgram], log: &Arc<SiteLog>) -> Self {
         let kept = |section: &FilterProgram| {
             let program = before.0.iter().find(|program| program.section == *section)?;
             program.reload();
             Some(program.clone())
         };
         let new =
-            |section: &FilterProgram| Arc::new(RunningFilter::new(section.clone(), Arc::downgrade(spool)));
+            |section: &FilterProgram| Arc::new(RunningFilter::new(section.clone(), Arc::downgrade(log)));
         Self(sections.iter().map(|section| kept(section).unwrap_or_else(|| new(section))).collect())
     }
 
@@ -154,9 +154,9 @@ impl FilterPrograms {
 }
 
 impl RunningFilter {
-    fn new(section: FilterProgram, spool: Weak<Spool>) -> Self {
+    fn new(section: FilterProgram, log: Weak<SiteLog>) -> Self {
         let (worker, thread) = (OnceLock::new(), Leaf::default());
-        Self { section, spool, state: Arc::default(), worker, thread }
+        Self { section, log, state: Arc::default(), worker, thread }
     }
 
     /// Returns whether articles it cannot judge are deferred.
@@ -217,7 +217,7 @@ impl RunningFilter {
         let start = || {
             let (jobs, waiting) = unbounded_channel();
             let worker =
-                FilterWorker::new(self.section.clone(), waiting, self.spool.clone(), self.state.clone());
+                FilterWorker::new(self.section.clone(), waiting, self.log.clone(), self.state.clone());
             match thread::Builder::new().name("filter".into()).spawn(move || worker.run()) {
                 Ok(thread) => *self.thread.lock() = Some(thread),
                 Err(error) => {

@@ -8,7 +8,7 @@ use super::{questions, shortened};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use site_base::program::{ProcessGroup, piped};
 use site_config::FilterProgram;
-use spool::Spool;
+use site_log::SiteLog;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -118,7 +118,7 @@ impl FilterProcess {
         filter: &str,
         job: &mut FilterJob,
         number: u64,
-        spool: &Weak<Spool>,
+        log: &Weak<SiteLog>,
     ) -> Result<(), ProgramFault> {
         job.answers.clear();
         self.write(Arc::new(job.head(number)));
@@ -133,7 +133,7 @@ impl FilterProcess {
                 ProgramLine::Verdict(_) => return Err(ProgramFault::TooManyVerdicts),
                 ProgramLine::Headers(bytes) => headers = Some(self.read_block(bytes).await?),
                 ProgramLine::Question(question) => {
-                    let found = questions::answer(filter, spool, question);
+                    let found = questions::answer(filter, log, question);
                     self.write(Arc::new(protocol::reply(found.as_deref())));
                 }
                 ProgramLine::Done(done) if done == number && job.answers.len() == job.count => return Ok(()),

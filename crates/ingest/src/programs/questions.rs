@@ -5,14 +5,15 @@
 use super::protocol::FilterQuery;
 use disk::ReadMode;
 use netnews::MessageId;
-use site_base::clock::unix_now;
-use spool::{ArticleBuf, CommitEntry, Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ArticleBuf, ArticleIdent, ChangeMaker as _, Lookup, Spool};
 use std::sync::Weak;
 use tracing::{info, warn};
 
 /// Returns the answer; `None` if nothing is found, or the request cannot be carried out.
-pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: FilterQuery<'_>) -> Option<Vec<u8>> {
-    let spool = spool.upgrade()?;
+pub(super) fn answer(filter: &str, log: &Weak<SiteLog>, question: FilterQuery<'_>) -> Option<Vec<u8>> {
+    let log = log.upgrade()?;
+    let spool = log.spool();
     let is_known = |id| spool.is_known(&spool.key(id));
     match question {
         FilterQuery::Known(id) => is_known(id).then(Vec::new),
@@ -21,22 +22,22 @@ pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: FilterQuery<'_
             let group = table.id(name).and_then(|id| table.get(id))?;
             Some(group.flag().to_string().into_bytes())
         }
-        FilterQuery::Head(id) => article(&spool, id).map(|mut article| {
+        FilterQuery::Head(id) => article(spool, id).map(|mut article| {
             let end = memchr::memmem::find(&article, b"\r\n\r\n").map_or(article.len(), |at| at + 2);
             article.truncate(end);
             article
         }),
-        FilterQuery::Article(id) => article(&spool, id),
-        FilterQuery::Remember(id) => remember(filter, &spool, MessageId::parse(id)?),
+        FilterQuery::Article(id) => article(spool, id),
+        FilterQuery::Remember(id) => remember(filter, &log, MessageId::parse(id)?),
         FilterQuery::Cancel(id) => {
             let id = MessageId::parse(id)?;
-            let cancelled = spool.cancel(id.as_bytes());
+            let cancelled = log.cancel(id.as_bytes());
             match cancelled {
                 Ok(true) => {
                     info!(filter, %id, "article cancelled by a filter");
                     Some(Vec::new())
                 }
-                Ok(false) => remember(filter, &spool, id),
+                Ok(false) => remember(filter, &log, id),
                 Err(trouble) => {
                     warn!(filter, %id, %trouble, "cannot cancel an article for a filter");
                     None
@@ -47,13 +48,12 @@ pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: FilterQuery<'_
 }
 
 /// Enters a Message-ID into history, so that the article is refused when it arrives.
-fn remember(filter: &str, spool: &Spool, id: MessageId<'_>) -> Option<Vec<u8>> {
-    let key = spool.key(id.as_bytes());
-    if spool.lookup(&key) != Lookup::Unknown {
+fn remember(filter: &str, log: &SiteLog, id: MessageId<'_>) -> Option<Vec<u8>> {
+    let key = log.spool().key(id.as_bytes());
+    if log.spool().lookup(&key) != Lookup::Unknown {
         return None;
     }
-    let arrived = u64::try_from(unix_now()).unwrap_or_default();
-    match spool.commit(&[CommitEntry::Remember { key, arrived }], &mut Vec::new()) {
+    match log.remember(ArticleIdent::Key(key)) {
         Ok(_) => Some(Vec::new()),
         Err(trouble) => {
             warn!(filter, %id, %trouble, "cannot enter a Message-ID into history for a filter");

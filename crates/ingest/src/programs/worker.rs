@@ -11,7 +11,7 @@ use super::protocol::{FilterAnswer, FilterRequest};
 use site_base::back_off::BackOff;
 use site_base::counters::add;
 use site_config::{FilterFailurePolicy, FilterProgram};
-use spool::Spool;
+use site_log::SiteLog;
 use std::pin::pin;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Weak};
@@ -72,7 +72,7 @@ impl FilterJob {
 pub(super) struct FilterWorker {
     section: FilterProgram,
     jobs: UnboundedReceiver<WorkerMessage>,
-    spool: Weak<Spool>,
+    log: Weak<SiteLog>,
     state: Arc<ProgramState>,
     /// Job to be processed next.
     pending: Option<FilterJob>,
@@ -88,11 +88,11 @@ impl FilterWorker {
     pub fn new(
         section: FilterProgram,
         jobs: UnboundedReceiver<WorkerMessage>,
-        spool: Weak<Spool>,
+        log: Weak<SiteLog>,
         state: Arc<ProgramState>,
     ) -> Self {
         let (pending, last_start, next_start) = (None, None, Instant::now());
-        Self { section, jobs, spool, state, pending, failures: 0, last_start, next_start, number: 0 }
+        Self { section, jobs, log, state, pending, failures: 0, last_start, next_start, number: 0 }
     }
 
     /// Runs until the program is no longer needed.
@@ -186,7 +186,7 @@ impl FilterWorker {
             };
             self.number += 1;
             let until = job.until(self.section.timeout);
-            let exchange = process.exchange(&self.section.name, &mut job, self.number, &self.spool);
+            let exchange = process.exchange(&self.section.name, &mut job, self.number, &self.log);
             match timeout_at(until, exchange).await {
                 Ok(Ok(())) => {
                     self.failures = 0;

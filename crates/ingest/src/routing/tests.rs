@@ -3,7 +3,7 @@
 use super::*;
 use disk::RealDisk;
 use site_config::testing::with_trash;
-use spool::{GroupFlag, NewGroup, Spool};
+use spool::{ChangeMaker as _, GroupFlag, NewGroup, Spool};
 use std::time::{Duration, Instant};
 
 const GROUPS: &[(&str, GroupFlag)] = &[

@@ -8,6 +8,7 @@ use crate::filters::{BatchFilter, Filters};
 use crate::judging::FilingRules;
 use crate::release::{ReleaseContext, way};
 use disk::CrashKind;
+use spool::ChangeMaker as _;
 use std::time::Duration;
 
 const TIME_MAX: Duration = Duration::from_secs(3_600);
@@ -22,7 +23,7 @@ fn strict(disk: &SimDisk) -> Filer {
 /// Reopens the site after a crash, with the same filter.
 fn reopened(disk: &SimDisk, text: &str) -> Filer {
     let filer = opened(disk, text);
-    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.log);
     let filter = BatchFilter::BySubject(BySubject::default());
     filer.judge.rules.store(Arc::new(FilingRules { filters: Filters::new(vec![filter], TIME_MAX), ..rules }));
     filer

@@ -7,6 +7,7 @@ use crate::opinions::Opinion;
 use crate::reviews::FilterReview;
 use netnews::Article;
 use parking_lot::Mutex;
+use spool::ChangeMaker as _;
 use std::time::{Duration, Instant};
 
 /// A filter that follows the Subject of each article, and gives up before the first one called "slow".
@@ -46,7 +47,7 @@ pub(super) fn filtering(disk: &SimDisk, filters: Vec<BatchFilter>, time_max: Dur
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
     let config = filer.judge.rules.load().config.clone();
-    let rules = FilingRules::of(config, None, &filer.spool);
+    let rules = FilingRules::of(config, None, &filer.log);
     filer.judge.rules.store(Arc::new(FilingRules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
@@ -145,7 +146,7 @@ fn findings_are_kept_and_released_articles_let_in() {
     let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
-    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.spool);
+    let rules = FilingRules::of(filer.judge.rules.load().config.clone(), None, &filer.log);
     let filters =
         Filters::new(vec![BatchFilter::BySubject(BySubject::default())], Duration::from_secs(3_600));
     filer.judge.rules.store(Arc::new(FilingRules { filters, ..rules }));

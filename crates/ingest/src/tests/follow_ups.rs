@@ -3,6 +3,7 @@
 use super::*;
 use crate::follow_ups::FollowUpLimits;
 use disk::CrashKind;
+use spool::ChangeMaker as _;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};

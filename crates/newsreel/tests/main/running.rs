@@ -4,7 +4,7 @@ use disk::{Disk, RealDisk};
 use newsreel::server;
 use site::listening::Listeners;
 use site_config::Config;
-use spool::{GroupChange, GroupFlag, NewGroup, Spool};
+use spool::{ChangeMaker as _, GroupChange, GroupFlag, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;

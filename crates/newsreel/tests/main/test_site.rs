@@ -6,7 +6,7 @@ use newsreel::server;
 use site::listening::Listeners;
 use site_config as config;
 use site_config::Config;
-use spool::{GroupFlag, NewGroup, Spool};
+use spool::{ChangeMaker as _, GroupFlag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;

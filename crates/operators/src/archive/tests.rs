@@ -8,7 +8,7 @@ use crate::reply::Reply;
 use disk::{CrashKind, SimDisk};
 use ingest::{Filer, ImportedArticle};
 use site_config as config;
-use spool::{ExpireReport, Lookup, NewGroup};
+use spool::{ChangeMaker as _, ExpireReport, Lookup, NewGroup};
 use std::path::Path;
 
 const CONFIG: &str = r#"

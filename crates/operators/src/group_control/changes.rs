@@ -8,7 +8,8 @@ use super::done::ControlHistory;
 use super::not::NotCarriedOut;
 use site::moderation::ModerationQueue;
 use site_base::units::counted;
-use spool::{GroupUpdate, Spool};
+use site_log::SiteLog;
+use spool::{ChangeMaker as _, GroupUpdate};
 use std::io;
 use std::mem::take;
 use std::time::{Duration, Instant};
@@ -98,7 +99,7 @@ impl PendingChanges {
     /// error they must be read again.
     pub fn make(
         &mut self,
-        spool: &Spool,
+        log: &SiteLog,
         done: &mut ControlHistory,
         mail: &ModerationQueue,
         now: i64,
@@ -109,7 +110,7 @@ impl PendingChanges {
         self.mails_bytes = 0;
         let changes = take(&mut self.waiting);
         let begun = Instant::now();
-        let refused = update(spool, &changes);
+        let refused = update(log, &changes);
         self.took += begun.elapsed();
         match refused {
             Ok(()) => return made(&changes, done, mail, now),
@@ -118,7 +119,7 @@ impl PendingChanges {
         }
         for change in &changes {
             let alone = std::slice::from_ref(change);
-            match update(spool, alone) {
+            match update(log, alone) {
                 Ok(()) => made(alone, done, mail, now)?,
                 Err(NotCarriedOut::Now(error)) => return Err(error),
                 Err(NotCarriedOut::Carried(reason)) => {
@@ -132,10 +133,10 @@ impl PendingChanges {
     }
 }
 
-fn update(spool: &Spool, changes: &[PendingChange]) -> Result<(), NotCarriedOut> {
+fn update(log: &SiteLog, changes: &[PendingChange]) -> Result<(), NotCarriedOut> {
     let updates: Vec<GroupUpdate> = changes.iter().filter_map(|change| change.update.clone()).collect();
     if !updates.is_empty() {
-        spool.update_groups(updates)?;
+        log.update_groups(updates)?;
     }
     Ok(())
 }

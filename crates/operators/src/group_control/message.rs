@@ -12,7 +12,8 @@ use site::moderation::ModerationQueue;
 use site_base::printable;
 use site_base::units::counted;
 use site_config::{Config, ConfigWord, Control, ControlAction, ControlType};
-use spool::{Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool};
+use site_log::SiteLog;
+use spool::{ChangeMaker as _, Group, GroupChange, GroupFlag, GroupUpdate, NewGroup, Spool};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Context in which control messages are carried out.
 pub(super) struct ControlContext<'a> {
     pub spool: &'a Spool,
+    pub log: &'a SiteLog,
     pub mail: &'a ModerationQueue,
     pub done: &'a mut ControlHistory,
     pub changes: &'a mut PendingChanges,
@@ -35,7 +37,7 @@ pub(super) struct ControlContext<'a> {
 impl ControlContext<'_> {
     /// Makes the pending changes, because the next step depends on them or must not be repeated.
     pub fn make_changes(&mut self) -> io::Result<()> {
-        self.changes.make(self.spool, self.done, self.mail, self.now)
+        self.changes.make(self.log, self.done, self.mail, self.now)
     }
 }
 
@@ -220,12 +222,12 @@ impl<'a> GroupControlMessage<'a> {
         }
         let mut plan = self.plan(on.spool, &sections, &scope, &listed);
         plan.of_sections.values_mut().for_each(|planned| {
-            planned.retain(|update| !on.done.has_newer_group(name_of(update), date));
+            planned.retain(|update| !on.done.has_newer_group(update.name(), date));
         });
         let (updates, said) = self.chosen(plan, &sections, on)?;
         let text = summary(&updates, said);
         let copy = format!("It was carried out: {text}.\n\n{}", listing(&updates));
-        on.spool.update_groups(updates)?;
+        on.log.update_groups(updates)?;
         on.done.add_hierarchies(&hierarchies, date, scope.serial)?;
         for section in sections.iter().filter(|section| section.action == ControlAction::Do) {
             self.mail(on, section, &copy);
@@ -407,13 +409,6 @@ impl CheckgroupsPlan {
     }
 }
 
-fn name_of(update: &GroupUpdate) -> &str {
-    match update {
-        GroupUpdate::Add(group) => &group.name,
-        GroupUpdate::Change(name, _) | GroupUpdate::Remove(name) => name,
-    }
-}
-
 /// Describes how many groups are added, changed and removed, followed by remarks.
 fn summary(updates: &[GroupUpdate], mut said: Vec<String>) -> String {
     let count = |of: fn(&GroupUpdate) -> bool| updates.iter().filter(|update| of(update)).count();
@@ -435,8 +430,9 @@ fn listing(updates: &[GroupUpdate]) -> String {
             GroupUpdate::Add(_) => "create",
             GroupUpdate::Change(..) => "change",
             GroupUpdate::Remove(_) => "remove",
+            GroupUpdate::RaiseHigh(..) => "raise the high mark of",
         };
-        format!("  {word} {}\n", name_of(update))
+        format!("  {word} {}\n", update.name())
     };
     updates.iter().map(line).collect()
 }

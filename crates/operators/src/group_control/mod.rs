@@ -218,7 +218,7 @@ impl ControlReader {
         if self.changes.is_empty() {
             return Ok(());
         }
-        let (made, work) = timed(|| self.changes.make(&site.spool, &mut self.done, mail, unix_now()));
+        let (made, work) = timed(|| self.changes.make(site.filer.log(), &mut self.done, mail, unix_now()));
         self.worked(work, site);
         made?;
         block_in_place(|| self.cursor.save())?;
@@ -227,7 +227,7 @@ impl ControlReader {
     }
 
     fn carry_out(&mut self, site: &Site, mail: &ModerationQueue, row: &ArticleRow<'_>) -> io::Result<()> {
-        let spool = &site.spool;
+        let (spool, log) = (&site.spool, &**site.filer.log());
         let id = String::from_utf8_lossy(row.message_id).into_owned();
         match spool.read(&row.token, Some(&row.key), ReadMode::Wait, &mut self.buf) {
             Ok(true) => {}
@@ -242,12 +242,12 @@ impl ControlReader {
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
         let (done, changes) = (&mut self.done, &mut self.changes);
-        let mut on = ControlContext { spool, mail, done, changes, now: unix_now() };
+        let mut on = ControlContext { spool, log, mail, done, changes, now: unix_now() };
         if article.count(Known::Control) == 0 {
             // A notice must not be repeated, so earlier changes are made first.
             on.make_changes()?;
             let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
-            let notices = NoticeContext { spool, hides, keyring, config: &config, now };
+            let notices = NoticeContext { spool, log, hides, keyring, config: &config, now };
             return notices.carry_out(&article, &id, &mut self.notices_done);
         }
         let proof = SignatureProof::of(&article, &self.keyring);

@@ -16,7 +16,8 @@ use netnews::{Article, Known, newsgroups};
 use site_base::printable;
 use site_base::units::counted;
 use site_config::{Config, Control, ControlAction, ControlType};
-use spool::{ArticleBuf, ArticleKey, HideOutcome, Lookup, Spool};
+use site_log::SiteLog;
+use spool::{ArticleBuf, ArticleKey, ChangeMaker as _, HideOutcome, Lookup, Spool};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ const HOUR_SECS: i64 = 3_600;
 /// Context in which notices are carried out.
 pub(super) struct NoticeContext<'a> {
     pub spool: &'a Spool,
+    pub log: &'a SiteLog,
     pub hides: &'a EarlyHides,
     pub keyring: &'a Keyring,
     pub config: &'a Config,
@@ -188,7 +190,7 @@ impl NoticeContext<'_> {
             }
         }
         for ids in ids.values() {
-            let outcomes = self.spool.hide_all(ids, by, &reason)?;
+            let outcomes = self.log.hide_all(ids, by, &reason)?;
             counts.changed += outcomes.iter().filter(|outcome| **outcome == HideOutcome::Hidden).count();
         }
         Ok(counts.text("hidden"))
@@ -242,7 +244,7 @@ impl NoticeContext<'_> {
         self.hides.sync()?;
         let is_own = |key: &&ArticleKey| self.spool.hidden_article(key).is_some_and(|hidden| hidden.by == by);
         let own: Vec<ArticleKey> = keys.iter().filter(is_own).copied().collect();
-        counts.changed = self.spool.unhide_all(&own)?.iter().filter(|shown| **shown).count();
+        counts.changed = self.log.unhide_all(&own)?.iter().filter(|shown| **shown).count();
         Ok(counts.text("shown again"))
     }
 }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use nntp_io::rate::Bandwidth;
 use nntp_io::{ClientLimits, Error, NntpClient, Role};
 use serde::{Deserialize, Serialize};
-use spool::{GroupFlag, NewGroup, Spool};
+use spool::{ChangeMaker as _, GroupFlag, NewGroup, Spool};
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
@@ -339,7 +339,7 @@ async fn carried(
                 high: 0,
             })
             .collect();
-        let made = block_in_place(|| ground.spool.add_groups(&new));
+        let made = block_in_place(|| ground.filer.log().add_groups(&new));
         let made = made.map_err(|trouble| PullError::Spool(trouble.text))?;
         info!(pull = spec.name, groups = made, "groups created");
         add(&counts.groups_made, made);

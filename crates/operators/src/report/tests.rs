@@ -7,7 +7,7 @@ use site::moderation::ModerationQueue;
 use site::session::{ReceiveBudget, SessionContext};
 use site_config as config;
 use site_config::LiveConfig;
-use spool::{CommitEntry, NewGroup};
+use spool::{ArticleIdent, Change, ChangeMaker as _, NewGroup};
 use std::fmt::Write;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn report_does_not_wait_for_a_blocked_writer() {
         let spool = &site.spool;
         let adding = scope.spawn(move || spool.add_groups(&[group]));
         let begun = Instant::now();
-        while spool.try_commit(&[], &mut Vec::new()).is_some() {
+        while spool.try_apply(1, &[], &mut Vec::new()).is_some() {
             assert!(begun.elapsed() < DEADLINE, "the writer never waits");
             std::thread::yield_now();
         }
@@ -93,8 +93,8 @@ fn refresh_waits_for_fresh_figures_with_a_limit() {
     let task = runtime.spawn(measure(site.clone(), measuring.clone()));
     runtime.block_on(measuring.refresh(DEADLINE));
     let before = site.spool.report().journal_bytes;
-    let entry = CommitEntry::Remember { key: site.spool.key(b"<a@x.example>"), arrived: 1 };
-    site.spool.commit(&[entry], &mut Vec::new()).unwrap();
+    let change = Change::Remember { id: ArticleIdent::Id(b"<a@x.example>"), arrived: 1 };
+    site.spool.commit(&[change], &mut Vec::new()).unwrap();
     runtime.block_on(measuring.refresh(DEADLINE));
     assert!(site.spool.report().journal_bytes > before);
     site.stop();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use disk::SimDisk;
     use site_config as config;
-    use spool::NewGroup;
+    use spool::{ChangeMaker as _, NewGroup};
     use std::path::Path;
 
     #[test]

@@ -111,7 +111,7 @@ impl Spool {
             }
             let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
             loop {
-                let mut writer = self.writer.lock();
+                let mut writer = self.writer_at(unix_now());
                 let step = writer.expire_step(index, &mut judge, is_quick, report);
                 let chosen = writer.leaving.len();
                 writer.unlock_fair();
@@ -137,7 +137,7 @@ impl Spool {
         journal.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
         let mut is_more = true;
         while is_more {
-            let mut writer = self.writer.lock();
+            let mut writer = self.writer_at(unix_now());
             is_more = writer.let_go()?;
             writer.unlock_fair();
             self.remove_files()?;

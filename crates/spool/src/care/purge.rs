@@ -10,14 +10,15 @@ use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
-use crate::index::groups::Group;
-use crate::index::withdrawing::RemoveFiles;
-use crate::journal::JournalRow;
+use crate::index::change::{ArticleIdent, Change, LocatedArticle};
+use crate::index::groups::{Group, GroupTable};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, RowSelection};
 use crate::spool::Spool;
+use crate::spool::withdraw::living_numbers;
 use disk::Progress;
 use disk::ReadMode;
+use disk::clock::unix_now;
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
 use std::collections::HashSet;
@@ -41,16 +42,6 @@ pub struct PurgeReport {
     pub numbers: u64,
 }
 
-/// An article of a purged group.
-struct PurgeTarget {
-    key: ArticleKey,
-    token: Token,
-    /// Whether no other group has the article.
-    gone: bool,
-    /// All its numbers if `gone`, otherwise its living ones in purged groups.
-    numbers: Vec<(GroupId, u64)>,
-}
-
 impl Spool {
     /// Removes all articles from the groups whose names match, or reports which would be removed. Articles
     /// that arrive meanwhile stay.
@@ -62,7 +53,6 @@ impl Spool {
     ) -> Result<PurgeReport, SpoolTrouble> {
         let groups: Vec<Arc<Group>> =
             self.groups().iter().filter(|group| wildmat.matches(group.name.as_bytes())).cloned().collect();
-        let purged: HashSet<GroupId> = groups.iter().map(|group| group.id).collect();
         let mut report = PurgeReport { groups: groups.len() as u64, ..PurgeReport::default() };
         progress.start("purging", groups.iter().map(|group| group.marks().count).sum());
         let mut seen = 0;
@@ -79,7 +69,7 @@ impl Spool {
                     .map_err(|error| unreadable(&error))?;
                 let rows: Vec<&[u8]> = rows.split_inclusive(|b| *b == b'\n').collect();
                 seen += rows.len() as u64;
-                self.purge_rows(group.id, &rows, &purged, dry_run, &mut report)?;
+                self.purge_rows(group.id, &rows, wildmat, dry_run, &mut report)?;
                 progress.step(seen);
             }
         }
@@ -134,9 +124,10 @@ impl Spool {
         dry_run: bool,
         report: &mut PurgeReport,
     ) -> Result<(), SpoolTrouble> {
+        let cancel = |key: &ArticleKey| Change::Cancel { id: ArticleIdent::Key(*key) };
         report.articles += match dry_run {
             true => keys.len() as u64,
-            false => self.cancel_all(keys)?.iter().filter(|cancelled| **cancelled).count() as u64,
+            false => self.withdraw_all(&keys.iter().map(cancel).collect::<Vec<_>>())?,
         };
         keys.clear();
         Ok(())
@@ -165,61 +156,51 @@ impl Spool {
         &self,
         group: GroupId,
         rows: &[&[u8]],
-        purged: &HashSet<GroupId>,
+        wildmat: &Wildmat,
         dry_run: bool,
         report: &mut PurgeReport,
     ) -> Result<(), SpoolTrouble> {
-        let mut writer = self.writer.lock();
-        let mut targets = Vec::new();
-        for row in rows {
-            let Some(target) = self.target(group, row, purged) else { continue };
-            report.numbers += target.numbers.len() as u64;
-            report.articles += u64::from(target.gone);
-            report.crossposts += u64::from(!target.gone);
-            targets.push(target);
-        }
+        let targets: Vec<LocatedArticle> = {
+            // Nothing is withdrawn while they are counted.
+            let _writer = self.writer.lock();
+            let table = self.group_table();
+            rows.iter().filter_map(|row| self.target(group, row, wildmat, &table, report)).collect()
+        };
         if dry_run || targets.is_empty() {
             return Ok(());
         }
-        writer.may_free()?;
-        for PurgeTarget { key, token, gone, numbers } in &targets {
-            let (key, token, numbers) = (*key, *token, numbers.clone());
-            writer.journal.push(&match gone {
-                true => JournalRow::Cancel { key, token, numbers },
-                false => JournalRow::Expire { key, token, gone: false, numbers },
-            });
-        }
-        if let Err(trouble) = writer.write_now() {
-            writer.journal.discard();
-            return Err(trouble);
-        }
-        for PurgeTarget { key, token, gone, numbers } in &targets {
-            match gone {
-                true => writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later),
-                false => writer.folds.expire(*key, *token, false, numbers, RemoveFiles::Later),
-            }
-        }
-        writer.freed()?;
-        drop(writer);
-        self.remove_files()
+        let purge = |article| Change::Purge { id: ArticleIdent::Located(article), groups: wildmat };
+        self.withdraw_all(&targets.iter().map(purge).collect::<Vec<_>>()).map(drop)
     }
 
-    /// Returns what to do with the article of an overview row; `None` if it has already been removed, or is
-    /// handled in another purged group.
-    fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<PurgeTarget> {
+    /// Applies changes that withdraw articles; returns how many did.
+    fn withdraw_all(&self, changes: &[Change<'_>]) -> Result<u64, SpoolTrouble> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        self.apply(unix_now(), changes, &mut outcomes)?;
+        Ok(outcomes.iter().map(|outcome| outcome.changed() as u64).sum())
+    }
+
+    /// Returns the article of an overview row, and counts what becomes of it; `None` if it has already been
+    /// removed, or is handled in another purged group.
+    fn target(
+        &self,
+        group: GroupId,
+        row: &[u8],
+        wildmat: &Wildmat,
+        table: &GroupTable,
+        report: &mut PurgeReport,
+    ) -> Option<LocatedArticle> {
         let key = self.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
-        let all = self.shared.groups.table().numbers_in(field(row, index::XREF)?);
-        let table = self.group_table();
-        let lives = |(id, number): &(GroupId, u64)| {
-            table.get(*id).is_some_and(|group| group.state().live.contains(*number))
-        };
-        let (inside, outside): (Vec<_>, Vec<_>) =
-            all.iter().copied().filter(lives).partition(|(id, _)| purged.contains(id));
+        let article = LocatedArticle { key, token, numbers: table.numbers_in(field(row, index::XREF)?) };
+        let (inside, outside) = living_numbers(&article, table, wildmat);
         let own = netnews::decimal::parse_decimal(field(row, index::NUMBER)?)?;
-        let gone = outside.is_empty();
-        let is_first = inside.first() == Some(&(group, own));
-        is_first.then_some(PurgeTarget { key, token, gone, numbers: if gone { all } else { inside } })
+        (inside.first() == Some(&(group, own))).then_some(())?;
+        let is_whole = outside.is_empty();
+        report.numbers += if is_whole { article.numbers.len() } else { inside.len() } as u64;
+        report.articles += u64::from(is_whole);
+        report.crossposts += u64::from(!is_whole);
+        Some(article)
     }
 }
 

@@ -31,7 +31,6 @@ use crate::method::packing::ArticlePacker;
 use crate::method::{LivingLookup, Volume, Volumes};
 use arc_swap::ArcSwap;
 use disk::Disk;
-use disk::clock::unix_now;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -112,10 +111,12 @@ impl SharedIndexes {
     }
 }
 
-/// The writing side of all folds.
+/// The writing side of all folds. They call no clock: time is that of the change being applied.
 #[derive(Debug)]
 pub(crate) struct Folds {
     pub shared: Arc<SharedIndexes>,
+    /// Time of the change being applied, or of the last one, in Unix seconds; in a replay that of opening.
+    pub time: u64,
     pub rules: StorageRules,
     /// Residents, by volume index.
     pub residents: Vec<Residents>,
@@ -164,9 +165,11 @@ impl Folds {
         rules: StorageRules,
         residents: Vec<Residents>,
         segments: OverviewSegments,
+        time: u64,
     ) -> Self {
         Self {
             shared,
+            time,
             rules,
             residents,
             kept: Vec::new(),
@@ -228,7 +231,7 @@ impl Folds {
         };
         let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, cyclic, from, to);
         let tail = cyclic.tail_at(head.max(v.head()));
-        let (mut gone, now) = (0, unix_now());
+        let (mut gone, now) = (0, self.time);
         loop {
             let resident = match residents.pop_before(tail) {
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
@@ -276,11 +279,12 @@ impl Folds {
             shared.hidden.put(hidden.clone());
         }
         let lives = self.enter(context, a);
-        if let Some(key) = a.stands_for.filter(|key| shared.history.lookup(key) == HistoryLookup::None) {
-            self.remember(key, a.arrived);
+        let is_new = |key: &ArticleKey| shared.history.lookup(key) == HistoryLookup::None;
+        if let Some(key) = a.row.tagged.stands_for().filter(is_new) {
+            self.remember(key, a.row.arrived);
         }
         if a.hidden.is_some() && !lives {
-            shared.hidden.remove(&a.key);
+            shared.hidden.remove(&a.row.key);
         }
         lives
     }
@@ -288,35 +292,36 @@ impl Folds {
     /// Enters an article into all indexes; returns true if it lives.
     fn enter(&mut self, context: &PublishContext<'_>, a: &PublishedArticle<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
-        if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
+        let ArticleRow { key, token, arrived, fields, .. } = a.row;
+        if let Err(e) = shared.history.insert(key, Some(token), arrived) {
             // Nothing refers to an article without history; a restart restores it from its row.
             note(failed, "history", Err(e));
             return false;
         }
-        let Some(index) = context.volumes.index(a.token.volume) else {
+        let Some(index) = context.volumes.index(token.volume) else {
             // Replay of an article in a removed volume: known, but removed.
             return false;
         };
         let (Some(volume), Some(residents), Some(list)) =
             (context.volumes.all().get(index), residents.get_mut(index), kept.get_mut(index))
         else {
-            note_bug(failed, &own_bug!("volume {} has no lists", a.token.volume));
+            note_bug(failed, &own_bug!("volume {} has no lists", token.volume));
             return false;
         };
         if volume.retained().is_some() && list.is_none() {
-            note_bug(failed, &own_bug!("volume {} has no list of what it keeps", a.token.volume));
+            note_bug(failed, &own_bug!("volume {} has no list of what it keeps", token.volume));
             return false;
         }
-        volume.mark_alive(a.token.place);
+        volume.mark_alive(token.place);
         let pushed = match list {
             Some(list) => list.push(&a.kept(&shared.hasher)),
-            None => residents.push(a.token.place, a.arrived, a.numbers),
+            None => residents.push(token.place, arrived, a.numbers),
         };
         match pushed {
             Err(e) if is_full(&e) => put_off(full, "residents", &e),
             pushed => note(failed, "residents", pushed),
         }
-        let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
+        let row_bytes_max = ROW_FRAME_BYTES_MAX + fields.len() + a.xref.len();
         let block_text_bytes = shared.config.overview.block_text_bytes;
         for (id, number) in a.numbers {
             let Some(group) = context.groups.get(*id) else { continue };
@@ -428,7 +433,7 @@ impl Folds {
         let old = self.shared.groups.table().get(id).cloned();
         match old {
             Some(group) => {
-                group.set_flag(&row.flag);
+                group.set_flag(&row.flag, self.time);
                 let mut state = group.state();
                 state.description.clone_from(&row.description);
                 // The row has the highest number assigned, which may not have been shown.
@@ -470,7 +475,7 @@ impl Folds {
             created: row.created,
             high: row.high,
         };
-        Arc::new(Group::new(GroupId(row.id), &new))
+        Arc::new(Group::new(GroupId(row.id), &new, self.time))
     }
 
     /// Removes a group; its articles stay readable by Message-ID.
@@ -554,12 +559,7 @@ impl Folds {
         match row {
             JournalRow::Article(a) => self.apply_article(a)?,
             JournalRow::Remember { key, arrived } => self.remember(*key, *arrived),
-            JournalRow::Cancel { key, token, numbers } => {
-                self.cancel(*key, *token, numbers, RemoveFiles::Now)
-            }
-            JournalRow::Expire { key, token, gone, numbers } => {
-                self.expire(*key, *token, *gone, numbers, RemoveFiles::Now)
-            }
+            JournalRow::Cancel { .. } | JournalRow::Expire { .. } => self.end(row, RemoveFiles::Now),
             JournalRow::Group(g) => self.group(g),
             JournalRow::GroupRemoved { name, high } => self.group_removed(name, *high),
             JournalRow::Promise(list) => {
@@ -643,24 +643,10 @@ impl Folds {
         let shared = self.shared.clone();
         let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
         self.put_xref(&groups, &numbers, &mut xref);
-        let fields = a.fields;
-        let (key, token, arrived) = (a.key, a.token, a.arrived);
-        let (expires, stored_bytes) = (a.expires, a.stored_bytes);
         let hidden = self.ahead.entry(a, &numbers);
         let lives = self.publish(
-            &PublishContext { groups: &groups, volumes: &volumes, now: unix_now() },
-            &PublishedArticle {
-                key,
-                token,
-                arrived,
-                expires,
-                stored_bytes,
-                numbers: &numbers,
-                xref: &xref,
-                fields,
-                stands_for: a.tagged.stands_for(),
-                hidden: hidden.as_ref(),
-            },
+            &PublishContext { groups: &groups, volumes: &volumes, now: self.time },
+            &PublishedArticle { row: *a, numbers: &numbers, xref: &xref, hidden: hidden.as_ref() },
         );
         self.count_published(u64::from(lives));
         self.scratch = numbers;

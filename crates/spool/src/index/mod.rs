@@ -4,6 +4,7 @@
 //! of them as of one journal position. Everything here can be rebuilt from the journal, or from the volumes.
 
 pub(crate) mod ages;
+pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod fold;
 pub(crate) mod groups;

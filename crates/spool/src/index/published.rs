@@ -2,31 +2,23 @@
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::{ArticleKey, KeyHasher};
-use crate::base::token::Token;
+use crate::base::key::KeyHasher;
 use crate::index::groups::{GroupState, GroupTable};
 use crate::index::kept::{KeptEntry, thread_of};
 use crate::index::overview::RowEntry;
+use crate::journal::ArticleRow;
 use crate::method::VolumeTable;
 use netnews::overview_row::{append_row, field, index};
 use std::sync::atomic::AtomicU64;
 
-/// An accepted article that is being entered into the indexes.
+/// An accepted article that is being entered into the indexes: its row, and what follows from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishedArticle<'a> {
-    pub key: ArticleKey,
-    pub token: Token,
-    pub arrived: u32,
-    /// Value of the Expires header in Unix seconds, 0 for none.
-    pub expires: u32,
-    pub stored_bytes: u64,
+    pub row: ArticleRow<'a>,
+    /// Numbers of the row, decoded.
     pub numbers: &'a [(GroupId, u64)],
     /// Value of the Xref header.
     pub xref: &'a [u8],
-    /// Overview fields from subject to line count, and the additional headers that are kept.
-    pub fields: &'a [u8],
-    /// Second Message-ID that is remembered for the article.
-    pub stands_for: Option<ArticleKey>,
     /// Entry of an article that is hidden from the start.
     pub hidden: Option<&'a HiddenArticle>,
 }
@@ -34,24 +26,25 @@ pub(crate) struct PublishedArticle<'a> {
 impl PublishedArticle<'_> {
     /// Returns its entry in the list of the volume's retained articles.
     pub(super) fn kept(&self, hasher: &KeyHasher) -> KeptEntry {
-        let references = field(self.fields, index::REFERENCES - index::SUBJECT).unwrap_or_default();
+        let row = &self.row;
+        let references = field(row.fields, index::REFERENCES - index::SUBJECT).unwrap_or_default();
         KeptEntry {
-            place: self.token.place,
-            key: self.key,
-            class: self.token.class,
-            arrived: self.arrived,
-            expires: self.expires,
-            stored_bytes: self.stored_bytes,
-            thread: thread_of(hasher, self.key, references),
+            place: row.token.place,
+            key: row.key,
+            class: row.token.class,
+            arrived: row.arrived,
+            expires: row.expires,
+            stored_bytes: row.stored_bytes,
+            thread: thread_of(hasher, row.key, references),
             numbers: self.numbers.to_vec(),
         }
     }
 
     /// Adds its overview row to a group.
     pub(super) fn put_row(&self, number: u64, row_bytes_max: usize, state: &mut GroupState) {
-        let entry = RowEntry { number, end: 0, token: self.token, arrived: self.arrived };
+        let entry = RowEntry { number, end: 0, token: self.row.token, arrived: self.row.arrived };
         state.overview.push(entry, row_bytes_max, |text| {
-            append_row(number, self.fields, self.xref, text);
+            append_row(number, self.row.fields, self.xref, text);
         });
     }
 }

@@ -1,8 +1,8 @@
 //! Storage rules: the first rule all of whose conditions hold names the class (CNFS-22 to CNFS-26).
 
 use crate::base::config::RuleConfig;
-use crate::base::entry::Criteria;
 use crate::base::error::SpoolError;
+use crate::index::change::Criteria;
 use netnews::article::Headers;
 use netnews::path;
 use netnews::wildmat::Wildmat;

@@ -13,8 +13,8 @@ use crate::index::fold::Folds;
 use crate::index::groups::GroupState;
 use crate::index::history::HistoryLookup;
 use crate::index::removals::Removal;
+use crate::journal::JournalRow;
 use crate::method::{Volume, VolumeKind};
-use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +28,17 @@ pub(crate) enum RemoveFiles {
 }
 
 impl Folds {
+    /// Applies the row of an article that is cancelled or due, which must be durable.
+    pub fn end(&mut self, row: &JournalRow<'_>, when: RemoveFiles) {
+        match row {
+            JournalRow::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers, when),
+            JournalRow::Expire { key, token, gone, numbers } => {
+                self.expire(*key, *token, *gone, numbers, when);
+            }
+            _ => {}
+        }
+    }
+
     /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
     pub fn cancel(&mut self, key: ArticleKey, token: Token, numbers: &[(GroupId, u64)], when: RemoveFiles) {
         self.take_out(key, token, numbers, when, |v| v.cancel(token.place, key, numbers));
@@ -155,7 +166,7 @@ impl Folds {
         mut change: impl FnMut(&mut GroupState, u64) -> bool,
     ) -> bool {
         let mut changed = false;
-        let (table, now) = (self.shared.groups.snapshot(), unix_now());
+        let (table, now) = (self.shared.groups.snapshot(), self.time);
         for (id, number) in numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();

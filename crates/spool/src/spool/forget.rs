@@ -1,24 +1,31 @@
 //! Forgetting Message-IDs, so that their articles are accepted if they arrive after all.
 
 use super::Spool;
-use super::hide::commit_rows;
 use crate::base::error::SpoolTrouble;
-use crate::base::key::ArticleKey;
+use crate::index::change::{Change, ChangeOutcome};
 use crate::index::history::HistoryLookup;
 use crate::journal::JournalRow;
 
 impl Spool {
-    /// Forgets a Message-ID that was remembered at this time (Unix seconds) without an article, durably;
-    /// returns false if it was not. The time distinguishes it from one whose article was withdrawn, which
-    /// must not be forgotten: the record may still be in a buffer.
-    pub fn forget(&self, key: &ArticleKey, arrived: u32) -> Result<bool, SpoolTrouble> {
-        let mut writer = self.writer.lock();
-        let is_remembered = self.shared.history.lookup(key) == HistoryLookup::Remembered { arrived };
-        let row = JournalRow::Forget { key: *key };
-        commit_rows(&mut writer, if is_remembered { std::slice::from_ref(&row) } else { &[] })?;
-        if is_remembered {
-            writer.folds.forget(*key);
+    /// Forgets Message-IDs that were remembered, at the time that is named, without an article.
+    pub(super) fn forget(
+        &self,
+        time: u64,
+        run: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
+        let mut writer = self.writer_at(time);
+        writer.accepting()?;
+        for change in run {
+            let Change::Forget { arrived, .. } = change else { continue };
+            let (key, arrived) = (change.key(&self.shared.hasher), *arrived);
+            let is_remembered = self.shared.history.lookup(&key) == HistoryLookup::Remembered { arrived };
+            if is_remembered {
+                writer.commit_rows(&[JournalRow::Forget { key }])?;
+                writer.folds.forget(key);
+            }
+            outcomes.push(ChangeOutcome::Changed(usize::from(is_remembered)));
         }
-        Ok(is_remembered)
+        Ok(())
     }
 }

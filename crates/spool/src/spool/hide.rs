@@ -4,61 +4,59 @@
 //! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
 use super::Spool;
-use super::cancel::LivingArticle;
 use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 use crate::base::key::ArticleKey;
+use crate::index::change::{Change, ChangeOutcome, LocatedArticle};
 use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::write::commit::SpoolWriter;
-use disk::clock::unix_now;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maximum number of rows made durable by one sync.
 const AT_ONCE_MAX: usize = 1_024;
 
-/// Result of hiding an article.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HideOutcome {
-    /// The article is now hidden.
-    Hidden,
-    /// The article was already hidden.
-    Already,
-    /// The article is not stored here.
-    NotHere,
-}
-
 impl Spool {
-    /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
-    /// article.
-    pub fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
-        if by.is_empty() || by.len() > HIDER_BYTES_MAX || reason.len() > REASON_BYTES_MAX {
+    /// Hides articles, durably.
+    pub(super) fn hide(
+        &self,
+        time: u64,
+        run: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
+        let is_named = |change: &Change<'_>| match change {
+            Change::Hide { by, reason, .. } => {
+                !by.is_empty() && by.len() <= HIDER_BYTES_MAX && reason.len() <= REASON_BYTES_MAX
+            }
+            _ => true,
+        };
+        if !run.iter().all(is_named) {
             let text = format!(
                 "who hides must have 1 to {HIDER_BYTES_MAX} bytes, and the reason at most {REASON_BYTES_MAX}"
             );
             return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
-        let mut all = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(AT_ONCE_MAX) {
-            all.extend(self.hide_some(ids, by, reason)?);
-        }
-        Ok(all)
+        run.chunks(AT_ONCE_MAX).try_for_each(|some| self.hide_some(time, some, outcomes))
     }
 
-    fn hide_some(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
-        let keys: Vec<ArticleKey> = ids.iter().map(|id| self.key(id)).collect();
+    fn hide_some(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
         loop {
             let table = self.shared.groups.snapshot();
             let mut unreadable = None;
-            let living = self.living(&table, &keys, &mut unreadable);
+            let living = self.living(&table, changes, &mut unreadable);
             if let Some(e) = unreadable {
                 return Err(cannot_read(&e));
             }
-            let mut writer = self.writer.lock();
+            let mut writer = self.writer_at(time);
             // The numbers belong to the groups in `table`.
             if Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
-                return self.hide_now(&mut writer, ids, &keys, living, by, reason);
+                return self.hide_now(&mut writer, changes, living, outcomes);
             }
         }
     }
@@ -66,37 +64,39 @@ impl Spool {
     fn hide_now(
         &self,
         writer: &mut SpoolWriter,
-        ids: &[&[u8]],
-        keys: &[ArticleKey],
-        mut living: BTreeMap<ArticleKey, LivingArticle>,
-        by: &str,
-        reason: &str,
-    ) -> Result<Vec<HideOutcome>, SpoolTrouble> {
+        changes: &[Change<'_>],
+        mut living: BTreeMap<ArticleKey, LocatedArticle>,
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
         let shared = &self.shared;
-        let (mut outcomes, mut new) = (Vec::with_capacity(ids.len()), Vec::new());
-        let since = u32::try_from(unix_now()).unwrap_or(u32::MAX);
-        for (id, key) in ids.iter().zip(keys) {
-            let here = match shared.lookup(key) {
-                Lookup::Present(token) => shared.hidden.covers(key, &token).then_some(HideOutcome::Already),
-                _ => Some(HideOutcome::NotHere),
+        let (mut hides, mut new) = (Vec::with_capacity(changes.len()), Vec::new());
+        let since = u32::try_from(writer.folds.time).unwrap_or(u32::MAX);
+        for change in changes {
+            let Change::Hide { message_id, by, reason } = change else { continue };
+            let key = change.key(&shared.hasher);
+            let here = match shared.lookup(&key) {
+                Lookup::Present(token) => {
+                    shared.hidden.covers(&key, &token).then_some(ChangeOutcome::Changed(0))
+                }
+                _ => Some(ChangeOutcome::NotHere),
             };
-            let found = living.remove(key).filter(|at| shared.lookup(key) == Lookup::Present(at.token));
-            outcomes.push(match (here, found) {
+            let found = living.remove(&key).filter(|at| shared.lookup(&key) == Lookup::Present(at.token));
+            hides.push(match (here, found) {
                 (Some(outcome), _) => outcome,
-                (None, Some(LivingArticle { token, numbers })) => {
+                (None, Some(LocatedArticle { key, token, numbers })) => {
                     new.push(HiddenArticle {
-                        key: *key,
+                        key,
                         token,
                         since,
-                        message_id: String::from_utf8_lossy(id).into_owned(),
-                        by: by.to_owned(),
-                        reason: reason.to_owned(),
+                        message_id: String::from_utf8_lossy(message_id).into_owned(),
+                        by: (*by).to_owned(),
+                        reason: (*reason).to_owned(),
                         numbers,
                     });
-                    HideOutcome::Hidden
+                    ChangeOutcome::Changed(1)
                 }
                 // Occurs twice, or has just been replaced.
-                (None, None) => HideOutcome::Already,
+                (None, None) => ChangeOutcome::Changed(0),
             });
         }
         if shared.hidden.count() + new.len() > HIDDEN_MAX {
@@ -104,31 +104,40 @@ impl Spool {
             return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
         let rows: Vec<JournalRow<'_>> = new.iter().cloned().map(JournalRow::Hide).collect();
-        commit_rows(writer, &rows)?;
+        writer.accepting()?;
+        writer.commit_rows(&rows)?;
         new.into_iter().for_each(|hidden| writer.folds.hide(hidden));
-        Ok(outcomes)
+        outcomes.append(&mut hides);
+        Ok(())
     }
 
-    /// Shows hidden articles again, under their old numbers. Returns for each whether it was hidden.
-    pub fn unhide_all(&self, keys: &[ArticleKey]) -> Result<Vec<bool>, SpoolTrouble> {
-        let mut all = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(AT_ONCE_MAX) {
-            let mut writer = self.writer.lock();
+    /// Shows hidden articles again, under their old numbers.
+    pub(super) fn unhide(
+        &self,
+        time: u64,
+        run: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
+        for some in run.chunks(AT_ONCE_MAX) {
+            let mut writer = self.writer_at(time);
+            writer.accepting()?;
             let mut seen = BTreeSet::new();
-            let hidden: Vec<_> = keys
+            let hidden: Vec<_> = some
                 .iter()
-                .map(|key| self.shared.hidden.get(key).filter(|hidden| seen.insert(hidden.key)))
+                .map(|change| self.shared.hidden.get(&change.key(&self.shared.hasher)))
+                .map(|hidden| hidden.filter(|hidden| seen.insert(hidden.key)))
                 .collect();
             let rows: Vec<JournalRow<'_>> = hidden
                 .iter()
                 .flatten()
                 .map(|hidden| JournalRow::Unhide { key: hidden.key, token: hidden.token })
                 .collect();
-            commit_rows(&mut writer, &rows)?;
+            writer.commit_rows(&rows)?;
             hidden.iter().flatten().for_each(|hidden| writer.folds.unhide(hidden.key));
-            all.extend(hidden.iter().map(Option::is_some));
+            outcomes
+                .extend(hidden.iter().map(|hidden| ChangeOutcome::Changed(usize::from(hidden.is_some()))));
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Returns all hidden articles, in the order in which they were hidden.
@@ -140,16 +149,6 @@ impl Spool {
     pub fn hidden_article(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         self.shared.hidden.get(key)
     }
-}
-
-/// Makes rows durable, if any.
-pub(super) fn commit_rows(writer: &mut SpoolWriter, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
-    writer.accepting()?;
-    if rows.is_empty() {
-        return Ok(());
-    }
-    rows.iter().for_each(|row| writer.journal.push(row));
-    writer.write_now().inspect_err(|_| writer.journal.discard())
 }
 
 fn cannot_read(e: &ReadError) -> SpoolTrouble {

@@ -1,33 +1,34 @@
 //! [`Spool`]: the handle that the server holds.
 
+mod apply;
 pub(crate) mod archive;
-mod cancel;
 mod forget;
-pub(crate) mod groups;
-pub(crate) mod hide;
-pub(crate) mod moved;
+mod groups;
+mod hide;
+pub(crate) mod maker;
+mod moved;
 mod readers;
 pub(crate) mod rebuild;
+mod sites;
 #[cfg(test)]
 mod tests;
 mod whole_maps;
+pub(crate) mod withdraw;
 
 use crate::base::config::{Durability, SpoolConfig};
-use crate::base::entry::{CommitEntry, CommitOutcome, CommitTicket};
 use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::latency::{LatencyCounts, LatencyHistogram};
-use crate::base::limits::NUMBER_MAX;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::status::SpoolMetrics;
 use crate::base::token::Token;
-use crate::index::fold::{SITES_MAX, SharedIndexes};
+use crate::index::change::CommitTicket;
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
-use crate::index::promise::MARGIN_MIN;
-use crate::journal::{JournalRow, Readers};
-use crate::method::packing::{DictionaryStatus, PackedArticle};
+use crate::journal::Readers;
+use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, RecoveryReport};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, RowSelection};
@@ -38,23 +39,21 @@ use arc_swap::ArcSwap;
 use archive::Archivist;
 use disk::Progress;
 use disk::ReadMode;
+use disk::clock::unix_now;
 use disk::{Disk, FileAccess, durable_replace};
 use netnews::GroupMarks;
 use std::io;
-use std::ops::{DerefMut, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for which an offered Message-ID is reserved for the peer that was asked to send it.
 const RESERVATION_TTL: Duration = Duration::from_secs(60);
 
 /// Maximum number of Message-IDs on offer; beyond that peers are asked to try later.
 const RESERVATIONS_MAX: usize = 1 << 20;
-
-/// Maximum length of a site's name, in bytes.
-const SITE_NAME_BYTES_MAX: usize = 255;
 
 /// Answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
@@ -232,64 +231,9 @@ impl Spool {
         self.held.counts()
     }
 
-    /// Commits a batch while holding the writer, and records the duration.
-    fn commit_held(
-        &self,
-        mut writer: impl DerefMut<Target = SpoolWriter>,
-        batch: &[CommitEntry<'_>],
-        packed: Vec<Option<PackedArticle>>,
-        outcomes: &mut Vec<CommitOutcome>,
-    ) -> Result<CommitTicket, SpoolTrouble> {
-        let begun = Instant::now();
-        let result = writer.commit_packed(batch, packed, outcomes);
-        drop(writer);
-        let each = u32::try_from(batch.len()).ok().and_then(|n| begun.elapsed().checked_div(n));
-        self.held.observe_many(each.unwrap_or_default(), batch.len());
-        result
-    }
-
     /// Makes everything committed so far durable, with any durability setting; blocks for a sync.
     pub fn sync(&self) -> Result<(), SpoolTrouble> {
         self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
-    }
-
-    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far are
-    /// valid and the other entries were not accepted.
-    pub fn commit(
-        &self,
-        batch: &[CommitEntry<'_>],
-        outcomes: &mut Vec<CommitOutcome>,
-    ) -> Result<CommitTicket, SpoolTrouble> {
-        if !self.shared.packing.is_used() {
-            return self.commit_held(self.writer.lock(), batch, Vec::new(), outcomes);
-        }
-        // Compressing takes many times as long as committing, so it is done before the lock is taken.
-        let (classes, generation) = {
-            let writer = self.writer.lock();
-            (writer.classes_of(batch), writer.generation)
-        };
-        let packed = batch.iter().zip(classes).map(|(entry, class)| match entry {
-            CommitEntry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
-            _ => None,
-        });
-        let packed = packed.collect();
-        let writer = self.writer.lock();
-        // If the classes have changed meanwhile, these articles are stored uncompressed.
-        let packed = if writer.generation == generation { packed } else { Vec::new() };
-        self.commit_held(writer, batch, packed, outcomes)
-    }
-
-    /// Like [`Spool::commit`], but returns `None` if another thread is committing, a sync has to be waited
-    /// for, or articles may have to be compressed.
-    pub fn try_commit(
-        &self,
-        batch: &[CommitEntry<'_>],
-        outcomes: &mut Vec<CommitOutcome>,
-    ) -> Option<Result<CommitTicket, SpoolTrouble>> {
-        if self.shared.packing.is_used() || self.sync.must_wait() {
-            return None;
-        }
-        Some(self.commit_held(self.writer.try_lock()?, batch, Vec::new(), outcomes))
     }
 
     /// Reports whether an acknowledgement of the commit with this ticket keeps the configured promise (G1).
@@ -355,55 +299,6 @@ impl Spool {
     /// Returns the whole text of LIST ACTIVE.
     pub fn list_active(&self) -> Arc<Vec<u8>> {
         self.shared.list_active()
-    }
-
-    /// Raises groups' high water marks, so that numbers continue after those of the server they come from;
-    /// marks never fall. Unknown groups are skipped. Returns how many were raised.
-    pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, SpoolTrouble> {
-        let mut writer = self.writer.lock();
-        writer.accepting()?;
-        let mut rows = Vec::new();
-        for (name, high) in marks {
-            let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { continue };
-            let mut row = writer.folds.group_row(&group);
-            if *high > row.high && *high <= NUMBER_MAX {
-                row.high = *high;
-                row.promised = row.promised.max(high.saturating_add(MARGIN_MIN));
-                rows.push(row);
-            }
-        }
-        writer.commit_groups(&rows.iter().cloned().map(JournalRow::Group).collect::<Vec<_>>())?;
-        rows.iter().for_each(|row| writer.folds.group(row));
-        Ok(rows.len())
-    }
-
-    /// Returns the number that stands for a site in [`crate::Facts::sites`], assigning the next one if
-    /// necessary. It is durable before it is returned, and never stands for another site.
-    pub fn site(&self, name: &str) -> Result<u32, SpoolTrouble> {
-        let mut writer = self.writer.lock();
-        let known = writer.folds.sites.iter().position(|site| site == name);
-        let number = known.unwrap_or(writer.folds.sites.len());
-        let refused =
-            |text: &str| SpoolTrouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
-        if number >= SITES_MAX {
-            return Err(refused("there are as many sites already as can have a number"));
-        }
-        if name.is_empty() || name.len() > SITE_NAME_BYTES_MAX {
-            return Err(refused("its name is empty or too long"));
-        }
-        let number = number as u32;
-        if known.is_none() {
-            let row = JournalRow::Site { number, name: name.to_owned() };
-            writer.commit_now(&row)?;
-            writer.folds.site(number, name);
-        }
-        Ok(number)
-    }
-
-    /// Returns the number that stands for a site, if it has one; see [`Spool::site`].
-    pub fn known_site(&self, name: &str) -> Option<u32> {
-        let writer = self.writer.lock();
-        writer.folds.sites.iter().position(|site| site == name).map(|number| number as u32)
     }
 
     /// Returns the last arrival in history, in Unix seconds; 0 if it is empty.
@@ -521,7 +416,7 @@ impl Spool {
     pub fn checkpoint(&self) -> io::Result<()> {
         loop {
             self.await_checkpoint();
-            let mut writer = self.writer.lock();
+            let mut writer = self.writer_at(unix_now());
             if let Some(trouble) = self.sync.trouble() {
                 return Err(io::Error::other(trouble.to_string()));
             }
@@ -584,7 +479,7 @@ impl Spool {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();
         let dir = self.shared.config.dir.clone();
-        let mut writer = self.writer.lock();
+        let mut writer = self.writer_at(unix_now());
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
         let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");

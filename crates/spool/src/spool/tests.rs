@@ -3,16 +3,16 @@
 
 use crate::base::bug::planted;
 use crate::base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, TreeConfig};
-use crate::base::entry::{ArticleFiling, CommitEntry, CommitOutcome, Criteria};
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::base::facts::TaggedFields;
-use crate::base::ids::GroupId;
 use crate::base::token::MethodKind;
+use crate::index::change::{ArticleGroups, Change, ChangeOutcome, Criteria, NewArticle};
 use crate::index::groups::NewGroup;
 use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
+use crate::spool::maker::ChangeMaker as _;
 use disk::ReadMode;
 use disk::{Disk, SimDisk};
 use netnews::Article;
@@ -52,13 +52,13 @@ fn commit(spool: &Spool, n: u64) -> Result<(), SpoolTrouble> {
     let id = id(n);
     let wire = format!("Message-ID: {id}\r\nSubject: {n}\r\nNewsgroups: test\r\n\r\nBody {n}.\r\n");
     let article = Article::parse(wire.as_bytes()).unwrap();
-    let filing = ArticleFiling {
-        key: spool.key(id.as_bytes()),
+    let filing = NewArticle {
+        key: None,
         message_id: id.as_bytes(),
         pieces: &[wire.as_bytes()],
         header_bytes: wire.find("\r\n\r\n").unwrap() + 4,
         message_id_at: wire.find('<').unwrap(),
-        groups: &[GroupId(0)],
+        groups: ArticleGroups::Named(&[b"test"]),
         numbers: &[],
         fields: OverviewFields::of(&article, id.as_bytes()),
         arrived: 1_795_000_000,
@@ -67,8 +67,8 @@ fn commit(spool: &Spool, n: u64) -> Result<(), SpoolTrouble> {
         criteria: Criteria::default(),
     };
     let mut outcomes = Vec::new();
-    spool.commit(&[CommitEntry::Article(filing)], &mut outcomes)?;
-    assert!(matches!(outcomes.as_slice(), [CommitOutcome::Filed(_)]), "{outcomes:?}");
+    spool.commit(&[Change::Article(filing)], &mut outcomes)?;
+    assert!(matches!(outcomes.as_slice(), [ChangeOutcome::Filed(_)]), "{outcomes:?}");
     spool.settle()
 }
 

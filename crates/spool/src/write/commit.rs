@@ -9,17 +9,19 @@ mod ahead;
 mod claims;
 mod full;
 mod hiding;
+mod naming;
 mod place;
 mod record;
 
 use crate::base::bug::{self, own_bug};
 use crate::base::config::{BufferConfig, ClassConfig};
-use crate::base::entry::{CommitEntry, CommitOutcome, CommitTicket, FiledArticle};
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
+use crate::base::moved;
 use crate::base::token::Token;
+use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, FiledArticle};
 use crate::index::checkpoint;
 use crate::index::fold::{Folds, PublishContext, PublishedArticle, is_full};
 use crate::index::hidden::PendingHides;
@@ -33,8 +35,8 @@ use crate::write::leaving::ExpiryRow;
 use crate::write::manager::Class;
 use crate::write::policy::ExpiryPolicy;
 use crate::write::syncer::{CheckpointHandover, SyncState, failed_sync};
-use disk::clock::unix_now;
 use hashbrown::HashSet;
+use naming::{FilingArticle, FoundGroups};
 use place::{Placement, planned};
 use std::collections::VecDeque;
 use std::io;
@@ -57,19 +59,22 @@ struct WriteRun {
     bytes: Range<usize>,
 }
 
-/// Data of an entry between its preparation and its publication.
+/// Data of an entry between its preparation and its publication: what its row has, with the places of its
+/// texts in the [`CommitScratch`].
 #[derive(Debug, Default)]
 struct PreparedEntry {
+    /// Index of its change in the batch.
+    at: usize,
     key: ArticleKey,
     token: Option<Token>,
     arrived: u32,
     expires: u32,
     stored_bytes: u64,
+    sequence: u64,
     numbers: Range<usize>,
+    row_numbers: Range<usize>,
     xref: Range<usize>,
     fields: Range<usize>,
-    /// Second Message-ID that is remembered for the article.
-    stands_for: Option<ArticleKey>,
     /// Entry of an article that is hidden from the start.
     hidden: Option<Box<HiddenArticle>>,
 }
@@ -85,6 +90,7 @@ struct CommitScratch {
     prepared: Vec<PreparedEntry>,
     numbers: Vec<(GroupId, u64)>,
     text: Vec<u8>,
+    /// Numbers as article rows have them.
     row_numbers: Vec<u8>,
     promises: Vec<(GroupId, u64)>,
     keys: HashSet<u128>,
@@ -108,6 +114,7 @@ impl CommitScratch {
         self.prepared.clear();
         self.numbers.clear();
         self.text.clear();
+        self.row_numbers.clear();
         self.promises.clear();
         self.keys.clear();
         self.asked.clear();
@@ -215,10 +222,12 @@ impl SpoolWriter {
     }
 
     /// Returns the current classes of the articles of a batch, valid while the generation stays the same.
-    pub fn classes_of(&self, batch: &[CommitEntry<'_>]) -> Vec<Option<usize>> {
-        let class = |entry: &CommitEntry<'_>| match entry {
-            CommitEntry::Article(f) => self.class_of(f),
-            CommitEntry::Remember { .. } => None,
+    pub fn classes_of(&self, batch: &[Change<'_>]) -> Vec<Option<usize>> {
+        let table = self.folds.shared.groups.table();
+        let class = |change: &Change<'_>| {
+            let Change::Article(new) = change else { return None };
+            let mut found = FoundGroups::default();
+            self.class_of(&FilingArticle::of(new, ArticleKey::default(), &table, &mut found)?)
         };
         batch.iter().map(class).collect()
     }
@@ -227,9 +236,9 @@ impl SpoolWriter {
     /// entry.
     pub fn commit_packed(
         &mut self,
-        batch: &[CommitEntry<'_>],
+        batch: &[Change<'_>],
         packed: Vec<Option<PackedArticle>>,
-        outcomes: &mut Vec<CommitOutcome>,
+        outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
         self.packed = packed;
         let result = self.commit(batch, outcomes);
@@ -241,8 +250,8 @@ impl SpoolWriter {
     /// accepted.
     pub fn commit(
         &mut self,
-        batch: &[CommitEntry<'_>],
-        outcomes: &mut Vec<CommitOutcome>,
+        batch: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
         let mut done = 0;
         let mut ticket = CommitTicket(self.journal.end());
@@ -299,20 +308,21 @@ impl SpoolWriter {
     /// be moved first.
     fn commit_part(
         &mut self,
-        batch: &[CommitEntry<'_>],
+        batch: &[Change<'_>],
         done: usize,
-        outcomes: &mut Vec<CommitOutcome>,
+        outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<usize, SpoolTrouble> {
         let mut s = std::mem::take(&mut self.scratch);
         let shared = self.folds.shared.clone();
         let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
-        let context = PublishContext { groups: &groups, volumes: &volumes, now: unix_now() };
+        let context = PublishContext { groups: &groups, volumes: &volumes, now: self.folds.time };
         s.clear(volumes.all().len());
         let told = outcomes.len();
-        s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(CommitEntry::key));
+        let keys = batch.iter().skip(done).take(LOOKED_UP_MAX).map(|change| change.key(&shared.hasher));
+        s.asked.extend(keys);
         shared.history.lookup_all(&s.asked, &mut s.known);
         let result = self.prepare_all(batch, done, &context, &mut s, outcomes);
-        let result = result.and_then(|n| self.store_and_publish(&context, &mut s).map(|()| n));
+        let result = result.and_then(|n| self.store_and_publish(batch, &context, &mut s).map(|()| n));
         self.scratch = s;
         match result {
             Ok(n) => Ok(n),
@@ -329,24 +339,38 @@ impl SpoolWriter {
     /// Prepares entries from `done` on until one must wait for the next part; returns how many.
     fn prepare_all(
         &mut self,
-        batch: &[CommitEntry<'_>],
+        batch: &[Change<'_>],
         done: usize,
         context: &PublishContext<'_>,
         s: &mut CommitScratch,
-        outcomes: &mut Vec<CommitOutcome>,
+        outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<usize, SpoolTrouble> {
         let mut n = 0;
-        for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
-            if let Some(CommitEntry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
-                self.fetch_numbers(later.groups);
-                later.groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
+        for change in batch.iter().skip(done).take(LOOKED_UP_MAX) {
+            if let Some(Change::Article(later)) = batch.get(done + n + FETCHED_AHEAD)
+                && let Some(groups) = later.groups.ids_in(context.groups)
+            {
+                self.fetch_numbers(groups);
+                groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
             }
             let packed = self.packed.get_mut(done + n).and_then(Option::take);
-            let Some(found) = s.known.get(n) else {
+            let Some((key, found)) = s.asked.get(n).copied().zip(s.known.get(n)) else {
                 return Err(own_bug!("history was not asked for entry {n} of a part"));
             };
-            let known = *found != HistoryLookup::None;
-            match self.prepare(entry, known, packed.as_ref(), context, s) {
+            let is_known = *found != HistoryLookup::None || s.keys.contains(&key.0);
+            let outcome = match change {
+                _ if is_known => Ok(Some(ChangeOutcome::Duplicate)),
+                Change::Article(new) => {
+                    let mut found = FoundGroups::default();
+                    match FilingArticle::of(new, key, context.groups, &mut found) {
+                        Some(f) => self.prepare(&f, done + n, packed.as_ref(), context, s),
+                        None => Ok(Some(ChangeOutcome::NoGroup)),
+                    }
+                }
+                Change::Remember { id, arrived } => Ok(Some(self.remember_id(id, key, *arrived, s))),
+                _ => Err(own_bug!("a change of another kind is filed")),
+            };
+            match outcome {
                 Ok(Some(outcome)) => outcomes.push(outcome),
                 Ok(None) => {
                     if let Some(slot) = self.packed.get_mut(done + n) {
@@ -366,6 +390,7 @@ impl SpoolWriter {
 
     fn store_and_publish(
         &mut self,
+        batch: &[Change<'_>],
         context: &PublishContext<'_>,
         s: &mut CommitScratch,
     ) -> Result<(), SpoolTrouble> {
@@ -405,16 +430,13 @@ impl SpoolWriter {
                 self.folds.remember(p.key, p.arrived);
                 continue;
             };
+            let Some(Change::Article(new)) = batch.get(p.at) else {
+                return Err(own_bug!("change {} was filed as an article", p.at));
+            };
             let published = PublishedArticle {
-                key: p.key,
-                token,
-                arrived: p.arrived,
-                expires: p.expires,
-                stored_bytes: p.stored_bytes,
+                row: p.row(new, token, s)?,
                 numbers: part(&s.numbers, &p.numbers)?,
                 xref: part(&s.text, &p.xref)?,
-                fields: part(&s.text, &p.fields)?,
-                stands_for: p.stands_for,
                 hidden: p.hidden.as_deref(),
             };
             articles += u64::from(self.folds.publish(context, &published));
@@ -442,59 +464,60 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Assigns numbers and place to an entry and builds its record and row; `None` if it must wait for the
-    /// next part.
+    /// Assigns numbers and place to the article of a change, and builds its record and row; `None` if it must
+    /// wait for the next part.
     fn prepare(
         &mut self,
-        entry: &CommitEntry<'_>,
-        known: bool,
+        f: &FilingArticle<'_>,
+        at: usize,
         packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
         s: &mut CommitScratch,
-    ) -> Result<Option<CommitOutcome>, SpoolTrouble> {
-        let key = entry.key();
-        let arrived = match entry {
-            CommitEntry::Article(f) => f.arrived,
-            CommitEntry::Remember { arrived, .. } => *arrived,
-        };
-        let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
-        if known || s.keys.contains(&key.0) {
-            return Ok(Some(CommitOutcome::Duplicate));
+    ) -> Result<Option<ChangeOutcome>, SpoolTrouble> {
+        if !self.are_free(f) {
+            return Ok(Some(ChangeOutcome::NumberTaken));
         }
-        if let CommitEntry::Article(f) = entry
-            && !self.are_free(f)
-        {
-            return Ok(Some(CommitOutcome::NumberTaken));
+        if self.hides_too_much(f, s.prepared.len()) {
+            return Ok(Some(ChangeOutcome::Unfit));
         }
-        if let CommitEntry::Article(f) = entry
-            && self.hides_too_much(f, s.prepared.len())
-        {
-            return Ok(Some(CommitOutcome::Unfit));
-        }
-        let token = match entry {
-            CommitEntry::Remember { .. } => None,
-            CommitEntry::Article(f) => match self.place(f, packed, context, s)? {
-                Placement::Later => return Ok(None),
-                Placement::NoRoom => return Ok(Some(CommitOutcome::Full)),
-                Placement::Nowhere | Placement::Full(_) => return Ok(Some(CommitOutcome::Unfit)),
-                Placement::Trash(token) => {
-                    self.remember(key, arrived, s);
-                    f.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
-                    return Ok(Some(CommitOutcome::Filed(FiledArticle { token })));
-                }
-                Placement::At(planned) => {
-                    let packed = packed.filter(|p| p.class == usize::from(planned.token.class));
-                    Some(self.put_article(f, packed, context, planned, s)?)
-                }
-            },
-        };
-        Ok(Some(match token {
-            Some(token) => CommitOutcome::Filed(FiledArticle { token }),
-            None => {
-                self.remember(key, arrived, s);
-                CommitOutcome::Remembered
+        let token = match self.place(f, packed, context, s)? {
+            Placement::Later => return Ok(None),
+            Placement::NoRoom => return Ok(Some(ChangeOutcome::Full)),
+            Placement::Nowhere | Placement::Full(_) => return Ok(Some(ChangeOutcome::Unfit)),
+            Placement::Trash(token) => {
+                let arrived = u32::try_from(f.new.arrived).unwrap_or(u32::MAX);
+                self.remember(f.key, arrived, s);
+                f.new.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
+                token
             }
-        }))
+            Placement::At(planned) => {
+                let packed = packed.filter(|p| p.class == usize::from(planned.token.class));
+                self.put_article(f, at, packed, context, planned, s)?
+            }
+        };
+        Ok(Some(ChangeOutcome::Filed(FiledArticle { token })))
+    }
+
+    /// Remembers a Message-ID; with a hash of INN's, also the marks by which such hashes are found.
+    fn remember_id(
+        &mut self,
+        id: &ArticleIdent<'_>,
+        key: ArticleKey,
+        arrived: u64,
+        s: &mut CommitScratch,
+    ) -> ChangeOutcome {
+        let seconds = u32::try_from(arrived).unwrap_or(u32::MAX);
+        if let ArticleIdent::InnHash(_) = id {
+            let shared = self.folds.shared.clone();
+            let is_new = |mark: &ArticleKey| shared.history.lookup(mark) == HistoryLookup::None;
+            for mark in moved::marks(&shared.hasher, arrived).into_iter().filter(is_new) {
+                if !s.keys.contains(&mark.0) {
+                    self.remember(mark, seconds, s);
+                }
+            }
+        }
+        self.remember(key, seconds, s);
+        ChangeOutcome::Remembered
     }
 
     fn remember(&mut self, key: ArticleKey, arrived: u32, s: &mut CommitScratch) {
@@ -571,8 +594,8 @@ impl SpoolWriter {
         let volumes = self.folds.shared.volumes.load_full();
         self.folds.shared.removals.finish(&volumes)?;
         let dir = self.folds.shared.config.dir.join("index");
-        let forget_before = self.first_kept_record();
-        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
+        let (forget_before, now) = (self.first_kept_record(), self.folds.time);
+        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, now)?;
         let dead_journals = self.dead_journals(taken.position)?;
         self.checkpointed = (taken.position, taken.bytes());
         if self.checkpoint_late {
@@ -588,15 +611,24 @@ impl SpoolWriter {
 
     /// Writes one of the two copies of each volume's state header.
     pub fn write_headers(&self) -> io::Result<()> {
-        self.folds.shared.volumes.load().cycbuffs().try_for_each(|v| v.write_header(unix_now()))
+        self.folds.shared.volumes.load().cycbuffs().try_for_each(|v| v.write_header(self.folds.time))
     }
 
     /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in
     /// place.
     pub fn commit_now(&mut self, row: &JournalRow<'_>) -> Result<(), SpoolTrouble> {
         self.accepting()?;
-        self.journal.push(row);
-        self.write_now()
+        self.commit_rows(std::slice::from_ref(row))
+    }
+
+    /// Commits rows and makes them durable; the caller then applies them, and has called
+    /// [`SpoolWriter::accepting`] or [`SpoolWriter::may_free`]. Without rows nothing is written.
+    pub fn commit_rows(&mut self, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.iter().for_each(|row| self.journal.push(row));
+        self.write_now().inspect_err(|_| self.journal.discard())
     }
 
     /// Writes the pushed rows and syncs the journal. The caller has called [`SpoolWriter::accepting`] or
@@ -664,7 +696,7 @@ impl SpoolWriter {
     /// remember time.
     fn first_kept_record(&self) -> u64 {
         let shared = &self.folds.shared;
-        let before = unix_now().saturating_sub(shared.current.load().remember_secs);
+        let before = self.folds.time.saturating_sub(shared.current.load().remember_secs);
         let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
         shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
     }
@@ -685,7 +717,7 @@ impl SpoolWriter {
     /// Pushes rows with the current identity, boot, volumes and groups.
     pub fn push_state(&mut self) {
         let shared = self.folds.shared.clone();
-        self.journal.push(&JournalRow::Begun { at: u32::try_from(unix_now()).unwrap_or(u32::MAX) });
+        self.journal.push(&JournalRow::Begun { at: u32::try_from(self.folds.time).unwrap_or(u32::MAX) });
         self.journal.push(&JournalRow::Identity(self.folds.identity.clone()));
         self.journal.push(&JournalRow::Opened { boot_id: self.folds.boot_id });
         for v in shared.volumes.load().all() {

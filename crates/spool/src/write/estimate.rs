@@ -5,8 +5,8 @@
 //! server has the spool open. Uses the same rules as `commit`. Called by `newsreel import`.
 
 use crate::base::config::SpoolConfig;
-use crate::base::entry::Criteria;
 use crate::base::error::SpoolError;
+use crate::index::change::Criteria;
 use crate::index::rules::{ArticleTraits, StorageRules};
 use crate::method::cnfs::record::{END, HEADER_BYTES};
 

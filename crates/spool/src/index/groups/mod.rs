@@ -16,7 +16,6 @@ pub(crate) use shown::HiddenNumbers;
 use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
-use disk::clock::unix_now;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use netnews::GroupMarks;
 use std::hash::BuildHasher;
@@ -100,12 +99,12 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(id: GroupId, new: &NewGroup) -> Self {
+    pub(crate) fn new(id: GroupId, new: &NewGroup, now: u64) -> Self {
         let state = GroupState {
             flag: new.flag.clone(),
             description: new.description.clone(),
             high: new.high,
-            changed: unix_now(),
+            changed: now,
             ..GroupState::default()
         };
         Self {
@@ -149,11 +148,11 @@ impl Group {
         if self.open.load(Ordering::Acquire) { GroupFlag::Open } else { self.state().flag.clone() }
     }
 
-    pub(crate) fn set_flag(&self, flag: &GroupFlag) {
+    pub(crate) fn set_flag(&self, flag: &GroupFlag, now: u64) {
         let mut state = self.state();
         if state.flag != *flag {
             state.flag = flag.clone();
-            state.changed = unix_now();
+            state.changed = now;
         }
         drop(state);
         self.open.store(*flag == GroupFlag::Open, Ordering::Release);

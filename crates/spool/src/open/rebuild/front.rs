@@ -1,14 +1,14 @@
 //! Progress of a rebuild in each volume: the region whose records are published next.
 
 use super::regions::{Region, Regions, ScannedRecord};
+use crate::base::facts::TaggedFields;
 use crate::base::ids::{GroupFlag, GroupId};
 use crate::base::key::ArticleKey;
 use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, PublishedArticle};
-use crate::journal::GroupRow;
+use crate::journal::{ArticleRow, GroupRow};
 use crate::method::{Inventory, Volume};
-use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
 
@@ -150,19 +150,20 @@ impl RebuildFront {
         }
         let (volume, place) = (self.volume, header.place);
         let token = Token { method: self.method, class: header.class, volume, place };
-        let published = PublishedArticle {
+        let row = ArticleRow {
+            sequence: header.sequence,
             key: header.key,
             token,
+            stored_bytes: header.record_bytes() as u64,
             arrived: header.arrived,
             expires: header.expires,
-            stored_bytes: header.record_bytes() as u64,
-            numbers,
-            xref: region.xref(record),
+            message_id: &[],
             fields: region.fields(record),
-            stands_for: None,
-            hidden: None,
+            numbers: &[],
+            tagged: TaggedFields::default(),
         };
-        let context = PublishContext { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
+        let published = PublishedArticle { row, numbers, xref: region.xref(record), hidden: None };
+        let context = PublishContext { groups: &table, volumes: &shared.volumes.load(), now: folds.time };
         let lives = folds.publish(&context, &published);
         folds.count_published(u64::from(lives));
         if numbers.len() > 1 {

@@ -24,6 +24,7 @@ use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::SpoolPaths;
 use arc_swap::ArcSwap;
 use disk::Progress;
+use disk::clock::unix_now;
 use disk::copy_aside;
 use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
 use std::fmt;
@@ -131,7 +132,7 @@ pub(super) fn start(
         removals: Default::default(),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
-    let mut folds = Folds::new(shared, rules, residents, segments);
+    let mut folds = Folds::new(shared, rules, residents, segments, unix_now());
     folds.next_volume = next_volume;
     (folds.kept, folds.names) = (kept, names);
     match checkpoint {

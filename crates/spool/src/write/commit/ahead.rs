@@ -29,8 +29,7 @@ impl SpoolWriter {
     /// Commits rows of groups, durably. The caller has called [`SpoolWriter::accepting`].
     pub fn commit_groups(&mut self, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
         self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
-        rows.iter().for_each(|row| self.journal.push(row));
-        self.write_now()
+        self.commit_rows(rows)
     }
 
     /// Returns the current state of all groups, for the groups file.

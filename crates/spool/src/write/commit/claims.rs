@@ -2,7 +2,6 @@
 
 use super::SpoolWriter;
 use crate::journal::ClaimLimits;
-use disk::clock::unix_now;
 use std::io;
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ impl SpoolWriter {
         let bounds = ClaimLimits {
             bytes_max: config.journal_claim_bytes,
             secs_max: config.journal_claim_secs,
-            now: unix_now(),
+            now: self.folds.time,
         };
         let needed = position.saturating_sub(config.journal_keep_bytes);
         let keep_from = self.journal.keep_from(needed, &bounds);

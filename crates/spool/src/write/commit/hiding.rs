@@ -5,27 +5,29 @@
 //! too.
 
 use super::SpoolWriter;
-use crate::base::entry::{ArticleFiling, CommitEntry};
+use super::naming::FilingArticle;
 use crate::base::error::SpoolTrouble;
 use crate::base::hidden::{HIDDEN_MAX, HiddenArticle};
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
+use crate::index::change::Change;
 use crate::index::history::HistoryLookup;
 use crate::journal::JournalRow;
 
 impl SpoolWriter {
-    /// Records durably which of these entries are hidden as they are filed.
+    /// Records durably which of these articles are hidden as they are filed.
     pub(super) fn hide_ahead<'e>(
         &mut self,
-        entries: impl Iterator<Item = &'e CommitEntry<'e>>,
+        changes: impl Iterator<Item = &'e Change<'e>>,
     ) -> Result<(), SpoolTrouble> {
         let mut any = false;
-        for entry in entries {
-            let CommitEntry::Article(ArticleFiling { key, tagged, .. }) = entry else { continue };
-            let Some((by, reason)) = tagged.hidden() else { continue };
-            if self.folds.shared.history.lookup(key) == HistoryLookup::None {
+        for change in changes {
+            let Change::Article(new) = change else { continue };
+            let Some((by, reason)) = new.tagged.hidden() else { continue };
+            let key = change.key(&self.folds.shared.hasher);
+            if self.folds.shared.history.lookup(&key) == HistoryLookup::None {
                 let (by, reason) = (by.to_owned(), reason.to_owned());
-                self.journal.push(&JournalRow::HideAhead { key: *key, by, reason });
+                self.journal.push(&JournalRow::HideAhead { key, by, reason });
                 any = true;
             }
         }
@@ -33,24 +35,24 @@ impl SpoolWriter {
     }
 
     /// Reports whether there are too many hidden articles for an article that is hidden as it is filed.
-    pub(super) fn hides_too_much(&self, f: &ArticleFiling<'_>, coming: usize) -> bool {
-        f.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
+    pub(super) fn hides_too_much(&self, f: &FilingArticle<'_>, coming: usize) -> bool {
+        f.new.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
     }
 
     /// Returns the entry of an article that is hidden as it is filed.
     pub(super) fn hidden_entry(
         &self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         token: Token,
         since: u32,
         numbers: &[(GroupId, u64)],
     ) -> Option<Box<HiddenArticle>> {
-        let (by, reason) = f.tagged.hidden()?;
+        let (by, reason) = f.new.tagged.hidden()?;
         Some(Box::new(HiddenArticle {
             key: f.key,
             token,
             since,
-            message_id: String::from_utf8_lossy(f.message_id).into_owned(),
+            message_id: String::from_utf8_lossy(f.new.message_id).into_owned(),
             by: by.to_owned(),
             reason: reason.to_owned(),
             numbers: numbers.to_vec(),

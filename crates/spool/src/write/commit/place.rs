@@ -3,9 +3,9 @@
 //! A class with a floor passes to its overflow what it could only store by displacing a protected article.
 //! Part of the writer; only plans, without writing anything. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
+use super::naming::FilingArticle;
 use super::{CommitScratch, PreparedEntry, SpoolWriter, part};
 use crate::base::bug::own_bug;
-use crate::base::entry::ArticleFiling;
 use crate::base::error::SpoolTrouble;
 use crate::base::fetch::fetch_all;
 use crate::base::ids::GroupId;
@@ -51,14 +51,14 @@ pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Vo
 }
 
 /// Returns the properties that rules test, for an article in this many groups.
-fn traits<'a>(f: &'a ArticleFiling<'_>, groups: usize) -> ArticleTraits<'a> {
-    let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
-    ArticleTraits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.criteria }
+fn traits<'a>(f: &FilingArticle<'a>, groups: usize) -> ArticleTraits<'a> {
+    let expires_in_secs = f.new.expires.map(|e| e.saturating_sub(f.new.arrived));
+    ArticleTraits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.new.criteria }
 }
 
 /// Returns the length of an article in wire format, without Xref line and final `.` line.
-pub(super) fn article_bytes(f: &ArticleFiling<'_>) -> u64 {
-    f.pieces.iter().map(|p| p.len() as u64).sum()
+pub(super) fn article_bytes(f: &FilingArticle<'_>) -> u64 {
+    f.new.pieces.iter().map(|p| p.len() as u64).sum()
 }
 
 impl SpoolWriter {
@@ -68,7 +68,7 @@ impl SpoolWriter {
     }
 
     /// Returns the class that the rules assign to an article.
-    pub(super) fn class_of(&self, f: &ArticleFiling<'_>) -> Option<usize> {
+    pub(super) fn class_of(&self, f: &FilingArticle<'_>) -> Option<usize> {
         if f.groups.is_empty() {
             return self.class_by_names(f);
         }
@@ -81,8 +81,8 @@ impl SpoolWriter {
 
     /// Returns the class of an article that is filed in no group. Skips classes that retain articles until
     /// they are due in their groups: a later rule decides, or the first class that has buffers.
-    fn class_by_names(&self, f: &ArticleFiling<'_>) -> Option<usize> {
-        let names = || newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX);
+    fn class_by_names(&self, f: &FilingArticle<'_>) -> Option<usize> {
+        let names = || newsgroups::split(f.new.criteria.newsgroups).take(GROUPS_MAX);
         let bits_of = |name: &[u8]| self.folds.rules.group_bits(name);
         let all = || names().fold(0, |bits, name| bits | bits_of(name));
         let may = |class: usize| self.classes.get(class).is_some_and(|class| !class.method.keeps());
@@ -94,7 +94,7 @@ impl SpoolWriter {
     /// Chooses class, volume and place.
     pub(super) fn place(
         &mut self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
         s: &mut CommitScratch,
@@ -115,7 +115,7 @@ impl SpoolWriter {
             if f.groups.is_empty() && self.classes.get(number).is_some_and(|class| class.method.keeps()) {
                 break;
             }
-            match self.place_in(context, number, len, f.arrived, s)? {
+            match self.place_in(context, number, len, f.new.arrived, s)? {
                 Placement::Full(Some(overflow)) => number = overflow,
                 Placement::Full(None) => break,
                 Placement::Later => return Ok(Placement::Later),
@@ -215,7 +215,7 @@ impl SpoolWriter {
     /// known.
     pub(super) fn settle(
         &self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         token: Token,
         volume: &dyn Volume,
         arrived: u32,
@@ -233,7 +233,7 @@ impl SpoolWriter {
         let first = part(&s.numbers, numbers)?.first().copied();
         let placing = PlacementRequest {
             planned: token.place,
-            message_id: f.message_id,
+            message_id: f.new.message_id,
             key: f.key,
             arrived,
             first,

@@ -1,17 +1,17 @@
 //! Construction of an article's record, row and numbers in memory: nothing is stored here.
 
+use super::naming::FilingArticle;
 use super::place::{PlannedPlace, article_bytes, planned};
 use super::{CommitScratch, PreparedEntry, SpoolWriter, WriteRun, part, trouble};
 use crate::base::bug::own_bug;
-use crate::base::codec::put_varint;
-use crate::base::entry::ArticleFiling;
 use crate::base::error::SpoolTrouble;
 use crate::base::limits::{GROUPS_MAX, NUMBER_MAX};
 use crate::base::token::Token;
 use crate::base::xref::XREF_NAME;
+use crate::index::change::NewArticle;
 use crate::index::fold::PublishContext;
 use crate::index::promise::JournalState;
-use crate::journal::{ArticleRow, JournalRow};
+use crate::journal::{ArticleRow, JournalRow, put_numbers};
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::packing::PackedArticle;
@@ -24,19 +24,20 @@ use std::sync::atomic::Ordering;
 const PLACE_BYTES_USUAL: usize = 8;
 
 impl SpoolWriter {
-    /// Assigns numbers and the final place to an article, and builds its record and row; `packed` is the
-    /// article compressed for its class.
+    /// Assigns numbers and the final place to the article of a change, and builds its record and row;
+    /// `packed` is the article compressed for its class.
     pub(super) fn put_article(
         &mut self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
+        at: usize,
         packed: Option<&PackedArticle>,
         context: &PublishContext<'_>,
         place: PlannedPlace,
         s: &mut CommitScratch,
     ) -> Result<Token, SpoolTrouble> {
         let volume = &**planned(context.volumes, place.volume)?;
-        let arrived = u32::try_from(f.arrived).unwrap_or(u32::MAX);
-        let expires = f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
+        let arrived = u32::try_from(f.new.arrived).unwrap_or(u32::MAX);
+        let expires = f.new.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
         let numbers = self.give_numbers(f, volume, s)?;
         let token = self.settle(f, place.token, volume, arrived, &numbers, s)?;
         let place = PlannedPlace { token, ..place };
@@ -46,28 +47,33 @@ impl SpoolWriter {
         self.plan_run(volume, place, bytes, s)?;
         let [xref, fields] = texts;
         let hidden = self.hidden_entry(f, token, arrived, part(&s.numbers, &numbers)?);
+        let row_numbers = s.put_row_numbers(&numbers)?;
+        let (key, sequence) = (f.key, self.folds.next_sequence);
         let p = PreparedEntry {
-            key: f.key,
+            at,
+            key,
             token: Some(token),
             arrived,
             expires,
             stored_bytes,
+            sequence,
             numbers,
+            row_numbers,
             xref,
             fields,
-            stands_for: f.tagged.stands_for(),
             hidden,
         };
-        self.push_row(f, &p, s)?;
-        s.keys.extend(p.stands_for.into_iter().chain([f.key]).map(|key| key.0));
+        self.journal.push(&JournalRow::Article(p.row(f.new, place.token, s)?));
+        self.folds.next_sequence += 1;
+        s.keys.extend(f.new.tagged.stands_for().into_iter().chain([key]).map(|key| key.0));
         s.prepared.push(p);
-        Ok(token)
+        Ok(place.token)
     }
 
     /// Builds an article's Xref value and its overview fields.
     fn put_texts(
         &self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         context: &PublishContext<'_>,
         numbers: &Range<usize>,
         s: &mut CommitScratch,
@@ -76,8 +82,8 @@ impl SpoolWriter {
         let start = s.text.len();
         s.text.extend_from_slice(&s.xref);
         let end = s.text.len();
-        let bytes = f.fields.bytes + s.xref_line_bytes() as u64;
-        append_fields(&OverviewFields { bytes, ..f.fields }, &mut s.text);
+        let bytes = f.new.fields.bytes + s.xref_line_bytes() as u64;
+        append_fields(&OverviewFields { bytes, ..f.new.fields }, &mut s.text);
         self.put_further_headers(f, s);
         if f.groups.is_empty() {
             self.count_unnumbered(f, s.xref.len() + s.text.len() - end);
@@ -86,14 +92,14 @@ impl SpoolWriter {
     }
 
     /// Appends the additional overview headers, as they are stored.
-    fn put_further_headers(&self, f: &ArticleFiling<'_>, s: &mut CommitScratch) {
+    fn put_further_headers(&self, f: &FilingArticle<'_>, s: &mut CommitScratch) {
         let names = &self.folds.overview_headers;
         if names.is_empty() || f.groups.is_empty() {
             return;
         }
         s.head.clear();
-        for piece in f.pieces {
-            let rest = f.header_bytes.saturating_sub(s.head.len());
+        for piece in f.new.pieces {
+            let rest = f.new.header_bytes.saturating_sub(s.head.len());
             s.head.extend_from_slice(piece.get(..rest).unwrap_or(piece));
         }
         append_headers(&s.head, names, &mut s.text);
@@ -101,9 +107,9 @@ impl SpoolWriter {
 
     /// Counts the savings of an article without numbers; `bytes` is the length of its overview fields and our
     /// name.
-    fn count_unnumbered(&self, f: &ArticleFiling<'_>, bytes: usize) {
+    fn count_unnumbered(&self, f: &FilingArticle<'_>, bytes: usize) {
         let (mut rows, mut places_bytes) = (0, 0);
-        for name in newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX) {
+        for name in newsgroups::split(f.new.criteria.newsgroups).take(GROUPS_MAX) {
             (rows, places_bytes) = (rows + 1, places_bytes + name.len() + PLACE_BYTES_USUAL);
         }
         let saved = &self.folds.shared.unnumbered;
@@ -116,7 +122,7 @@ impl SpoolWriter {
     /// `s.xref`.
     fn put_record(
         &self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         packed: Option<&PackedArticle>,
         place: PlannedPlace,
         arrived: u32,
@@ -129,14 +135,14 @@ impl SpoolWriter {
             packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
         let header = RecordHeader {
             data_bytes: (line_bytes + data_bytes) as u32,
-            header_bytes: (line_bytes + f.header_bytes) as u32,
+            header_bytes: (line_bytes + f.new.header_bytes) as u32,
             place: token.place,
             sequence: self.folds.next_sequence,
             key: f.key,
             arrived,
             expires,
-            message_id_at: (line_bytes + f.message_id_at) as u32,
-            message_id_bytes: f.message_id.len() as u16,
+            message_id_at: (line_bytes + f.new.message_id_at) as u32,
+            message_id_bytes: f.new.message_id.len() as u16,
             class: token.class,
             packed: packed.is_some(),
         };
@@ -150,7 +156,7 @@ impl SpoolWriter {
         match packed {
             Some(packed) => packed.put_frame(stage),
             None => {
-                f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
+                f.new.pieces.iter().for_each(|p| stage.extend_from_slice(p));
                 stage.extend_from_slice(record::END);
             }
         }
@@ -188,37 +194,8 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Pushes the row of an article, with the next sequence number.
-    fn push_row(
-        &mut self,
-        f: &ArticleFiling<'_>,
-        p: &PreparedEntry,
-        s: &mut CommitScratch,
-    ) -> Result<(), SpoolTrouble> {
-        s.row_numbers.clear();
-        for (group, number) in part(&s.numbers, &p.numbers)? {
-            put_varint(u64::from(group.0), &mut s.row_numbers);
-            put_varint(*number, &mut s.row_numbers);
-        }
-        let token = p.token.ok_or_else(|| own_bug!("an article without a place gets a row"))?;
-        self.journal.push(&JournalRow::Article(ArticleRow {
-            sequence: self.folds.next_sequence,
-            key: p.key,
-            token,
-            stored_bytes: p.stored_bytes,
-            arrived: p.arrived,
-            expires: p.expires,
-            message_id: f.message_id,
-            fields: part(&s.text, &p.fields)?,
-            numbers: &s.row_numbers,
-            tagged: f.tagged,
-        }));
-        self.folds.next_sequence += 1;
-        Ok(())
-    }
-
     /// Reports whether the numbers that an article brings may be assigned.
-    pub(super) fn are_free(&self, f: &ArticleFiling<'_>) -> bool {
+    pub(super) fn are_free(&self, f: &FilingArticle<'_>) -> bool {
         f.groups.iter().zip(f.numbers).all(|(group, number)| {
             let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
             *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
@@ -228,7 +205,7 @@ impl SpoolWriter {
     /// Assigns numbers, skipping any whose name in a tree belongs to a file that no index knows.
     fn give_numbers(
         &mut self,
-        f: &ArticleFiling<'_>,
+        f: &FilingArticle<'_>,
         volume: &dyn Volume,
         s: &mut CommitScratch,
     ) -> Result<Range<usize>, SpoolTrouble> {
@@ -263,7 +240,37 @@ impl SpoolWriter {
     }
 }
 
+impl PreparedEntry {
+    /// Returns the row of the article.
+    pub(super) fn row<'r>(
+        &self,
+        new: &NewArticle<'r>,
+        token: Token,
+        s: &'r CommitScratch,
+    ) -> Result<ArticleRow<'r>, SpoolTrouble> {
+        Ok(ArticleRow {
+            sequence: self.sequence,
+            key: self.key,
+            token,
+            stored_bytes: self.stored_bytes,
+            arrived: self.arrived,
+            expires: self.expires,
+            message_id: new.message_id,
+            fields: part(&s.text, &self.fields)?,
+            numbers: part(&s.row_numbers, &self.row_numbers)?,
+            tagged: new.tagged,
+        })
+    }
+}
+
 impl CommitScratch {
+    /// Appends numbers as article rows have them; returns their range.
+    fn put_row_numbers(&mut self, numbers: &Range<usize>) -> Result<Range<usize>, SpoolTrouble> {
+        let start = self.row_numbers.len();
+        put_numbers(part(&self.numbers, numbers)?, &mut self.row_numbers);
+        Ok(start..self.row_numbers.len())
+    }
+
     /// Returns the length of the Xref line whose value is being prepared.
     fn xref_line_bytes(&self) -> usize {
         XREF_NAME.len() + self.xref.len() + 2

@@ -12,14 +12,14 @@ const PASSED_OVER_MAX: usize = 16;
 
 /// The turn.
 #[derive(Debug, Default)]
-pub(super) struct CommitTurn {
+pub(crate) struct CommitTurn {
     taken: AtomicBool,
     free: Notify,
 }
 
 /// Guard held for the duration of a turn.
 #[derive(Debug)]
-pub(super) struct TurnGuard<'a>(&'a CommitTurn);
+pub struct TurnGuard<'a>(&'a CommitTurn);
 
 impl CommitTurn {
     /// Waits for the turn; returns `None` if it took too long, and whether others had it.

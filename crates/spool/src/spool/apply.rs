@@ -1,0 +1,125 @@
+//! Applying changes: the only way into the spool.
+//!
+//! Changes of one kind that follow each other are applied together: each is looked up, its rows are written
+//! and made durable, and the rows are applied to the indexes. Time comes with the changes.
+
+use super::Spool;
+use crate::base::error::SpoolTrouble;
+use crate::base::moved::MARK_SECS;
+use crate::base::ordered::{OrderedGuard, rank};
+use crate::index::change::{ArticleIdent, Change, ChangeKind, ChangeOutcome, CommitTicket};
+use crate::method::packing::PackedArticle;
+use crate::write::commit::SpoolWriter;
+use std::ops::DerefMut;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Spool {
+    /// Applies changes at a time, in Unix seconds, in their order; blocks for microseconds, or while the disk
+    /// is slow. Returns an outcome for each. On `Err` the outcomes so far are valid, and of the other changes
+    /// some may have been applied, which are unchanged if they are applied again.
+    pub fn apply(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        let mut ticket = None;
+        for run in changes.chunk_by(|change, next| change.kind() == next.kind()) {
+            match run.first().map(Change::kind) {
+                Some(ChangeKind::Filing) => ticket = Some(self.file(time, run, outcomes)?),
+                Some(ChangeKind::Withdrawing) => self.withdraw(time, run, outcomes)?,
+                Some(ChangeKind::Forgetting) => self.forget(time, run, outcomes)?,
+                Some(ChangeKind::Hiding) => self.hide(time, run, outcomes)?,
+                Some(ChangeKind::Unhiding) => self.unhide(time, run, outcomes)?,
+                Some(ChangeKind::Groups) => self.change_groups(time, run, outcomes)?,
+                Some(ChangeKind::Site) => self.name_sites(time, run, outcomes)?,
+                None => {}
+            }
+        }
+        Ok(ticket.unwrap_or_else(|| self.ticket()))
+    }
+
+    /// Like [`Spool::apply`], but returns `None` if another thread is applying changes, a sync has to be
+    /// waited for, or articles may have to be compressed.
+    pub fn try_apply(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Option<Result<CommitTicket, SpoolTrouble>> {
+        let are_filed = changes.iter().all(|change| change.kind() == ChangeKind::Filing);
+        if !are_filed || self.shared.packing.is_used() || self.sync.must_wait() {
+            return None;
+        }
+        let mut writer = self.writer.try_lock()?;
+        writer.folds.time = time;
+        Some(self.file_held(writer, changes, Vec::new(), outcomes))
+    }
+
+    /// Locks the writer for changes at a time, in Unix seconds.
+    pub(crate) fn writer_at(&self, time: u64) -> OrderedGuard<'_, SpoolWriter, { rank::WRITER }> {
+        let mut writer = self.writer.lock();
+        writer.folds.time = time;
+        writer
+    }
+
+    /// Files articles and remembers Message-IDs, as one batch.
+    fn file(
+        &self,
+        time: u64,
+        batch: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        let packed = if self.shared.packing.is_used() { self.packed(batch) } else { (Vec::new(), 0) };
+        let writer = self.writer_at(time);
+        // If the classes have changed meanwhile, these articles are stored uncompressed.
+        let packed = if writer.generation == packed.1 { packed.0 } else { Vec::new() };
+        self.file_held(writer, batch, packed, outcomes)
+    }
+
+    /// Compresses the articles of a batch for their classes, of a generation: this takes many times as long
+    /// as committing them, so it is done without the lock.
+    fn packed(&self, batch: &[Change<'_>]) -> (Vec<Option<PackedArticle>>, u64) {
+        let (classes, generation) = {
+            let writer = self.writer.lock();
+            (writer.classes_of(batch), writer.generation)
+        };
+        let hasher = &self.shared.hasher;
+        let packed = batch.iter().zip(classes).map(|(change, class)| match change {
+            Change::Article(new) if !self.is_known(&change.key(hasher)) => {
+                self.shared.packing.pack(class?, new.pieces)
+            }
+            _ => None,
+        });
+        (packed.collect(), generation)
+    }
+
+    /// Files a batch while holding the writer, and records the duration.
+    fn file_held(
+        &self,
+        mut writer: impl DerefMut<Target = SpoolWriter>,
+        batch: &[Change<'_>],
+        packed: Vec<Option<PackedArticle>>,
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        let begun = Instant::now();
+        let result = writer.commit_packed(batch, packed, outcomes);
+        drop(writer);
+        let each = u32::try_from(batch.len()).ok().and_then(|n| begun.elapsed().checked_div(n));
+        self.held.observe_many(each.unwrap_or_default(), batch.len());
+        self.note_newest_hash(batch);
+        result
+    }
+
+    /// Notes until when hashes of another server's history may be found.
+    fn note_newest_hash(&self, batch: &[Change<'_>]) {
+        let arrival = |change: &Change<'_>| match change {
+            Change::Remember { id: ArticleIdent::InnHash(_), arrived } => Some(*arrived),
+            _ => None,
+        };
+        if let Some(newest) = batch.iter().filter_map(arrival).max() {
+            self.newest_hash.fetch_max((newest / MARK_SECS + 1) * MARK_SECS, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Withdrawing articles: cancels and purges.
+//!
+//! Articles are looked up without the writer's lock, and one sync makes many rows durable before anything is
+//! withdrawn.
+
+use super::Spool;
+use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
+use crate::base::ids::GroupId;
+use crate::base::key::ArticleKey;
+use crate::index::change::{ArticleIdent, Change, ChangeOutcome, LocatedArticle};
+use crate::index::groups::GroupTable;
+use crate::index::withdrawing::RemoveFiles;
+use crate::journal::JournalRow;
+use crate::read::Lookup;
+use crate::read::article::ArticleBuf;
+use crate::write::commit::{SpoolWriter, trouble};
+use disk::ReadMode;
+use netnews::wildmat::Wildmat;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Maximum number of rows made durable by one sync.
+const AT_ONCE_MAX: usize = 1_024;
+/// Maximum on a full disk, so that the rows fit into the reserved space.
+const AT_ONCE_FULL_MAX: usize = 64;
+
+impl Spool {
+    /// Withdraws articles. One sync of the journal makes up to 1,024 rows durable. An unreadable article
+    /// causes an error after the others are withdrawn.
+    pub(super) fn withdraw(
+        &self,
+        time: u64,
+        run: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
+        let mut unreadable = None;
+        let mut at_once = if self.trouble().is_some() { AT_ONCE_FULL_MAX } else { AT_ONCE_MAX };
+        let mut rest = run;
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(rest.len().min(at_once));
+            match self.withdraw_some(time, some, &mut unreadable) {
+                // The disk has just become full.
+                Err(trouble) if trouble.kind == TroubleKind::Full && at_once > AT_ONCE_FULL_MAX => {
+                    at_once = AT_ONCE_FULL_MAX;
+                }
+                withdrawn => {
+                    let mut withdrawn = withdrawn?;
+                    // For an article that occurs twice, only the first change has found it.
+                    let found = |change: &Change<'_>| withdrawn.remove(&change.key(&self.shared.hasher));
+                    let found = some.iter().map(found);
+                    outcomes.extend(found.map(|found| ChangeOutcome::Changed(usize::from(found))));
+                    rest = later;
+                }
+            }
+        }
+        match unreadable {
+            None => Ok(()),
+            Some(e) => Err(SpoolTrouble::new(TroubleKind::Io, format!("cannot read what is cancelled: {e}"))),
+        }
+    }
+
+    /// Withdraws articles; returns those that existed.
+    fn withdraw_some(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        unreadable: &mut Option<ReadError>,
+    ) -> Result<BTreeSet<ArticleKey>, SpoolTrouble> {
+        loop {
+            let table = self.shared.groups.snapshot();
+            let mut living = self.living(&table, changes, unreadable);
+            if living.is_empty() {
+                return Ok(BTreeSet::new());
+            }
+            self.sync.sync_journal()?;
+            let mut writer = self.writer_at(time);
+            // The numbers belong to the groups in `table`.
+            if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
+                continue;
+            }
+            living.retain(|key, at| self.shared.lookup(key) == Lookup::Present(at.token));
+            let (mut withdrawn, mut rows) = (BTreeSet::new(), Vec::with_capacity(living.len()));
+            for change in changes {
+                let article = living.remove(&change.key(&self.shared.hasher));
+                if let Some((article, row)) = article.and_then(|a| Some((a.key, row_of(change, &a, &table)?)))
+                {
+                    withdrawn.insert(article);
+                    rows.push(row);
+                }
+            }
+            if !rows.is_empty() {
+                end_now(&mut writer, &rows)?;
+            }
+            drop(writer);
+            self.remove_files()?;
+            if self.sync.trouble().is_some() {
+                self.writer.lock().end_freeing();
+            }
+            return Ok(withdrawn);
+        }
+    }
+
+    /// Removes the files of articles that have left the indexes. Called without the writer's lock.
+    pub(crate) fn remove_files(&self) -> Result<(), SpoolTrouble> {
+        let volumes = self.shared.volumes.load_full();
+        let removed = self.shared.removals.finish(&volumes);
+        removed.map_err(|e| self.sync.stop(trouble("remove the file of an article", &e)))
+    }
+
+    /// Returns the living ones of the articles that these changes name, each once.
+    pub(super) fn living(
+        &self,
+        table: &GroupTable,
+        changes: &[Change<'_>],
+        unreadable: &mut Option<ReadError>,
+    ) -> BTreeMap<ArticleKey, LocatedArticle> {
+        let mut living = BTreeMap::new();
+        let mut buf = ArticleBuf::default();
+        for change in changes {
+            if let Change::Cancel { id: ArticleIdent::Located(article) }
+            | Change::Purge { id: ArticleIdent::Located(article), .. } = change
+            {
+                living.insert(article.key, (*article).clone());
+                continue;
+            }
+            let key = change.key(&self.shared.hasher);
+            let Lookup::Present(token) = self.shared.lookup(&key) else { continue };
+            match self.shared.read(&token, Some(&key), ReadMode::Wait, &mut buf) {
+                Ok(true) => {
+                    let numbers = table.numbers_in(buf.head());
+                    living.insert(key, LocatedArticle { key, token, numbers });
+                }
+                Ok(false) => {}
+                Err(e) => *unreadable = Some(e),
+            }
+        }
+        living
+    }
+}
+
+/// Returns the row by which a living article is withdrawn; `None` if a purge has nothing to do with it.
+fn row_of(change: &Change<'_>, article: &LocatedArticle, table: &GroupTable) -> Option<JournalRow<'static>> {
+    let LocatedArticle { key, token, numbers } = article;
+    let (key, token) = (*key, *token);
+    if let Change::Purge { groups, .. } = change {
+        let (inside, outside) = living_numbers(article, table, groups);
+        if !outside.is_empty() {
+            let is_in = !inside.is_empty();
+            return is_in.then_some(JournalRow::Expire { key, token, gone: false, numbers: inside });
+        }
+    }
+    Some(JournalRow::Cancel { key, token, numbers: numbers.clone() })
+}
+
+/// Returns the living numbers of an article in groups that match, and in others.
+pub(crate) fn living_numbers(
+    article: &LocatedArticle,
+    table: &GroupTable,
+    groups: &Wildmat,
+) -> (Vec<(GroupId, u64)>, Vec<(GroupId, u64)>) {
+    let group = |id: GroupId| table.get(id);
+    let lives = |(id, n): &(GroupId, u64)| group(*id).is_some_and(|group| group.state().live.contains(*n));
+    let matches =
+        |(id, _): &(GroupId, u64)| group(*id).is_some_and(|group| groups.matches(group.name.as_bytes()));
+    article.numbers.iter().copied().filter(lives).partition(matches)
+}
+
+/// Commits rows that withdraw articles, and applies them.
+fn end_now(writer: &mut SpoolWriter, rows: &[JournalRow<'_>]) -> Result<(), SpoolTrouble> {
+    writer.may_free()?;
+    writer.commit_rows(rows)?;
+    rows.iter().for_each(|row| writer.folds.end(row, RemoveFiles::Later));
+    writer.freed()
+}
