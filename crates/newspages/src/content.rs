@@ -137,7 +137,8 @@ pub struct AttachedFile {
 }
 
 impl AttachedFile {
-    /// Returns whether this may be a picture that browsers show, by its type, or by its name if it is in text.
+    /// Returns whether this may be a picture that browsers show, by its type, or by its name if it is in
+    /// text.
     pub fn may_be_image(&self) -> bool {
         let is_named = |suffix: &&str| {
             let name = self.name.as_bytes();

@@ -125,7 +125,7 @@ impl HtmlText {
     /// Adds the address of the open link after its text, unless the text is the address.
     fn end_link(&mut self) {
         let Some((address, start)) = self.link.take() else { return };
-        let shown = self.out.get(start..).unwrap_or_default().trim();
+        let Some(shown) = self.out.get(start..).map(str::trim) else { return };
         let is_shown = shown == address || address.strip_suffix('/') == Some(shown);
         if !shown.is_empty() && !is_shown && work::take(address.len()) {
             self.out.push_str(if self.out.ends_with([' ', '\n']) { "<" } else { " <" });

@@ -337,8 +337,8 @@ impl Searcher {
         self.reader.searcher().segment_readers().len()
     }
 
-    /// Returns the Message-IDs of up to `count` articles that match a query, in its order, starting with result
-    /// `from`. With `thread`, the key of a thread's first article, only articles of that thread match;
+    /// Returns the Message-IDs of up to `count` articles that match a query, in its order, starting with
+    /// result `from`. With `thread`, the key of a thread's first article, only articles of that thread match;
     /// with `groups`, only articles in one of these.
     pub fn search(
         &self,

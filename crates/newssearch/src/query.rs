@@ -1,9 +1,10 @@
 //! The query language, used on the web and on the command line.
 //!
 //! A query is words that an article must have, with `"several words"` for a phrase, `-word` for words that it
-//! must not have, `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` to restrict the search, and
-//! `order:` for the order of its results. Anything else with a colon is read as words. Invariant: a parsed query is bounded in size,
-//! whatever the input. Called by the web reader and the control socket; described in `docs/search.md`.
+//! must not have, `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` to restrict the search,
+//! and `order:` for the order of its results. Anything else with a colon is read as words. Invariant: a
+//! parsed query is bounded in size, whatever the input. Called by the web reader and the control socket;
+//! described in `docs/search.md`.
 
 use std::fmt;
 
@@ -190,7 +191,8 @@ impl Query {
         Ok(())
     }
 
-    /// Returns a hint about the query: a word that looks like a field, is none, and is therefore searched for.
+    /// Returns a hint about the query: a word that looks like a field, is none, and is therefore searched
+    /// for.
     pub fn hint(text: &str) -> Option<String> {
         let names = text.split_whitespace().filter_map(|item| item.trim_start_matches('-').split_once(':'));
         let is_field = |name: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));

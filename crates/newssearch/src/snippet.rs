@@ -1,6 +1,9 @@
 //! The place in an article that matches a query, with the matching words marked.
 //!
-//! Called by the web server for each article that it shows as found. The text is plain; the caller escapes it.
+//! Called by the web server for each article that it shows as found. The text is plain; the caller escapes
+//! it.
+
+use std::ops::Range;
 
 use newspages::content::{ArticleContent, TextBlock};
 use newspages::view::SnippetPiece;
@@ -60,6 +63,11 @@ fn lines(content: &ArticleContent) -> impl Iterator<Item = &str> {
     own.flatten().chain(quoted.flatten())
 }
 
+/// Returns a part of a text, whose bounds lie between characters.
+fn part(text: &str, range: Range<usize>) -> &str {
+    text.get(range).unwrap_or_default()
+}
+
 fn is_wanted(wanted: &[&str], word: &str) -> bool {
     let mut lowered = String::with_capacity(word.len());
     lower(word, &mut lowered);
@@ -70,7 +78,7 @@ fn is_wanted(wanted: &[&str], word: &str) -> bool {
 fn first_match(wanted: &[&str], line: &str) -> Option<usize> {
     let mut from = 0;
     while let Some(range) = next_word(line, from) {
-        if is_wanted(wanted, line.get(range.clone()).unwrap_or_default()) {
+        if is_wanted(wanted, part(line, range.clone())) {
             return Some(range.start);
         }
         from = range.end;
@@ -91,7 +99,7 @@ fn marked(wanted: &[&str], line: &str, at: usize) -> Vec<SnippetPiece> {
         let blank = line.get(begin..end).and_then(|part| part.rfind(char::is_whitespace));
         end = blank.filter(|blank| *blank > 0).map_or(end, |blank| begin + blank);
     }
-    let mut all = pieces(wanted, line.get(begin..end).unwrap_or_default().trim());
+    let mut all = pieces(wanted, part(line, begin..end).trim());
     if begin > 0 {
         all.insert(0, SnippetPiece { text: "\u{2026} ".to_owned(), is_match: false });
     }
@@ -109,17 +117,17 @@ fn pieces(wanted: &[&str], text: &str) -> Vec<SnippetPiece> {
         && let Some(range) = next_word(text, from)
     {
         from = range.end;
-        let word = text.get(range.clone()).unwrap_or_default();
+        let word = part(text, range.clone());
         if is_wanted(wanted, word) {
             if start < range.start {
-                all.push(piece(text.get(start..range.start).unwrap_or_default(), false));
+                all.push(piece(part(text, start..range.start), false));
             }
             all.push(piece(word, true));
             start = range.end;
         }
     }
     if start < text.len() {
-        all.push(piece(text.get(start..).unwrap_or_default(), false));
+        all.push(piece(part(text, start..text.len()), false));
     }
     all
 }

@@ -55,14 +55,14 @@ section! {
         memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB",
             of machine;
         /// How long a page for visitors without a login may be sent again as it is, by this server and by
-        /// caches on the way. An article that is cancelled or hidden vanishes from this server's pages at once,
-        /// from those of other caches after this time.
+        /// caches on the way. An article that is cancelled or hidden vanishes from this server's pages at
+        /// once, from those of other caches after this time.
         cache_age: Duration = Span, default "10 s", example "1 min";
         /// Memory for pages that are sent again.
         cache_max: u64 = Size { min: 0, max: u64::MAX }, default "16 MiB", example "64 MiB", of machine;
-        /// Pages that are made in a minute for visitors from one network (a /24 of IPv4, a /48 of IPv6) who have
-        /// not logged in; pages that are sent again do not count. More are answered 429. Without the key there
-        /// is no such limit.
+        /// Pages that are made in a minute for visitors from one network (a /24 of IPv4, a /48 of IPv6) who
+        /// have not logged in; pages that are sent again do not count. More are answered 429. Without the key
+        /// there is no such limit.
         pages_per_minute: Option<u32> = Maybe(1..=1_000_000), example 600;
         /// Whether a browser from such a network may go on after computing for a second or so. That needs
         /// JavaScript, which nothing else does.

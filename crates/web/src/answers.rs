@@ -18,7 +18,7 @@ const RETRY_SECS: &str = "5";
 /// Answers are for one client at one time; those that may be cached set their own header.
 const NOT_KEPT: &str = "no-store";
 
-/// Mark of an answer that has the token of a form, attached as an extension: nobody keeps it, and it is not
+/// Mark of an answer that has the token of a form, attached as an extension: it is neither kept nor
 /// compressed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ForOneVisitor;
@@ -62,7 +62,7 @@ pub(super) async fn no_method() -> Response {
     text(StatusCode::METHOD_NOT_ALLOWED, "This page does not take such requests.")
 }
 
-/// Returns the answer so that nobody keeps it, not even for a moment.
+/// Returns the answer marked so that it is not kept, not even for a moment.
 pub(super) fn never_kept(mut answer: Response) -> Response {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(NOT_KEPT));
     answer

@@ -1,9 +1,9 @@
 //! Content codings: text is sent compressed to clients that take it.
 //!
-//! Bodies in one piece are coded, of types that gain by it, and not those with the token of a form: the length
-//! of a compressed page would let a stranger guess the token, if he can put text into the page (BREACH).
-//! Called by `connection` for every answer, and by `delivery`, which keeps coded pages. Sources: RFC 9110
-//! sections 8.4 and 12.5.3; RFC 1952, 7932, 8878.
+//! Bodies in one piece are coded, of types that gain by it, and not those with the token of a form: the
+//! length of a compressed page would let a stranger guess the token, if he can put text into the page
+//! (BREACH). Called by `connection` for every answer, and by `delivery`, which keeps coded pages. Sources:
+//! RFC 9110 sections 8.4 and 12.5.3; RFC 1952, 7932, 8878.
 
 use super::answers::ForOneVisitor;
 use axum::body::{Body, HttpBody, to_bytes};
@@ -19,7 +19,7 @@ use tokio::task::block_in_place;
 const CODED_BYTES_MIN: usize = 1 << 10;
 /// Size up to which a body is coded; larger ones are sent as they are.
 const CODED_BYTES_MAX: usize = 8 << 20;
-/// Size up to which coding takes so little time that it holds up nobody.
+/// Size up to which coding takes so little time that no other connection has to wait.
 const SHORT_BYTES_MAX: usize = 16 << 10;
 /// Levels: of each coding the one after which much more time saves few bytes.
 const GZIP_LEVEL: u32 = 5;

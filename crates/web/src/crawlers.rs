@@ -1,11 +1,11 @@
 //! Budgets of networks: how many pages are made for visitors of one network, and a proof of work for more.
 //!
-//! Crawlers come from many addresses of few networks, and name themselves as they please. Each network (/24 of
-//! IPv4, /48 of IPv6) has a bucket of pages that fills steadily. Beyond it a visitor is answered 429 or, if
-//! `web.proof_of_work` says so, with a page whose script finds a number: that takes a browser a second, and a
-//! crawler one for each of its visitors. The proof is a cookie that is valid for an hour, in its network, and
-//! has a bucket of its own. Pages that are kept cost nothing, and users that have logged in have no budget.
-//! Called by `delivery`.
+//! Crawlers come from many addresses of few networks, and name themselves as they please. Each network (/24
+//! of IPv4, /48 of IPv6) has a bucket of pages that fills steadily. Beyond it a visitor is answered 429 or,
+//! if `web.proof_of_work` says so, with a page whose script finds a number: that takes a browser a second,
+//! and a crawler one for each of its visitors. The proof is a cookie that is valid for an hour, in its
+//! network, and has a bucket of its own. Pages that are kept cost nothing, and users that have logged in have
+//! no budget. Called by `delivery`.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -25,6 +25,8 @@ const BUCKETS_MAX: usize = 100_000;
 pub(super) const WORK_BITS: u32 = 16;
 /// Time that a challenge is valid for, in seconds; the one before counts as well.
 const CHALLENGE_SECS: u64 = 60 * 60;
+/// Octets of a challenge.
+const CHALLENGE_BYTES: usize = 12;
 /// Maximum length of a proof, in bytes.
 const PROOF_BYTES_MAX: usize = 100;
 /// Name of the cookie with a proof.
@@ -105,7 +107,8 @@ impl NetworkBudgets {
 
     fn challenge_of(&self, address: IpAddr, hour: u64) -> String {
         let tag = hmac::sign(&self.key, format!("{} {hour}", network(address)).as_bytes());
-        BASE64_URL_SAFE_NO_PAD.encode(tag.as_ref().get(..12).unwrap_or_default())
+        let octets: Vec<u8> = tag.as_ref().iter().take(CHALLENGE_BYTES).copied().collect();
+        BASE64_URL_SAFE_NO_PAD.encode(octets)
     }
 
     /// Returns whether a proof, `challenge.number`, solves a challenge that this visitor could have.

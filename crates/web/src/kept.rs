@@ -3,8 +3,8 @@
 //! A page is kept under everything that it depends on: its address, the rights of the visitor, the host that
 //! was asked for, and the coding. It is sent again while it is younger than `web.cache_age`, and while no
 //! article was withdrawn and no configuration applied since. There are two generations of pages: when the
-//! younger one has half of the memory, it becomes the older one, and what nobody asked for is dropped. Called
-//! by `delivery`.
+//! younger one has half of the memory, it becomes the older one, and pages that were not asked for are
+//! dropped. Called by `delivery`.
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;

@@ -38,6 +38,7 @@ mod visits;
 
 use access::ClientEndpoint;
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use connection::HttpConnection;
 use crawlers::NetworkBudgets;
 use kept::KeptPages;
@@ -136,7 +137,7 @@ fn routes(shared: &Arc<WebState>) -> Router {
         .merge(login::routes())
         .merge(metrics::routes())
         .merge(operator::routes())
-        .merge(reading::routes(shared))
+        .merge(reading::routes(shared).layer(from_fn_with_state(shared.clone(), delivery::deliver)))
         .fallback(answers::no_page)
         .method_not_allowed_fallback(answers::no_method)
         .with_state(shared.clone())

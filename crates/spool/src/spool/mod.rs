@@ -397,8 +397,8 @@ impl Spool {
         self.shared.arrived_since(group, since, visit)
     }
 
-    /// Returns a counter that has increased before a withdrawal, a hide or an unhide is acknowledged: what was
-    /// made of articles before may contain some that are no longer shown.
+    /// Returns a counter that has increased before a withdrawal, a hide or an unhide is acknowledged: what
+    /// was made of articles before may contain some that are no longer shown.
     pub fn withdrawals(&self) -> u64 {
         self.shared.withdrawals.load(Ordering::Acquire)
     }

@@ -1,9 +1,9 @@
 //! The pages for programs: groups, threads, articles and searches as JSON, under `/api/v1`.
 //!
 //! The answers have what the pages show, by the same rights and within the same limits. `openapi.json`
-//! describes them. Programs in pages of other sites may read them if `web.api_origins` names those sites; they
-//! are visitors without a login, as cookies are not sent along (SameSite). Sources: RFC 8259, OpenAPI 3.1; the
-//! Fetch standard for CORS.
+//! describes them. Programs in pages of other sites may read them if `web.api_origins` names those sites;
+//! they are visitors without a login, as cookies are not sent along (SameSite). Sources: RFC 8259, OpenAPI
+//! 3.1; the Fetch standard for CORS.
 
 use super::dates::{self, CalendarSpan};
 use super::threads::{ARTICLES_PER_PAGE, ThreadPart};

@@ -1,7 +1,7 @@
 //! Article numbers by date: a binary search over overview rows.
 //!
 //! Numbers are in the order of arrival, dates nearly so. Each step takes the middle one of a few dates, so
-//! that single articles with a wrong date mislead nobody. Called by `threads`, `traffic` and `archive`.
+//! that single articles with a wrong date do no harm. Called by `threads`, `traffic`, `mailboxes` and `api`.
 
 use netnews::GroupMarks;
 use netnews::date;
@@ -18,8 +18,8 @@ const SAMPLE_BYTES_MAX: usize = 2 << 10;
 const WINDOW_NUMBERS: u64 = 64;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 
-/// Returns the first number of a group whose article was written at `secs` (Unix seconds) or later; the number
-/// after the last one if there is none. In a group whose dates are out of order it is about there.
+/// Returns the first number of a group whose article was written at `secs` (Unix seconds) or later; the
+/// number after the last one if there is none. In a group whose dates are out of order it is about there.
 pub(super) async fn first_since<S: NewsSource>(
     source: &S,
     group: &S::Group,

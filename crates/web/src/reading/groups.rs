@@ -25,24 +25,26 @@ pub(super) async fn list(
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, urls::GROUPS)?;
-    let wanted = asked(query.as_deref(), "match").to_lowercase();
-    let wanted = wanted.get(..wanted.floor_char_boundary(MATCH_BYTES_MAX)).unwrap_or_default();
+    let cut = |text: String| {
+        let bytes = text.floor_char_boundary(MATCH_BYTES_MAX);
+        text.get(..bytes).unwrap_or_default().to_owned()
+    };
+    let wanted = cut(asked(query.as_deref(), "match").to_lowercase());
     let after = asked(query.as_deref(), "after");
-    let within = asked(query.as_deref(), "in");
-    let within = within.get(..within.floor_char_boundary(MATCH_BYTES_MAX)).unwrap_or_default().to_owned();
+    let within = cut(asked(query.as_deref(), "in"));
     let (mut lines, is_all) = reading.lines(wanted.as_bytes(), &within, after.as_bytes()).await?;
     reading.describe(&mut lines).await?;
     let field = |name: &str, value: &str| match value {
         "" => String::new(),
         value => format!("{name}={}&", urls::escape(value)),
     };
-    let query = field("in", &within) + &field("match", wanted);
+    let query = field("in", &within) + &field("match", &wanted);
     let to = |after: &str| format!("{}?{query}after={}", urls::GROUPS, urls::escape(after));
     let turning = PageLinks {
         newer: (!after.is_empty()).then(|| format!("{}?{}", urls::GROUPS, query.trim_end_matches('&'))),
         older: lines.last().filter(|_| !is_all).map(|last| to(&last.name)),
     };
-    let (wanted, bytes) = (wanted.to_owned(), lines.iter().map(|line| line.description.len()).sum());
+    let bytes = lines.iter().map(|line| line.description.len()).sum();
     let markup = reading.render(bytes, move || view::groups(&lines, &within, &wanted, &turning)).await?;
     Ok(reading.page("Groups", &markup))
 }

@@ -24,12 +24,11 @@ use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;
 use super::rendering::NotRendered;
 use super::visitor::Visitor;
-use super::{WebState, answers, delivery, hosts};
+use super::{WebState, answers, hosts};
 use access::rules::AccessRight;
 use axum::Router;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use maud::Markup;
@@ -73,7 +72,6 @@ pub(super) fn routes(shared: &Arc<WebState>) -> Router<Arc<WebState>> {
         .route("/article/{id}/follow-up", get(posting::follow_up_form))
         .route("/sitemap.xml", get(groups::sitemap))
         .merge(api::routes(shared))
-        .layer(from_fn_with_state(shared.clone(), delivery::deliver))
 }
 
 /// A visitor who may read, with its readable news.

@@ -210,7 +210,7 @@ impl NewsPages<'_> {
     }
 }
 
-/// Returns the most frequent values of a property, each with a narrower query; `None` if all articles have one.
+/// Returns the most frequent values of a property, each with a narrower query; `None` if there is only one.
 fn facet(
     name: &'static str,
     counts: HashMap<String, usize>,

@@ -69,7 +69,7 @@ fn front_page_shows_readable_groups_and_the_way_for_newsreaders() {
     assert!(page.contains("&lt;b&gt;x"), "{page}");
     assert!(page.contains("\"/groups/misc.test\"") && page.contains("\"/groups?in=misc\""), "{page}");
     assert!(page.contains("1 article, 0 in the last 30 days"), "{page}");
-    let port = server.address().port();
+    let port = server.address.port();
     assert!(page.contains(&format!("news://127.0.0.1:{port}/")), "{page}");
     assert!(get(address, "/groups?in=misc").body.contains("misc.test"));
     assert!(!get(address, "/groups?in=mis").body.contains("misc.test"), "whole parts of names count");
