@@ -1,6 +1,7 @@
 //! Code shared by all parts of the server: the clock, counters, sizes and times as text, text that is safe to
-//! print, running programs, work that may wait, threads of lower priority, pauses after failures, busy polling, the order of locks,
-//! returning memory, tables that survive a restart, and the form of files with one post.
+//! print, running programs, work that may wait, threads of lower priority, pauses after failures, busy
+//! polling, the order of locks, returning memory, tables that survive a restart, and the form of files with
+//! one post.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -2,6 +2,7 @@
 //!
 //! Called by the parts with their text. Everything is escaped by `maud`; styles and script are files of ours.
 
+use super::answers::ForOneVisitor;
 use super::form::TOKEN_FIELD;
 use super::visitor::Visitor;
 use super::{WebState, answers, assets, reading};
@@ -39,6 +40,9 @@ impl<'a> HtmlPage<'a> {
     pub fn answer(&self, status: StatusCode, body: &Markup) -> Response {
         let text = self.html(body).into_string();
         let mut answer = answers::of_type(status, "text/html; charset=utf-8", text);
+        if self.visitor.has_form() {
+            answer.extensions_mut().insert(ForOneVisitor);
+        }
         if let Some(cookie) = self.visitor.new_cookie() {
             answer.headers_mut().insert(SET_COOKIE, cookie);
         }

@@ -2,7 +2,7 @@
 //!
 //! Each article goes into the windows of the peers that want it, as recorded in its row; idle peers cost
 //! nothing. A peer whose window is full leaves, fills its window from the offers handed out last
-//! ([`RecentOffers`]) or, if they do not reach back far enough, from the journal ([`crate::journal::backlog`]), and
+//! ([`RecentOffers`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and
 //! joins again once it has caught up. The hub's mark is set after everything before it is in the windows.
 
 use crate::journal::frontier::Frontier;

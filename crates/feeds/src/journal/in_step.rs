@@ -1,6 +1,6 @@
 //! Keeps peers that get the same articles in step, so that each article is read once for all.
 //!
-//! The articles read last are kept for other peers, within bounds ([`crate::journal::articles`]). If processors are
+//! The articles read last are kept for other peers, within bounds ([`super::articles`]). If processors are
 //! short, peers whose tasks share a busy thread could fall behind by more than that, and all articles would
 //! be read again for them. A connection that is ahead therefore lets those go first that are about to miss
 //! kept articles, provided that they could continue at once. A connection that waits for its peer, or is

@@ -4,7 +4,7 @@
 //! long enough. Batches due at the same time are made in one run: they are written one after the other, and
 //! then synced together. Their rows are durable before they get their names; the cursor passes them after
 //! that. The name is the position at which a batch begins: one that is made again after a crash replaces
-//! the first. Batches in the directory wait to be taken away, by `after_batch` ([`crate::outlets::hand_over`]) or by
+//! the first. Batches in the directory wait to be taken away, by `after_batch` ([`super::hand_over`]) or by
 //! another program; when the directory is full, no more are made, and the cursor waits.
 
 use crate::journal::backlog::{FillOutcome, fill};

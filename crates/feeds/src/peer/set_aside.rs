@@ -1,7 +1,7 @@
 //! Articles that a peer has answered outside the protocol: kept by Message-ID, with the answer, for status,
 //! log and `newsreel why`.
 //!
-//! Bounded, and in memory. Articles to be offered again are in the [queue](crate::peer::queue), and on disk there
+//! Bounded, and in memory. Articles to be offered again are in the [queue](super::queue), and on disk there
 //! with their answers, from which the log begins after a restart; those given up are not.
 
 use serde::{Deserialize, Serialize};

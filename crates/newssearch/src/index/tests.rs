@@ -48,6 +48,7 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
     assert_eq!(found(&searcher, "cat"), Vec::<String>::new(), "not before the commit");
     writer.commit("1").unwrap();
     assert_eq!(found(&searcher, "CAT black"), ["<2@x>", "<1@x>"], "the newest first");
+    assert_eq!(found(&searcher, "cat black order:oldest"), ["<1@x>", "<2@x>"]);
     assert_eq!(found(&searcher, "\"black cat\""), ["<1@x>"]);
     assert_eq!(found(&searcher, "cat -sleeps"), ["<2@x>"]);
     assert_eq!(found(&searcher, "jane"), ["<2@x>", "<1@x>"]);
