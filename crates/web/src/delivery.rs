@@ -73,7 +73,7 @@ pub(super) async fn deliver(
     let (parts, body) = answer.into_parts();
     // The body is one piece already.
     let Ok(body) = to_bytes(body, TAGGED_BYTES_MAX).await else { return super::answers::busy() };
-    let may_be_kept = !parts.headers.get(CACHE_CONTROL).is_some_and(|value| value == "no-store");
+    let may_be_kept = parts.headers.get(CACHE_CONTROL).is_none_or(|value| value != "no-store");
     if may_be_kept {
         let page = KeptPage { headers: parts.headers.clone(), body: body.clone(), made, withdrawals };
         shared.kept.put(&key, page, usize::try_from(bytes_max).unwrap_or(usize::MAX));

@@ -22,10 +22,17 @@ struct GroupVisit {
     at: u64,
 }
 
+/// A user and a group.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct VisitKey {
+    user: Box<str>,
+    group: Box<str>,
+}
+
 /// Visits of all users.
 #[derive(Debug, Default)]
 pub(super) struct GroupVisits {
-    known: Leaf<HashMap<(Box<str>, Box<str>), GroupVisit>>,
+    known: Leaf<HashMap<VisitKey, GroupVisit>>,
 }
 
 impl GroupVisits {
@@ -33,7 +40,7 @@ impl GroupVisits {
     /// visit before this one.
     pub fn seen(&self, user: &str, group: &str, high: u64, now: u64) -> Option<u64> {
         let mut known = self.known.lock();
-        let key = (user.into(), group.into());
+        let key = VisitKey { user: user.into(), group: group.into() };
         if known.len() >= VISITS_MAX && !known.contains_key(&key) {
             // The older half makes room.
             let mut times: Vec<u64> = known.values().map(|visit| visit.at).collect();
