@@ -4,7 +4,9 @@
 //! load of several: large articles from a peer, searches by XPAT, lists of new articles, overview, pages.
 //! Whatever a load costs the reader on a machine of two processors, a part of it is only that the processors
 //! are busy. So each load is compared with a control: threads that burn as much processor time as the load
-//! took at the server and in its client together. The rest is what the server could have prevented.
+//! took at the server and in its client together. The rest is what the server could have prevented, apart
+//! from what it costs that a load is two programs which wake each other: a second control burns the same time
+//! in two threads that take turns.
 
 use crate::articles::{Generator, Shape, group_name};
 use crate::client::{Client, unexpected};
@@ -15,8 +17,9 @@ use crate::site::{Plan, Site, processor_time};
 use crate::{Place, Verdict, filling, web};
 use clap::Args;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +37,9 @@ const LARGE_MADE: u64 = 4;
 const WINDOW: usize = 4;
 /// For how long a burning thread works and rests at a time.
 const BURN_PERIOD: Duration = Duration::from_millis(2);
+/// For how long each of two threads burns before it is the other's turn: as long as some 64 KiB take that one
+/// program sends to another.
+const TURN: Duration = Duration::from_micros(50);
 /// What a load may cost beyond its processor time.
 const COST_MAX: f64 = 0.10;
 
@@ -99,6 +105,7 @@ struct Row {
     load: Load,
     beside: f64,
     control: f64,
+    turns: f64,
     p99_ms: f64,
     busy: f64,
     costs: Vec<f64>,
@@ -131,8 +138,8 @@ pub fn run(options: &Options) -> Verdict {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| beside the reader | processors busy | STAT/s | STAT/s beside the control | p99 | \
-         cost, median (least to most) |\n|---|---:|---:|---:|---:|---:|\n",
+        "| beside the reader | processors busy | STAT/s | beside the control | beside threads in turns | \
+         p99 | cost, median (least to most) | cost beyond turns |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
         let percent = |cost: f64| 100.0 * cost;
@@ -141,15 +148,17 @@ fn table(rows: &[Row]) -> String {
             .iter()
             .fold((f64::MAX, f64::MIN), |(least, most), cost| (least.min(*cost), most.max(*cost)));
         text += &format!(
-            "| {} | {:.2} | {:.0} | {:.0} | {:.2} ms | {:.0} % ({:.0} to {:.0}) |\n",
+            "| {} | {:.2} | {:.0} | {:.0} | {:.0} | {:.2} ms | {:.0} % ({:.0} to {:.0}) | {:.0} % |\n",
             row.load.name(),
             row.busy,
             row.beside,
             row.control,
+            row.turns,
             row.p99_ms,
             percent(median(row.costs.clone())),
             percent(least),
-            percent(most)
+            percent(most),
+            percent(1.0 - row.beside / row.turns)
         );
     }
     text
@@ -165,8 +174,8 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn row(&self, load: Load) -> io::Result<Row> {
-        let (mut beside, mut control, mut p99, mut busy, mut costs) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut beside, mut control, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut p99, mut busy, mut costs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.options.runs {
             let alone = self.measure(|_| Ok(()))?;
             let loaded = self.measure(|stop| self.load(load, stop))?;
@@ -177,8 +186,10 @@ impl Bench<'_> {
                 burn(processors, stop);
                 Ok(())
             })?;
+            let in_turns = self.measure(|stop| burn_in_turns(processors, stop))?;
             beside.push(loaded.per_second);
             control.push(burned.per_second);
+            turns.push(in_turns.per_second);
             p99.push(loaded.p99_ms);
             busy.push(processors);
             costs.push(1.0 - loaded.per_second / burned.per_second);
@@ -187,6 +198,7 @@ impl Bench<'_> {
             load,
             beside: median(beside),
             control: median(control),
+            turns: median(turns),
             p99_ms: median(p99),
             busy: median(busy),
             costs,
@@ -351,4 +363,42 @@ fn burn(processors: f64, stop: &AtomicBool) {
             });
         }
     });
+}
+
+/// Takes this many processors' time in pairs of threads that take turns, each woken by the other.
+fn burn_in_turns(processors: f64, stop: &AtomicBool) -> io::Result<()> {
+    let pairs = (processors.ceil() as usize).max(1);
+    let busy = (processors / pairs as f64).clamp(0.01, 1.0);
+    let rest = (2 * TURN).mul_f64(1.0 / busy - 1.0);
+    let burn = || {
+        let begun = Instant::now();
+        while begun.elapsed() < TURN {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..pairs {
+            let (mut own, mut other) = UnixStream::pair()?;
+            scope.spawn(move || {
+                let mut turn = [0];
+                while other.read_exact(&mut turn).is_ok() {
+                    burn();
+                    if other.write_all(&turn).is_err() {
+                        break;
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let mut turn = [0];
+                while !stop.load(Ordering::Relaxed) {
+                    burn();
+                    if own.write_all(&turn).and_then(|()| own.read_exact(&mut turn)).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(rest);
+                }
+            });
+        }
+        Ok(())
+    })
 }
