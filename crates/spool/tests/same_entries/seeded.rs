@@ -7,8 +7,8 @@
 //! - Numbers skipped after a power cut: the crashes here are kills.
 //! - Batches over several volumes, cut by a crash: an article that was stored and has lost its row keeps its
 //!   number, so the killed site commits batches that go to one volume.
-//! - Starts that rebuild the indexes, as a few of those after a kill do: ids without an article count from
-//!   then on as having arrived with the newest.
+//! - Starts that rebuild the indexes, as a few of those after a kill do: numbers are skipped, and articles
+//!   may be hidden since another time.
 //! - Methods with a file for each number, which skip numbers whose file is there, and `trash`, which gives
 //!   none.
 //! - The time of a group's last change, which is that of the start until something changes.
