@@ -33,6 +33,11 @@ impl NamePattern {
         self.wildmat.as_ref().is_some_and(|wildmat| wildmat.matches(name))
     }
 
+    /// Returns false only if no name matches both patterns.
+    pub fn may_overlap(&self, other: &Wildmat) -> bool {
+        self.wildmat.as_ref().is_some_and(|wildmat| wildmat.may_overlap(other))
+    }
+
     /// Returns the length of the longest pattern that matches `name`; `None` if there is none.
     pub fn longest_match(&self, name: &[u8]) -> Option<usize> {
         self.wildmat.as_ref()?.longest_match(name)

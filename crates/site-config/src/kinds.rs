@@ -261,6 +261,10 @@ kind! {
     Text: String, "a text", |value| text(value, read_text), |text| text.into()
 }
 kind! {
+    /// A text of several lines.
+    MultilineText: String, "a text of one or more lines", |value| text(value, read_lines), |text| text.into()
+}
+kind! {
     /// The name of a buffer, class or group of users.
     Name: String, "a name", |value| text(value, read_name), |name| name.into()
 }
@@ -591,6 +595,8 @@ fn list<T>(
 enum TextFault {
     /// Empty, or with control characters.
     EmptyOrControls,
+    /// Empty, too long, or with control characters other than tabs and line ends.
+    NotLines,
     /// An argument of a program with a NUL.
     Nul,
     /// Not the name of a buffer or class.
@@ -620,6 +626,9 @@ impl fmt::Display for TextFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyOrControls => f.write_str("the text must not be empty or hold control characters"),
+            Self::NotLines => {
+                write!(f, "the text must have 1 to {LINES_BYTES_MAX} bytes, and no control characters")
+            }
             Self::Nul => f.write_str("an argument must not hold NUL"),
             Self::NotAName(text) => {
                 write!(f, "`{text}` is not 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-`")
@@ -646,6 +655,17 @@ impl std::error::Error for TextFault {}
 fn read_text(text: &str) -> Result<String, TextFault> {
     match text.is_empty() || text.chars().any(char::is_control) {
         true => Err(TextFault::EmptyOrControls),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Longest text of several lines, in bytes.
+const LINES_BYTES_MAX: usize = 64 << 10;
+
+fn read_lines(text: &str) -> Result<String, TextFault> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    match text.is_empty() || text.len() > LINES_BYTES_MAX || text.chars().any(is_control) {
+        true => Err(TextFault::NotLines),
         false => Ok(text.to_owned()),
     }
 }

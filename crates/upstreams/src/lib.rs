@@ -107,7 +107,7 @@ pub enum ForeseenRequest<'a, G> {
     Existence(MessageId<'a>),
     /// Overview rows of these numbers.
     Rows(&'a G, RangeInclusive<u64>),
-    /// The neighbours of a number on one side, one after the other, so many.
+    /// The neighbours of a number on one side, one after the other, this many.
     Neighbours(&'a G, u64, NeighbourSide, usize),
 }
 

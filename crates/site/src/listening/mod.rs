@@ -7,6 +7,7 @@
 
 mod accept;
 mod bind;
+mod busy_sessions;
 mod listener;
 pub mod proxied;
 
@@ -325,7 +326,13 @@ impl ListeningSockets {
             };
             let polling = self.site.polling.clone();
             let listener = listener::PollingListener::new(socket, is_passed, closing, polling)?;
-            let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
+            let task = accept_all(
+                listener,
+                open.way.clone(),
+                self.admit.clone(),
+                self.site.busy_threads.clone(),
+                self.site.stopping(),
+            );
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
         })();

@@ -39,7 +39,7 @@ fn first_selection_fetches_all_overview_if_configured() {
     assert_eq!(fake.take("XOVER"), [""; 0]);
 }
 
-/// Returns the first ranges of which rows were requested, once there are so many.
+/// Returns the first ranges of which rows were requested, once there are this many.
 fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
     let mut asked = Vec::new();
     let look = || {
