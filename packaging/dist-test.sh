@@ -49,15 +49,14 @@ for file in "$dist"/newsreel-*.rpm; do
   [ -e "$file" ] || { left_out+=(rpm); continue; }
   say "RPM: installing"
   cp -a "$base" "$root"
-  cp "$file" "$root/newsreel.rpm"
   # Its requirements are Debian's here, of which rpm does not know.
-  quietly rpm --root "$root" --nodeps --install /newsreel.rpm || true
+  quietly rpm --force-debian --root "$root" --nodeps --install "$file"
   [ "$(chroot "$root" stat -c %U:%a /var/lib/newsreel)" = newsreel:750 ]
   "$here/links.py" "$root/usr/share/doc/newsreel/html"
   sed -i 's/^listen = .*/listen = ["127.0.0.1:1119"]/' "$root/var/lib/newsreel/newsreel.toml"
   as="chroot $root runuser -u newsreel -- newsreel"
   trial 127.0.0.1/1119 "exec $as serve --dir /var/lib/newsreel" "$as --dir /var/lib/newsreel"
-  quietly rpm --root "$root" --nodeps --erase newsreel
+  quietly rpm --force-debian --root "$root" --nodeps --erase newsreel
   [ ! -e "$root/usr/bin/newsreel" ] && [ -s "$root/var/lib/newsreel/newsreel.toml" ]
   rm -rf "$root"
 done

@@ -54,6 +54,7 @@ pub use origin::Origin;
 pub use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub use reject::Reject;
 pub use reviews::{is_release_whole, is_whole as is_review_whole};
+pub use spam::SpamCheckStatus;
 pub use turned_away::ClassFullIds;
 pub use withdraw::WithdrawalRefusal;
 
@@ -227,6 +228,13 @@ impl Filer {
     /// Runs `work` with the programs that judge articles, posts and logins.
     pub fn with_filters<T>(&self, work: impl FnOnce(&FilterPrograms) -> T) -> T {
         work(&self.judge.rules.load_full().programs)
+    }
+
+    /// Returns the status of the built-in filters that are on.
+    pub fn spam_status(&self) -> Vec<SpamCheckStatus> {
+        let rules = self.judge.rules.load_full();
+        let counts = rules.spam_counts.as_ref();
+        counts.map_or_else(Vec::new, |counts| counts.status(&rules.config.spam))
     }
 
     /// Returns the findings of the filters.

@@ -20,6 +20,7 @@ use super::pull::standing::Pulls;
 use super::retention;
 use feeds::Feeds;
 pub use feeds::{FeedStatus, OutputStatus};
+pub use ingest::SpamCheckStatus;
 use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
 use site::Site;
@@ -205,6 +206,7 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         try_later: read(&counters.try_later),
         receive_bytes: context.budget.bytes() as u64,
         filters: site.filer.with_filters(FilterPrograms::status),
+        spam: site.filer.spam_status(),
         early_cancels: site.filer.early_cancels() as u64,
         early_hides: site.filer.early_hides() as u64,
         moderation: ModerationStatus {

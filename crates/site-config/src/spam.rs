@@ -7,9 +7,9 @@ section! {
     /// The filters that are built in. Each has a mode: "off"; "shadow": the article passes, and the log says
     /// that it would have been refused; "hide": it is filed, but not shown and not passed on, until
     /// newsreel filter release shows it; "reject": it is refused; "class": it passes, and the name of the
-    /// filter is its verdict for storage rules ("duplicates", "host-rate", "peer-rate", "crossposts",
-    /// "binaries", "types"). What they count is kept in 4 MiB of memory, counts half after an hour, and
-    /// begins again with the server. Articles of newsreel import are not judged.
+    /// filter is its verdict for storage rules ("duplicates", "host-rate", "injector-rate", "peer-rate",
+    /// "crossposts", "binaries", "types"). What they count is kept in 4 MiB of memory, counts half after an
+    /// hour, and begins again with the server. Articles of newsreel import are not judged.
     [spam] Spam, SpamDraft {
         /// Articles in a group that matches are neither judged nor counted.
         groups_never: NamePattern = Wildmat, default "", example "local.*,*.test";
@@ -23,6 +23,11 @@ section! {
         host_rate: SpamMode = word(), default "off", example "reject";
         /// How many articles may come from a host or account within an hour.
         host_rate_max: u32 = 2..=1_000_000, default 60, example 20;
+        /// Articles from a site whose users post too much together, as when accounts are made there by the
+        /// hundred: the server that the Injection-Info header names, else the last one in Path.
+        injector_rate: SpamMode = word(), default "off", example "shadow";
+        /// How many articles may come from the users of a site within an hour.
+        injector_rate_max: u32 = 2..=1_000_000_000, default 1000, example 200;
         /// Articles from a peer, a pull or posters here, each as a whole, that sends too much.
         peer_rate: SpamMode = word(), default "off", example "class";
         /// How many articles may come from it within an hour.

@@ -15,11 +15,13 @@ use counts::{DecayingCounts, hash};
 use netnews::article::ArticleTypes;
 use netnews::{Article, Known, newsgroups};
 use site_base::clock::unix_now;
+use site_base::figures;
 use site_base::lock::Leaf;
-use site_config::{Spam as SpamConfig, SpamMode};
+use site_config::{ConfigWord, Spam as SpamConfig, SpamMode};
 use std::cell::LazyCell;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tracing::info;
 
@@ -28,10 +30,28 @@ use tracing::info;
 enum SpamCheck {
     Duplicates,
     HostRate,
+    InjectorRate,
     PeerRate,
     Crossposts,
     Binaries,
     Types,
+}
+
+/// Number of kinds of checks.
+const CHECKS: usize = 7;
+
+figures! {
+    /// A built-in filter.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct SpamCheckStatus {
+        /// Name, as in verdicts for storage rules.
+        name name: String,
+        /// Mode, as the configuration writes it.
+        text mode: String,
+        /// Articles and posts since the start that it has refused, or would have.
+        counter found: u64,
+    }
 }
 
 impl SpamCheck {
@@ -40,6 +60,7 @@ impl SpamCheck {
         match self {
             Self::Duplicates => "too many articles with this body",
             Self::HostRate => "too many articles from this host",
+            Self::InjectorRate => "too many articles from this site's users",
             Self::PeerRate => "too many articles from this peer",
             Self::Crossposts => "posted to too many groups",
             Self::Binaries => "binary in a group for text",
@@ -52,6 +73,7 @@ impl SpamCheck {
         match self {
             Self::Duplicates => "duplicates",
             Self::HostRate => "host-rate",
+            Self::InjectorRate => "injector-rate",
             Self::PeerRate => "peer-rate",
             Self::Crossposts => "crossposts",
             Self::Binaries => "binaries",
@@ -72,6 +94,21 @@ pub(super) struct SpamFilter {
 pub(super) struct SpamCounts {
     bodies: Leaf<DecayingCounts>,
     senders: Leaf<DecayingCounts>,
+    /// Articles that each check has found, by its number.
+    found: [AtomicU64; CHECKS],
+}
+
+impl SpamCounts {
+    /// Returns the status of the checks that are on.
+    pub fn status(&self, config: &SpamConfig) -> Vec<SpamCheckStatus> {
+        let on = modes(config).into_iter().zip(&self.found).filter(|((_, mode), _)| *mode != SpamMode::Off);
+        let status = |((check, mode), found): ((SpamCheck, SpamMode), &AtomicU64)| SpamCheckStatus {
+            name: check.class().to_owned(),
+            mode: mode.word().to_owned(),
+            found: found.load(Ordering::Relaxed),
+        };
+        on.map(status).collect()
+    }
 }
 
 impl SpamFilter {
@@ -105,11 +142,12 @@ impl SpamFilter {
         }
         let types = LazyCell::new(|| ArticleTypes::of(article.wire(), article.body_offset()));
         let (mut class, mut hidden, mut shadow) = (None, None, None);
-        for (check, mode) in modes(&self.config) {
+        for ((check, mode), found) in modes(&self.config).into_iter().zip(&self.counts.found) {
             // Articles are counted even if another check refuses them.
             if mode == SpamMode::Off || !self.meets(check, origin, article, &types, now) {
                 continue;
             }
+            found.fetch_add(1, Ordering::Relaxed);
             match mode {
                 SpamMode::Reject => return Opinion::Refuse(check.reason().to_owned()),
                 SpamMode::Hide => hidden = hidden.or(Some(check.reason())),
@@ -153,6 +191,8 @@ impl SpamFilter {
                 let key = hash(origin.for_rules().as_bytes());
                 self.counts.senders.lock().add(key, now) > config.peer_rate_max
             }
+            SpamCheck::InjectorRate => injector(article)
+                .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.injector_rate_max),
             SpamCheck::HostRate => host(article)
                 .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.host_rate_max),
             SpamCheck::Duplicates => {
@@ -171,9 +211,10 @@ impl SpamFilter {
 
 /// Returns the checks with their modes; those that count are first, so that articles refused by others are
 /// counted as well.
-fn modes(config: &SpamConfig) -> [(SpamCheck, SpamMode); 6] {
+fn modes(config: &SpamConfig) -> [(SpamCheck, SpamMode); CHECKS] {
     [
         (SpamCheck::HostRate, config.host_rate),
+        (SpamCheck::InjectorRate, config.injector_rate),
         (SpamCheck::PeerRate, config.peer_rate),
         (SpamCheck::Duplicates, config.duplicates),
         (SpamCheck::Crossposts, config.crossposts),
@@ -187,6 +228,22 @@ fn crossposts(article: &Article<'_>) -> usize {
     let count = |known| newsgroups::split(article.header(known).unwrap_or_default()).count();
     let (groups, answers) = (count(Known::Newsgroups), count(Known::FollowupTo));
     if (1..groups).contains(&answers) { groups.div_ceil(2) } else { groups }
+}
+
+/// Returns a hash of the site where an article was injected: the server of Injection-Info, else the last name
+/// in Path that is a server's; `None` if there is neither.
+fn injector(article: &Article<'_>) -> Option<u64> {
+    let site = match article.header(Known::InjectionInfo) {
+        Some(info) => info.split(|b| *b == b';').next()?.trim_ascii(),
+        None => {
+            // The last part of Path is no server, and neither are diagnostics.
+            let mut parts =
+                article.header(Known::Path)?.rsplit(|b| *b == b'!').skip(1).map(<[u8]>::trim_ascii);
+            parts.find(|part| !part.is_empty() && !part.starts_with(b"."))?
+        }
+    };
+    // Apart from hosts and peers of the same name.
+    (!site.is_empty()).then(|| !hash(&site.to_ascii_lowercase()))
 }
 
 /// Returns a hash of the posting host, or the account, as stated by the injecting server; `None` if it is

@@ -400,6 +400,19 @@ fn bodies_hosts_and_peers_are_counted() {
     assert_eq!(opinion(&host, &from("10.0.0.1")), Opinion::Verdict("host-rate".into()));
     assert!((0..10).all(|_| opinion(&host, &plain) == Opinion::Pass));
 
+    let site = filter("[spam]\ninjector_rate = \"reject\"\ninjector_rate_max = 2\n");
+    let by = |info: &str| plain.replace("Subject", &format!("Injection-Info: {info}\nSubject"));
+    let of_many = |n: u32| opinion(&site, &by(&format!("news.b.example; posting-account=\"{n}\"")));
+    assert_eq!([0, 1].map(of_many), [Opinion::Pass, Opinion::Pass]);
+    assert_eq!(of_many(2), Opinion::Refuse("too many articles from this site's users".into()));
+    assert_eq!(opinion(&site, &by("news.c.example; posting-account=\"2\"")), Opinion::Pass);
+    let path = |path: &str| plain.replace("Path: x", &format!("Path: {path}"));
+    let paths = ["a!d.example!.POSTED.host!not-for-mail", "b!d.example!not-for-mail"];
+    assert_eq!(paths.map(|one| opinion(&site, &path(one))), [Opinion::Pass, Opinion::Pass]);
+    assert!(matches!(opinion(&site, &path("c!D.example!me")), Opinion::Refuse(_)));
+    let [status] = site.counts.status(&site.config).try_into().unwrap();
+    assert_eq!((status.name.as_str(), status.mode.as_str(), status.found), ("injector-rate", "reject", 2));
+
     let peer = filter("[spam]\npeer_rate = \"reject\"\npeer_rate_max = 2\n");
     assert_eq!([0, 1].map(|_| opinion(&peer, &plain)), [Opinion::Pass, Opinion::Pass]);
     assert_eq!(opinion(&peer, &plain), Opinion::Refuse("too many articles from this peer".into()));

@@ -61,6 +61,14 @@ const ABOUT_PEERS: &str = r#"
 # addresses = ["198.51.100.7"]
 # accept = "*,!local.*"
 "#;
+/// Built-in filters of a site that others can post to.
+const SPAM_OF_AN_OPEN_SITE: &str = r#"
+# What floods would be refused; newsreel status counts it. With "reject" in place of "shadow" it is.
+[spam]
+duplicates = "shadow"
+host_rate = "shadow"
+injector_rate = "shadow"
+"#;
 /// The configuration's text about users.
 const ABOUT_USERS: &str = r#"
 # Users (newsreel user add NAME) have sections of their own, before those for everyone:
@@ -395,7 +403,10 @@ fn config_text(options: &InitOptions) -> String {
          [[rule]]\nclass = \"text\"\n"
     );
     let access = [ABOUT_USERS, &access_text(options)].concat();
-    [head_text(options), spool, peers_text(options), ABOUT_MODERATORS.to_owned(), access].concat()
+    let is_open = !options.peer.is_empty() || options.reader.iter().any(|one| !asking::is_loopback(*one));
+    let spam = if is_open { SPAM_OF_AN_OPEN_SITE } else { "" };
+    [head_text(options), spool, peers_text(options), ABOUT_MODERATORS.to_owned(), spam.to_owned(), access]
+        .concat()
 }
 
 /// Returns the sections about the server itself, certificates and pages.

@@ -16,7 +16,8 @@ use super::typed::TypedOperation;
 use feed_tables::feeds_text;
 use operators::reply::Reply;
 use operators::report::{
-    BatchesStatus, CacheCounts, CacheStatus, FilterStatus, PullStatus, Report, ServerStatus, UpstreamStatus,
+    BatchesStatus, CacheCounts, CacheStatus, FilterStatus, PullStatus, Report, ServerStatus, SpamCheckStatus,
+    UpstreamStatus,
 };
 use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
@@ -73,6 +74,7 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
         texts.push(archive::text(&server.archives, now));
     }
     texts.push(filters_text(&server.filters));
+    texts.push(spam_text(&server.spam));
     if server.peers.is_empty() {
         return texts;
     }
@@ -95,6 +97,19 @@ fn filters_text(filters: &[FilterStatus]) -> String {
         .right("judged", |filter| grouped(filter.judged))
         .right("not judged", |filter| grouped(filter.unjudged))
         .right("started", |filter| grouped(filter.starts))
+        .text_if_any()
+}
+
+fn spam_text(checks: &[SpamCheckStatus]) -> String {
+    let found = |check: &SpamCheckStatus, is_shadow: bool| match (check.mode == "shadow") == is_shadow {
+        true => grouped(check.found),
+        false => "-".to_owned(),
+    };
+    Columns::of(checks)
+        .left("built-in filter", |check| check.name.clone())
+        .left("mode", |check| check.mode.clone())
+        .right("found", |check| found(check, false))
+        .right("would have refused", |check| found(check, true))
         .text_if_any()
 }
 

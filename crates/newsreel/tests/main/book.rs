@@ -88,7 +88,8 @@ struct Reader {
 }
 
 /// `systemctl` for the server of this test's site, and for INN; the user newsreel is not created.
-const STAND_INS: [(&str, &str); 2] = [
+const STAND_INS: [(&str, &str); 3] = [
+    ("install", "for last; do :; done; exec mkdir -m 750 \"$last\""),
     ("chown", "exit 0"),
     (
         "systemctl",
@@ -112,13 +113,6 @@ impl Reader {
         );
         reader.program("bin/newsreel", &script);
         STAND_INS.iter().for_each(|(name, script)| reader.program(&format!("bin/{name}"), script));
-        reader
-    }
-
-    /// Creates a reader with the package installed, which has created a directory for the site.
-    fn with_package() -> Self {
-        let reader = Self::new();
-        fs::create_dir(reader.home.path().join("site")).unwrap();
         reader
     }
 
@@ -259,7 +253,7 @@ fn mailing_lists_page_works() {
 
 #[test]
 fn from_leafnode_page_works_without_leafnode() {
-    let reader = Reader::with_package();
+    let reader = Reader::new();
     reader.program("bin/fetchnews", "exit 0");
     let leafnode = reader.home.path().join("leafnode");
     let group = leafnode.join("spool/misc/test");
@@ -292,7 +286,7 @@ fn from_leafnode_page_works() {
     upstream.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
     feed(&upstream, &articles);
     let serving = upstream.serve();
-    let mut reader = Reader::with_package();
+    let mut reader = Reader::new();
     let config = format!(
         "server = 127.0.0.1\nport = {}\nexpire = 20000\nmaxage = 20000\nhostname = news.leafsite.net\n",
         serving.address.port()
@@ -349,7 +343,7 @@ fn from_inn_page_works() {
         assert!(peer.line().starts_with("239 "));
     };
     (1..=5).for_each(&mut hand_in);
-    let mut reader = Reader::with_package();
+    let mut reader = Reader::new();
     let (site, port) = (inn.site(), free_ports());
     let path = |below: &str| site.join(below).display().to_string();
     reader.places = vec![

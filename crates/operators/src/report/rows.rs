@@ -4,6 +4,7 @@
 
 use crate::pull::{PullCounts, PullDetails};
 use feeds::FeedStatus;
+use ingest::SpamCheckStatus;
 use ingest::programs::FilterStatus;
 use site_base::figures;
 use upstreams::{CacheStatus, UpstreamStatus};
@@ -81,6 +82,8 @@ figures! {
         part search: Option<SearchStatus>,
         /// Filter programs, in the order of the configuration.
         list("filter") filters: Vec<FilterStatus>,
+        /// Built-in filters that are on.
+        list("check") spam: Vec<SpamCheckStatus>,
         /// Archives, in the order of the configuration.
         list("archive") archives: Vec<ArchiveStatus>,
     }

@@ -150,8 +150,16 @@ fn reached(listen: &str) -> Option<SocketAddr> {
 /// Returns a connection to an address of ours.
 fn own(config: &Config, listen: &str) -> Option<ProbeTarget> {
     let address = reached(listen)?;
-    let has_port = |name: &String| name.ends_with(&format!(":{}", address.port()));
-    let tls = if config.site.tls_listen.iter().any(has_port) { LinkTls::Implicit } else { LinkTls::Off };
+    let names = |names: &[String], port: u16| names.iter().any(|name| name.ends_with(&format!(":{port}")));
+    let (plain, tls) = (&config.site.listen, &config.site.tls_listen);
+    let tls = match (names(plain, address.port()), names(tls, address.port())) {
+        (_, true) => LinkTls::Implicit,
+        (true, false) => LinkTls::Off,
+        // The system has chosen the port: where it chose some of each kind, nothing says which this is.
+        (false, false) if names(plain, 0) && names(tls, 0) => return None,
+        (false, false) if names(tls, 0) => LinkTls::Implicit,
+        (false, false) => LinkTls::Off,
+    };
     // Our own certificate need not be for this address.
     let link = Link {
         bind: None,

@@ -248,6 +248,7 @@ fn a_running_server_reports_everything() {
             unjudged: 31,
             starts: 32,
         }],
+        spam: vec![SpamCheckStatus { name: "injector-rate".into(), mode: "shadow".into(), found: 1_002 }],
         ..ServerStatus::default()
     };
     let mut report = report(Some(server));
@@ -289,6 +290,8 @@ fn a_running_server_reports_everything() {
     let filter = "filter  state         judged  not judged  started\n\
                   perl    cannot judge   1,001          31       32\n";
     assert!(shown.contains(filter), "{shown}");
+    let spam = "built-in filter mode found would have refused\ninjector-rate shadow - 1,002\n";
+    assert!(squeezed(&shown).contains(spam), "{shown}");
     let feed = "feed to   state                      connections  articles behind    journal        time  \
                 later  last error\nupstream  waiting, again in 1 min 30 s            2            1,500  2.00 KiB  \
                 1 min 5 s     26  timed out";

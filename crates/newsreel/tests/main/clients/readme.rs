@@ -160,6 +160,7 @@ fn served(command: &str) -> Option<&str> {
         "make run" => Some("run"),
         "newsreel up" => Some("newsreel-data"),
         _ if bare.starts_with("newsreel serve --dir ") => bare.split_whitespace().last(),
+        _ if bare.starts_with("newsreel cache up ") => bare.split_once("--dir ")?.1.split_whitespace().next(),
         _ => None,
     }
 }
