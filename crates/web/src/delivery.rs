@@ -73,8 +73,8 @@ pub(super) async fn deliver(
     let (parts, body) = answer.into_parts();
     // The body is one piece already.
     let Ok(body) = to_bytes(body, TAGGED_BYTES_MAX).await else { return super::answers::busy() };
-    let may_be_kept = parts.headers.get(CACHE_CONTROL).is_none_or(|value| value != "no-store");
-    if may_be_kept {
+    let is_kept_by_caches = parts.headers.get(CACHE_CONTROL).is_none_or(|value| value != "no-store");
+    if is_kept_by_caches && !age_max.is_zero() {
         let page = KeptPage { headers: parts.headers.clone(), body: body.clone(), made, withdrawals };
         shared.kept.put(&key, page, usize::try_from(bytes_max).unwrap_or(usize::MAX));
     }
@@ -103,7 +103,7 @@ fn is_for_everyone(shared: &WebState, visitor: &Visitor) -> bool {
     let stranger = ConnectedClient::at(client.config(), &shared.site.gate, nowhere);
     let stranger = client.tls().map_or_else(|| stranger.clone(), |facts| stranger.secured(facts.clone()));
     let section = |client: &ConnectedClient| client.access().map(std::ptr::from_ref);
-    section(&stranger) == section(client) && stranger.peer().is_none() && client.peer().is_none()
+    section(&stranger) == section(client)
 }
 
 /// Adds an entity tag to a page that may be kept.

@@ -79,11 +79,11 @@ impl<'a> HtmlPage<'a> {
         let config = self.visitor.client().config();
         html! {
             header.bar {
-                a.site href="/" { (site) }
+                a.site href="/" { (site) } " "
                 nav aria-label="Parts" {
-                    @if reading::is_open(self.visitor) { a href=(newspages::urls::GROUPS) { "Groups" } }
+                    @if reading::is_open(self.visitor) { a href=(newspages::urls::GROUPS) { "Groups" } " " }
                     @if reading::has_search(self.shared, self.visitor) {
-                        a href=(newspages::urls::SEARCH) { "Search" }
+                        a href=(newspages::urls::SEARCH) { "Search" } " "
                     }
                     @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::PATH) { "Server" } }
                 }

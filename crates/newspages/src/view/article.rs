@@ -84,8 +84,8 @@ pub fn threaded(content: &ArticleContent, place: &ThreadPlace<'_>) -> Markup {
                     @if place.may_follow_up { a href={ (urls::article(id)) "/follow-up" } { "Follow up" } " " }
                     a href=(urls::article(id)) { "Permanent link" } " "
                     a href={ (urls::article(id)) "/raw" } { "Raw source" } " "
-                    @if let Some(number) = place.previous { a.previous href={ "#a" (number) } { "Previous" } " " }
-                    @if let Some(number) = place.next { a.next href={ "#a" (number) } { "Next" } }
+                    @if let Some(number) = place.previous { a rel="prev" href={ "#a" (number) } { "Previous" } " " }
+                    @if let Some(number) = place.next { a rel="next" href={ "#a" (number) } { "Next" } }
                 }
             }
         }

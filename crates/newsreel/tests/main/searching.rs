@@ -4,6 +4,7 @@ use crate::client::article;
 use crate::operated::{Operated, complaints};
 use crate::purging::feed;
 use crate::waiting::{let_pass, wait_for};
+use crate::web::archive::mailbox;
 use crate::web::http::{Answer, get};
 use std::collections::BTreeSet;
 use std::fs;
@@ -139,6 +140,38 @@ fn search_page_shows_only_readable_articles() {
     assert!(!open.contains("/article/2%40x.example") && !open.contains("secret.two"), "{open}");
     let named = page(address, "group:secret.*").body;
     assert!(!named.contains("/article/2%40x"), "{named}");
+}
+
+#[test]
+fn results_have_snippets_facets_and_an_order_and_are_downloaded() {
+    let site = site(&["misc.one", "misc.two"]);
+    feed(
+        &site,
+        &[("<1@x.example>", "misc.one"), ("<2@x.example>", "misc.two"), ("<3@x.example>", "misc.two")],
+    );
+    let serving = site.serve();
+    indexed(&site);
+    let address: SocketAddr = status(&site)["server"]["web"][0].as_str().unwrap().parse().unwrap();
+    // The body of each article is the letter b.
+    let found = page(address, "b").body;
+    assert!(found.contains("<mark>b</mark>"), "{found}");
+    assert!(found.contains("misc.two (2)") && found.contains("misc.one (1)"), "{found}");
+    assert!(found.contains("/search?q=b%20group%3Amisc.two") && found.contains("order%3Aoldest"), "{found}");
+    assert_eq!(get(address, "/search?q=b").header("Cache-Control"), Some("no-store"));
+    let narrower = page(address, "b%20group%3Amisc.two").body;
+    assert!(
+        narrower.contains("/article/2%40x.example") && !narrower.contains("/article/1%40x"),
+        "{narrower}"
+    );
+    assert!(page(address, "b+form:jane").body.contains("form: is no field"));
+    let json = get(address, "/api/v1/search?q=b").body;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["articles"].as_array().unwrap().len(), 3, "{json}");
+    let bad = get(address, "/api/v1/search?q=-b");
+    assert!(bad.status == 400 && bad.body.starts_with("{\"error\":\"only words to leave out"), "{bad:?}");
+    assert_eq!(mailbox(address, "/search/mbox.gz?q=b").matches("\nMessage-ID: <").count(), 3);
+    assert_eq!(mailbox(address, "/search/mbox.gz?q=group:misc.two").matches("\nMessage-ID: <").count(), 2);
+    serving.stop();
 }
 
 /// A generator of the same numbers each time.

@@ -137,7 +137,7 @@ class Site:
                    "Content-Transfer-Encoding: base64\n\nR0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=\n--b--")
         add("picture", "A picture", "Tue, 3 Mar 2026 10:00:00 +0000", picture,
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n")
-        self.run("group", "add", "local.archive", "Letters of some years")
+        self.run("group", "add", "local.archive", "--description", "Letters of some years")
         self.run("rnews", feed="".join(batch))
 
     def keep_feeding(self):
@@ -256,6 +256,8 @@ class Visit:
         if self.browser.run("!!document.querySelector('nav a[href=\"/search\"]')"):
             self.go("/search?q=letter+-subject:x")
             self.see("search", "Letter")
+            self.go("/search?q=indented")
+            self.see("search-facets", "Ada Writer (1)", "An indented line", "Oldest first")
             self.go("/search?q=after:never")
             self.see("search-wrong", "not a date", may_complain="400")
         self.go("/operator")
@@ -268,7 +270,7 @@ class Visit:
         self.go("/groups/local.archive")
         self.see("archive", "A letter of twelve", "12 articles", "newest by")
         self.go("/groups/local.archive?date=2019")
-        self.see("archive-date", "News of 2019", "2019-05")
+        self.see("archive-date", "News of 2019", "2019-05", "2015")
         self.go("/groups/local.archive/thread/ada%40archive.example")
         self.see("archive-thread", *[f"what {name} has to say" for name in THREAD], "> The lines", ">> and")
         self.keys()

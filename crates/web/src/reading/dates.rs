@@ -14,6 +14,8 @@ const SAMPLE_NUMBERS: u64 = 8;
 const SAMPLE_GROWTH: u64 = 32;
 /// Bytes of rows read for one date.
 const SAMPLE_BYTES_MAX: usize = 2 << 10;
+/// The year in which Usenet began.
+const FIRST_YEAR: i32 = 1979;
 /// Numbers among which each date is looked at, and the bytes of their rows.
 const WINDOW_NUMBERS: u64 = 64;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
@@ -56,7 +58,7 @@ fn dated(row: &[u8]) -> Option<(u64, Option<i64>)> {
 
 /// Returns the date of the articles with this number and the next ones up to `last`, in Unix seconds; `None`
 /// if there are none with a date.
-pub(super) async fn date_near<S: NewsSource>(
+async fn date_near<S: NewsSource>(
     source: &S,
     group: &S::Group,
     number: u64,
@@ -76,6 +78,20 @@ pub(super) async fn date_near<S: NewsSource>(
     let mut dates: Vec<i64> = rows.filter_map(dated).filter_map(|(_, date)| date).collect();
     dates.sort_unstable();
     Ok(dates.get(dates.len() / 2).copied())
+}
+
+/// Returns the year of a group's first articles, the earliest that is possible; `None` if no date can be
+/// read.
+pub(super) async fn first_year<S: NewsSource>(
+    source: &S,
+    group: &S::Group,
+    marks: &GroupMarks,
+) -> Answer<Option<i32>> {
+    let mut rows = Vec::new();
+    let last = marks.low.saturating_add(SAMPLE_NUMBERS).min(marks.high);
+    source.over(group, marks.low..=last, SAMPLE_BYTES_MAX, &mut rows).await?;
+    let dates = rows.split_inclusive(|b| *b == b'\n').filter_map(dated).filter_map(|(_, date)| date);
+    Ok(dates.map(year_of).filter(|year| *year >= FIRST_YEAR).min())
 }
 
 /// Returns the year of a time, in UTC.

@@ -16,6 +16,8 @@ use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource};
 
 /// Number of groups up to which each is listed; of more there are the hierarchies alone.
 const LISTED_MAX: usize = 100;
+/// Hierarchies of the server itself, which the list of all groups has.
+const SERVERS_OWN: [&str; 3] = ["control", "junk", "to"];
 /// Maximum number of hierarchies.
 const HIERARCHIES_MAX: usize = 500;
 
@@ -85,7 +87,8 @@ impl NewsPages<'_> {
             let month = traffic.and_then(|traffic| traffic.of(group.name));
             let name = String::from_utf8_lossy(group.name);
             let first = name.split('.').next().unwrap_or_default();
-            if found.len() == HIERARCHIES_MAX && !found.contains_key(first) {
+            let is_full = found.len() == HIERARCHIES_MAX && !found.contains_key(first);
+            if is_full || SERVERS_OWN.contains(&first) {
                 continue;
             }
             let hierarchy = found.entry(first.to_owned()).or_insert_with(|| Hierarchy {

@@ -250,9 +250,9 @@ impl NewsPages<'_> {
             // Another server is asked only if that is wanted.
             Either::Second(_) if date.is_empty() => None,
             _ if marks.count == 0 => None,
-            _ => dates::date_near(source, group, marks.low, marks.high).await.map_err(failed)?,
+            _ => dates::first_year(source, group, marks).await.map_err(failed)?,
         };
-        let years = first.map(|secs| (dates::year_of(secs).min(this_year), this_year));
+        let years = first.map(|first| (first.min(this_year), this_year));
         let year = span.map_or(this_year, |span| span.year);
         let links = DateLinks { years, year, asked: date };
         let before = match span.and_then(CalendarSpan::end) {

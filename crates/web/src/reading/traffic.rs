@@ -21,8 +21,10 @@ use upstreams::{Answer, GroupList, GroupSelection, GroupStream, LocalSpool, News
 
 /// Length of a month, in seconds.
 const MONTH_SECS: i64 = 30 * 24 * 60 * 60;
-/// Age of a count after which it is repeated.
-const COUNT_AGE_MAX: Duration = Duration::from_secs(10 * 60);
+/// Age of a count after which it is repeated, at least, and in times of its duration: counting takes at most
+/// one hundredth of a processor.
+const COUNT_AGE_MIN: Duration = Duration::from_secs(60);
+const COUNT_REST: u32 = 100;
 /// Time that a page waits for the first count.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// Maximum number of groups that are counted.
@@ -34,7 +36,8 @@ const COUNTED_MAX: usize = 100_000;
 /// Articles of the last 30 days, by group.
 #[derive(Debug)]
 pub(crate) struct TrafficCounts {
-    counted: Instant,
+    /// Time after which it is repeated.
+    is_old_at: Instant,
     by_group: HashMap<Box<[u8]>, u64>,
 }
 
@@ -61,7 +64,7 @@ impl MonthlyTraffic {
     pub async fn current(shared: &Arc<WebState>) -> Option<Arc<TrafficCounts>> {
         let traffic = &shared.traffic;
         let known = traffic.known();
-        let is_old = known.as_ref().is_none_or(|known| known.counted.elapsed() > COUNT_AGE_MAX);
+        let is_old = known.as_ref().is_none_or(|known| known.is_old_at <= Instant::now());
         if is_old && !traffic.is_counting.swap(true, Ordering::AcqRel) {
             let shared = shared.clone();
             let counting = tokio::spawn(async move {
@@ -83,7 +86,7 @@ impl MonthlyTraffic {
 
 async fn count(spool: Arc<Spool>) -> Answer<TrafficCounts> {
     let source = LocalSpool::new(spool);
-    let since = unix_now() - MONTH_SECS;
+    let (begun, since) = (Instant::now(), unix_now() - MONTH_SECS);
     let mut by_group = HashMap::new();
     let mut groups = source.groups(GroupList::Counts, GroupSelection::All, |_| 0).await?;
     while let Some(info) = groups.next(&|_: &[u8]| true).await? {
@@ -98,7 +101,8 @@ async fn count(spool: Arc<Spool>) -> Answer<TrafficCounts> {
         by_group.insert(name, articles);
         yield_now().await;
     }
-    Ok(TrafficCounts { counted: Instant::now(), by_group })
+    let rest = begun.elapsed().saturating_mul(COUNT_REST).max(COUNT_AGE_MIN);
+    Ok(TrafficCounts { is_old_at: Instant::now() + rest, by_group })
 }
 
 /// Returns the number of articles of a group that were written since then, about.
