@@ -417,6 +417,11 @@ impl Spool {
             if self.sync.is_checkpoint_pending() {
                 continue;
             }
+            if writer.is_between_positions() {
+                drop(writer);
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             // Together with those of the checkpoint, both copies are written.
             writer.write_headers()?;
             writer.write_groups()?;
@@ -450,6 +455,18 @@ impl Spool {
     pub fn count_living(&self, tokens: &[Token]) -> u64 {
         let volumes = self.shared.volumes.load();
         tokens.iter().filter(|token| volumes.is_alive(token)).count() as u64
+    }
+
+    /// Returns the secret under which Message-IDs are hashed.
+    pub fn secret(&self) -> [u8; 16] {
+        *self.shared.hasher.secret()
+    }
+
+    /// Returns the record of the position in a shared log up to which everything is applied; `None` if the
+    /// changes come from no such log.
+    pub fn position(&self) -> Option<Vec<u8>> {
+        let writer = self.writer.lock();
+        Some(writer.folds.position.clone()).filter(|record| !record.is_empty())
     }
 
     /// Returns the name of a volume, for a token's text form.
