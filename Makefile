@@ -59,7 +59,7 @@ quick: ## unit tests and transcripts: under a minute after a build
 # Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
 # processors, and the largest program of tests runs beside all others, whose output follows at their end.
 # TEST_OPTIONS are for the programs of tests, as after `--`; the examples in comments, which are last, have none.
-BESIDE = --lib --bins --test articles --test fuzz --test hostile --test linear --test power --test safe --test stores
+BESIDE = --lib --bins --test articles --test formats --test fuzz --test hostile --test linear --test power --test safe --test stores
 test: ## every test
 	$(CARGO) test --workspace --locked --no-run
 	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \
@@ -87,6 +87,11 @@ test-search: ## the tests of the full text search, and its pages
 	$(CARGO) test --locked -p newsreel --features search --test main -- searching::
 	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
 
+# Three nodes of nats-server, from PATH or NEWSREEL_NATS_SERVER; without it the tests are skipped with a message.
+test-cluster: ## the tests of a cluster on a real engine
+	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
+	$(CARGO) test --locked -p cluster --features nats --test engine
+
 # Needs python3; with npm, axe-core looks at the pages too. Pictures of them are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
 pages: ## the web pages in a headless chromium, light and dark, narrow and wide
@@ -108,6 +113,12 @@ soak: ## the long tests, and the crash tests at every step
 	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile soak --locked -- tests::crash tests::rounds
 	NEWSREEL_CORPUS=$$(realpath $(ARTICLES)) $(CARGO) test -p newsreel --features search --test main --profile soak --locked -- \
 	  --ignored --nocapture searching:: $$([ -n "$$(ls $(ARTICLES))" ] || echo --skip of_a_corpus)
+
+soak-cluster: SEEDS = 1000000
+soak-cluster: FIRST_SEED = 100000
+soak-cluster: ## simulated clusters with SEEDS seeds from FIRST_SEED on
+	NEWSREEL_SEEDS=$(SEEDS) NEWSREEL_FIRST_SEED=$(FIRST_SEED) $(CARGO) test -p cluster --lib --profile soak --locked -- \
+	  --ignored --nocapture invariants_hold
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (nightly toolchain)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

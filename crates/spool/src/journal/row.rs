@@ -175,7 +175,7 @@ mod kind {
     pub const UNHIDE: u8 = 21;
     pub const HIDE_AHEAD: u8 = 22;
     pub const FORGET: u8 = 23;
-    pub const POSITION: u8 = 24;
+    pub const POSITION: u8 = 26;
     /// Highest kind that must be known.
     pub const LAST: u8 = POSITION;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;

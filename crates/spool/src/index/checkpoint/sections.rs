@@ -36,7 +36,7 @@ mod tag {
     pub const GONE_NAMES: u8 = 7;
     pub const SITES: u8 = 8;
     pub const HIDDEN: u8 = 9;
-    pub const POSITION: u8 = 10;
+    pub const POSITION: u8 = 11;
     /// Highest tag that must be known.
     pub const LAST: u8 = POSITION;
     /// Sections that every checkpoint has.
