@@ -72,7 +72,7 @@ quick: ## unit tests and transcripts: under a minute after a build
 # Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
 # processors, and the largest program of tests runs beside all others, whose output follows at their end.
 # TEST_OPTIONS are for the programs of tests, as after `--`; the examples in comments, which are last, have none.
-BESIDE = --lib --bins --test articles --test fuzz --test hostile --test linear --test power --test safe --test stores
+BESIDE = --lib --bins --test articles --test formats --test fuzz --test hostile --test linear --test power --test safe --test stores
 test: ## every test
 	$(CARGO) test --workspace --locked --no-run
 	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \
@@ -89,6 +89,11 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) run --quiet --locked -p newsreel -- docs --figures | diff docs/figures.md - || { echo 'docs/figures.md is stale: run make docs'; exit 1; }
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
+
+# Three nodes of nats-server, from PATH or NEWSREEL_NATS_SERVER; without it the tests are skipped with a message.
+test-cluster: ## the tests of a cluster on a real engine
+	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
+	$(CARGO) test --locked -p cluster --features nats --test engine
 
 # Needs python3; with npm, axe-core looks at the pages too. Pictures of them are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
@@ -109,6 +114,12 @@ soak: ## the long tests, and the crash tests at every step
 	$(CARGO) test -p newscache --lib --profile fast --locked -- --ignored --nocapture books_of_a_full_cache
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile fast --locked
 	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile fast --locked -- tests::crash tests::rounds
+
+soak-cluster: SEEDS = 1000000
+soak-cluster: FIRST_SEED = 100000
+soak-cluster: ## simulated clusters with SEEDS seeds from FIRST_SEED on
+	NEWSREEL_SEEDS=$(SEEDS) NEWSREEL_FIRST_SEED=$(FIRST_SEED) $(CARGO) test -p cluster --lib --profile fast --locked -- \
+	  --ignored --nocapture invariants_hold
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (nightly toolchain)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

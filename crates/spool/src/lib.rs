@@ -20,6 +20,7 @@ mod read;
 mod spool;
 mod write;
 
+pub use base::codec::{ByteReader, put_bytes, put_varint};
 pub use base::config;
 pub use base::config::{
     BufferConfig, BufferOrder, ClassConfig, Commit, CommitError, CompressConfig, Durability, ExpireConfig,
@@ -33,6 +34,7 @@ pub use base::ids::{GroupFlag, GroupId};
 pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{LatencyCounts, LatencyHistogram};
 pub use base::leaving::{ExpiryHook, LeavingArticle};
+pub use base::limits::POSITION_BYTES_MAX;
 pub use base::status::{
     BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
 };
@@ -54,6 +56,7 @@ pub use index::change::{
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
+pub use index::shared_log::SharedLog;
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
     ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,

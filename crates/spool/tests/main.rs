@@ -41,6 +41,7 @@ mod residents;
 mod resting;
 mod rot;
 mod same_entries;
+mod shared_log;
 mod tails;
 mod unfit;
 mod unnumbered;

@@ -90,8 +90,27 @@ const MAY_CHOOSE_THE_DISK: &[&str] = &[
 /// Names of files and modules that say nothing.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
-/// Crates that may apply changes to a spool: its own, and the log before it.
-const MAY_APPLY: &[&str] = &["crates/spool/src/", "crates/site-log/src/"];
+/// Crates that may apply changes to a spool: its own, the log before it, and the log of a cluster.
+const MAY_APPLY: &[&str] = &["crates/spool/src/", "crates/site-log/src/", "crates/cluster/src/"];
+/// Crate that a simulation drives: time, waiting and randomness come from its trait `World`.
+const SIMULATED: &str = "crates/cluster/src/";
+/// Files in it that are the world: the machine's, and the connection to an engine.
+const WORLDS: &[&str] = &["crates/cluster/src/machine.rs", "crates/cluster/src/nats.rs"];
+/// Time, waiting, tasks and randomness.
+const WORLDLY: &[&str] = &[
+    "tokio::",
+    "thread::",
+    "unix_now",
+    "SystemTime",
+    "Instant",
+    "getrandom",
+    "thread_rng",
+    "SystemRandom",
+    "RandomState",
+    "wait_for(",
+    "wait_until(",
+];
+
 /// Calls that apply changes.
 const APPLYING: &[&str] = &["spool.apply(", "spool().apply(", "Spool::apply(", ".try_apply("];
 
@@ -114,6 +133,7 @@ pub const RULES: &[Rule] = &[
     one_commit_point,
     changes_go_through_the_log,
     folds_are_repeatable,
+    simulated_code_asks_the_world,
     machine_paths,
     line_lengths,
     files_named_exist,
@@ -276,6 +296,12 @@ fn folds_are_repeatable(tree: &Tree) -> Vec<Finding> {
             && file.path != OWN_OFFERS
     };
     calls(tree.rust().filter(folds), UNREPEATABLE, "differs from machine to machine")
+}
+
+/// What a simulation drives asks its world for time, waiting and randomness.
+fn simulated_code_asks_the_world(tree: &Tree) -> Vec<Finding> {
+    let simulated = |file: &&File| file.path.starts_with(SIMULATED) && !WORLDS.contains(&file.path.as_str());
+    calls(tree.rust().filter(simulated), WORLDLY, "goes past the world that a simulation drives")
 }
 
 /// Lines of these files, tests apart, that call one of these.
@@ -568,6 +594,15 @@ mod tests {
                 "crates/spool/src/index/fold.rs:2: `unix_now` differs from machine to machine",
             ]
         );
+    }
+
+    #[test]
+    fn time_past_the_world_of_a_simulation_is_reported() {
+        let clock = "//! Head.\nfn f() { std::thread::sleep(A); }\n";
+        let files = [("crates/cluster/src/fold.rs", clock), ("crates/cluster/src/machine.rs", clock)];
+        let expected =
+            "crates/cluster/src/fold.rs:2: `thread::` goes past the world that a simulation drives";
+        assert_eq!(found(&files), [expected]);
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub fn articles() -> Vec<Vec<u8>> {
     marked.chain(plain.clone()).collect()
 }
 
+/// A message of a cluster's log, and the body in it.
+pub fn log_messages() -> Vec<Vec<u8>> {
+    let message = include_bytes!("../../../cluster/tests/golden/format-1.nrl");
+    vec![message.to_vec(), message[44..message.len() - 4].to_vec()]
+}
+
 /// Files of posts for upstreams.
 pub fn posts() -> Vec<Vec<u8>> {
     let head = |refused: &str| {

@@ -2,7 +2,7 @@
 //! Reading never panics: a [`ByteReader`] that runs out returns `None` from then on.
 
 /// Appends an unsigned LEB128 varint.
-pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
+pub fn put_varint(mut n: u64, out: &mut Vec<u8>) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
         n >>= 7;
@@ -21,7 +21,7 @@ pub(crate) fn unzigzag(n: u64) -> u64 {
 }
 
 /// Appends a length and the bytes.
-pub(crate) fn put_bytes(b: &[u8], out: &mut Vec<u8>) {
+pub fn put_bytes(b: &[u8], out: &mut Vec<u8>) {
     put_varint(b.len() as u64, out);
     out.extend_from_slice(b);
 }
@@ -56,35 +56,45 @@ pub(crate) fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
 
 /// Reader of the encodings that the `put_` functions write.
 #[derive(Debug, Clone)]
-pub(crate) struct ByteReader<'a>(pub &'a [u8]);
+pub struct ByteReader<'a>(
+    /// Bytes still to be read.
+    pub &'a [u8],
+);
 
 impl<'a> ByteReader<'a> {
+    /// Reads so many bytes.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(n)?;
         self.0 = tail;
         Some(head)
     }
 
+    /// Reads an array.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
+    /// Reads a byte.
     pub fn u8(&mut self) -> Option<u8> {
         Some(self.array::<1>()?[0])
     }
 
+    /// Reads a fixed 32-bit number.
     pub fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.array()?))
     }
 
+    /// Reads a fixed 64-bit number.
     pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.array()?))
     }
 
+    /// Reads a fixed 128-bit number.
     pub fn u128(&mut self) -> Option<u128> {
         Some(u128::from_le_bytes(self.array()?))
     }
 
+    /// Reads what [`put_varint`] wrote.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         match self.0.split_first() {
@@ -118,6 +128,7 @@ impl<'a> ByteReader<'a> {
         (n <= self.0.len() / each.max(1)).then_some(n)
     }
 
+    /// Reads what [`put_bytes`] wrote.
     #[inline]
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let n = usize::try_from(self.varint()?).ok()?;
@@ -125,15 +136,17 @@ impl<'a> ByteReader<'a> {
     }
 
     /// Reads what [`put_sized`] wrote.
-    pub fn sized(&mut self) -> Option<Self> {
+    pub(crate) fn sized(&mut self) -> Option<Self> {
         let len = self.u32()? as usize;
         self.take(len).map(Self)
     }
 
+    /// Reads what [`put_bytes`] wrote, as text.
     pub fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }
 
+    /// Reports whether everything was read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -320,6 +320,8 @@ pub struct SpoolConfig {
     pub checkpoint_rows: u64,
     /// Interval between attempts to write again after the disk was full.
     pub full_disk_retry: Duration,
+    /// Secret under which a new spool hashes Message-IDs; `None`: a random one.
+    pub secret: Option<[u8; 16]>,
 }
 
 impl SpoolConfig {
@@ -346,6 +348,7 @@ impl SpoolConfig {
             hot_memory: HotMemory::of(u64::MAX),
             checkpoint_rows: 1 << 18,
             full_disk_retry: Duration::from_secs(1),
+            secret: None,
         }
     }
 }

@@ -7,3 +7,5 @@ pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Maximum number of groups that one article is filed in.
 pub(crate) const GROUPS_MAX: usize = 1000;
+/// Maximum length of the record of a position in a shared log.
+pub const POSITION_BYTES_MAX: usize = 64 << 10;

@@ -69,6 +69,12 @@ pub enum Change<'a> {
         /// Name of the site.
         name: &'a str,
     },
+    /// All changes so far are those of a log that several machines share, up to a position in it. A crash
+    /// takes back what was applied after the last position, so that it can be applied again.
+    Position {
+        /// Record of the position, 1 to [`crate::POSITION_BYTES_MAX`] bytes.
+        record: &'a [u8],
+    },
 }
 
 /// Kinds of changes that are applied together.
@@ -81,6 +87,7 @@ pub(crate) enum ChangeKind {
     Unhiding,
     Groups,
     Site,
+    Position,
 }
 
 impl Change<'_> {
@@ -93,6 +100,7 @@ impl Change<'_> {
             Self::Unhide { .. } => ChangeKind::Unhiding,
             Self::Groups(_) => ChangeKind::Groups,
             Self::Site { .. } => ChangeKind::Site,
+            Self::Position { .. } => ChangeKind::Position,
         }
     }
 
@@ -106,7 +114,7 @@ impl Change<'_> {
             | Self::Purge { id, .. }
             | Self::Unhide { id } => id.key(hasher),
             Self::Hide { message_id, .. } => hasher.key(message_id),
-            Self::Groups(_) | Self::Site { .. } => ArticleKey::default(),
+            Self::Groups(_) | Self::Site { .. } | Self::Position { .. } => ArticleKey::default(),
         }
     }
 }
@@ -142,6 +150,13 @@ pub struct LocatedArticle {
     pub(crate) token: Token,
     /// Groups and numbers according to its Xref.
     pub(crate) numbers: Vec<(GroupId, u64)>,
+}
+
+impl LocatedArticle {
+    /// Returns the hash of the Message-ID.
+    pub fn key(&self) -> ArticleKey {
+        self.key
+    }
 }
 
 /// An article ready to be stored.

@@ -83,6 +83,8 @@ pub(crate) struct Checkpoint {
     /// Names of sites, by their number.
     pub sites: Vec<String>,
     pub hidden: Vec<HiddenArticle>,
+    /// Record of the position in a shared log; empty without one.
+    pub log_position: Vec<u8>,
     /// Id of the next new group.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,

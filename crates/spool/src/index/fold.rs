@@ -133,6 +133,8 @@ pub(crate) struct Folds {
     /// Additional headers that overview rows keep.
     pub overview_headers: Vec<String>,
     pub next_sequence: u64,
+    /// Record of the position in a shared log up to which everything is applied; empty without such a log.
+    pub position: Vec<u8>,
     /// Names of sites by their number; numbers are never reused.
     pub sites: Vec<String>,
     /// Number of the next new volume; numbers are never reused.
@@ -181,6 +183,7 @@ impl Folds {
             identity: String::new(),
             overview_headers: Vec::new(),
             next_sequence: 0,
+            position: Vec::new(),
             next_volume: 0,
             boot_id: [0; 16],
             ahead: PendingHides::default(),
@@ -584,6 +587,7 @@ impl Folds {
             JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
             JournalRow::Identity(name) => self.identity.clone_from(name),
             JournalRow::Site { number, name } => self.site(*number, name),
+            JournalRow::Position { record } => self.position.clone_from(record),
             JournalRow::Volume(_)
             | JournalRow::Synced { .. }
             | JournalRow::Closed

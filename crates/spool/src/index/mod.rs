@@ -19,5 +19,6 @@ pub(crate) mod removals;
 pub(crate) mod residents;
 pub(crate) mod row_headers;
 pub(crate) mod rules;
+pub(crate) mod shared_log;
 pub(crate) mod weights;
 pub(crate) mod withdrawing;

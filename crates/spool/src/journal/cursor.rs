@@ -251,6 +251,24 @@ pub(super) fn remove(readers: &ReaderContext, name: &str) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Moves all readers that are beyond `end` back there, since the journal is to be cut off there.
+pub(crate) fn go_back(disk: &dyn Disk, dir: &Path, end: u64) -> io::Result<()> {
+    for name in disk.list(dir)?.iter().filter(|name| name.ends_with(EXTENSION)) {
+        let CursorFile::Readable { file, state, .. } = CursorState::find(disk, &dir.join(name))? else {
+            continue;
+        };
+        if state.mark.position.max(state.ahead.position) > end {
+            let before = |mark: JournalMark| match mark.position > end {
+                true => JournalMark { position: end, sequence: None },
+                false => mark,
+            };
+            let (mark, ahead) = (before(state.mark), before(state.ahead));
+            CursorState { generation: state.generation + 2, mark, ahead, ..state }.write_both(&*file)?;
+        }
+    }
+    Ok(())
+}
+
 fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
 }

@@ -27,6 +27,7 @@ pub use tail::{JournalBatch, JournalEvent, Tail, TailStart};
 
 use follow::FollowState;
 
+pub(crate) use cursor::go_back;
 pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
 pub(crate) use readers::{ReaderDamage, Readers};

@@ -142,6 +142,8 @@ pub(crate) enum JournalRow<'a> {
     Forget { key: ArticleKey },
     /// Start time of the journal file that has this row among its first, in Unix seconds.
     Begun { at: u32 },
+    /// Everything before this row is what a shared log has up to a position, of which this is the record.
+    Position { record: Vec<u8> },
     /// Payload of a row of an unknown kind that may be ignored.
     Ignored(&'a [u8]),
 }
@@ -173,8 +175,9 @@ mod kind {
     pub const UNHIDE: u8 = 21;
     pub const HIDE_AHEAD: u8 = 22;
     pub const FORGET: u8 = 23;
+    pub const POSITION: u8 = 26;
     /// Highest kind that must be known.
-    pub const LAST: u8 = FORGET;
+    pub const LAST: u8 = POSITION;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
 
@@ -182,6 +185,27 @@ mod kind {
 const ARTICLE_VERSION: u8 = 1;
 
 impl<'a> JournalRow<'a> {
+    /// Reports whether this row may alter what readers, peers or history see. Rows that restate something
+    /// alter nothing, but look alike.
+    pub fn may_alter_news(&self) -> bool {
+        match self {
+            Self::Article(_)
+            | Self::Remember { .. }
+            | Self::Cancel { .. }
+            | Self::Expire { .. }
+            | Self::Hide(_)
+            | Self::Unhide { .. }
+            | Self::HideAhead { .. }
+            | Self::Forget { .. } => true,
+            _ => self.may_restate(),
+        }
+    }
+
+    /// Reports whether journal files begin with rows of this kind, which then restate what is known.
+    pub fn may_restate(&self) -> bool {
+        matches!(self, Self::Group(_) | Self::GroupRemoved { .. } | Self::Site { .. })
+    }
+
     /// Appends the row's payload (without frame).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -247,6 +271,10 @@ impl<'a> JournalRow<'a> {
             Self::Begun { at } => {
                 out.push(kind::BEGUN);
                 out.extend_from_slice(&at.to_le_bytes());
+            }
+            Self::Position { record } => {
+                out.push(kind::POSITION);
+                put_bytes(record, out);
             }
             Self::Ignored(payload) => out.extend_from_slice(payload),
         }
@@ -316,6 +344,7 @@ impl<'a> JournalRow<'a> {
             }
             kind::FORGET => Self::Forget { key: ArticleKey(r.u128()?) },
             kind::BEGUN => Self::Begun { at: r.u32()? },
+            kind::POSITION => Self::Position { record: r.bytes()?.to_vec() },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,
         })
@@ -528,6 +557,7 @@ mod tests {
             }),
             JournalRow::Unhide { key: ArticleKey(4), token },
             JournalRow::Begun { at: 1_795_000_000 },
+            JournalRow::Position { record: vec![1, 0, 7] },
             JournalRow::Ignored(&[200, 1, 2, 3]),
         ];
         for row in &rows {

@@ -40,6 +40,8 @@ pub(crate) struct JournalWriter {
     follow: Arc<FollowState>,
     /// Names of the readers' files.
     known: Arc<KnownFiles>,
+    /// Whether rows that may alter news follow the last [`JournalRow::Position`].
+    is_amid: bool,
     /// Start positions and start times (Unix seconds) of the files for which the time is known.
     begun: Vec<(u64, u64)>,
 }
@@ -106,6 +108,7 @@ impl JournalWriter {
             set,
             follow,
             known,
+            is_amid: false,
             begun,
         })
     }
@@ -177,11 +180,27 @@ impl JournalWriter {
         let (len, crc) = (payload.len() as u32, checksum(self.end + at as u64, payload));
         self.pending[at..at + 4].copy_from_slice(&len.to_le_bytes());
         self.pending[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        match row {
+            JournalRow::Position { .. } => self.is_amid = false,
+            row => self.is_amid |= row.may_alter_news(),
+        }
         if let JournalRow::Article(article) = row
             && article.tagged.sites().iter().any(|byte| *byte != 0)
         {
             self.sent = self.pushed_end();
         }
+    }
+
+    /// Reports whether rows that may alter news were pushed after the last [`JournalRow::Position`].
+    pub fn is_amid(&self) -> bool {
+        self.is_amid
+    }
+
+    /// Adds rows that restate what is known.
+    pub fn restate<'r>(&mut self, rows: impl IntoIterator<Item = JournalRow<'r>>) {
+        let is_amid = self.is_amid;
+        rows.into_iter().for_each(|row| self.push(&row));
+        self.is_amid = is_amid;
     }
 
     /// Forgets rows that were pushed but not written.

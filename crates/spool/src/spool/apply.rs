@@ -4,7 +4,8 @@
 //! and made durable, and the rows are applied to the indexes. Time comes with the changes.
 
 use super::Spool;
-use crate::base::error::SpoolTrouble;
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::base::limits::POSITION_BYTES_MAX;
 use crate::base::moved::MARK_SECS;
 use crate::base::ordered::{OrderedGuard, rank};
 use crate::index::change::{ArticleIdent, Change, ChangeKind, ChangeOutcome, CommitTicket};
@@ -25,7 +26,9 @@ impl Spool {
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
         let mut ticket = None;
-        for run in changes.chunk_by(|change, next| change.kind() == next.kind()) {
+        let mut runs = changes.chunk_by(|change, next| change.kind() == next.kind()).peekable();
+        while let Some(run) = runs.next() {
+            self.announce(run, runs.peek().and_then(|next| next.first()));
             match run.first().map(Change::kind) {
                 Some(ChangeKind::Filing) => ticket = Some(self.file(time, run, outcomes)?),
                 Some(ChangeKind::Withdrawing) => self.withdraw(time, run, outcomes)?,
@@ -34,10 +37,42 @@ impl Spool {
                 Some(ChangeKind::Unhiding) => self.unhide(time, run, outcomes)?,
                 Some(ChangeKind::Groups) => self.change_groups(time, run, outcomes)?,
                 Some(ChangeKind::Site) => self.name_sites(time, run, outcomes)?,
+                Some(ChangeKind::Position) => self.reach(time, run, outcomes)?,
                 None => {}
             }
         }
         Ok(ticket.unwrap_or_else(|| self.ticket()))
+    }
+
+    /// Lets the row of a position be written with those of the changes that lead to it, if these change bytes
+    /// in place, which a recovery cannot take back.
+    fn announce(&self, run: &[Change<'_>], next: Option<&Change<'_>>) {
+        let is_in_place =
+            |change: &Change<'_>| matches!(change.kind(), ChangeKind::Withdrawing | ChangeKind::Forgetting);
+        if let Some(Change::Position { record }) = next
+            && run.first().is_some_and(is_in_place)
+        {
+            self.writer.lock().next_position = Some(record.to_vec());
+        }
+    }
+
+    /// Records positions in a shared log.
+    fn reach(
+        &self,
+        time: u64,
+        run: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<(), SpoolTrouble> {
+        for change in run {
+            let Change::Position { record } = change else { continue };
+            if !(1..=POSITION_BYTES_MAX).contains(&record.len()) {
+                let text = format!("the record of a position has {} bytes", record.len());
+                return Err(SpoolTrouble::new(TroubleKind::Refused, text));
+            }
+            self.writer_at(time).reach(record)?;
+            outcomes.push(ChangeOutcome::Changed(1));
+        }
+        Ok(())
     }
 
     /// Like [`Spool::apply`], but returns `None` if another thread is applying changes, a sync has to be

@@ -27,6 +27,7 @@ use crate::index::change::CommitTicket;
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
+use crate::index::shared_log::SharedLog;
 use crate::journal::Readers;
 use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, RecoveryReport};
@@ -44,8 +45,8 @@ use disk::{Disk, FileAccess, durable_replace};
 use netnews::GroupMarks;
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -94,6 +95,8 @@ pub struct Spool {
     pub(crate) expired: Ordered<ExpireReport, { rank::INNERMOST }>,
     /// Archivist to be called before expiry removes articles.
     archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
+    /// Log that several machines share, if this spool follows one.
+    shared_log: OnceLock<Arc<dyn SharedLog>>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -150,6 +153,7 @@ impl Spool {
             expiring: Ordered::default(),
             expired: Ordered::default(),
             archivist: Ordered::default(),
+            shared_log: OnceLock::new(),
             _lock: lock,
         };
         recovery.mended = spool.look_over_at_opening();
@@ -423,6 +427,11 @@ impl Spool {
             if self.sync.is_checkpoint_pending() {
                 continue;
             }
+            if writer.is_between_positions() {
+                drop(writer);
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             // Together with those of the checkpoint, both copies are written.
             writer.write_headers()?;
             writer.write_groups()?;
@@ -456,6 +465,28 @@ impl Spool {
     pub fn count_living(&self, tokens: &[Token]) -> u64 {
         let volumes = self.shared.volumes.load();
         tokens.iter().filter(|token| volumes.is_alive(token)).count() as u64
+    }
+
+    /// Sends all changes through this log from now on; a later call changes nothing.
+    pub fn follow(&self, log: Arc<dyn SharedLog>) {
+        let _ = self.shared_log.set(log);
+    }
+
+    /// Returns the log that this spool follows.
+    pub fn shared_log(&self) -> Option<&dyn SharedLog> {
+        self.shared_log.get().map(|log| &**log)
+    }
+
+    /// Returns the secret under which Message-IDs are hashed.
+    pub fn secret(&self) -> [u8; 16] {
+        *self.shared.hasher.secret()
+    }
+
+    /// Returns the record of the position in a shared log up to which everything is applied; `None` if the
+    /// changes come from no such log.
+    pub fn position(&self) -> Option<Vec<u8>> {
+        let writer = self.writer.lock();
+        Some(writer.folds.position.clone()).filter(|record| !record.is_empty())
     }
 
     /// Returns the name of a volume, for a token's text form.

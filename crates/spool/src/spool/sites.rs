@@ -17,6 +17,11 @@ impl Spool {
         writer.folds.sites.iter().position(|site| site == name).map(|number| number as u32)
     }
 
+    /// Returns the names of all sites, by their numbers.
+    pub fn site_names(&self) -> Vec<String> {
+        self.writer.lock().folds.sites.clone()
+    }
+
     /// Assigns the next numbers to sites that have none, durably.
     pub(super) fn name_sites(
         &self,

@@ -163,6 +163,8 @@ pub(crate) struct SpoolWriter {
     journal_state_late: bool,
     /// Position in the last `Synced` row.
     pub synced_told: u64,
+    /// Record of a position that the next rows lead to; its row is written with them.
+    pub next_position: Option<Vec<u8>>,
     scratch: CommitScratch,
     fence: Fence,
     /// Volume whose next cycle an article waits for, and the first place of that cycle.
@@ -210,6 +212,7 @@ impl SpoolWriter {
             journal_state_late: false,
             checkpointed,
             synced_told,
+            next_position: None,
             scratch: CommitScratch::default(),
             fence,
             entering: None,
@@ -553,7 +556,8 @@ impl SpoolWriter {
 
     /// Takes a checkpoint, unless one is being written or an index has failed.
     pub fn checkpoint_unless_pending(&mut self) {
-        let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
+        let may =
+            self.folds.failed.is_none() && !self.sync.is_checkpoint_pending() && !self.is_between_positions();
         if may && let Err(e) = self.checkpoint() {
             self.checkpoint_is_late(&e);
         }
@@ -631,7 +635,32 @@ impl SpoolWriter {
             return Ok(());
         }
         rows.iter().for_each(|row| self.journal.push(row));
-        self.write_now().inspect_err(|_| self.journal.discard())
+        let position = self.next_position.take();
+        position
+            .iter()
+            .for_each(|record| self.journal.push(&JournalRow::Position { record: record.clone() }));
+        self.write_now().inspect_err(|_| self.journal.discard())?;
+        self.folds.position = position.unwrap_or_else(|| std::mem::take(&mut self.folds.position));
+        Ok(())
+    }
+
+    /// Records that everything up to a position in a shared log is applied.
+    pub fn reach(&mut self, record: &[u8]) -> Result<(), SpoolTrouble> {
+        self.accepting()?;
+        self.next_position = None;
+        if self.folds.position != record || self.is_between_positions() {
+            self.journal.push(&JournalRow::Position { record: record.to_vec() });
+            self.write_unsynced().inspect_err(|_| self.journal.discard())?;
+            self.folds.position = record.to_vec();
+        }
+        self.after_part(0);
+        Ok(())
+    }
+
+    /// Reports whether changes after the last position in a shared log are applied. A checkpoint would keep
+    /// a recovery from taking them back.
+    pub fn is_between_positions(&self) -> bool {
+        !self.folds.position.is_empty() && self.journal.is_amid()
     }
 
     /// Writes the pushed rows and syncs the journal. The caller has called [`SpoolWriter::accepting`] or
@@ -669,7 +698,7 @@ impl SpoolWriter {
 
     /// Writes the last row and a last checkpoint.
     pub fn close(&mut self) -> io::Result<()> {
-        if self.sync.trouble().is_some() {
+        if self.sync.trouble().is_some() || self.is_between_positions() {
             return Ok(());
         }
         // The row asserts that everything before it is durable.
@@ -731,14 +760,18 @@ impl SpoolWriter {
         if let Some(row) = self.folds.last_volume() {
             self.journal.push(&JournalRow::Volume(row));
         }
-        for (number, name) in (0..).zip(&self.folds.sites) {
-            self.journal.push(&JournalRow::Site { number, name: name.clone() });
-        }
-        for (name, high) in &self.folds.retired {
-            self.journal.push(&JournalRow::GroupRemoved { name: name.clone(), high: *high });
-        }
-        for group in shared.groups.snapshot().sorted().iter() {
-            self.journal.push(&JournalRow::Group(self.folds.group_row(group)));
+        let folds = &self.folds;
+        let sites = (0..).zip(&folds.sites);
+        self.journal.restate(sites.map(|(number, name)| JournalRow::Site { number, name: name.clone() }));
+        let retired = folds.retired.iter();
+        self.journal.restate(
+            retired.map(|(name, high)| JournalRow::GroupRemoved { name: name.clone(), high: *high }),
+        );
+        let groups = shared.groups.snapshot();
+        self.journal.restate(groups.sorted().iter().map(|group| JournalRow::Group(folds.group_row(group))));
+        if !folds.position.is_empty() {
+            // Rows after this one restate nothing.
+            self.journal.push(&JournalRow::Probe);
         }
     }
 }

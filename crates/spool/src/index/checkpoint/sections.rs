@@ -36,8 +36,9 @@ mod tag {
     pub const GONE_NAMES: u8 = 7;
     pub const SITES: u8 = 8;
     pub const HIDDEN: u8 = 9;
+    pub const POSITION: u8 = 11;
     /// Highest tag that must be known.
-    pub const LAST: u8 = HIDDEN;
+    pub const LAST: u8 = POSITION;
     /// Sections that every checkpoint has.
     pub const ALWAYS: [u8; 5] = [STATE, HISTORY, VOLUMES, SEGMENTS, GROUPS];
 }
@@ -111,6 +112,9 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint, kept_from:
             put_varint(hidden.len() as u64, out);
             hidden.iter().for_each(|hidden| put_sized(out, |out| put_hidden(hidden, out)));
         });
+    }
+    if !folds.position.is_empty() {
+        put_section(tag::POSITION, &mut out, |out| put_bytes(&folds.position, out));
     }
     taken.bytes = out;
     Ok(())
@@ -279,6 +283,7 @@ impl Checkpoint {
                     self.hidden.push(read_hidden(&mut r.sized()?)?);
                 }
             }
+            tag::POSITION => self.log_position = r.bytes()?.to_vec(),
             _ => {
                 for _ in 0..r.count(1)? {
                     self.sites.push(r.text()?);

@@ -184,7 +184,9 @@ impl Leftovers {
             | JournalRow::Probe
             | JournalRow::Void(_)
             | JournalRow::Expire { .. }
-            | JournalRow::Lost { .. } => {}
+            | JournalRow::Lost { .. }
+            // What a rebuild finds is that of no position: the spool has to join its cluster again.
+            | JournalRow::Position { .. } => {}
             JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())

@@ -24,7 +24,7 @@ use crate::base::token::MethodKind;
 use crate::index::checkpoint::{self, Checkpoint};
 use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::{History, OldLog};
-use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalRow, JournalWriter};
+use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalRow, JournalWriter, go_back};
 use crate::method::VolumeTable;
 use crate::method::cnfs::FoundBuffer;
 use crate::open::paths::SpoolPaths;
@@ -40,7 +40,7 @@ use disk::clock::unix_now;
 use disk::duplicate_aside;
 use parts::OpeningSource;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
-use replay::{JournalSurvey, push_voids, replay, survey};
+use replay::{JournalSurvey, cut_of, push_voids, replay, survey};
 pub use report::{GivenUp, LossReason, RecoveryReport};
 use std::io;
 use std::path::Path;
@@ -116,15 +116,22 @@ fn open(
             let history = SpoolPaths::new(&config.dir).history;
             History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
         }
-        if let Some(opened) = try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
-            return Ok(opened);
+        // Nothing durable has been changed after a loss, so the opening is repeated as after a power cut.
+        match try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
+            SpoolOpening::Opened(opened) => return Ok(*opened),
+            SpoolOpening::Lost(found) => loss = Some(found),
         }
-        // Nothing durable has been changed yet, so the opening is repeated as after a power cut.
-        loss = Some(LossReason::Bytes);
     }
 }
 
-/// Opens the spool; `None` if a loss was found that was not known before.
+/// Result of an opening.
+enum SpoolOpening {
+    Opened(Box<(SpoolWriter, RecoveryReport)>),
+    /// A loss was found that was not known before.
+    Lost(LossReason),
+}
+
+/// Opens the spool, unless a loss is found that was not known before.
 fn try_to_open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -132,7 +139,7 @@ fn try_to_open(
     loss: Option<&LossReason>,
     progress: &dyn Progress,
     new: &mut bool,
-) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
+) -> Result<SpoolOpening, SpoolError> {
     let paths = SpoolPaths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
     let mut recovery = RecoveryReport::default();
@@ -220,14 +227,14 @@ fn old_log(
     })
 }
 
-/// Opens the spool with indexes rebuilt from the buffers; `None` as in [`try_to_open`].
+/// Opens the spool with indexes rebuilt from the buffers, as [`try_to_open`] does.
 fn open_rebuilt(
     source: &OpeningSource<'_>,
     old: &OldIndexes<'_>,
     loss: Option<&LossReason>,
     mut recovery: RecoveryReport,
     progress: &dyn Progress,
-) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
+) -> Result<SpoolOpening, SpoolError> {
     let OpeningSource { disk, config, .. } = *source;
     let paths = SpoolPaths::new(&config.dir);
     let io = || SpoolError::io("read journal in", paths.dir.clone());
@@ -328,7 +335,7 @@ fn keep_damaged_groups(disk: &dyn Disk, groups: &GroupsFound, recovery: &mut Rec
     }
 }
 
-/// Replays the journal and creates the writer; `None` as in [`try_to_open`].
+/// Replays the journal and creates the writer, as [`try_to_open`] does.
 fn finish_recovery(
     mut folds: Folds,
     config: &SpoolConfig,
@@ -336,27 +343,41 @@ fn finish_recovery(
     at: ReplayStart<'_>,
     mut recovery: RecoveryReport,
     progress: &dyn Progress,
-) -> Result<Option<(SpoolWriter, RecoveryReport)>, SpoolError> {
+) -> Result<SpoolOpening, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
     let shared = folds.shared.clone();
     let ReplayStart { position: from, checkpoint_bytes, survey, loss, groups } = at;
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.power_lost;
+    // Numbers follow from a shared log: what a crash has left incomplete is cut off and comes again.
+    let is_shared = survey.is_of_shared_log(&folds);
+    let cut = match is_shared && recovery.crashed {
+        true => cut_of(&folds, paths, from, &survey).map_err(io("read journal in"))?,
+        false => survey.end,
+    };
+    if cut < survey.end {
+        if loss.is_none() {
+            return Ok(SpoolOpening::Lost(LossReason::Amid));
+        }
+        go_back(&*shared.disk, &paths.journal, cut).map_err(io("move readers back in"))?;
+    }
     let loss = if survey.rebooted { Some(&LossReason::Reboot) } else { loss };
     recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
-    let check_from = if recovery.crashed { survey.durable } else { u64::MAX };
-    let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
+    let check_from = if recovery.crashed && !is_shared { survey.durable } else { u64::MAX };
+    let (end, torn) = replay(&mut folds, paths, from, cut, &survey, check_from, &mut recovery, progress)
         .map_err(io("replay journal in"))?;
     if !recovery.power_lost && !torn.is_empty() {
-        return Ok(None);
+        return Ok(SpoolOpening::Lost(LossReason::Bytes));
     }
 
     let mut journal = JournalWriter::open(&shared.disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
     let rows_end = folds.next_sequence;
-    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, end, recovery.crashed, progress)
-        .map_err(io("replay journal in"))?;
-    if recovery.power_lost {
+    if !is_shared {
+        recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, end, recovery.crashed, progress)
+            .map_err(io("replay journal in"))?;
+    }
+    if recovery.power_lost && !is_shared {
         push_voids(&mut journal, &torn);
         journal.push(&JournalRow::PowerLost);
         folds.power_lost();
@@ -385,7 +406,7 @@ fn finish_recovery(
     writer.checkpointed = (from, checkpoint_bytes);
     writer.sync.set_checkpointed(if checkpoint_bytes > 0 { from } else { 0 });
     writer.journal.reveal(writer.folds.next_sequence);
-    Ok(Some((writer, recovery)))
+    Ok(SpoolOpening::Opened(Box::new((writer, recovery))))
 }
 
 /// Brings the volumes to the state that the replayed rows describe: memory is empty, and after a crash the

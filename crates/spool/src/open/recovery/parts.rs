@@ -185,6 +185,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.is_upgrade = c.is_old_form;
     folds.identity.clone_from(&c.identity);
     folds.sites.clone_from(&c.sites);
+    folds.position.clone_from(&c.log_position);
     folds.retired = c.retired.iter().cloned().collect();
     c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
     let rows: Vec<_> = c.groups.iter().map(|g| g.row.clone()).collect();
@@ -236,7 +237,7 @@ fn secret(source: &OpeningSource<'_>) -> Result<[u8; 16], SpoolError> {
     } else if known.is_some() || checkpoint.is_some() {
         error!(file = %path.display(), "a file is missing: {costs}");
     }
-    let secret = known.unwrap_or_else(random_secret);
+    let secret = known.or(config.secret).unwrap_or_else(random_secret);
     let text = secret_text(&secret);
     durable_replace(&**disk, &path, &[text.as_bytes()], FileAccess::Owner).map_err(io("write"))?;
     Ok(secret)

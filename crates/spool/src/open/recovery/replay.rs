@@ -42,6 +42,12 @@ pub(super) struct JournalSurvey {
     pub broken: bool,
     /// Last write positions by volume.
     pub heads: BTreeMap<u16, u64>,
+    /// Whether the journal has positions in a shared log.
+    pub has_positions: bool,
+    /// Whether rows that may alter news follow the last of them.
+    is_amid: bool,
+    /// Whether the rows so far begin a file or a run, and restate what is known.
+    restates: bool,
     /// Positions of void article rows.
     voids: HashSet<u64>,
     /// Articles that were cancelled or expired: their missing files prove no loss.
@@ -110,9 +116,28 @@ impl JournalSurvey {
         self.withdrawn.contains(token) && (!self.power_lost || keeps())
     }
 
+    /// Reports whether all changes come from a shared log.
+    pub fn is_of_shared_log(&self, folds: &Folds) -> bool {
+        self.has_positions || !folds.position.is_empty()
+    }
+
+    /// Notes whether changes after the last position in a shared log were applied.
+    fn note_positions(&mut self, row: &JournalRow<'_>) {
+        match row {
+            JournalRow::Position { .. } => (self.has_positions, self.is_amid) = (true, false),
+            row => self.is_amid |= row.may_alter_news() && !(self.restates && row.may_restate()),
+        }
+        self.restates = match row {
+            JournalRow::Begun { .. } => true,
+            JournalRow::Probe => false,
+            row => self.restates && (row.may_restate() || !row.may_alter_news()),
+        };
+    }
+
     fn note(&mut self, row: &JournalRow<'_>) {
         self.rows += 1;
         self.closed = false;
+        self.note_positions(row);
         match row {
             JournalRow::Synced { upto } => self.durable = self.durable.max(*upto),
             JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
@@ -132,11 +157,41 @@ impl JournalSurvey {
     }
 }
 
-/// Applies the rows; returns the end of the journal, and the positions of rows whose articles are not whole.
+/// Returns where the journal of a shared log's spool is to be cut off: after the last position before which
+/// every article is whole, or at its end if all are and no change follows. A checkpoint is always at such a
+/// position.
+pub(super) fn cut_of(
+    folds: &Folds,
+    paths: &SpoolPaths,
+    from: u64,
+    survey: &JournalSurvey,
+) -> io::Result<u64> {
+    let shared = &folds.shared;
+    let mut reader = JournalReader::open(&shared.disk, &paths.journal, Some(from))?;
+    let (mut cut, mut buf) = (from, Vec::new());
+    while let Some((position, payload)) = reader.next()? {
+        match JournalRow::read(position, payload)? {
+            JournalRow::Article(a)
+                if position >= survey.durable
+                    && !survey.is_withdrawn(folds, &a.token)
+                    && !is_whole(shared, &a, &mut buf) =>
+            {
+                return Ok(cut);
+            }
+            JournalRow::Position { .. } => cut = reader.position(),
+            _ => {}
+        }
+    }
+    Ok(if survey.is_amid { cut } else { survey.end })
+}
+
+/// Applies the rows up to `end`, if they reach so far; returns the end of the journal, and the positions of
+/// rows whose articles are not whole.
 pub(super) fn replay(
     folds: &mut Folds,
     paths: &SpoolPaths,
     from: u64,
+    end: u64,
     survey: &JournalSurvey,
     check_from: u64,
     recovery: &mut RecoveryReport,
@@ -150,6 +205,7 @@ pub(super) fn replay(
     }
     let mut buf = Vec::new();
     let mut torn = Vec::new();
+    reader.extend_to(end);
     while let Some((position, payload)) = reader.next()? {
         let row = JournalRow::read(position, payload)?;
         match &row {

@@ -14,6 +14,8 @@ pub enum LossReason {
     Remount(PathBuf),
     /// Articles that were written are missing.
     Bytes,
+    /// The last run ended amid changes of a shared log, which are taken back and come again.
+    Amid,
 }
 
 /// Articles that a rebuild has given up with the buffers that it left out.
@@ -99,6 +101,9 @@ impl fmt::Display for RecoveryReport {
             }
             (Some(LossReason::Bytes), _) => {
                 f.write_str("the last run was cut off, and bytes it wrote are missing")?
+            }
+            (Some(LossReason::Amid), _) => {
+                f.write_str("the last run was cut off amid changes of the shared log, which come again")?
             }
             (None, true) => f.write_str("the last run was cut off")?,
             (None, false) => f.write_str("closed in order")?,

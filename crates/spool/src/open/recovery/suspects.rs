@@ -126,13 +126,13 @@ fn damaged(
     };
     let end = volume.tail_at(written.end.saturating_sub(1));
     residents.peek_before(end, &mut look_at).map_err(SpoolError::io("look at buffer", volume.name()))?;
-    clear_strays(volume, end, |place| seen.contains(&place));
+    clear_strays(volume, end, written, |place| seen.contains(&place));
     Ok(suspects)
 }
 
-/// Clears the usage bits, up to a place, of articles whose rows a power cut took: bits at which no old
-/// article begins.
-fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
+/// Clears the usage bits, up to a place, of articles whose rows a power cut took, or a recovery has cut off:
+/// bits at which no old article begins.
+fn clear_strays(volume: &dyn Cyclic, end: u64, written: &UnjournaledArea, is_old: impl Fn(u64) -> bool) {
     let mut buf = Vec::new();
     let mut at = 0;
     while let Some(place) = volume.next_living(at).filter(|place| *place < end) {
@@ -140,7 +140,9 @@ fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
         // Articles missing from the residents may be on a damaged page of them.
         let mut is_whole =
             || matches!(volume.fetch(place, ReadMode::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
-        if !is_old(place) && !is_whole() {
+        let is_cut =
+            || header_at(volume, place).is_some_and(|header| header.sequence >= written.first_sequence);
+        if !is_old(place) && (is_cut() || !is_whole()) {
             volume.mark_dead(place);
         }
     }

@@ -1,0 +1,382 @@
+//! A member at work: the thread that drives it, and what sessions ask of it.
+//!
+//! One thread owns the [`Member`]. Sessions hand it sections and wait for the result; the engine hands it
+//! events. Every wait of a session ends: with the result, as the proposal is given up after a while, or as
+//! the thread ends.
+
+use crate::engine::{EngineEvent, EngineLog};
+use crate::entry::{Section, SectionWriter};
+use crate::fold::{EntryOutcome, Fold};
+use crate::member::{Member, MemberState};
+use crate::position::LogPosition;
+use crate::proposer::{NotCommitted, ProposalId};
+use crate::world::World;
+use lock_order::Innermost;
+use parking_lot::Condvar;
+use spool::{Change, ChangeOutcome, CommitTicket, SharedLog, Spool, SpoolTrouble, TroubleKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events of the engine that wait to be handled; beyond that the engine waits.
+pub const EVENTS_MAX: usize = 1 << 12;
+/// Time for which a reader waits for a fresh answer.
+const FRESH_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Events handled before messages are sent again.
+const EVENTS_AT_ONCE: usize = 64;
+
+/// Result of a proposal, or that a fresh question is answered.
+type Outcome = Result<(Vec<EntryOutcome>, CommitTicket), NotCommitted>;
+
+/// Something that a session waits for.
+#[derive(Debug, Default)]
+struct Waiter {
+    outcome: Innermost<Option<Outcome>>,
+    told: Condvar,
+}
+
+impl Waiter {
+    fn tell(&self, outcome: Outcome) {
+        self.outcome.lock().get_or_insert(outcome);
+        self.told.notify_all();
+    }
+
+    fn wait(&self) -> Outcome {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match outcome.take() {
+                Some(outcome) => return outcome,
+                None => outcome.wait(&self.told),
+            }
+        }
+    }
+}
+
+/// Sections that are to be proposed.
+#[derive(Debug)]
+struct WaitingSections {
+    sections: Vec<Section>,
+    waiter: Arc<Waiter>,
+    /// Whether a reader waits for them, who does not do so for long.
+    is_mark: bool,
+}
+
+/// What waits for the thread.
+#[derive(Debug, Default)]
+struct Inbox {
+    proposals: VecDeque<WaitingSections>,
+    fresh: Vec<Arc<Waiter>>,
+    events: VecDeque<EngineEvent>,
+    is_ending: bool,
+}
+
+/// Status of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Number of the member.
+    pub number: u16,
+    /// Name of the member.
+    pub name: String,
+    /// Incarnation of this process.
+    pub incarnation: u64,
+    /// State.
+    pub state: MemberState,
+    /// Last message that is applied.
+    pub reached: u64,
+    /// First and last message of the log, as known last.
+    pub log: Option<(u64, u64)>,
+    /// Messages that are not applied yet.
+    pub lag: u64,
+    /// Time since the engine has answered last.
+    pub silent: Option<Duration>,
+    /// Messages on their way to the engine.
+    pub in_flight: usize,
+    /// Messages that were sent again.
+    pub retries: u64,
+    /// Whether changes can be proposed.
+    pub may_propose: bool,
+    /// Fresh answers that were given late, so they may be old.
+    pub stale_reads: u64,
+}
+
+/// The handle of a member at work. Clones are of the same member.
+#[derive(Debug)]
+pub struct MemberHandle {
+    inbox: Innermost<Inbox>,
+    /// Signalled when there is room for events.
+    room: Condvar,
+    status: Innermost<MemberStatus>,
+    sites: Innermost<Arc<Vec<String>>>,
+    world: Arc<dyn World>,
+    spool: Arc<Spool>,
+}
+
+impl MemberHandle {
+    /// Creates a member and its handle; [`MemberHandle::run`] drives it, on a thread of its own.
+    pub fn new(
+        fold: Fold,
+        engine: Arc<dyn EngineLog>,
+        world: Arc<dyn World>,
+        number: u16,
+        name: &str,
+        incarnation: u64,
+    ) -> Result<(Arc<Self>, Member), SpoolTrouble> {
+        let spool = fold.spool().clone();
+        let reached = fold.reached();
+        let sites = Arc::new(fold.sites().to_vec());
+        let member = Member::new(fold, engine, number, name, incarnation)
+            .map_err(|error| SpoolTrouble::new(TroubleKind::Refused, error.to_string()))?;
+        let status = MemberStatus {
+            number,
+            name: name.to_owned(),
+            incarnation,
+            state: MemberState::CatchingUp,
+            reached,
+            log: None,
+            lag: 0,
+            silent: None,
+            in_flight: 0,
+            retries: 0,
+            may_propose: false,
+            stale_reads: 0,
+        };
+        let handle = Self {
+            inbox: Innermost::default(),
+            room: Condvar::new(),
+            status: Innermost::new(status),
+            sites: Innermost::new(sites),
+            world,
+            spool,
+        };
+        Ok((Arc::new(handle), member))
+    }
+
+    /// Returns the status.
+    pub fn status(&self) -> MemberStatus {
+        self.status.lock().clone()
+    }
+
+    /// Hands over an event of the engine; waits while too many do.
+    pub fn tell(&self, event: EngineEvent) {
+        let mut inbox = self.inbox.lock();
+        while inbox.events.len() >= EVENTS_MAX && !inbox.is_ending {
+            inbox.wait(&self.room);
+        }
+        inbox.events.push_back(event);
+        drop(inbox);
+        self.world.wake();
+    }
+
+    /// Proposes changes, and waits until this member has applied them.
+    pub fn commit(
+        &self,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        let sites = self.sites.lock().clone();
+        let mut writer = SectionWriter::default();
+        for change in changes {
+            let pushed = writer.push(change, &sites, || self.world.random());
+            pushed.map_err(|error| SpoolTrouble::new(TroubleKind::Refused, error.to_string()))?;
+        }
+        let (folded, ticket) = self.ask_for(writer.finish(), false).map_err(|not| trouble_of(&not))?;
+        let mut is_without_body = false;
+        for outcome in folded {
+            match outcome {
+                EntryOutcome::Applied(outcome) => outcomes.push(outcome),
+                EntryOutcome::NoBody => {
+                    is_without_body = true;
+                    break;
+                }
+                EntryOutcome::Nothing => {}
+            }
+        }
+        match is_without_body {
+            false => Ok(ticket),
+            true => Err(SpoolTrouble::new(TroubleKind::Io, "parts of a large article got lost on the way")),
+        }
+    }
+
+    /// Proposes sections, and waits for what becomes of their entries.
+    fn ask_for(&self, sections: Vec<Section>, is_mark: bool) -> Outcome {
+        let waiter = Arc::new(Waiter::default());
+        let mut inbox = self.inbox.lock();
+        if inbox.is_ending {
+            return Err(NotCommitted::Stopped);
+        }
+        inbox.proposals.push_back(WaitingSections { sections, waiter: waiter.clone(), is_mark });
+        drop(inbox);
+        self.world.wake();
+        waiter.wait()
+    }
+
+    /// Waits until everything is applied that the log has now, for 2 seconds at most; returns false if that
+    /// did not suffice.
+    pub fn freshen(&self) -> bool {
+        let waiter = Arc::new(Waiter::default());
+        let mut inbox = self.inbox.lock();
+        if inbox.is_ending {
+            return false;
+        }
+        inbox.fresh.push(waiter.clone());
+        drop(inbox);
+        self.world.wake();
+        waiter.wait().is_ok()
+    }
+
+    /// Waits until everything is applied that the log has once a mark of this member is in it.
+    pub fn freshen_strictly(&self) -> bool {
+        let mut writer = SectionWriter::default();
+        writer.push_mark().is_ok() && self.ask_for(writer.finish(), true).is_ok()
+    }
+
+    /// Ends the thread: nothing more is proposed or applied.
+    pub fn end(&self) {
+        self.inbox.lock().is_ending = true;
+        self.room.notify_all();
+        self.world.wake();
+    }
+
+    /// Returns the position of the spool.
+    pub fn position(&self) -> Option<LogPosition> {
+        LogPosition::decode(&self.spool.position()?)
+    }
+
+    /// Drives the member until [`MemberHandle::end`].
+    pub fn run(&self, mut member: Member) {
+        let mut proposals: BTreeMap<ProposalId, Arc<Waiter>> = BTreeMap::new();
+        let mut fresh: BTreeMap<u64, (Arc<Waiter>, Duration)> = BTreeMap::new();
+        let mut marks: VecDeque<(Arc<Waiter>, Duration)> = VecDeque::new();
+        loop {
+            let now = self.world.now();
+            let mut inbox = self.inbox.lock();
+            if inbox.is_ending {
+                break;
+            }
+            let (new, asked) = (std::mem::take(&mut inbox.proposals), std::mem::take(&mut inbox.fresh));
+            let some = inbox.events.len().min(EVENTS_AT_ONCE);
+            let events: Vec<EngineEvent> = inbox.events.drain(..some).collect();
+            let has_more = !inbox.events.is_empty();
+            drop(inbox);
+            self.room.notify_all();
+            events.into_iter().for_each(|event| member.handle(event, now));
+            for WaitingSections { sections, waiter, is_mark } in new {
+                if is_mark {
+                    marks.push_back((waiter.clone(), now + FRESH_WAIT_MAX));
+                }
+                match member.propose(sections, now) {
+                    Ok(id) => drop(proposals.insert(id, waiter)),
+                    Err(not) => waiter.tell(Err(not)),
+                }
+            }
+            for waiter in asked {
+                fresh.insert(member.ask_fresh(), (waiter, now + FRESH_WAIT_MAX));
+            }
+            member.tick(now, self.world.unix_secs());
+            for result in member.take_done() {
+                proposals
+                    .remove(&result.id)
+                    .into_iter()
+                    .for_each(|waiter| waiter.tell(result.outcome.clone()));
+            }
+            for id in member.take_fresh() {
+                let answer = Ok((Vec::new(), CommitTicket::default()));
+                fresh.remove(&id).into_iter().for_each(|(waiter, _)| waiter.tell(answer.clone()));
+            }
+            let late: Vec<u64> =
+                fresh.iter().filter(|(_, (_, until))| *until <= now).map(|(id, _)| *id).collect();
+            for id in &late {
+                member.forget_fresh(*id);
+                fresh.remove(id).into_iter().for_each(|(waiter, _)| waiter.tell(Err(NotCommitted::InDoubt)));
+            }
+            while marks.front().is_some_and(|(_, until)| *until <= now) {
+                // Those that were answered in time wait no longer.
+                marks.pop_front().into_iter().for_each(|(waiter, _)| waiter.tell(Err(NotCommitted::InDoubt)));
+            }
+            self.note_status(&mut member, now, late.len() as u64);
+            if !has_more {
+                let fresh_until = fresh.values().chain(&marks).map(|(_, until)| *until).min();
+                let until = [member.next_event(), fresh_until].into_iter().flatten().min();
+                self.world.wait(until.unwrap_or(now + FRESH_WAIT_MAX));
+            }
+        }
+        let waiting = proposals.into_values().chain(fresh.into_values().map(|(waiter, _)| waiter));
+        waiting.for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
+        let mut inbox = self.inbox.lock();
+        let proposals = std::mem::take(&mut inbox.proposals).into_iter().map(|waiting| waiting.waiter);
+        let waiting: Vec<_> = proposals.chain(std::mem::take(&mut inbox.fresh)).collect();
+        drop(inbox);
+        waiting.into_iter().for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
+    }
+
+    fn note_status(&self, member: &mut Member, now: Duration, late: u64) {
+        let sites = member.fold().sites();
+        if self.sites.lock().len() != sites.len() {
+            *self.sites.lock() = Arc::new(sites.to_vec());
+        }
+        let (in_flight, retries) = member.proposer().in_flight_and_retries();
+        let status = &mut *self.status.lock();
+        status.state = member.state().clone();
+        status.reached = member.fold().reached();
+        status.log = member.reach().map(|(reach, _)| (reach.first, reach.last));
+        status.silent = member.reach().map(|(_, at)| now.saturating_sub(at));
+        status.lag = member.lag();
+        (status.in_flight, status.retries) = (in_flight, retries);
+        status.may_propose = member.may_propose();
+        status.stale_reads += late;
+    }
+}
+
+/// How fresh answers to readers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadFreshness {
+    /// They have everything that the log had when they were asked.
+    #[default]
+    Fresh,
+    /// They have what this member has applied.
+    Local,
+    /// Like `Fresh`, even if the engine's leader was replaced without its knowledge: a mark is appended.
+    Strict,
+}
+
+/// The log of a cluster, as the spool of a member follows it.
+#[derive(Debug)]
+pub struct ClusterLog {
+    member: Arc<MemberHandle>,
+    reads: ReadFreshness,
+}
+
+impl ClusterLog {
+    /// Creates the log of a member.
+    pub fn new(member: Arc<MemberHandle>, reads: ReadFreshness) -> Self {
+        Self { member, reads }
+    }
+}
+
+impl SharedLog for ClusterLog {
+    fn commit(
+        &self,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        self.member.commit(changes, outcomes)
+    }
+
+    fn is_accepting(&self) -> bool {
+        self.member.status.lock().may_propose
+    }
+
+    fn freshen(&self) {
+        // An answer that cannot be had in time is given from what is here, and counted.
+        match self.reads {
+            ReadFreshness::Local => {}
+            ReadFreshness::Fresh => _ = self.member.freshen(),
+            ReadFreshness::Strict => _ = self.member.freshen_strictly(),
+        }
+    }
+}
+
+/// Returns the trouble of changes that were not committed.
+fn trouble_of(not: &NotCommitted) -> SpoolTrouble {
+    SpoolTrouble::new(TroubleKind::Io, not.to_string())
+}

@@ -1,0 +1,125 @@
+//! The engine: whatever keeps the log and the table of a cluster.
+//!
+//! Both traits are narrow, so that another engine, and one in memory for tests, can stand behind them.
+//! Nothing here waits: what an engine has to say arrives as an [`EngineEvent`], in the order that a scheduler
+//! chooses, which in tests is a seeded one.
+
+use crate::message::MessageTag;
+use std::fmt;
+use std::sync::Arc;
+
+/// A message as the engine gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineMessage {
+    /// Sequence number in the log, from 1 on.
+    pub sequence: u64,
+    /// Time at which the engine took it, in Unix seconds.
+    pub time: u32,
+    /// The message.
+    pub bytes: Arc<[u8]>,
+}
+
+/// First and last message of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogReach {
+    /// Time at which the log was created, in Unix nanoseconds.
+    pub created: u64,
+    /// Sequence of the first message that is kept; one after the last if none is.
+    pub first: u64,
+    /// Sequence of the last message.
+    pub last: u64,
+}
+
+/// What an engine reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineEvent {
+    /// A message is in the log, on the disks of a quorum.
+    Appended {
+        /// Tag of the message.
+        tag: MessageTag,
+        /// Sequence of the message.
+        sequence: u64,
+    },
+    /// An append has failed, or its answer was lost: the message may be in the log or get there later.
+    AppendFailed {
+        /// Tag of the message.
+        tag: MessageTag,
+    },
+    /// The next message that is followed.
+    Message(EngineMessage),
+    /// Answer to [`EngineLog::ask_reach`]; `None`: there is no quorum.
+    Reach {
+        /// Number of the question.
+        question: u64,
+        /// The answer.
+        reach: Option<LogReach>,
+    },
+    /// Following has ended, as the connection was lost; it has to be begun again.
+    FollowEnded,
+}
+
+/// The log of an engine.
+pub trait EngineLog: Send + Sync + fmt::Debug {
+    /// Appends a message; [`EngineEvent::Appended`] or [`EngineEvent::AppendFailed`] answers.
+    fn append(&self, tag: MessageTag, bytes: Arc<[u8]>);
+
+    /// Gives the messages after `sequence`, in order, as [`EngineEvent::Message`]. Ends earlier calls.
+    fn follow(&self, sequence: u64);
+
+    /// Asks where the log begins and ends at this moment.
+    fn ask_reach(&self, question: u64);
+}
+
+/// Failure of a call to a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableError {
+    /// The entry was changed meanwhile.
+    Changed,
+    /// The engine does not answer.
+    NoAnswer(String),
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed => f.write_str("the entry was changed meanwhile"),
+            Self::NoAnswer(why) => write!(f, "the engine does not answer: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for TableError {}
+
+/// An entry of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Revision: greater after each change.
+    pub revision: u64,
+    /// Value.
+    pub value: Vec<u8>,
+}
+
+/// A small table whose entries change by comparing their revision. Calls wait for the engine.
+pub trait EngineTable: Send + Sync + fmt::Debug {
+    /// Returns an entry.
+    fn get(&self, key: &str) -> Result<Option<TableEntry>, TableError>;
+
+    /// Sets an entry whose revision is still this one, 0 for an entry that does not exist; returns the new
+    /// revision.
+    fn put_if(&self, key: &str, value: &[u8], revision: u64) -> Result<u64, TableError>;
+}
+
+/// Begins an incarnation of a member: greater than any before, by comparing and setting its entry.
+pub fn next_incarnation(table: &dyn EngineTable, member: u16) -> Result<u64, TableError> {
+    let key = format!("member.{member}.incarnation");
+    loop {
+        let found = table.get(&key)?;
+        let last = found.as_ref().and_then(|entry| Some(u64::from_le_bytes(*entry.value.first_chunk()?)));
+        let next = last.unwrap_or_default() + 1;
+        match table.put_if(&key, &next.to_le_bytes(), found.map_or(0, |entry| entry.revision)) {
+            Ok(_) => return Ok(next),
+            Err(TableError::Changed) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The fold: applies the messages of the log, in their order, to the spool of this member.
+//!
+//! What it does follows from the log alone: it asks no clock, draws no number, and stops rather than guess,
+//! at a gap, at a foreign or malformed message, and at trouble of the spool. Called by [`crate::Member`].
+
+use crate::engine::EngineMessage;
+use crate::entry::{ArticleBody, ArticleEntry, LogEntry, read_body};
+use crate::message::{ClusterId, LogMessage, MessageError, MessageTag};
+use crate::parts::PartFiles;
+use crate::position::{LogPosition, TagVerdict};
+use spool::{Change, ChangeOutcome, CommitTicket, Spool, SpoolTrouble};
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Seconds by which a member's clock may be ahead of the engine's.
+const AHEAD_SECS_MAX: u32 = 2;
+/// Maximum number of withdrawals that are carried out at once, as on a full disk.
+const WITHDRAWN_AT_ONCE_MAX: usize = 64;
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryOutcome {
+    /// It was a change.
+    Applied(ChangeOutcome),
+    /// Parts of the article are missing, at every member alike.
+    NoBody,
+    /// It changes nothing.
+    Nothing,
+}
+
+/// A message that was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoldedMessage {
+    /// Tag of the message.
+    pub tag: MessageTag,
+    /// Whether its entries counted.
+    pub verdict: TagVerdict,
+    /// What became of each entry; empty if they did not count.
+    pub outcomes: Vec<EntryOutcome>,
+    /// Ticket of the spool.
+    pub ticket: CommitTicket,
+}
+
+/// Reason why the fold stops.
+#[derive(Debug)]
+pub enum FoldStop {
+    /// The spool belongs to no cluster.
+    NoPosition,
+    /// Messages are missing.
+    Gap {
+        /// Sequence of the next message.
+        expected: u64,
+        /// Sequence of the message that came.
+        found: u64,
+    },
+    /// A message cannot be read.
+    Message {
+        /// Sequence of the message.
+        sequence: u64,
+        /// Reason.
+        error: MessageError,
+    },
+    /// A message of another cluster.
+    Foreign {
+        /// Sequence of the message.
+        sequence: u64,
+        /// Cluster that wrote it.
+        cluster: ClusterId,
+    },
+    /// The spool accepts nothing at the moment, or has no room.
+    Trouble(SpoolTrouble),
+    /// Parts of a large article cannot be kept or read.
+    Parts(io::Error),
+}
+
+impl fmt::Display for FoldStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPosition => f.write_str("the spool has no position in a log: it belongs to no cluster"),
+            Self::Gap { expected, found } => {
+                write!(f, "the log has message {found} where {expected} should follow")
+            }
+            Self::Message { sequence, error } => write!(f, "message {sequence} of the log: {error}"),
+            Self::Foreign { sequence, cluster } => {
+                write!(f, "message {sequence} of the log is of another cluster, {cluster}")
+            }
+            Self::Trouble(trouble) => trouble.fmt(f),
+            Self::Parts(error) => write!(f, "parts of a large article: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FoldStop {}
+
+impl From<SpoolTrouble> for FoldStop {
+    fn from(trouble: SpoolTrouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+/// A message of which some entries are applied.
+#[derive(Debug)]
+struct AmidMessage {
+    sequence: u64,
+    verdict: TagVerdict,
+    /// Position once all entries are applied.
+    position: LogPosition,
+    outcomes: Vec<EntryOutcome>,
+}
+
+/// The fold of a member.
+#[derive(Debug)]
+pub struct Fold {
+    spool: Arc<Spool>,
+    position: LogPosition,
+    amid: Option<AmidMessage>,
+    parts: PartFiles,
+    /// Names of sites by their number in this spool.
+    sites: Vec<String>,
+    #[cfg(test)]
+    pub(crate) flaw: Option<crate::flaw::PlantedFlaw>,
+}
+
+impl Fold {
+    /// Makes a spool that belongs to no cluster a member of one: its news are those of the log up to a
+    /// message.
+    pub fn begin(spool: &Spool, position: &LogPosition) -> Result<(), FoldStop> {
+        // No recovery may cut off what came before the first position.
+        spool.sync()?;
+        let record = position.encode();
+        let changes = [Change::Position { record: &record }];
+        spool.apply(u64::from(position.time), &changes, &mut Vec::new())?;
+        Ok(spool.sync()?)
+    }
+
+    /// Opens the fold of a member's spool.
+    pub fn open(spool: Arc<Spool>) -> Result<Self, FoldStop> {
+        let record = spool.position().ok_or(FoldStop::NoPosition)?;
+        let position = LogPosition::decode(&record).ok_or(FoldStop::NoPosition)?;
+        let dir = spool.config().dir.join("parts");
+        let parts = PartFiles::open(spool.disk(), dir, &position).map_err(FoldStop::Parts)?;
+        let sites = spool.site_names();
+        Ok(Self {
+            spool,
+            position,
+            amid: None,
+            parts,
+            sites,
+            #[cfg(test)]
+            flaw: None,
+        })
+    }
+
+    /// Returns the position: all entries up to there are applied.
+    pub fn position(&self) -> &LogPosition {
+        &self.position
+    }
+
+    /// Returns the sequence of the last message that is applied as a whole.
+    pub fn reached(&self) -> u64 {
+        if self.position.entries == 0 { self.position.sequence } else { self.position.sequence - 1 }
+    }
+
+    /// Returns the names of sites by their number in this spool.
+    pub fn sites(&self) -> &[String] {
+        &self.sites
+    }
+
+    /// Returns the spool.
+    pub fn spool(&self) -> &Arc<Spool> {
+        &self.spool
+    }
+
+    /// Applies a message; `None` if it was applied before. After trouble of the spool the same message is to
+    /// be applied again.
+    pub fn apply(&mut self, message: &EngineMessage) -> Result<Option<FoldedMessage>, FoldStop> {
+        let (found, expected) = (message.sequence, self.reached() + 1);
+        if found < expected {
+            return Ok(None);
+        }
+        if found > expected {
+            return Err(FoldStop::Gap { expected, found });
+        }
+        let bad = |error| FoldStop::Message { sequence: found, error };
+        let read = LogMessage::read(&message.bytes).map_err(bad)?;
+        if read.head.cluster != self.position.cluster {
+            return Err(FoldStop::Foreign { sequence: found, cluster: read.head.cluster });
+        }
+        let entries = read_body(&read.body).map_err(bad)?;
+        let mut amid = match self.amid.take() {
+            Some(amid) if amid.sequence == found => amid,
+            _ => self.begin_message(message, &read),
+        };
+        let applied = match amid.verdict {
+            TagVerdict::Fresh => self.apply_entries(&read, &entries, &mut amid),
+            _ => Ok(()),
+        };
+        let applied = applied.and_then(|()| self.end_message(&mut amid));
+        match applied {
+            Ok(ticket) => {
+                let AmidMessage { verdict, outcomes, .. } = amid;
+                Ok(Some(FoldedMessage { tag: read.head.tag, verdict, outcomes, ticket }))
+            }
+            Err(stop) => {
+                self.amid = Some(amid);
+                Err(stop)
+            }
+        }
+    }
+
+    /// Returns where a message begins to be applied: at its first entry, or where a crash has left off.
+    fn begin_message(&mut self, message: &EngineMessage, read: &LogMessage<'_>) -> AmidMessage {
+        let mut position = self.position.clone();
+        let done = std::mem::take(&mut position.entries);
+        let verdict = if done > 0 { TagVerdict::Fresh } else { self.judge(&mut position, read.head.tag) };
+        if done == 0 && verdict == TagVerdict::Fresh {
+            position.time = position.time.max(self.time_of(message, read));
+        }
+        position.sequence = message.sequence;
+        self.parts.drop_old(&mut position, message.sequence);
+        let outcomes = vec![EntryOutcome::Nothing; usize::try_from(done).unwrap_or_default()];
+        AmidMessage { sequence: message.sequence, verdict, position, outcomes }
+    }
+
+    fn judge(&self, position: &mut LogPosition, tag: MessageTag) -> TagVerdict {
+        let verdict = position.tags.note(tag);
+        #[cfg(test)]
+        if self.flaw.is_some_and(|flaw| flaw.overlooks(verdict)) {
+            return TagVerdict::Fresh;
+        }
+        verdict
+    }
+
+    fn time_of(&self, message: &EngineMessage, read: &LogMessage<'_>) -> u32 {
+        #[cfg(test)]
+        if let Some(crate::flaw::PlantedFlaw::ReadsClock(now)) = self.flaw {
+            return now;
+        }
+        read.head.time.min(message.time.saturating_add(AHEAD_SECS_MAX))
+    }
+
+    /// Applies the entries of a message that are not applied yet.
+    fn apply_entries(
+        &mut self,
+        read: &LogMessage<'_>,
+        entries: &[LogEntry<'_>],
+        amid: &mut AmidMessage,
+    ) -> Result<(), FoldStop> {
+        while let Some(rest) = entries.get(amid.outcomes.len()..).filter(|rest| !rest.is_empty()) {
+            let unit = unit_of(rest);
+            match rest.get(..unit) {
+                Some([LogEntry::Part(part)]) => {
+                    let member = read.head.tag.member;
+                    let kept = self.parts.put(&mut amid.position, member, amid.sequence, part);
+                    kept.map_err(FoldStop::Parts)?;
+                    amid.outcomes.push(EntryOutcome::Nothing);
+                }
+                Some(unit) if unit.first().is_some_and(is_in_place) => {
+                    self.apply_in_place(unit, amid, entries.len())?;
+                }
+                unit => self.apply_unit(unit.unwrap_or_default(), read.head.tag.member, amid)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies entries that a recovery can take back.
+    fn apply_unit(
+        &mut self,
+        unit: &[LogEntry<'_>],
+        member: u16,
+        amid: &mut AmidMessage,
+    ) -> Result<(), FoldStop> {
+        let mut position = amid.position.clone();
+        let time = position.time;
+        let mut bodies: Vec<Option<Cow<'_, [u8]>>> = Vec::with_capacity(unit.len());
+        let mut tagged: Vec<Vec<u8>> = Vec::with_capacity(unit.len());
+        for entry in unit {
+            let LogEntry::Article(article) = entry else {
+                bodies.push(None);
+                tagged.push(Vec::new());
+                continue;
+            };
+            bodies.push(match article.body {
+                ArticleBody::Inline(bytes) => Some(Cow::Borrowed(bytes)),
+                ArticleBody::Upload { upload, bytes } => {
+                    let taken = self.parts.take(&mut position, member, upload, bytes);
+                    taken.map_err(FoldStop::Parts)?.filter(|bytes| article.fits(bytes)).map(Cow::Owned)
+                }
+            });
+            let mut facts = Vec::new();
+            let sites = self.site_bits(article);
+            article.put_facts(&sites, &mut facts);
+            tagged.push(facts);
+        }
+        let pieces: Vec<[&[u8]; 1]> =
+            bodies.iter().map(|body| [body.as_deref().unwrap_or_default()]).collect();
+        let mut changes = Vec::with_capacity(unit.len());
+        // Whether each entry is a change.
+        let mut are_changes = Vec::with_capacity(unit.len());
+        for (entry, (body, (pieces, tagged))) in
+            unit.iter().zip(bodies.iter().zip(pieces.iter().zip(&tagged)))
+        {
+            let change = match (entry, body) {
+                (LogEntry::Article(article), Some(body)) => {
+                    article.change(body, pieces, tagged, u64::from(time))
+                }
+                (LogEntry::Article(_), None) => None,
+                (entry, _) => change_of(entry, time),
+            };
+            are_changes.push(change.is_some());
+            changes.extend(change);
+        }
+        let mut applied = Vec::with_capacity(changes.len());
+        let result = self.spool.apply(u64::from(time), &changes, &mut applied);
+        let mut applied = applied.into_iter();
+        for (entry, is_change) in unit.iter().zip(are_changes) {
+            let outcome = match (is_change, entry) {
+                (false, LogEntry::Article(_)) => EntryOutcome::NoBody,
+                (false, _) => EntryOutcome::Nothing,
+                (true, _) => match applied.next() {
+                    // A member without room stops, and does what all others do once it has some.
+                    Some(ChangeOutcome::Full) => return Err(FoldStop::Trouble(no_room())),
+                    Some(outcome) => EntryOutcome::Applied(outcome),
+                    None => break,
+                },
+            };
+            amid.outcomes.push(outcome);
+        }
+        if unit.iter().any(|entry| matches!(entry, LogEntry::Site { .. })) {
+            self.sites = self.spool.site_names();
+        }
+        result?;
+        amid.position = position;
+        Ok(())
+    }
+
+    /// Applies entries that change bytes in place, which a recovery cannot take back: everything before them
+    /// is made durable, and the position is written with their rows.
+    fn apply_in_place(
+        &mut self,
+        unit: &[LogEntry<'_>],
+        amid: &mut AmidMessage,
+        entries: usize,
+    ) -> Result<(), FoldStop> {
+        self.spool.sync()?;
+        let done = amid.outcomes.len() + unit.len();
+        let mut position = amid.position.clone();
+        if done < entries {
+            position.entries = done as u64;
+        }
+        let record = position.encode();
+        let mut changes: Vec<Change<'_>> =
+            unit.iter().filter_map(|entry| change_of(entry, position.time)).collect();
+        changes.push(Change::Position { record: &record });
+        let mut applied = Vec::new();
+        self.spool.apply(u64::from(position.time), &changes, &mut applied)?;
+        amid.outcomes.extend(applied.into_iter().take(unit.len()).map(EntryOutcome::Applied));
+        self.position = position;
+        Ok(())
+    }
+
+    /// Records that a message is applied.
+    fn end_message(&mut self, amid: &mut AmidMessage) -> Result<CommitTicket, FoldStop> {
+        let record = amid.position.encode();
+        let changes = [Change::Position { record: &record }];
+        let ticket = self.spool.apply(u64::from(amid.position.time), &changes, &mut Vec::new())?;
+        self.position = amid.position.clone();
+        if self.parts.has_unused() {
+            self.spool.sync()?;
+            self.parts.remove_unused().map_err(FoldStop::Parts)?;
+        }
+        Ok(ticket)
+    }
+
+    /// Returns the bits of the sites that want an article.
+    fn site_bits(&self, article: &ArticleEntry<'_>) -> Vec<u8> {
+        let mut bits = Vec::new();
+        for name in article.sites() {
+            let Some(number) = self.sites.iter().position(|site| site == name) else { continue };
+            bits.resize(bits.len().max(number / 8 + 1), 0);
+            bits.iter_mut().skip(number / 8).take(1).for_each(|byte| *byte |= 1 << (number % 8));
+        }
+        bits
+    }
+}
+
+/// Returns how many entries from the first on are applied together.
+fn unit_of(entries: &[LogEntry<'_>]) -> usize {
+    let run = |is_of: &dyn Fn(&LogEntry<'_>) -> bool| entries.iter().take_while(|entry| is_of(entry)).count();
+    match entries.first() {
+        Some(LogEntry::Part(_) | LogEntry::Forget { .. }) => 1,
+        Some(entry) if is_in_parts(entry) => 1,
+        Some(LogEntry::Cancel { .. }) => {
+            run(&|entry| matches!(entry, LogEntry::Cancel { .. })).min(WITHDRAWN_AT_ONCE_MAX)
+        }
+        // Sites have their numbers before articles name them.
+        Some(LogEntry::Site { .. }) => run(&|entry| matches!(entry, LogEntry::Site { .. })),
+        _ => run(&|entry| {
+            let is_apart = matches!(entry, LogEntry::Part(_) | LogEntry::Site { .. });
+            !is_in_place(entry) && !is_in_parts(entry) && !is_apart
+        }),
+    }
+}
+
+/// Reports whether an entry is an article that came in parts.
+fn is_in_parts(entry: &LogEntry<'_>) -> bool {
+    matches!(entry, LogEntry::Article(article) if matches!(article.body, ArticleBody::Upload { .. }))
+}
+
+fn is_in_place(entry: &LogEntry<'_>) -> bool {
+    matches!(entry, LogEntry::Cancel { .. } | LogEntry::Forget { .. })
+}
+
+/// Returns the change of an entry that is no article.
+fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
+    Some(match entry {
+        LogEntry::Remember { id, arrived } => {
+            Change::Remember { id: *id, arrived: u64::from((*arrived).min(time)) }
+        }
+        LogEntry::Forget { id, arrived } => Change::Forget { id: *id, arrived: *arrived },
+        LogEntry::Cancel { id } => Change::Cancel { id: *id },
+        LogEntry::Hide { message_id, by, reason } => Change::Hide { message_id, by, reason },
+        LogEntry::Unhide { id } => Change::Unhide { id: *id },
+        LogEntry::Groups(updates) => Change::Groups(updates),
+        LogEntry::Site { name } => Change::Site { name },
+        LogEntry::Article(_)
+        | LogEntry::Member(_)
+        | LogEntry::Part(_)
+        | LogEntry::Mark
+        | LogEntry::Skipped => return None,
+    })
+}
+
+/// Returns the trouble of a member whose buffers have no room.
+fn no_room() -> SpoolTrouble {
+    SpoolTrouble::new(spool::TroubleKind::Full, "a storage class has no room for an article of the log")
+}

@@ -1,0 +1,361 @@
+//! A member of a cluster: its fold and its proposer, driven by the events of the engine.
+//!
+//! A state machine without threads and clocks: [`crate::MemberHandle`] runs it in a server, and the
+//! simulation in tests.
+
+use crate::engine::{EngineEvent, EngineLog, LogReach};
+use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
+use crate::fold::{EntryOutcome, Fold, FoldStop};
+use crate::position::TagVerdict;
+use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
+use spool::CommitTicket;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause before the log is followed again.
+const FOLLOW_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Pause before a message is applied again that met trouble of the spool.
+const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Interval at which the engine is asked for the reach of the log, while no reader asks.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which the engine is asked again while it does not answer.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// State of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberState {
+    /// It has not applied yet what the log had when it began.
+    CatchingUp,
+    /// It applies the log.
+    Following,
+    /// The spool accepts nothing at the moment; the same message is tried again.
+    Stalled(String),
+    /// The log no longer has the next message: the member has to join again.
+    Behind,
+    /// The log was created at another time than the one that was applied: it is another log.
+    Foreign,
+    /// It has stopped for good, with the reason.
+    Stopped(String),
+}
+
+/// A question that waits until everything is applied that the log had when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FreshQuestion {
+    id: u64,
+    /// Question to the engine that answers it; `None` until one is sent after it.
+    asked: Option<u64>,
+    /// Last message of the log, once known.
+    upto: Option<u64>,
+}
+
+/// A member.
+#[derive(Debug)]
+pub struct Member {
+    fold: Fold,
+    proposer: Proposer,
+    engine: Arc<dyn EngineLog>,
+    number: u16,
+    state: MemberState,
+    /// End of the log as known last.
+    reach: Option<LogReach>,
+    /// Time of the last answer about the reach.
+    reached_at: Option<Duration>,
+    /// Whether the own entry of this incarnation is applied: only then others' messages are surely later.
+    is_announced: bool,
+    /// End of the log when this process began.
+    begun_at: Option<u64>,
+    follow_at: Option<Duration>,
+    stalled: Option<(crate::engine::EngineMessage, Duration)>,
+    next_question: u64,
+    next_fresh: u64,
+    /// Question on its way, and when it is given up.
+    asking: Option<(u64, Duration)>,
+    ask_at: Duration,
+    fresh: Vec<FreshQuestion>,
+    fresh_done: Vec<u64>,
+    /// Messages that an engine gave twice or too early, as they were not the next.
+    out_of_order: u64,
+    /// Entry of this incarnation, which ends earlier ones, and the proposal of it.
+    announcement: Vec<Section>,
+    announcing: Option<ProposalId>,
+}
+
+impl Member {
+    /// Creates a member of an incarnation that has just begun.
+    pub fn new(
+        fold: Fold,
+        engine: Arc<dyn EngineLog>,
+        number: u16,
+        name: &str,
+        incarnation: u64,
+    ) -> Result<Self, UnsharedChange> {
+        let proposer = Proposer::new(fold.position().cluster, number, incarnation);
+        let entry = MemberEntry { number, incarnation, has_left: false, name };
+        let mut announcement = SectionWriter::default();
+        announcement.push_member(&entry)?;
+        Ok(Self {
+            fold,
+            proposer,
+            engine,
+            number,
+            state: MemberState::CatchingUp,
+            reach: None,
+            reached_at: None,
+            is_announced: false,
+            begun_at: None,
+            follow_at: Some(Duration::ZERO),
+            stalled: None,
+            next_question: 0,
+            next_fresh: 0,
+            asking: None,
+            ask_at: Duration::ZERO,
+            fresh: Vec::new(),
+            fresh_done: Vec::new(),
+            out_of_order: 0,
+            announcement: announcement.finish(),
+            announcing: None,
+        })
+    }
+
+    /// Returns the fold.
+    pub fn fold(&self) -> &Fold {
+        &self.fold
+    }
+
+    /// Returns the proposer.
+    pub fn proposer(&mut self) -> &mut Proposer {
+        &mut self.proposer
+    }
+
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, flaw: crate::flaw::PlantedFlaw) {
+        (self.fold.flaw, self.proposer.flaw) = (Some(flaw), Some(flaw));
+    }
+
+    /// Returns the state.
+    pub fn state(&self) -> &MemberState {
+        &self.state
+    }
+
+    /// Returns the reach of the log as known last, and the time of that answer.
+    pub fn reach(&self) -> Option<(LogReach, Duration)> {
+        self.reach.zip(self.reached_at)
+    }
+
+    /// Returns how many messages of the log are not applied yet, as far as is known.
+    pub fn lag(&self) -> u64 {
+        self.reach.map_or(0, |reach| reach.last.saturating_sub(self.fold.reached()))
+    }
+
+    /// Reports whether this member may serve: it has applied everything that the log had at its start.
+    pub fn is_ready(&self) -> bool {
+        self.begun_at.is_some_and(|end| self.fold.reached() >= end)
+    }
+
+    /// Reports whether it may propose: it follows the log, and is the newest process of its number.
+    pub fn may_propose(&self) -> bool {
+        self.state == MemberState::Following && self.is_announced && self.is_ready()
+    }
+
+    /// Takes a proposal.
+    pub fn propose(&mut self, sections: Vec<Section>, now: Duration) -> Result<ProposalId, NotCommitted> {
+        match &self.state {
+            MemberState::Following if self.may_propose() => Ok(self.proposer.propose(sections, now)),
+            MemberState::Following | MemberState::CatchingUp | MemberState::Stalled(_) => {
+                Err(NotCommitted::NoQuorum)
+            }
+            _ => Err(NotCommitted::Stopped),
+        }
+    }
+
+    /// Asks that [`Member::take_fresh`] names the question once everything is applied that the log has now.
+    pub fn ask_fresh(&mut self) -> u64 {
+        let id = self.next_fresh;
+        self.next_fresh += 1;
+        self.fresh.push(FreshQuestion { id, asked: None, upto: None });
+        id
+    }
+
+    /// Gives up a question.
+    pub fn forget_fresh(&mut self, id: u64) {
+        self.fresh.retain(|question| question.id != id);
+    }
+
+    /// Returns the questions that are answered.
+    pub fn take_fresh(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.fresh_done)
+    }
+
+    /// Handles an event of the engine.
+    pub fn handle(&mut self, event: EngineEvent, now: Duration) {
+        match event {
+            EngineEvent::Appended { tag, .. } => self.proposer.appended(tag),
+            EngineEvent::AppendFailed { tag } => self.proposer.append_failed(tag),
+            EngineEvent::FollowEnded => self.follow_at = Some(now + FOLLOW_AGAIN_AFTER),
+            EngineEvent::Message(message) => self.apply(message, now),
+            EngineEvent::Reach { question, reach } => {
+                if self.asking.is_some_and(|(asked, _)| asked == question) {
+                    self.asking = None;
+                    self.ask_at = now + ASK_EVERY;
+                }
+                if let Some(reach) = reach {
+                    self.note_reach(question, reach, now);
+                }
+            }
+        }
+        self.settle_fresh();
+    }
+
+    fn note_reach(&mut self, question: u64, reach: LogReach, now: Duration) {
+        if reach.created != self.fold.position().created {
+            self.state = MemberState::Foreign;
+            self.proposer.stop();
+            return;
+        }
+        (self.reach, self.reached_at) = (Some(reach), Some(now));
+        self.begun_at.get_or_insert(reach.last);
+        let known = self.fresh.iter_mut().filter(|fresh| fresh.asked.is_some_and(|asked| asked <= question));
+        known.for_each(|fresh| fresh.upto = fresh.upto.or(Some(reach.last)));
+        if reach.first > self.fold.reached() + 1 {
+            self.state = MemberState::Behind;
+            self.proposer.stop();
+            return;
+        }
+        self.note_following();
+    }
+
+    fn note_following(&mut self) {
+        if self.is_ready() && self.state == MemberState::CatchingUp {
+            self.state = MemberState::Following;
+        }
+    }
+
+    /// Reports whether the member has stopped for good.
+    fn has_stopped(&self) -> bool {
+        matches!(self.state, MemberState::Behind | MemberState::Foreign | MemberState::Stopped(_))
+    }
+
+    fn apply(&mut self, message: crate::engine::EngineMessage, now: Duration) {
+        if self.has_stopped() {
+            return;
+        }
+        match self.fold.apply(&message) {
+            Ok(Some(folded)) => {
+                self.stalled = None;
+                if matches!(self.state, MemberState::Stalled(_)) {
+                    self.state = MemberState::CatchingUp;
+                }
+                self.note_folded(folded.tag, folded.verdict, &folded.outcomes, folded.ticket);
+                self.note_following();
+            }
+            Ok(None) => self.out_of_order += 1,
+            // The engine lost something on the way: the fold asks for it, and never skips.
+            Err(FoldStop::Gap { .. }) => {
+                self.out_of_order += 1;
+                self.follow_at = Some(now + FOLLOW_AGAIN_AFTER);
+            }
+            Err(FoldStop::Trouble(trouble)) => {
+                self.state = MemberState::Stalled(trouble.to_string());
+                self.stalled = Some((message, now + APPLY_AGAIN_AFTER));
+            }
+            Err(stop) => {
+                self.state = MemberState::Stopped(stop.to_string());
+                self.proposer.stop();
+            }
+        }
+    }
+
+    fn note_folded(
+        &mut self,
+        tag: crate::message::MessageTag,
+        verdict: TagVerdict,
+        outcomes: &[EntryOutcome],
+        ticket: CommitTicket,
+    ) {
+        if tag.member != self.number {
+            return;
+        }
+        let own = self.proposer.incarnation();
+        match verdict {
+            TagVerdict::Fresh if tag.incarnation == own => {
+                self.is_announced = true;
+                self.proposer.folded(tag, outcomes, ticket);
+            }
+            TagVerdict::Fresh if tag.incarnation > own => {
+                self.state = MemberState::Stopped("a later process of this member has begun".into());
+                self.proposer.outdated();
+            }
+            TagVerdict::Outdated if tag.incarnation == own => {
+                self.state = MemberState::Stopped("a later process of this member has begun".into());
+                self.proposer.outdated();
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends what is due. `time` is the time of day in Unix seconds.
+    pub fn tick(&mut self, now: Duration, time: u32) {
+        if let Some((message, _)) = self.stalled.take_if(|(_, again_at)| *again_at <= now) {
+            self.apply(message, now);
+            if self.stalled.is_none() {
+                self.follow_at = Some(now);
+            }
+        }
+        if self.follow_at.is_some_and(|at| at <= now) && self.stalled.is_none() && !self.has_stopped() {
+            self.follow_at = None;
+            self.engine.follow(self.fold.reached());
+        }
+        self.ask(now);
+        if !self.is_announced && self.announcing.is_none() {
+            self.announcing = Some(self.proposer.propose(self.announcement.clone(), now));
+        }
+        self.proposer.tick(now);
+        if !self.has_stopped() {
+            while let Some((tag, bytes)) = self.proposer.next_message(now, time) {
+                self.engine.append(tag, bytes);
+            }
+        }
+        self.settle_fresh();
+    }
+
+    /// Asks the engine for the reach of the log: for the questions that wait, and else now and then.
+    fn ask(&mut self, now: Duration) {
+        self.asking.take_if(|(_, until)| *until <= now);
+        let is_wanted = self.fresh.iter().any(|fresh| fresh.asked.is_none()) || self.ask_at <= now;
+        if self.asking.is_some() || !is_wanted {
+            return;
+        }
+        let question = self.next_question;
+        self.next_question += 1;
+        self.asking = Some((question, now + ASK_AGAIN_AFTER));
+        self.fresh
+            .iter_mut()
+            .filter(|fresh| fresh.asked.is_none())
+            .for_each(|fresh| fresh.asked = Some(question));
+        self.engine.ask_reach(question);
+    }
+
+    fn settle_fresh(&mut self) {
+        let reached = self.fold.reached();
+        let is_answered = |fresh: &FreshQuestion| fresh.upto.is_some_and(|upto| upto <= reached);
+        self.fresh_done.extend(self.fresh.iter().filter(|fresh| is_answered(fresh)).map(|fresh| fresh.id));
+        self.fresh.retain(|fresh| !is_answered(fresh));
+    }
+
+    /// Returns when [`Member::tick`] has something to do at the latest.
+    pub fn next_event(&self) -> Option<Duration> {
+        let asking = self.asking.map_or(self.ask_at, |(_, until)| until);
+        let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
+        [self.follow_at, Some(asking), stalled, self.proposer.next_event()].into_iter().flatten().min()
+    }
+
+    /// Returns the results of proposals that are new.
+    pub fn take_done(&mut self) -> Vec<ProposalResult> {
+        let mut done = self.proposer.take_done();
+        // Proposed again if it was given up.
+        if let Some(own) = self.announcing.take_if(|own| done.iter().any(|result| result.id == *own)) {
+            done.retain(|result| result.id != own);
+        }
+        done
+    }
+}

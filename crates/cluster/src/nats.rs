@@ -1,0 +1,449 @@
+//! The engine NATS JetStream, version 2.15.2 and later: one stream for the log, one bucket for the table.
+//!
+//! All connections, tasks and time-outs with an engine are in this file, and so is the crate `async-nats`.
+//! What it reports is handed to a sink, which may block.
+
+use crate::engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
+use crate::engine_check::NodeFacts;
+use crate::message::{ClusterId, MessageTag};
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::kv;
+use async_nats::jetstream::stream::{Config as StreamConfig, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::{Context, context};
+use futures_util::StreamExt as _;
+use lock_order::Innermost;
+use std::fmt;
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+/// Oldest version of the engine that is not refused.
+pub const VERSION_MIN: [u32; 3] = [2, 15, 2];
+/// Smallest message that the engine must take, in bytes.
+pub const MAX_PAYLOAD_MIN: usize = 1 << 20;
+/// Age before which no message of the log may be dropped.
+const MAX_AGE_MIN: Duration = Duration::from_secs(3 * 86_400);
+/// Time within which the engine recognises repeated messages; only to save space.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+/// Wait for an answer of the engine.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Bytes that the engine sends ahead while the log is followed. Without a bound the crate never finishes on
+/// large messages.
+const FOLLOW_BYTES_MAX: i64 = 4 << 20;
+/// Key in the stream's metadata that names the cluster.
+const CLUSTER_KEY: &str = "newsreel-cluster";
+
+/// How an engine is reached.
+#[derive(Debug, Clone, Default)]
+pub struct NatsConnection {
+    /// Name of the site, of which those of the streams are made.
+    pub site: String,
+    /// Name of this member, for the engine's lists of connections.
+    pub member: String,
+    /// Addresses of the engine's nodes.
+    pub servers: Vec<String>,
+    /// File with credentials.
+    pub credentials: Option<PathBuf>,
+    /// File with certificates of the authorities that the nodes' certificates are from.
+    pub ca: Option<PathBuf>,
+    /// Files with the own certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl NatsConnection {
+    fn log(&self) -> String {
+        format!("NR_{}_LOG", self.site)
+    }
+
+    fn subject(&self) -> String {
+        format!("nr.{}.log", self.site)
+    }
+
+    fn bucket(&self) -> String {
+        format!("NR_{}_STATE", self.site)
+    }
+}
+
+/// Failure to use an engine.
+#[derive(Debug)]
+pub enum NatsError {
+    /// The connection fails.
+    Connect(String),
+    /// The stream of the log does not exist.
+    NoLog(String),
+    /// The engine refuses something.
+    Refused {
+        /// What was asked for.
+        doing: &'static str,
+        /// Its answer.
+        why: String,
+    },
+    /// Threads for the connection cannot be started.
+    Threads(std::io::Error),
+}
+
+impl fmt::Display for NatsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(why) => write!(f, "cannot connect to the engine: {why}"),
+            Self::NoLog(name) => {
+                write!(f, "the engine has no stream {name}: `newsreel cluster create` makes it")
+            }
+            Self::Refused { doing, why } => write!(f, "cannot {doing}: {why}"),
+            Self::Threads(error) => write!(f, "cannot start the threads of the engine's connection: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NatsError {}
+
+fn refused(doing: &'static str) -> impl Fn(&dyn fmt::Display) -> NatsError {
+    move |why| NatsError::Refused { doing, why: why.to_string() }
+}
+
+/// An engine that is connected.
+pub struct NatsEngine {
+    runtime: Option<Runtime>,
+    jetstream: Context,
+    connection: NatsConnection,
+}
+
+impl fmt::Debug for NatsEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsEngine").field("site", &self.connection.site).finish_non_exhaustive()
+    }
+}
+
+impl Drop for NatsEngine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl NatsEngine {
+    /// Connects to an engine.
+    pub fn connect(connection: NatsConnection) -> Result<Self, NatsError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("cluster-engine")
+            .enable_all()
+            .build()
+            .map_err(NatsError::Threads)?;
+        let client = runtime.block_on(connect(&connection))?;
+        let jetstream =
+            context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client);
+        Ok(Self { runtime: Some(runtime), jetstream, connection })
+    }
+
+    /// Runs a future to its end. Called by threads that are not the runtime's.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        Some(self.runtime.as_ref()?.block_on(future))
+    }
+
+    /// Creates the stream and the bucket of a new cluster, with this many replicas.
+    pub fn create(&self, cluster: ClusterId, replicas: usize, log_bytes: u64) -> Result<(), NatsError> {
+        let stream = StreamConfig {
+            name: self.connection.log(),
+            subjects: vec![self.connection.subject()],
+            max_bytes: i64::try_from(log_bytes).unwrap_or(i64::MAX),
+            discard: DiscardPolicy::Old,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            duplicate_window: DUPLICATE_WINDOW,
+            allow_direct: true,
+            deny_delete: true,
+            deny_purge: true,
+            metadata: [(CLUSTER_KEY.to_owned(), cluster.to_string())].into(),
+            ..StreamConfig::default()
+        };
+        let bucket = kv::Config {
+            bucket: self.connection.bucket(),
+            history: 1,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            ..kv::Config::default()
+        };
+        let made = self.wait(async {
+            self.jetstream.create_stream(stream).await.map_err(|e| refused("create the log")(&e))?;
+            self.jetstream.create_key_value(bucket).await.map_err(|e| refused("create the table")(&e))?;
+            Ok(())
+        });
+        made.unwrap_or(Ok(()))
+    }
+
+    /// Returns what the engine says about the log and about itself.
+    pub fn facts(&self) -> Result<EngineFacts, NatsError> {
+        let name = self.connection.log();
+        let info = self.wait(async {
+            let stream =
+                self.jetstream.get_stream_no_info(&name).await.map_err(|_| NatsError::NoLog(name.clone()))?;
+            stream.get_info().await.map_err(|_| NatsError::NoLog(name.clone()))
+        });
+        let info = info.unwrap_or_else(|| Err(NatsError::NoLog(name.clone())))?;
+        let server = self.jetstream.client().server_info();
+        Ok(EngineFacts::of(&info, &server.version, server.max_payload))
+    }
+
+    /// Returns the log, whose events go to `sink`.
+    pub fn log(self: &Arc<Self>, sink: Arc<dyn Fn(EngineEvent) + Send + Sync>) -> Arc<NatsLog> {
+        Arc::new(NatsLog { engine: self.clone(), sink, following: Innermost::default() })
+    }
+}
+
+async fn connect(connection: &NatsConnection) -> Result<async_nats::Client, NatsError> {
+    let failed = |error: &dyn fmt::Display| NatsError::Connect(error.to_string());
+    let mut options = async_nats::ConnectOptions::new()
+        .name(format!("newsreel {}", connection.member))
+        .connection_timeout(ANSWER_MAX)
+        .request_timeout(Some(ANSWER_MAX));
+    if let Some(ca) = &connection.ca {
+        options = options.add_root_certificates(ca.clone());
+    }
+    if let Some((certificate, key)) = &connection.certificate {
+        options = options.add_client_certificate(certificate.clone(), key.clone());
+    }
+    if let Some(credentials) = &connection.credentials {
+        options = options.credentials_file(credentials).await.map_err(|e| failed(&e))?;
+    }
+    let addresses: Result<Vec<async_nats::ServerAddr>, _> =
+        connection.servers.iter().map(|server| server.parse()).collect();
+    options.connect(addresses.map_err(|e| failed(&e))?).await.map_err(|e| failed(&e))
+}
+
+/// Longest answer of a monitoring port that is read, in bytes.
+const MONITOR_BYTES_MAX: u64 = 4 << 20;
+
+/// Asks the monitoring port of a node, `HOST:PORT`, whether it syncs what it acknowledges.
+pub fn node_facts(address: &str) -> NodeFacts {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_MAX))?;
+        let request = format!("GET /jsz HTTP/1.0\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(MONITOR_BYTES_MAX).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    NodeFacts::of(address, &ask().unwrap_or_default())
+}
+
+/// What an engine says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineFacts {
+    /// Version of the node that is connected.
+    pub version: String,
+    /// Longest message that it takes, in bytes.
+    pub max_payload: usize,
+    /// Cluster that the log belongs to.
+    pub cluster: Option<ClusterId>,
+    /// Time at which the log was created, in Unix nanoseconds.
+    pub created: u64,
+    /// First and last message.
+    pub first: u64,
+    /// Last message.
+    pub last: u64,
+    /// Replicas of the log.
+    pub replicas: usize,
+    /// Name of the node that leads the log.
+    pub leader: Option<String>,
+    /// Names of the other nodes, and whether each is current.
+    pub followers: Vec<(String, bool)>,
+    /// Settings of the log that are not as they must be, with what each should be.
+    pub wrong_settings: Vec<&'static str>,
+}
+
+impl EngineFacts {
+    fn of(info: &Info, version: &str, max_payload: usize) -> Self {
+        let config = &info.config;
+        let cluster = config.metadata.get(CLUSTER_KEY).and_then(|text| {
+            let bytes = u64::from_str_radix(text, 16).ok()?.to_be_bytes();
+            Some(ClusterId(bytes))
+        });
+        let checks: [(bool, &'static str); 12] = [
+            (config.storage == StorageType::File, "storage: file"),
+            (config.discard == DiscardPolicy::Old, "discard: old"),
+            (config.max_bytes > 0, "max_bytes: a size"),
+            (config.max_messages <= 0 && config.max_messages_per_subject <= 0, "no max_msgs"),
+            (config.max_age.is_zero() || config.max_age >= MAX_AGE_MIN, "max_age: none, or 3 days and more"),
+            (config.allow_direct, "allow_direct: true"),
+            (config.deny_delete, "deny_delete: true"),
+            (config.deny_purge, "deny_purge: true"),
+            (
+                config.mirror.is_none() && config.sources.as_ref().is_none_or(Vec::is_empty),
+                "no mirror, no sources",
+            ),
+            (config.republish.is_none() && config.subject_transform.is_none(), "no republish, no transform"),
+            (!config.no_ack && !config.sealed, "no_ack: false, sealed: false"),
+            (!config.allow_message_ttl, "allow_msg_ttl: false"),
+        ];
+        let replicas = info.cluster.as_ref().map(|cluster| cluster.replicas.as_slice()).unwrap_or_default();
+        Self {
+            version: version.to_owned(),
+            max_payload,
+            cluster,
+            created: u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or_default(),
+            first: info.state.first_sequence.max(1),
+            last: info.state.last_sequence,
+            replicas: config.num_replicas,
+            leader: info.cluster.as_ref().and_then(|cluster| cluster.leader.clone()),
+            followers: replicas.iter().map(|peer| (peer.name.clone(), peer.current)).collect(),
+            wrong_settings: checks.iter().filter(|(is_right, _)| !is_right).map(|(_, text)| *text).collect(),
+        }
+    }
+}
+
+/// The log of an engine that is connected.
+pub struct NatsLog {
+    engine: Arc<NatsEngine>,
+    sink: Arc<dyn Fn(EngineEvent) + Send + Sync>,
+    following: Innermost<Option<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for NatsLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsLog").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// Hands an event over, which may block.
+fn tell(sink: &Arc<dyn Fn(EngineEvent) + Send + Sync>, event: EngineEvent) {
+    tokio::task::block_in_place(|| sink(event));
+}
+
+impl NatsLog {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
+        Some(self.engine.runtime.as_ref()?.spawn(task))
+    }
+}
+
+impl EngineLog for NatsLog {
+    fn append(&self, tag: MessageTag, bytes: Arc<[u8]>) {
+        let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
+        let subject = self.engine.connection.subject();
+        let _ = self.spawn(async move {
+            let mut headers = async_nats::HeaderMap::new();
+            headers.insert("Nats-Msg-Id", tag.to_string().as_str());
+            let published = jetstream.publish_with_headers(subject, headers, bytes.to_vec().into()).await;
+            let acked = match published {
+                Ok(ack) => ack.await,
+                Err(error) => Err(error),
+            };
+            tell(
+                &sink,
+                match acked {
+                    Ok(ack) => EngineEvent::Appended { tag, sequence: ack.sequence },
+                    Err(_) => EngineEvent::AppendFailed { tag },
+                },
+            );
+        });
+    }
+
+    fn follow(&self, sequence: u64) {
+        let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
+        let name = self.engine.connection.log();
+        let mut following = self.following.lock();
+        following.take().into_iter().for_each(|task| task.abort());
+        *following = self.spawn(async move {
+            let mut next = sequence + 1;
+            if follow_by_consumer(&jetstream, &name, &mut next, &sink).await.is_none() {
+                // Without a quorum consumers cannot be created, but what a replica has can be read.
+                follow_by_reading(&jetstream, &name, &mut next, &sink).await;
+            }
+            tell(&sink, EngineEvent::FollowEnded);
+        });
+    }
+
+    fn ask_reach(&self, question: u64) {
+        let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
+        let name = self.engine.connection.log();
+        let _ = self.spawn(async move {
+            let reach = async {
+                let stream = jetstream.get_stream_no_info(&name).await.ok()?;
+                let info = stream.get_info().await.ok()?;
+                let facts = EngineFacts::of(&info, "", 0);
+                Some(LogReach { created: facts.created, first: facts.first, last: facts.last })
+            };
+            let reach = reach.await;
+            tell(&sink, EngineEvent::Reach { question, reach });
+        });
+    }
+}
+
+/// Follows the log by an ordered consumer; `None` if it could not be created. Returns once it ends.
+async fn follow_by_consumer(
+    jetstream: &Context,
+    name: &str,
+    next: &mut u64,
+    sink: &Arc<dyn Fn(EngineEvent) + Send + Sync>,
+) -> Option<()> {
+    let stream = jetstream.get_stream_no_info(name).await.ok()?;
+    let config = OrderedConfig {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: *next },
+        max_bytes: FOLLOW_BYTES_MAX,
+        ..OrderedConfig::default()
+    };
+    let consumer = stream.create_consumer(config).await.ok()?;
+    let mut messages = consumer.messages().await.ok()?;
+    while let Some(Ok(message)) = messages.next().await {
+        let Ok(info) = message.info() else { break };
+        let (sequence, time) = (info.stream_sequence, info.published.unix_timestamp());
+        let time = u32::try_from(time).unwrap_or_default();
+        *next = sequence + 1;
+        let bytes: Arc<[u8]> = message.payload.to_vec().into();
+        tell(sink, EngineEvent::Message(EngineMessage { sequence, time, bytes }));
+    }
+    Some(())
+}
+
+/// Reads messages one by one, until there is none.
+async fn follow_by_reading(
+    jetstream: &Context,
+    name: &str,
+    next: &mut u64,
+    sink: &Arc<dyn Fn(EngineEvent) + Send + Sync>,
+) {
+    let Ok(stream) = jetstream.get_stream_no_info(name).await else { return };
+    while let Ok(message) = stream.direct_get(*next).await {
+        let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
+        let bytes: Arc<[u8]> = message.payload.to_vec().into();
+        tell(sink, EngineEvent::Message(EngineMessage { sequence: message.sequence, time, bytes }));
+        *next = message.sequence + 1;
+    }
+}
+
+impl EngineTable for NatsEngine {
+    fn get(&self, key: &str) -> Result<Option<TableEntry>, TableError> {
+        let no_answer = |why: &dyn fmt::Display| TableError::NoAnswer(why.to_string());
+        let found = self.wait(async {
+            let bucket =
+                self.jetstream.get_key_value(self.connection.bucket()).await.map_err(|e| no_answer(&e))?;
+            bucket.entry(key).await.map_err(|e| no_answer(&e))
+        });
+        let found = found.unwrap_or_else(|| Err(TableError::NoAnswer("the connection has ended".into())))?;
+        let is_put = |entry: &kv::Entry| entry.operation == kv::Operation::Put;
+        Ok(found
+            .filter(is_put)
+            .map(|entry| TableEntry { revision: entry.revision, value: entry.value.to_vec() }))
+    }
+
+    fn put_if(&self, key: &str, value: &[u8], revision: u64) -> Result<u64, TableError> {
+        let no_answer = |why: &dyn fmt::Display| TableError::NoAnswer(why.to_string());
+        let put = self.wait(async {
+            let bucket =
+                self.jetstream.get_key_value(self.connection.bucket()).await.map_err(|e| no_answer(&e))?;
+            bucket.update(key, value.to_vec().into(), revision).await.map_err(|error| match error.kind() {
+                kv::UpdateErrorKind::WrongLastRevision => TableError::Changed,
+                _ => no_answer(&error),
+            })
+        });
+        put.unwrap_or_else(|| Err(TableError::NoAnswer("the connection has ended".into())))
+    }
+}

@@ -1,0 +1,400 @@
+//! Three nodes of a real engine and three members: what is accepted is everywhere, with the same numbers,
+//! while nodes are killed. Without nats-server (2.15.2 or later, in PATH or named by
+//! `NEWSREEL_NATS_SERVER`) the tests are skipped with a message, or fail if CI is set.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use cluster::engine_check::{EngineDemands, EngineFault, NodeFacts, faults};
+use cluster::nats::{NatsConnection, NatsEngine, node_facts};
+use cluster::*;
+use disk::{ReadMode, RealDisk};
+use netnews::Article;
+use netnews::overview_row::OverviewFields;
+use spool::*;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// After this a test that waits has failed.
+const WAIT_MAX: Duration = Duration::from_secs(90);
+
+/// Path of the engine's program, if there is one.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("NEWSREEL_NATS_SERVER").map(PathBuf::from);
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|file| file.is_file())
+    };
+    let found = named.or_else(in_path).filter(|file| file.is_file());
+    if found.is_none() {
+        let why = "skipped: no nats-server in PATH or NEWSREEL_NATS_SERVER \
+                   (go install github.com/nats-io/nats-server/v2@v2.15.2)";
+        assert!(std::env::var_os("CI").is_none(), "{why}");
+        let _ = writeln!(std::io::stderr(), "{why}");
+    }
+    found
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < WAIT_MAX, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Directory that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("newsreel-cluster-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Nodes of an engine on this machine.
+struct Nodes {
+    program: PathBuf,
+    dir: PathBuf,
+    ports: Vec<[u16; 3]>,
+    running: Vec<Option<Child>>,
+    sync: &'static str,
+}
+
+impl Nodes {
+    fn start(program: PathBuf, dir: &Path, nodes: usize, sync: &'static str) -> Self {
+        let ports = (0..nodes).map(|_| [free_port(), free_port(), free_port()]).collect();
+        let mut all = Self { program, dir: dir.into(), ports, running: Vec::new(), sync };
+        for node in 0..nodes {
+            all.running.push(None);
+            all.run(node);
+        }
+        all
+    }
+
+    /// Starts a node.
+    fn run(&mut self, node: usize) {
+        let [client, route, monitor] = self.ports[node];
+        let dir = self.dir.join(format!("n{node}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let routes: Vec<String> =
+            self.ports.iter().map(|[_, route, _]| format!("nats://127.0.0.1:{route}")).collect();
+        let cluster = match self.ports.len() {
+            1 => String::new(),
+            _ => format!(
+                "cluster {{ name: newsreel, listen: \"127.0.0.1:{route}\", routes: [{}] }}\n",
+                routes.iter().map(|route| format!("\"{route}\"")).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        let text = format!(
+            "server_name: n{node}\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
+             jetstream {{ store_dir: \"{}\", max_file_store: 4GB, sync_interval: {} }}\n{cluster}",
+            dir.join("data").display(),
+            self.sync
+        );
+        std::fs::write(dir.join("nats.conf"), text).unwrap();
+        let log = std::fs::File::create(dir.join("log")).unwrap();
+        let child = Command::new(&self.program)
+            .arg("-c")
+            .arg(dir.join("nats.conf"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.running[node] = Some(child);
+    }
+
+    /// Kills a node.
+    fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.running[node].take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    fn connection(&self, member: &str) -> NatsConnection {
+        NatsConnection {
+            site: "test".into(),
+            member: member.into(),
+            servers: self.ports.iter().map(|[client, ..]| format!("nats://127.0.0.1:{client}")).collect(),
+            ..NatsConnection::default()
+        }
+    }
+
+    fn connect(&self, member: &str) -> Arc<NatsEngine> {
+        let mut engine = None;
+        wait_until("the engine takes connections", || {
+            engine = NatsEngine::connect(self.connection(member)).ok();
+            engine.is_some()
+        });
+        Arc::new(engine.unwrap())
+    }
+
+    fn monitored(&self) -> Vec<NodeFacts> {
+        self.ports.iter().map(|[_, _, monitor]| node_facts(&format!("127.0.0.1:{monitor}"))).collect()
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        (0..self.running.len()).for_each(|node| self.kill(node));
+    }
+}
+
+/// A member at work.
+struct Site {
+    handle: Arc<MemberHandle>,
+    thread: JoinHandle<()>,
+    spool: Arc<Spool>,
+}
+
+const CLUSTER: ClusterId = ClusterId(*b"\x01three!!");
+
+fn spool_config(dir: &Path) -> SpoolConfig {
+    let mut config = SpoolConfig::new(dir);
+    config.path_identity = "site.example".into();
+    config.buffers = vec![BufferConfig {
+        name: "a".into(),
+        path: dir.join("a.cyc"),
+        size_bytes: 48 << 20,
+        block_bytes: 512,
+        retired: false,
+    }];
+    config.classes = vec![ClassConfig {
+        name: "all".into(),
+        method: MethodKind::Cnfs,
+        buffers: vec!["a".into()],
+        ..ClassConfig::default()
+    }];
+    config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
+    config.secret = Some([7; 16]);
+    config.history = HistoryShape { segment_bits: 12, shard_bits: 3 };
+    config.journal_file_bytes = 4 << 20;
+    config
+}
+
+impl Site {
+    /// Starts a member, with a new spool or the one that it had.
+    fn start(nodes: &Nodes, dir: &Path, number: u16) -> Self {
+        let name = format!("m{number}");
+        let engine = nodes.connect(&name);
+        let mut known = None;
+        wait_until("the log is there", || {
+            known = engine.facts().ok();
+            known.is_some()
+        });
+        let facts = known.unwrap();
+        let (spool, _) = Spool::open(Arc::new(RealDisk::new()), spool_config(&dir.join(&name)), &()).unwrap();
+        if spool.position().is_none() {
+            Fold::begin(&spool, &LogPosition::after(CLUSTER, facts.created, 0, 0)).unwrap();
+        }
+        let spool = Arc::new(spool);
+        let fold = Fold::open(spool.clone()).unwrap();
+        let mut incarnation = None;
+        wait_until("the table answers", || {
+            incarnation = engine::next_incarnation(&*engine, number).ok();
+            incarnation.is_some()
+        });
+        let sink: Arc<parking_lot::Mutex<Option<Arc<MemberHandle>>>> = Arc::default();
+        let to = sink.clone();
+        let log = engine.log(Arc::new(move |event| {
+            let handle = to.lock().clone();
+            handle.into_iter().for_each(|handle| handle.tell(event.clone()));
+        }));
+        let world = Arc::new(MachineWorld::default());
+        let (handle, member) =
+            MemberHandle::new(fold, log, world, number, &name, incarnation.unwrap()).unwrap();
+        *sink.lock() = Some(handle.clone());
+        let thread = std::thread::spawn({
+            let handle = handle.clone();
+            move || handle.run(member)
+        });
+        let site = Self { handle, thread, spool };
+        wait_until("the member follows the log", || site.handle.status().may_propose);
+        site
+    }
+
+    /// Ends the member in good order.
+    fn end(self) {
+        self.handle.end();
+        self.thread.join().unwrap();
+        self.spool.close().unwrap();
+    }
+
+    /// Offers an article; returns what became of it.
+    fn offer(&self, number: u64) -> Result<ChangeOutcome, SpoolTrouble> {
+        let id = format!("<{number}@test.example>");
+        let group = format!("t.g{}", number % 7);
+        let wire = format!(
+            "Path: {}!not-for-mail\r\nFrom: a@x.example\r\nNewsgroups: {group}\r\nSubject: {number}\r\n\
+             Message-ID: {id}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n{}",
+            self.handle.status().name,
+            "a line of text\r\n".repeat(number as usize % 60)
+        )
+        .into_bytes();
+        let article = Article::parse(&wire).unwrap();
+        let mut tagged = Vec::new();
+        RowFacts { wire_bytes: wire.len() as u64, origin: "peer x", ..RowFacts::default() }.put(&mut tagged);
+        let new = NewArticle {
+            message_id: id.as_bytes(),
+            key: None,
+            pieces: &[&wire],
+            header_bytes: article.body_offset(),
+            message_id_at: wire.windows(id.len()).position(|w| w == id.as_bytes()).unwrap(),
+            groups: ArticleGroups::Named(&[group.as_bytes()]),
+            numbers: &[],
+            fields: OverviewFields::of(&article, id.as_bytes()),
+            arrived: 1,
+            expires: None,
+            criteria: Criteria { head: article.head(), ..Criteria::default() },
+            tagged: TaggedFields::new(&tagged).unwrap(),
+        };
+        let mut outcomes = Vec::new();
+        self.handle.commit(&[Change::Article(new)], &mut outcomes)?;
+        Ok(outcomes[0])
+    }
+
+    /// Returns marks and overview of all groups.
+    fn answers(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for group in self.spool.groups().iter() {
+            all.push(format!("{} {:?}", group.name, group.marks()));
+            let mut rows = Vec::new();
+            self.spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).unwrap();
+            all.extend(String::from_utf8(rows).unwrap().lines().map(str::to_owned));
+        }
+        all
+    }
+}
+
+fn create(nodes: &Nodes) {
+    let engine = nodes.connect("create");
+    wait_until("the log is created", || engine.create(CLUSTER, nodes.ports.len(), 1 << 30).is_ok());
+}
+
+#[test]
+fn three_members_number_alike_while_nodes_are_killed() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("kills");
+    let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
+    create(&nodes);
+    let engine = nodes.connect("check");
+    let facts = engine.facts().unwrap();
+    assert_eq!(facts.cluster, Some(CLUSTER));
+    let demands = EngineDemands { known: Some((CLUSTER, facts.created)), allows_lazy: false };
+    assert_eq!(faults(&facts, &nodes.monitored(), &demands), []);
+
+    let sites: Vec<Site> = (1..=3).map(|number| Site::start(&nodes, &scratch.0, number)).collect();
+    let groups: Vec<GroupUpdate> = (0..7)
+        .map(|n| GroupUpdate::Add(NewGroup { name: format!("t.g{n}"), created: 9, ..NewGroup::default() }))
+        .collect();
+    sites[0].handle.commit(&[Change::Groups(&groups)], &mut Vec::new()).unwrap();
+    sites.iter().for_each(|site| assert!(site.handle.freshen()));
+
+    // Each article is offered at two members, in different orders.
+    let articles = 3_000u64;
+    let filed: Vec<BTreeMap<u64, u64>> = std::thread::scope(|scope| {
+        let feeders: Vec<_> = (0..6)
+            .map(|feeder: usize| {
+                let site = &sites[feeder % 3];
+                scope.spawn(move || {
+                    let mut filed = BTreeMap::new();
+                    for step in 0..articles / 3 {
+                        // Feeders 0, 1, 2 have a third of the articles each, and so have 3, 4, 5, backwards.
+                        let third = (feeder % 3 + feeder / 3) as u64 % 3;
+                        let step = if feeder < 3 { step } else { articles / 3 - 1 - step };
+                        let number = step * 3 + third;
+                        loop {
+                            match site.offer(number) {
+                                Ok(ChangeOutcome::Filed(_)) => {
+                                    *filed.entry(number).or_default() += 1;
+                                    break;
+                                }
+                                Ok(ChangeOutcome::Duplicate) => break,
+                                Ok(other) => panic!("{number}: {other:?}"),
+                                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                            }
+                        }
+                    }
+                    filed
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_secs(1));
+        let leader = engine.facts().ok().and_then(|facts| facts.leader).unwrap_or_else(|| "n0".into());
+        let leader: usize = leader.trim_start_matches('n').parse().unwrap();
+        nodes.kill(leader);
+        std::thread::sleep(Duration::from_secs(2));
+        nodes.run(leader);
+        feeders.into_iter().map(|feeder| feeder.join().unwrap()).collect()
+    });
+    let times: BTreeMap<u64, u64> =
+        filed.into_iter().flatten().fold(BTreeMap::new(), |mut all, (number, n)| {
+            *all.entry(number).or_default() += n;
+            all
+        });
+    assert!(times.values().all(|n| *n == 1), "an article was accepted twice");
+    wait_until("all members are fresh", || sites.iter().all(|site| site.handle.freshen()));
+    let answers = sites[0].answers();
+    let rows = answers.iter().filter(|line| line.contains("@test.example")).count();
+    assert_eq!(rows as u64, articles);
+    for site in &sites[1..] {
+        assert_eq!(site.answers(), answers);
+    }
+
+    // All nodes are killed, and a member is replaced by a later process of it.
+    (0..3).for_each(|node| nodes.kill(node));
+    (0..3).for_each(|node| nodes.run(node));
+    let mut sites = sites.into_iter();
+    let first = sites.next().unwrap();
+    first.end();
+    let first = Site::start(&nodes, &scratch.0, 1);
+    assert_eq!(first.answers(), answers);
+    wait_until("an article is taken again", || {
+        matches!(first.offer(articles + 1), Ok(ChangeOutcome::Filed(_) | ChangeOutcome::Duplicate))
+    });
+    for site in sites {
+        wait_until("the others have it", || site.handle.freshen() && site.answers() == first.answers());
+        site.end();
+    }
+    // A new member has the same numbers from the log alone.
+    let fourth = Site::start(&nodes, &scratch.0, 4);
+    assert!(fourth.handle.freshen());
+    assert_eq!(fourth.answers(), first.answers());
+    first.end();
+    fourth.end();
+}
+
+#[test]
+fn engines_that_may_lose_what_they_acknowledge_are_refused() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("refused");
+    let nodes = Nodes::start(program, &scratch.0, 1, "2m");
+    create(&nodes);
+    let engine = nodes.connect("check");
+    let facts = engine.facts().unwrap();
+    let found = faults(&facts, &nodes.monitored(), &EngineDemands::default());
+    assert!(found.contains(&EngineFault::Replicas(1)), "{found:?}");
+    assert!(found.iter().any(|fault| matches!(fault, EngineFault::Lazy(_))), "{found:?}");
+    let other = EngineDemands { known: Some((ClusterId([9; 8]), facts.created)), allows_lazy: true };
+    let found = faults(&facts, &[], &other);
+    assert!(found.iter().any(|fault| matches!(fault, EngineFault::OtherCluster { .. })), "{found:?}");
+}

@@ -1,0 +1,249 @@
+//! Changes of a shared log: a crash takes back what was applied after the last position, and applying the log
+//! again from there gives the same numbers and answers as if there had been none.
+
+use crate::news::*;
+use disk::{CrashKind, Disk, ReadMode, SimDisk, SimRandom};
+use spool::*;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+const GROUPS: u64 = 5;
+const MESSAGES: u64 = 60;
+
+/// One entry of a message.
+#[derive(Debug, Clone)]
+enum Entry {
+    Article(u64),
+    Remember(u64),
+    Forget(u64, u32),
+    Cancel(u64),
+    Hide(u64),
+    AddGroup(u64),
+    RemoveGroup(u64),
+}
+
+/// Returns the messages of a seed.
+fn messages(seed: u64) -> Vec<Vec<Entry>> {
+    let random = &mut SimRandom::new(seed);
+    let (mut fresh, mut remembered) = (0, Vec::new());
+    let groups = (0..GROUPS).map(Entry::AddGroup).collect();
+    let mut messages = vec![groups];
+    for at in 1..MESSAGES {
+        let mut message = Vec::new();
+        for _ in 0..1 + random.below(8) {
+            let any = random.below(fresh + 2);
+            message.push(match random.below(40) {
+                0..26 => {
+                    fresh += 1;
+                    Entry::Article(fresh)
+                }
+                26..29 => Entry::Article(any),
+                29..31 => {
+                    remembered.push((any, (NOW + at) as u32));
+                    Entry::Remember(any)
+                }
+                31 if !remembered.is_empty() => {
+                    let (n, time) = remembered[random.up_to(remembered.len() - 1)];
+                    Entry::Forget(n, time)
+                }
+                32..36 => Entry::Cancel(any),
+                36..38 => Entry::Hide(any),
+                38 => Entry::AddGroup(random.below(GROUPS)),
+                _ => Entry::RemoveGroup(random.below(GROUPS)),
+            });
+        }
+        messages.push(message);
+    }
+    messages
+}
+
+/// A record: the message, and how many of its entries are applied; 0: all.
+fn record(message: u64, entries: usize) -> Vec<u8> {
+    let mut record = message.to_le_bytes().to_vec();
+    record.extend_from_slice(&(entries as u64).to_le_bytes());
+    record
+}
+
+fn position(spool: &Spool) -> Option<(u64, usize)> {
+    let record = spool.position()?;
+    let (message, entries) = record.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*message), u64::from_le_bytes(entries.try_into().ok()?) as usize))
+}
+
+/// Applies the entries of a message from one on, as a member of a cluster does.
+fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
+    let time = NOW + at;
+    for (entry, done) in message.iter().zip(1..).skip(from) {
+        let next = record(at, if done == message.len() { 0 } else { done });
+        let position = Change::Position { record: &next };
+        let news = match entry {
+            Entry::Article(n)
+            | Entry::Remember(n)
+            | Entry::Forget(n, _)
+            | Entry::Cancel(n)
+            | Entry::Hide(n) => News::new(*n, GROUPS, 300),
+            Entry::AddGroup(_) | Entry::RemoveGroup(_) => News::new(0, GROUPS, 300),
+        };
+        let draft = NewsDraft::of(&news);
+        let id = ArticleIdent::Id(news.id.as_bytes());
+        let mut outcomes = Vec::new();
+        let name = |n: &u64| format!("test.g{n}");
+        match entry {
+            Entry::Article(_) => {
+                spool.apply(time, &[Change::Article(draft.article(time, &[]))], &mut outcomes)?
+            }
+            Entry::Remember(_) => {
+                spool.apply(time, &[Change::Remember { id, arrived: time }], &mut outcomes)?
+            }
+            Entry::Forget(_, arrived) => {
+                spool.sync()?;
+                let forget = Change::Forget { id, arrived: *arrived };
+                spool.apply(time, &[forget, position], &mut outcomes)?
+            }
+            Entry::Cancel(_) => {
+                spool.sync()?;
+                spool.apply(time, &[Change::Cancel { id }, position], &mut outcomes)?
+            }
+            Entry::Hide(_) => {
+                let hide = Change::Hide { message_id: news.id.as_bytes(), by: "x", reason: "y" };
+                spool.apply(time, &[hide], &mut outcomes)?
+            }
+            Entry::AddGroup(n) => {
+                let new = NewGroup { name: name(n), created: time, ..NewGroup::default() };
+                spool.apply(time, &[Change::Groups(&[GroupUpdate::Add(new)])], &mut outcomes)?
+            }
+            Entry::RemoveGroup(n) => {
+                spool.apply(time, &[Change::Groups(&[GroupUpdate::Remove(name(n))])], &mut outcomes)?
+            }
+        };
+    }
+    spool.apply(time, &[Change::Position { record: &record(at, 0) }], &mut Vec::new())?;
+    Ok(())
+}
+
+/// Applies the messages on a machine that may crash at a step; returns all answers, the number of crashes and
+/// that of steps.
+fn play(
+    config: &SpoolConfig,
+    messages: &[Vec<Entry>],
+    crash: Option<(CrashKind, u64)>,
+) -> (Vec<String>, u64, u64) {
+    let mut sim = SimDisk::new();
+    if let Some((kind, step)) = crash {
+        sim.crash_at(step, kind, step * 7919);
+    }
+    let mut crashes = 0;
+    loop {
+        let played = catch_unwind(AssertUnwindSafe(|| -> TestResult<Vec<String>> {
+            let (spool, recovery) = Spool::open(Arc::new(sim.clone()), config.clone(), &())?;
+            assert_eq!(recovery.taken_in, 0);
+            if position(&spool).is_none() {
+                spool.sync()?;
+                spool.apply(NOW, &[Change::Position { record: &record(u64::MAX, 0) }], &mut Vec::new())?;
+                spool.sync()?;
+            }
+            let (reached, done) = position(&spool).unwrap();
+            let first = if done > 0 { reached } else { reached.wrapping_add(1) };
+            for (message, at) in messages.iter().zip(0..).skip(first as usize) {
+                apply(&spool, at, message, if at == reached { done } else { 0 })?;
+            }
+            let told = answers(&spool);
+            agree(&spool);
+            assert_eq!(spool.verify(&()).findings, []);
+            spool.close()?;
+            Ok(told)
+        }));
+        if sim.crashed() {
+            sim = sim.image().unwrap();
+            crashes += 1;
+            continue;
+        }
+        match played {
+            Ok(answers) => return (answers.unwrap(), crashes, sim.steps()),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+fn answers(spool: &Spool) -> Vec<String> {
+    let mut all: Vec<String> =
+        String::from_utf8(spool.list_active().to_vec()).unwrap().lines().map(str::to_owned).collect();
+    for group in spool.groups().iter() {
+        let mut rows = Vec::new();
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).unwrap();
+        all.extend(String::from_utf8(rows).unwrap().lines().map(str::to_owned));
+    }
+    for n in 0..MESSAGES * 8 {
+        let id = News::new(n, GROUPS, 300).id;
+        let key = spool.key(id.as_bytes());
+        let mut line = String::new();
+        let kind = format!("{:?}", spool.lookup(&key));
+        let _ = write!(line, "{id} {} {:?}", kind.split('(').next().unwrap(), spool.seen(&key));
+        all.push(line);
+    }
+    all
+}
+
+fn shared(buffers: &[(&str, u64)]) -> SpoolConfig {
+    let mut config = config("/s", buffers);
+    config.durability = Durability::Process;
+    config.checkpoint_rows = 40;
+    config.journal_file_bytes = 16 << 10;
+    config
+}
+
+/// Crashes at every `every`-th step, and compares with a machine that does not.
+fn crashes_change_nothing(kind: CrashKind, buffers: &[(&str, u64)], every: usize) {
+    let (config, messages) = (shared(buffers), messages(11));
+    let (expected, _, steps) = play(&config, &messages, None);
+    assert!(steps > 200, "{steps}");
+    let mut crashes = 0;
+    for step in (30..steps).step_by(every) {
+        let (answers, n, _) = play(&config, &messages, Some((kind, step)));
+        let only: Vec<_> = answers.iter().filter(|line| !expected.contains(line)).collect();
+        assert_eq!(only, Vec::<&String>::new(), "{kind:?} at step {step}");
+        assert_eq!(answers, expected, "{kind:?} at step {step}");
+        crashes += n;
+    }
+    assert!(crashes > 5, "{crashes}");
+}
+
+#[test]
+fn a_power_cut_at_any_step_takes_back_whole_messages_and_changes_no_number() {
+    crashes_change_nothing(CrashKind::Power, &[("a", 1 << 20)], crash_every(7));
+    crashes_change_nothing(CrashKind::Lost, &[("a", 512 << 10), ("b", 512 << 10)], crash_every(11));
+}
+
+#[test]
+fn a_kill_at_any_step_takes_back_whole_messages_and_changes_no_number() {
+    crashes_change_nothing(CrashKind::Kill, &[("a", 1 << 20)], crash_every(7));
+}
+
+#[test]
+fn buffers_that_wrap_are_whole_once_the_log_is_applied_again() {
+    let (config, messages) = (shared(&[("a", 40_000)]), messages(12));
+    let (expected, _, steps) = play(&config, &messages, None);
+    for step in (30..steps).step_by(crash_every(13)) {
+        for kind in [CrashKind::Kill, CrashKind::Power] {
+            let (answers, ..) = play(&config, &messages, Some((kind, step)));
+            assert_eq!(answers.len(), expected.len(), "{kind:?} at step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_spool_without_a_shared_log_has_no_position() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &shared(&[("a", 1 << 20)]));
+    assert_eq!(spool.position(), None);
+    let long = vec![0; POSITION_BYTES_MAX + 1];
+    let refused = spool.apply(NOW, &[Change::Position { record: &long }], &mut Vec::new());
+    assert_eq!(refused.unwrap_err().kind, TroubleKind::Refused);
+    spool.apply(NOW, &[Change::Position { record: b"here" }], &mut Vec::new()).unwrap();
+    spool.close().unwrap();
+    drop(spool);
+    let (spool, recovery) = open(&disk, &shared(&[("a", 1 << 20)]));
+    assert_eq!(spool.position(), Some(b"here".to_vec()));
+    assert!(!recovery.crashed);
+}
