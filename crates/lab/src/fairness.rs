@@ -138,8 +138,9 @@ pub fn run(options: &Options) -> Verdict {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| beside the reader | processors busy | STAT/s | beside the control | beside threads in turns | \
-         p99 | cost, median (least to most) | cost beyond turns |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
+        "| beside the reader | processors busy | STAT/s | beside the control | beside threads in turns \
+         | p99 | cost, median (least to most) | cost beyond turns |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
         let percent = |cost: f64| 100.0 * cost;
