@@ -35,6 +35,7 @@ pub(crate) fn full_report(name: &str) -> Report {
         upstreams: vec![UpstreamStatus { name: name(), ..UpstreamStatus::default() }],
         cache: Some(cache),
         search: Some(SearchStatus::default()),
+        spam: vec![SpamCheckStatus { name: name(), ..SpamCheckStatus::default() }],
         filters: vec![FilterStatus { name: name(), down: true, ..FilterStatus::default() }],
         archives: vec![ArchiveStatus { name: name(), problem: "full".into(), ..ArchiveStatus::default() }],
         ..ServerStatus::default()
