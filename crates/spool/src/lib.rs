@@ -33,13 +33,14 @@ pub use base::ids::{GroupFlag, GroupId};
 pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{LatencyCounts, LatencyHistogram};
 pub use base::leaving::{ExpiryHook, LeavingArticle};
+pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 pub use base::status::{
     BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
 };
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::BufferUsage;
-pub use care::expire::{ArticleExpiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
+pub use care::expire::{ArticleExpiry, DueArticle, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
 pub use care::inspect::{Inspection, inspect};

@@ -13,6 +13,7 @@ pub(crate) mod latency;
 pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod moved;
+pub(crate) mod note;
 pub(crate) mod ordered;
 pub(crate) mod status;
 pub(crate) mod token;

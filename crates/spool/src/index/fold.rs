@@ -16,6 +16,7 @@ use crate::index::groups::{Group, GroupTable, NewGroup, SharedGroups};
 use crate::index::hidden::{HiddenIndex, PendingHides};
 use crate::index::history::{History, HistoryLookup};
 use crate::index::kept::KeptList;
+use crate::index::notes::{KeyedNote, Notes};
 use crate::index::overtaken::OverwriteWatches;
 use crate::index::overview::{CheckedBlocks, OverviewSegments, REST_PART};
 use crate::index::promise::GroupNumbers;
@@ -59,6 +60,7 @@ pub(crate) struct SharedIndexes {
     pub history: History,
     pub packing: Arc<ArticlePacker>,
     pub hidden: HiddenIndex,
+    pub notes: Notes,
     pub overtaken: OverwriteWatches,
     /// Recently read blocks of overview.
     pub checked_blocks: CheckedBlocks,
@@ -115,6 +117,8 @@ pub(crate) struct Folds {
     pub shared: Arc<SharedIndexes>,
     /// Time of the change being applied, or of the last one, in Unix seconds; in a replay that of opening.
     pub time: u64,
+    /// When Message-IDs were last forgotten, in Unix seconds.
+    pub forgotten_at: u32,
     pub rules: StorageRules,
     /// Residents, by volume index.
     pub residents: Vec<Residents>,
@@ -168,6 +172,7 @@ impl Folds {
         Self {
             shared,
             time,
+            forgotten_at: 0,
             rules,
             residents,
             kept: Vec::new(),
@@ -577,6 +582,12 @@ impl Folds {
             JournalRow::Hide(hidden) => self.hide(hidden.clone()),
             JournalRow::Unhide { key, .. } => self.unhide(*key),
             JournalRow::Forget { key } => self.forget(*key),
+            JournalRow::Note { kind, since, key, value } => self.shared.notes.put(*kind, key, *since, *value),
+            JournalRow::Forgotten { at, ids_before, notes_before } => {
+                self.shared.history.forget_before(*ids_before);
+                self.shared.notes.forget(*notes_before);
+                self.forgotten_at = *at;
+            }
             JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             JournalRow::PowerLost => self.power_lost(),
             JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
@@ -590,6 +601,13 @@ impl Folds {
             JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
+    }
+
+    /// Makes notes, the newest last.
+    pub fn note_all(&self, notes: &[KeyedNote]) {
+        for KeyedNote { kind, key, note } in notes {
+            self.shared.notes.put(*kind, key, note.since, Some(&note.value));
+        }
     }
 
     /// Assigns a number to a site.

@@ -58,7 +58,10 @@ const _: () = assert!(Shape::USUAL.shard_bits <= index::SHARD_BITS_MAX);
 pub struct History {
     log: HistoryLog,
     index: HistoryIndex,
+    /// First record in the log.
     first_record: AtomicU64,
+    /// First record that is not forgotten.
+    first_known: AtomicU64,
     next_record: AtomicU64,
     writer: Ordered<HistoryWriter, { rank::HISTORY }>,
     /// Held while a record is overwritten, so that a reader that found it half-written can wait.
@@ -116,6 +119,7 @@ impl History {
             log,
             index,
             first_record: AtomicU64::new(living.start),
+            first_known: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
             writer: Ordered::new(HistoryWriter { growth, tail: LogTail::default(), reserved: 0 }),
             replacing: Ordered::new(()),
@@ -136,9 +140,14 @@ impl History {
         self.first_record.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
     }
 
+    /// Returns the records that are not forgotten.
+    fn known(&self) -> Range<u64> {
+        self.first_known.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
+    }
+
     /// Looks up a Message-ID.
     pub fn lookup(&self, key: &ArticleKey) -> HistoryLookup {
-        let living = self.living();
+        let living = self.known();
         // An index without records need not be in memory.
         if living.is_empty() {
             return HistoryLookup::None;
@@ -149,7 +158,7 @@ impl History {
     /// Looks up many Message-IDs. They are fetched together, so that the processor waits for memory once and
     /// not for each.
     pub fn lookup_all(&self, keys: &[ArticleKey], found: &mut Vec<HistoryLookup>) {
-        let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
+        let (living, mut index, log) = (self.known(), self.index.reader(), self.log.load());
         touch(keys, &living, &mut index, |number| log.read(number));
         found
             .extend(keys.iter().map(|key| self.look_up(key, &living, &mut index, |number| log.read(number))));
@@ -184,7 +193,7 @@ impl History {
 
     /// Prefetches the memory that an operation on these keys will read, as [`History::lookup_all`] does.
     pub fn touch(&self, keys: &[ArticleKey]) {
-        touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
+        touch(keys, &self.known(), &mut self.index.reader(), |number| self.log.read(number));
     }
 
     /// Returns the record at `number`, if it belongs to `key` and is whole.
@@ -267,7 +276,7 @@ impl History {
     pub fn replace(&self, key: &ArticleKey, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
-        let found = self.index.reader().find(key, &self.living(), |number| {
+        let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
             Some((number, record::raw_arrived(&words)))
         });
@@ -280,7 +289,7 @@ impl History {
     pub fn forget(&self, key: &ArticleKey) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
-        let found = self.index.reader().find(key, &self.living(), |number| {
+        let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
             Some((number, record::raw_arrived(&words)))
         });
@@ -319,13 +328,13 @@ impl History {
         Err(invalid_data("the history log has no place for this record"))
     }
 
-    /// Returns the range of current records. For a durable checkpoint: take it, call [`History::sync`], then
-    /// store it.
+    /// Returns the range of records that are not forgotten. For a durable checkpoint: take it, call
+    /// [`History::sync`], then store it.
     pub fn checkpoint(&self) -> RecordRange {
         // Without the lock, a record without a slot could be counted.
         let _writer = self.writer.lock();
-        let living = self.living();
-        RecordRange { first_record: living.start, next_record: living.end }
+        let known = self.known();
+        RecordRange { first_record: known.start, next_record: known.end }
     }
 
     /// Makes everything inserted and replaced before the call durable, without blocking the writer. Also
@@ -341,6 +350,13 @@ impl History {
         self.log.sync()
     }
 
+    /// Forgets the oldest records, up to the first one that arrived at `arrived` (Unix seconds) or later.
+    /// They stay in the log until [`History::expire_before`].
+    pub fn forget_before(&self, arrived: u32) {
+        let _writer = self.writer.lock();
+        self.first_known.store(self.first_since(arrived), Ordering::Release);
+    }
+
     /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
     /// Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
     /// records must stay.
@@ -353,6 +369,7 @@ impl History {
             let living = self.living();
             let first = first_live_record.clamp(living.start, living.end);
             self.first_record.store(first, Ordering::Release);
+            self.first_known.fetch_max(first, Ordering::AcqRel);
             self.log.drop_before(first)
         };
         old.iter().try_for_each(|path| self.disk.remove(path))
@@ -361,7 +378,7 @@ impl History {
     /// Returns the first record that arrived at or after `arrived`, assuming ascending arrivals, or the next
     /// record's number if there is none.
     pub fn first_since(&self, arrived: u32) -> u64 {
-        let Range { mut start, mut end } = self.living();
+        let Range { mut start, mut end } = self.known();
         while start < end {
             let middle = start + (end - start) / 2;
             if self.log.read(middle).is_some_and(|words| record::raw_arrived(&words) < arrived) {
@@ -381,10 +398,16 @@ impl History {
         newest.map_or(0, |words| record::raw_arrived(&words))
     }
 
+    /// Returns the arrival of a record that is not forgotten.
+    pub fn arrival_of(&self, number: u64) -> Option<u32> {
+        let words = self.log.read(number).filter(|_| self.known().contains(&number))?;
+        Some(record::raw_arrived(&words))
+    }
+
     /// Returns the first record below `before` whose article is alive according to `is_alive`; `before` if
     /// there is none.
     pub fn first_living(&self, before: u64, is_alive: &dyn Fn(&Token) -> bool) -> u64 {
-        let living = self.living();
+        let living = self.known();
         let segments = self.log.snapshot();
         let alive = |number: &u64| {
             let record = segments.read(*number).and_then(|words| record::decode(&words, *number));
@@ -393,10 +416,10 @@ impl History {
         (living.start..before.min(living.end)).find(alive).unwrap_or(before)
     }
 
-    /// Returns the number of living entries.
+    /// Returns the number of entries that are not forgotten.
     pub fn entries(&self) -> u64 {
-        let living = self.living();
-        living.end - living.start
+        let known = self.known();
+        known.end - known.start
     }
 
     /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is

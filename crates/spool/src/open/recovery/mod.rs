@@ -192,8 +192,8 @@ fn try_to_open(
     let old = old_log(&**disk, &paths, config, checkpoint.as_ref());
     recovery.lost_history = old.lost_records();
     let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
-    let hidden = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
-    let hidden = hidden.map_err(io("keep the list of what is hidden in"))?;
+    let kept = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
+    let kept = kept.map_err(io("keep the list of what is hidden in"))?;
     wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -203,8 +203,8 @@ fn try_to_open(
             return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
-    let (checkpoint, hidden, groups, history) = (checkpoint.as_ref(), &hidden[..], &groups, &old);
-    let old = OldIndexes { checkpoint, hidden, groups, history, without: &left_out };
+    let (checkpoint, kept, groups, history) = (checkpoint.as_ref(), &kept, &groups, &old);
+    let old = OldIndexes { checkpoint, kept, groups, history, without: &left_out };
     open_rebuilt(&source, &old, loss, recovery, progress)
 }
 

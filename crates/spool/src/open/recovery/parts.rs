@@ -119,6 +119,7 @@ pub(super) fn start(
         history,
         packing: Arc::new(packing),
         hidden: crate::index::hidden::HiddenIndex::default(),
+        notes: Default::default(),
         overtaken: Default::default(),
         checked_blocks: Default::default(),
         generation: AtomicU64::new(1),
@@ -206,6 +207,8 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     }
     folds.shared.articles.store(c.articles, Ordering::Relaxed);
     c.hidden.iter().cloned().for_each(|hidden| folds.hide(hidden));
+    folds.forgotten_at = c.forgotten_at;
+    folds.note_all(&c.notes);
     true
 }
 
