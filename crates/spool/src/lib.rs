@@ -26,6 +26,7 @@ pub use base::config::{
     Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
     SpoolConfig, TreeConfig,
 };
+pub use base::digest::SiteDigest;
 pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};

@@ -6,6 +6,7 @@ mod buffers;
 mod compress;
 mod crash;
 mod damage;
+mod digest;
 mod durability;
 mod expiry;
 mod explains;

@@ -3,6 +3,7 @@
 pub(crate) mod bug;
 pub(crate) mod codec;
 pub mod config;
+pub(crate) mod digest;
 pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod fetch;

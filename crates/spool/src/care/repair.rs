@@ -314,6 +314,7 @@ impl Spool {
         if let Some(group) = self.group(group) {
             let mut state = group.state();
             if state.end(number) {
+                self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
                 self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
             }
         }

@@ -7,6 +7,7 @@
 mod old;
 mod sections;
 
+use crate::base::digest::SetSum;
 use crate::base::error::SpoolError;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
@@ -57,6 +58,8 @@ pub(crate) struct GroupCheckpoint {
     pub open: BlockRows,
     /// When the active entry last changed, Unix seconds; 0: not recorded.
     pub changed: u64,
+    /// Sum of the living numbers with their articles, if sums are recorded.
+    pub sum: SetSum,
 }
 
 /// A volume of retained articles in a checkpoint.
@@ -80,6 +83,8 @@ pub(crate) struct Checkpoint {
     pub history: history::RecordRange,
     /// When Message-IDs were last forgotten, Unix seconds; 0: not recorded.
     pub forgotten_at: u32,
+    /// Sum of the known Message-IDs; `None`: sums are not recorded.
+    pub known_ids: Option<SetSum>,
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
     pub retired: Vec<(String, u64)>,

@@ -4,6 +4,8 @@
 //! messages are judged; as long as there are none of a kind, that costs one load of a counter.
 
 use crate::base::codec::{ByteReader, put_bytes, put_sized, put_varint};
+use crate::base::digest::{SetSum, of_parts};
+use crate::base::key::KeyHasher;
 use crate::base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 use lock_order::{INNERMOST, OrderedRw};
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +24,7 @@ pub(crate) struct Notes {
 /// Notes of one kind.
 #[derive(Debug, Default)]
 struct NoteTable {
+    sum: SetSum,
     /// Notes, each with the turn in which it was made.
     by_key: HashMap<Arc<[u8]>, (u64, Note)>,
     /// Keys by turn.
@@ -40,6 +43,16 @@ impl Notes {
     /// Returns the number of notes of a kind.
     pub fn count(&self, kind: NoteKind) -> usize {
         self.counts.get(at(kind)).map_or(0, |count| count.load(Ordering::Acquire))
+    }
+
+    /// Returns the sum of all notes.
+    pub fn sum(&self) -> SetSum {
+        let tables = self.tables.read();
+        let kinds = tables.iter().map(|table| table.sum.0.to_le_bytes()).collect::<Vec<_>>().concat();
+        if tables.iter().all(|table| table.by_key.is_empty()) {
+            return SetSum::default();
+        }
+        SetSum(of_parts(&KeyHasher::new([0; 16]), &[&kinds]))
     }
 
     /// Returns the note with a key.
@@ -98,12 +111,14 @@ impl NoteTable {
     fn push(&mut self, key: Arc<[u8]>, note: Note) {
         let turn = self.by_turn.last_key_value().map_or(0, |(turn, _)| turn + 1);
         self.by_turn.insert(turn, key.clone());
+        self.sum.add(member(&key, &note));
         self.by_key.insert(key, (turn, note));
     }
 
     fn remove(&mut self, key: &[u8]) {
-        if let Some((turn, _)) = self.by_key.remove(key) {
+        if let Some((turn, note)) = self.by_key.remove(key) {
             self.by_turn.remove(&turn);
+            self.sum.take(member(key, &note));
         }
     }
 
@@ -113,10 +128,16 @@ impl NoteTable {
     }
 
     fn remove_first(&mut self) {
-        if let Some((_, key)) = self.by_turn.pop_first() {
-            self.by_key.remove(&key);
+        if let Some(key) = self.by_turn.first_key_value().map(|(_, key)| key.clone()) {
+            self.remove(&key);
         }
     }
+}
+
+/// Returns the hash of a note. No secret is needed: what may be noted is bounded, and the digest of the site
+/// has one.
+fn member(key: &[u8], note: &Note) -> u128 {
+    of_parts(&KeyHasher::new([0; 16]), &[key, &note.since.to_le_bytes(), &note.value])
 }
 
 fn at(kind: NoteKind) -> usize {

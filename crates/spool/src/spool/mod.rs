@@ -2,6 +2,7 @@
 
 mod apply;
 pub(crate) mod archive;
+mod digest;
 mod forget;
 mod groups;
 mod hide;

@@ -12,6 +12,7 @@
 //!   none.
 //! - The time of a group's last change, which is that of the start until something changes.
 
+use crate::digest::write_secret;
 use crate::news::*;
 use disk::{CrashKind, Disk, ReadMode, SimDisk, SimRandom};
 use netnews::wildmat::Wildmat;
@@ -312,6 +313,7 @@ struct Played {
     /// Results of the events.
     became: Vec<String>,
     answers: Vec<String>,
+    digest: Option<SiteDigest>,
     crashes: u64,
     /// Steps of the disk in all.
     steps: u64,
@@ -323,8 +325,16 @@ struct Played {
 fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let random = &mut SimRandom::new(seed ^ 0x6b69_6c6c);
     let mut sim = SimDisk::new();
+    write_secret(&sim);
     let mut played =
-        Played { became: Vec::new(), answers: Vec::new(), crashes: 0, steps: 0, is_rebuilt: false };
+        Played {
+        became: Vec::new(),
+        answers: Vec::new(),
+        digest: None,
+        crashes: 0,
+        steps: 0,
+        is_rebuilt: false,
+    };
     let (mut spool, mut at, mut units, mut is_armed): (Option<Spool>, usize, u64, bool) = (None, 0, 0, false);
     while at < events.len() {
         let kill = match machine.kills {
@@ -374,6 +384,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let (spool, recovery) = open(&disk, &machine.config);
     played.is_rebuilt |= recovery.rebuilt.is_some();
     played.answers = answers(&spool, events);
+    played.digest = Some(spool.digest().unwrap());
     assert_eq!(spool.verify(&()).findings, []);
     played
 }
@@ -456,6 +467,7 @@ fn assert_alike(one: &Played, other: &Played, what: &str) {
     };
     assert_eq!(only(one, other), only(other, one), "{what}");
     assert_eq!(one.answers, other.answers, "{what}");
+    assert_eq!(one.digest, other.digest, "{what}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, TakenCheckpoint};
 use crate::base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
+use crate::base::digest::SetSum;
 use crate::base::ids::GroupId;
 use crate::base::note::NoteKind;
 use crate::index::fold::Folds;
@@ -76,6 +77,9 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint) -> io::Res
         put_u64(history.first_record, out);
         put_u64(history.next_record, out);
         out.extend_from_slice(&folds.forgotten_at.to_le_bytes());
+        if !shared.is_digest_vague.load(Ordering::Acquire) {
+            out.extend_from_slice(&shared.history.sum().0.to_le_bytes());
+        }
     });
     put_section(tag::VOLUMES, &mut out, |out| put_volumes(folds, taken, out))?;
     put_section(tag::SEGMENTS, &mut out, |out| {
@@ -188,6 +192,7 @@ fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
     }
     put_bytes(&open, out);
     put_varint(state.changed, out);
+    out.extend_from_slice(&state.sum.0.to_le_bytes());
 }
 
 fn put_kept(folds: &mut Folds, taken: &mut TakenCheckpoint, out: &mut Vec<u8>) -> io::Result<()> {
@@ -259,6 +264,7 @@ impl Checkpoint {
             tag::HISTORY => {
                 self.history = history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
                 self.forgotten_at = if r.is_empty() { 0 } else { r.u32()? };
+                self.known_ids = if r.is_empty() { None } else { Some(SetSum(r.u128()?)) };
             }
             tag::VOLUMES => {
                 for _ in 0..r.count(4)? {
@@ -346,6 +352,9 @@ fn read_sized_group(r: &mut ByteReader<'_>) -> Option<GroupCheckpoint> {
     let mut group = read_group_state(r)?;
     if !r.is_empty() {
         group.changed = r.varint()?;
+    }
+    if !r.is_empty() {
+        group.sum = SetSum(r.u128()?);
     }
     Some(group)
 }

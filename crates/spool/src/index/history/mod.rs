@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::config::HistoryShape as Shape;
+use crate::base::digest::{SetSum, of_id};
 use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::Token;
@@ -34,6 +35,8 @@ pub use record::{HistoryRecord, RecordRange};
 use record::{RecordWords, invalid_data};
 pub use reservation::{Reservation, Reservations};
 
+/// Seconds by which arrivals of neighbours in history may differ from their order.
+const ARRIVALS_SLACK: u32 = 5;
 /// Maximum number of records that can ever be numbered.
 const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
 
@@ -76,6 +79,8 @@ struct HistoryWriter {
     tail: LogTail,
     /// Inserts for which [`History::reserve`] has made space in the index.
     reserved: usize,
+    /// Sum of the Message-IDs that are not forgotten.
+    sum: SetSum,
 }
 
 impl History {
@@ -121,7 +126,12 @@ impl History {
             first_record: AtomicU64::new(living.start),
             first_known: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Ordered::new(HistoryWriter { growth, tail: LogTail::default(), reserved: 0 }),
+            writer: Ordered::new(HistoryWriter {
+                growth,
+                tail: LogTail::default(),
+                reserved: 0,
+                sum: SetSum::default(),
+            }),
             replacing: Ordered::new(()),
             disk,
         })
@@ -218,7 +228,7 @@ impl History {
     /// The disk's error when a file had to grow; then nothing was inserted.
     pub fn insert(&self, key: ArticleKey, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
-        let HistoryWriter { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved, sum } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -237,6 +247,7 @@ impl History {
         }
         // A stale slot may hold this number already: the record comes first, then the bound, then the slot.
         self.next_record.store(number + 1, Ordering::Release);
+        sum.add(of_id(key));
         if !growth.insert(&self.index, &key, number, &living) {
             return Err(invalid_data("a shard of the history index is full"));
         }
@@ -250,7 +261,7 @@ impl History {
     /// The disk's error when a file had to grow; then no space is reserved.
     pub fn reserve(&self, keys: impl ExactSizeIterator<Item = ArticleKey>) -> io::Result<()> {
         let mut writer = self.writer.lock();
-        let HistoryWriter { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved, .. } = &mut *writer;
         let (living, count) = (self.living(), keys.len());
         self.log.make_room(living.end, tail)?;
         self.log.make_room_to((living.end + count as u64).min(RECORDS_MAX).saturating_sub(1))?;
@@ -285,17 +296,20 @@ impl History {
         self.log.write_over(number, &record::encode(key, token, arrived, number))
     }
 
-    /// Overwrites the entry of a Message-ID with an empty one. Returns false if the Message-ID is unknown.
-    pub fn forget(&self, key: &ArticleKey) -> bool {
-        let _writer = self.writer.lock();
+    /// Forgets a Message-ID that is known without an article, and overwrites its entry with an empty one. In
+    /// a replay the entry may be empty already.
+    pub fn forget(&self, key: &ArticleKey) {
+        let mut writer = self.writer.lock();
+        writer.sum.take(of_id(*key));
         let bits = record::key_bits(key);
         let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
-            Some((number, record::raw_arrived(&words)))
+            let record = record::decode(&words, number)?;
+            record.token.is_none().then_some((number, record.arrived))
         });
-        let Some((number, arrived)) = found else { return false };
+        let Some((number, arrived)) = found else { return };
         let _replacing = self.replacing.lock();
-        self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number))
+        self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number));
     }
 
     /// Adds a missing slot for a record to the index. Returns false if there is no space.
@@ -351,10 +365,84 @@ impl History {
     }
 
     /// Forgets the oldest records, up to the first one that arrived at `arrived` (Unix seconds) or later.
-    /// They stay in the log until [`History::expire_before`].
-    pub fn forget_before(&self, arrived: u32) {
-        let _writer = self.writer.lock();
-        self.first_known.store(self.first_since(arrived), Ordering::Release);
+    /// They stay in the log until [`History::expire_before`]. Returns false if one of them cannot be read, so
+    /// that the sum is not exact any more.
+    pub fn forget_before(&self, arrived: u32) -> bool {
+        let mut writer = self.writer.lock();
+        let (first, end) = (self.first_known.load(Ordering::Acquire), self.first_since(arrived));
+        let gone = self.sum_of(first..end);
+        self.first_known.store(end, Ordering::Release);
+        writer.sum.take(gone.unwrap_or_default().0);
+        gone.is_some()
+    }
+
+    /// Returns the sum of the Message-IDs of these records; `None` if one is damaged.
+    fn sum_of(&self, numbers: Range<u64>) -> Option<SetSum> {
+        let log = self.log.load();
+        let mut sum = SetSum::default();
+        for number in numbers {
+            let record = record::decode(&log.read(number)?, number)?;
+            // An emptied record has no key.
+            if record.key_bits != 0 {
+                sum.add(of_id(ArticleKey(record.key_bits)));
+            }
+        }
+        Some(sum)
+    }
+
+    /// Returns the sum of the Message-IDs that are not forgotten.
+    pub fn sum(&self) -> SetSum {
+        self.writer.lock().sum
+    }
+
+    /// Sets the sum as of a checkpoint.
+    pub fn set_sum(&self, sum: SetSum) {
+        self.writer.lock().sum = sum;
+    }
+
+    /// Counts the sum again. Returns false if a record is damaged.
+    pub fn count_sum(&self) -> bool {
+        let sum = self.sum_of(self.known());
+        self.set_sum(sum.unwrap_or_default());
+        sum.is_some()
+    }
+
+    /// Returns the key, as far as records have it, of the article at a place of a volume, which arrived at
+    /// about this time (Unix seconds). Places of a volume ascend in history, so the search begins at
+    /// `cursor`, which moves on. Called by the writer only, while it overwrites no record.
+    pub fn key_at(&self, volume: u16, place: u64, arrived: u32, cursor: &mut u64) -> Option<ArticleKey> {
+        let (log, known) = (self.log.load(), self.known());
+        let record = |number: u64| record::decode(&log.read(number)?, number);
+        let is_too_old =
+            |record: &HistoryRecord| record.arrived.saturating_add(ARRIVALS_SLACK) < arrived;
+        let is_too_new =
+            |record: &HistoryRecord| record.arrived > arrived.saturating_add(ARRIVALS_SLACK);
+        let is_here = |record: &HistoryRecord| {
+            record.token.is_some_and(|token| token.volume == volume && token.place == place)
+        };
+        let search = |from: u64| {
+            let near = (from..known.end).map(|at| (at, record(at)));
+            let mut near = near.take_while(|(_, record)| !record.as_ref().is_some_and(is_too_new));
+            near.find_map(|(at, record)| record.filter(is_here).map(|record| (at, record)))
+        };
+        let next = (*cursor).max(known.start);
+        let is_near = record(next).is_some_and(|record| !is_too_old(&record));
+        let found = if is_near { search(next) } else { None };
+        let front = || self.first_since(arrived.saturating_sub(ARRIVALS_SLACK));
+        let (at, record) = found.or_else(|| search(front()))?;
+        *cursor = at + 1;
+        Some(ArticleKey(record.key_bits))
+    }
+
+    /// Like [`History::key_at`], for an article whose arrival is not known; may read the whole log.
+    pub fn key_of_place(&self, volume: u16, place: u64) -> Option<ArticleKey> {
+        let log = self.log.load();
+        let record = |number: u64| record::decode(&log.read(number)?, number);
+        let is_here = |record: &HistoryRecord| {
+            record.token.is_some_and(|token| token.volume == volume && token.place == place)
+        };
+        let found = self.known().rev().filter_map(record).find(is_here)?;
+        Some(ArticleKey(found.key_bits))
     }
 
     /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
@@ -365,11 +453,13 @@ impl History {
     /// Any error of removing a file; the records are forgotten nevertheless.
     pub fn expire_before(&self, first_live_record: u64) -> io::Result<()> {
         let old = {
-            let _writer = self.writer.lock();
+            let mut writer = self.writer.lock();
             let living = self.living();
             let first = first_live_record.clamp(living.start, living.end);
             self.first_record.store(first, Ordering::Release);
-            self.first_known.fetch_max(first, Ordering::AcqRel);
+            let before = self.first_known.fetch_max(first, Ordering::AcqRel);
+            let gone = self.sum_of(before..first.max(before));
+            writer.sum.take(gone.unwrap_or_default().0);
             self.log.drop_before(first)
         };
         old.iter().try_for_each(|path| self.disk.remove(path))

@@ -367,6 +367,7 @@ fn finish_recovery(
     settle_volumes(&mut folds, &mut journal, &recovery, survey.power_lost)
         .map_err(io("bring the volumes up to date with"))?;
     folds.settle_count().map_err(io("count articles after reading"))?;
+    folds.settle_digest().map_err(io("count articles after reading"))?;
     grow(&shared, config)?;
     let mut writer = writer_of(folds, journal, config)?;
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;

@@ -31,7 +31,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracing::error;
 
 /// Sources from which the parts are opened.
@@ -130,6 +130,7 @@ pub(super) fn start(
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
         removals: Default::default(),
+        is_digest_vague: AtomicBool::new(false),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
     let mut folds = Folds::new(shared, rules, residents, segments, unix_now());
@@ -198,6 +199,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         state.live = g.live.clone();
         state.overview.blocks = blocks.into();
         state.overview.open = g.open.clone();
+        state.sum = g.sum;
         if g.changed > 0 {
             state.changed = g.changed;
         }
@@ -208,6 +210,11 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.shared.articles.store(c.articles, Ordering::Relaxed);
     c.hidden.iter().cloned().for_each(|hidden| folds.hide(hidden));
     folds.forgotten_at = c.forgotten_at;
+    match c.known_ids {
+        Some(sum) => folds.shared.history.set_sum(sum),
+        // Sums were not kept, or are not known.
+        None => folds.shared.is_digest_vague.store(true, Ordering::Release),
+    }
     folds.note_all(&c.notes);
     true
 }
