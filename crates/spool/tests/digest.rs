@@ -21,10 +21,10 @@ fn disk() -> Arc<dyn Disk> {
     disk
 }
 
-/// Files articles, twelve of which a small buffer overwrites; withdraws, hides, remembers and notes.
+/// Files articles, the first of which a small buffer overwrites; withdraws, hides, remembers and notes.
 fn fill(spool: &Spool) {
     add_groups(spool, 3);
-    for n in 0..60 {
+    for n in 0..90 {
         commit(spool, &[News::new(n, 3, 900)]).unwrap();
     }
     spool.cancel(News::new(55, 3, 900).id.as_bytes()).unwrap();
