@@ -42,6 +42,7 @@ mod residents;
 mod resting;
 mod rot;
 mod same_entries;
+mod snapshots;
 mod tails;
 mod unfit;
 mod unnumbered;

@@ -63,6 +63,8 @@ pub enum Change<'a> {
         by: &'a str,
         /// Reason, at most [`crate::REASON_BYTES_MAX`] bytes.
         reason: &'a str,
+        /// Time since which it is hidden, in Unix seconds.
+        since: u64,
     },
     /// A hidden article is shown again, under its old numbers.
     Unhide {

@@ -244,7 +244,7 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> Tes
                 Event::Remember(_) => Change::Remember { id, arrived: *time },
                 Event::Forget(_, arrived) => Change::Forget { id, arrived: *arrived as u32 },
                 Event::Cancel(_) => Change::Cancel { id },
-                Event::Hide(_) => Change::Hide { message_id, by: "operator", reason: "why" },
+                Event::Hide(_) => Change::Hide { message_id, by: "operator", reason: "why", since: *time },
                 Event::Unhide(_) => Change::Unhide { id },
                 Event::Note(kind, ..) => {
                     let value = texts.value.as_deref().map(str::as_bytes);

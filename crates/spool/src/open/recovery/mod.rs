@@ -39,7 +39,9 @@ use disk::Progress;
 use disk::clock::unix_now;
 use disk::duplicate_aside;
 use parts::OpeningSource;
-pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
+pub(crate) use parts::{
+    not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text,
+};
 use replay::{JournalSurvey, push_voids, replay, survey};
 pub use report::{GivenUp, LossReason, RecoveryReport};
 use std::io;

@@ -305,6 +305,17 @@ pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
     (secret_text(&secret).as_bytes() == text).then_some(secret)
 }
 
+/// Reads the file `secret`; `None` if there is none.
+pub(crate) fn read_secret_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<[u8; 16]>> {
+    let mut text = vec![0; SECRET_FILE_BYTES];
+    match disk.open(path, OpenMode::ReadOnly) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?.read_exact_at(&mut text, 0)?,
+    }
+    let secret = read_secret(&text);
+    secret.map(Some).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it is damaged"))
+}
+
 /// Returns the secret of an open spool, as in the buffers' headers.
 pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
     let path = dir.join("secret");
