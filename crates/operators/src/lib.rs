@@ -45,6 +45,7 @@ pub mod running;
 #[cfg(feature = "search")]
 pub mod search;
 mod sink;
+pub mod snapshot;
 mod start;
 mod state_files;
 pub mod status;

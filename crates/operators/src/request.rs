@@ -8,7 +8,7 @@ use crate::operation::Operation;
 use crate::search;
 use crate::{
     archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posts, pull, reload, status, transmit, why, withdraw,
+    history, keys, moderation, name_map, pause, posts, pull, reload, snapshot, status, transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,7 @@ requests! {
     Batch(feed::BatchOperation),
     Feed(feed::FeedOperation),
     Verify(care::VerifyOperation),
+    Snapshot(snapshot::SnapshotOperation),
     Expire(expire::ExpireOperation),
     Archive(archive::operation::ArchiveOperation),
     VerifyCache(cached::VerifyCacheOperation),

@@ -155,6 +155,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         #[cfg(feature = "search")]
         CliCommand::Rebuild { search: true, .. } => search::rebuild(at),
         CliCommand::Rebuild { without, .. } => care::rebuild(&without, at),
+        CliCommand::Restore { file } => care::restore(&file, at),
         #[cfg(feature = "search")]
         CliCommand::Search(options) => search::search(at, &options),
         CliCommand::Rnews { file } => rnews::rnews(file.as_deref(), at),
