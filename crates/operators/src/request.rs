@@ -8,7 +8,8 @@ use crate::operation::Operation;
 use crate::search;
 use crate::{
     archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posts, pull, reload, snapshot, status, transmit, why, withdraw,
+    history, keys, moderation, name_map, pause, posts, pull, reload, snapshot, status, transmit, why,
+    withdraw,
 };
 use serde::{Deserialize, Serialize};
 

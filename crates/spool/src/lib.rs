@@ -49,8 +49,8 @@ pub use care::pack_overview::PackReport;
 pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
 pub use care::repair::{RepairError, RepairReport, RepairedFinding};
-pub use care::verify;
 pub use care::snapshot::{RestoreReport, SnapshotReport, restore};
+pub use care::verify;
 pub use index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, CommitTicket, Criteria, FiledArticle, GroupUpdate,
     LocatedArticle, NewArticle,

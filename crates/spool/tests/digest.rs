@@ -79,7 +79,8 @@ fn each_change_of_the_news_changes_the_digest() {
         &|| drop(spool.commit_one(note(Some(b"c"))).unwrap()),
         &|| drop(spool.commit_one(note(None)).unwrap()),
         &|| {
-            let change = GroupChange { description: Some("what it is about".into()), ..GroupChange::default() };
+            let change =
+                GroupChange { description: Some("what it is about".into()), ..GroupChange::default() };
             spool.change_group("test.g0", &change).unwrap();
         },
     ];

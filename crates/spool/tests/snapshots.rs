@@ -55,7 +55,8 @@ fn fill(spool: &Spool) {
         spool.cancel(news(n).id.as_bytes()).unwrap();
     }
     spool.hide_all(&[news(660).id.as_bytes()], "operator", "why").unwrap();
-    let note = Change::Note { kind: NoteKind::EarlyCancel, key: b"key", value: Some(b"sha256:a"), since: NOW };
+    let note =
+        Change::Note { kind: NoteKind::EarlyCancel, key: b"key", value: Some(b"sha256:a"), since: NOW };
     spool.commit_one(note).unwrap();
     let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("for a test".into()) };
     spool.change_group("test.g2", &change).unwrap();
@@ -66,7 +67,8 @@ fn fill(spool: &Spool) {
 
 /// What readers are answered, and what is known.
 fn answers(spool: &Spool) -> Vec<String> {
-    let mut all: Vec<String> = agree(spool).iter().map(|(group, n, id)| format!("{group}:{n} {id}")).collect();
+    let mut all: Vec<String> =
+        agree(spool).iter().map(|(group, n, id)| format!("{group}:{n} {id}")).collect();
     for group in spool.groups().iter() {
         let (marks, flag) = (group.marks(), group.flag());
         all.push(format!("{} {marks:?} {flag} {} {:?}", group.name, group.created, group.description()));

@@ -229,7 +229,9 @@ pub(super) enum CliCommand {
         restoration that was interrupted is continued when the command is repeated.\n\n\
         Exit code 1 if the site is not the same as before, since not everything has room."
     )]
-    #[command(after_long_help = "Examples:\n  newsreel init --dir new\n  newsreel restore /backup/news.snapshot --dir new")]
+    #[command(
+        after_long_help = "Examples:\n  newsreel init --dir new\n  newsreel restore /backup/news.snapshot --dir new"
+    )]
     Restore {
         /// The file
         #[arg(value_name = "FILE")]

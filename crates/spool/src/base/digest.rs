@@ -1,8 +1,8 @@
 //! Sums by which two sites are compared: equal if the same members were added, and others with the chance of
 //! any two numbers of 128 bits.
 //!
-//! Members are hashed under the site's secret, so nobody can construct others with the same sum. A sum does
-//! not depend on the order of its members, and one that leaves is subtracted.
+//! Members are hashed under the site's secret, so outsiders cannot construct others with the same sum. A sum
+//! does not depend on the order of its members, and one that leaves is subtracted.
 
 use crate::base::key::{ArticleKey, KeyHasher};
 use std::fmt;

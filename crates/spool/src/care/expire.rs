@@ -181,7 +181,8 @@ impl Spool {
             let table = self.shared.groups.snapshot();
             let name = |(id, _): &(GroupId, u64)| Some(table.get(*id)?.name.to_string());
             let groups: Vec<String> = verdict.due.iter().filter_map(name).collect();
-            if !groups.is_empty() {
+            // An article without a group goes, too.
+            if !groups.is_empty() || !verdict.stays {
                 due.push(DueArticle { key: e.key, groups });
             }
         })?;

@@ -429,17 +429,17 @@ impl Folds {
         let table = shared.groups.snapshot();
         table.sorted().iter().for_each(|group| group.state().sum = SetSum::default());
         let mut is_exact = shared.history.count_sum();
-        let count = |key: ArticleKey, numbers: &[(GroupId, u64)]| {
-            for (id, number) in numbers {
-                let Some(group) = table.get(*id) else { continue };
-                let mut state = group.state();
-                if state.live.contains(*number) {
-                    state.sum.add(of_number(key, *number));
-                }
-            }
-        };
+        let mut counted: HashMap<GroupId, u64> = HashMap::new();
         let lives = |(id, number): &(GroupId, u64)| {
             table.get(*id).is_some_and(|group| group.state().live.contains(*number))
+        };
+        let mut count = |key: ArticleKey, numbers: &[(GroupId, u64)]| {
+            for (id, number) in numbers.iter().filter(|number| lives(number)) {
+                if let Some(group) = table.get(*id) {
+                    group.state().sum.add(of_number(key, *number));
+                    *counted.entry(*id).or_default() += 1;
+                }
+            }
         };
         let volumes = shared.volumes.load();
         for ((volume, residents), kept) in volumes.all().iter().zip(&mut self.residents).zip(&mut self.kept) {
@@ -458,6 +458,11 @@ impl Folds {
                 }
             })?;
         }
+        // Articles on damaged pages are not found.
+        let is_whole = |group: &Arc<Group>| {
+            counted.get(&group.id).copied().unwrap_or_default() == group.state().live.count()
+        };
+        is_exact &= table.sorted().iter().all(is_whole);
         shared.is_digest_vague.store(!is_exact, Ordering::Release);
         Ok(())
     }

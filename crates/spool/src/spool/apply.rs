@@ -76,6 +76,10 @@ impl Spool {
         let hour = time - time % FORGET_SECS;
         let mut writer = self.writer_at(time);
         if u64::from(writer.folds.forgotten_at) < hour {
+            // On a full disk only what frees room is applied, and ids are forgotten later.
+            if writer.accepting().is_err() {
+                return Ok(());
+            }
             writer.forget_old(hour)?;
         }
         self.forgotten_at.fetch_max(hour, Ordering::Relaxed);

@@ -19,15 +19,18 @@ impl Spool {
         for group in shared.groups.snapshot().sorted().iter() {
             let state = group.state();
             let flag = state.flag.to_string();
-            all.add(of_parts(hasher, &[
-                group.name.as_bytes(),
-                flag.as_bytes(),
-                state.description.as_bytes(),
-                group.creator.as_bytes(),
-                &group.created.to_le_bytes(),
-                &state.high.to_le_bytes(),
-                &state.sum.0.to_le_bytes(),
-            ]));
+            all.add(of_parts(
+                hasher,
+                &[
+                    group.name.as_bytes(),
+                    flag.as_bytes(),
+                    state.description.as_bytes(),
+                    group.creator.as_bytes(),
+                    &group.created.to_le_bytes(),
+                    &state.high.to_le_bytes(),
+                    &state.sum.0.to_le_bytes(),
+                ],
+            ));
         }
         let sums = [shared.history.sum(), shared.hidden.sum(), shared.notes.sum()];
         let sums = sums.map(|sum| sum.0.to_le_bytes());

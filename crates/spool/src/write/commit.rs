@@ -696,7 +696,6 @@ impl SpoolWriter {
     /// time and before every living article, and notes about Message-IDs that are as old. The row says which,
     /// since a replay can't tell which articles lived.
     pub fn forget_old(&mut self, at: u64) -> Result<(), SpoolTrouble> {
-        self.accepting()?;
         let shared = self.folds.shared.clone();
         let seconds = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
         let notes_before = seconds(at.saturating_sub(shared.current.load().remember_secs));

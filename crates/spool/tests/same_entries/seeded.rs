@@ -213,11 +213,10 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> Tes
     match unit {
         [(time, Event::Expire)] if expires_by_name => {
             let due = spool.due(*time)?;
-            let expire = |due| {
-                let DueArticle { key, groups } = due;
-                Change::Expire { id: ArticleIdent::Key(*key), groups }
-            };
-            let changes: Vec<Change<'_>> = due.iter().map(expire).collect();
+            let mut changes = Vec::with_capacity(due.len());
+            for DueArticle { key, groups } in &due {
+                changes.push(Change::Expire { id: ArticleIdent::Key(*key), groups });
+            }
             spool.apply(*time, &changes, &mut Vec::new())?;
             return Ok(vec!["expired".into()]);
         }
@@ -326,8 +325,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let random = &mut SimRandom::new(seed ^ 0x6b69_6c6c);
     let mut sim = SimDisk::new();
     write_secret(&sim);
-    let mut played =
-        Played {
+    let mut played = Played {
         became: Vec::new(),
         answers: Vec::new(),
         digest: None,

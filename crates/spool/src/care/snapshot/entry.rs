@@ -35,8 +35,8 @@ pub(crate) struct SnapshotGroup<'a> {
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SnapshotEntry<'a> {
-    /// First entry: the secret of the Message-ID hash; position of the journal and time of the last change, in
-    /// Unix seconds, when the snapshot was begun.
+    /// First entry: the secret of the Message-ID hash; position of the journal and time of the last change,
+    /// in Unix seconds, when the snapshot was begun.
     Begin { secret: [u8; 16], position: u64, time: u32 },
     /// A group that the articles after it may name; its high mark is 0.
     Group(SnapshotGroup<'a>),
@@ -59,7 +59,8 @@ pub(crate) enum SnapshotEntry<'a> {
     Hide { message_id: &'a [u8], since: u32, by: &'a [u8], reason: &'a [u8] },
     /// A note.
     Note { kind: NoteKind, since: u32, key: &'a [u8], value: &'a [u8] },
-    /// Last entry: numbers of articles and Message-IDs, when ids were last forgotten, and the digest, if known.
+    /// Last entry: numbers of articles and Message-IDs, when ids were last forgotten, and the digest, if
+    /// known.
     End { articles: u64, ids: u64, forgotten_at: u32, digest: Option<u128> },
     /// An entry of a kind that may be ignored.
     Ignored,

@@ -1,5 +1,7 @@
 //! The file of a snapshot: a magic number, then frames, each compressed and with a checksum.
 
+#[cfg(feature = "testing")]
+use super::entry::SnapshotEntry;
 use crate::base::codec::ByteReader;
 use crate::method::packing::{put_frame, read_frame};
 use disk::crc::crc32c;
@@ -145,11 +147,27 @@ pub(crate) fn entries_in(bytes: &[u8]) -> io::Result<u64> {
     let (mut reader, mut count) = (SnapshotReader::open(&disk, path)?, 0);
     while let Some(mut entries) = reader.next()? {
         while !entries.is_empty() {
-            let entry = super::entry::SnapshotEntry::read(&mut entries);
-            count += u64::from(entry.ok_or_else(|| damaged(path, "an entry is invalid"))? != super::entry::SnapshotEntry::Ignored);
+            let entry = SnapshotEntry::read(&mut entries);
+            count += u64::from(
+                entry.ok_or_else(|| damaged(path, "an entry is invalid"))? != SnapshotEntry::Ignored,
+            );
         }
     }
     Ok(count)
+}
+
+/// Reads the entries of a frame's content and writes them again, without those that are skipped; `None` if
+/// one is invalid.
+#[cfg(feature = "testing")]
+pub(crate) fn entries_again(content: &[u8]) -> Option<Vec<u8>> {
+    let (mut entries, mut again) = (ByteReader(content), Vec::new());
+    while !entries.is_empty() {
+        match SnapshotEntry::read(&mut entries)? {
+            SnapshotEntry::Ignored => {}
+            entry => entry.put(&mut again),
+        }
+    }
+    Some(again)
 }
 
 /// Returns the error for a file that is no whole snapshot.

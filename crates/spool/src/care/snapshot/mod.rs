@@ -1,5 +1,5 @@
-//! Snapshots: the news of a site as one stream of changes in a file, from which a site is made in any buffers,
-//! classes and methods, with the same numbers.
+//! Snapshots: the news of a site as one stream of changes in a file, from which a site is made in any
+//! buffers, classes and methods, with the same numbers.
 
 mod entry;
 mod file;
@@ -7,6 +7,6 @@ mod restore;
 mod write;
 
 #[cfg(feature = "testing")]
-pub(crate) use file::entries_in;
+pub(crate) use file::{entries_again, entries_in};
 pub use restore::{RestoreReport, restore};
 pub use write::SnapshotReport;

@@ -69,7 +69,9 @@ pub fn restore(
         let mut all = Vec::new();
         while !entries.is_empty() {
             let entry = SnapshotEntry::read(&mut entries);
-            all.push(entry.ok_or_else(|| io()(damaged(path, "it has entries that this version does not know")))?);
+            all.push(
+                entry.ok_or_else(|| io()(damaged(path, "it has entries that this version does not know")))?,
+            );
         }
         restoring.apply(&all).map_err(|trouble| SpoolError::Unfit(trouble.to_string()))?;
         progress.step(reader.at);
@@ -146,7 +148,16 @@ impl Restoration<'_> {
             }
         }
         let mut outcomes = Vec::with_capacity(changes.len());
-        self.spool.apply(self.time, &changes, &mut outcomes)?;
+        // Articles of one class are stored in their order, so a kill leaves none without those before it.
+        let classes = self.spool.writer().lock().classes_of(&changes);
+        let (mut rest, mut classes) = (&changes[..], &classes[..]);
+        while !rest.is_empty() {
+            let first = classes.iter().flatten().next();
+            let same = classes.iter().take_while(|class| class.is_none() || class.as_ref() == first).count();
+            let (now, later) = rest.split_at(same.clamp(1, rest.len()));
+            self.spool.apply(self.time, now, &mut outcomes)?;
+            (rest, classes) = (later, classes.get(now.len()..).unwrap_or_default());
+        }
         for (change, outcome) in changes.iter().zip(&outcomes) {
             if !matches!(change, Change::Article(_)) {
                 continue;
@@ -349,7 +360,7 @@ impl<'a> RestoredArticle<'a> {
     }
 }
 
-/// Returns the kind of an article; one that a peer would have got has gone there.
+/// Returns the kind of an article.
 fn kind(article: &Article<'_>) -> ArticleKind {
     let verb = article.header(Known::Control).map(control::verb);
     ArticleKind::default()

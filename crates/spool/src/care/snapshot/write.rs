@@ -276,7 +276,8 @@ impl SnapshotRun<'_> {
             let lives = |(id, n): &(GroupId, u64)| {
                 table.get(*id).is_some_and(|group| group.state().live.contains(*n))
             };
-            let numbers: Vec<(GroupId, u64)> = table.numbers_in(buf.head()).into_iter().filter(lives).collect();
+            let numbers: Vec<(GroupId, u64)> =
+                table.numbers_in(buf.head()).into_iter().filter(lives).collect();
             let groups: Vec<_> = numbers.iter().filter_map(|(id, n)| Some((table.get(*id)?, *n))).collect();
             for (group, _) in &groups {
                 self.group(group);
@@ -297,7 +298,7 @@ impl SnapshotRun<'_> {
     fn group(&mut self, group: &Group) {
         if !self.groups.contains(&*group.name) {
             self.groups.insert(group.name.to_string());
-            put_group(group, |group| SnapshotEntry::Group(SnapshotGroup { high: 0, ..group }), self);
+            put_group(group, named, self);
         }
     }
 
@@ -319,7 +320,7 @@ impl SnapshotRun<'_> {
         }
         self.left_groups(writer)?;
         for group in shared.groups.snapshot().sorted().iter() {
-            put_group(group, SnapshotEntry::GroupNow, self);
+            put_group(group, now, self);
             self.out.write_full()?;
         }
         for (name, high) in &writer.folds.retired {
@@ -352,7 +353,8 @@ impl SnapshotRun<'_> {
         self.out.write()
     }
 
-    /// Writes which articles have left some of their groups since the beginning, and which ids were forgotten.
+    /// Writes which articles have left some of their groups since the beginning, and which ids were
+    /// forgotten.
     fn left_groups(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
         let journal = SpoolPaths::new(&self.spool.shared.config.dir).journal;
         let table = self.spool.shared.groups.snapshot();
@@ -382,8 +384,22 @@ impl SnapshotRun<'_> {
     }
 }
 
+/// Returns the entry of a group that articles are about to name.
+fn named(group: SnapshotGroup<'_>) -> SnapshotEntry<'_> {
+    SnapshotEntry::Group(SnapshotGroup { high: 0, ..group })
+}
+
+/// Returns the entry of a group at the end.
+fn now(group: SnapshotGroup<'_>) -> SnapshotEntry<'_> {
+    SnapshotEntry::GroupNow(group)
+}
+
 /// Writes a group as the entry that `entry` makes of it.
-fn put_group(group: &Group, entry: impl FnOnce(SnapshotGroup<'_>) -> SnapshotEntry<'_>, run: &mut SnapshotRun<'_>) {
+fn put_group(
+    group: &Group,
+    entry: impl FnOnce(SnapshotGroup<'_>) -> SnapshotEntry<'_>,
+    run: &mut SnapshotRun<'_>,
+) {
     let state = group.state();
     let (flag, description, high) = (state.flag.to_string(), state.description.clone(), state.high);
     drop(state);

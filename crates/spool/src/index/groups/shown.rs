@@ -2,9 +2,9 @@
 //!
 //! Invariant: each hidden number is a living one.
 
+use super::{GroupState, LiveSet};
 use crate::base::digest::of_number;
 use crate::base::key::ArticleKey;
-use super::{GroupState, LiveSet};
 use std::ops::RangeInclusive;
 
 /// Numbers of hidden articles. Most groups never have any.

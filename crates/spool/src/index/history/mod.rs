@@ -413,10 +413,8 @@ impl History {
     pub fn key_at(&self, volume: u16, place: u64, arrived: u32, cursor: &mut u64) -> Option<ArticleKey> {
         let (log, known) = (self.log.load(), self.known());
         let record = |number: u64| record::decode(&log.read(number)?, number);
-        let is_too_old =
-            |record: &HistoryRecord| record.arrived.saturating_add(ARRIVALS_SLACK) < arrived;
-        let is_too_new =
-            |record: &HistoryRecord| record.arrived > arrived.saturating_add(ARRIVALS_SLACK);
+        let is_too_old = |record: &HistoryRecord| record.arrived.saturating_add(ARRIVALS_SLACK) < arrived;
+        let is_too_new = |record: &HistoryRecord| record.arrived > arrived.saturating_add(ARRIVALS_SLACK);
         let is_here = |record: &HistoryRecord| {
             record.token.is_some_and(|token| token.volume == volume && token.place == place)
         };

@@ -39,9 +39,7 @@ use disk::Progress;
 use disk::clock::unix_now;
 use disk::duplicate_aside;
 use parts::OpeningSource;
-pub(crate) use parts::{
-    not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text,
-};
+pub(crate) use parts::{not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text};
 use replay::{JournalSurvey, push_voids, replay, survey};
 pub use report::{GivenUp, LossReason, RecoveryReport};
 use std::io;
@@ -369,10 +367,10 @@ fn finish_recovery(
     settle_volumes(&mut folds, &mut journal, &recovery, survey.power_lost)
         .map_err(io("bring the volumes up to date with"))?;
     folds.settle_count().map_err(io("count articles after reading"))?;
-    folds.settle_digest().map_err(io("count articles after reading"))?;
     grow(&shared, config)?;
     let mut writer = writer_of(folds, journal, config)?;
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
+    writer.folds.settle_digest().map_err(io("count articles after reading"))?;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
     keep_damaged_groups(&*shared.disk, groups, &mut recovery);
