@@ -69,6 +69,8 @@ pub(crate) struct SharedIndexes {
     pub generation: AtomicU64,
     /// Text of LIST ACTIVE, with its generation.
     pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
+    /// Counter that increases when articles are withdrawn, hidden or shown again.
+    pub withdrawals: AtomicU64,
     /// Number of living articles.
     pub articles: AtomicU64,
     /// Value of [`Disk::lost_pages`] at the last repair.
@@ -460,7 +462,7 @@ impl Folds {
         }
         // Articles on damaged pages are not found.
         let is_whole = |group: &Arc<Group>| {
-            counted.get(&group.id).copied().unwrap_or_default() == group.state().live.count()
+            counted.get(&group.id).map_or(0, |count| *count) == group.state().live.count()
         };
         is_exact &= table.sorted().iter().all(is_whole);
         shared.is_digest_vague.store(!is_exact, Ordering::Release);

@@ -47,7 +47,7 @@ use netnews::GroupMarks;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -401,6 +401,12 @@ impl Spool {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), ReadError> {
         self.shared.arrived_since(group, since, visit)
+    }
+
+    /// Returns a counter that has increased before a withdrawal, a hide or an unhide is acknowledged: what
+    /// was made of articles before may contain some that are no longer shown.
+    pub fn withdrawals(&self) -> u64 {
+        self.shared.withdrawals.load(Ordering::Acquire)
     }
 
     /// Returns the dictionaries that articles were or are compressed with, oldest first.

@@ -221,8 +221,8 @@ impl History {
         })
     }
 
-    /// Inserts a Message-ID that is not in the history, with its token or, without one, as remembered.
-    /// Returns the record's number.
+    /// Inserts a Message-ID that is not in the history, with its token or, without one, as remembered; that
+    /// one may have arrived before the newest record. Returns the record's number.
     ///
     /// # Errors
     /// The disk's error when a file had to grow; then nothing was inserted.
@@ -242,7 +242,11 @@ impl History {
             Some(rest) => *reserved = rest,
             None => growth.make_room(&self.index, &key, &living)?,
         }
-        if !self.log.write_next(number, &record::encode(&key, token, arrived, number), tail) {
+        let new = match token {
+            Some(_) => record::encode(&key, token, arrived, number),
+            None => record::encode_remembered(&key, arrived, self.last_arrival(), false, number),
+        };
+        if !self.log.write_next(number, &new, tail) {
             return Err(invalid_data("the history log has no place for its next record"));
         }
         // A stale slot may hold this number already: the record comes first, then the bound, then the slot.
@@ -282,18 +286,31 @@ impl History {
         writer.growth.release();
     }
 
-    /// Overwrites the token (or none: remembered) of a Message-ID's entry, which keeps its arrival time.
-    /// Returns false if the Message-ID is unknown.
+    /// Overwrites the token of a Message-ID's entry, which keeps its arrival time; without one, it is
+    /// remembered, as its article was withdrawn or has expired. Returns false if the Message-ID is unknown.
     pub fn replace(&self, key: &ArticleKey, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
         let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
-            Some((number, record::raw_arrived(&words)))
+            Some((number, words))
         });
-        let Some((number, arrived)) = found else { return false };
+        let Some((number, words)) = found else { return false };
+        let in_order = record::raw_arrived(&words);
+        let arrived = record::decode(&words, number).map_or(in_order, |record| record.arrived);
         let _replacing = self.replacing.lock();
-        self.log.write_over(number, &record::encode(key, token, arrived, number))
+        let new = match token {
+            Some(_) => record::encode(key, token, arrived, number),
+            None => record::encode_remembered(key, arrived, in_order, true, number),
+        };
+        self.log.write_over(number, &new)
+    }
+
+    /// Reports whether a Message-ID is remembered since this time, and never had an article.
+    pub fn is_without_article(&self, key: &ArticleKey, arrived: u32) -> bool {
+        let read = |number| self.log.read(number);
+        let found = self.index.reader().find(key, &self.known(), |number| self.record_of(key, number, read));
+        found.is_some_and(|found| found.token.is_none() && !found.had_article && found.arrived == arrived)
     }
 
     /// Forgets a Message-ID that is known without an article, and overwrites its entry with an empty one. In
@@ -305,7 +322,7 @@ impl History {
         let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
             let record = record::decode(&words, number)?;
-            record.token.is_none().then_some((number, record.arrived))
+            record.token.is_none().then_some((number, record::raw_arrived(&words)))
         });
         let Some((number, arrived)) = found else { return };
         let _replacing = self.replacing.lock();
@@ -413,22 +430,21 @@ impl History {
     pub fn key_at(&self, volume: u16, place: u64, arrived: u32, cursor: &mut u64) -> Option<ArticleKey> {
         let (log, known) = (self.log.load(), self.known());
         let record = |number: u64| record::decode(&log.read(number)?, number);
-        let is_too_old = |record: &HistoryRecord| record.arrived.saturating_add(ARRIVALS_SLACK) < arrived;
-        let is_too_new = |record: &HistoryRecord| record.arrived > arrived.saturating_add(ARRIVALS_SLACK);
+        let at = |number: u64| log.read(number).map(|words| record::raw_arrived(&words));
         let is_here = |record: &HistoryRecord| {
             record.token.is_some_and(|token| token.volume == volume && token.place == place)
         };
+        let latest = arrived.saturating_add(ARRIVALS_SLACK);
         let search = |from: u64| {
-            let near = (from..known.end).map(|at| (at, record(at)));
-            let mut near = near.take_while(|(_, record)| !record.as_ref().is_some_and(is_too_new));
-            near.find_map(|(at, record)| record.filter(is_here).map(|record| (at, record)))
+            let mut near = (from..known.end).take_while(|number| at(*number).is_none_or(|at| at <= latest));
+            near.find_map(|number| Some((number, record(number).filter(is_here)?)))
         };
         let next = (*cursor).max(known.start);
-        let is_near = record(next).is_some_and(|record| !is_too_old(&record));
+        let is_near = at(next).is_some_and(|at| at.saturating_add(ARRIVALS_SLACK) >= arrived);
         let found = if is_near { search(next) } else { None };
         let front = || self.first_since(arrived.saturating_sub(ARRIVALS_SLACK));
-        let (at, record) = found.or_else(|| search(front()))?;
-        *cursor = at + 1;
+        let (number, record) = found.or_else(|| search(front()))?;
+        *cursor = number + 1;
         Some(ArticleKey(record.key_bits))
     }
 
@@ -478,7 +494,7 @@ impl History {
         start
     }
 
-    /// Returns the arrival of the newest record; 0 without records.
+    /// Returns the arrival of the newest record, or a later one; 0 without records.
     pub fn last_arrival(&self) -> u32 {
         let Range { start, end } = self.living();
         let newest =
