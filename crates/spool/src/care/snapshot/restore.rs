@@ -156,7 +156,7 @@ impl Restoration<'_> {
             let same = classes.iter().take_while(|class| class.is_none() || class.as_ref() == first).count();
             let (now, later) = rest.split_at(same.clamp(1, rest.len()));
             self.spool.apply(self.time, now, &mut outcomes)?;
-            (rest, classes) = (later, classes.get(now.len()..).unwrap_or_default());
+            (rest, classes) = (later, classes.get(now.len()..).unwrap_or(&[]));
         }
         for (change, outcome) in changes.iter().zip(&outcomes) {
             if !matches!(change, Change::Article(_)) {
