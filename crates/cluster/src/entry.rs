@@ -235,7 +235,8 @@ impl SectionWriter {
                 put_ident(id, &mut payload);
                 kind::CANCEL
             }
-            Change::Hide { message_id, by, reason } => {
+            // Its time is that of the message.
+            Change::Hide { message_id, by, reason, since: _ } => {
                 put_bytes(message_id, &mut payload);
                 put_bytes(by.as_bytes(), &mut payload);
                 put_bytes(reason.as_bytes(), &mut payload);
