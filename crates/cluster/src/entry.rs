@@ -258,6 +258,8 @@ impl SectionWriter {
                 kind::SITE
             }
             Change::Purge { .. } => return Err(UnsharedChange::Kind("a purge")),
+            Change::Expire { .. } => return Err(UnsharedChange::Kind("an expiry")),
+            Change::Note { .. } => return Err(UnsharedChange::Kind("a note")),
             Change::Position { .. } => return Err(UnsharedChange::Kind("a position")),
         };
         self.put_entry(kind, &payload)
