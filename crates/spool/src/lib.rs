@@ -35,8 +35,8 @@ pub use base::ids::{GroupFlag, GroupId};
 pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{LatencyCounts, LatencyHistogram};
 pub use base::leaving::{ExpiryHook, LeavingArticle};
-pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 pub use base::limits::POSITION_BYTES_MAX;
+pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 pub use base::status::{
     BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
 };
