@@ -63,7 +63,7 @@ class Site:
         self.run("init", "--listen", "127.0.0.1:0", "--buffer", "32 MiB")
         file = pathlib.Path(self.dir, "newsreel.toml")
         text = file.read_text()
-        search = "\n[search]\nenabled = true\ndelay = \"1 s\"\n" if self.has_search() else ""
+        search = "\n[search]\nenabled = true\ndelay = \"1 s\"\n"
         operator = "\n[[access]]\nfrom = \"all\"\nusers = \"carol\"\nread = \"*\"\npost = \"*\"\noperator = true\n"
         text = text.replace("\n[[access]]\n", operator + "\n[[access]]\n", 1)
         text = text.replace("max_age_days = 10", "max_age_days = \"none\"", 1)
@@ -79,9 +79,6 @@ class Site:
         self.feed_archive()
         self.feeder = threading.Thread(target=self.keep_feeding, daemon=True)
         self.feeder.start()
-
-    def has_search(self):
-        return subprocess.run([self.newsreel, "search", "--help"], capture_output=True).returncode == 0
 
     def run(self, *words, feed=None):
         done = subprocess.run([self.newsreel, *words, "--dir", self.dir], input=feed, text=True, capture_output=True)
