@@ -243,6 +243,10 @@ refuse = [{ name = "Subject", matches = "*money*" }]
 groups = "comp.lang.*"
 bytes_per_sec_max = "5 KiB"
 hours = "22-6"
+
+[web]
+about = "News of a society."
+pages_per_minute = 600
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {

@@ -516,7 +516,7 @@ mod tests {
         };
         for options in [InitOptions { peer: network("198.51.100.7"), ..options.clone() }, options] {
             let lines = config_text(&options).lines().count();
-            assert!(lines < 60, "{lines} lines");
+            assert!(lines < 64, "{lines} lines");
         }
     }
 }

@@ -267,7 +267,7 @@ figures! {
         hidden digest: Option<String>,
         /// First 48 bits of that digest, as a number; absent like it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        gauge digest_bits: Option<u64>,
+        gauge digest_start: Option<u64>,
         /// Message-IDs of articles that peers were asked to send and have not sent yet.
         gauge offers: u64,
         /// Unix seconds of the last measurement of data on disk: buffers, kept volumes, classes and file

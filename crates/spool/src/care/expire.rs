@@ -99,6 +99,8 @@ impl Spool {
 
     fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
         let _one_at_a_time = self.expiring.lock();
+        // As before any other change: what is forgotten must not depend on what this pass removes.
+        self.forget_old(now)?;
         let mut report = ExpireReport::default();
         let mut passed = Ok(false);
         while matches!(passed, Ok(false)) {

@@ -104,7 +104,7 @@ impl Spool {
 
     /// Forgets old Message-IDs before the first change of each hour, as of the beginning of that hour: so
     /// what is forgotten follows from the changes and their times.
-    fn forget_old(&self, time: u64) -> Result<(), SpoolTrouble> {
+    pub(crate) fn forget_old(&self, time: u64) -> Result<(), SpoolTrouble> {
         if !self.is_forgetting(time) {
             return Ok(());
         }

@@ -35,6 +35,7 @@ pub(crate) fn full_report(name: &str) -> Report {
         upstreams: vec![UpstreamStatus { name: name(), ..UpstreamStatus::default() }],
         cache: Some(cache),
         search: Some(SearchStatus::default()),
+        spam: vec![SpamCheckStatus { name: name(), ..SpamCheckStatus::default() }],
         filters: vec![FilterStatus { name: name(), down: true, ..FilterStatus::default() }],
         archives: vec![ArchiveStatus { name: name(), problem: "full".into(), ..ArchiveStatus::default() }],
         ..ServerStatus::default()
@@ -47,6 +48,8 @@ pub(crate) fn full_report(name: &str) -> Report {
             ..JournalReaderReport::default()
         }],
         hot_memory_bytes: Some(0),
+        digest: Some(name()),
+        digest_start: Some(1),
         unnumbered: Some(UnnumberedSavings::default()),
         overhead: Some(Overhead::default()),
         classes: vec![ClassReport { name: name(), ..ClassReport::default() }],
