@@ -420,7 +420,8 @@ fn answers(spool: &Spool, events: &[(u64, Event)]) -> Vec<String> {
         let kind = format!("{found:?}");
         all.push(format!("{id} {} {:?}", kind.split('(').next().unwrap(), spool.seen(&key)));
         if let Lookup::Present(token) | Lookup::Hidden(token) = found {
-            assert!(spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap(), "{id}");
+            let read = spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap();
+            assert!(read, "{id} {found:?} {events:?}");
             all.push(String::from_utf8(buf.article().to_vec()).unwrap());
         }
         if let Some(hidden) = spool.hidden_article(&key) {
