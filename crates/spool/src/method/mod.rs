@@ -61,7 +61,7 @@ pub(crate) struct VolumeTable {
 }
 
 impl VolumeTable {
-    fn new(all: Vec<Arc<dyn Volume>>) -> Self {
+    pub fn new(all: Vec<Arc<dyn Volume>>) -> Self {
         let mut by_id = Vec::new();
         for (i, volume) in all.iter().enumerate() {
             let id = usize::from(volume.id());

@@ -307,6 +307,16 @@ impl FileTree {
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
+    /// Reports whether an Xref line has any of these numbers; of no numbers, whether there are none to compare.
+    fn has_any(&self, xref: &[u8], numbers: &[(GroupId, u64)]) -> bool {
+        let is_named = |(group, number): &(GroupId, u64)| {
+            let name = self.names.get(*group);
+            pairs_of_line(xref)
+                .any(|(own, n)| n == *number && name.as_ref().is_none_or(|name| name.as_bytes() == own))
+        };
+        numbers.is_empty() || pairs_of_line(xref).next().is_none() || numbers.iter().any(is_named)
+    }
+
     /// Reports whether the file at a place belongs there.
     fn belongs(&self, place: u64, header: &RecordHeader, record: &[u8]) -> bool {
         let data = record.get(record::HEADER_BYTES..).unwrap_or_default();
@@ -455,9 +465,14 @@ impl Volume for FileTree {
     fn cancel(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         let Some(path) = self.path(place) else { return Ok(()) };
         if self.method == MethodKind::Hashed
-            && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
+            && self
+                .glance(&path)
+                .ok()
+                .flatten()
+                .is_none_or(|(header, xref)| header.key != key || !self.has_any(&xref, numbers))
         {
-            // Happens in a replay if another article already has the name.
+            // Happens in a replay if the name already belongs to another article, or to the same one filed again
+            // after its Message-ID was forgotten.
             return Ok(());
         }
         self.names_of(place, numbers).iter().try_for_each(|path| self.remove(path))
