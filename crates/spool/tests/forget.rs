@@ -62,7 +62,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
 fn check(image: SimDisk, told: &Told, what: &str) {
     let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, recovery) = Spool::open(disk, small_config(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
-    assert_eq!(spool.verify(&()).findings, [], "{what} ({recovery})");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what} ({recovery})");
     add_groups(&spool, GROUPS);
     for n in &told.forgotten {
         let found = lookup(&spool, *n);
@@ -73,7 +73,7 @@ fn check(image: SimDisk, told: &Told, what: &str) {
         commit_at(&spool, &[news(*n)], NOW + COUNT).unwrap();
         assert!(matches!(lookup(&spool, *n), Lookup::Present(_)), "{what}: {n}");
     }
-    assert_eq!(spool.verify(&()).findings, [], "{what} ({recovery})");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what} ({recovery})");
 }
 
 fn steps() -> u64 {

@@ -184,11 +184,11 @@ fn unit(events: &[(u64, Event)], machine: &Machine) -> usize {
 fn carry_out(spool: &Spool, unit: &[(u64, Event)]) -> TestResult<Vec<String>> {
     match unit {
         [(time, Event::Expire)] => {
-            let report = spool.expire_as_of(*time, false)?;
+            let report = spool.expiry().expire(*time, false)?;
             return Ok(vec![format!("expired {} {}", report.articles, report.numbers)]);
         }
         [(_, Event::Purge(n))] => {
-            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false, &())?;
+            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false).run(&())?;
             return Ok(vec![format!("purged {report:?}")]);
         }
         _ => {}
@@ -326,7 +326,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let (spool, recovery) = open(&disk, &machine.config);
     played.is_rebuilt |= recovery.rebuilt.is_some();
     played.answers = answers(&spool, events);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     played
 }
 

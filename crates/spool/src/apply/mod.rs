@@ -1,0 +1,97 @@
+//! Applying changes: [`Filing`](filing::Filing) files articles and remembers Message-IDs, [`Applier`] applies
+//! the others.
+//!
+//! Each change is looked up, its rows are written and made durable, and the rows are applied to the indexes.
+
+pub(crate) mod filing;
+mod groups;
+pub(crate) mod hashes;
+mod hide;
+pub(crate) mod withdraw;
+
+use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::index::change::{Change, ChangeOutcome};
+use crate::index::fold::{SITES_MAX, SharedIndexes};
+use crate::index::history::HistoryLookup;
+use crate::journal::JournalRow;
+use crate::write::locked::LockedWriter;
+use groups::GroupRows;
+
+/// Maximum length of a site's name, in bytes.
+const SITE_NAME_BYTES_MAX: usize = 255;
+
+/// Applies changes as of one time, in Unix seconds.
+pub(crate) struct Applier<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+    time: u64,
+    /// Outcomes of the changes so far.
+    pub outcomes: &'s mut Vec<ChangeOutcome>,
+}
+
+impl<'s> Applier<'s> {
+    pub fn new(
+        shared: &'s SharedIndexes,
+        writer: &'s LockedWriter,
+        time: u64,
+        outcomes: &'s mut Vec<ChangeOutcome>,
+    ) -> Self {
+        Self { shared, writer, time, outcomes }
+    }
+
+    /// Forgets Message-IDs that were remembered, at the time that is named, without an article.
+    pub fn forget(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
+        let mut writer = self.writer.lock_at(self.time);
+        writer.accepting()?;
+        for change in run {
+            let Change::Forget { arrived, .. } = change else { continue };
+            let (key, arrived) = (change.key(&self.shared.hasher), *arrived);
+            let is_remembered = self.shared.history.lookup(&key) == HistoryLookup::Remembered { arrived };
+            if is_remembered {
+                writer.commit_rows(&[JournalRow::Forget { key }])?;
+                writer.folds.forget(key);
+            }
+            self.outcomes.push(ChangeOutcome::Changed(usize::from(is_remembered)));
+        }
+        Ok(())
+    }
+
+    /// Creates, changes and removes groups; each set of updates is one commit. A group that cannot be created
+    /// fails its whole set.
+    pub fn change_groups(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
+        for change in run {
+            let Change::Groups(updates) = change else { continue };
+            self.writer.sync().sync_journal()?;
+            let mut writer = self.writer.lock_at(self.time);
+            writer.accepting()?;
+            let rows = GroupRows::of(updates, &writer, &self.shared.groups.snapshot())?;
+            self.outcomes.push(ChangeOutcome::Changed(rows.commit(&mut writer)?));
+        }
+        Ok(())
+    }
+
+    /// Assigns the next numbers to sites that have none, durably.
+    pub fn name_sites(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
+        let mut writer = self.writer.lock_at(self.time);
+        for change in run {
+            let Change::Site { name } = change else { continue };
+            let is_known = writer.folds.sites.iter().any(|site| site == name);
+            let number = writer.folds.sites.len();
+            let refused =
+                |text: &str| SpoolTrouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
+            if !is_known && number >= SITES_MAX {
+                return Err(refused("there are as many sites already as can have a number"));
+            }
+            if name.is_empty() || name.len() > SITE_NAME_BYTES_MAX {
+                return Err(refused("its name is empty or too long"));
+            }
+            if !is_known {
+                let number = number as u32;
+                writer.commit_now(&JournalRow::Site { number, name: (*name).to_owned() })?;
+                writer.folds.site(number, name);
+            }
+            self.outcomes.push(ChangeOutcome::Changed(usize::from(!is_known)));
+        }
+        Ok(())
+    }
+}
