@@ -1,13 +1,15 @@
 # `make` lists the targets; each is described by the words after `##` on its own line, below the heading (`##@`)
-# of its group. What one needs, and what can be set, is said above it. FEATURES=search,mount builds with full text
-# search and with mounts.
+# of its group. What one needs, and what can be set, is said above it.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 RUN_DIR ?= run
-BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
-SHARE = $(or $(CARGO_TARGET_DIR),target)/release/share
+# The profile of what `make build` makes and packages contain: `fast` and `dev` are compiled in less time.
+PROFILE ?= release
+BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
+BINARY = $(BUILT)/newsreel
+SHARE = $(BUILT)/share
 # The date that man pages bear: that of the sources.
 MAN_DATE ?= $(shell git log -1 --format=%cs 2> /dev/null || date +%F)
 # How long a real INN runs on a mount in `make soak`.
@@ -34,15 +36,26 @@ help: ## this list
 	@awk '/^##@ / { printf "%s%s\n", between, substr($$0, 5); between = "\n" } \
 	  /^[a-z0-9-]+:.*## / { text = $$0; sub(/:.*/, ""); sub(/.*## /, "", text); printf "  make %-16s %s\n", $$0, text }' $(MAKEFILE)
 
-run: build ## build and serve a site in ./run: port 1119 of 127.0.0.1, 1563 with TLS
+run: PROFILE = fast
+run: has-cargo ## compile quickly, and serve a site in ./run: news on port 1119 of 127.0.0.1, pages on 8119
+	@[ -e $(BINARY) ] || echo "newsreel is compiled first: some 6 minutes on two processors, 2 GB of memory, 3 GB of disk"
+	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
-build: ## compile newsreel (FEATURES=search,mount), make man pages and completions
-	$(CARGO) build --release --locked -p newsreel $(if $(FEATURES),--features $(FEATURES))
+build: has-cargo ## compile a release of newsreel, make man pages, completions and documents
+	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
 	@rm -rf $(SHARE) && $(BINARY) docs --share $(SHARE) --date "$(MAN_DATE)"
+	@$(CARGO) run --quiet --locked -p tidy -- --html $(SHARE)/doc/newsreel/html
 
-man: ## make the man pages and completions alone, in target/release/share
-	@rm -rf $(SHARE) && $(CARGO) run --quiet --locked -p newsreel -- docs --share $(SHARE) --date "$(MAN_DATE)"
+# Said here, as an older cargo only says that it cannot read the lock file.
+.PHONY: has-cargo
+RUST = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+has-cargo:
+	@has=$$($(CARGO) --version | sed -n 's/^cargo \([0-9.]*\).*/\1/p'); \
+	[ "$$(printf '%s\n' $(RUST) "$$has" | sort -V | head -n 1)" = $(RUST) ] || \
+	  { echo "newsreel needs cargo $(RUST), and here is $${has:-none}: install rustup from https://rustup.rs, which brings it" >&2; exit 1; }
+	@command -v cc > /dev/null || \
+	  { echo "newsreel needs a C compiler; on Debian and Ubuntu: apt install build-essential" >&2; exit 1; }
 
 docs: ## write docs/config.md and docs/figures.md from the tables of keys and figures
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
@@ -77,20 +90,10 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
 
-# Apart, so that nobody compiles a search engine for the other tests. They leave a binary, whose pages are those
-# of `make pages` and two more.
-test-search: SEEN = $(or $(CARGO_TARGET_DIR),target)
-test-search: ## the tests of the full text search, and its pages
-	$(CARGO) clippy --locked -p newssearch --features tantivy -p newsreel --features newsreel/search --all-targets -- -D warnings
-	$(CARGO) test --locked -p newssearch --features tantivy
-	$(CARGO) test --locked -p operators --features search --lib search
-	$(CARGO) test --locked -p newsreel --features search --test main -- searching::
-	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
-
 # Needs python3; with npm, axe-core looks at the pages too. Pictures of them are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
 pages: ## the web pages in a headless chromium, light and dark, narrow and wide
-	$(CARGO) build --locked -p newsreel $(if $(FEATURES),--features $(FEATURES))
+	$(CARGO) build --locked -p newsreel
 	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
 
 # CORPUS is a directory of articles, or one with a .tar.xz of them.
@@ -99,15 +102,13 @@ soak: ## the long tests, and the crash tests at every step
 	@rm -rf $(ARTICLES) && mkdir -p $(ARTICLES)
 	@for tar in $(CORPUS)/*.tar.xz; do [ ! -e "$$tar" ] || tar -xJf "$$tar" -C $(ARTICLES); done
 	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
-	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
-	INN=$(INN) NEWSREEL_SOAK_SECONDS=$(SOAK_SECONDS) NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
+	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): tests of them are skipped"; skip='--skip the_corpus_parses --skip of_a_corpus'; fi; \
+	INN=$(INN) NEWSREEL_SOAK_SECONDS=$(SOAK_SECONDS) NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile fast --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
 	  --skip moving_in --skip mounting::inn --skip books_of_a_full_cache $$skip
-	$(CARGO) test -p newscache --lib --profile soak --locked -- --ignored --nocapture books_of_a_full_cache
-	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile soak --locked
-	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile soak --locked -- tests::crash tests::rounds
-	NEWSREEL_CORPUS=$$(realpath $(ARTICLES)) $(CARGO) test -p newsreel --features search --test main --profile soak --locked -- \
-	  --ignored --nocapture searching:: $$([ -n "$$(ls $(ARTICLES))" ] || echo --skip of_a_corpus)
+	$(CARGO) test -p newscache --lib --profile fast --locked -- --ignored --nocapture books_of_a_full_cache
+	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile fast --locked
+	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile fast --locked -- tests::crash tests::rounds
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (nightly toolchain)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
@@ -131,7 +132,6 @@ triangle: ## two newsreels and an INN feed each other and are killed 60 times (r
 	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture sixty_kills
 
 # Needs rustup, and Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
-ARM = aarch64-unknown-linux-gnu
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-aarch64: ## unit tests as a program for 64-bit ARM, under qemu-user
@@ -144,10 +144,9 @@ test-aarch64: ## unit tests as a program for 64-bit ARM, under qemu-user
 measure: ## print figures of the source: lengths, names, ratchets
 	$(CARGO) run --quiet --locked -p tidy -- --measure
 
-size: SIZED = $(or $(CARGO_TARGET_DIR),target)/size/newsreel
-size: ## how large the release binary is
-	$(CARGO) build --profile size --locked -p newsreel
-	@echo "the binary has $$(wc -c < $(SIZED)) bytes"
+size: build ## how large the release binary is
+	@strip -o $(BINARY).stripped $(BINARY)
+	@echo "the binary has $$(wc -c < $(BINARY).stripped) bytes"
 
 bench: ## the table of speeds, beside INN (QUICK=1: one short run of each row)
 	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
@@ -166,7 +165,7 @@ bench-feeds: build ## what feeding peers costs, beside INN with innfeed
 	$(or $(CARGO_TARGET_DIR),target)/release/lab feeds --dir $(LAB_DIR) --inn $(INN) $(LAB_OPTIONS)
 
 bench-routing: ## deciding which of 100 peers an article goes to, in 50,000 groups
-	$(CARGO) test --profile soak --locked -p ingest --lib routing::tests::speed -- --ignored --nocapture
+	$(CARGO) test --profile fast --locked -p ingest --lib routing::tests::speed -- --ignored --nocapture
 
 bench-rnews: build ## how fast rnews files a batch, beside INN's
 	$(CARGO) build --release --locked -p lab --bin lab
@@ -185,7 +184,6 @@ bench-newscache: build ## the NewsCache paper's tables, beside NewsCache (root)
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab newscache --dir $(LAB_DIR) --newscache $(PEERS)/newscache $(if $(LEAFNODE),--leafnode $(LEAFNODE)) --docs docs/bench $(LAB_OPTIONS)
 
-bench-usenetfs: FEATURES = mount
 bench-usenetfs: build ## the Usenetfs paper's figures: directories, and a server's day (root)
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab usenetfs --dir $(LAB_DIR) --peers $(PEERS) --docs docs/bench $(LAB_OPTIONS)
@@ -198,7 +196,7 @@ bench-fairness: build ## what one client costs another, beyond its processor tim
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab fairness --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
 
-# LAB_ROUNDS=5 shortens the first; FEATURES=search has the last measure search; LAB_OPTIONS=--help lists more.
+# LAB_ROUNDS=5 shortens the first; LAB_OPTIONS=--help lists more.
 lab-crash: ## kill -9 during a feed, LAB_ROUNDS times, and check everything
 lab-scale: ## memory and processor time of 7,000 connections at once
 lab-recover: ## time to the first answer after kill -9, 2 million articles (12 GB)
@@ -215,42 +213,81 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web: build
 # Does not compile anything, so root does not need cargo.
 install: ## install what `make build` made, below PREFIX; compiles nothing
 	@for made in $(BINARY) $(SHARE)/man; do [ -e $$made ] || { echo "there is no $$made; run \"make build\" first, as a user who has cargo" >&2; exit 1; }; done
-	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/libexec/newsreel packaging/filters/newsreel-filter-perl packaging/filters/newsreel-filter-python
-	install -d $(DESTDIR)$(PREFIX)/share/doc/newsreel
-	cp -R $(SHARE)/. $(DESTDIR)$(PREFIX)/share
-	cp -R README.md CHANGELOG.md docs/config.md packaging $(DESTDIR)$(PREFIX)/share/doc/newsreel
-	[ "$$(uname)" != Linux ] || \
-	  { install -d $(DESTDIR)/etc/systemd/system && sed 's|/usr/bin/newsreel|$(PREFIX)/bin/newsreel|' packaging/newsreel.service > $(DESTDIR)/etc/systemd/system/newsreel.service; }
+	packaging/stage.sh $(BINARY) $(SHARE) "$(DESTDIR)" $(PREFIX)
 
-# STATIC_PROFILE=dev makes one quickly.
-MUSL = x86_64-unknown-linux-musl
-STATIC_PROFILE ?= release
-static: MADE = $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/$(STATIC_PROFILE:dev=debug)/newsreel
-static: ## a binary without libraries of the system (rustup, musl-tools)
-	rustup target add $(MUSL)
-	$(CARGO) build --profile $(STATIC_PROFILE) --locked --target $(MUSL) -p newsreel $(if $(FEATURES),--features $(FEATURES))
-	@ldd $(MADE) 2>&1 | grep -q -e 'statically linked' -e 'not a dynamic' || { echo "$(MADE) needs libraries"; exit 1; }
-	@echo "$(MADE) needs no libraries"
+DIST = $(or $(CARGO_TARGET_DIR),target)/dist
+# A Debian that debootstrap has made, where there is one; tests copy it instead of making one.
+DEBIAN = $(wildcard $(or $(CARGO_TARGET_DIR),target)/ci/debian)
 
-DEB = $(dir $(BINARY))newsreel_*.deb
+deb: build ## a Debian package, for this machine
+	@mkdir -p $(DIST)
+	packaging/deb/build.sh $(BINARY) $(SHARE) $(DIST)
 
 # lintian looks at the package where it is installed.
-deb: build ## a Debian package of what `make build` makes, in target/release
-	@rm -f $(DEB)
-	packaging/deb/build.sh $(BINARY) $(SHARE) $(dir $(BINARY))
-	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DEB)
-
 deb-test: deb ## install, upgrade and purge it in a clean Debian (root, debootstrap)
-	packaging/deb/test.sh $(DEB)
-	packaging/deb/moving.sh $(DEB)
+	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb
+	packaging/deb/test.sh $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb $(DEBIAN)
+	packaging/deb/moving.sh $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb $(DEBIAN)
 
 # A release takes long to make, and a package is tried as well with another binary.
-TRIAL = $(or $(CARGO_TARGET_DIR),target)/ci
-deb-trial: TRIED = $(or $(CARGO_TARGET_DIR),target)/debug/newsreel
+deb-trial: export DEB_COMPRESSION = gzip
 deb-trial: ## the same with a package of the binary that tests use
-	$(CARGO) build --locked -p newsreel
-	@rm -rf $(TRIAL)/deb && mkdir -p $(TRIAL)/deb && $(TRIED) docs --share $(TRIAL)/deb/share --date "$(MAN_DATE)"
-	DEB_COMPRESSION=gzip packaging/deb/build.sh $(TRIED) $(TRIAL)/deb/share $(TRIAL)/deb
-	packaging/deb/test.sh $(TRIAL)/deb/newsreel_*.deb $(wildcard $(TRIAL)/debian)
-	packaging/deb/moving.sh $(TRIAL)/deb/newsreel_*.deb $(wildcard $(TRIAL)/debian)
+	$(MAKE) deb-test PROFILE=dev DIST=$(or $(CARGO_TARGET_DIR),target)/ci/deb
+
+# Needs rustup, and Debian's gcc-aarch64-linux-gnu and libc6-dev-arm64-cross.
+ARM = aarch64-unknown-linux-gnu
+ARM_BINARY = $(or $(CARGO_TARGET_DIR),target)/$(ARM)/$(PROFILE:dev=debug)/newsreel
+deb-arm64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
+deb-arm64: export DEB_ARCHITECTURE = arm64
+deb-arm64: export STRIP = aarch64-linux-gnu-strip
+deb-arm64: export OBJDUMP = aarch64-linux-gnu-objdump
+deb-arm64: build ## a Debian package for 64-bit ARM, cross-compiled
+	rustup target add $(ARM)
+	$(CARGO) build --profile $(PROFILE) --locked --target $(ARM) -p newsreel
+	@mkdir -p $(DIST)
+	packaging/deb/build.sh $(ARM_BINARY) $(SHARE) $(DIST)
+
+rpm: build ## an RPM, for this machine (rpmbuild)
+	@mkdir -p $(DIST)
+	packaging/rpm/build.sh $(BINARY) $(SHARE) $(abspath $(DIST))
+
+# Needs rustup and Debian's musl-tools.
+MUSL = x86_64-unknown-linux-musl
+STATIC = $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/$(PROFILE:dev=debug)/newsreel
+static: ## a binary that needs no library of the system
+	rustup target add $(MUSL)
+	$(CARGO) build --profile $(PROFILE) --locked --target $(MUSL) -p newsreel
+	@ldd $(STATIC) 2>&1 | grep -q -e 'statically linked' -e 'not a dynamic' || { echo "$(STATIC) needs libraries"; exit 1; }
+	@echo "$(STATIC) needs no libraries"
+
+tarball: build static ## that binary with manuals, completions, units and documents
+	@mkdir -p $(DIST)
+	packaging/tarball.sh $(STATIC) $(SHARE) $(DIST) x86_64
+
+# Needs python3, Debian's busybox-static and ca-certificates, and no network.
+oci: static ## an image for podman and docker
+	@mkdir -p $(DIST)
+	packaging/oci/build.py $(STATIC) /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
+
+sbom: ## what the server is built of, as CycloneDX
+	@mkdir -p $(DIST)
+	@$(CARGO) run --quiet --locked -p tidy -- --sbom > $(DIST)/newsreel.cdx.json
+
+source: ## the sources of the last commit, as a tarball
+	@mkdir -p $(DIST)
+	git archive --prefix=newsreel-$(VERSION)/ HEAD | gzip -9n > $(DIST)/newsreel-$(VERSION).tar.gz
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+dist: deb deb-arm64 rpm tarball oci sbom source ## all of these, with checksums, in target/dist
+	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+
+# As root, with rpm, qemu-user, umoci and debootstrap beside what they are made with.
+dist-test: dist deb-test ## install and start each of them in a clean root
+	packaging/dist-test.sh $(DIST) $(DEBIAN)
+
+# Where the advisories cannot be reached, it says so.
+advisories: ## known faults of the crates in use (cargo-deny, network)
+	@command -v cargo-deny > /dev/null || { echo "cargo-deny is not installed: advisories are not looked at"; exit 0; }; \
+	timeout 60 git ls-remote https://github.com/RustSec/advisory-db HEAD > /dev/null 2>&1 || \
+	  { echo "the database of advisories cannot be reached: they are not looked at"; exit 0; }; \
+	$(CARGO) deny check advisories

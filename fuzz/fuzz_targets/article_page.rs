@@ -18,12 +18,16 @@ fn bounded<T>(bytes: usize, render: impl FnOnce() -> T) -> T {
 fuzz_target!(|article: &[u8]| {
     let render = || {
         let content = ArticleContent::of(article, SHOWN_BYTES);
-        let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
+        let page =
+            view::article(&content, &view::ArticlePage { place: Some(("a.b", 7)), ..Default::default() });
         content::quoted(&content);
         (content, page)
     };
     let (content, page) = bounded(article.len(), render);
+    let place = view::ThreadPlace { number: 7, ..Default::default() };
+    let threaded = bounded(article.len(), || view::threaded(&content, &place));
     safe::assert_safe(&page.into_string());
+    safe::assert_safe(&threaded.into_string());
     for (at, file) in content.files.iter().enumerate() {
         let (name, decoded) = bounded(article.len(), || ArticleContent::file(article, at + 1))
             .expect("every file that is shown can be had");

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a Debian package of what `make build` made, with dpkg-deb alone:
 #   build.sh BINARY SHARE DIR    writes DIR/newsreel_VERSION_ARCHITECTURE.deb and prints its name;
-# compressed by xz, or by DEB_COMPRESSION.
+# compressed by xz, or by DEB_COMPRESSION; for this machine, or for DEB_ARCHITECTURE with its STRIP and OBJDUMP.
 # `make deb` calls it. The package makes the user newsreel and a site in /var/lib/newsreel; nothing that it or
 # the server has written there is ever removed by it.
 set -eu
@@ -9,30 +9,18 @@ set -eu
 binary=$1 share=$2 out=$3
 root=$(cd "$(dirname "$0")/../.." && pwd)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
-architecture=$(dpkg --print-architecture)
+architecture=${DEB_ARCHITECTURE:-$(dpkg --print-architecture)}
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 umask 022
 
-install -D -m 755 "$binary" "$stage/usr/bin/newsreel"
-strip --strip-unneeded --remove-section=.comment "$stage/usr/bin/newsreel"
-for filter in newsreel-filter-perl newsreel-filter-python; do
-  install -D -m 755 "$root/packaging/filters/$filter" "$stage/usr/libexec/newsreel/$filter"
-done
-install -D -m 755 "$root/packaging/mount.newsreel" "$stage/usr/sbin/mount.newsreel"
-cp -R "$share/." "$stage/usr/share"
-# Debian has zsh's completions elsewhere.
+"$root/packaging/stage.sh" "$binary" "$share" "$stage"
+# Debian has zsh's completions and units elsewhere, and one text of a common licence.
 mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"
-find "$stage/usr/share/man" -type f -exec gzip -9n {} +
-for unit in newsreel.service newsreel-mount@.service newsreel-spool-mount@.service; do
-  install -D -m 644 "$root/packaging/$unit" "$stage/lib/systemd/system/$unit"
-done
-
+mv "$stage/usr/lib" "$stage/lib"
 doc=$stage/usr/share/doc/newsreel
-mkdir -p "$doc"
-install -m 644 "$root/README.md" "$root/docs/config.md" "$doc"
-cp -R "$root/packaging/newsreel.service.d" "$doc/drop-ins"
-install -D -m 644 "$root/packaging/fail2ban/newsreel.conf" "$doc/fail2ban/newsreel.conf"
+rm "$doc/LICENSE-APACHE" "$doc/LICENSE-MIT"
+install -m 644 "$root/packaging/deb/README.Debian" "$doc"
 gzip -9nc "$root/CHANGELOG.md" > "$doc/NEWS.gz"
 maintainer=${DEB_MAINTAINER:-the authors of newsreel <newsreel@news.example.org>}
 printf 'newsreel (%s) unstable; urgency=medium\n\n  * NEWS.gz says what has changed.\n\n -- %s  %s\n' \
@@ -45,7 +33,7 @@ printf 'newsreel (%s) unstable; urgency=medium\n\n  * NEWS.gz says what has chan
 } > "$doc/copyright"
 
 # What the binary itself asks of the C library.
-libc=$(objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
+libc=$("${OBJDUMP:-objdump}" -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
 mkdir "$stage/DEBIAN"
 cat > "$stage/DEBIAN/control" << CONTROL
 Package: newsreel
@@ -69,7 +57,6 @@ for script in postinst prerm postrm; do
 done
 (cd "$stage" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum) > "$stage/DEBIAN/md5sums"
 chmod 644 "$stage/DEBIAN/md5sums" "$stage/DEBIAN/control"
-chmod -R u+rwX,go+rX,go-w "$stage"
 
 deb=$out/newsreel_${version}_$architecture.deb
 dpkg-deb --root-owner-group "-Z${DEB_COMPRESSION:-xz}" --build "$stage" "$deb" > /dev/null

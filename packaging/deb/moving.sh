@@ -68,6 +68,9 @@ for chapter in "$@"; do
     chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get $APT_OPTIONS -q -y --no-install-recommends \
     install "${other[$chapter]}"
   quietly in_root dpkg --install /newsreel.deb
+  # Both are there, and no site is in the way of the other server's.
+  in_root dpkg-query --show --showformat='${db:Status-Abbrev}' "${other[$chapter]}" | grep -q '^ii'
+  [ ! -e "$root/var/lib/newsreel/newsreel.toml" ]
   mkdir "$root/moving"
   cp "$here/moving/systemctl" "$root/usr/local/bin/systemctl"
   cat "$here/moving/tools.sh" "$here/moving/$chapter.sh" > "$root/moving/tools.sh"

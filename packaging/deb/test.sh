@@ -34,6 +34,7 @@ in_root dpkg --install /newsreel.deb > "$work/log" 2>&1 || { cat "$work/log" >&2
 [ "$(in_root stat -c %U:%G:%a /var/lib/newsreel)" = newsreel:newsreel:750 ]
 in_root su -s /bin/sh newsreel -c 'test -w /var/lib/newsreel/newsreel.toml'
 for file in lib/systemd/system/newsreel.service usr/share/man/man1/newsreel.1.gz; do [ -s "$root/$file" ]; done
+"$(dirname "$0")/../links.py" "$root/usr/share/doc/newsreel/html"
 as_newsreel newsreel check --dir /var/lib/newsreel > "$work/log" || grep -q 'cannot listen on 127.0.0.1:119:' "$work/log"
 
 say "serving"
@@ -46,10 +47,8 @@ for _ in $(seq 100); do
   as_newsreel newsreel status --dir /var/lib/newsreel 2> /dev/null | grep -q "process" && break
   sleep 0.1
 done
-{
-  printf 'From: Me <me@example.org>\nNewsgroups: local.test\nSubject: Hello\nDate: %s\n' "$(date -R)"
-  printf 'Message-ID: <hello@example.org>\nPath: not-for-mail\n\nHello, world.\n'
-} | as_newsreel newsreel rnews --dir /var/lib/newsreel
+printf 'From: Me <me@example.org>\nMessage-ID: <hello@example.org>\n\nHello, world.\n' |
+  as_newsreel newsreel post --newsgroups local.test --subject Hello --dir /var/lib/newsreel
 exec 5<> /dev/tcp/127.0.0.1/11953
 printf 'ARTICLE <hello@example.org>\r\nQUIT\r\n' >&5
 grep -q 'Hello, world' <&5

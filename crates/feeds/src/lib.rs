@@ -1,72 +1,55 @@
 //! The sending half of relaying (RFC 5537 section 3.5): sends articles to peers as decided by `routing`.
 //!
-//! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
-//! `connections` tasks that send them ([`connection`]), or one task with another [`outlet`] (batches, or
-//! lines for other programs); [`run`] manages one peer. The journal is read once for all peers that keep up
-//! ([`hub`]), and articles are read once for all that send them at about the same time ([`articles`]), for
-//! which connections wait for each other a little ([`in_step`]). Nothing is queued per article on disk,
+//! Each peer has a durable cursor in the journal, a bounded window of offers and up to `connections` tasks
+//! that send them ([`sending`]), or one task with another outlet ([`outlets`]: batches, or lines for other
+//! programs); [`peer`] manages them. The [`journal`] is read once for all peers that keep up, and articles
+//! are read once for all that send them at about the same time, for which connections wait for each other a
+//! little. Nothing is queued per article on disk,
 //! except for deferred articles. The states of an offer, and the state after a crash, are in
 //! `docs/states.md`. Called by `site`, `reload` and `operations`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod articles;
-mod backlog;
-mod batch_dir;
-mod batches;
-mod bundle;
-mod channel;
-mod connection;
-mod file;
-mod frontier;
-mod growth;
-mod hand_over;
-mod headers_only;
-mod hub;
-mod ihave;
-mod in_step;
-mod line_file;
-mod lines;
-mod no_check;
-mod offer;
-mod order;
-mod outlet;
+mod journal;
+mod outlets;
 mod peer;
-mod queue;
 mod rank;
-mod recent;
-pub mod run;
-mod sendme;
-mod set_aside;
+mod sending;
 mod share;
 mod shared;
-pub mod status;
-mod target;
 #[cfg(test)]
 mod tests;
-mod threads;
 
-pub use batch_dir::BatchDirFull;
-pub use batches::{BatchCounts, BatchError};
 use ingest::Filer;
 use ingest::routing::PeerRoute;
+use journal::{backlog, hub};
 use lock_order::Ordered;
-pub use order::{FeedStartPoint, OperatorOrder};
-use peer::{CURSOR_PREFIX, PeerFeed};
-pub use set_aside::SetAsideArticle;
+pub use outlets::batch_dir::BatchDirFull;
+pub use outlets::batches::{BatchCounts, BatchError};
+use outlets::{batches, sendme};
+use peer::feed::{CURSOR_PREFIX, PeerFeed};
+pub use peer::order::{FeedStartPoint, OperatorOrder};
+use peer::run;
+pub use peer::set_aside::SetAsideArticle;
+pub use peer::status::{FeedStatus, OutputStatus};
 use shared::FeedContext;
+use site_base::low_priority::LowPriorityThreads;
 use site_config::{Config, PeerSend};
 use site_log::SiteLog;
 use spool::{ChangeMaker as _, Spool};
-use status::FeedStatus;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use threads::FeedThreads;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
+
+/// Niceness of the threads of feeds relative to the server.
+const NICE: i32 = 10;
+/// Threads that may wait for the disk at once, beside one for each processor: this many feeds can read
+/// articles not in memory, or save their position, while the others continue.
+const BLOCKED_MAX: usize = 16;
 
 /// A running feed.
 struct RunningFeed {
@@ -81,7 +64,7 @@ pub struct Feeds {
     hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
     /// Task that answers ihave and sendme, and the channel that ends it.
     answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
-    threads: FeedThreads,
+    threads: LowPriorityThreads,
 }
 
 /// Preparation of a reload: numbers that may have to be written to the journal, and threads if any are
@@ -99,7 +82,7 @@ impl Feeds {
             running: Ordered::default(),
             hub: Ordered::default(),
             answering: Ordered::default(),
-            threads: FeedThreads::default(),
+            threads: LowPriorityThreads::new("feeds", NICE, BLOCKED_MAX),
         }
     }
 
@@ -241,7 +224,7 @@ impl Feeds {
     /// Returns the status of a peer's feed; `None` if there is none.
     pub fn status(&self, peer: &str) -> Option<FeedStatus> {
         let peer = self.running.lock().get(peer)?.peer.clone();
-        Some(status::of(&peer, self.shared.hub.frontier.mark()))
+        Some(peer::status::of(&peer, self.shared.hub.frontier.mark()))
     }
 }
 

@@ -7,8 +7,6 @@ use site_base::lock::rank::FEEDS;
 pub(super) const RUNNING: u8 = FEEDS;
 /// Tasks shared by all feeds.
 pub(super) const TASKS: u8 = FEEDS + 1;
-/// Threads of the feeds; no lock is taken inside.
-pub(super) const THREADS: u8 = FEEDS + 1;
 /// A run of batches for a peer.
 pub(super) const MAKING: u8 = FEEDS + 2;
 /// The batch being packed in memory.

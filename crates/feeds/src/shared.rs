@@ -1,10 +1,10 @@
 //! State shared by all feeds.
 
-use super::articles::{ArticleWindow, ReadOutcome};
-use super::hub::FeedHub;
-use super::in_step::ReadyPositions;
-use super::offer::FeedOffer;
-use super::peer::PeerFeed;
+use super::journal::articles::{ArticleWindow, ReadOutcome};
+use super::journal::hub::FeedHub;
+use super::journal::in_step::ReadyPositions;
+use super::journal::offer::FeedOffer;
+use super::peer::feed::PeerFeed;
 use super::rank;
 use super::share::CpuShare;
 use ingest::Filer;

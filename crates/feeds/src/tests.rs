@@ -1,11 +1,11 @@
 //! A feed and the hub, on a spool in memory.
 
-use super::backlog::{FillOutcome, begin_deciding, fill};
-use super::offer::FeedOffer;
-use super::peer::{FeedTrouble, OfferSource, PeerFeed};
-use super::queue::WINDOW_MAX;
+use super::journal::backlog::{FillOutcome, begin_deciding, fill};
+use super::journal::offer::FeedOffer;
+use super::peer::feed::{FeedTrouble, OfferSource, PeerFeed};
+use super::peer::queue::WINDOW_MAX;
+use super::peer::status;
 use super::shared::FeedContext;
-use super::status;
 use disk::SimDisk;
 use ingest::Filer;
 use ingest::routing::PeerRoute;

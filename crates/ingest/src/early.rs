@@ -1,13 +1,16 @@
 //! Withdrawals that arrived before their article, kept until it arrives.
 //!
-//! Their keys are kept, since only the article's lock decides whether it may be withdrawn. The table is
+//! Their keys are kept, since only the article's lock decides whether it may be withdrawn, and beside them in
+//! which groups no key is needed, as the sender is no longer known when the article arrives. The table is
 //! bounded (the oldest entry is dropped) and survives a restart. Called by `withdraw`. Format:
 //! `docs/formats/early-cancels.md`.
 
+use super::control::WithdrawalProof;
 use disk::{Disk, LogLine};
 use netnews::control::cancel_lock::elements;
 use site_base::durable_table::{DurableTable, TableEntry};
 use site_base::lock::Leaf;
+use site_config::NamePattern;
 use spool::ArticleKey;
 use std::fmt::Write as _;
 use std::io;
@@ -18,11 +21,20 @@ use tracing::warn;
 
 /// Most bytes of keys kept for one article.
 const KEYS_BYTES_MAX: usize = 2_048;
+/// Most bytes kept of the groups in which a withdrawal needs no key.
+const PERMITS_BYTES_MAX: usize = 1_000;
 const DAY_SECS: i64 = 86_400;
+/// Begins a word with groups in which an article may be withdrawn without a key.
+const WITHOUT_KEY: &str = "any";
+/// Begins a word with groups in which an article without a lock may be withdrawn without a key.
+const WITHOUT_LOCK: &str = "unlocked";
+/// Separates the groups of a permit and those that are excepted; no name of a group has it.
+const EXCEPT: char = '|';
 
 #[derive(Debug)]
 struct EarlyWithdrawal {
     since: i64,
+    /// Elements of Cancel-Keys, and permits.
     keys: String,
 }
 
@@ -93,7 +105,7 @@ impl EarlyWithdrawals {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Returns the keys shown by withdrawals of this article.
+    /// Returns the keys shown by withdrawals of this article, and their permits.
     pub fn keys(&self, key: ArticleKey) -> Option<Vec<u8>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -101,8 +113,8 @@ impl EarlyWithdrawals {
         self.table.lock().get(&key.0).map(|waiting| waiting.keys.clone().into_bytes())
     }
 
-    /// Keeps the keys shown by a withdrawal; one without keys only if `keyless` ones are of use.
-    pub fn remember(&self, key: ArticleKey, keys: &[u8], keyless: bool, now: i64) {
+    /// Keeps the keys shown by a withdrawal and its permits ([`permits`]), if it has any of them.
+    pub fn remember(&self, key: ArticleKey, keys: &[u8], permits: &str, now: i64) {
         let mut shown = String::new();
         for element in elements(keys) {
             let text = String::from_utf8_lossy(element.text);
@@ -111,7 +123,11 @@ impl EarlyWithdrawals {
                 let _ = write!(shown, "{gap}{}:{text}", element.scheme.name());
             }
         }
-        if shown.is_empty() && !keyless {
+        if !shown.is_empty() && !permits.is_empty() {
+            shown.push(' ');
+        }
+        shown.push_str(permits);
+        if shown.is_empty() {
             return;
         }
         let mut table = self.table.lock();
@@ -128,6 +144,47 @@ impl EarlyWithdrawals {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         tidy_up(&mut table);
     }
+}
+
+/// Returns the permits of a withdrawal: where it needs no key. Of `proofs` the first counts whose groups
+/// match all groups of the article.
+pub(super) fn permits(proofs: &[(WithdrawalProof, &str)]) -> String {
+    let mut words = String::new();
+    for (at, (proof, groups)) in proofs.iter().enumerate() {
+        let kind = match proof {
+            WithdrawalProof::Nothing => WITHOUT_KEY,
+            WithdrawalProof::KeyIfLocked => WITHOUT_LOCK,
+            WithdrawalProof::Key | WithdrawalProof::NotHonored => continue,
+        };
+        let gap = if words.is_empty() { "" } else { " " };
+        let mut word = format!("{gap}{kind}:{groups}");
+        proofs.iter().take(at).for_each(|(_, earlier)| word.push_str(&format!("{EXCEPT}{earlier}")));
+        let is_one_word = |(_, groups): &(WithdrawalProof, &str)| {
+            !groups.contains(|c: char| c.is_whitespace() || c == EXCEPT || c == '(')
+        };
+        if words.len() + word.len() < PERMITS_BYTES_MAX && proofs.iter().take(at + 1).all(is_one_word) {
+            words.push_str(&word);
+        }
+    }
+    words
+}
+
+/// Reports whether one of the permits among `keys` needs no key for an article in these groups.
+pub(super) fn needs_no_key(keys: &[u8], has_lock: bool, groups: &[&[u8]]) -> bool {
+    let matches = |pattern: &str| {
+        NamePattern::parse(pattern).is_ok_and(|pattern| groups.iter().all(|group| pattern.matches(group)))
+    };
+    String::from_utf8_lossy(keys).split(' ').any(|word| {
+        let (covers_locked, scope) = match word.split_once(':') {
+            Some((WITHOUT_KEY, scope)) => (true, scope),
+            Some((WITHOUT_LOCK, scope)) => (false, scope),
+            // As earlier versions have written it.
+            None if word.is_empty() => (false, "*"),
+            _ => return false,
+        };
+        let mut patterns = scope.split(EXCEPT);
+        (covers_locked || !has_lock) && patterns.next().is_some_and(matches) && !patterns.any(matches)
+    })
 }
 
 /// Replaces the file when most of it is obsolete.
@@ -219,14 +276,14 @@ mod tests {
         let sim = disk();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1), None);
-        early.remember(ArticleKey(1), b"sha256:a (comment)\r\n SHA1:b", false, NOW);
-        early.remember(ArticleKey(1), b"sha256:a", false, NOW);
-        early.remember(ArticleKey(1), b"sha256:c", false, NOW + 1);
-        early.remember(ArticleKey(2), b"md5:x", false, NOW);
-        early.remember(ArticleKey(3), b"", true, NOW + DAY_SECS);
+        early.remember(ArticleKey(1), b"sha256:a (comment)\r\n SHA1:b", "", NOW);
+        early.remember(ArticleKey(1), b"sha256:a", "", NOW);
+        early.remember(ArticleKey(1), b"sha256:c", "", NOW + 1);
+        early.remember(ArticleKey(2), b"md5:x", "", NOW);
+        early.remember(ArticleKey(3), b"", "unlocked:*", NOW + DAY_SECS);
         drop(early);
         let mut text = content(&sim);
-        assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 3);
+        assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 1 + 3);
         text.extend_from_slice(b"garbage\n\xff\xff 1 x\n00000000000000000000000000000004 17800");
         disk::durable_replace(
             &sim,
@@ -238,12 +295,38 @@ mod tests {
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1).unwrap(), "sha256:a sha1:b sha256:c");
         assert_eq!((shown(&early, 2), shown(&early, 4)), (None, None));
-        assert_eq!(shown(&early, 3).unwrap(), "");
-        early.remember(ArticleKey(5), b"sha256:e", false, NOW);
+        assert_eq!(shown(&early, 3).unwrap(), "unlocked:*");
+        early.remember(ArticleKey(5), b"sha256:e", "", NOW);
         drop(early);
         let early = open(&sim, NOW + 10 * DAY_SECS + 2);
         assert_eq!((shown(&early, 1), shown(&early, 5)), (None, None));
         assert!(shown(&early, 3).is_some());
+    }
+
+    #[test]
+    fn permits_say_in_which_groups_no_key_is_needed() {
+        use WithdrawalProof::{Key, KeyIfLocked, NotHonored, Nothing};
+        let needs_none = |permits: &str, has_lock: bool, groups: &[&str]| {
+            let groups: Vec<&[u8]> = groups.iter().map(|group| group.as_bytes()).collect();
+            needs_no_key(permits.as_bytes(), has_lock, &groups)
+        };
+        let words = permits(&[(Key, "a.b.*"), (Nothing, "a.*"), (NotHonored, "c.*"), (KeyIfLocked, "*")]);
+        assert_eq!(words, "any:a.*|a.b.* unlocked:*|a.b.*|a.*|c.*");
+        for (groups, locked, unlocked) in [
+            (&["a.b.c"][..], false, false),
+            (&["a.x", "a.b.c"], true, true),
+            (&["a.x", "d.x"], false, true),
+            (&["c.x"], false, false),
+            (&["d.x"], false, true),
+        ] {
+            let found = [true, false].map(|has_lock| needs_none(&words, has_lock, groups));
+            assert_eq!(found, [locked, unlocked], "{groups:?}");
+        }
+        assert_eq!(permits(&[(Key, "*"), (NotHonored, "*")]), "");
+        assert_eq!(permits(&[(Nothing, "a b"), (Key, "*")]), "", "it would be two words");
+        assert_eq!(permits(&[(Nothing, &"a".repeat(PERMITS_BYTES_MAX)), (Key, "*")]), "");
+        assert!(needs_none("", false, &["d.x"]) && !needs_none("", true, &["d.x"]), "an earlier version");
+        assert!(!needs_none("sha256:a", false, &["d.x"]));
     }
 
     #[test]
@@ -273,7 +356,7 @@ mod tests {
                 let early = open(&sim, NOW);
                 let mut synced = 0;
                 for n in 1..=3 {
-                    early.remember(ArticleKey(n), b"sha256:a", false, NOW);
+                    early.remember(ArticleKey(n), b"sha256:a", "", NOW);
                     if n == 2 {
                         tidy_up(&mut early.table.lock());
                         early.table.lock().replace_file().unwrap_or_default();
@@ -288,7 +371,7 @@ mod tests {
                 for n in 1..=synced {
                     assert!(shown(&after, n).is_some(), "{kind:?} at step {step}: {n} of {synced}");
                 }
-                after.remember(ArticleKey(9), b"sha256:z", false, NOW);
+                after.remember(ArticleKey(9), b"sha256:z", "", NOW);
                 assert!(shown(&open(&image, NOW), 9).is_some(), "{kind:?} at step {step}");
                 if !sim.crashed() {
                     assert!(step > 6, "nothing was tried");
@@ -303,16 +386,20 @@ mod tests {
         let sim = disk();
         let early = open(&sim, NOW);
         for n in 0..EarlyWithdrawal::ENTRIES_MAX as u128 + 10 {
-            early.remember(ArticleKey(n), b"sha256:a", false, NOW);
+            early.remember(ArticleKey(n), b"sha256:a", "", NOW);
         }
         assert_eq!(early.table.lock().len(), EarlyWithdrawal::ENTRIES_MAX);
         assert_eq!((shown(&early, 9), shown(&early, 10)), (None, Some("sha256:a".into())));
         for n in 0..10_000 {
-            early.remember(ArticleKey(77), format!("sha256:{n:0900}").as_bytes(), false, NOW);
+            early.remember(ArticleKey(77), format!("sha256:{n:0900}").as_bytes(), "", NOW);
         }
         assert!(shown(&early, 77).unwrap().len() <= KEYS_BYTES_MAX);
         drop(early);
         drop(open(&sim, NOW + 11 * DAY_SECS));
-        assert_eq!(content(&sim).len(), 0, "replaced");
+        assert_eq!(
+            content(&sim).iter().filter(|b| **b == b'\n').count(),
+            1,
+            "replaced: only the head is left"
+        );
     }
 }

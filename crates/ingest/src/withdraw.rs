@@ -6,14 +6,14 @@
 //! section 3.5, INN's `docancels`.
 
 use super::control::{ControlPolicy, ControlRequest, Keyring, SignatureProof, WithdrawalProof};
-use super::early::EarlyWithdrawals;
+use super::early::{self, EarlyWithdrawals};
 use super::{Reject, aside, origin};
 use access::cancel_lock;
 use arc_swap::ArcSwap;
 use disk::ReadMode;
 use netnews::article::Headers;
 use netnews::control;
-use netnews::{Article, Known, MessageId};
+use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
 use site_config::{Config, ConfigWord, NamePattern};
 use site_log::SiteLog;
@@ -202,7 +202,8 @@ impl Withdrawals {
             return Err(Reject::ControlRefused);
         }
         let Some(keys) = self.early.keys(key) else { return Ok(()) };
-        match opens_late(self.policy.load().late(), article.header(Known::CancelLock), &keys) {
+        let newsgroups = article.header(Known::Newsgroups);
+        match self.opens_late(newsgroups, article.header(Known::CancelLock), &keys) {
             true => Err(Reject::Withdrawn),
             false => Ok(()),
         }
@@ -295,16 +296,12 @@ impl Withdrawals {
         let signed = |names: &[String]| proof.is_by(names);
         let key = aside::withdrawn_by(spool, id.as_bytes());
         if spool.lookup(&key) == Lookup::Unknown {
-            match policy.withdrawal(&asked, &signed) {
-                (WithdrawalProof::NotHonored, _) => {}
-                // The groups of the article are not known; a sender who may withdraw in only some groups
-                // has to wait.
-                (WithdrawalProof::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
-                    return Ok(WithdrawalVerdict::Refuse(key));
-                }
-                (permit, _) => {
-                    self.early.remember(key, shown, permit == WithdrawalProof::KeyIfLocked, unix_now())
-                }
+            let proofs = policy.early(&asked, &signed);
+            match proofs.first() {
+                None | Some((WithdrawalProof::NotHonored, _)) => {}
+                Some((WithdrawalProof::Nothing, "*")) => return Ok(WithdrawalVerdict::Refuse(key)),
+                // The groups of the article are not known, and decide which proof is needed.
+                Some(_) => self.early.remember(key, shown, &early::permits(&proofs), unix_now()),
             }
         }
         // Judged even if it was not here: it may have arrived since, on another connection.
@@ -348,10 +345,19 @@ impl Withdrawals {
 
     fn judge_late(&self, spool: &Spool, key: ArticleKey) -> Result<WithdrawalVerdict, WithdrawalRefusal> {
         let keys = self.early.keys(key).ok_or(WithdrawalRefusal::NotHere)?;
-        let permit = self.policy.load().late();
-        judge_article(spool, key, &keys, |_, lock, _| {
-            opens_late(permit, lock, &keys).then_some(()).ok_or(WithdrawalRefusal::NoKey)
+        judge_article(spool, key, &keys, |head, lock, _| {
+            let newsgroups = header(head, Known::Newsgroups);
+            self.opens_late(newsgroups, lock, &keys).then_some(()).ok_or(WithdrawalRefusal::NoKey)
         })
+    }
+
+    /// Reports whether withdrawals that arrived before their article, with these keys and permits, withdraw
+    /// it.
+    fn opens_late(&self, newsgroups: Option<&[u8]>, lock: Option<&[u8]>, keys: &[u8]) -> bool {
+        let groups: Vec<&[u8]> = newsgroups::split(newsgroups.unwrap_or_default()).collect();
+        self.policy.load().honors_any()
+            && (lock.is_some_and(|lock| cancel_lock::opens(lock, keys))
+                || early::needs_no_key(keys, lock.is_some(), &groups))
     }
 
     /// Returns whether a withdrawal waits for this article.
@@ -379,13 +385,10 @@ impl WithdrawalVerdict {
     }
 }
 
-/// Returns whether the keys shown before the article arrived withdraw it.
-fn opens_late(permit: WithdrawalProof, lock: Option<&[u8]>, keys: &[u8]) -> bool {
-    match (permit, lock) {
-        (WithdrawalProof::Nothing, _) | (WithdrawalProof::KeyIfLocked, None) => true,
-        (WithdrawalProof::NotHonored, _) | (_, None) => false,
-        (_, Some(lock)) => cancel_lock::opens(lock, keys),
-    }
+/// Returns the value of a header among these lines.
+fn header(head: &[u8], known: Known) -> Option<&[u8]> {
+    let mut headers = Headers::of(head);
+    headers.find(|(name, _)| name.eq_ignore_ascii_case(known.name().as_bytes())).map(|(_, value)| value)
 }
 
 /// Checks whether an article is here and `permits` its withdrawal; `permits` is called with its header
@@ -409,8 +412,7 @@ fn judge_article(
             return Err(WithdrawalRefusal::Trouble);
         }
     }
-    let mut headers = Headers::of(article.head());
-    let lock = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Cancel-Lock")).map(|(_, value)| value);
+    let lock = header(article.head(), Known::CancelLock);
     let is_open = lock.is_some_and(|lock| cancel_lock::opens(lock, keys));
     permits(article.head(), lock, is_open).map(|()| WithdrawalVerdict::Withdraw(key))
 }

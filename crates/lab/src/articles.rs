@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use memchr::memmem;
 use std::fmt::Write as _;
 
-/// Bodies begin somewhere in the first so many bytes of the pool.
+/// Bodies start within this many bytes of the beginning of the pool.
 const POOL_START_BYTES: usize = 1 << 20;
 /// Longest line of a body, in bytes.
 const LINE_BYTES_MAX: u64 = 120;
@@ -21,7 +21,7 @@ const PATH: &str = "feeder.lab.example!not-for-mail";
 /// The lock of articles that may be cancelled, and what opens it (RFC 8315 section 5.1).
 const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
-/// How far before a cancel its article is; no multiple of how often cancels come.
+/// Number of articles between an article and its cancel; no multiple of `cancel_every`.
 const TARGET_BEFORE: u64 = 20_001;
 
 /// How long the bodies are.
@@ -29,9 +29,9 @@ const TARGET_BEFORE: u64 = 20_001;
 pub struct Shape {
     /// Shortest and longest ordinary body, in bytes.
     pub bytes: (usize, usize),
-    /// One body of so many is large (0: none) ...
+    /// One in this many bodies is large (0: none) ...
     pub large_every: u64,
-    /// ... and then between so many bytes.
+    /// ... and then between this many bytes.
     pub large_bytes: (usize, usize),
 }
 
@@ -41,7 +41,7 @@ pub struct Generator {
     seed: u64,
     groups: u64,
     shape: Shape,
-    /// One article of so many is a cancel, 0: none; `None`: articles have no locks either.
+    /// One in this many articles is a cancel; 0: none is; `None`: articles have no locks either.
     cancel_every: Option<u64>,
     date: String,
     pool: Vec<u8>,

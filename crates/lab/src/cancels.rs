@@ -37,7 +37,7 @@ pub struct Options {
     /// Articles of a feed, cancels among them
     #[arg(long, default_value_t = 420_004)]
     articles: u64,
-    /// One article of so many is a cancel
+    /// One in this many articles is a cancel
     #[arg(long, default_value_t = 4)]
     every: u64,
     /// Runs of which the median counts

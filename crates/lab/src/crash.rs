@@ -27,9 +27,9 @@ const GROUPS: u64 = 40;
 const WINDOW: usize = 200;
 /// Milliseconds from the start of the feed to the kill.
 const KILL_MS: (u64, u64) = (5, 700);
-/// A restart that is killed too is killed within so many milliseconds.
+/// A restart that is killed too is killed within this many milliseconds.
 const RESTART_KILL_MS_MAX: u64 = 40;
-/// One restart of so many is killed too.
+/// One in this many restarts is killed too.
 const RESTART_KILL_EVERY: u64 = 3;
 /// Streams of random numbers of the rounds begin here, those of articles below.
 const ROUND_STREAMS: u64 = 1 << 60;

@@ -334,7 +334,7 @@ fn renamed(article: &[u8], id: &str) -> Vec<u8> {
     [before, id.as_bytes(), after].concat()
 }
 
-/// Takes so many processors' time, and does nothing with it, on as few threads as can.
+/// Takes this many processors' time, and does nothing with it, on as few threads as can.
 fn burn(processors: f64, stop: &AtomicBool) {
     let threads = (processors.ceil() as usize).max(1);
     let work = BURN_PERIOD.mul_f64((processors / threads as f64).min(1.0));

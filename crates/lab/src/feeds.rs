@@ -269,7 +269,7 @@ impl Trial<'_> {
         Ok(run)
     }
 
-    /// A new newsreel that feeds so many null peers, and knows those of `sections`.
+    /// A new newsreel that feeds this many null peers, and knows those of `sections`.
     fn newsreel(&self, peers: usize, sections: &str) -> io::Result<Run> {
         let peers = NullPeers::start(peers, false)?;
         let mut site = self.site(&peers, sections)?;
@@ -290,7 +290,7 @@ impl Trial<'_> {
         Ok(site)
     }
 
-    /// INN with so many null peers, if there is one.
+    /// INN with this many null peers, if there is one.
     fn inn(&self, peers: usize) -> io::Result<Option<Run>> {
         let Some(scripts) = &self.options.inn else { return Ok(None) };
         let peers = NullPeers::start(peers, false)?;

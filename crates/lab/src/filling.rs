@@ -25,7 +25,7 @@ const REMEMBER_BATCH: u64 = 4096;
 /// What the server adds at the beginning of an article, up to the Path's old value.
 const PATH: &[u8] = b"Path: ";
 
-/// Fills the spool of a site that is not served: articles `0..articles` of `generator`, and so many
+/// Fills the spool of a site that is not served: articles `0..articles` of `generator`, and this many
 /// Message-IDs that are only remembered.
 pub fn fill(
     site: &Site,

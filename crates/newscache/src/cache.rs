@@ -505,6 +505,12 @@ impl CacheInner {
         self.slots_file.write(at, &slot).map(|_| ())
     }
 
+    /// Writes the slot of a group whose file is about to be created, and makes the file's directory.
+    pub fn prepare_file(&self, slot: u32, path: &Path) -> io::Result<()> {
+        self.write_slot(slot, false)?;
+        self.disk.make_dirs(path.parent().unwrap_or(&self.dir), false)
+    }
+
     /// Makes the file of groups durable.
     pub fn sync_slots(&self) -> io::Result<()> {
         self.slots_file.sync()

@@ -20,12 +20,21 @@ const NAMES_MAX: usize = 100;
 pub const SHOWN_BYTES: usize = 128 << 10;
 /// Maximum amount of text that is shown if all of it is requested, in bytes.
 pub const SHOWN_BYTES_MAX: usize = 4 << 20;
-/// Minimum number of bytes that a line counts as: its cost in memory, and as markup.
+/// Least number of bytes that a line counts as: an empty one costs memory and markup, too.
 const LINE_BYTES_MIN: usize = 32;
 /// Maximum number of lines that a follow-up quotes.
 const QUOTED_LINES_MAX: usize = 500;
-/// Maximum number of lines of a quotation that are shown unfolded.
+/// Quotations with more lines than this are folded.
 pub const QUOTED_LINES_OPEN: usize = 12;
+
+/// Types of pictures that can be shown.
+const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"];
+/// Suffixes of their files.
+const IMAGE_SUFFIXES: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
+/// Lines that begin a signed text, its signature, and the text after it.
+const SIGNED_BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
+const SIGNATURE_BEGIN: &str = "-----BEGIN PGP SIGNATURE-----";
+const SIGNATURE_END: &str = "-----END PGP SIGNATURE-----";
 
 /// An article as it can be shown.
 #[derive(Debug, Default)]
@@ -36,10 +45,40 @@ pub struct ArticleContent {
     pub blocks: Vec<TextBlock>,
     /// The files, in order.
     pub files: Vec<AttachedFile>,
+    /// Kind of signature over the article, which is not checked here.
+    pub signed: Option<SignatureKind>,
     /// True if there is more text than was requested.
     pub is_cut: bool,
     /// True if part of the article exceeds the limits and was not examined.
     pub is_incomplete: bool,
+}
+
+/// Kind of a digital signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureKind {
+    /// OpenPGP, in a part of its own (RFC 3156) or around the text (RFC 9580 section 7).
+    OpenPgp,
+    /// S/MIME (RFC 8551).
+    Smime,
+}
+
+impl SignatureKind {
+    /// Returns the kind of a signature with this media type.
+    fn of_type(media_type: &str) -> Option<Self> {
+        match media_type {
+            "application/pgp-signature" => Some(Self::OpenPgp),
+            "application/pkcs7-signature" | "application/x-pkcs7-signature" => Some(Self::Smime),
+            _ => None,
+        }
+    }
+
+    /// Returns its description for readers.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::OpenPgp => "with OpenPGP, which is not checked here",
+            Self::Smime => "with S/MIME, which is not checked here",
+        }
+    }
 }
 
 /// Headers as text.
@@ -74,6 +113,8 @@ pub enum TextBlock {
     Quote(Vec<QuotedLine>),
     /// Lines after `-- `.
     Signature(Vec<String>),
+    /// Lines of an OpenPGP signature.
+    Armour(Vec<String>),
     /// Position of a file: its index in [`ArticleContent::files`].
     File(usize),
     /// Beginning of a message within the message: From, Subject and Date.
@@ -93,6 +134,42 @@ pub struct AttachedFile {
     pub bytes: usize,
     /// Part number of a split file, and number of parts (0: unknown).
     pub part: Option<(u32, u32)>,
+}
+
+impl AttachedFile {
+    /// Returns whether this may be a picture that browsers show, by its type, or by its name if it is in
+    /// text.
+    pub fn may_be_image(&self) -> bool {
+        let is_named = |suffix: &&str| {
+            let name = self.name.as_bytes();
+            name.len()
+                .checked_sub(suffix.len())
+                .and_then(|at| name.get(at..))
+                .is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
+        };
+        let is_whole = self.part.is_none_or(|(_, total)| total <= 1);
+        let is_in_text = matches!(self.kind.as_str(), "yEnc" | "uuencode" | "application/octet-stream");
+        is_whole
+            && (IMAGE_TYPES.contains(&self.kind.as_str())
+                || is_in_text && IMAGE_SUFFIXES.iter().any(is_named))
+    }
+}
+
+/// Returns the media type of octets that begin like a picture which browsers show; SVG is none, as it may
+/// contain scripts.
+pub fn image_type(octets: &[u8]) -> Option<&'static str> {
+    let begins = |magic: &[u8]| octets.starts_with(magic);
+    if begins(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if begins(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if begins(b"GIF87a") || begins(b"GIF89a") {
+        Some("image/gif")
+    } else if begins(b"RIFF") && octets.get(8..12) == Some(b"WEBP") {
+        Some("image/webp")
+    } else {
+        None
+    }
 }
 
 /// Position of a file.
@@ -201,6 +278,7 @@ impl ArticleContent {
             return;
         }
         if !leaf.is_shown {
+            self.signed = self.signed.or(SignatureKind::of_type(&leaf.media_type));
             self.blocks.push(TextBlock::File(self.files.len()));
             self.files.push(self.attached(leaf));
             return;
@@ -255,8 +333,17 @@ impl ArticleContent {
         }
         let mark = kept.iter().rposition(|line| may_be_signed && line.depth == 0 && line.text == "-- ");
         let mut fresh = Vec::new();
+        let mut is_armour = false;
         for (at, line) in kept.into_iter().enumerate() {
+            let is_armoured = is_armour;
+            if line.depth == 0 && line.text.starts_with("-----") {
+                let text = line.text.trim_end();
+                self.signed = self.signed.or((text == SIGNED_BEGIN).then_some(SignatureKind::OpenPgp));
+                is_armour = text == SIGNATURE_BEGIN || is_armour && text != SIGNATURE_END;
+            }
             match (fresh.last_mut(), mark) {
+                (Some(TextBlock::Armour(lines)), _) if is_armour || is_armoured => lines.push(line.text),
+                (_, _) if is_armour => fresh.push(TextBlock::Armour(vec![line.text])),
                 (_, Some(mark)) if at == mark => fresh.push(TextBlock::Signature(Vec::new())),
                 (Some(TextBlock::Signature(lines)), _) => lines.push(line.text),
                 (Some(TextBlock::Quote(lines)), _) if line.depth > 0 => lines.push(line),
@@ -528,6 +615,55 @@ mod tests {
         let [TextBlock::Text(lines)] = part.blocks.as_slice() else { panic!("{:?}", part.blocks) };
         assert!(part.is_cut && lines.len() <= 100);
         assert!(!ArticleContent::of(text.as_bytes(), 100_000).is_cut);
+    }
+
+    #[test]
+    fn signed_articles_are_marked_and_their_signature_is_apart() {
+        let inline = content(
+            "Subject: x\n\n-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nhello\n\
+             -----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----\nlater\n",
+        );
+        assert_eq!(inline.signed, Some(SignatureKind::OpenPgp));
+        let [TextBlock::Text(before), TextBlock::Armour(armour), TextBlock::Text(after)] = &*inline.blocks
+        else {
+            panic!("{:?}", inline.blocks)
+        };
+        assert_eq!((before.len(), armour.len(), after.as_slice()), (4, 4, &["later".to_owned()][..]));
+        let apart = content(
+            "Content-Type: multipart/signed; boundary=b\n\n--b\n\nx\n--b\n\
+             Content-Type: application/pgp-signature; name=s.asc\n\nabc\n--b--\n",
+        );
+        assert_eq!(apart.signed, Some(SignatureKind::OpenPgp));
+        assert_eq!(content("Subject: x\n\nhello\n").signed, None);
+        // A signature that never ends does not fold more than the rest.
+        let open = content("Subject: x\n\nx\n-----BEGIN PGP SIGNATURE-----\ny\n");
+        assert_eq!(open.blocks.len(), 2);
+    }
+
+    #[test]
+    fn pictures_are_recognised_by_their_octets() {
+        for (octets, expected) in [
+            (&b"\x89PNG\r\n\x1a\nx"[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a", Some("image/gif")),
+            (b"RIFF\0\0\0\0WEBPx", Some("image/webp")),
+            (b"<svg xmlns='http://www.w3.org/2000/svg'>", None),
+            (b"<html>", None),
+            (b"RIFF", None),
+            (b"", None),
+        ] {
+            assert_eq!(image_type(octets), expected, "{octets:?}");
+        }
+        let file = |kind: &str, name: &str| AttachedFile {
+            name: name.into(),
+            kind: kind.into(),
+            bytes: 1,
+            part: None,
+        };
+        assert!(file("image/png", "x").may_be_image() && file("yEnc", "x.JPG").may_be_image());
+        assert!(!file("image/svg+xml", "x.svg").may_be_image() && !file("text/html", "x.png").may_be_image());
+        let part = AttachedFile { part: Some((1, 2)), ..file("yEnc", "x.jpg") };
+        assert!(!part.may_be_image());
     }
 
     #[test]

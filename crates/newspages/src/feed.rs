@@ -1,6 +1,7 @@
 //! Atom feeds of a group or a thread.
 //!
-//! Called by the web server. Source: RFC 4287.
+//! The identifier of an entry is the article's `news:` URL, which is the same on every server that has it.
+//! Called by the web server. Sources: RFC 4287; RFC 4151 for the identifier of the feed; RFC 5538.
 
 use netnews::date;
 
@@ -26,6 +27,8 @@ pub struct AtomFeed<'a> {
     pub title: &'a str,
     /// Address of the site, such as `https://news.example.org`, without a slash at the end.
     pub site: &'a str,
+    /// Name of the site, which is part of the feed's identifier, by whatever address the site is reached.
+    pub authority: &'a str,
     /// Path of the corresponding page.
     pub page: &'a str,
     /// Path of the feed itself.
@@ -40,7 +43,7 @@ pub fn atom(feed: &AtomFeed<'_>, entries: &[FeedEntry<'_>]) -> String {
     );
     let site = feed.site;
     element("title", feed.title, &mut out);
-    element("id", &format!("{site}{}", feed.path), &mut out);
+    element("id", &format!("tag:{},2026:{}", feed.authority, feed.page), &mut out);
     element("updated", &rfc3339(newest), &mut out);
     link("self", &format!("{site}{}", feed.path), &mut out);
     link("alternate", &format!("{site}{}", feed.page), &mut out);
@@ -48,7 +51,7 @@ pub fn atom(feed: &AtomFeed<'_>, entries: &[FeedEntry<'_>]) -> String {
         let place = format!("{site}{}", urls::article(&row.message_id));
         out.push_str("<entry>\n");
         element("title", if row.subject.is_empty() { "(no subject)" } else { &row.subject }, &mut out);
-        element("id", &place, &mut out);
+        element("id", &urls::news(&row.message_id), &mut out);
         element("updated", &rfc3339(row.date), &mut out);
         link("alternate", &place, &mut out);
         out.push_str("<author>");
@@ -121,12 +124,14 @@ mod tests {
         let feed = AtomFeed {
             title: "a.b",
             site: "https://x.example",
+            authority: "x.example",
             page: "/groups/a.b",
             path: "/groups/a.b/atom",
         };
         let xml = atom(&feed, &[FeedEntry { row: &row, summary: "]]><x/>" }]);
         assert!(xml.contains("<title>&lt;/title&gt;&lt;script&gt;&amp;\u{fffd}</title>"));
-        assert!(xml.contains("<id>https://x.example/article/a%22b%40c</id>"));
+        assert!(xml.contains("<id>news:a%22b@c</id>"));
+        assert!(xml.contains("<id>tag:x.example,2026:/groups/a.b</id>"));
         assert!(xml.contains("<updated>1970-01-01T00:00:01Z</updated>"));
         assert!(xml.contains("<summary type=\"text\">]]&gt;&lt;x/&gt;</summary>"));
         assert_eq!(xml.matches('<').count(), xml.matches('>').count());

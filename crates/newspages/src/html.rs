@@ -1,7 +1,8 @@
-//! HTML as plain text: only the text that a reader would see.
+//! HTML as plain text: what a reader would see, with its links, lists, tables and quotations.
 //!
-//! This is no parser of HTML: tags are removed, those that end a line end one, and `entities` are decoded.
-//! The result is text, which is escaped like any other. Called by `content`.
+//! This is no parser of HTML: tags are removed or become marks of plain text, those that end a line end one,
+//! and `entities` are decoded. The result is text, which is escaped like any other; the address of a link
+//! stands after its text, so that a link never hides where it leads. Called by `content`.
 
 use crate::{entities, work};
 
@@ -34,78 +35,220 @@ const LINES: &[&str] = &[
     "dd",
 ];
 
-/// Returns the text of HTML.
+/// Maximum depth of quotation, and of lists within lists.
+const DEPTH_MAX: usize = 5;
+/// Maximum length of the address of a link that is kept, in bytes.
+const ADDRESS_BYTES_MAX: usize = 1_000;
+/// Beginnings of addresses that are kept.
+const SCHEMES: [&str; 4] = ["http://", "https://", "ftp://", "news:"];
+
+/// Returns the text of HTML: links with their addresses, quotations with `>`, cells with `|` between them.
 pub fn to_text(html: &str) -> String {
-    let mut out = String::with_capacity(html.len());
+    let mut text = HtmlText { out: String::with_capacity(html.len()), ..HtmlText::default() };
     let mut rest = html;
-    let mut is_pre = false;
     while let Some(at) = rest.find(['<', '&']) {
         let before_bytes = rest.len();
         let (before, after) = rest.split_at(at);
-        append(before, is_pre, &mut out);
+        text.append(before);
         rest = if after.starts_with('&') {
             let (character, bytes) = entities::read(after).unwrap_or(('&', 1));
-            out.push(if character == '\u{a0}' { ' ' } else { character });
+            text.push(if character == '\u{a0}' { ' ' } else { character });
             after.get(bytes..).unwrap_or_default()
         } else {
-            tag(after, &mut is_pre, &mut out)
+            text.tag(after)
         };
         if !work::take(before_bytes - rest.len()) {
             break;
         }
     }
     work::take(rest.len());
-    append(rest, is_pre, &mut out);
-    tidied(&out)
+    text.append(rest);
+    text.end_link();
+    tidied(&text.out)
 }
 
-/// Appends text with white space collapsed, unless it is preformatted.
-fn append(text: &str, is_pre: bool, out: &mut String) {
-    if is_pre {
-        out.push_str(text);
-        return;
+/// Text that is being made of HTML.
+#[derive(Default)]
+struct HtmlText {
+    out: String,
+    is_pre: bool,
+    /// Number of open quotations.
+    quotes: usize,
+    /// Open lists: the number of the next item, if items are numbered.
+    lists: Vec<Option<u32>>,
+    /// Address of the open link, and the length of the text before it.
+    link: Option<(String, usize)>,
+    /// True if the next text of the line is in another cell.
+    is_next_cell: bool,
+}
+
+impl HtmlText {
+    /// Returns whether the line has no text yet.
+    fn is_at_line_start(&self) -> bool {
+        self.out.is_empty() || self.out.ends_with('\n')
     }
-    for c in text.chars() {
-        if !c.is_ascii_whitespace() {
-            out.push(c);
-        } else if !out.ends_with([' ', '\n']) && !out.is_empty() {
-            out.push(' ');
+
+    /// Adds a character that is no white space of the source.
+    fn push(&mut self, character: char) {
+        if self.is_at_line_start() {
+            (0..self.quotes.min(DEPTH_MAX)).for_each(|_| self.out.push_str("> "));
+        } else if self.is_next_cell {
+            self.out.push_str(if self.out.ends_with(' ') { "| " } else { " | " });
         }
+        self.is_next_cell = false;
+        self.out.push(character);
+    }
+
+    /// Adds text with white space collapsed, unless it is preformatted.
+    fn append(&mut self, text: &str) {
+        for c in text.chars() {
+            if self.is_pre && c == '\n' {
+                self.out.push('\n');
+            } else if self.is_pre || !c.is_ascii_whitespace() {
+                self.push(c);
+            } else if !self.out.ends_with([' ', '\n']) && !self.out.is_empty() {
+                self.out.push(' ');
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !self.out.is_empty() {
+            while self.out.ends_with(' ') {
+                self.out.pop();
+            }
+            self.out.push('\n');
+        }
+        self.is_next_cell = false;
+    }
+
+    /// Adds the address of the open link after its text, unless the text is the address.
+    fn end_link(&mut self) {
+        let Some((address, start)) = self.link.take() else { return };
+        let Some(shown) = self.out.get(start..).map(str::trim) else { return };
+        let is_shown = shown == address || address.strip_suffix('/') == Some(shown);
+        if !shown.is_empty() && !is_shown && work::take(address.len()) {
+            self.out.push_str(if self.out.ends_with([' ', '\n']) { "<" } else { " <" });
+            self.out.push_str(&address);
+            self.out.push('>');
+        }
+    }
+
+    /// Handles the tag at whose `<` the text begins; returns the rest after it.
+    fn tag<'a>(&mut self, text: &'a str) -> &'a str {
+        if text.starts_with("<!--") {
+            return text.find("-->").and_then(|end| text.get(end + 3..)).unwrap_or_default();
+        }
+        let inner = text.get(1..).unwrap_or_default();
+        if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?')) {
+            self.push('<');
+            return inner;
+        }
+        let Some(end) = inner.find('>') else { return "" };
+        let (tag, after) = (inner.get(..end).unwrap_or_default(), inner.get(end + 1..).unwrap_or_default());
+        let closes = tag.starts_with('/');
+        let name = tag.trim_start_matches('/');
+        let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        if LINES.contains(&name.as_str()) {
+            self.end_line();
+        }
+        self.element(&name, tag, closes);
+        if SILENT.contains(&name.as_str()) && !closes && !tag.ends_with('/') {
+            return after_end_of(&name, after);
+        }
+        after
+    }
+
+    /// Takes notice of the beginning or end of an element.
+    fn element(&mut self, name: &str, tag: &str, closes: bool) {
+        match (name, closes) {
+            ("pre", _) => self.is_pre = !closes,
+            ("blockquote", false) => self.quotes += 1,
+            ("blockquote", true) => self.quotes = self.quotes.saturating_sub(1),
+            ("td" | "th", false) => self.is_next_cell = !self.is_at_line_start(),
+            ("ul", false) if self.lists.len() < DEPTH_MAX => self.lists.push(None),
+            ("ol", false) if self.lists.len() < DEPTH_MAX => self.lists.push(Some(1)),
+            ("ul" | "ol", true) => {
+                self.lists.pop();
+            }
+            ("li", false) => self.begin_item(),
+            ("a", _) => {
+                self.end_link();
+                let address = attribute(tag, "href").filter(|_| !closes).and_then(address);
+                self.link = address.map(|address| (address, self.out.len()));
+            }
+            ("img", _) => {
+                let alt = attribute(tag, "alt").map(|alt| decoded(&alt)).unwrap_or_default();
+                if !alt.trim().is_empty() {
+                    self.push('[');
+                    self.append(alt.trim());
+                    self.push(']');
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_item(&mut self) {
+        let indent = self.lists.len().saturating_sub(1);
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number = number.saturating_add(1);
+                format!("{}. ", *number - 1)
+            }
+            _ => "* ".to_owned(),
+        };
+        (0..indent).for_each(|_| self.push(' '));
+        mark.chars().for_each(|c| self.push(c));
     }
 }
 
-/// Handles the tag at whose `<` the text begins; returns the rest after it.
-fn tag<'a>(text: &'a str, is_pre: &mut bool, out: &mut String) -> &'a str {
-    if text.starts_with("<!--") {
-        return text.find("-->").and_then(|end| text.get(end + 3..)).unwrap_or_default();
-    }
-    let inner = text.get(1..).unwrap_or_default();
-    if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?')) {
-        out.push('<');
-        return inner;
-    }
-    let Some(end) = inner.find('>') else { return "" };
-    let (tag, after) = (inner.get(..end).unwrap_or_default(), inner.get(end + 1..).unwrap_or_default());
-    let closes = tag.starts_with('/');
-    let name = tag.trim_start_matches('/');
-    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
-    let is = |known: &&str| name.eq_ignore_ascii_case(known);
-    if LINES.iter().any(is) && !out.is_empty() {
-        while out.ends_with(' ') {
-            out.pop();
+/// Returns the value of an attribute as written.
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let mut rest = tag.split_once(|c: char| c.is_ascii_whitespace())?.1;
+    work::take(rest.len());
+    loop {
+        let (before, after) = rest.split_once('=')?;
+        let own = before.trim_end().rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
+        let after = after.trim_start();
+        let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let (value, next) = match quote {
+            Some(quote) => after.get(1..)?.split_once(quote)?,
+            None => after.split_at(after.find(|c: char| c.is_ascii_whitespace()).unwrap_or(after.len())),
+        };
+        if own.eq_ignore_ascii_case(name) {
+            return Some(value.to_owned());
         }
-        out.push('\n');
+        rest = next;
     }
-    if is(&"li") && !closes {
-        out.push_str("* ");
+}
+
+/// Returns a value with its character references decoded.
+fn decoded(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    let mut rest = value;
+    while let Some(at) = rest.find('&') {
+        let (before, after) = rest.split_at(at);
+        let (character, bytes) = entities::read(after).unwrap_or(('&', 1));
+        out.push_str(before);
+        out.push(character);
+        rest = after.get(bytes..).unwrap_or_default();
     }
-    if is(&"pre") {
-        *is_pre = !closes;
+    out.push_str(rest);
+    out
+}
+
+/// Returns the address of a link, if it is one that text may have.
+fn address(value: String) -> Option<String> {
+    if value.len() > ADDRESS_BYTES_MAX {
+        return None;
     }
-    if SILENT.iter().any(is) && !closes && !tag.ends_with('/') {
-        return after_end_of(name, after);
-    }
-    after
+    let address = decoded(value.trim());
+    let begins =
+        |scheme: &&str| address.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+    let is_plain = address.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>\"".contains(&byte));
+    (is_plain && SCHEMES.iter().any(begins)).then_some(address)
 }
 
 /// Returns the text after the end tag of an element; nothing if it never ends.
@@ -156,7 +299,21 @@ mod tests {
             ("<pre>a\n  b</pre>", "a\n  b\n"),
             ("&lt;script&gt;x", "<script>x\n"),
             ("<img src=x onerror=alert(1)>", "\n"),
+            ("<img src='http://a/b.png' alt='A &amp; B'>", "[A & B]\n"),
             ("<a href='unfinished", "\n"),
+            ("<a href=\"https://a.example/?b=1&amp;c\">here</a>.", "here <https://a.example/?b=1&c>.\n"),
+            ("<A class=x HREF=https://a.example/>https://a.example</A>", "https://a.example\n"),
+            ("<a href='javascript:alert(1)'>here</a>", "here\n"),
+            ("<a href='https://a/\n\"onclick=x'>here</a>", "here\n"),
+            ("<a href='https://a/'><img src=x></a>z", "z\n"),
+            ("<a href='https://a/'>one<a href='https://b/'>two", "one <https://a/>two <https://b/>\n"),
+            ("a<blockquote>b<br>c<blockquote>d</blockquote></blockquote>e", "a\n> b\n> c\n> > d\n\ne\n"),
+            (
+                "<table><tr><th>a</th><th>b</th></tr>\n<tr><td>1</td> <td>2</td></tr></table>",
+                "a | b\n\n1 | 2\n",
+            ),
+            ("<ol><li>one<ul><li>x</ul><li>two</ol>", "1. one\n\n * x\n\n2. two\n"),
+            ("</blockquote></ul></a>x", "x\n"),
         ] {
             // An empty text has no line.
             let text = if text == "\n" { "" } else { text };
@@ -166,10 +323,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_has_no_controls_and_is_not_longer(html in "(<|>|&|;|/|#|!|-|script|li|x|\\n|\\x1b|\\PC){0,80}") {
+        fn text_has_no_controls_and_is_not_longer(html in "(<|>|&|;|/|#|!|-|script|li|a href=|https://|blockquote|td|x|\\n|\\x1b|\\PC){0,80}") {
             let text = to_text(&html);
             prop_assert!(text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')));
-            prop_assert!(text.len() <= 3 * html.len() + 1);
+            prop_assert!(text.len() <= 4 * html.len() + 1);
         }
     }
 }

@@ -37,9 +37,19 @@ pub const GROUPS: &str = "/groups";
 /// Path of the search page.
 pub const SEARCH: &str = "/search";
 
+/// Returns the path of the groups whose names begin with this part.
+pub fn hierarchy(name: &str) -> String {
+    format!("{GROUPS}?in={}", escape(name))
+}
+
 /// Returns the path of a group's threads, newest first.
 pub fn group(group: &str) -> String {
     format!("{GROUPS}/{}", escape(group))
+}
+
+/// Returns the path of a search.
+pub fn search(query: &str) -> String {
+    format!("{SEARCH}?q={}", escape(query))
 }
 
 /// Returns the path of an article by its number, which redirects to its permanent path.
@@ -57,15 +67,24 @@ pub fn article(message_id: &str) -> String {
     format!("/article/{}", bare(message_id))
 }
 
+/// Returns the `news:` URL of an article (RFC 5538 section 2.2).
+pub fn news(message_id: &str) -> String {
+    format!("news:{}", bare(message_id).replace("%40", "@"))
+}
+
 /// Returns the path of a file of an article.
 pub fn file(message_id: &str, number: usize, name: &str) -> String {
     format!("{}/file/{number}/{}", article(message_id), escape(name))
 }
 
+/// Returns the Message-ID without its angle brackets, if it has them.
+pub fn bare_id(message_id: &str) -> &str {
+    message_id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(message_id)
+}
+
 /// Returns the Message-ID without its angle brackets, as one segment.
 fn bare(message_id: &str) -> String {
-    let inner = message_id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
-    escape(inner.unwrap_or(message_id))
+    escape(bare_id(message_id))
 }
 
 /// Returns the path for a `news:` URL: of an article or a group of this site (RFC 5538 section 2.2).
@@ -94,6 +113,9 @@ mod tests {
         assert_eq!(thread("comp.lang.c++", "<a@b>"), "/groups/comp.lang.c%2B%2B/thread/a%40b");
         assert_eq!(file("<a@b>", 2, "x y.txt"), "/article/a%40b/file/2/x%20y.txt");
         assert_eq!(number("a.b", 7), "/groups/a.b/7");
+        assert_eq!(news("<a/b@c>"), "news:a%2Fb@c");
+        assert_eq!(search("a b"), "/search?q=a%20b");
+        assert_eq!(hierarchy("a"), "/groups?in=a");
     }
 
     #[test]

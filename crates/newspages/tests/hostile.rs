@@ -12,12 +12,17 @@ use safe::assert_safe;
 fn shown(article: &str) -> String {
     let wire = article.replace('\n', "\r\n");
     let content = ArticleContent::of(wire.as_bytes(), SHOWN_BYTES);
-    let page =
-        view::article(&content, &view::ArticlePage { group: Some("a.b"), ..view::ArticlePage::default() });
+    let page = view::article(
+        &content,
+        &view::ArticlePage { place: Some(("a.b", 7)), ..view::ArticlePage::default() },
+    );
     for number in 1..=content.files.len() {
         let (name, _) = ArticleContent::file(wire.as_bytes(), number).unwrap();
         assert_eq!(name, content.files[number - 1].name);
     }
+    let place =
+        view::ThreadPlace { number: 7, previous: Some(6), next: Some(8), title: "x", may_follow_up: true };
+    assert_safe(&view::threaded(&content, &place).into_string());
     assert_safe(&page.into_string())
 }
 
@@ -161,7 +166,8 @@ fn the_corpus_parses_into_pages() {
         let (text, mut wire) = (std::fs::read(path).unwrap(), Vec::new());
         netnews::nntp::wire::dot_stuff(&text, &mut wire);
         let content = ArticleContent::of(&wire, SHOWN_BYTES);
-        let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
+        let page =
+            view::article(&content, &view::ArticlePage { place: Some(("a.b", 7)), ..Default::default() });
         let page = page.into_string();
         let shown = assert_safe(&page);
         octets += shown.len();
@@ -220,8 +226,11 @@ fn lists_show_what_rows_say_as_text() {
             place: "/groups/a.b/thread/%3Cscript%3E",
             title: thread.title(&rows),
             rows: &rows,
-            thread,
-            left_out: 1,
+            nodes: &thread.nodes,
+            before: 100,
+            total: 200,
+            turning: &view::PageLinks { newer: Some("/groups/a.b/thread/x?from=0".into()), older: None },
+            articles: &view::withheld("<script>@x", 1, "<script> is too large."),
         });
         assert!(assert_safe(&page.into_string()).contains("</title><script>"));
     }
@@ -232,11 +241,60 @@ fn lists_show_what_rows_say_as_text() {
         description: "<script>",
         rows: &rows,
         threads: &threads,
+        lowest: 1,
+        seen: Some(1),
+        dates: &view::DateLinks { years: Some((1979, 2026)), year: 2026, asked: "\"><script>".into() },
         turning: &turning,
         write: Some("/groups/a.b/write"),
     };
     assert!(assert_safe(&view::group(&page).into_string()).contains("<script>"));
     let line = view::GroupListEntry { name: "a.b".into(), description: "<b>".into(), articles: 3 };
-    let page = view::groups(&[line], "\"><script>", &turning);
+    let page = view::groups(&[line], "\"><i>", "\"><script>", &turning);
     assert!(assert_safe(&page.into_string()).contains("<b>"));
+}
+
+#[test]
+fn search_page_shows_what_it_found_as_text() {
+    let attack = "\"><script>alert(1)</script>";
+    let piece = |is_match| view::SnippetPiece { text: attack.into(), is_match };
+    let hit = view::SearchHit {
+        message_id: attack.into(),
+        subject: attack.into(),
+        from: attack.into(),
+        date: Some(1),
+        groups: vec![attack.into()],
+        snippet: vec![piece(false), piece(true)],
+    };
+    let value = view::FacetLink { value: attack.into(), count: 3, query: attack.into() };
+    let page = view::SearchPage {
+        query: attack,
+        lines: Some(&[hit]),
+        problem: Some(attack),
+        hint: Some(attack),
+        is_complete: false,
+        other_order: Some((attack, "Oldest first")),
+        facets: &[view::SearchFacet { name: "Groups", values: vec![value] }],
+        facets_of: 300,
+        mbox: Some("/search/mbox.gz?q=x"),
+        turning: &view::PageLinks::default(),
+    };
+    assert!(assert_safe(&view::search(&page).into_string()).contains(attack));
+}
+
+#[test]
+fn front_page_shows_names_as_text() {
+    let attack = "\"><script>alert(1)</script>";
+    let group =
+        view::FrontGroup { name: attack.into(), description: attack.into(), articles: 3, month: Some(2) };
+    let hierarchies = [view::Hierarchy { name: attack.into(), groups: 1, month: None, listed: vec![group] }];
+    let page = view::FrontPage {
+        site: attack,
+        about: Some(&view::markdown(attack)),
+        server: None,
+        hierarchies: Some(&hierarchies),
+        has_search: true,
+        may_log_in: true,
+        operator: Some("/operator"),
+    };
+    assert!(assert_safe(&view::front(&page).into_string()).contains(attack));
 }

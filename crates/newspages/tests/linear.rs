@@ -32,8 +32,14 @@ fn assert_linear<T>(what: &str, bytes: usize, render: impl FnOnce() -> T) -> T {
 fn assert_page_is_linear(what: &str, wire: &[u8]) {
     let content = assert_linear(what, wire.len(), || {
         let content = ArticleContent::of(wire, SHOWN_BYTES_MAX);
-        view::article(&content, &view::ArticlePage { group: Some("a.b"), ..view::ArticlePage::default() });
+        view::article(
+            &content,
+            &view::ArticlePage { place: Some(("a.b", 7)), ..view::ArticlePage::default() },
+        );
         content
+    });
+    assert_linear(what, wire.len(), || {
+        view::threaded(&content, &view::ThreadPlace { number: 7, title: "x", ..view::ThreadPlace::default() })
     });
     assert_linear(what, wire.len(), || content::quoted(&content));
     for number in [1, content.files.len()] {
@@ -221,6 +227,20 @@ fn html_of_one_repeated_token_takes_linear_work() {
         "<a/>",
         "<abcdef>",
         "<pre> \n",
+        "<a href=https://a/>",
+        "<a href=https://a/>x",
+        "<a href=https://a/ ",
+        "<a a=b ",
+        "=",
+        "<blockquote>",
+        "<blockquote>x<br>",
+        "</blockquote>",
+        "<ol><li>",
+        "<ul><li>x",
+        "<td>",
+        "<td>x",
+        "<img alt=a>",
+        "<img alt='&amp;'>",
     ] {
         let head = "Content-Type: text/html\r\n\r\n";
         assert_page_is_linear(token, format!("{head}{}", repeated(token)).as_bytes());
@@ -439,13 +459,22 @@ fn threads_of_any_structure_take_linear_work() {
                     place: "/",
                     title: thread.title(&rows),
                     rows: &rows,
-                    thread: &thread,
-                    left_out,
+                    nodes: &thread.nodes,
+                    before: 0,
+                    total: rows.len() + left_out,
+                    turning: &view::PageLinks::default(),
+                    articles: &maud::Markup::default(),
                 })
             });
         }
         let entries: Vec<FeedEntry<'_>> = rows.iter().map(|row| FeedEntry { row, summary: "<&>" }).collect();
-        let feed = AtomFeed { title: "x", site: "https://x.example", page: "/", path: "/atom" };
+        let feed = AtomFeed {
+            title: "x",
+            site: "https://x.example",
+            authority: "x.example",
+            page: "/",
+            path: "/atom",
+        };
         assert_linear(what, bytes, || feed::atom(&feed, &entries));
     }
 }

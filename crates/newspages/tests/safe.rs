@@ -4,24 +4,64 @@
 
 /// Elements of our pages.
 const ELEMENTS: &[&str] = &[
-    "a", "article", "b", "bdi", "button", "dd", "details", "div", "dl", "dt", "form", "h1", "input", "label",
-    "li", "nav", "p", "span", "summary", "time", "ul",
+    "a",
+    "article",
+    "b",
+    "bdi",
+    "blockquote",
+    "br",
+    "button",
+    "code",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "hr",
+    "img",
+    "input",
+    "label",
+    "li",
+    "mark",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "span",
+    "strong",
+    "summary",
+    "time",
+    "ul",
 ];
+/// Elements without an end.
+const EMPTY: &[&str] = &["br", "hr", "img", "input"];
 /// Their attributes.
 const ATTRIBUTES: &[&str] = &[
     "action",
+    "alt",
+    "aria-describedby",
     "aria-label",
+    "aria-labelledby",
     "class",
     "dir",
     "download",
     "for",
     "href",
     "id",
+    "loading",
     "maxlength",
     "method",
     "name",
+    "placeholder",
     "rel",
     "role",
+    "src",
     "type",
     "value",
 ];
@@ -40,10 +80,11 @@ pub fn assert_safe(page: &str) -> String {
         }
         let name = tag.split(' ').next().unwrap_or_default();
         assert!(ELEMENTS.contains(&name), "<{tag}>");
-        if name != "input" {
+        if !EMPTY.contains(&name) {
             open.push(name);
         }
-        attributes(&tag[name.len()..]);
+        let more = &tag[name.len()..];
+        attributes(if name == "details" { more.strip_suffix(" open").unwrap_or(more) } else { more });
     }
     assert!(open.is_empty(), "{open:?}");
     text.push_str(rest);
@@ -72,8 +113,12 @@ fn attributes(text: &str) {
             after.split_once('"').unwrap_or_else(|| panic!("a value that does not end: {after}"));
         assert!(ATTRIBUTES.contains(&name.trim()), "{name}");
         assert!(!value.contains(['<', '>']), "{value}");
+        if name.trim() == "src" {
+            // A picture is one of the article's own files, and shown on demand.
+            assert!(value.starts_with("/article/") && value.ends_with("?show=1"), "{value}");
+        }
         if ["href", "action"].contains(&name.trim()) {
-            let allowed = ["/", "http://", "https://", "ftp://"]
+            let allowed = ["/", "#a", "http://", "https://", "ftp://"]
                 .iter()
                 .any(|begin| value.get(..begin.len()).is_some_and(|found| found.eq_ignore_ascii_case(begin)));
             assert!(allowed && !value.starts_with("//"), "{value}");

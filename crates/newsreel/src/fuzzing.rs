@@ -72,7 +72,6 @@ pub fn rewritten_post(file: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the fields of a form as a browser sends them; `None` if the body is invalid.
-#[cfg(feature = "web")]
 pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
     web::form::parse(body)
 }

@@ -16,7 +16,7 @@ use operators::reload::reload;
 use operators::report;
 use operators::report::MeasureRequests;
 use operators::running::Server;
-use operators::{ControlMessages, keep_expiring};
+use operators::{ControlMessages, keep_expiring, supervisor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use site::Site;
 use site::inject::Injector;
@@ -127,14 +127,15 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(numbers::watch(site.clone()));
     start_housekeeping(&server, &mut tasks);
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
-    tell_system(&[sd_notify::NotifyState::Ready]);
+    tasks.spawn(supervisor::keep_reporting(site.stopping()));
+    supervisor::ready();
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => {}
         () = give_back_after_start() => shutdown.await,
     }
     info!("stopping");
-    tell_system(&[sd_notify::NotifyState::Stopping]);
+    supervisor::stopping();
     site.stop();
     expiring.abort();
     block_in_place(|| threads.end());
@@ -168,7 +169,6 @@ fn assemble<S: NewsSource>(
         let admit = admitting(&site, &context, source.under(&site.config), server);
         let listening = ListeningSockets::new(&site, admit);
         Server {
-            #[cfg(feature = "search")]
             search: Arc::default(),
             days: Arc::default(),
             listening,
@@ -187,7 +187,6 @@ fn assemble<S: NewsSource>(
 struct IndexThreads {
     packing: OverviewPacker,
     days: DayKeeper,
-    #[cfg(feature = "search")]
     indexing: operators::search::Indexer,
 }
 
@@ -198,7 +197,6 @@ impl IndexThreads {
         Ok(Self {
             packing: OverviewPacker::start(&server.site.spool)?,
             days: days::start(&server.site, &server.days, report)?,
-            #[cfg(feature = "search")]
             indexing: operators::search::start(&server.site, &server.search)?,
         })
     }
@@ -207,7 +205,6 @@ impl IndexThreads {
     fn end(self) {
         self.packing.end();
         self.days.end();
-        #[cfg(feature = "search")]
         self.indexing.end();
     }
 }
@@ -218,12 +215,6 @@ fn obey_again(site: &Site) {
         Ok(0) => {}
         Ok(articles) => info!(articles, "cancels and Supersedes from before the crash obeyed again"),
         Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
-    }
-}
-
-fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        warn!(%error, "sd_notify failed");
     }
 }
 

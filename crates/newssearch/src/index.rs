@@ -32,7 +32,7 @@ use tantivy::{
 };
 
 use crate::directory::IndexDirectory;
-use crate::query::{Phrase, Query, SearchField};
+use crate::query::{Phrase, Query, ResultOrder, SearchField};
 use workers::IndexWorkers;
 
 /// Name of tantivy's tokenizer for fields whose text is one term: words are split here.
@@ -337,7 +337,7 @@ impl Searcher {
         self.reader.searcher().segment_readers().len()
     }
 
-    /// Returns the Message-IDs of up to `count` articles that match a query, the newest first, starting with
+    /// Returns the Message-IDs of up to `count` articles that match a query, in its order, starting with
     /// result `from`. With `thread`, the key of a thread's first article, only articles of that thread match;
     /// with `groups`, only articles in one of these.
     pub fn search(
@@ -354,9 +354,12 @@ impl Searcher {
         }
         let searcher = self.reader.searcher();
         let asked = self.query(query, thread, groups);
-        let newest =
-            TopDocs::with_limit(count).and_offset(from).order_by_fast_field::<i64>(DATE, Order::Desc);
-        let found: Vec<(Option<i64>, DocAddress)> = searcher.search(&asked, &newest)?;
+        let order = match query.order {
+            ResultOrder::Newest => Order::Desc,
+            ResultOrder::Oldest => Order::Asc,
+        };
+        let first = TopDocs::with_limit(count).and_offset(from).order_by_fast_field::<i64>(DATE, order);
+        let found: Vec<(Option<i64>, DocAddress)> = searcher.search(&asked, &first)?;
         let mut ids = Vec::with_capacity(found.len());
         for (_, address) in found {
             let document: TantivyDocument = searcher.doc(address)?;

@@ -1,9 +1,10 @@
 //! The query language, used on the web and on the command line.
 //!
 //! A query is words that an article must have, with `"several words"` for a phrase, `-word` for words that it
-//! must not have, and `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` to restrict the
-//! search. Anything else with a colon is read as words. Invariant: a parsed query is bounded in size,
-//! whatever the input. Called by the web reader and the control socket; described in `docs/search.md`.
+//! must not have, `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` to restrict the search,
+//! and `order:` for the order of its results. Anything else with a colon is read as words. Invariant: a
+//! parsed query is bounded in size, whatever the input. Called by the web reader and the control socket;
+//! described in `docs/search.md`.
 
 use std::fmt;
 
@@ -33,6 +34,18 @@ pub struct Query {
     pub to: Option<i64>,
     /// Thread of the article: the Message-ID of any of its articles.
     pub thread: Option<String>,
+    /// Order of the results.
+    pub order: ResultOrder,
+}
+
+/// Order of the results of a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ResultOrder {
+    /// By date, the newest first.
+    #[default]
+    Newest,
+    /// By date, the oldest first.
+    Oldest,
 }
 
 /// Consecutive words.
@@ -76,6 +89,8 @@ pub enum QueryError {
     BadDate(String),
     /// The Message-ID is invalid.
     BadThread(String),
+    /// No such order of results.
+    BadOrder(String),
 }
 
 impl fmt::Display for QueryError {
@@ -92,6 +107,7 @@ impl fmt::Display for QueryError {
             Self::BadGroup(text) => write!(f, "group:{text}: not a pattern such as comp.lang.*"),
             Self::BadDate(text) => write!(f, "{text}: not a date such as 2026-01-31, 2026-01 or 2026"),
             Self::BadThread(text) => write!(f, "thread:{text}: not a Message-ID such as <1234@example.org>"),
+            Self::BadOrder(text) => write!(f, "order:{text}: it can be order:newest or order:oldest"),
         }
     }
 }
@@ -121,10 +137,12 @@ impl Query {
         if let Some(long) = all().find(|word| word.len() > WORD_BYTES_MAX) {
             return Err(QueryError::LongWord(long.clone()));
         }
-        if query == Self::default() {
+        let ordered = |query: Self, order| Self { order, ..query };
+        if query == ordered(Self::default(), query.order) {
             return Err(QueryError::Empty);
         }
-        if query == (Self { without: query.without.clone(), ..Self::default() }) {
+        let without = Self { without: query.without.clone(), ..Self::default() };
+        if query == ordered(without, query.order) {
             return Err(QueryError::OnlyWithout);
         }
         Ok(query)
@@ -148,6 +166,14 @@ impl Query {
                 self.to = Some(beginning(item.text)?);
                 return Ok(());
             }
+            ("order", false) => {
+                self.order = match item.text.to_ascii_lowercase().as_str() {
+                    "newest" => ResultOrder::Newest,
+                    "oldest" => ResultOrder::Oldest,
+                    _ => return Err(QueryError::BadOrder(item.text.to_owned())),
+                };
+                return Ok(());
+            }
             ("thread", false) => {
                 let bare = item.text.trim_start_matches('<').trim_end_matches('>');
                 let id = format!("<{bare}>");
@@ -163,6 +189,19 @@ impl Query {
             phrases.push(Phrase { place, words });
         }
         Ok(())
+    }
+
+    /// Returns a hint about the query: a word that looks like a field, is none, and is therefore searched
+    /// for.
+    pub fn hint(text: &str) -> Option<String> {
+        let names = text.split_whitespace().filter_map(|item| item.trim_start_matches('-').split_once(':'));
+        let is_field = |name: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
+        let is_plain = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphabetic());
+        let (name, _) = names.into_iter().find(|(name, value)| {
+            is_plain(name) && !is_field(name) && !value.is_empty() && !value.starts_with("//")
+        })?;
+        let all = FIELDS.map(|field| format!("{field}:")).join(" ");
+        Some(format!("{name}: is no field, so its words are searched for. Fields are {all}"))
     }
 
     /// Returns whether the query is for articles in a group of this name.
@@ -183,7 +222,7 @@ struct QueryItem<'a> {
     whole: &'a str,
 }
 
-const FIELDS: [&str; 6] = ["subject", "from", "group", "after", "before", "thread"];
+const FIELDS: [&str; 7] = ["subject", "from", "group", "after", "before", "thread", "order"];
 
 impl<'a> QueryItem<'a> {
     /// Returns the first item, and the rest of the text.
@@ -258,6 +297,8 @@ mod tests {
         assert_eq!(query.thread.as_deref(), Some("<a@b>"));
         assert_eq!(Query::parse("thread:<a@b>").unwrap().thread.as_deref(), Some("<a@b>"));
         assert_eq!(Query::parse("before:2024-03").unwrap().to, Some(1_709_251_200));
+        assert_eq!(Query::parse("cat ORDER:Oldest").unwrap().order, ResultOrder::Oldest);
+        assert_eq!(Query::parse("cat").unwrap().order, ResultOrder::Newest);
     }
 
     #[test]
@@ -272,6 +313,9 @@ mod tests {
             ("after:2026-1-1-1", QueryError::BadDate("2026-1-1-1".into())),
             ("before:+2026", QueryError::BadDate("+2026".into())),
             ("thread:\"a b\"", QueryError::BadThread("a b".into())),
+            ("cat order:best", QueryError::BadOrder("best".into())),
+            ("order:oldest", QueryError::Empty),
+            ("-dog order:oldest", QueryError::OnlyWithout),
             ("group:", QueryError::BadGroup(String::new())),
             (&long, QueryError::LongWord(long.clone())),
             (&"a ".repeat(33), QueryError::TooManyWords),
@@ -279,6 +323,14 @@ mod tests {
             (&"a".repeat(1_001), QueryError::TooLong),
         ] {
             assert_eq!(Query::parse(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_pointed_out() {
+        assert!(Query::hint("cat form:jane").unwrap().starts_with("form: is no field"));
+        for text in ["cat from:jane", "http://a.example", "10:30", "a: b", ":", "-subject:x"] {
+            assert_eq!(Query::hint(text), None, "{text}");
         }
     }
 

@@ -40,7 +40,7 @@ impl IndexedText {
         }
         for block in &content.blocks {
             match block {
-                TextBlock::Text(lines) | TextBlock::Signature(lines) => {
+                TextBlock::Text(lines) | TextBlock::Signature(lines) | TextBlock::Armour(lines) => {
                     let mut data = DataLines::default();
                     lines.iter().filter(|text| !data.has(text)).for_each(|text| line(text, &mut all));
                 }

@@ -58,6 +58,27 @@ struct OpenBlock {
     bytes: u64,
     /// Time spent waiting for more of it.
     waited: Duration,
+    bound: Option<BlockBound>,
+}
+
+/// Bound of one block, below those of all.
+#[derive(Clone, Copy)]
+struct BlockBound {
+    bytes_max: u64,
+    time_max: Duration,
+    begun: Instant,
+}
+
+impl BlockBound {
+    /// Returns the time that is left for the block, or an error if there is none.
+    fn time_left(&self) -> Result<Duration, Error> {
+        let left = self.time_max.saturating_sub(self.begun.elapsed());
+        if left.is_zero() {
+            Err(Error::Protocol(ProtocolFault::BlockTooSlow(self.time_max)))
+        } else {
+            Ok(left)
+        }
+    }
 }
 
 /// The first line of an answer.
@@ -311,6 +332,14 @@ impl NntpClient {
         self.block.get_or_insert_with(OpenBlock::default);
     }
 
+    /// Bounds the block of the last answer: [`ProtocolFault::BlockTooLong`] follows from more than
+    /// `bytes_max`, and [`ProtocolFault::BlockTooSlow`] if it has not ended within `time_max` from now.
+    pub fn bound_block(&mut self, bytes_max: u64, time_max: Duration) {
+        if let Some(block) = &mut self.block {
+            block.bound = Some(BlockBound { bytes_max, time_max, begun: Instant::now() });
+        }
+    }
+
     /// Returns whether [`NntpClient::answer`] would return at once.
     pub fn has_answer(&self) -> bool {
         let line_bytes_max = self.connection.limits().line_bytes_max;
@@ -496,6 +525,10 @@ impl NntpClient {
         let bytes_max = self.connection.limits().block_bytes_max;
         let Some(block) = &mut self.block else { return Ok(()) };
         block.bytes += bytes as u64;
+        let bytes_max = block.bound.map_or(bytes_max, |bound| bound.bytes_max.min(bytes_max));
+        if let Some(bound) = block.bound {
+            bound.time_left()?;
+        }
         if block.bytes > bytes_max {
             Err(Error::Protocol(ProtocolFault::BlockTooLong(bytes_max)))
         } else {
@@ -509,8 +542,12 @@ impl NntpClient {
         let idle = self.connection.limits().idle_timeout;
         let earned = Duration::from_secs(block.bytes / BLOCK_BYTES_PER_SEC_MIN);
         let limit = idle.min((idle + earned).saturating_sub(block.waited));
+        let bound = block.bound;
+        let left = bound.map_or(Ok(limit), |bound| bound.time_left())?;
         let begun = Instant::now();
-        self.wait(limit, WaitEvent::Block).await?;
+        let waited = self.wait(limit.min(left), WaitEvent::Block).await;
+        bound.map_or(Ok(limit), |bound| bound.time_left())?;
+        waited?;
         if let Some(block) = &mut self.block {
             block.waited += begun.elapsed();
         }

@@ -4,6 +4,7 @@ use netnews::printable::replaced;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Maximum number of consecutive connections whose login lapses before they are of any use.
 const LAPSES_IN_A_ROW_MAX: u32 = 2;
@@ -98,6 +99,8 @@ pub enum ProtocolFault {
     LineTooLong(usize),
     /// A block is longer than this many bytes.
     BlockTooLong(u64),
+    /// A block has not ended within this time.
+    BlockTooSlow(Duration),
     /// A line that should begin with a response code does not; the field is its beginning.
     NoCode(Box<str>),
     /// An answer with this code is not allowed where it came.
@@ -255,6 +258,9 @@ impl fmt::Display for ProtocolFault {
         match self {
             Self::LineTooLong(bytes_max) => write!(f, "a line of more than {bytes_max} bytes"),
             Self::BlockTooLong(bytes_max) => write!(f, "a block of more than {bytes_max} bytes"),
+            Self::BlockTooSlow(time_max) => {
+                write!(f, "a block that takes more than {} s", time_max.as_secs())
+            }
             Self::NoCode(line) => write!(f, "`{line}` does not begin with a response code"),
             Self::UnexpectedCode(code) => write!(f, "an unexpected answer with code {code}"),
             Self::OddAnswer(line) => write!(f, "unexpected answers about articles, the last `{line}`"),

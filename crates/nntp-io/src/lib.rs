@@ -69,7 +69,7 @@ pub use client::{
 };
 pub use connection::Connection;
 pub use error::{Error, ProtocolFault, RetryAdvice, SetupStep, WaitEvent};
-pub use limits::ClientLimits;
+pub use limits::{ClientLimits, LIST_BYTES_MAX, LIST_TIME_MAX};
 pub use output::{GATHERED_BYTES_MAX, ServerOutput};
 pub use slice::TimeSlice;
 pub use stream::TransportStream;

@@ -8,6 +8,12 @@ use std::time::Duration;
 /// Minimum average speed of a block; a slower one is not waited for beyond `idle_timeout`.
 pub(crate) const BLOCK_BYTES_PER_SEC_MIN: u64 = 1024;
 
+/// Maximum length of a list of groups or Message-IDs, in bytes: several times that of the servers with the
+/// most groups.
+pub const LIST_BYTES_MAX: u64 = 32 << 20;
+/// Time within which such a list ends.
+pub const LIST_TIME_MAX: Duration = Duration::from_secs(300);
+
 /// Bounds on the cost of a server to its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {

@@ -181,6 +181,24 @@ async fn blocks_without_end_are_cut_off() {
         assert!(matches!(error, Error::Protocol(ProtocolFault::BlockTooLong(3_000_000))), "{error}");
         assert!(read <= 3_000_000);
     }
+    // A bound of one block is below that of all, in bytes and in time.
+    for (bytes_max, time_max) in [(10_000, Duration::from_secs(60)), (3_000_000, Duration::ZERO)] {
+        let endless = repeats("200 hello\r\n215 list\r\n", "text\r\n").await;
+        let mut client = NntpClient::connect(&target(endless)).await.unwrap();
+        assert_eq!(client.request("LIST").await.unwrap().code, 215);
+        client.bound_block(bytes_max, time_max);
+        let error = loop {
+            if let Err(error) = client.block_line().await {
+                break error;
+            }
+        };
+        match error {
+            Error::Protocol(ProtocolFault::BlockTooLong(10_000)) => assert_eq!(bytes_max, 10_000),
+            Error::Protocol(ProtocolFault::BlockTooSlow(time)) => assert_eq!(time, time_max),
+            error => panic!("{error}"),
+        }
+        assert!(!client.is_reusable().await);
+    }
     let mut client = asked("BODY", "222 0\r\n1234567\r\n.\r\n").await;
     client.answer().await.unwrap();
     let error = client.read_block(&mut Vec::new(), 8).await.unwrap_err();

@@ -115,16 +115,7 @@ mod tests {
 
     fn row(name: &str, flag: &str, description: &str) -> GroupListRow {
         let (name, flag, description) = (name.to_owned(), flag.to_owned(), description.to_owned());
-        GroupListRow {
-            name,
-            flag,
-            description,
-            low: 1,
-            high: 0,
-            count: 0,
-            created: 0,
-            creator: String::new(),
-        }
+        GroupListRow { name, flag, description, low: 1, ..GroupListRow::default() }
     }
 
     #[test]

@@ -27,12 +27,12 @@ mod incoming;
 pub mod keys;
 mod load;
 pub mod moderation;
-#[cfg(feature = "mount")]
 pub(crate) mod mounted;
 pub mod name_map;
 pub mod operation;
 pub mod overview;
 pub mod pause;
+pub mod posting;
 pub mod posts;
 pub mod pull;
 pub mod reload;
@@ -42,12 +42,12 @@ pub mod request;
 mod resting;
 pub mod retention;
 pub mod running;
-#[cfg(feature = "search")]
 pub mod search;
 mod sink;
 mod start;
 mod state_files;
 pub mod status;
+pub mod supervisor;
 #[cfg(test)]
 mod tests;
 pub mod transmit;

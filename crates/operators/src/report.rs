@@ -19,7 +19,7 @@ use super::days;
 use super::pull::standing::Pulls;
 use super::retention;
 use feeds::Feeds;
-pub use feeds::status::{FeedStatus, OutputStatus};
+pub use feeds::{FeedStatus, OutputStatus};
 use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
 use site::Site;

@@ -4,11 +4,11 @@
 //! request does is in the file of its operation; a new operation is such a file and a row here.
 
 use crate::operation::Operation;
-#[cfg(feature = "search")]
 use crate::search;
 use crate::{
     archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posts, pull, reload, status, transmit, why, withdraw,
+    history, keys, moderation, name_map, pause, posting, posts, pull, reload, status, transmit, why,
+    withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,15 +61,12 @@ requests! {
     Compare(reload::CompareOperation),
     Rnews(control_socket::rnews::RnewsOperation),
     Import(control_socket::import::ImportOperation),
+    Post(posting::PostOperation),
     Pull(pull::operation::PullOperation),
     Send(transmit::progress::SendOperation),
-    #[cfg(feature = "mount")]
     Mount(control_socket::mount::MountOperation),
-    #[cfg(feature = "mount")]
     MountStanding(control_socket::mount::MountStandingOperation),
-    #[cfg(feature = "search")]
     Search(search::SearchOperation),
-    #[cfg(feature = "search")]
     RebuildSearch(search::RebuildSearchOperation),
     CountLiving(control_socket::import::CountLivingOperation),
     HistoryImport(history::HistoryImportOperation),

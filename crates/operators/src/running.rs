@@ -35,7 +35,6 @@ pub struct Server {
     /// Records of past days.
     pub days: Arc<DayTotals>,
     /// The search index.
-    #[cfg(feature = "search")]
     pub search: Arc<crate::search::SearchService>,
     /// Measures the spool for reports.
     pub measuring: Arc<MeasureRequests>,
@@ -57,16 +56,10 @@ impl Server {
         self.with_search(report)
     }
 
-    #[cfg(feature = "search")]
     fn with_search(&self, mut report: Report) -> Report {
         if let Some(server) = &mut report.server {
             server.search = self.search.status(&self.site.spool);
         }
-        report
-    }
-
-    #[cfg(not(feature = "search"))]
-    fn with_search(&self, report: Report) -> Report {
         report
     }
 

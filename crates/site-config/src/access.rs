@@ -82,6 +82,29 @@ words! {
 }
 
 impl Access {
+    /// Returns the rights of the operator, which no section of the file limits.
+    pub fn of_operator() -> Self {
+        Self {
+            from: Cidr::ALL.to_vec(),
+            listener: Vec::new(),
+            users: None,
+            user_groups: Vec::new(),
+            tls: None,
+            read: NamePattern::all(),
+            post: NamePattern::all(),
+            approve: NamePattern::all(),
+            local: NamePattern::all(),
+            newnews: true,
+            operator: true,
+            login_for_hidden: false,
+            numbers: NumberWidth::All,
+            connections_per_address_max: None,
+            connections_per_user_max: None,
+            bytes_per_sec_max: None,
+            posts_per_hour_max: None,
+        }
+    }
+
     /// Returns true if only users who have logged in can meet the conditions.
     pub fn names_users(&self) -> bool {
         self.users.is_some() || !self.user_groups.is_empty()

@@ -124,17 +124,6 @@ impl ConfigChecker<'_> {
         // An address with two protocols would work with neither. Port 0 is a different one each time.
         let mut seen = HashSet::new();
         let web = &self.draft.web;
-        if let Some(on) = [&web.listen, &web.tls_listen].into_iter().find(|at| !is_empty(at))
-            && !cfg!(feature = "web")
-        {
-            let message = "this newsreel was built without its web pages (the feature web)";
-            self.fault(&on.span, "cannot be served", message, "leave out [web]");
-        }
-        let search = &self.draft.search.enabled;
-        if search.value == Some(true) && !cfg!(feature = "search") {
-            let message = "this newsreel was built without full text search (the feature search)";
-            self.fault(&search.span, "cannot be done", message, "leave out [search]");
-        }
         for at in [&site.listen, &site.tls_listen, &web.listen, &web.tls_listen] {
             for address in at.value.iter().flatten().filter(|address| !address.ends_with(":0")) {
                 if !seen.insert(address) {

@@ -10,9 +10,9 @@
 //! `kind` (see `kinds`) reads, checks and prints the value. `default` is the value without the key; a key
 //! without one is required, unless its kind has a default. `effect` is the time when a changed value takes
 //! effect, if not at a reload. `when` names the sections in which the key has a meaning; in others it is not
-//! printed. `of machine` marks a key that describes one machine and not the site. A key whose name is a keyword of Rust has its name in quotes after the field's. The rows produce
-//! the section's struct, its draft (each value with its place in the file), reading, printing, and the
-//! manual.
+//! printed. `of machine` marks a key that describes one machine and not the site. A key whose name is a
+//! keyword of Rust has its name in quotes after the field's. The rows produce the section's struct, its draft
+//! (each value with its place in the file), reading, printing, and the manual.
 //!
 //! A section may have an optional part: `sub part: Part, PartDraft, "description";` after its keys, with the
 //! part declared as `[section.part]`. Its keys are keys of the section whose names begin with `part.`, as in

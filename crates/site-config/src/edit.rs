@@ -2,7 +2,7 @@
 //! comments and order.
 //!
 //! The result is read and checked like any configuration before it replaces the file. Called by
-//! `operations::buffers` and `up`.
+//! `operators::buffers`, `up` and `peer add`.
 
 use std::fmt;
 use std::io;
@@ -37,6 +37,13 @@ pub enum ConfigEdit {
     Remove {
         /// Name of the buffer.
         name: String,
+    },
+    /// Add a `[[peer]]` with these keys and values, and with a `[peer.send]` unless that has none.
+    AddPeer {
+        /// The keys of the peer with their values, `name` among them.
+        keys: Vec<(&'static str, Value)>,
+        /// The keys of what it is sent, with their values.
+        send: Vec<(&'static str, Value)>,
     },
     /// Set a key of a section that exists once, such as `[site]`.
     Value {
@@ -160,9 +167,14 @@ pub(crate) fn edited(text: &str, change: &ConfigEdit) -> Result<String, EditFaul
             let buffers = named(sections(&mut document, "class")?, "class", class)?.get_mut("buffers");
             let buffers = buffers.and_then(Item::as_array_mut);
             buffers.ok_or_else(|| EditFault::NoBuffers(class.clone()))?.push(name);
-            let mut new = Table::new();
-            keys.iter().for_each(|(key, value)| set(&mut new, key, value));
-            sections(&mut document, "buffer")?.push(new);
+            sections(&mut document, "buffer")?.push(table_of(keys));
+        }
+        ConfigEdit::AddPeer { keys, send } => {
+            let mut new = table_of(keys);
+            if !send.is_empty() {
+                new.insert("send", Item::Table(table_of(send)));
+            }
+            sections(&mut document, "peer")?.push(new);
         }
         ConfigEdit::Remove { name } => {
             let all = sections(&mut document, "buffer")?;
@@ -240,6 +252,12 @@ fn named<'a>(
     found.ok_or_else(|| EditFault::NoneNamed { section, name: name.to_owned() })
 }
 
+fn table_of(keys: &[(&'static str, Value)]) -> Table {
+    let mut table = Table::new();
+    keys.iter().for_each(|(key, value)| set(&mut table, key, value));
+    table
+}
+
 /// Sets a key to a value, keeping the text around it.
 fn set(table: &mut Table, key: &str, value: &Value) {
     let mut value = value.clone();
@@ -298,6 +316,20 @@ mod tests {
         assert_eq!(config.classes[0].buffers, ["a", "b", "c"]);
         let lost = ConfigEdit::Add { name: "c".into(), keys: vec![], class: "none".into() };
         assert!(edited(TEXT, &lost).unwrap_err().to_string().contains("no [[class]]"));
+    }
+
+    #[test]
+    fn a_peer_is_added_with_what_it_is_sent() {
+        let keys = vec![("name", "b.example".into()), ("addresses", ["192.0.2.1"].into_iter().collect())];
+        let add = |send| ConfigEdit::AddPeer { keys: keys.clone(), send };
+        let (text, config) = check(&add(vec![("to", "b.example:119".into())]));
+        let added = "[[peer]]\nname = \"b.example\"\naddresses = [\"192.0.2.1\"]\n\n[peer.send]\nto = \"b.example:119\"\n";
+        assert!(text.starts_with(TEXT) && text.contains(added), "{text}");
+        assert_eq!(config.peers[0].send.as_ref().unwrap().to, ["b.example:119"]);
+        let (text, config) = check(&add(Vec::new()));
+        assert!(config.peers[0].send.is_none() && !text.contains("[peer.send]"), "{text}");
+        let again = edited(&text, &add(Vec::new())).unwrap();
+        assert_eq!(again.matches("[[peer]]").count(), 2, "{again}");
     }
 
     #[test]

@@ -14,6 +14,11 @@ pub struct NamePattern {
 }
 
 impl NamePattern {
+    /// Returns the pattern that matches every name.
+    pub(super) fn all() -> Self {
+        Self { text: "*".to_owned(), wildmat: Wildmat::parse(b"*").ok() }
+    }
+
     /// Parses `text`; an empty one matches nothing.
     pub fn parse(text: &str) -> Result<Self, WildmatError> {
         if text.is_empty() {
@@ -26,6 +31,11 @@ impl NamePattern {
     /// Returns true if `name` matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.wildmat.as_ref().is_some_and(|wildmat| wildmat.matches(name))
+    }
+
+    /// Returns false only if no name matches both patterns.
+    pub fn may_overlap(&self, other: &Wildmat) -> bool {
+        self.wildmat.as_ref().is_some_and(|wildmat| wildmat.may_overlap(other))
     }
 
     /// Returns the length of the longest pattern that matches `name`; `None` if there is none.

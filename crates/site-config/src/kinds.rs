@@ -18,6 +18,7 @@ use toml_edit::{InlineTable, Value};
 
 use super::faults::nearest;
 use super::host_port::check_host_port;
+use super::shape::ValueShape;
 use super::words::ConfigWord;
 use super::{
     Cidr, Distributions, Durability, FeedStart, FreeMin, HashSplit, HeaderMatch, Hours, KnownCertificate,
@@ -86,6 +87,11 @@ pub(super) trait ValueKind {
     /// Returns the description of accepted values.
     fn words(&self) -> String;
 
+    /// Returns the form of accepted values.
+    fn shape(&self) -> ValueShape {
+        ValueShape::Text
+    }
+
     /// Reads a value.
     fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault>;
 
@@ -112,6 +118,10 @@ impl<K: ValueKind> ValueKind for Maybe<K> {
 
     fn words(&self) -> String {
         self.0.words()
+    }
+
+    fn shape(&self) -> ValueShape {
+        self.0.shape()
     }
 
     fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
@@ -142,6 +152,10 @@ impl<K: ValueKind> ValueKind for ListOf<K> {
         one.strip_prefix("a ").map_or_else(|| format!("a list of {one}"), |one| format!("a list of {one}s"))
     }
 
+    fn shape(&self) -> ValueShape {
+        self.0.shape().listed()
+    }
+
     fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
         list(value, |element| self.0.read(element))
     }
@@ -159,6 +173,10 @@ impl<K: ValueKind + Copy> ValueKind for OneOrMore<K> {
 
     fn words(&self) -> String {
         format!("{}, or a list of them", self.0.words())
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::OneOf(vec![self.0.shape(), self.0.shape().listed()])
     }
 
     fn read(&self, value: &Toml<'_>) -> Result<Self::Value, ValueFault> {
@@ -186,6 +204,11 @@ impl<N: KeyInteger> ValueKind for RangeInclusive<N> {
 
     fn words(&self) -> String {
         format!("a whole number from {} to {}", self.start(), self.end())
+    }
+
+    fn shape(&self) -> ValueShape {
+        let bound = |bound: &N| (*bound).try_into().unwrap_or(i64::MAX);
+        ValueShape::Number(bound(self.start()), bound(self.end()))
     }
 
     fn read(&self, value: &Toml<'_>) -> Result<N, ValueFault> {
@@ -236,6 +259,10 @@ macro_rules! kind {
 kind! {
     /// Any text except an empty one.
     Text: String, "a text", |value| text(value, read_text), |text| text.into()
+}
+kind! {
+    /// A text of several lines.
+    MultilineText: String, "a text of one or more lines", |value| text(value, read_lines), |text| text.into()
 }
 kind! {
     /// The name of a buffer, class or group of users.
@@ -340,6 +367,9 @@ kind! {
         Some("all") => Ok(u64::MAX),
         _ => Size { min: 1 << 20, max: u64::MAX }.read(value),
     }, |bytes| if *bytes == u64::MAX { "all".into() } else { size_text(*bytes).into() },
+    fn shape(&self) -> ValueShape {
+        Size::ANY.shape()
+    }
     fn absent(&self) -> Option<u64> {
         let system = rustix::system::sysinfo();
         Some(hot_memory_of((system.totalram as u64).saturating_mul(u64::from(system.mem_unit))))
@@ -352,7 +382,10 @@ kind! {
     /// True or false.
     Switch: bool, "true or false", |value| {
         value.get_ref().as_bool().ok_or_else(|| ValueFault::wrong_type(value))
-    }, |switch| (*switch).into()
+    }, |switch| (*switch).into(),
+    fn shape(&self) -> ValueShape {
+        ValueShape::Switch
+    }
 }
 kind! {
     /// A time.
@@ -383,6 +416,9 @@ kind! {
     }, |room| match room {
         FreeMin::Bytes(bytes) => size_text(*bytes).into(),
         FreeMin::Percent(percent) => format!("{percent} %").into(),
+    },
+    fn shape(&self) -> ValueShape {
+        Size::ANY.shape()
     }
 }
 kind! {
@@ -445,14 +481,20 @@ kind! {
             let reason = FaultReason::Whole("a block must be a power of two from 64 to 16384 bytes".into());
             ValueFault::new(value, reason).advised("the default, \"64\", suits text".into())
         })
-    }, |block| block.to_string().into()
+    }, |block| block.to_string().into(),
+    fn shape(&self) -> ValueShape {
+        Size::ANY.shape()
+    }
 }
 kind! {
     /// A number of days, or none.
     DaysOrNone: Option<u32>, "a whole number of days, or \"none\"", |value| match value.get_ref().as_str() {
         Some("none") => Ok(None),
         _ => DAYS.read(value).map(Some),
-    }, |days| days.map_or_else(|| "none".into(), |days| i64::from(days).into())
+    }, |days| days.map_or_else(|| "none".into(), |days| i64::from(days).into()),
+    fn shape(&self) -> ValueShape {
+        ValueShape::OneOf(vec![DAYS.shape(), ValueShape::Word(vec!["none"])])
+    }
 }
 kind! {
     /// A program by its absolute path, and its arguments.
@@ -467,7 +509,10 @@ kind! {
             Some(program) => Err(ValueFault::because(value, format!("`{program}` is not an absolute path"))),
             None => Err(ValueFault::because(value, "the list names no program")),
         }
-    }, |words| words.iter().collect()
+    }, |words| words.iter().collect(),
+    fn shape(&self) -> ValueShape {
+        ValueShape::Text.listed()
+    }
 }
 kind! {
     /// One or more networks, or `"all"`; may be empty.
@@ -477,7 +522,10 @@ kind! {
             text => text.parse().map(|cidr| vec![cidr]),
         });
         if value.get_ref().is_array() { Ok(list(value, one)?.concat()) } else { one(value) }
-    }, |networks| networks.iter().map(Cidr::to_string).collect()
+    }, |networks| networks.iter().map(Cidr::to_string).collect(),
+    fn shape(&self) -> ValueShape {
+        ValueShape::OneOf(vec![ValueShape::Text, ValueShape::Text.listed()])
+    }
 }
 kind! {
     /// One or more networks, or `"all"`.
@@ -486,7 +534,10 @@ kind! {
             networks if networks.is_empty() => Err(ValueFault::because(value, "the list is empty")),
             networks => Ok(networks),
         }
-    }, |networks| networks.iter().map(Cidr::to_string).collect()
+    }, |networks| networks.iter().map(Cidr::to_string).collect(),
+    fn shape(&self) -> ValueShape {
+        NetworksOrNone.shape()
+    }
 }
 kind! {
     /// A condition on a header: `{ name = "...", matches = "..." }`.
@@ -506,6 +557,9 @@ kind! {
         Ok(HeaderMatch { name, matches: Pattern.read(get("matches")?)? })
     }, |HeaderMatch { name, matches }| {
         InlineTable::from_iter([("name", name.as_str()), ("matches", matches.as_str())]).into()
+    },
+    fn shape(&self) -> ValueShape {
+        ValueShape::Table(vec!["name", "matches"])
     }
 }
 
@@ -541,6 +595,8 @@ fn list<T>(
 enum TextFault {
     /// Empty, or with control characters.
     EmptyOrControls,
+    /// Empty, too long, or with control characters other than tabs and line ends.
+    NotLines,
     /// An argument of a program with a NUL.
     Nul,
     /// Not the name of a buffer or class.
@@ -570,6 +626,9 @@ impl fmt::Display for TextFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyOrControls => f.write_str("the text must not be empty or hold control characters"),
+            Self::NotLines => {
+                write!(f, "the text must have 1 to {LINES_BYTES_MAX} bytes, and no control characters")
+            }
             Self::Nul => f.write_str("an argument must not hold NUL"),
             Self::NotAName(text) => {
                 write!(f, "`{text}` is not 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-`")
@@ -596,6 +655,17 @@ impl std::error::Error for TextFault {}
 fn read_text(text: &str) -> Result<String, TextFault> {
     match text.is_empty() || text.chars().any(char::is_control) {
         true => Err(TextFault::EmptyOrControls),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Longest text of several lines, in bytes.
+const LINES_BYTES_MAX: usize = 64 << 10;
+
+fn read_lines(text: &str) -> Result<String, TextFault> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    match text.is_empty() || text.len() > LINES_BYTES_MAX || text.chars().any(is_control) {
+        true => Err(TextFault::NotLines),
         false => Ok(text.to_owned()),
     }
 }
@@ -668,6 +738,10 @@ impl ValueKind for Size {
         }
     }
 
+    fn shape(&self) -> ValueShape {
+        ValueShape::OneOf(vec![ValueShape::Text, ValueShape::COUNT])
+    }
+
     fn read(&self, value: &Toml<'_>) -> Result<u64, ValueFault> {
         let bytes = match value.get_ref() {
             DeValue::String(text) => {
@@ -714,6 +788,10 @@ impl<W: ConfigWord> ValueKind for OneWord<W> {
             Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
             _ => quoted.concat(),
         }
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Word(W::WORDS.iter().map(|(word, _)| *word).collect())
     }
 
     fn read(&self, value: &Toml<'_>) -> Result<W, ValueFault> {

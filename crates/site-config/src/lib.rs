@@ -40,8 +40,10 @@ mod prefetch;
 mod pull;
 mod read;
 mod report;
+pub mod schema;
 mod search;
 mod send;
+mod shape;
 mod site;
 mod spam;
 mod spool_config;
@@ -186,6 +188,25 @@ impl Config {
         let sections = self.sections();
         let texts: Vec<String> = sections.iter().map(|(name, lines)| section_text(name, lines)).collect();
         texts.join("\n")
+    }
+
+    /// Returns the values of a key such as `site.listen` or `buffer.size`, each on a line of its own, texts
+    /// without quotes; or the sections of this name as `to_toml` writes them. `None` if there is neither.
+    pub fn part_of(&self, word: &str) -> Option<String> {
+        let bare = word.trim_matches(|c| c == '[' || c == ']');
+        let sections = self.sections();
+        if table::section(bare).is_some_and(|section| section.keys.iter().all(|key| key.section == bare)) {
+            let own = sections.iter().filter(|(name, _)| *name == bare);
+            return Some(own.map(|(name, lines)| section_text(name, lines)).collect::<Vec<_>>().join("\n"));
+        }
+        let key = table::keys().find(|key| key.path() == bare)?;
+        let own = sections.iter().filter(|(name, _)| *name == key.section).flat_map(|(_, lines)| lines);
+        let values = own.filter(|(name, _)| *name == key.name).map(|(_, value)| {
+            let text =
+                value.parse().ok().and_then(|value: toml_edit::Value| Some(value.as_str()?.to_owned()));
+            text.unwrap_or_else(|| value.clone()) + "\n"
+        });
+        Some(values.collect())
     }
 
     /// Joins every path to the directory that it is relative to.

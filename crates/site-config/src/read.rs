@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::faults::{ConfigError, ConfigFault, nearest};
 use super::kinds::{FaultReason, Toml, ValueFault, ValueKind};
 use super::table::{self, ConfigKey, ConfigSection, SECTIONS, SectionTable, SpannedValue};
-use super::{Config, Draft, Peer, PeerSend, SendTemplate, Site, checks};
+use super::{Buffer, Class, Config, Draft, Peer, PeerSend, Rule, SendTemplate, Site, Upstream, checks};
 
 /// Reads and checks a file.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
@@ -32,7 +32,9 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     if let Some(first) = errors.first() {
         return Err(faulty(vec![grammar_fault(text, first)]));
     }
-    let mut document = ConfigDocument { table: table.get_ref(), faults: Vec::new() };
+    let (of_a_cache, _) = DeTable::parse_recoverable(OF_A_CACHE);
+    let usual = is_cache_alone(table.get_ref()).then(|| of_a_cache.get_ref());
+    let mut document = ConfigDocument { table: table.get_ref(), usual, faults: Vec::new() };
     document.unknown_sections();
     let draft = Draft::read(&mut document);
     document.templates();
@@ -49,7 +51,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
 /// The default if no valid directory is named.
 pub fn data_in(text: &str, file: &Path) -> PathBuf {
     let (table, _) = DeTable::parse_recoverable(text);
-    let mut document = ConfigDocument { table: table.get_ref(), faults: Vec::new() };
+    let mut document = ConfigDocument { table: table.get_ref(), usual: None, faults: Vec::new() };
     let site = Site::read(document.single(Site::NAME));
     super::beside(file, &site.data.value.unwrap_or_else(|| ".".into()))
 }
@@ -67,9 +69,26 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> ConfigFault {
     ConfigFault { message: format!("not TOML: {message}"), span, label: "here".into(), advice }
 }
 
+/// Sections of a site that only shows the groups of other servers, where its file has none of their kind. The
+/// buffer is for what such a site files itself, which is little.
+const OF_A_CACHE: &str = r#"
+buffer = [{ name = "text0", path = "text0.cyc", size = "16 MiB" }]
+class = [{ name = "text", buffers = ["text0"] }]
+rule = [{ class = "text" }]
+access = [{ from = ["127.0.0.0/8", "::1"], read = "*", post = "*" }]
+"#;
+
+/// Returns true if a file names upstreams, and nothing about articles of its own.
+fn is_cache_alone(table: &DeTable<'_>) -> bool {
+    table.contains_key(Upstream::NAME)
+        && ![Buffer::NAME, Class::NAME, Rule::NAME].iter().any(|name| table.contains_key(*name))
+}
+
 /// A file and its faults.
 pub(super) struct ConfigDocument<'a> {
     table: &'a DeTable<'a>,
+    /// Sections that count where the file has none of their kind.
+    usual: Option<&'a DeTable<'a>>,
     faults: Vec<ConfigFault>,
 }
 
@@ -131,7 +150,8 @@ impl<'a> ConfigDocument<'a> {
 
     /// Reads all sections of this name.
     pub(super) fn each<T>(&mut self, name: &'static str, read: fn(SectionReader<'_>) -> T) -> Vec<T> {
-        match self.table.get(name).map(|value| (value, value.get_ref().as_array())) {
+        let given = self.table.get(name).or_else(|| self.usual.and_then(|usual| usual.get(name)));
+        match given.map(|value| (value, value.get_ref().as_array())) {
             None => Vec::new(),
             Some((value, None)) => {
                 self.faults.push(wrong_brackets(name, value.span()));
@@ -170,7 +190,7 @@ impl<'a> ConfigDocument<'a> {
 }
 
 /// Returns true if a key is allowed in a template.
-fn is_shared(word: &str) -> bool {
+pub(super) fn is_shared(word: &str) -> bool {
     let keys = table::section(PeerSend::NAME).map(|section| section.keys.as_slice()).unwrap_or_default();
     word != "template" && keys.iter().any(|key| key.word() == word)
 }

@@ -7,8 +7,7 @@ use super::kinds::*;
 
 section! {
     /// Full text search over the articles that are stored here (docs/search.md). It costs about as much disk
-    /// as the text of the articles, and processor time that is otherwise free. Only of servers that are built
-    /// with the feature search.
+    /// as the text of the articles, and processor time that is otherwise free.
     [search] Search, SearchDraft {
         /// Whether there is an index. It is built in the background, and removed where this says false.
         enabled: bool = Switch, default false, example true, of machine;

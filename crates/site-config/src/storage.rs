@@ -177,10 +177,10 @@ section! {
         /// Whether an article that leaves a group by this section leaves all its groups, whatever theirs say:
         /// the flag X of INN's expire.ctl.
         from_all_groups: bool = Switch, default false, example true;
-        /// At most so many articles of a group, of those that this section decides about: the ones with the
+        /// At most this many articles of a group, of those that this section decides about: the ones with the
         /// lowest numbers leave the group, whatever keep and keep_min say.
         articles_max: Option<u64> = Maybe(1..=1_000_000_000_000), example 5000;
-        /// At most so many bytes of them, as stored. A crosspost counts in each of its groups.
+        /// At most this many bytes of them, as stored. A crosspost counts in each of its groups.
         bytes_max: Option<u64> = Maybe(Size { min: 1, max: u64::MAX }), example "200 MiB";
     }
 }

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use super::kinds::ValueKind;
 use super::read::SectionReader;
+use super::shape::ValueShape;
 
 /// The time when a changed value takes effect in a running server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,10 @@ pub struct ConfigKey {
     pub name: &'static str,
     /// Description of accepted values.
     pub takes: String,
+    /// Form of the value.
+    pub(super) shape: ValueShape,
+    /// Whether a section without the key is incomplete.
+    pub is_required: bool,
     /// Default value, as TOML.
     pub default: Option<&'static str>,
     /// Description of the value without the key, if it has no default in the table.
@@ -72,8 +77,9 @@ impl ConfigKey {
         let KeyRow { section, name, default, example, effect, owner } = row;
         // The compiler breaks long values into lines.
         let example = example.replace('\n', " ");
-        let ValueWords { takes, absent } = words;
-        Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect, owner }
+        let ValueWords { takes, shape, absent, is_required } = words;
+        let (doc, is_required) = (paragraph(doc), is_required && default.is_none());
+        Self { section, name, takes, shape, is_required, default, absent, doc, example, effect, owner }
     }
 
     /// Returns the last word of the name, which stands before the value in the file.
@@ -91,14 +97,23 @@ impl ConfigKey {
 pub(super) struct ValueWords {
     /// Description of accepted values.
     takes: String,
+    /// Form of the value.
+    shape: ValueShape,
     /// Description of the value without the key.
     absent: &'static str,
+    /// Whether there is no value without the key.
+    is_required: bool,
 }
 
 /// Returns the descriptions of a kind of value.
 #[inline(never)]
 pub(super) fn words_of<T>(kind: impl ValueKind<Value = T>) -> ValueWords {
-    ValueWords { takes: kind.words(), absent: kind.absent_words() }
+    ValueWords {
+        takes: kind.words(),
+        shape: kind.shape(),
+        absent: kind.absent_words(),
+        is_required: kind.absent().is_none(),
+    }
 }
 
 /// Joins the lines of a documentation comment.

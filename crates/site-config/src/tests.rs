@@ -417,7 +417,7 @@ fn every_default_of_the_table_takes_effect() {
             (Some(value), _) => {
                 assert!(shown.contains(&format!("\n{} = {value}\n", key.name)), "{}", key.path())
             }
-            (None, "nothing") => assert!(!shown.contains(key.name), "{}", key.path()),
+            (None, "none") => assert!(!shown.contains(&format!("\n{} = ", key.name)), "{}", key.path()),
             (None, _) => assert!(shown.contains(&host_name()), "{}", key.path()),
         }
     }
@@ -728,6 +728,31 @@ fn an_empty_file_is_reported_with_advice() {
     let (message, _, advice) = only_fault("");
     assert_eq!(message, "there is no rule, so no article would have a class");
     assert!(advice.contains("newsreel init"), "{advice}");
+}
+
+#[test]
+fn three_lines_make_a_cache() {
+    let config = read("[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n").unwrap();
+    assert_eq!((config.buffers.len(), config.classes.len(), config.rules.len()), (1, 1, 1));
+    let [access] = config.access.as_slice() else { panic!("{:?}", config.access) };
+    assert!(access.from.iter().all(|from| ["127.0.0.0/8", "::1"].contains(&from.to_string().as_str())));
+    // What the file says of articles counts alone.
+    let with_access =
+        "[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n[[access]]\nfrom = \"all\"\n";
+    assert_eq!(read(with_access).unwrap().access[0].from, Cidr::ALL);
+    let (message, ..) = only_fault(
+        "[[upstream]]\nname = \"isp\"\nhost = \"news.example.net:119\"\n[[buffer]]\nname = \"b\"\npath = \"b\"\n",
+    );
+    assert_eq!(message, "there is no rule, so no article would have a class");
+}
+
+#[test]
+fn a_part_of_the_configuration_is_shown() {
+    let config = read(GOOD).unwrap();
+    assert_eq!(config.part_of("site.durability").unwrap(), "interval(100ms)\n");
+    assert_eq!(config.part_of("buffer.name").unwrap(), "text0\nbig0\n");
+    assert!(config.part_of("[site]").unwrap().starts_with("[site]\npath_identity = "));
+    assert_eq!(config.part_of("site.durabilty"), None);
 }
 
 #[test]

@@ -100,7 +100,7 @@ section! {
         /// sending articles over a connection: for UUCP, rsync, ssh, or a disk in the post. Each file in it
         /// is a whole batch; the oldest sorts first.
         batch: Option<PathBuf> = Maybe(FilePath), example "out/leaf", of machine;
-        /// A batch is made when so many bytes of articles are there, before compression...
+        /// A batch is made when this many bytes of articles are there, before compression...
         batch_bytes: u64 = Size { min: 1 << 10, max: 256 << 20 }, default "1 MiB", example "64 KiB";
         /// ... or when the first of them arrived so long ago; newsreel batch PEER makes one at once.
         batch_age: Duration = Pause, default "10 min", example "1 h";

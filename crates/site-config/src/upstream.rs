@@ -10,7 +10,9 @@ use super::{LinkTls, NamePattern, PassedCommand, PassedList};
 section! {
     /// A news server whose groups readers here see as if they were this server's. Groups that are carried
     /// here are this server's own; any other group is that of the upstream whose `groups` match it with the
-    /// longest pattern, and has the article numbers that it has there.
+    /// longest pattern, and has the article numbers that it has there. A file with such sections and without
+    /// [[buffer]], [[class]] and [[rule]] is that of a cache alone: what is filed here goes to one buffer of
+    /// 16 MiB, and without [[access]] sections this machine may read and post.
     [[upstream]] Upstream, UpstreamDraft with link {
         /// A name for logs and newsreel status.
         name: String = Text, example "isp";

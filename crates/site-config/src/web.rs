@@ -27,12 +27,18 @@ section! {
         /// Whether groups and articles can be read, at /groups, and written; by whom an [[access]] section
         /// lets read and post.
         reading: bool = Switch, default true, example false;
+        /// The text of the front page, in Markdown (CommonMark): what this site is. HTML in it shows as text,
+        /// and pictures become links. Several lines are written between three quotation marks.
+        about: Option<String> = Maybe(MultilineText), example "News of the *example* society.";
         /// Whether robots, such as those of search engines, may read groups and articles. If not, they are
         /// asked to stay away.
         robots: bool = Switch, default false, example true;
         /// Whether there are figures for Prometheus, at /metrics (OpenMetrics); for whom an [[access]]
         /// section says operator.
         metrics: bool = Switch, default true, example false;
+        /// Sites whose pages may read the JSON API (/api/v1) in their visitors' browsers (CORS), such as
+        /// "https://www.example.org"; "*" for all. They see what visitors without a login see.
+        api_origins: Vec<String> = ListOf(Text), default [], example ["*"];
         /// Concurrent connections; further ones are answered 503. They do not count for limits.
         connections_max: usize = 1..=100_000, default 500, example 50, of machine;
         /// Concurrent connections from one address (a proxy counts as one).
@@ -48,6 +54,19 @@ section! {
         /// until its client has read it. See docs/web.md.
         memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB",
             of machine;
+        /// How long a page for visitors without a login may be sent again as it is, by this server and by
+        /// caches on the way. An article that is cancelled or hidden vanishes from this server's pages at
+        /// once, from those of other caches after this time.
+        cache_age: Duration = Span, default "10 s", example "1 min";
+        /// Memory for pages that are sent again.
+        cache_max: u64 = Size { min: 0, max: u64::MAX }, default "16 MiB", example "64 MiB", of machine;
+        /// Pages that are made in a minute for visitors from one network (a /24 of IPv4, a /48 of IPv6) who
+        /// have not logged in; pages that are sent again do not count. More are answered 429. Without the key
+        /// there is no such limit.
+        pages_per_minute: Option<u32> = Maybe(1..=1_000_000), example 600;
+        /// Whether a browser from such a network may go on after computing for a second or so. That needs
+        /// JavaScript, which nothing else does.
+        proof_of_work: bool = Switch, default false, example true;
         /// How long a login lasts; without a request for an eighth of that it ends, too.
         session_longest: Duration = Span, default "5 d", example "12 h";
         /// Logins remembered at once, at some 200 bytes each; beyond that, those that have been quiet

@@ -29,9 +29,9 @@ impl SiteLog {
         Self { spool, turn: CommitTurn::default() }
     }
 
-    /// Waits, as a task, for the turn to commit; returns `None` if it took too long, and whether others had
-    /// it. Only sessions that commit all the time take turns; threads that waited would each cost two
-    /// wake-ups a batch.
+    /// Waits asynchronously for the turn to commit. Returns its guard, or `None` if it took too long, and
+    /// whether another session had the turn. Only sessions that commit continuously take turns: each blocked
+    /// thread would cost two wake-ups a batch.
     pub async fn turn(&self) -> (Option<TurnGuard<'_>>, bool) {
         self.turn.take().await
     }

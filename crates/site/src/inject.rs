@@ -36,8 +36,9 @@ use refusal::shown;
 use site_base::clock::unix_now;
 use site_config::{Access, Config, LiveConfig, NamePattern};
 use stamp::InjectionMarks;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tracing::{debug, error, info};
@@ -64,6 +65,17 @@ struct AcceptedPost {
     moderated: Option<String>,
     /// Why it withdraws nothing, although it should withdraw another article.
     not_withdrawn: Option<WithdrawalRefusal>,
+}
+
+impl Display for AcceptedPost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.moderated, &self.not_withdrawn) {
+            (None, None) => write!(f, "Article {}", self.answer)?,
+            (None, Some(why)) => write!(f, "Article {}, but withdraws nothing: {why}", self.answer)?,
+            (Some(group), _) => write!(f, "Queued for the moderator of {}", shown(group.as_bytes()))?,
+        }
+        write!(f, " {}", self.message_id)
+    }
 }
 
 impl AcceptedPost {
@@ -137,27 +149,21 @@ impl Injector {
     pub async fn post(&self, site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
         let Some(poster) = poster else { return append_failure(out, &PostRefusal::NotPermitted) };
         match self.take(site, &poster, wire).await {
-            Ok(taken) => {
-                let _infallible = match (taken.moderated, taken.not_withdrawn) {
-                    (None, None) => write!(out, "240 Article {} {}\r\n", taken.answer, taken.message_id),
-                    (None, Some(why)) => {
-                        write!(
-                            out,
-                            "240 Article {}, but withdraws nothing: {why} {}\r\n",
-                            taken.answer, taken.message_id
-                        )
-                    }
-                    (Some(group), _) => {
-                        let group = shown(group.as_bytes());
-                        write!(out, "240 Queued for the moderator of {group} {}\r\n", taken.message_id)
-                    }
-                };
-            }
+            // Writing to a vector does not fail.
+            Ok(taken) => _ = write!(out, "240 {taken}\r\n"),
             Err(refusal) => {
                 debug!(address = poster.address_text, user = poster.user.unwrap_or_default(), %refusal, "post refused");
                 append_failure(out, &refusal);
             }
         }
+    }
+
+    /// Takes a proto-article of the operator, who may post to every group; returns the answer.
+    pub async fn post_of_operator(&self, site: &Site, wire: &[u8]) -> Result<String, PostRefusal> {
+        let (access, address) = (Access::of_operator(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let address_text = &address.to_string();
+        let poster = Poster { access: &access, address, address_text, user: None };
+        Ok(self.take(site, &poster, wire).await?.to_string())
     }
 
     async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<AcceptedPost, PostRefusal> {

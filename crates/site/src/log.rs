@@ -5,7 +5,6 @@
 //! fields of its event, and is safe to show on a terminal. `packaging/fail2ban` relies on that. Per-article
 //! events are formatted only if their level is on. Called by `cli` before anything else runs.
 
-#[cfg(feature = "web")]
 pub mod recent;
 pub mod refusals;
 
@@ -61,7 +60,6 @@ impl LogHandles {
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
     let (subscriber, log) = LogHandles::new(level, format);
-    #[cfg(feature = "web")]
     let subscriber = subscriber.with(recent::RecentEvents);
     // An error means that a subscriber is set already.
     if subscriber.try_init().is_ok() {

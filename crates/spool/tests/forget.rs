@@ -88,6 +88,64 @@ fn steps() -> u64 {
 }
 
 #[test]
+fn a_rebuild_keeps_when_ids_without_an_article_arrived() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = config("/s", &[("a", 1 << 20)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    let keys: Vec<ArticleKey> = (0..COUNT).map(|n| spool.key(news(n).id.as_bytes())).collect();
+    for (n, key) in (0..COUNT).zip(&keys) {
+        if n % 2 == 0 {
+            let remembered = Change::Remember { id: ArticleIdent::Key(*key), arrived: NOW + n };
+            spool.commit(&[remembered], &mut Vec::new()).unwrap();
+        } else {
+            commit_at(&spool, &[news(n)], NOW + n).unwrap();
+        }
+    }
+    let seen = |spool: &Spool| keys.iter().map(|key| spool.seen(key)).collect::<Vec<_>>();
+    let before = seen(&spool);
+    assert_eq!(before[4..6], [Some((arrived(4), false)), Some((arrived(5), true))]);
+    spool.close().unwrap();
+    drop(spool);
+    rebuild(disk.clone(), config.clone(), &()).unwrap();
+    let (spool, _) = open(&disk, &config);
+    assert_eq!(seen(&spool), before);
+    assert!(spool.forget(&keys[4], arrived(4)).unwrap());
+    assert_eq!(spool.verifier().verify(&()).findings, []);
+}
+
+/// In `hashed` the article would have the place of the withdrawn one again, which the list of kept articles
+/// and the rows of the journal name.
+#[test]
+fn a_message_id_whose_article_was_withdrawn_or_has_expired_is_not_forgotten() {
+    for (expires, crashes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut config = small_config();
+        config.classes[0].method = MethodKind::Hashed;
+        config.classes[0].tree = TreeConfig { path: "/s/kept".into(), ..TreeConfig::default() };
+        let keep = Retention::Secs { min: 0, default: 1_000, max: 1_000 };
+        config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
+        let (mut spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        let key = spool.key(news(3).id.as_bytes());
+        commit_at(&spool, &[news(3)], NOW).unwrap();
+        match expires {
+            true => assert_eq!(spool.expiry().expire(NOW + 2_000, false).unwrap().articles, 1),
+            false => assert!(spool.cancel(news(3).id.as_bytes()).unwrap()),
+        }
+        if crashes {
+            drop(spool);
+            (spool, _) = open(&disk, &config);
+        }
+        assert!(!spool.forget(&key, NOW as u32).unwrap());
+        let (_, outcomes) = commit_at(&spool, &[news(3)], NOW + 100_000).unwrap();
+        assert_eq!(outcomes, [ChangeOutcome::Duplicate], "expires {expires}, crashes {crashes}");
+        assert_eq!(spool.verifier().verify(&()).findings, []);
+    }
+}
+
+#[test]
 fn what_is_forgotten_stays_so_at_every_crash() {
     let steps = steps();
     assert!(steps > 60, "{steps}");

@@ -200,7 +200,7 @@ impl Mounted {
         None
     }
 
-    /// Fills it as another program would, up to so many bytes.
+    /// Fills it as another program would, up to this many bytes.
     fn fill(&self, leave_bytes: u64) {
         use std::io::Write;
         let path = self.0.join("somebody-elses");
@@ -282,10 +282,15 @@ fn expiring(mut config: SpoolConfig) -> SpoolConfig {
 
 /// Files batches until the disk is full; returns how many were filed.
 fn feed_until_full(spool: &Spool, what: &str) -> u64 {
+    feed_until_full_from(spool, 0, what)
+}
+
+/// Like [`feed_until_full`], from the batch `first` on.
+fn feed_until_full_from(spool: &Spool, first: u64, what: &str) -> u64 {
     for n in 0.. {
         assert!(n < 2_000, "{what}: nothing was met");
         let arrived = if n < OLD_BATCHES { NOW } else { NOW + 100_000 };
-        if let Err(trouble) = commit_at(spool, &batch(n), arrived) {
+        if let Err(trouble) = commit_at(spool, &batch(first + n), arrived) {
             assert_eq!(trouble.kind, TroubleKind::Full, "{what}: {trouble}");
             return n;
         }
@@ -337,6 +342,42 @@ fn a_full_disk_is_emptied_by_expiry_and_cancels() {
         let (spool, recovery) = open(&disk, &config);
         assert_eq!(agree(&spool), named, "{what}: {recovery}");
         assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
+    }
+}
+
+/// All articles are in one file, after which no other can begin on the full disk.
+#[test]
+fn the_last_file_of_an_appendonly_class_is_removed_when_nothing_in_it_lives() {
+    for (files_max, crashes) in [(0, false), (0, true), (1, false), (1, true), (2, true)] {
+        let what = format!("at most {files_max} files, crashes {crashes}");
+        let mut config = expiring(kept(MethodKind::AppendOnly));
+        config.classes[0].tree.file_bytes = 1 << 30;
+        config.classes[0].tree.files_max = files_max;
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (mut spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        sim.leave_bytes(300 << 10);
+        for round in 0..3 {
+            wait_until(&what, || commit(&spool, &batch(8_000 + round)).is_ok());
+            let fed = 1 + feed_until_full_from(&spool, round * 2_000, &what);
+            assert!(fed > OLD_BATCHES, "{what}: {fed}");
+            let removed = spool.expiry().expire(2 * DUE, false).unwrap().articles;
+            assert_eq!(removed, fed * PER_BATCH, "{what}");
+            let names = disk.list("/s/kept".as_ref()).unwrap();
+            assert!(names.iter().all(|name| !name.ends_with(".app")), "{what}: {names:?}");
+            if crashes {
+                drop(spool);
+                (spool, _) = open(&disk, &config);
+            }
+        }
+        wait_until(&what, || commit(&spool, &batch(9_000)).is_ok());
+        let named = agree(&spool);
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+        spool.close().unwrap();
+        drop(spool);
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(agree(&spool), named, "{what}: {recovery}");
     }
 }
 

@@ -5,7 +5,7 @@ use disk::{Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 
-/// The answers to offers of these articles, so many at a time; what is reserved stays so to the end.
+/// The answers to offers of these articles, this many at a time; what is reserved stays so to the end.
 fn answers(spool: &Spool, ids: &[String], at_once: usize) -> Vec<&'static str> {
     let mut held = Vec::new();
     for ids in ids.chunks(at_once) {

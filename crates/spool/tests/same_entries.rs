@@ -35,7 +35,7 @@ fn events(entries: u64) -> impl Iterator<Item = Event> {
     }))
 }
 
-/// Gives the events to a spool, articles in batches of at most so many; returns what became of each.
+/// Gives the events to a spool, articles in batches of at most this many; returns what became of each.
 fn apply(spool: &Spool, entries: u64, batch_max: usize) -> Vec<String> {
     let (mut became, mut batch) = (Vec::new(), Vec::new());
     let flush = |batch: &mut Vec<News>, became: &mut Vec<String>| {

@@ -12,7 +12,7 @@ use std::time::Duration;
 const GROUPS: u64 = 3;
 const BATCHES: u64 = 16;
 const PER_BATCH: u64 = 6;
-/// After so many batches the buffer has wrapped.
+/// After this many batches the buffer has wrapped.
 const WRAPPED: u64 = 80;
 /// After this a reader that waits has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 //! contain, by their SPDX expressions. Called by `main`: the list of crates comes from `cargo metadata`.
 //! Where cargo-deny is installed it checks the same by `deny.toml`, whose list is this one.
 
+use std::io;
 use std::process::Command;
 
 use serde_json::Value;
@@ -24,15 +25,20 @@ const ALLOWED: &[&str] = &[
 ];
 
 /// Findings about the licences of the crates that are built on this machine, as lines.
-pub fn findings() -> Result<Vec<String>, String> {
-    let host = output("rustc", &["-vV"])?;
-    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc -vV names no host")?;
-    let metadata =
-        output("cargo", &["metadata", "--locked", "--format-version=1", "--filter-platform", host])?;
-    let mut found = judge(&metadata)?;
-    let deny = std::fs::read_to_string("deny.toml").map_err(|e| format!("deny.toml: {e}"))?;
+pub fn findings() -> io::Result<Vec<String>> {
+    let mut found = judge(&metadata()?)?;
+    let deny = std::fs::read_to_string("deny.toml").map_err(named("deny.toml"))?;
     found.extend(differs(&deny).then(|| "deny.toml:1: allows other licences than tidy".to_owned()));
     Ok(found)
+}
+
+/// The crates that are built on this machine, as `cargo metadata` prints them.
+pub fn metadata() -> io::Result<Value> {
+    let host = output("rustc", &["-vV"])?;
+    let host = host.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or_else(|| io::Error::other("rustc -vV names no host"))?;
+    let arguments = ["metadata", "--locked", "--format-version=1", "--filter-platform", host];
+    Ok(serde_json::from_str(&output("cargo", &arguments)?)?)
 }
 
 /// Whether cargo-deny would allow other licences.
@@ -42,19 +48,24 @@ fn differs(deny: &str) -> bool {
     names.filter(|name| !name.is_empty()).ne(ALLOWED.iter().copied())
 }
 
-fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+fn output(program: &str, arguments: &[&str]) -> io::Result<String> {
     let program = std::env::var(program.to_uppercase()).unwrap_or_else(|_| program.into());
-    let output = Command::new(&program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    let output = Command::new(&program).args(arguments).output().map_err(named(&program))?;
     if !output.status.success() {
-        return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(named(&program)(io::Error::other(String::from_utf8_lossy(&output.stderr))));
     }
-    String::from_utf8(output.stdout).map_err(|e| format!("{program}: {e}"))
+    String::from_utf8(output.stdout).map_err(|error| named(&program)(io::Error::other(error)))
+}
+
+/// Returns what puts the name of a program or file before an error.
+fn named(name: &str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{name}: {error}"))
 }
 
 /// Judges what `cargo metadata` printed.
-fn judge(metadata: &str) -> Result<Vec<String>, String> {
-    let metadata: Value = serde_json::from_str(metadata).map_err(|e| format!("cargo metadata: {e}"))?;
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+fn judge(metadata: &Value) -> io::Result<Vec<String>> {
+    let packages = metadata["packages"].as_array();
+    let packages = packages.ok_or_else(|| io::Error::other("cargo metadata lists no packages"))?;
     let judged = packages.iter().filter_map(|package| {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
         let fault = fault(text("license"))?;
@@ -82,6 +93,7 @@ fn fault(licence: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn one_of_several_is_enough_and_all_of_several_are_needed() {
@@ -105,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_crate_is_named_with_its_licence() {
-        let metadata = r#"{"packages": [{"name": "a", "version": "1.0.0", "license": "MIT"},
+        let metadata = json!({"packages": [{"name": "a", "version": "1.0.0", "license": "MIT"},
             {"name": "b", "version": "2.0.0", "license": "SSPL-1.0"},
-            {"name": "c", "version": "3.0.0", "license": null}]}"#;
+            {"name": "c", "version": "3.0.0", "license": null}]});
         let expected = [
             "Cargo.lock:1: crate b 2.0.0: the licence SSPL-1.0 is not one of those that may be used",
             "Cargo.lock:1: crate c 3.0.0: names no licence",
         ];
-        assert_eq!(judge(metadata).unwrap(), expected);
-        assert!(judge("{}").is_err());
+        assert_eq!(judge(&metadata).unwrap(), expected);
+        assert!(judge(&json!({})).is_err());
     }
 }

@@ -6,7 +6,8 @@
 //! that state figures, `floors` and `circles` the imports of files, `measure` the counts that may only fall,
 //! `licences` the crates that are used. CONTRIBUTING.md has the reasons for the rules. With `--measure` it
 //! prints the counts instead, with `--places KEY` everything that one of them counts, with `--advice` long
-//! functions and files.
+//! functions and files; with `--html DIR` it writes the documents as HTML (`handbook`), with `--sbom` it
+//! prints what the server is built of (`sbom`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod advice;
@@ -14,10 +15,12 @@ mod circles;
 mod figures;
 mod finding;
 mod floors;
+mod handbook;
 mod imports;
 mod licences;
 mod measure;
 mod rules;
+mod sbom;
 mod source;
 mod specs;
 
@@ -27,10 +30,11 @@ use std::process::ExitCode;
 use std::thread;
 
 use finding::{Finding, Rule};
+use handbook::Handbook;
 use source::Tree;
 
 /// How tidy is called.
-const USAGE: &str = "usage: tidy [--measure | --places KEY | --advice] [ROOT]";
+const USAGE: &str = "usage: tidy [--measure | --places KEY | --advice | --html DIR | --sbom] [ROOT]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +47,9 @@ fn main() -> ExitCode {
         ["--advice", root] => with_tree(root, advised),
         ["--places", key] => with_tree(".", |tree| listed(tree, key)),
         ["--places", key, root] => with_tree(root, |tree| listed(tree, key)),
+        ["--sbom"] => billed(),
+        ["--html", out] => written(".", out),
+        ["--html", out, root] => written(root, out),
         [root] if !root.starts_with('-') => check(root),
         _ => {
             eprintln!("{USAGE}");
@@ -68,7 +75,11 @@ fn check(root: &str) -> ExitCode {
     let licences = thread::spawn(licences::findings);
     with_tree(root, |tree| {
         let mut lines: Vec<String> = findings(tree).iter().map(ToString::to_string).collect();
-        let licences = licences.join().unwrap_or_else(|_| Err("the check panicked".into()));
+        let licences = licences.join().unwrap_or_else(|_| Err(std::io::Error::other("the check panicked")));
+        let pages = Handbook::read(Path::new(root)).map(|pages| pages.findings()).unwrap_or_else(|error| {
+            vec![Finding::new("README.md", 1, format!("the pages cannot be read: {error}"))]
+        });
+        lines.extend(pages.iter().map(ToString::to_string));
         lines.extend(licences.unwrap_or_else(|e| vec![format!("Cargo.lock:1: cannot check licences: {e}")]));
         print(&lines, &format!("tidy: {} files, {} findings", tree.files.len(), lines.len()));
         if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -96,6 +107,35 @@ fn advised(tree: &Tree) -> ExitCode {
     let lines = advice::lines(tree);
     print(&lines, &format!("tidy: {} long functions and files", lines.len()));
     ExitCode::SUCCESS
+}
+
+/// Prints the software bill of materials.
+fn billed() -> ExitCode {
+    match sbom::bill() {
+        Ok(bill) => {
+            let _ = std::io::stdout().write_all(bill.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("tidy: no bill of materials: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes the documents as HTML below a directory.
+fn written(root: &str, out: &str) -> ExitCode {
+    let done = Handbook::read(Path::new(root)).and_then(|pages| pages.write(Path::new(out)));
+    match done {
+        Ok(pages) => {
+            print(&[], &format!("tidy: {pages} pages in {out}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("tidy: cannot write the pages of {root} to {out}: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn listed(tree: &Tree, key: &str) -> ExitCode {

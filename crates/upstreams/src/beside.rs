@@ -1,6 +1,6 @@
 //! Two sources side by side: some groups are in one, all others in the other.
 //!
-//! An article is looked for by Message-ID in the first one first. If all groups are in the first, the
+//! A Message-ID is looked up in the first source, then in the second. If all groups are in the first, the
 //! second one costs nothing: it is not asked, and its futures are boxed.
 
 use super::listed::OwnedGroupInfo;

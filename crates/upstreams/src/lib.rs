@@ -20,7 +20,6 @@ pub use article::newsgroups_of;
 pub use article::{ArticleBytes, ArticleLayout, ArticlePart, Fetched, More, Remainder};
 pub use beside::{Either, GroupSplit, LocalFirst, MergedGroups, SideBySide};
 pub use local::LocalSpool;
-#[cfg(feature = "mount")]
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;
@@ -108,7 +107,7 @@ pub enum ForeseenRequest<'a, G> {
     Existence(MessageId<'a>),
     /// Overview rows of these numbers.
     Rows(&'a G, RangeInclusive<u64>),
-    /// The neighbours of a number on one side, one after the other, so many.
+    /// The neighbours of a number on one side, one after the other, this many.
     Neighbours(&'a G, u64, NeighbourSide, usize),
 }
 

@@ -18,6 +18,11 @@ const RETRY_SECS: &str = "5";
 /// Answers are for one client at one time; those that may be cached set their own header.
 const NOT_KEPT: &str = "no-store";
 
+/// Mark of an answer that has the token of a form, attached as an extension: it is neither kept nor
+/// compressed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ForOneVisitor;
+
 /// Returns a plain text answer.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     of_type(status, "text/plain; charset=utf-8", text.into() + "\n")
@@ -55,6 +60,12 @@ pub(super) async fn no_page() -> Response {
 /// Answers a request with a method that the path does not take.
 pub(super) async fn no_method() -> Response {
     text(StatusCode::METHOD_NOT_ALLOWED, "This page does not take such requests.")
+}
+
+/// Returns the answer marked so that it is not kept, not even for a moment.
+pub(super) fn never_kept(mut answer: Response) -> Response {
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(NOT_KEPT));
+    answer
 }
 
 /// Adds the headers that every answer has.

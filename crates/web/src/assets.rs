@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 const ASSETS: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
     ("script.js", "text/javascript; charset=utf-8", include_str!("assets/script.js")),
+    ("work.js", "text/javascript; charset=utf-8", include_str!("assets/work.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 

@@ -5,6 +5,7 @@
 //! `limits.write_timeout` to an answer that is not taken. Called by `web` for each connection that
 //! `listening` accepts. Source: RFC 9112.
 
+use super::coding::{self, ContentCoding};
 use super::hosts::HostFault;
 use super::memory::{MemoryShare, accounted};
 use super::place::{BandwidthPacer, HttpAccessPermit};
@@ -171,6 +172,7 @@ async fn answer(
     let config = shared.config();
     let memory = arrival.memory.clone();
     let mut request: Request = request.map(Body::new);
+    let coding = ContentCoding::for_client(request.headers());
     let answer = match hosts::check(&request, &config) {
         Ok(()) => {
             request.extensions_mut().insert(arrival);
@@ -188,7 +190,7 @@ async fn answer(
             answers::text(StatusCode::BAD_REQUEST, "A request after HTTP/1.0 must have one Host header.")
         }
     };
-    answers::guarded(accounted(&memory, answer).await)
+    answers::guarded(accounted(&memory, coding::encoded(coding, answer).await).await)
 }
 
 /// A stream with the interface of hyper.

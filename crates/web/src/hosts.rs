@@ -40,7 +40,8 @@ pub(super) fn asked_for<'a>(headers: &'a HeaderMap, config: &'a Config) -> &'a s
     named.unwrap_or_else(|| config.web.names.first().unwrap_or(&config.site.path_identity))
 }
 
-fn without_port(host: &str) -> &str {
+/// Returns a host without the port after it.
+pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
         _ => host,

@@ -15,11 +15,14 @@
 
 mod answers;
 mod assets;
+mod coding;
 mod connection;
-mod first;
+mod crawlers;
+mod delivery;
 pub mod form;
 mod health;
 mod hosts;
+mod kept;
 mod login;
 mod memory;
 mod metrics;
@@ -31,21 +34,27 @@ mod reading;
 mod rendering;
 mod sessions;
 mod visitor;
+mod visits;
 
 use access::ClientEndpoint;
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use connection::HttpConnection;
+use crawlers::NetworkBudgets;
+use kept::KeptPages;
 use memory::HttpMemory;
 use nntp_io::Socket;
 use operator::samples::{self, LoadHistory};
 use operators::report::Report;
 use operators::running::Server;
+use reading::traffic::MonthlyTraffic;
 use rendering::Renderers;
 use sessions::WebLogins;
 use site::listening::{ConnectionProtocol, SessionTask};
 use site::{ConnectionPermits, Site};
 use site_config::Config;
 use std::sync::{Arc, Weak};
+use visits::GroupVisits;
 
 /// State shared by all requests.
 struct WebState {
@@ -57,6 +66,14 @@ struct WebState {
     memory: Arc<HttpMemory>,
     /// The threads that render pages.
     renderers: Renderers,
+    /// Pages that are kept for a moment.
+    kept: KeptPages,
+    /// Pages that networks may still have.
+    budgets: NetworkBudgets,
+    /// The last visits of users to groups.
+    visits: GroupVisits,
+    /// Articles of the last month, by group.
+    traffic: MonthlyTraffic,
     /// The whole server, which owns this.
     server: Weak<Server>,
 }
@@ -88,7 +105,11 @@ impl HttpService {
             sessions: WebLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
-            renderers: Renderers::default(),
+            renderers: Renderers::new(site.busy_threads.clone()),
+            kept: KeptPages::default(),
+            budgets: NetworkBudgets::new(),
+            visits: GroupVisits::default(),
+            traffic: MonthlyTraffic::default(),
             server,
         });
         let router = routes(&shared);
@@ -112,12 +133,11 @@ impl HttpService {
 fn routes(shared: &Arc<WebState>) -> Router {
     Router::new()
         .merge(assets::routes())
-        .merge(first::routes())
         .merge(health::routes())
         .merge(login::routes())
         .merge(metrics::routes())
         .merge(operator::routes())
-        .merge(reading::routes())
+        .merge(reading::routes(shared).layer(from_fn_with_state(shared.clone(), delivery::deliver)))
         .fallback(answers::no_page)
         .method_not_allowed_fallback(answers::no_method)
         .with_state(shared.clone())

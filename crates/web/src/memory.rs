@@ -185,6 +185,18 @@ impl MemoryReservation {
         }
     }
 
+    /// Returns a reservation of up to this many of its bytes, which it then lacks.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { share: self.share.clone(), bytes }
+    }
+
+    /// Adds the bytes of another reservation of the same client.
+    pub fn join(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     /// Returns bytes that keep the reservation until their last piece is dropped.
     pub fn hold(mut self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         self.shrink(bytes.as_ref().len());
@@ -266,6 +278,21 @@ mod tests {
         drop(piece);
         let held = memory.held.lock();
         assert_eq!((held.bytes, held.by.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn parts_of_a_reservation_are_one_again_and_are_returned_once() {
+        let memory = Arc::default();
+        let mut whole = share(&memory, 1).take(40).await.unwrap();
+        let mut part = whole.split(30);
+        assert_eq!((whole.bytes, part.bytes), (10, 30));
+        part.shrink(20);
+        assert_eq!(memory.held.lock().bytes, 30);
+        whole.join(part);
+        assert_eq!((whole.bytes, memory.held.lock().bytes), (30, 30));
+        assert_eq!(whole.split(100).bytes, 30);
+        drop(whole);
+        assert_eq!(memory.held.lock().bytes, 0);
     }
 
     #[tokio::test]

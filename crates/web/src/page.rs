@@ -2,6 +2,7 @@
 //!
 //! Called by the parts with their text. Everything is escaped by `maud`; styles and script are files of ours.
 
+use super::answers::ForOneVisitor;
 use super::form::TOKEN_FIELD;
 use super::visitor::Visitor;
 use super::{WebState, answers, assets, reading};
@@ -39,6 +40,9 @@ impl<'a> HtmlPage<'a> {
     pub fn answer(&self, status: StatusCode, body: &Markup) -> Response {
         let text = self.html(body).into_string();
         let mut answer = answers::of_type(status, "text/html; charset=utf-8", text);
+        if self.visitor.has_form() {
+            answer.extensions_mut().insert(ForOneVisitor);
+        }
         if let Some(cookie) = self.visitor.new_cookie() {
             answer.headers_mut().insert(SET_COOKIE, cookie);
         }
@@ -97,7 +101,8 @@ impl<'a> HtmlPage<'a> {
     }
 }
 
-/// Renders the field that proves a form to be ours. A page with it is for one browser.
+/// Renders the hidden field which shows that a form came from this server. Its token belongs to one browser,
+/// so a page with it is not cached for others.
 pub(super) fn form_token(shared: &WebState, visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
 }

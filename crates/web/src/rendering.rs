@@ -6,13 +6,13 @@
 //! `web.page_timeout` is the limit.
 
 use newspages::work::{self, StopFlag};
+use site_base::low_priority::LowPriorityThreads;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -20,17 +20,11 @@ use tracing::{debug, warn};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRendered;
 
-/// The limit on rendering threads.
+/// The threads on which pages are rendered, and the limit on their number.
 #[derive(Debug)]
 pub(super) struct Renderers {
-    threads: Arc<Semaphore>,
-}
-
-impl Default for Renderers {
-    fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { threads: Arc::new(Semaphore::new((processors / 2).max(1))) }
-    }
+    threads: Arc<LowPriorityThreads>,
+    permits: Arc<Semaphore>,
 }
 
 /// Stops the work when dropped, after it is done or if it is no longer awaited.
@@ -43,6 +37,12 @@ impl Drop for StopGuard {
 }
 
 impl Renderers {
+    /// Renders on `threads`, on half of the processors at most.
+    pub fn new(threads: Arc<LowPriorityThreads>) -> Self {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        Self { threads, permits: Arc::new(Semaphore::new((processors / 2).max(1))) }
+    }
+
     /// Runs `render` for an input of this size, if it finishes within the limit.
     pub async fn render<T: Send + 'static>(
         &self,
@@ -53,13 +53,17 @@ impl Renderers {
         let guard = StopGuard(StopFlag::default());
         let flag = guard.0.clone();
         let rendering = async {
-            let thread = self.threads.clone().acquire_owned().await.map_err(|_| NotRendered)?;
+            let threads = self.threads.handle().map_err(|error| {
+                warn!(%error, "cannot start threads for pages");
+                NotRendered
+            })?;
+            let permit = self.permits.clone().acquire_owned().await.map_err(|_| NotRendered)?;
             // The thread counts until it has really stopped.
             let work = move || {
-                let _thread = thread;
+                let _permit = permit;
                 work::limited(work::allowance(input_bytes), &flag, render)
             };
-            match spawn_blocking(work).await {
+            match threads.spawn_blocking(work).await {
                 Ok(Ok(result)) => Ok(result),
                 Ok(Err(spent)) => {
                     warn!(input_bytes, reason = %spent, "a page was not rendered");
@@ -84,6 +88,12 @@ mod tests {
     use newspages::flowed;
     use std::sync::mpsc;
 
+    /// One at a time.
+    fn renderers() -> Renderers {
+        let threads = Arc::new(LowPriorityThreads::new("pages-test", 1, 4));
+        Renderers { threads, permits: Arc::new(Semaphore::new(1)) }
+    }
+
     /// Runs endlessly, until its work is stopped.
     fn endless() -> usize {
         std::iter::repeat_with(|| flowed::fixed("\n").count()).take_while(|lines| *lines > 0).count()
@@ -91,7 +101,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_page_that_takes_too_long_is_given_up_and_its_thread_stops() {
-        let renderers = Renderers { threads: Arc::new(Semaphore::new(1)) };
+        let renderers = renderers();
         let (stopped, waits) = mpsc::channel();
         let work = move || {
             endless();
@@ -106,7 +116,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn work_beyond_the_size_of_the_input_is_stopped_and_a_panic_is_contained() {
-        let renderers = Renderers::default();
+        let renderers = renderers();
         let long = Duration::from_secs(60);
         assert_eq!(renderers.render(long, 1, endless).await, Err(NotRendered));
         assert_eq!(renderers.render(long, 1, || panic!("a fault of ours")).await, Err::<(), _>(NotRendered));
@@ -115,7 +125,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn no_more_pages_are_rendered_at_once_than_there_are_threads() {
-        let renderers = Renderers { threads: Arc::new(Semaphore::new(1)) };
+        let renderers = renderers();
         let (go, waits) = mpsc::channel::<()>();
         let long = Duration::from_secs(60);
         let first = renderers.render(long, 1, move || waits.recv().is_ok());

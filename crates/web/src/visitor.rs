@@ -12,7 +12,7 @@ use super::{WebState, answers};
 use access::ClientEndpoint;
 use access::tls::TlsInfo;
 use axum::extract::FromRequestParts;
-use axum::http::header::COOKIE;
+use axum::http::header::{COOKIE, GetAll};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -87,6 +87,11 @@ impl Visitor {
         self.id.as_ref().map(|id| shared.sessions.form_token(id)).unwrap_or_default()
     }
 
+    /// Returns true if the answer has a form with a token.
+    pub fn has_form(&self) -> bool {
+        self.has_form.load(Ordering::Relaxed)
+    }
+
     /// Returns true if the token is that of a form shown to this browser, which must have its identifier.
     pub fn is_form_token(&self, shared: &WebState, token: &str) -> bool {
         !self.is_new && self.id.as_ref().is_some_and(|id| shared.sessions.is_form_token(id, token))
@@ -94,7 +99,7 @@ impl Visitor {
 
     /// Returns the cookie for an answer with a form, if the browser needs one.
     pub fn new_cookie(&self) -> Option<HeaderValue> {
-        let is_needed = self.is_new && self.has_form.load(Ordering::Relaxed);
+        let is_needed = self.is_new && self.has_form();
         self.id.as_ref().filter(|_| is_needed).and_then(|id| self.cookie(id))
     }
 
@@ -143,9 +148,14 @@ impl FromRequestParts<Arc<WebState>> for Visitor {
 
 /// Returns the identifier in the cookie of this name.
 fn held_cookie(headers: &HeaderMap, name: &str) -> Option<SessionId> {
-    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    cookie_in(headers.get_all(COOKIE), name).and_then(SessionId::parse)
+}
+
+/// Returns the value of the first cookie of this name in the values of Cookie.
+pub(super) fn cookie_in<'a>(lines: GetAll<'a, HeaderValue>, name: &str) -> Option<&'a str> {
+    let lines = lines.into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
-    pairs.find(|(own, _)| own.trim() == name).and_then(|(_, value)| SessionId::parse(value.trim()))
+    pairs.find(|(own, _)| own.trim() == name).map(|(_, value)| value.trim())
 }
 
 /// Returns the caller and its TLS: as given by the proxy if the connection is a proxy's.

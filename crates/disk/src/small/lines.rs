@@ -1,8 +1,10 @@
-//! [`AppendLog`]: a text file of lines with checksums, to which lines are appended.
+//! [`AppendLog`]: a text file of lines with checksums, to which lines are appended
+//! (`docs/formats/lines.md`).
 //!
 //! A damaged line loses only itself (and the next one, if its end is damaged); it is counted, logged, and
-//! stays in the file until that is replaced; the damaged file is then set aside. A file that was cut at the
-//! end of a line cannot be distinguished from one to which the rest was never appended.
+//! stays in the file until that is replaced; the damaged file is then set aside. The first line, the head,
+//! has the length that was durable when it was written: a shorter file has lost its end, which counts as a
+//! damaged line, and so do zeros without any line before them. Files of earlier versions have no head.
 
 use super::aside::copy_aside;
 use super::{Disk, DiskFile, FileAccess, durable_replace, parent, read_small};
@@ -14,6 +16,14 @@ use tracing::{info, warn};
 
 /// Digits of a line's checksum.
 const CRC_DIGITS: usize = 8;
+/// Beginning of the head's text; the length follows.
+const HEAD_TEXT: &str = "newsreel lines 2 ";
+/// Digits of the length in the head.
+const LENGTH_DIGITS: usize = 20;
+/// Length of the head, with its line end.
+const HEAD_BYTES: usize = CRC_DIGITS + 1 + HEAD_TEXT.len() + LENGTH_DIGITS + 1;
+/// Line that is put in place of a lost end: damaged for every reader.
+const LOST_LINE: &str = "-------- lines that were here are lost\n";
 
 /// A line of an [`AppendLog`] as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +45,32 @@ pub struct AppendLog {
     file: Option<Arc<dyn DiskFile>>,
     end: u64,
     is_dirty: bool,
+    form: FileForm,
     /// Lines that were not understood when the file was opened; they are still in the file.
     damaged_lines: u64,
+}
+
+/// Form of a file before the first line is appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileForm {
+    /// The head will be written with the first line.
+    Empty,
+    /// Written by an earlier version: lines without a head.
+    Headless,
+    Whole,
+    /// Shorter than its head says.
+    Cut,
+}
+
+impl FileForm {
+    fn of(bytes: &[u8]) -> Self {
+        match (durable_bytes(bytes), end_of_lines(bytes)) {
+            (Some(durable), end) if durable > end => Self::Cut,
+            (Some(_), _) => Self::Whole,
+            (None, 0) => Self::Empty,
+            (None, _) => Self::Headless,
+        }
+    }
 }
 
 impl AppendLog {
@@ -51,7 +85,7 @@ impl AppendLog {
         mut each: impl FnMut(LogLine<'_>) -> bool,
     ) -> io::Result<Self> {
         let bytes = read_small(&*disk, &path, bytes_max)?.unwrap_or_default();
-        let end = end_of_lines(&bytes);
+        let (end, form) = (end_of_lines(&bytes), FileForm::of(&bytes));
         let mut damaged_lines = 0;
         for line in checked_lines(&bytes) {
             damaged_lines += u64::from(!each(line));
@@ -60,10 +94,12 @@ impl AppendLog {
         if damaged_lines > 0 {
             warn!(%file, damaged_lines, "lines are damaged; the file is set aside when it is replaced");
         }
-        if end < bytes.len() as u64 {
+        if form == FileForm::Cut {
+            warn!(%file, "the end of the file is lost");
+        } else if end < bytes.len() as u64 {
             info!(%file, "the last line is unfinished, as a crash leaves it, and is left out");
         }
-        Ok(Self { disk, path, access, bytes_max, file: None, end, is_dirty: false, damaged_lines })
+        Ok(Self { disk, path, access, bytes_max, file: None, end, is_dirty: false, form, damaged_lines })
     }
 
     /// Returns the number of lines that were not understood when the file was opened.
@@ -74,8 +110,16 @@ impl AppendLog {
     /// Appends a line, which the next [`AppendLog::sync`] makes durable. After an error the line may or may
     /// not be there.
     pub fn append(&mut self, text: &str) -> io::Result<()> {
-        let line = line(text);
-        let end = self.end + line.len() as u64;
+        if self.form == FileForm::Headless {
+            self.add_head()?;
+        }
+        let before = match self.form {
+            FileForm::Empty => head(HEAD_BYTES as u64),
+            FileForm::Cut => LOST_LINE.to_owned(),
+            FileForm::Headless | FileForm::Whole => String::new(),
+        };
+        let lines = before + &line(text);
+        let end = self.end + lines.len() as u64;
         if end > self.bytes_max {
             return Err(io::Error::new(ErrorKind::FileTooLarge, "the file has reached its limit"));
         }
@@ -90,8 +134,21 @@ impl AppendLog {
             }
         };
         self.is_dirty = true;
-        file.write_all_at(&[IoSlice::new(line.as_bytes())], self.end)?;
-        self.end = end;
+        file.write_all_at(&[IoSlice::new(lines.as_bytes())], self.end)?;
+        (self.end, self.form) = (end, FileForm::Whole);
+        Ok(())
+    }
+
+    /// Replaces a file of an earlier version by one that begins with a head.
+    fn add_head(&mut self) -> io::Result<()> {
+        let end = self.end + HEAD_BYTES as u64;
+        if end > self.bytes_max {
+            return Ok(());
+        }
+        let mut lines = read_small(&*self.disk, &self.path, self.bytes_max)?.unwrap_or_default();
+        lines.truncate(self.end as usize);
+        durable_replace(&*self.disk, &self.path, &[head(end).as_bytes(), &lines], self.access)?;
+        (self.end, self.form) = (end, FileForm::Whole);
         Ok(())
     }
 
@@ -99,6 +156,10 @@ impl AppendLog {
     pub fn sync(&mut self) -> io::Result<()> {
         if let Some(file) = self.file.as_ref().filter(|_| self.is_dirty) {
             file.sync()?;
+            if self.form == FileForm::Whole {
+                // Durable with a later sync: the head never counts bytes that a crash may take.
+                file.write_all_at(&[IoSlice::new(head(self.end).as_bytes())], 0)?;
+            }
             self.is_dirty = false;
         }
         Ok(())
@@ -106,7 +167,8 @@ impl AppendLog {
 
     /// Replaces all lines with others, durably.
     pub fn replace<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> io::Result<()> {
-        let content: String = texts.map(line).collect();
+        let lines: String = texts.map(line).collect();
+        let content = head((HEAD_BYTES + lines.len()) as u64) + &lines;
         if self.damaged_lines > 0 {
             copy_aside(&*self.disk, &self.path)?;
             self.damaged_lines = 0;
@@ -115,21 +177,41 @@ impl AppendLog {
         // The open file may be the old one or, if only the last step failed, nameless.
         self.file = None;
         self.is_dirty = false;
-        self.end = match &replaced {
-            Ok(()) => content.len() as u64,
-            Err(_) => end_of_lines(&read_small(&*self.disk, &self.path, self.bytes_max)?.unwrap_or_default()),
+        (self.end, self.form) = match &replaced {
+            Ok(()) => (content.len() as u64, FileForm::Whole),
+            Err(_) => {
+                let bytes = read_small(&*self.disk, &self.path, self.bytes_max)?.unwrap_or_default();
+                (end_of_lines(&bytes), FileForm::of(&bytes))
+            }
         };
         replaced
     }
 }
 
-/// Returns the lines of such a file, without an unfinished one at the end.
+/// Returns the lines of such a file, without the head and an unfinished one at the end. A file of zeros is a
+/// damaged line, and so is an end that is lost.
 pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = LogLine<'_>> {
-    let whole = bytes.get(..end_of_lines(bytes) as usize).unwrap_or_default();
-    whole.split_inclusive(|b| *b == b'\n').map(|line| {
+    let (durable, end) = (durable_bytes(bytes), end_of_lines(bytes));
+    let first = if durable.is_some() { HEAD_BYTES } else { 0 };
+    let whole = bytes.get(first..end as usize).unwrap_or_default();
+    let zeros = Some(bytes).filter(|bytes| end == 0 && bytes.contains(&0));
+    let lost = durable.filter(|durable| *durable > end).map(|_| &[][..]);
+    let lines = whole.split_inclusive(|b| *b == b'\n').map(|line| {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         checked(line).map_or(LogLine::Other(line), LogLine::Whole)
-    })
+    });
+    lines.chain(zeros.or(lost).map(LogLine::Other))
+}
+
+/// Formats the first line of a file of which this many bytes are durable.
+fn head(durable_bytes: u64) -> String {
+    line(&format!("{HEAD_TEXT}{durable_bytes:0width$}", width = LENGTH_DIGITS))
+}
+
+/// Returns the length that the head says was durable; `None` without a head.
+fn durable_bytes(bytes: &[u8]) -> Option<u64> {
+    let head = bytes.get(..HEAD_BYTES)?.strip_suffix(b"\n")?;
+    checked(head)?.strip_prefix(HEAD_TEXT)?.parse().ok()
 }
 
 /// Returns the end of the last whole line.
@@ -247,14 +329,14 @@ mod tests {
         assert_eq!(log.damaged_lines(), 4);
         log.replace(["a", "b"].into_iter()).unwrap();
         let aside = read_small(&sim, Path::new("/d/state.damaged"), 300).unwrap().unwrap();
-        assert!(aside.starts_with(&content[..30]), "the damaged file was not set aside");
+        assert!(aside[HEAD_BYTES..].starts_with(&content[..30]), "the damaged file was not set aside");
         log.append("c").unwrap();
         assert_eq!(self::log(&sim).1, ["Whole(\"a\")", "Whole(\"b\")", "Whole(\"c\")"]);
     }
     #[test]
     fn each_flipped_byte_costs_at_most_two_lines_and_is_noticed() {
         let texts = ["one 1", "two 22", "three 333", "four"];
-        let content: String = texts.iter().map(|text| line(text)).collect();
+        let lines: String = texts.iter().map(|text| line(text)).collect();
         let opened = |bytes: Option<&[u8]>| {
             let sim = SimDisk::new();
             sim.create_dir(Path::new("/d")).unwrap();
@@ -266,20 +348,75 @@ mod tests {
             (log.damaged_lines(), log.end, whole)
         };
         let all: Vec<String> = texts.iter().map(|text| format!("Whole({text:?})")).collect();
-        for at in 0..content.len() {
-            for mask in [1, 0x80, 0xff] {
-                let mut bytes = content.clone().into_bytes();
-                bytes[at] ^= mask;
-                let (damaged, end, whole) = opened(Some(&bytes));
-                assert!(whole.len() >= 2 && whole.iter().all(|line| all.contains(line)), "{at}: {whole:?}");
-                // A file without its last line end looks as a crash may leave it.
-                assert!(damaged > 0 || end < content.len() as u64, "{at} was not noticed");
+        // Files of earlier versions have no head.
+        for head_bytes in [HEAD_BYTES, 0] {
+            let content = match head_bytes {
+                0 => lines.clone(),
+                _ => head((HEAD_BYTES + lines.len()) as u64) + &lines,
+            };
+            for at in 0..content.len() {
+                for mask in [1, 0x80, 0xff] {
+                    let mut bytes = content.clone().into_bytes();
+                    bytes[at] ^= mask;
+                    let (damaged, end, whole) = opened(Some(&bytes));
+                    assert!(
+                        whole.len() >= 2 && whole.iter().all(|line| all.contains(line)),
+                        "{at}: {whole:?}"
+                    );
+                    // Without a head, a file without its last line end looks as a crash may leave it.
+                    let is_unfinished = head_bytes == 0 && end < content.len() as u64;
+                    assert!(damaged > 0 || is_unfinished, "{at} was not noticed");
+                }
+                let (damaged, end, whole) = opened(content.as_bytes().get(..at));
+                assert!(all.starts_with(&whole) && end <= at as u64, "cut at {at}");
+                // A file that ends in its head may be one that has just been begun.
+                assert_eq!(damaged, u64::from(head_bytes > 0 && at >= head_bytes), "cut at {at}");
             }
-            let (damaged, end, whole) = opened(content.as_bytes().get(..at));
-            assert!(damaged == 0 && all.starts_with(&whole) && end <= at as u64, "cut at {at}");
         }
         assert_eq!(opened(None), (0, 0, Vec::new()));
-        let (damaged, end, whole) = opened(Some(&vec![0; content.len()]));
-        assert_eq!((damaged, end, whole), (0, 0, Vec::new()), "zeros are an unfinished line");
+        let (damaged, end, whole) = opened(Some(&vec![0; lines.len()]));
+        assert_eq!((damaged, end, whole), (1, 0, Vec::new()), "zeros are not taken for an unfinished line");
+    }
+
+    #[test]
+    fn a_lost_end_is_noticed_until_the_file_is_replaced() {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        let (mut first, _) = log(&sim);
+        ["one", "two"].iter().for_each(|text| first.append(text).unwrap());
+        first.sync().unwrap();
+        first.append("not synced").unwrap();
+        let whole = on(&sim).unwrap();
+        let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[..*at].ends_with(b"\n")).collect();
+        let [head_end, one_end, two_end] = ends[..] else { panic!("{ends:?}") };
+        for (at, lines_left) in [(head_end, 0), (one_end, 1), (one_end + 3, 1), (two_end - 1, 1)] {
+            durable_replace(&sim, Path::new(PATH), &[&whole[..at]], FileAccess::Owner).unwrap();
+            for found in [log(&sim), log(&sim)] {
+                assert_eq!((found.0.damaged_lines(), found.1.len()), (1, lines_left + 1), "cut at {at}");
+            }
+            let (mut cut, _) = log(&sim);
+            cut.append("later").and_then(|()| cut.sync()).unwrap();
+            let (mut again, lines) = log(&sim);
+            assert_eq!((again.damaged_lines(), lines.len()), (1, lines_left + 2), "cut at {at}");
+            again.replace(["later"].into_iter()).unwrap();
+            assert_eq!((log(&sim).0.damaged_lines(), log(&sim).1.len()), (0, 1), "cut at {at}");
+        }
+        // A crash may take what was not synced.
+        durable_replace(&sim, Path::new(PATH), &[&whole[..two_end]], FileAccess::Owner).unwrap();
+        assert_eq!((log(&sim).0.damaged_lines(), log(&sim).1.len()), (0, 2));
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_version_gets_a_head_with_its_next_line() {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        let old = line("one") + &line("two") + "unfinished";
+        durable_replace(&sim, Path::new(PATH), &[old.as_bytes()], FileAccess::Owner).unwrap();
+        let (mut log, lines) = log(&sim);
+        assert_eq!(lines, ["Whole(\"one\")", "Whole(\"two\")"]);
+        log.append("three").and_then(|()| log.sync()).unwrap();
+        let lines = line("one") + &line("two") + &line("three");
+        let new = head((HEAD_BYTES + lines.len()) as u64) + &lines;
+        assert_eq!(String::from_utf8(on(&sim).unwrap()).unwrap(), new);
     }
 }

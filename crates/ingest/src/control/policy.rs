@@ -38,8 +38,14 @@ impl ControlPolicy {
 
     /// Returns the deciding section, if any.
     pub fn decide(&self, asked: &ControlRequest<'_>, signed: SignedBy<'_>) -> Option<&Control> {
-        self.applying(asked, signed)
-            .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
+        self.deciding(asked, signed).next()
+    }
+
+    /// Returns the sections that match all groups of `asked`: the first one decides, unless the request turns
+    /// out to be about more groups.
+    fn deciding(&self, asked: &ControlRequest<'_>, signed: SignedBy<'_>) -> impl Iterator<Item = &Control> {
+        let matches = |section: &&Control| asked.groups.iter().all(|group| section.groups.matches(group));
+        self.applying(asked, signed).filter(matches)
     }
 
     /// Returns the sections that decide about `asked`, each for the groups that no earlier one matches.
@@ -73,27 +79,25 @@ impl ControlPolicy {
         asked: &ControlRequest<'_>,
         signed: SignedBy<'_>,
     ) -> (WithdrawalProof, Option<&Control>) {
-        let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
-        let permit = match (section.action, section.lock) {
-            (ControlAction::Do, LockRule::Key) => WithdrawalProof::Key,
-            (ControlAction::Do, LockRule::KeyIfLocked) => WithdrawalProof::KeyIfLocked,
-            (ControlAction::Do, LockRule::Ignored) => WithdrawalProof::Nothing,
-            _ => WithdrawalProof::NotHonored,
-        };
-        (permit, Some(section))
+        let section = self.decide(asked, signed);
+        (section.map_or(self.unless_decided(), proof), section)
     }
 
-    /// Returns the proof needed by a withdrawal that arrived before its article, as its sender is no longer
-    /// known.
-    pub fn late(&self) -> WithdrawalProof {
+    /// Returns the proofs that a withdrawal may need whose article is not here yet, each with a pattern of
+    /// groups: of those that match all groups of the article the first counts.
+    pub fn early(&self, asked: &ControlRequest<'_>, signed: SignedBy<'_>) -> Vec<(WithdrawalProof, &str)> {
+        let sections = self.deciding(asked, signed).map(|section| (proof(section), section.groups.as_str()));
+        sections.chain([(self.unless_decided(), "*")]).collect()
+    }
+
+    /// Reports whether any withdrawal is honored. The sender of one that arrived before its article is no
+    /// longer known.
+    pub fn honors_any(&self) -> bool {
         let withdraws = |section: &Control| {
             section.action == ControlAction::Do
                 && [ControlType::Cancel, ControlType::Supersede].iter().any(|what| section.is_about(*what))
         };
-        match self.unless_decided() {
-            WithdrawalProof::NotHonored if self.config.controls.iter().any(withdraws) => WithdrawalProof::Key,
-            permit => permit,
-        }
+        self.unless_decided() != WithdrawalProof::NotHonored || self.config.controls.iter().any(withdraws)
     }
 
     /// Returns the proof needed by a withdrawal that no section decides.
@@ -104,6 +108,16 @@ impl ControlPolicy {
             (WithdrawalPolicy::Verified, false) => WithdrawalProof::Key,
             (WithdrawalPolicy::Verified, true) => WithdrawalProof::KeyIfLocked,
         }
+    }
+}
+
+/// Returns the proof that a section requires of a withdrawal.
+fn proof(section: &Control) -> WithdrawalProof {
+    match (section.action, section.lock) {
+        (ControlAction::Do, LockRule::Key) => WithdrawalProof::Key,
+        (ControlAction::Do, LockRule::KeyIfLocked) => WithdrawalProof::KeyIfLocked,
+        (ControlAction::Do, LockRule::Ignored) => WithdrawalProof::Nothing,
+        _ => WithdrawalProof::NotHonored,
     }
 }
 

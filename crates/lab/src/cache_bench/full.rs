@@ -35,9 +35,9 @@ const IN_FLIGHT: usize = 100;
 const AT_ONCE: u64 = 50_000;
 /// How long those articles are made.
 const LARGE_BYTES: u64 = 420_000;
-/// Of what there is in the end, large articles take so many hundredths: groups take the rest.
+/// Of what there is in the end, large articles take this many hundredths: groups take the rest.
 const LARGE_PERCENT: u64 = 92;
-/// Articles by Message-ID are in one of 256 groups of the cache; after so many each of them is there.
+/// Articles by Message-ID are in one of 256 groups of the cache; after this many each of them is there.
 const UNNUMBERED: u64 = 5_000;
 /// Groups and articles that readers look at.
 const LOOKS: u64 = 20_000;
@@ -61,7 +61,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// What it may take with so many readers, in kilobytes.
+    /// What it may take with this many readers, in kilobytes.
     pub fn limit_kb(readers: u64) -> u64 {
         RSS_KB_MAX + CONNECTION_KB_MAX * readers
     }

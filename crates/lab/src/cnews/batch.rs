@@ -46,7 +46,7 @@ impl Batch {
         Ok(())
     }
 
-    /// An article that takes so many bytes of the batch.
+    /// An article that takes this many bytes of the batch.
     fn put(self, index: u64, bytes: u64, date: &str, out: &mut String) {
         let number = index % ARTICLES;
         let group = index % GROUPS;

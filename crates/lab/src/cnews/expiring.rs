@@ -181,7 +181,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// A site with about so many articles.
+    /// A site with about this many articles.
     pub fn filled(&self, kind: Kind, articles: u64) -> io::Result<Option<Site>> {
         let Some(site) = self.workshop.make(kind)? else { return Ok(None) };
         let path = self.dir.join("due.batch");
@@ -195,7 +195,7 @@ impl Ground {
         Ok(Some(site))
     }
 
-    /// A site with about so many articles, and the task that expires them.
+    /// A site with about this many articles, and the task that expires them.
     fn due(&self, kind: Kind, articles: u64) -> io::Result<Option<(Site, Task)>> {
         let Some(mut site) = self.filled(kind, articles)? else { return Ok(None) };
         let task = site.expire()?;

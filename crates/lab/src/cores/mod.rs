@@ -161,7 +161,7 @@ fn table(all: &[Measured]) -> String {
 }
 
 impl Measured {
-    /// Articles a second with so many processors, and whether the writer is what allows no more.
+    /// Articles a second with this many processors, and whether the writer is what allows no more.
     fn possible(&self, cores: f64) -> (f64, bool) {
         let (processors, writer) = (cores * 1e6 / self.cpu_us, 1e6 / self.held_us);
         (processors.min(writer), writer < processors)

@@ -16,7 +16,7 @@ const PERIOD_US: u64 = 10_000;
 pub struct Quota(PathBuf);
 
 impl Quota {
-    /// The process and its threads get as much time as so many processors have. It takes root.
+    /// The process and its threads get as much time as this many processors have. It takes root.
     pub fn new(pid: u32, cores: f64) -> io::Result<Self> {
         let (first, second) = (Path::new(ROOT).join("cpu"), Path::new(ROOT));
         let is_first = first.join("cpu.cfs_quota_us").exists();

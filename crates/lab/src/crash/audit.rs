@@ -135,7 +135,7 @@ pub struct Audit {
 type Present = HashMap<u64, Vec<(String, u64)>>;
 
 impl Audit {
-    /// For a site with so many groups.
+    /// For a site with this many groups.
     pub fn new(groups: u64) -> Self {
         let names = (0..groups).map(|n| (group_name(n), n as u16)).collect();
         Self { groups: names, numbers: HashMap::new(), highs: vec![0; groups as usize] }

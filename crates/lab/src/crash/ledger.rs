@@ -95,7 +95,7 @@ impl Ledger {
         });
     }
 
-    /// How many articles fill the space so many times.
+    /// How many articles fill the space this many times.
     pub fn articles_of_wraps(&self, wraps: u64) -> u64 {
         let bytes: u64 = self.recent.iter().map(|entry| entry.bytes).sum();
         wraps * self.space / (bytes / (self.recent.len() as u64).max(1)).max(500)

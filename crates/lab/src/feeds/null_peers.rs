@@ -84,7 +84,7 @@ impl NullPeers {
         true
     }
 
-    /// Waits until each has so many, and calls `look` now and then; false: nothing more came for `patience`.
+    /// Waits until each has this many, and calls `look` now and then; false: nothing came for `patience`.
     pub fn wait_for(&self, articles: u64, patience: Duration, mut look: impl FnMut()) -> bool {
         let (mut least, mut since) = (self.least(), Instant::now());
         let mut looked = None;

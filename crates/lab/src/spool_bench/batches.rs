@@ -18,7 +18,7 @@ pub const PAPER: [(usize, usize, usize); 4] =
     [(5301, 2961, 13_537), (5318, 2962, 12_193), (5826, 2895, 15_485), (5407, 2616, 15_571)];
 /// The paper's articles are all smaller.
 const ARTICLE_BYTES_MAX: usize = 32 << 10;
-/// One article of so many is in more than one group.
+/// One in this many articles is in more than one group.
 const CROSSPOST_EVERY: u64 = 8;
 /// Headers that a clone does not copy: they name the original, or make servers treat it differently.
 const DROPPED: [&str; 19] = [

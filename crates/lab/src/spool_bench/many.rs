@@ -30,7 +30,7 @@ pub struct Many {
     directories: Option<(u64, u64, f64)>,
 }
 
-/// Files so many articles in each method that is among the subjects; nothing if there are to be none.
+/// Files this many articles in each method that is among the subjects; nothing if there are to be none.
 pub fn measure(
     workshop: &Workshop<'_>,
     subjects: &[Subject],

@@ -29,7 +29,7 @@ pub struct Measured {
     pub files: u64,
 }
 
-/// Measures it so many times, or fewer if that took more than its time.
+/// Measures it this many times, or fewer if that took more than its time.
 pub fn measure(
     workshop: &Workshop<'_>,
     subject: &Subject,

@@ -75,10 +75,10 @@ pub struct Options {
     /// Seed of the batches
     #[arg(long, default_value_t = 1997)]
     seed: u64,
-    /// Then the paper's partners again, on a disk that takes so many milliseconds for each access (0: not)
+    /// Then the paper's partners again, on a disk that takes this many milliseconds for each access (0: not)
     #[arg(long, default_value_t = 1.0)]
     disk_ms: f64,
-    /// Then so many articles in newsreel's cnfs, tradspool and hashed (540000: as many as CNFS-42; 0: not)
+    /// Then this many articles in newsreel's cnfs, tradspool and hashed (540000: as many as CNFS-42; 0: not)
     #[arg(long, default_value_t = 0)]
     many: usize,
     /// Where spool.md's table, spool.svg and the release's record go; without it they are not written

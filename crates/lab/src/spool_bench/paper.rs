@@ -119,7 +119,7 @@ fn service_ms(measured: &Measured) -> Option<f64> {
     (requests > 0).then(|| measured.counters.disk_ms as f64 / requests as f64)
 }
 
-/// At least so many look-ups needed no read of the disk.
+/// At least this many look-ups needed no read of the disk.
 fn hits(measured: &Measured, lookups: impl Fn(&super::meter::Calls) -> u64) -> Option<f64> {
     let lookups = lookups(measured.calls.as_ref()?);
     let missed = measured.counters.disk_reads.min(lookups);

@@ -2,10 +2,45 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Asks for a page again and again on one connection; returns how often it came.
+pub fn get_for(address: SocketAddr, path: &str, time: Duration) -> io::Result<u32> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(ANSWER_MAX))?;
+    socket.set_nodelay(true)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: zstd\r\n\r\n");
+    let (begun, mut count) = (Instant::now(), 0);
+    let mut answer = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    while begun.elapsed() < time {
+        socket.write_all(request.as_bytes())?;
+        answer.clear();
+        while whole_bytes(&answer).is_none_or(|bytes| answer.len() < bytes) {
+            let read = socket.read(&mut piece)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            answer.extend_from_slice(piece.get(..read).unwrap_or_default());
+        }
+        if !answer.starts_with(b"HTTP/1.1 200 ") {
+            return Err(io::Error::other(format!("{path} is not answered")));
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The length of an answer with its head, once that has come.
+fn whole_bytes(answer: &[u8]) -> Option<usize> {
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(answer.get(..head)?).ok()?.to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length:"))?;
+    Some(head + length.trim().parse::<usize>().ok()?)
+}
 
 /// The whole answer to GET, which must be 200.
 pub fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {

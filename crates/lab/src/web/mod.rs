@@ -17,6 +17,8 @@ pub use http::get;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// With its headers an article has about 2,450 bytes.
@@ -27,6 +29,9 @@ const BUFFER_BYTES_PER_ARTICLE: u64 = 2_800;
 const PAGE_MAX: Duration = Duration::from_millis(50);
 /// What a scrape every second and an open page may take of one processor.
 const SHARE_MAX: f64 = 0.02;
+/// Time for which pages that are kept are asked for, and how many a second there must be.
+const KEPT_TIME: Duration = Duration::from_secs(5);
+const KEPT_RATE_MIN: f64 = 2_000.0;
 /// Seconds between two requests of an operator's page that is open.
 const REFRESH_SECS: f64 = 5.0;
 
@@ -67,23 +72,16 @@ impl Options {
 /// Runs the trial.
 pub fn run(options: &Options) -> Verdict {
     let generator = Generator::new(1, options.groups, SHAPE).of_words();
-    let has_search = searching::has(options)?;
     let mut site = site(options, options.articles)?;
     filling::fill(&site, &generator, options.articles, 0)?;
-    if has_search {
-        searching::turn_on(&site)?;
-    }
+    searching::turn_on(&site)?;
     site.start(&group_name(0))?;
-    let mut holds = !has_search || searching::built(options, &site)?;
-    holds &= pages(options, &generator, has_search)?;
+    let mut holds = searching::built(options, &site)?;
+    holds &= pages(options, &generator)?;
     holds &= costs(options, &site)?;
     site.stop()?;
     fs::remove_dir_all(site.dir())?;
-    if has_search {
-        holds &= searching::fed(options)?;
-    } else {
-        println!("the binary has no search: build it with FEATURES=search");
-    }
+    holds &= searching::fed(options)?;
     Ok(holds)
 }
 
@@ -105,7 +103,7 @@ fn site(options: &Options, articles: u64) -> io::Result<Site> {
 }
 
 /// How long pages take, on a connection of their own each.
-fn pages(options: &Options, generator: &Generator, has_search: bool) -> io::Result<bool> {
+fn pages(options: &Options, generator: &Generator) -> io::Result<bool> {
     let middle = options.articles / 2;
     let mut wire = Vec::new();
     generator.put(middle, &mut wire);
@@ -123,18 +121,19 @@ fn pages(options: &Options, generator: &Generator, has_search: bool) -> io::Resu
         format!("/groups/{group}/thread/{id}"),
         format!("/article/{id}"),
     ];
-    if has_search {
-        // In all articles, in one, and in a group.
-        let queries =
-            ["subject:article".to_owned(), format!("subject:{middle}"), format!("article+group:{group}")];
-        paths.extend(queries.map(|query| format!("/search?q={query}")));
-    }
+    // In all articles, in one, and in a group.
+    let queries =
+        ["subject:article".to_owned(), format!("subject:{middle}"), format!("article+group:{group}")];
+    paths.extend(queries.map(|query| format!("/search?q={query}")));
     println!("{:60} {:>9} {:>9} {:>9}", "page", "bytes", "median", "slowest");
     let mut holds = true;
     for path in paths {
         let mut times = Vec::new();
         let mut bytes = 0;
-        for _ in 0..options.rounds.max(1) {
+        for round in 0..options.rounds.max(1) {
+            // Another address each time, so that no page is sent again as it is.
+            let mark = if path.contains('?') { '&' } else { '?' };
+            let path = format!("{path}{mark}round={round}");
             let begun = Instant::now();
             bytes = get(options.web(), &path)?.len();
             times.push(begun.elapsed());
@@ -146,6 +145,27 @@ fn pages(options: &Options, generator: &Generator, has_search: bool) -> io::Resu
         holds &= median <= PAGE_MAX;
     }
     println!("{} pages within {PAGE_MAX:?} each", if holds { "ok    " } else { "MISSED" });
+    Ok(kept(options, &format!("/groups/{group}"))? && holds)
+}
+
+/// How many pages a second are sent again as they are, on as many connections as there are processors.
+fn kept(options: &Options, path: &str) -> io::Result<bool> {
+    let connections = thread::available_parallelism().map_or(1, NonZero::get);
+    let begun = Instant::now();
+    let fetched: io::Result<Vec<u32>> = thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..connections).map(|_| scope.spawn(|| http::get_for(options.web(), path, KEPT_TIME))).collect();
+        running
+            .into_iter()
+            .map(|one| one.join().map_err(|_| io::Error::other("a client panicked"))?)
+            .collect()
+    });
+    let rate = f64::from(fetched?.iter().sum::<u32>()) / begun.elapsed().as_secs_f64();
+    let holds = rate >= KEPT_RATE_MIN;
+    println!(
+        "{} {rate:.0} kept pages a second, with their clients on this machine (at least {KEPT_RATE_MIN:.0})",
+        if holds { "ok    " } else { "MISSED" }
+    );
     Ok(holds)
 }
 

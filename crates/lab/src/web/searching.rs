@@ -8,7 +8,7 @@ use crate::site::{Site, processor_time};
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -22,14 +22,6 @@ const RATE_MIN: f64 = 10_000.0;
 const COST_MAX: f64 = 0.10;
 const CONNECTIONS: usize = 4;
 const WINDOW: usize = 100;
-
-/// Whether the binary has search.
-pub fn has(options: &Options) -> io::Result<bool> {
-    let site = site(options, 1)?;
-    let mut asked = Command::new(site.binary());
-    asked.args(["search", "--help"]).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(asked.status()?.success())
-}
 
 /// Turns search on, after what this program does with the site: it has no search itself.
 pub fn turn_on(site: &Site) -> io::Result<()> {

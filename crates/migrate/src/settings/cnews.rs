@@ -172,8 +172,10 @@ impl ArchiveSections {
             section.remark(place, format!("groups `{}` {why}", quoted(pattern.trim_start_matches('!'))));
         }
         if kind != "x" {
-            section
-                .remark(place, format!("`{kind}` has no equal: the groups are archived whatever they are"));
+            section.remark(
+                place,
+                format!("`{kind}` has no equivalent: the groups are archived whatever they are"),
+            );
         }
         section
     }
@@ -328,7 +330,7 @@ fn own_line(
         }
     }
     if !exclusions.is_empty() {
-        let text = "exclusions of ME have no equal: articles that passed there are accepted";
+        let text = "exclusions of ME have no equivalent: articles that passed there are accepted";
         sheet.remark(place, format!("`{}`: {text}", quoted(exclusions)));
     }
 }
@@ -348,7 +350,7 @@ fn sys_flags(flags: &str, place: SourcePosition, section: &mut DraftSection) {
                 section.key("send.hops_max", digits.parse::<i64>().unwrap_or(0).min(1_000_000), place);
             }
             'f' | 'F' | 'I' | 'n' | '0'..='9' => {}
-            other => section.remark(place, format!("flag {} has no equal", quoted(&other.to_string()))),
+            other => section.remark(place, format!("flag {} has no equivalent", quoted(&other.to_string()))),
         }
     }
     if !only.is_empty() {
@@ -419,7 +421,7 @@ fn batched(site: &str, batching: &BatchParams<'_>, section: &mut DraftSection) {
             }
             _ => section.remark(
                 place,
-                format!("`{}` of the pipeline has no equal: write it as after_batch", quoted(step)),
+                format!("`{}` of the pipeline has no equivalent: write it as after_batch", quoted(step)),
             ),
         }
     }

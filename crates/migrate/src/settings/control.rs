@@ -61,7 +61,7 @@ pub(super) fn convert(
             }
             ["/maxdocheckgroups/", ..] => {
                 let line = quoted(&line.text);
-                let why = "has no equal: control.removals_max is a number, and is set by section";
+                let why = "has no equivalent: control.removals_max is a number, and is set by section";
                 sheet.remark(place, format!("`{line}` {why}"));
             }
             [kind, from, groups, action] => {

@@ -70,7 +70,7 @@ pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: ResolveHost<'_>, sh
     for label in &labels {
         if NOT_SITES.contains(&label.name.as_str()) {
             for line in &label.lines {
-                let why = "no equal: the label is no site";
+                let why = "no equivalent: the label is no site";
                 sheet.unsaid(line.place, format!("`{}`", quoted(&line.text)), why);
             }
             continue;
@@ -163,7 +163,7 @@ fn peer(
         let (host, options) = words(words(&line.text).1);
         section.key("send.to", format!("{}:119", bracketed(host)), line.place);
         if !options.is_empty() {
-            section.remark(line.place, format!("`{}` has no equal", quoted(options)));
+            section.remark(line.place, format!("`{}` has no equivalent", quoted(options)));
         }
     }
     for line in of_spool {
@@ -227,7 +227,7 @@ fn key(
             HashSplit::parse(&text).map_err(|error| error.to_string())?;
             section.key("send.hash", text, place);
         }
-        _ => return Err("no equal".into()),
+        _ => return Err("no equivalent".into()),
     }
     Ok(())
 }
@@ -355,7 +355,7 @@ mod tests {
         assert!(send.headers_only && send.distributions.as_str() == "!local" && send.types_never.len() == 1);
         for part in [
             "# name = \"lost\"",
-            "`noclue 3`: no equal",
+            "`noclue 3`: no equivalent",
             "`stray` stands in no label",
             "no end",
             "no such label",

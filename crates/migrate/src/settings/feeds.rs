@@ -89,7 +89,7 @@ fn me(parsed: &Newsfeeds, sheet: &mut ConfigDraft) {
         sheet.remark(
             me.place,
             format!(
-                "exclusions of ME ({}) have no equal: articles that passed there are accepted",
+                "exclusions of ME ({}) have no equivalent: articles that passed there are accepted",
                 quoted(&names)
             ),
         );
@@ -126,7 +126,7 @@ fn one(
     let is_target = |other: &NewsfeedsEntry| other.kind() == 'm' && other.parameter == entry.site;
     if all.entries.iter().any(is_target) {
         let why =
-            "has no equal: each site has a feed of its own, see the sections of those that feed into it";
+            "has no equivalent: each site has a feed of its own, see the sections of those that feed into it";
         return sheet.remark(entry.place, format!("the funnel `{}` {why}", quoted(&entry.site)));
     }
     let target = match entry.kind() {
@@ -214,7 +214,7 @@ fn way(
         }
         ('m', _) => {
             section.key("send.file", out(), entry.place);
-            section.disable(format!("its funnel `{}` has no equal", quoted(&entry.parameter)));
+            section.disable(format!("its funnel `{}` has no equivalent", quoted(&entry.parameter)));
         }
         ('c' | 'x', _) => program(entry, section),
         ('p', _) => {
@@ -280,7 +280,7 @@ impl Destinations<'_> {
         if !rest.trim_matches(':').trim().is_empty() {
             section.remark(
                 line.place,
-                format!("`{}` has no equal: sizes of queues and flags of innxmit", quoted(&rest)),
+                format!("`{}` has no equivalent: sizes of queues and flags of innxmit", quoted(&rest)),
             );
         }
         self.password(&host, section, secrets);
@@ -434,18 +434,18 @@ fn innfeed_key(
             }
         }
         ("bindaddress" | "bindaddress6", _) if ["none", "all", "any"].contains(&pair.value.as_str()) => {
-            section.remark(place, format!("`{}: {}` has no equal", pair.key, quoted(&pair.value)));
+            section.remark(place, format!("`{}: {}` has no equivalent", pair.key, quoted(&pair.value)));
         }
         ("bindaddress", _) => section.key("send.bind", pair.value.as_str(), place),
         // Other keys of the process are reported once, in `leftovers`.
         (key, _) if peer.own.iter().any(|own| own.key == key) => {
-            section.remark(place, format!("`{}: {}` has no equal", quoted(key), quoted(&pair.value)));
+            section.remark(place, format!("`{}: {}` has no equivalent", quoted(key), quoted(&pair.value)));
         }
         _ => {}
     }
 }
 
-/// A percentage, which INN has with a fraction.
+/// Parses a percentage. INN allows a fraction, which is rounded.
 fn percent(value: &str) -> Option<i64> {
     value
         .parse::<f64>()

@@ -65,7 +65,7 @@ fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), NotConverte
     }
     match unknown.as_slice() {
         [] => Ok(()),
-        unknown => Err(format!("{} has no equal", unknown.join(" and ")).into()),
+        unknown => Err(format!("{} has no equivalent", unknown.join(" and ")).into()),
     }
 }
 
@@ -94,14 +94,16 @@ fn limit(
         'G' => section.key("send.crossposts_max", count(number()?.max(1)), entry.place),
         'H' if value.is_empty() => section.key("send.hops_max", 1, entry.place),
         'H' => section.key("send.hops_max", count(number()?), entry.place),
-        'Q' if value.starts_with('@') => return Err("the hash of Diablo before 5.1 has no equal".into()),
+        'Q' if value.starts_with('@') => return Err("the hash of Diablo before 5.1 has no equivalent".into()),
         'Q' => {
             let text = value.replace('_', ":");
             HashSplit::parse(&text).map_err(|error| error.to_string())?;
             section.key("send.hash", text, entry.place);
         }
-        'C' | 'U' => return Err("has no equal: followups are not counted, see send.crossposts_max".into()),
-        'O' => return Err("has no equal; only = [\"injected\"] sends what was posted here".into()),
+        'C' | 'U' => {
+            return Err("has no equivalent: followups are not counted, see send.crossposts_max".into());
+        }
+        'O' => return Err("has no equivalent; only = [\"injected\"] sends what was posted here".into()),
         _ => return Err("not a flag of INN 2.7".into()),
     }
     Ok(())
@@ -119,7 +121,7 @@ fn lines(entry: &NewsfeedsEntry, section: &mut DraftSection, unsaid: &mut Vec<St
             '*' => "peer",
             other => {
                 unsaid.push(format!(
-                    "flag W: its item {} has no equal and is left out of the lines",
+                    "flag W: its item {} has no equivalent and is left out of the lines",
                     quoted(&other.to_string())
                 ));
                 continue;

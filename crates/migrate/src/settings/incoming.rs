@@ -117,13 +117,13 @@ fn key(pair: &ConfPair, name: &str, section: &mut DraftSection, secrets: &mut Pa
         "skip" | "ignore" if !is_true(&pair.value) => section.saw([pair.place]),
         "skip" | "ignore" => section.disable(format!("INN takes nothing from it ({})", quoted(&pair.key))),
         "identd" => {
-            section.remark(pair.place, format!("{line} has no equal"));
+            section.remark(pair.place, format!("{line} has no equivalent"));
             section.disable(
                 "nobody is asked for an ident here, and the peer would be known by its address alone",
             );
         }
         "hold-time" | "resendid" | "comment" | "email" | "list" | "nolist" => {
-            section.remark(pair.place, format!("{line} has no equal"));
+            section.remark(pair.place, format!("{line} has no equivalent"));
         }
         _ => section.remark(pair.place, format!("{line}: not a key of incoming.conf")),
     }

@@ -134,7 +134,7 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut ConfigDraft) {
                 Some(UnmappedKey::NoEqual(_)) if is_off(&setting.value) => {
                     sheet.unsaid(place, line, "off in INN, and without an equal here");
                 }
-                Some(UnmappedKey::NoEqual(why)) => sheet.unsaid(place, line, format!("no equal: {why}")),
+                Some(UnmappedKey::NoEqual(why)) => sheet.unsaid(place, line, format!("no equivalent: {why}")),
                 None => sheet.remark(place, format!("{line}: INN 2.7 has no such key")),
             },
             Err(why) => sheet.unsaid(place, line, format!("not carried over, {why}")),

@@ -58,7 +58,7 @@ pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut PasswordFile
     for setting in &settings {
         if let Err(why) = site(setting, sheet) {
             let line = format!("`{} = {}`", quoted(&setting.key), quoted(&setting.value));
-            sheet.unsaid(setting.place, line, format!("no equal: {why}"));
+            sheet.unsaid(setting.place, line, format!("no equivalent: {why}"));
         }
     }
     let rest = settings.get(servers..).unwrap_or_default();
@@ -309,7 +309,7 @@ fn server(settings: &[LeafnodeSetting], secrets: &mut PasswordFiles, sheet: &mut
         } else if known.contains(&setting.key.as_str()) {
             pull.saw([setting.place]);
         } else if unsaid.contains(&setting.key.as_str()) {
-            pull.remark(setting.place, format!("`{}` has no equal", quoted(&setting.key)));
+            pull.remark(setting.place, format!("`{}` has no equivalent", quoted(&setting.key)));
         }
     }
     sheet.push(pull);
@@ -469,9 +469,11 @@ newsadmin = postmaster@another.example.org
         let days = |n: u64| Some(site_config::RetentionTime::For(Duration::from_secs(n * 86_400)));
         let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
         assert_eq!((kept, config.site.article_bytes_max), (vec![days(90), days(20)], 100_000));
-        for part in
-            ["config 11: `maxfetch = 5`: no equal", "config 13: `nonsense`: not", "config 12: `strange = 1`"]
-        {
+        for part in [
+            "config 11: `maxfetch = 5`: no equivalent",
+            "config 13: `nonsense`: not",
+            "config 12: `strange = 1`",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("hush"), "{text}");

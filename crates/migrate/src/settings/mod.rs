@@ -189,7 +189,7 @@ fn finished(
     advise(&mut sheet, &secrets, old.is_trial);
     let head = format!(
         "The configuration of this server, made from that of {} in {} by newsreel import\n\
-         {}. After each key stands the line that it comes from; what has no equal here, or one\n\
+         {}. After each key stands the line that it comes from; what has no equivalent here, or one\n\
          that differs, is said by a comment in its section or, line by line, after them. docs/from-inn.md\n\
          has the words of both, and newsreel explain-config KEY says what a key means.",
         server.name,

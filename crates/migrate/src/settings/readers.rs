@@ -162,14 +162,14 @@ impl<'a> ReadersConversion<'a, '_> {
                     | "require_encryption" | "require_ssl" | "auth" => self.sheet.saw([pair.place]),
                     "res" => self.sheet.remark(
                         pair.place,
-                        format!("{line} has no equal: who has not logged in has no name"),
+                        format!("{line} has no equivalent: who has not logged in has no name"),
                     ),
                     "perl_auth" | "python_auth" | "perl_access" | "python_access" | "perl_dynamic"
                     | "python_dynamic" => {
                         self.sheet.remark(
                             pair.place,
                             format!(
-                                "{line} has no equal; [[filter]] with judges = \"login\" may refuse users"
+                                "{line} has no equivalent; [[filter]] with judges = \"login\" may refuse users"
                             ),
                         );
                     }
@@ -184,11 +184,12 @@ impl<'a> ReadersConversion<'a, '_> {
                     "auth" => self.sheet.saw([block.place]),
                     _ => self.sheet.remark(
                         block.place,
-                        format!("{what} has no equal: who has not logged in has no name"),
+                        format!("{what} has no equivalent: who has not logged in has no name"),
                     ),
                 }
                 for pair in block.pairs.iter().filter(|pair| pair.key != "program") {
-                    self.sheet.remark(pair.place, format!("`{}` of {what} has no equal", quoted(&pair.key)));
+                    self.sheet
+                        .remark(pair.place, format!("`{}` of {what} has no equivalent", quoted(&pair.key)));
                 }
             }
         }
@@ -413,8 +414,10 @@ impl<'a> ReadersConversion<'a, '_> {
             section.key("local", post.as_str(), letter_line);
         }
         if given('I') {
-            section
-                .remark(letter_line, "`I` has no equal: articles are posted by POST, or sent by a [[peer]]");
+            section.remark(
+                letter_line,
+                "`I` has no equivalent: articles are posted by POST, or sent by a [[peer]]",
+            );
         }
         self.newnews(section, letters.as_deref(), letter_line);
         let is_anonymous = default_identity(auth).is_some() && !section.has("users");
@@ -504,16 +507,16 @@ fn other(pair: &ConfPair, section: &mut DraftSection, is_anonymous: bool) {
         | "addcanlockuser" => {
             section.remark(
                 place,
-                format!("{line} has no equal: [posting] and [cancel] hold for the whole site"),
+                format!("{line} has no equivalent: [posting] and [cancel] hold for the whole site"),
             );
         }
         "clienttimeout" => {
-            section.remark(place, format!("{line} has no equal: limits.idle_timeout holds for all"))
+            section.remark(place, format!("{line} has no equivalent: limits.idle_timeout holds for all"))
         }
         "reject_with" => {
             section.remark(place, format!("{line}: these clients have no access; the text is not sent"))
         }
-        _ => section.remark(place, format!("{line} has no equal")),
+        _ => section.remark(place, format!("{line} has no equivalent")),
     }
 }
 

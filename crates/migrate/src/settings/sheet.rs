@@ -334,7 +334,7 @@ impl ConfigDraft {
     fn write_loose(&self, page: &mut DraftPage) {
         if !self.loose.is_empty() {
             page.text.push('\n');
-            page.comment("What has no equal here, line by line.");
+            page.comment("What has no equivalent here, line by line.");
         }
         let mut file = "";
         for (at, first) in self.loose.iter().enumerate() {

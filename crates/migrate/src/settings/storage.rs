@@ -177,7 +177,7 @@ impl ConvertedClasses {
             class.noted("name", name.as_str(), format!("class {number} of INN"));
             class.key("method", kind, block.place);
             if block.name == "timecaf" {
-                class.say("timecaf has no equal; appendonly, too, keeps many articles in a file.");
+                class.say("timecaf has no equivalent; appendonly, too, keeps many articles in a file.");
             }
             if !wire && kind != "appendonly" && kind != "trash" {
                 class.noted("line_ends", "lf", "inn.conf: wireformat");
@@ -322,7 +322,9 @@ fn condition(pair: &ConfPair, rule: &mut DraftSection) -> Result<(), NotConverte
             rule.saw([place]);
         }
         "exactmatch" if !is_true(&pair.value) => rule.saw([place]),
-        "exactmatch" => rule.remark(place, "`exactmatch` has no equal: one group that matches is enough"),
+        "exactmatch" => {
+            rule.remark(place, "`exactmatch` has no equivalent: one group that matches is enough")
+        }
         "filtered" if is_true(&pair.value) => rule.key("verdict", "*", place),
         "filtered" => rule.saw([place]),
         _ => return Err("not a key of storage.conf".into()),

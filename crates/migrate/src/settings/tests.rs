@@ -201,8 +201,8 @@ fn peers_and_feeds_meet() {
     let text = &new.text;
     for part in [
         "# Not carried over, since there is no address to know the peer by:\n# [[peer]]\n# name = \"gone\"",
-        "newsfeeds 3-4: flag C9: has no equal",
-        "flag W: its item g has no equal",
+        "newsfeeds 3-4: flag C9: has no equivalent",
+        "flag W: its item g has no equivalent",
         "no_check_high = 98",
         "innfeed.conf 8: `no-check-low` is not a percentage",
         "innfeed.conf 10: newsfeeds feeds no site `stranger` by innfeed",

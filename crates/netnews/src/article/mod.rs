@@ -28,7 +28,7 @@ use std::ops::Range;
 /// The largest header block, blank line included: 64 KiB.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `Place` have 16 bits");
+const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `HeaderPosition` have 16 bits");
 
 /// Maximum number of header lines, continuation lines included, without those of Xref.
 pub const HEADER_LINES_MAX: u64 = 1000;
@@ -36,7 +36,7 @@ pub const HEADER_LINES_MAX: u64 = 1000;
 /// The largest article that is parsed: 2 GiB. Peers and rules set smaller limits.
 pub const ARTICLE_BYTES_MAX: usize = 1 << 31;
 
-/// The headers every article has exactly once (RFC 5536 section 3.1).
+/// Headers that an article must have exactly once (RFC 5536 section 3.1).
 pub const REQUIRED: [Known; 6] =
     [Known::MessageId, Known::Path, Known::Newsgroups, Known::From, Known::Subject, Known::Date];
 

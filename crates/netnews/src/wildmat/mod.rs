@@ -119,6 +119,22 @@ impl Wildmat {
         Some(before.filter(|part| part.pattern.matches(text)).map(|part| part.len).max().unwrap_or(last.len))
     }
 
+    /// Returns false only if no text matches both wildmats: their patterns begin differently.
+    pub fn may_overlap(&self, other: &Wildmat) -> bool {
+        let patterns = |wildmat: &Wildmat| -> Vec<(Vec<u8>, bool)> {
+            let parts = wildmat.patterns.iter().filter(|part| !part.is_negated);
+            parts.map(|part| part.pattern.beginning()).collect()
+        };
+        let others = patterns(other);
+        patterns(self).iter().any(|(own, is_own_whole)| {
+            others.iter().any(|(other, is_other_whole)| {
+                let extends_own = other.starts_with(own) && (!is_own_whole || other.len() == own.len());
+                let extends_other = own.starts_with(other) && (!is_other_whole || own.len() == other.len());
+                extends_own || extends_other
+            })
+        })
+    }
+
     /// Returns the rightmost pattern that matches, unless it is negated, and its index.
     fn last_match(&self, text: &[u8]) -> Option<(usize, &WildmatPart)> {
         let mut parts = self.patterns.iter().enumerate().rev();

@@ -143,6 +143,22 @@ fn shape(mut elements: Vec<PatternElement>) -> Result<Pattern, WildmatError> {
 }
 
 impl Pattern {
+    /// Returns the octets with which every text begins that matches, and whether they are all of it.
+    pub(super) fn beginning(&self) -> (Vec<u8>, bool) {
+        match self {
+            Pattern::Exact(exact) => (exact.to_vec(), true),
+            Pattern::Prefix(prefix) => (prefix.to_vec(), false),
+            Pattern::Suffix(_) | Pattern::Infix(_) => (Vec::new(), false),
+            Pattern::Elements(elements) => {
+                let octet = |element: &PatternElement| match element {
+                    PatternElement::Octet(octet) => Some(*octet),
+                    _ => None,
+                };
+                (elements.iter().map_while(octet).collect(), false)
+            }
+        }
+    }
+
     /// Returns whether all of `text` matches.
     pub(super) fn matches(&self, text: &[u8]) -> bool {
         match self {

@@ -7,6 +7,28 @@ fn strict(text: &str) -> Wildmat {
     Wildmat::parse(text.as_bytes()).unwrap()
 }
 
+#[test]
+fn wildmats_that_begin_differently_do_not_overlap() {
+    for (one, other, may) in [
+        ("comp.*", "de.*", false),
+        ("comp.*,misc.test", "de.*,misc.*", true),
+        ("comp.os.*", "comp.*", true),
+        ("comp.os", "comp.*", true),
+        ("comp.os", "comp.os.linux", false),
+        ("comp.os", "comp.os", true),
+        ("comp", "comp.*", false),
+        ("*.test", "de.*", true),
+        ("*", "de.x", true),
+        ("de.?lt.*", "de.al", true),
+        ("de.?lt.*", "da.*", false),
+        ("de.*,!*", "de.*", true),
+        ("!de.*", "de.*", false),
+    ] {
+        assert_eq!(strict(one).may_overlap(&strict(other)), may, "{one} {other}");
+        assert_eq!(strict(other).may_overlap(&strict(one)), may, "{other} {one}");
+    }
+}
+
 fn check(wildmat: &Wildmat, yes: &[&str], no: &[&str]) {
     for text in yes {
         assert!(wildmat.matches(text.as_bytes()), "{wildmat:?} must match {text:?}");

@@ -207,11 +207,9 @@ impl CacheInner {
         let file = CacheFile::Numbers { key: cell.key, generation: loaded.generation };
         let bytes = put_numbers(numbers, &head(cell));
         let Some(room) = self.reserve(on_disk(bytes.len() as u64)) else { return Ok(()) };
-        self.write_slot(cell.slot, false)?;
         let path = file.path(&self.dir);
+        self.prepare_file(cell.slot, &path)?;
         let new = path.with_extension("new");
-        let parent = path.parent().unwrap_or(&self.dir);
-        self.disk.make_dirs(parent, false)?;
         let written = self.disk.open(&new, OpenMode::Create).and_then(|made| {
             made.set_len(0)?;
             made.write_all_at(&[IoSlice::new(&bytes)], 0)?;
@@ -321,7 +319,6 @@ impl CacheInner {
         let at = bytes.len();
         record.put(&mut bytes);
         let Some(room) = self.reserve(on_disk(bytes.len() as u64)) else { return Ok(false) };
-        self.write_slot(cell.slot, false)?;
         let seq = {
             let mut books = self.books.lock();
             let Some(slot) = books.slots.get_mut(cell.slot as usize) else { return Ok(false) };
@@ -330,7 +327,7 @@ impl CacheInner {
         };
         let file = CacheFile::Segment { key: cell.key, generation: loaded.generation, seq };
         let path = file.path(&self.dir);
-        self.disk.make_dirs(path.parent().unwrap_or(&self.dir), false)?;
+        self.prepare_file(cell.slot, &path)?;
         let written = self
             .disk
             .open(&path, OpenMode::CreateNew)

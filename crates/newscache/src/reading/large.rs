@@ -229,11 +229,9 @@ impl UnfinishedFile {
     /// Creates a file; returns `None` if there is no room.
     fn begin(inner: &Arc<CacheInner>, cell: &GroupCell, id: &[u8]) -> io::Result<Option<Self>> {
         let Some(room) = inner.reserve(on_disk(1)) else { return Ok(None) };
-        inner.write_slot(cell.slot, false)?;
         let n = inner.unfinished.fetch_add(1, Ordering::Relaxed);
-        let dir = inner.dir.join("large/new");
-        inner.disk.make_dirs(&dir, false)?;
-        let path = dir.join(format!("unfinished-{n}"));
+        let path = inner.dir.join(format!("large/new/unfinished-{n}"));
+        inner.prepare_file(cell.slot, &path)?;
         let file = inner.disk.open(&path, OpenMode::Create)?;
         file.set_len(0)?;
         let mut made = Self {

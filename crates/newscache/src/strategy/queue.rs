@@ -1,5 +1,5 @@
-//! Units in lists, one for each group, each in an order that changes: linked by number, 12 bytes for each
-//! unit up to the largest. Called by the strategies.
+//! Doubly linked lists of units, one for each group. Nodes are indexed by unit number: 12 bytes for each
+//! number up to the largest in use. Called by the strategies.
 
 /// List of a unit that does not exist.
 const NONE: u32 = u32::MAX;

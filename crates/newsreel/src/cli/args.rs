@@ -42,7 +42,7 @@ pub(super) enum CliCommand {
     #[command(long_about = "Create a site if there is none, and serve it.\n\n\
         In a new DIR this creates a configuration, two cyclic buffers of 512 MiB and a few groups; an existing site is \
         served as it is. Readers and peers connect to 127.0.0.1:1119, or to the address given with --listen, which is \
-        written to the configuration. Stop it with Ctrl-C.")]
+        written to the configuration; a new site also has TLS, and pages for browsers. Stop it with Ctrl-C.")]
     #[command(
         after_long_help = "Examples:\n  newsreel up --dir ./news\n  newsreel up --listen 127.0.0.1:2119\n  \
         tin -r -g 127.0.0.1 -p 1119"
@@ -51,17 +51,8 @@ pub(super) enum CliCommand {
         /// The site's directory
         #[arg(long, value_name = "DIR", default_value = "newsreel-data")]
         dir: PathBuf,
-        /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
-        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
-        listen: Vec<String>,
-        /// Where to listen for connections that begin with TLS (repeatable) [default: as configured; on a new
-        /// site 127.0.0.1:1563, or nowhere with --listen]
-        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
-        tls_listen: Vec<String>,
-        /// Where to listen for browsers, over HTTP (repeatable) [default: as configured; on a new site the
-        /// first free port from 127.0.0.1:8119 on, or nowhere with --listen]
-        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
-        web_listen: Vec<String>,
+        #[command(flatten)]
+        at: UpAddresses,
     },
 
     /// Create a site without serving it
@@ -111,8 +102,14 @@ pub(super) enum CliCommand {
     #[command(after_long_help = "Examples:\n  newsreel doctor\n  newsreel doctor --offline --json")]
     Doctor(super::doctor::DoctorOptions),
 
-    /// Print the configuration in effect, defaults included
-    Show,
+    /// Print the configuration in effect, defaults included, or a part of it
+    #[command(
+        after_long_help = "Examples:\n  newsreel show site.listen\n  newsreel show peer.send.to\n  newsreel show cache"
+    )]
+    Show {
+        /// A key, whose value is printed, one a line for each section that has it, or a section
+        key: Option<String>,
+    },
 
     /// Explain a key of the configuration
     #[command(
@@ -149,6 +146,23 @@ pub(super) enum CliCommand {
     History {
         #[command(subcommand)]
         command: HistoryCommand,
+    },
+
+    /// Post an article
+    #[command(
+        long_about = "Post an article, written as for a mail program: headers, an empty line, text, in UTF-8. Newsgroups and \
+        Subject are needed, there or as options; From, Date, Message-ID and whatever else is missing are added, and headers of \
+        mail transport are left out. A text without headers is all body. The operator may post to any group. The server must run."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel post --newsgroups local.test --subject Hello < text\n  newsreel post article"
+    )]
+    Post(super::post::PostOptions),
+
+    /// Add a peer
+    Peer {
+        #[command(subcommand)]
+        command: super::peer::PeerCommand,
     },
 
     /// Add, change, remove, list or check users
@@ -193,7 +207,6 @@ pub(super) enum CliCommand {
     Top(super::top::TopOptions),
 
     /// Search the articles of a running server for words
-    #[cfg(feature = "search")]
     #[command(
         long_about = "Search the articles of a running server for words, the newest first; [search] must be enabled. \
         An article must have all the words. \"some words\" must be consecutive, and -word must be absent. \
@@ -216,7 +229,6 @@ pub(super) enum CliCommand {
         #[arg(long, value_name = "BUFFER")]
         without: Vec<String>,
         /// Rebuild the search index alone, in the background: now, or when the server starts
-        #[cfg(feature = "search")]
         #[arg(long, conflicts_with = "without")]
         search: bool,
     },
@@ -284,7 +296,6 @@ pub(super) enum CliCommand {
     },
 
     /// Mount a tree of articles so that its managed directories look flat (Usenetfs)
-    #[cfg(feature = "mount")]
     #[command(
         long_about = "Mount a tree of articles so that its managed directories look flat (Usenetfs), and serve the mount \
         until it is unmounted or SIGTERM or SIGINT comes.\n\n\
@@ -301,7 +312,6 @@ pub(super) enum CliCommand {
     Mount(super::mount::MountOptions),
 
     /// Convert a directory to a managed one, or show which ones would benefit
-    #[cfg(feature = "mount")]
     #[command(
         long_about = "Convert a directory to a managed one, for newsreel mount: each file is moved into the small directory \
         where the mount looks for it, and the setuid bit is set.\n\n\
@@ -314,7 +324,6 @@ pub(super) enum CliCommand {
     Manage(super::mount::ManageOptions),
 
     /// Convert a managed directory back to a flat one
-    #[cfg(feature = "mount")]
     #[command(
         long_about = "Convert a managed directory back to a flat one: the reverse of newsreel manage, which says \
         when it can be used."
@@ -341,7 +350,8 @@ pub(super) enum CliCommand {
         shell: clap_complete::Shell,
     },
 
-    /// Print docs/config.md or docs/figures.md, or write man pages and completions
+    /// Print docs/config.md, docs/figures.md or the schema of the configuration, or write man pages,
+    /// completions and that schema
     #[command(hide = true)]
     Docs {
         /// Write man pages and completions below this directory
@@ -353,6 +363,9 @@ pub(super) enum CliCommand {
         /// Print docs/figures.md
         #[arg(long, conflicts_with = "share")]
         figures: bool,
+        /// Print the JSON Schema of the configuration
+        #[arg(long, conflicts_with_all = ["share", "figures"])]
+        schema: bool,
     },
 }
 
@@ -730,6 +743,22 @@ pub(super) struct SiteOptions {
     /// Print the summary as JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Addresses on which `up` and `cache up` listen; they are written to the configuration.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct UpAddresses {
+    /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) listen: Vec<String>,
+    /// Where to listen for connections that begin with TLS (repeatable) [default: as configured; on a new
+    /// site the first free port from 127.0.0.1:1563 on]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) tls_listen: Vec<String>,
+    /// Where to listen for browsers, over HTTP (repeatable) [default: as configured; on a new site the first
+    /// free port from 127.0.0.1:8119 on]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) web_listen: Vec<String>,
 }
 
 /// Arguments of `init`.

@@ -11,6 +11,7 @@ use newscache::chart::{PaperFigure, figure};
 use newscache::simulate::{RemovalUnit, SimulationPoint, Trace, simulate, sizes_for};
 use serde::Serialize;
 
+use super::args::UpAddresses;
 use super::bar::Bar;
 use super::locate::SiteLocation;
 use super::screen::{CliError, complain, say, say_json, unreadable};
@@ -43,8 +44,8 @@ pub(super) enum CacheCommand {
     /// Create a site that shows the groups of another server and keeps what was read, and serve it
     #[command(
         long_about = "Create a site that shows the groups of another server and keeps what was read, and serve it.\n\n\
-        In a new DIR this creates a site as newsreel up does, with small buffers, and an [[upstream]], with --size also a \
-        [cache], in its configuration; an existing site is served as it is. Stop it with Ctrl-C."
+        In a new DIR this creates a site as newsreel up does, with an [[upstream]], with --size also a [cache], in place \
+        of buffers, classes and groups; an existing site is served as it is. Stop it with Ctrl-C."
     )]
     #[command(after_long_help = "Examples:\n  newsreel cache up --upstream news.example.net\n  \
         newsreel cache up --upstream news.example.net:563 --size \"20 GiB\" --listen 127.0.0.1:2119")]
@@ -91,9 +92,8 @@ pub(super) struct CacheUpOptions {
     /// Disk space for the cache [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) size: Option<u64>,
-    /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(super) listen: Vec<String>,
+    #[command(flatten)]
+    pub(super) at: UpAddresses,
 }
 
 impl CacheUpOptions {

@@ -62,18 +62,23 @@ pub(super) fn check(at: &SiteLocation, question: &AccessQuestion) -> Result<(), 
     if found.problems.is_empty() { Ok(()) } else { Err(CliError::Told) }
 }
 
-pub(super) fn show(at: &SiteLocation) -> Result<(), CliError> {
-    say(at.load()?.to_toml().trim_end())
+/// Prints the configuration, a section of it, or the values of a key.
+pub(super) fn show(key: Option<&str>, at: &SiteLocation) -> Result<(), CliError> {
+    let config = at.load()?;
+    let Some(word) = key else { return say(config.to_toml().trim_end()) };
+    let text = config.part_of(word).ok_or_else(|| unknown_key(word))?;
+    if text.is_empty() { Ok(()) } else { say(text.trim_end()) }
 }
 
 pub(super) fn explain(word: &str) -> Result<(), CliError> {
-    match manual::explain(word) {
-        Some(text) => say(text.trim_end()),
-        None => Err(CliError::Usage(match manual::suggestion(word) {
-            Some(near) => format!("there is no key `{word}`; did you mean `{near}`?"),
-            None => format!("there is no key `{word}`; `newsreel explain-config` lists them all"),
-        })),
-    }
+    say(manual::explain(word).ok_or_else(|| unknown_key(word))?.trim_end())
+}
+
+fn unknown_key(word: &str) -> CliError {
+    CliError::Usage(match manual::suggestion(word) {
+        Some(near) => format!("there is no key `{word}`; did you mean `{near}`?"),
+        None => format!("there is no key `{word}`; `newsreel explain-config` lists them all"),
+    })
 }
 
 /// Summarizes in a few lines what a configuration would serve.

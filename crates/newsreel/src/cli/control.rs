@@ -232,7 +232,6 @@ impl ControlClient {
     }
 
     /// Passes the device of a mount to the server.
-    #[cfg(feature = "mount")]
     pub(super) fn send_device(&self, device: Option<std::os::fd::OwnedFd>) -> io::Result<()> {
         let device = device.ok_or(ErrorKind::NotFound)?;
         operators::control_socket::mount::send_device(&self.write, &device)

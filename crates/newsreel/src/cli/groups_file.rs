@@ -273,8 +273,8 @@ mod tests {
             high: 9,
             count: 7,
             description: "Tests and trials".into(),
-            created: 0,
             creator: "newsreel".into(),
+            ..GroupListRow::default()
         };
         assert_eq!(parse(&list_text(&group)).unwrap(), [entry("local.test", "m", "Tests and trials", 0)]);
         assert_eq!(active_text(&group), "local.test 0000000009 0000000003 m");

@@ -22,7 +22,7 @@ struct CommandHeading {
     further: &'static [&'static str],
 }
 
-/// The place of each command; those of features that were not built are left out of the lists.
+/// The place of each command.
 const HEADINGS: [CommandHeading; 5] = [
     CommandHeading {
         title: "Run a site",
@@ -32,6 +32,7 @@ const HEADINGS: [CommandHeading; 5] = [
             "serve",
             "show",
             "explain-config",
+            "peer",
             "buffer",
             "expire",
             "archive",
@@ -42,7 +43,7 @@ const HEADINGS: [CommandHeading; 5] = [
     CommandHeading {
         title: "Groups, users and articles",
         daily: &["group", "user"],
-        further: &["moderation", "keys", "filter", "cancel", "cancel-key", "hide", "unhide", "purge"],
+        further: &["post", "moderation", "keys", "filter", "cancel", "cancel-key", "hide", "unhide", "purge"],
     },
     CommandHeading {
         title: "Look",
@@ -93,12 +94,8 @@ fn with_list(program: Command, list: &str) -> Command {
 fn list(program: &Command, choose: impl Fn(&CommandHeading) -> Vec<&'static str>) -> String {
     let styles = program.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());
-    let exists = |name: &&str| program.find_subcommand(name).is_some();
-    let chosen = HEADINGS.iter().map(|heading| {
-        let names: Vec<&str> = choose(heading).into_iter().filter(exists).collect();
-        (heading.title, names)
-    });
-    let chosen: Vec<(&str, Vec<&str>)> = chosen.collect();
+    let chosen: Vec<(&str, Vec<&str>)> =
+        HEADINGS.iter().map(|heading| (heading.title, choose(heading))).collect();
     let longest = chosen.iter().flat_map(|(_, names)| names).map(|name| name.len()).max().unwrap_or(0);
     let column = INDENT + longest + INDENT;
     let mut text = String::new();
@@ -142,9 +139,6 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// Commands of features, which not every build has.
-    const OPTIONAL: [&str; 4] = ["manage", "mount", "search", "unmanage"];
-
     fn help(program: Command) -> String {
         program.clone().render_long_help().to_string()
     }
@@ -160,7 +154,7 @@ mod tests {
         let shown: BTreeSet<&str> = shown.map(Command::get_name).collect();
         let forgotten: Vec<_> = shown.difference(&names).collect();
         assert!(forgotten.is_empty(), "without a heading: {forgotten:?}");
-        let unknown: Vec<_> = names.difference(&shown).filter(|name| !OPTIONAL.contains(name)).collect();
+        let unknown: Vec<_> = names.difference(&shown).collect();
         assert!(unknown.is_empty(), "no such commands: {unknown:?}");
     }
 

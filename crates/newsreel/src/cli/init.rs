@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::args::InitOptions;
+use super::args::{InitOptions, UpAddresses};
 use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::output::make_dir;
@@ -29,15 +29,14 @@ use site_config::{Cidr, Config, Durability, list, quoted};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
-/// Address on which `up` listens for connections that begin with TLS.
-const TLS_LISTEN: &str = "127.0.0.1:1563";
-/// Host and ports for browsers; `up` takes the first port that is free.
-const WEB_HOST: &str = "127.0.0.1";
+/// Host on which `up` listens for connections that begin with TLS, and for browsers.
+const UP_HOST: &str = "127.0.0.1";
+/// Ports for connections that begin with TLS; `up` takes the first one that is free.
+const TLS_PORTS: std::ops::Range<u16> = 1563..1583;
+/// Ports for browsers; `up` takes the first one that is free.
 const WEB_PORTS: std::ops::Range<u16> = 8119..8139;
 /// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
-/// Default of `--buffer` for a site that is mainly a cache, in bytes.
-const CACHE_BUFFER_BYTES: u64 = 16 << 20;
 /// Default of `--max-age`.
 const MAX_AGE_DAYS: u32 = 10;
 /// Default of `--durability`.
@@ -53,6 +52,22 @@ const ABOUT_MODERATORS: &str = r#"
 # address = "moderator@example.org"
 # [moderation]
 # default_address = "%s@moderators.isc.org"   # for the moderated groups of Usenet
+"#;
+/// The configuration's text about peers.
+const ABOUT_PEERS: &str = r#"
+# Who may feed articles to us; newsreel peer add writes such a section.
+# [[peer]]
+# name = "news.example.net"
+# addresses = ["198.51.100.7"]
+# accept = "*,!local.*"
+"#;
+/// The configuration's text about users.
+const ABOUT_USERS: &str = r#"
+# Users (newsreel user add NAME) have sections of their own, before those for everyone:
+# [[access]]
+# from = "all"
+# users = "*"
+# post = "*"
 "#;
 /// Groups of every site: for control messages and for articles without a carried group.
 const SYSTEM_GROUPS: &str = "\
@@ -129,53 +144,50 @@ fn asked(options: &InitOptions) -> Result<InitOptions, CliError> {
 }
 
 /// Creates the site that `up` serves in a new directory.
-pub(super) fn make_default(
-    dir: &Path,
-    listen: &[String],
-    tls_listen: &[String],
-    web_listen: &[String],
-) -> Result<Config, CliError> {
-    let given = |named: &[String], usual: fn() -> Vec<String>| match named {
-        [] if listen.is_empty() => usual(),
+pub(super) fn make_default(dir: &Path, at: &UpAddresses) -> Result<Config, CliError> {
+    Ok(make(&options_of_up(dir, at))?.0)
+}
+
+/// Creates the site that `cache up` serves: it shows another server's groups, and has none of its own.
+pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, CliError> {
+    let of_site = options_of_up(&options.dir, &options.at);
+    let text = [head_text(&of_site), options.config_text(), access_text(&of_site)].concat();
+    Ok(make_with(&of_site, &text, Vec::new())?.0)
+}
+
+fn options_of_up(dir: &Path, at: &UpAddresses) -> InitOptions {
+    // Where the system is to choose one port, it chooses the others, too.
+    let has_any_port = at.listen.iter().any(|address| address.ends_with(":0"));
+    let given = |named: &[String], ports| match named {
+        [] if has_any_port => vec![format!("{UP_HOST}:0")],
+        [] => free_address(ports),
         named => named.to_vec(),
     };
-    let options = InitOptions {
+    InitOptions {
         dir: dir.to_owned(),
-        listen: listen.to_vec(),
-        tls_listen: given(tls_listen, || vec![TLS_LISTEN.to_owned()]),
-        web_listen: given(web_listen, free_web_address),
+        listen: at.listen.clone(),
+        tls_listen: given(&at.tls_listen, TLS_PORTS),
+        web_listen: given(&at.web_listen, WEB_PORTS),
         ..InitOptions::default()
-    };
-    Ok(make(&options)?.0)
+    }
 }
 
-/// Returns the first free address for browsers; none if all are taken.
-fn free_web_address() -> Vec<String> {
-    let is_free = |port: &u16| cfg!(feature = "web") && TcpListener::bind((WEB_HOST, *port)).is_ok();
-    WEB_PORTS.into_iter().find(is_free).map(|port| format!("{WEB_HOST}:{port}")).into_iter().collect()
-}
-
-/// Creates the site that `cache up` serves: it shows another server's groups, and has few articles of its
-/// own.
-pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, CliError> {
-    let listen = options.listen.clone();
-    let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
-    let (dir, buffer) = (options.dir.clone(), Some(CACHE_BUFFER_BYTES));
-    let of_site = InitOptions { dir, listen, tls_listen, buffer, ..InitOptions::default() };
-    Ok(make_with(&of_site, &options.config_text(), Vec::new())?.0)
+/// Returns the first free address of these ports; none if all are taken.
+fn free_address(ports: std::ops::Range<u16>) -> Vec<String> {
+    let is_free = |port: &u16| TcpListener::bind((UP_HOST, *port)).is_ok();
+    ports.into_iter().find(is_free).map(|port| format!("{UP_HOST}:{port}")).into_iter().collect()
 }
 
 /// Creates a site, or completes an existing one; returns whether it is new. The configuration is written
 /// last, so a site that has one is complete, and every earlier step can be repeated.
 fn make(options: &InitOptions) -> Result<(Config, bool), CliError> {
-    make_with(options, "", groups(options.groups.as_deref())?)
+    make_with(options, &config_text(options), groups(options.groups.as_deref())?)
 }
 
-/// The same with these groups; a new configuration ends with `more`.
-fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), CliError> {
+/// Like [`make`], with the text of a new configuration, and the groups of a new site.
+fn make_with(options: &InitOptions, text: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), CliError> {
     let file = options.dir.join(CONFIG_FILE_NAME);
-    let text = config_text(options) + more;
-    let config = config::parse(&text, &file)?;
+    let config = config::parse(text, &file)?;
     let dir = LockedSiteDir::take(&options.dir)?;
     if file.is_file() {
         let config = config::load(&file)?;
@@ -187,7 +199,7 @@ fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Resu
     }
     // Checked first, so that a disk that is too small stays untouched.
     let made =
-        inspect(&config).and_then(|()| fill(&config, &groups)).and_then(|()| write_config(&file, &text));
+        inspect(&config).and_then(|()| fill(&config, &groups)).and_then(|()| write_config(&file, text));
     match made {
         Ok(()) => Ok((config, true)),
         Err(failure) => {
@@ -374,14 +386,26 @@ fn readers(options: &InitOptions) -> Vec<String> {
 
 /// Returns the configuration's text, with comments for the operator.
 fn config_text(options: &InitOptions) -> String {
+    let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
+    let spool = format!(
+        "# The spool: two cyclic buffers. When they are full, the newest article overwrites the oldest.\n\
+         [[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = {size}\n\n\
+         [[buffer]]\nname = \"text1\"\npath = \"text1.cyc\"\nsize = {size}\n\n\
+         [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n\
+         [[rule]]\nclass = \"text\"\n"
+    );
+    let access = [ABOUT_USERS, &access_text(options)].concat();
+    [head_text(options), spool, peers_text(options), ABOUT_MODERATORS.to_owned(), access].concat()
+}
+
+/// Returns the sections about the server itself, certificates and pages.
+fn head_text(options: &InitOptions) -> String {
     let identity = options.path_identity.clone().unwrap_or_else(config::host_name);
     let listen = if options.listen.is_empty() { vec![LISTEN.to_owned()] } else { options.listen.clone() };
     let days = options.max_age.map_or(Some(MAX_AGE_DAYS), |age| age.0);
     let age = days.map_or_else(|| "\"none\"".to_owned(), |days| days.to_string());
     let remember = days.map_or(REMEMBER_DAYS, |days| REMEMBER_DAYS.max(days + 1));
-    let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
-    let readers = readers(options);
-    let mut text = format!(
+    format!(
         "# newsreel's configuration. `newsreel check` checks it, `newsreel explain-config KEY` explains a key.\n\n\
          [site]\n\
          path_identity = {identity}   # our name in Path; peers must know it\n\
@@ -391,12 +415,7 @@ fn config_text(options: &InitOptions) -> String {
          max_age_days = {age}\n\
          remember_days = {remember}\n\n\
          {tls}\
-         {web}\
-         # The spool: two cyclic buffers. When they are full, the newest article overwrites the oldest.\n\
-         [[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = {size}\n\n\
-         [[buffer]]\nname = \"text1\"\npath = \"text1.cyc\"\nsize = {size}\n\n\
-         [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n\
-         [[rule]]\nclass = \"text\"\n",
+         {web}",
         identity = quoted(&identity),
         listen = list(&listen),
         tls_listen = match options.tls_listen.as_slice() {
@@ -406,18 +425,21 @@ fn config_text(options: &InitOptions) -> String {
         tls = tls_text(options),
         web = web_text(options),
         durability = quoted(&units::durability_text(options.durability.unwrap_or(DURABILITY))),
-    );
-    for cidr in &options.peer {
+    )
+}
+
+fn peers_text(options: &InitOptions) -> String {
+    let peer = |cidr: &Cidr| {
         let address = quoted(&cidr.to_string());
-        text.push_str(&format!("\n[[peer]]\nname = {address}\naddresses = [{address}]\n"));
+        format!("\n[[peer]]\nname = {address}\naddresses = [{address}]\n")
+    };
+    match options.peer.as_slice() {
+        [] => ABOUT_PEERS.to_owned(),
+        peers => peers.iter().map(peer).collect(),
     }
-    if options.peer.is_empty() {
-        text.push_str(
-            "\n# Who may feed articles to us:\n\
-             # [[peer]]\n# name = \"news.example.net\"\n# addresses = [\"198.51.100.7\"]\n# accept = \"*,!local.*\"\n",
-        );
-    }
-    text.push_str(ABOUT_MODERATORS);
+}
+
+fn access_text(options: &InitOptions) -> String {
     // On a site for this machine alone, everyone who posts may also approve articles and see the server's
     // status.
     let own = match options.reader.iter().all(|reader| asking::is_loopback(*reader)) {
@@ -425,14 +447,11 @@ fn config_text(options: &InitOptions) -> String {
         true => "approve = \"*\"\noperator = true\n",
         false => "",
     };
-    text.push_str(&format!(
+    format!(
         "\n# Who may read and post; the first section that names the address decides.\n\
-         # Users (newsreel user add NAME) have sections of their own, before those for everyone:\n\
-         # [[access]]\n# from = \"all\"\n# users = \"*\"\n# post = \"*\"\n\n\
          [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n{own}",
-        list(&readers)
-    ));
-    text
+        list(&readers(options))
+    )
 }
 
 /// Returns the configuration's section about certificates.

@@ -1,15 +1,51 @@
-//! The sockets of a server, bound before it reports that it is ready.
+//! The sockets of a server, bound before it reports that it is ready, or passed by systemd.
 
-use super::screen::CliError;
-use site::listening;
-use site::listening::BoundSocket;
+use super::screen::{CliError, problem};
+use listenfd::ListenFd;
+use site::listening::{self, BoundSocket, Listeners};
+use site_config::Config;
+use std::net::TcpListener;
+
+/// Returns the sockets that a configuration names. Sockets that systemd has passed (socket activation,
+/// sd_listen_fds(3)) are used for their addresses; the others are opened.
+pub(super) fn of(config: &Config) -> Result<Listeners, CliError> {
+    let mut passed = passed()?;
+    let mut bind = |listen, key| bind(listen, key, &mut passed);
+    let listeners = Listeners {
+        plain: bind(&config.site.listen, "listen in [site]")?,
+        tls: bind(&config.site.tls_listen, "tls_listen in [site]")?,
+        http: bind(&config.web.listen, "listen in [web]")?,
+        https: bind(&config.web.tls_listen, "tls_listen in [web]")?,
+    };
+    let unnamed = passed.iter().filter_map(|socket| socket.local_addr().ok());
+    match unnamed.map(|address| address.to_string()).collect::<Vec<_>>().as_slice() {
+        [] => Ok(listeners),
+        unnamed => Err(CliError::Problem(format!(
+            "systemd listens on {}, which {} does not name: name the same addresses there and in newsreel.socket",
+            unnamed.join(", "),
+            config.file.display()
+        ))),
+    }
+}
+
+/// Takes the sockets that were passed to this process; programs that it starts do not get them.
+fn passed() -> Result<Vec<TcpListener>, CliError> {
+    let mut all = ListenFd::from_env();
+    let passed =
+        (0..all.len()).map(|at| all.take_tcp_listener(at)?.map(|socket| socket.try_clone()).transpose());
+    Ok(passed.collect::<std::io::Result<Vec<_>>>().map_err(problem)?.into_iter().flatten().collect())
+}
 
 /// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; of a
 /// name with several addresses, at least one must work.
-pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<BoundSocket>, CliError> {
+pub(super) fn bind(
+    listen: &[String],
+    key: &str,
+    passed: &mut Vec<TcpListener>,
+) -> Result<Vec<BoundSocket>, CliError> {
     let mut listeners = Vec::new();
     for name in listen {
-        let bound = listening::bind(name).map_err(|error| {
+        let bound = listening::bind(name, passed).map_err(|error| {
             let rights = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => {
                     "ports below 1024 need CAP_NET_BIND_SERVICE, as the systemd unit has it; "
@@ -31,6 +67,7 @@ mod tests {
 
     #[test]
     fn port_in_use_is_reported_by_name() {
+        let bind = |listen: &[String], key| bind(listen, key, &mut Vec::new());
         let first = bind(&["127.0.0.1:0".into()], "listen in [site]").unwrap();
         let taken = first[0].socket.local_addr().unwrap().to_string();
         let CliError::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen in [web]").unwrap_err()
@@ -40,5 +77,17 @@ mod tests {
         assert!(text.starts_with(&format!("cannot listen on {taken}: ")), "{text}");
         assert!(text.ends_with("another address can be set with tls_listen in [web]"), "{text}");
         std::net::TcpStream::connect(&taken).unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_was_passed_is_used_for_its_address() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = socket.local_addr().unwrap().to_string();
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut passed = vec![other, socket];
+        let bound = bind(&[name.clone(), "127.0.0.1:0".into()], "listen in [site]", &mut passed).unwrap();
+        assert_eq!(bound[0].socket.local_addr().unwrap().to_string(), name);
+        assert_eq!(bound.iter().map(|bound| bound.is_passed).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(passed.len(), 1);
     }
 }

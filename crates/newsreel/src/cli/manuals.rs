@@ -14,7 +14,7 @@ use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
 use super::screen::{CliError, say};
-use site_config::manual;
+use site_config::{manual, schema};
 
 /// Name of the program in its pages and completions.
 const PROGRAM: &str = "newsreel";
@@ -24,6 +24,8 @@ const COMPLETIONS: [(Shell, &str, &str); 3] = [
     (Shell::Zsh, "zsh/site-functions", "_newsreel"),
     (Shell::Fish, "fish/vendor_completions.d", "newsreel.fish"),
 ];
+/// Schema of the configuration, below `share`.
+const SCHEMA: &str = "newsreel/newsreel.schema.json";
 /// Meanings of the exit codes; the pages of commands that differ describe their own.
 const EXIT_CODES: [(&str, &str); 4] = [
     ("0", "It was done."),
@@ -32,7 +34,44 @@ const EXIT_CODES: [(&str, &str); 4] = [
     ("75", "It cannot be done now; the same command can be tried again later (rnews and send)."),
 ];
 
-/// Prints docs/config.md, or writes man pages and completions.
+/// Variables that every command reads.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("NEWSREEL_CONFIG", "The configuration, as with --config."),
+    ("LOGNAME, USER", "The author of an article that newsreel post gets without a From header."),
+    (
+        "LISTEN_FDS, NOTIFY_SOCKET, WATCHDOG_USEC",
+        "Set by systemd for a server: its sockets, and where it reports that it is ready and alive.",
+    ),
+];
+/// Files, those of the packages among them.
+const FILES: [(&str, &str); 8] = [
+    (
+        "./newsreel.toml, newsreel-data/newsreel.toml, run/newsreel.toml, /etc/newsreel/newsreel.toml, \
+         /var/lib/newsreel/newsreel.toml",
+        "The configuration: the first of these that exists. The package's site, which newsreel.service serves, has \
+         the last one.",
+    ),
+    (
+        "/var/lib/newsreel",
+        "The package's site: configuration, buffers (*.cyc), journal, indexes, users, the control socket. It is the \
+         user newsreel's, and no package removes it.",
+    ),
+    (
+        "/var/lib/newsreel/lists",
+        "motd, subscriptions and other lists for newsreaders; see site.lists in newsreel.toml(5).",
+    ),
+    ("/lib/systemd/system/newsreel.service", "The unit; newsreel.socket beside it is for socket activation."),
+    (
+        "/usr/share/doc/newsreel/html",
+        "README, book and all other documents; beside it drop-ins for the unit, alerts for Prometheus, a dashboard \
+         for Grafana, a filter for fail2ban.",
+    ),
+    ("/usr/share/newsreel/newsreel.schema.json", "The JSON Schema of the configuration, for editors."),
+    ("/usr/libexec/newsreel", "Programs that run INN's filters in Perl and Python."),
+    ("/usr/sbin/mount.newsreel", "What mount(8) runs for the file system type newsreel."),
+];
+
+/// Prints docs/config.md, or writes man pages, completions and the schema of the configuration.
 pub(super) fn docs(program: &Command, share: Option<&Path>, date: &str) -> Result<(), CliError> {
     match share {
         None => say(manual::markdown().trim_end()),
@@ -65,6 +104,9 @@ fn write_all(program: &Command, share: &Path, date: &str) -> io::Result<()> {
     fs::create_dir_all(&commands)?;
     fs::create_dir_all(&formats)?;
     fs::write(formats.join("newsreel.toml.5"), manual::man_page(date))?;
+    let schema = share.join(SCHEMA);
+    schema.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(schema, schema::schema())?;
     // The help command's list of commands is left out of the pages.
     let mut documented = program.clone().disable_help_subcommand(true);
     documented.build();
@@ -141,9 +183,13 @@ fn synopsis(command: &Command) -> Roff {
 fn last_sections(command: &Command, above: Option<&str>, examples: &str) -> Roff {
     let mut page = Roff::new();
     if above.is_none() {
-        page.control("SH", ["EXIT STATUS"]);
-        for (code, meaning) in EXIT_CODES {
-            page.control("TP", []).text([bold(code)]).text([roman(meaning)]);
+        for (title, rows) in
+            [("EXIT STATUS", &EXIT_CODES[..]), ("ENVIRONMENT", &ENVIRONMENT), ("FILES", &FILES)]
+        {
+            page.control("SH", [title]);
+            for (name, meaning) in rows {
+                page.control("TP", []).text([bold(*name)]).text([roman(*meaning)]);
+            }
         }
     }
     if !examples.is_empty() {

@@ -31,11 +31,12 @@ mod listeners;
 mod listing;
 mod locate;
 mod manuals;
-#[cfg(feature = "mount")]
 mod mount;
 mod output;
 mod owner;
 mod password;
+mod peer;
+mod post;
 mod posting;
 mod preflight;
 mod pull;
@@ -45,7 +46,6 @@ mod report;
 mod rights;
 mod rnews;
 mod screen;
-#[cfg(feature = "search")]
 mod search;
 mod send;
 mod serve;
@@ -58,11 +58,9 @@ mod top;
 mod typed;
 mod user;
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use rustix::fs::Mode;
 
@@ -99,52 +97,24 @@ pub fn main() -> ExitCode {
 /// Parses the arguments; ends the process after a request for help, and if they are wrong.
 fn parsed() -> Cli {
     let mut program = headings::with_daily(Cli::command());
-    let matches = program.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| {
-        let Some(text) = left_out(&program, &error, std::env::args_os().skip(1)) else { error.exit() };
-        let failure = CliError::Usage(text);
-        complain(&failure);
-        std::process::exit(failure.code().into())
-    });
+    let matches = program.get_matches_mut();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
-}
-
-/// Returns what to say about a command that this build does not have.
-fn left_out(
-    program: &clap::Command,
-    error: &clap::Error,
-    arguments: impl Iterator<Item = OsString>,
-) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let feature = match word.as_str() {
-        "mount" | "manage" | "unmanage" => "mount",
-        "search" => "search",
-        _ => return None,
-    };
-    // Of a command that has commands itself, such a word is just wrong.
-    let mut before = arguments.take_while(|argument| argument != word.as_str());
-    let is_inner = before.any(|argument| argument != "help" && program.find_subcommand(&argument).is_some());
-    (!is_inner).then(|| {
-        format!("this build has no command {word}; one with it is built by: make build FEATURES={feature}")
-    })
 }
 
 fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
     match command {
-        CliCommand::Up { dir, listen, tls_listen, web_listen } => {
-            serve::up(&dir, &listen, &tls_listen, &web_listen)
-        }
+        CliCommand::Up { dir, at } => serve::up(&dir, &at),
         CliCommand::Init(options) => init::init(&options),
         CliCommand::Serve => serve::serve(&at.load()?),
-        #[cfg(feature = "mount")]
         CliCommand::Mount(options) => mount::mount(&options, at),
-        #[cfg(feature = "mount")]
         CliCommand::Manage(options) => mount::manage(&options),
-        #[cfg(feature = "mount")]
         CliCommand::Unmanage(options) => mount::unmanage(&options),
         CliCommand::Check { access } => check::check(at, &access),
         CliCommand::Doctor(options) => doctor::doctor(at, &options),
-        CliCommand::Show => check::show(at),
+        CliCommand::Show { key } => check::show(key.as_deref(), at),
         CliCommand::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
+        CliCommand::Peer { command } => peer::run(&command, at),
+        CliCommand::Post(options) => post::post(&options, at),
         CliCommand::Group { command } => group::run(command, at),
         CliCommand::History { command } => history::run(command, at),
         CliCommand::User { command } => user::run(command, at),
@@ -152,10 +122,8 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Ask(command) => command.run(at),
         CliCommand::Top(options) => top::top(at, &options),
         CliCommand::Report(options) => report::report(at, &options),
-        #[cfg(feature = "search")]
         CliCommand::Rebuild { search: true, .. } => search::rebuild(at),
         CliCommand::Rebuild { without, .. } => care::rebuild(&without, at),
-        #[cfg(feature = "search")]
         CliCommand::Search(options) => search::search(at, &options),
         CliCommand::Rnews { file } => rnews::rnews(file.as_deref(), at),
         CliCommand::Pull(options) => pull::pull(&options, at),
@@ -165,6 +133,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
         CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
         CliCommand::Docs { figures: true, .. } => screen::say(page::markdown().trim_end()),
+        CliCommand::Docs { schema: true, .. } => screen::say(site_config::schema::schema().trim_end()),
         CliCommand::Docs { share, date, .. } => manuals::docs(&Cli::command(), share.as_deref(), &date),
         CliCommand::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }

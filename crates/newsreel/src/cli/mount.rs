@@ -265,7 +265,7 @@ async fn until_ended(mut mounted: Mounted, mut signals: EndSignals) -> std::io::
     let end = mounted.end();
     let mut end = tokio::task::spawn_blocking(end);
     // Fails if no service manager started this.
-    let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    operators::supervisor::ready();
     tokio::select! {
         ended = &mut end => return ended?,
         () = signals.wait() => {}
@@ -354,7 +354,7 @@ async fn until_answered_no_longer(
 ) -> Result<(), CliError> {
     let mut end = tokio::task::spawn_blocking(end);
     // Fails if no service manager started this.
-    let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    operators::supervisor::ready();
     tokio::select! {
         ended = &mut end => {
             let ended = ended.map_err(problem)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use spool::{GroupFlag, Spool, SpoolError};
 
+use super::args::UpAddresses;
 use super::cache::CacheUpOptions;
 use super::screen::{CliError, problem, say};
 use super::{init, listeners, reach};
@@ -15,21 +16,19 @@ use site_base::units;
 use site_config as config;
 use site_config::edit;
 use site_config::edit::ConfigEdit;
-use site_config::{Config, UnknownGroups, check_host_port};
+use site_config::{Config, UnknownGroups};
 
-pub(super) fn up(
-    dir: &Path,
-    listen: &[String],
-    tls_listen: &[String],
-    web_listen: &[String],
-) -> Result<(), CliError> {
+pub(super) fn up(dir: &Path, at: &UpAddresses) -> Result<(), CliError> {
     let file = init::config_file(dir);
     if !file.is_file() {
-        return run(&init::make_default(dir, listen, tls_listen, web_listen)?, true);
+        return run(&init::make_default(dir, at)?, true);
     }
     // Written to the file, so that commands, reloads and the next start use it, too.
-    let wanted =
-        [("site", "listen", listen), ("site", "tls_listen", tls_listen), ("web", "listen", web_listen)];
+    let wanted = [
+        ("site", "listen", &at.listen),
+        ("site", "tls_listen", &at.tls_listen),
+        ("web", "listen", &at.web_listen),
+    ];
     for (section, key, wanted) in wanted {
         if !wanted.is_empty() {
             let change = ConfigEdit::Value { section, key, value: wanted.iter().collect() };
@@ -53,12 +52,7 @@ pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), CliError> {
             options.host()
         )));
     }
-    options
-        .listen
-        .iter()
-        .try_for_each(|address| check_host_port(address))
-        .map_err(|error| CliError::Usage(error.to_string()))?;
-    up(&options.dir, &options.listen, &[], &[])
+    up(&options.dir, &options.at)
 }
 
 pub(super) fn serve(config: &Config) -> Result<(), CliError> {
@@ -87,12 +81,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     if let Some(advice) = site::moderation::advice(config, moderated.map(|group| &*group.name)) {
         tracing::warn!("{advice}");
     }
-    let listeners = Listeners {
-        plain: listeners::bind(&config.site.listen, "listen in [site]")?,
-        tls: listeners::bind(&config.site.tls_listen, "tls_listen in [site]")?,
-        http: listeners::bind(&config.web.listen, "listen in [web]")?,
-        https: listeners::bind(&config.web.tls_listen, "tls_listen in [web]")?,
-    };
+    let listeners = listeners::of(config)?;
     let runtime = crate::server::runtime().map_err(problem)?;
     let shutdown = {
         let _inside = runtime.enter();
@@ -140,8 +129,11 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     };
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let pages = match local(&listeners.http).first() {
-        Some(address) if config.web.operator => format!("pages for browsers: http://{address}/operator\n"),
-        _ => String::new(),
+        Some(address) if config.web.operator => {
+            format!("pages for browsers: http://{address}/; the operator's: http://{address}/operator\n")
+        }
+        Some(address) => format!("pages for browsers: http://{address}/\n"),
+        None => String::new(),
     };
     let upstreams: Vec<String> = config
         .upstreams

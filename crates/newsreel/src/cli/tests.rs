@@ -88,7 +88,7 @@ fn new_site_is_checked_and_shown_without_errors() {
     ]))
     .unwrap();
     check::check(&at(&dir), &check::AccessQuestion::default()).unwrap();
-    check::show(&at(&dir)).unwrap();
+    check::show(None, &at(&dir)).unwrap();
     let config = at(&dir).load().unwrap();
     assert_eq!(config.site.listen, ["127.0.0.1:0", "127.0.0.2:0"]);
     assert_eq!((config.site.max_age_days, config.site.path_identity.as_str()), (None, "news.example.org"));
@@ -171,18 +171,4 @@ fn unknown_key_is_answered_with_a_similar_one() {
     let failure = check::explain("site.lisen").unwrap_err();
     assert_eq!(failure.to_string(), "newsreel: there is no key `site.lisen`; did you mean `site.listen`?");
     assert_eq!(failure.code(), 2);
-}
-
-#[cfg(not(feature = "mount"))]
-#[test]
-fn a_command_of_another_build_is_named_with_the_build_that_has_it() {
-    let said = |words: &[&str]| {
-        let mut program = Cli::command();
-        let typed = std::iter::once("newsreel").chain(words.iter().copied());
-        let error = program.try_get_matches_from_mut(typed).unwrap_err();
-        super::left_out(&program, &error, words.iter().map(std::ffi::OsString::from))
-    };
-    let mount = said(&["mount", "/a", "/b"]).unwrap();
-    assert!(mount.contains("no command mount") && mount.contains("FEATURES=mount"), "{mount}");
-    assert_eq!((said(&["group", "mount"]), said(&["moutn"])), (None, None));
 }

@@ -97,22 +97,12 @@ async fn passed_on<A>(
     }
 }
 
-#[cfg(feature = "web")]
 fn admitting_http(
     site: &Arc<Site>,
     server: &Weak<Server>,
 ) -> impl Fn(Socket, ClientEndpoint, ConnectionProtocol) -> Option<SessionTask> + use<> {
     let web = web::HttpService::new(site, server.clone());
     move |socket, caller, beginning| web.admit(socket, caller, beginning)
-}
-
-/// Not called: without the feature the configuration names no address for HTTP.
-#[cfg(not(feature = "web"))]
-fn admitting_http(
-    _site: &Arc<Site>,
-    _server: &Weak<Server>,
-) -> impl Fn(Socket, ClientEndpoint, ConnectionProtocol) -> Option<SessionTask> + use<> {
-    |_socket, _caller, _beginning| None
 }
 
 /// Makes a session for a new connection, if the client is known and the limits allow it.

@@ -224,6 +224,30 @@ fn ten_thousand_pipelined_commands_are_answered() {
 }
 
 #[test]
+fn the_first_of_many_pipelined_answers_does_not_wait_for_the_last() {
+    const COMMANDS: usize = 1_000;
+    let server = Server::start();
+    let mut client = server.client();
+    for n in 0..200 {
+        let id = format!("<{n}@x.example>");
+        client.send(format!("TAKETHIS {id}\r\n{}", article(&id, "misc.test", "body")));
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+    assert!(client.ask("GROUP misc.test").starts_with("211 "));
+    client.send("XPAT Subject 1- *zz*\r\n".repeat(COMMANDS));
+    let begun = Instant::now();
+    assert!(client.line().starts_with("221 "));
+    assert_eq!(client.block(), [""; 0]);
+    let first = begun.elapsed();
+    for _ in 1..COMMANDS {
+        assert!(client.line().starts_with("221 "));
+        assert_eq!(client.block(), [""; 0]);
+    }
+    let all = begun.elapsed();
+    assert!(first < all / 2, "{first:?} of {all:?}");
+}
+
+#[test]
 fn half_closed_connections_are_served_to_the_end() {
     let server = Server::start();
     let mut client = server.client();

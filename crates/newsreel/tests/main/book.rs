@@ -88,12 +88,11 @@ struct Reader {
 }
 
 /// `systemctl` for the server of this test's site, and for INN; the user newsreel is not created.
-const STAND_INS: [(&str, &str); 3] = [
-    ("install", "for last; do :; done; exec mkdir -m 750 \"$last\""),
+const STAND_INS: [(&str, &str); 2] = [
     ("chown", "exit 0"),
     (
         "systemctl",
-        "case $1-$2 in\n  stop-newsreel) exit 0;;\n  stop-inn2) exec ./stop-inn;;\n  \
+        "case $1-$2 in\n  stop-inn2) exec ./stop-inn;;\n  \
          start-newsreel) newsreel serve --dir site > log 2>&1 & echo $! > pid;;\n  *) exit 1;;\nesac\n\
          until newsreel status --dir site --json 2>/dev/null | grep -q '\"pid\"'; do\n  \
          kill -0 $(cat pid) || { cat log >&2; exit 1; }\n  sleep 0.05\ndone",
@@ -116,10 +115,10 @@ impl Reader {
         reader
     }
 
-    /// Creates a reader with the package installed, which has created a site.
+    /// Creates a reader with the package installed, which has created a directory for the site.
     fn with_package() -> Self {
         let reader = Self::new();
-        reader.run("newsreel init --dir site --listen 127.0.0.1:0 --buffer '1 MiB'");
+        fs::create_dir(reader.home.path().join("site")).unwrap();
         reader
     }
 

@@ -143,6 +143,56 @@ fn early_cancel_is_remembered_until_its_article_arrives() {
     assert!(!is_here(&mut client, a));
 }
 
+/// The sender of a cancel is not known any more when its article arrives, nor are its groups known before.
+#[test]
+fn early_cancels_need_the_proof_that_their_section_requires() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let configured = |text: String| {
+        let data = format!("data = \"{}\"", dir.path().display());
+        let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
+        let section = |from: &str, lock: &str| {
+            format!(
+                "\n[[control]]\ntype = \"cancel\"\nfrom = \"{from}\"\ngroups = \"misc.*\"\naction = \"do\"\n\
+                 lock = \"{lock}\"\n"
+            )
+        };
+        let text = lines.collect::<Vec<_>>().join("\n");
+        text + &section("free@site.example", "ignored") + &section("some@site.example", "key if locked")
+    };
+    let server = Server::start_with(configured);
+    let mut client = server.client();
+    let plain = |id: &str, groups: &str| article(id, groups, "b");
+    let both = "misc.test,local.empty";
+    // Sender and key of the cancel; the article; whether it is filed.
+    let cases = [
+        ("free", "", locked("<a0@x.example>"), false),
+        ("free", "", plain("<a1@x.example>", "misc.test"), false),
+        ("free", "", plain("<a2@x.example>", both), true),
+        ("some", "", plain("<a3@x.example>", "misc.test"), false),
+        ("some", "", plain("<a4@x.example>", both), true),
+        ("some", "", locked("<a5@x.example>"), true),
+        ("some", KEY, locked("<a6@x.example>"), false),
+        ("other", "", plain("<a7@x.example>", "misc.test"), true),
+        ("other", KEY, locked("<a8@x.example>"), false),
+    ];
+    for (n, (from, key, ..)) in cases.iter().enumerate() {
+        let id = format!("<c{n}@x.example>");
+        let cancel = cancel(&id, &format!("<a{n}@x.example>"), key).replace("tester@", &format!("{from}@"));
+        assert_eq!(take(&mut client, &id, &cancel), format!("239 {id}"));
+    }
+    drop(client);
+    drop(server);
+    let server = Server::start_with(configured);
+    let mut client = server.client();
+    for (n, (from, key, wire, is_filed)) in cases.iter().enumerate() {
+        let id = format!("<a{n}@x.example>");
+        let answer = take(&mut client, &id, wire);
+        let expected =
+            if *is_filed { format!("239 {id}") } else { format!("439 {id} cancelled before it came") };
+        assert_eq!(answer, expected, "{from} {key}: {wire}");
+    }
+}
+
 #[test]
 fn honored_cancels_depend_on_the_policy() {
     let honor = |policy: &str| {

@@ -48,7 +48,7 @@ struct Line {
 }
 
 impl Line {
-    /// Returns the time at which so many octets have passed, after all before them.
+    /// Returns the time at which this many octets have passed, after all before them.
     fn pass(&self, octets: usize) -> Instant {
         let mut free = self.free.lock();
         *free = (*free).max(Instant::now()) + self.octet * u32::try_from(octets).unwrap();

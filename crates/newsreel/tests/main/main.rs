@@ -65,7 +65,6 @@ mod reviewing;
 mod rnews;
 mod running;
 mod scram;
-#[cfg(feature = "search")]
 mod searching;
 mod sending;
 mod signed_control;

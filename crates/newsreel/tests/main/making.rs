@@ -187,7 +187,8 @@ fn up_listens_as_configured_and_saves_it() {
     assert!(said.contains(" on 127.0.0.2:"), "{said}");
     let file = dir.join("newsreel.toml");
     let made = fs::read_to_string(&file).unwrap();
-    assert!(made.contains("listen = [\"127.0.0.2:0\"]") && !made.contains("1563"), "{made}");
+    assert!(made.contains("\nlisten = [\"127.0.0.2:0\"]\ntls_listen = [\"127.0.0.1:0\"]\n"), "{made}");
+    assert!(made.contains("\n[web]\nlisten = [\"127.0.0.1:0\"]\n"), "{made}");
     // On an existing site only the address is changed.
     let said = up(&dir, &["--listen", "127.0.0.3:0"]);
     assert!(said.contains(" on 127.0.0.3:"), "{said}");

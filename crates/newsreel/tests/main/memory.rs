@@ -24,7 +24,7 @@ fn start(limits: &str) -> Server {
     })
 }
 
-/// Returns a proto-article with so many octets of body.
+/// Returns a proto-article with this many octets of body.
 fn proto(id: &str, octets: usize) -> String {
     let line = "x".repeat(62) + "\r\n";
     article(id, "misc.test", &line.repeat(octets / 64)).replacen("Path: peer.example!not-for-mail\r\n", "", 1)

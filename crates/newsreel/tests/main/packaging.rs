@@ -4,6 +4,7 @@
 use crate::operated::Operated;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -98,6 +99,80 @@ fn refused_reload_fails_for_systemd_too() {
     serving.stop();
 }
 
+/// Returns the datagrams that have arrived.
+fn received(socket: &UnixDatagram) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(bytes) = socket.recv(&mut buffer) {
+        all.extend(String::from_utf8_lossy(&buffer[..bytes]).lines().map(str::to_owned));
+    }
+    all
+}
+
+#[test]
+fn systemd_hears_of_readiness_reloads_and_life() {
+    let site = Operated::new();
+    let name = site.home().join("notify");
+    let socket = UnixDatagram::bind(&name).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut command = site.command(&["serve"]);
+    command.env("NOTIFY_SOCKET", &name).env("WATCHDOG_USEC", "300000");
+    let mut child = command.spawn().unwrap();
+    let mut heard = Vec::new();
+    let mut hear = |word: &str, times: usize| {
+        wait_for(
+            || {
+                heard.extend(received(&socket));
+                heard.clone()
+            },
+            |heard| heard.iter().filter(|line| *line == word).count() >= times,
+        )
+    };
+    hear("READY=1", 1);
+    hear("WATCHDOG=1", 3);
+    site.done(&["ctl", "reload"]);
+    let heard = hear("READY=1", 2);
+    let reloading = heard.iter().position(|line| line == "RELOADING=1").unwrap();
+    assert!(heard[reloading + 1].starts_with("MONOTONIC_USEC="), "{heard:?}");
+    let ready = heard.iter().rposition(|line| line == "READY=1").unwrap();
+    assert!(reloading < ready, "{heard:?}");
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(received(&socket).contains(&"STOPPING=1".to_owned()));
+}
+
+/// Clients of a socket that systemd holds wait while the server is restarted.
+#[test]
+fn a_server_uses_the_sockets_of_systemd_and_leaves_them_open() {
+    if !installed(&[("systemd-socket-activate", "systemd")]) {
+        return;
+    }
+    let site = Operated::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    site.edit(|text| text.replace("127.0.0.1:0", &address.to_string()));
+    let start = || {
+        let mut activate = Command::new("systemd-socket-activate");
+        activate.args(["--listen", &address.to_string(), env!("CARGO_BIN_EXE_newsreel"), "serve", "--dir"]);
+        let child = activate.arg(site.dir()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        // The first connection starts the server.
+        let connected = wait_for(|| std::net::TcpStream::connect(address), Result::is_ok).unwrap();
+        drop(connected);
+        child
+    };
+    let mut server = start();
+    wait_for(|| site.run(&["status"]), |status| status.status.success());
+    let mut client = crate::client::Client::greeted(address);
+    assert!(client.ask("DATE").starts_with("111 "));
+    Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    assert!(server.wait().unwrap().success());
+    // An address that the configuration does not name is an error.
+    site.edit(|text| text.replace(&address.to_string(), "127.0.0.1:0"));
+    let mut server = start();
+    assert!(!server.wait().unwrap().success());
+}
+
 #[test]
 fn sendmail_drop_in_reverts_all_restrictions_on_mailers() {
     let unit = fs::read_to_string(packaging().join("newsreel.service")).unwrap();
@@ -159,9 +234,14 @@ fn every_command_has_a_man_page_without_warnings() {
     let shown = man.output().unwrap();
     assert!(shown.status.success() && shown.stderr.is_empty(), "{}", String::from_utf8_lossy(&shown.stderr));
     let text = String::from_utf8(shown.stdout).unwrap();
-    for part in
-        ["newsreel import inn [OPTIONS] <DIR|FILE>...", "[[buffer]]", "EXIT STATUS", "newsreel rnews batch.1"]
-    {
+    for part in [
+        "newsreel import inn [OPTIONS] <DIR|FILE>...",
+        "[[buffer]]",
+        "EXIT STATUS",
+        "FILES",
+        "ENVIRONMENT",
+        "newsreel rnews batch.1",
+    ] {
         assert!(text.contains(part), "{part}");
     }
 }
@@ -221,6 +301,7 @@ fn debian_package_is_complete_and_never_deletes_articles() {
         "usr/bin/newsreel",
         "usr/sbin/mount.newsreel",
         "lib/systemd/system/newsreel.service",
+        "lib/systemd/system/newsreel.socket",
         "lib/systemd/system/newsreel-mount@.service",
         "lib/systemd/system/newsreel-spool-mount@.service",
         "usr/share/man/man1/newsreel-import-inn.1.gz",
@@ -228,7 +309,12 @@ fn debian_package_is_complete_and_never_deletes_articles() {
         "usr/share/bash-completion/completions/newsreel",
         "usr/share/zsh/vendor-completions/_newsreel",
         "usr/share/fish/vendor_completions.d/newsreel.fish",
+        "usr/share/doc/newsreel/README.Debian",
         "usr/share/doc/newsreel/copyright",
+        "usr/share/doc/newsreel/grafana/newsreel.json",
+        "usr/share/doc/newsreel/newsreel.service.d/sendmail.conf",
+        "usr/share/doc/newsreel/prometheus/newsreel.rules.yml",
+        "usr/share/newsreel/newsreel.schema.json",
         "usr/libexec/newsreel/newsreel-filter-perl",
     ] {
         assert!(files.contains(&format!(" ./{file}\n")), "{file}: {files}");
@@ -237,12 +323,22 @@ fn debian_package_is_complete_and_never_deletes_articles() {
     let control = of_deb("--info");
     assert!(control.contains(&format!("Version: {}", env!("CARGO_PKG_VERSION"))), "{control}");
     assert!(control.contains("libc6 (>= 2."), "{control}");
+    // Other news servers stay.
+    for field in ["Provides", "Conflicts", "Breaks", "Replaces"] {
+        assert!(!control.contains(&format!("{field}:")), "{control}");
+    }
     // Neither removal nor purging touches the server's data.
     for script in ["prerm", "postrm"] {
         let text = fs::read_to_string(packaging().join("deb").join(script)).unwrap();
         let harmful = |line: &&str| line.contains("rm ") && !line.trim_start().starts_with("echo");
         assert_eq!(text.lines().find(harmful), None, "{script}");
     }
+}
+
+#[test]
+fn recipe_for_arch_linux_has_this_version() {
+    let recipe = fs::read_to_string(packaging().join("aur/PKGBUILD")).unwrap();
+    assert!(recipe.contains(&format!("\npkgver={}\n", env!("CARGO_PKG_VERSION"))), "{recipe}");
 }
 
 /// The container's first start creates a site, and each start serves it; the second one changes nothing.
@@ -258,6 +354,7 @@ fn container_creates_a_site_once_and_serves_it() {
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         entry.env("PATH", path).env("NEWSREEL_SITE", &site).env("NEWSREEL_BUFFER", "1 MiB");
         entry.env("NEWSREEL_READERS", "192.0.2.0/24 2001:db8::/32").env("NEWSREEL_LISTEN", "127.0.0.1:0");
+        entry.env("NEWSREEL_WEB_LISTEN", "127.0.0.1:0");
         let log = fs::File::create(home.path().join("log")).unwrap();
         let mut child = entry.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let status =

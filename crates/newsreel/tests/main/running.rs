@@ -200,7 +200,7 @@ impl Server {
         replies[0]["status"]["server"].clone()
     }
 
-    /// Waits until so many connections are open: the server notices the end of one after its client.
+    /// Waits until this many connections are open: the server notices the end of one after its client.
     pub fn wait_for_connections(&self, count: u64) {
         wait_for(|| self.status(), |status| status["connections"] == count);
     }

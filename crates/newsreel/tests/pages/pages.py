@@ -3,8 +3,8 @@
 
 pages.py NEWSREEL DIR makes a site, feeds it all the while, and visits its pages in Chromium, light and dark, 390
 and 1440 pixels wide; DIR gets a picture of each. A page fails if the browser complains about anything, if what is
-expected is not in it, by `checks.js`, or by axe-core, which npm fetches for this test alone. Without a browser, or
-without axe-core, it says so.
+expected is not in it, by `checks.js`, or by axe-core, which npm fetches for this test alone. Text browsers read
+some of them, too. Without a browser, or without one of these, it says so.
 """
 
 import json
@@ -29,6 +29,10 @@ AXE_RUN = """axe.run({resultTypes: ["violations"]}).then(({violations}) =>
   violations.map(({id, impact, nodes}) => `axe-core, ${impact}: ${id}: ${nodes[0].html.slice(0, 90)}`))"""
 # A page that none of the checks may find good.
 BAD_PAGE = "data:text/html,<title>x</title><img src='data:,'><input><p style='color:%23ccc'>pale"
+# The operator's text.
+ABOUT = "News of the **example** society.\n\n* Letters of all members\n* An [archive](/groups/local.archive)"
+# Writers of a thread.
+THREAD = ["ada", "ben", "cleo", "dan", "eve", "fay", "gus", "hal", "ida", "jo", "kim", "lou"]
 # Longest time to fetch axe-core, in seconds.
 FETCH_SECS = 60
 
@@ -62,7 +66,9 @@ class Site:
         search = "\n[search]\nenabled = true\ndelay = \"1 s\"\n" if self.has_search() else ""
         operator = "\n[[access]]\nfrom = \"all\"\nusers = \"carol\"\nread = \"*\"\npost = \"*\"\noperator = true\n"
         text = text.replace("\n[[access]]\n", operator + "\n[[access]]\n", 1)
+        text = text.replace("max_age_days = 10", "max_age_days = \"none\"", 1)
         web = "" if "\n[web]\n" in text else "\n[web]\nlisten = [\"127.0.0.1:0\"]\n"
+        web += f"about = {json.dumps(ABOUT)}\ncache_age = \"1 s\"\n"
         file.write_text(text + web + search)
         self.run("user", "add", "carol", feed=PASSWORD + "\n")
         self.log = open(os.path.join(self.home, "log"), "wb")
@@ -70,6 +76,7 @@ class Site:
         self.count, self.is_feeding = 0, True
         self.address = self.wait()
         self.feed(300)
+        self.feed_archive()
         self.feeder = threading.Thread(target=self.keep_feeding, daemon=True)
         self.feeder.start()
 
@@ -104,6 +111,35 @@ class Site:
             batch.append(f"#! rnews {len(text)}\n{text}")
         self.run("rnews", feed="".join(batch))
 
+    def feed_archive(self):
+        """Articles of some years in one group, of which one thread has twelve, one has HTML alone, one a picture."""
+        batch = []
+
+        def add(name, subject, date, body, head="", parent=""):
+            references = f"References: <{parent}@archive.example>\n" if parent else ""
+            text = (f"From: {name.title()} Writer <{name}@x.example>\nNewsgroups: local.archive\nSubject: {subject}\n"
+                    f"Message-ID: <{name}@archive.example>\nPath: x\nDate: {date}\n{references}{head}\n{body}\n")
+            batch.append(f"#! rnews {len(text)}\n{text}")
+
+        for year in range(2015, 2026):
+            add(f"year{year}", f"News of {year}", f"Sat, 2 May {year} 10:00:00 +0000", f"What was in {year}.")
+        parent = ""
+        for n, name in enumerate(THREAD):
+            quoted = f"On Sunday {THREAD[n - 1].title()} wrote:\n> The lines of the letter before,\n>> and of the one before that.\n\n"
+            text = f"    An indented line\nAnd what {name} has to say.\n-- \n{name.title()}"
+            add(name, ("Re: " if n else "") + "A letter of twelve", f"Sun, 1 Mar 2026 10:00:{n:02} +0000",
+                (quoted if n else "") + text, parent=parent)
+            parent = name if n % 3 else parent or name
+        html = ("<p>See <a href='https://www.example.org/a?b=1&amp;c'>the page</a>.</p><blockquote>What was said"
+                "</blockquote><table><tr><th>Name<th>Age<tr><td>Jane<td>30</table><script>alert(1)</script>")
+        add("html", "In HTML", "Mon, 2 Mar 2026 10:00:00 +0000", html, "Content-Type: text/html\n")
+        picture = ("--b\n\nA picture.\n--b\nContent-Type: image/gif; name=dot.gif\nContent-Disposition: attachment\n"
+                   "Content-Transfer-Encoding: base64\n\nR0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=\n--b--")
+        add("picture", "A picture", "Tue, 3 Mar 2026 10:00:00 +0000", picture,
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n")
+        self.run("group", "add", "local.archive", "Letters of some years")
+        self.run("rnews", feed="".join(batch))
+
     def keep_feeding(self):
         while self.is_feeding:
             self.feed(20)
@@ -116,6 +152,36 @@ class Site:
         self.server.wait(60)
         self.log.close()
         shutil.rmtree(self.home)
+
+
+def as_text(site):
+    """What a thread and the front page lack in text browsers: lines, indentation, quotations."""
+    at, wrong = f"http://{site.address}", []
+    for words in [["lynx", "-dump", "-nolist"], ["w3m", "-dump"]]:
+        if not shutil.which(words[0]):
+            print(f"no {words[0]}: the pages are not read by it", file=sys.stderr)
+            continue
+        for path, marks in [("/groups/local.archive/thread/ada%40archive.example",
+                             ["A letter of twelve", "    An indented line\n", "> The lines of the letter before,\n",
+                              ">> and of the one before that.\n", "Lou Writer"]),
+                            ("/", ["example society", "local.archive", "With a newsreader"]),
+                            ("/article/html%40archive.example", ["> What was said\n", "Jane | 30\n"])]:
+            text = subprocess.run([*words, at + path], capture_output=True, text=True, check=True).stdout
+            wrong += [f"{words[0]} does not show {mark!r} of {path}" for mark in marks if mark not in text]
+    return wrong
+
+
+def as_described(site):
+    """Where the JSON API differs from its description, by schemathesis."""
+    if not shutil.which("schemathesis"):
+        print("no schemathesis: the JSON API is not compared with its description", file=sys.stderr)
+        return []
+    checks = ["not_a_server_error", "status_code_conformance", "content_type_conformance",
+              "response_schema_conformance", "unsupported_method"]
+    words = ["schemathesis", "run", f"http://{site.address}/api/v1/openapi.json", "--phases", "examples,coverage,fuzzing",
+             "--checks", ",".join(checks), "--max-examples", "30", "--no-color"]
+    done = subprocess.run(words, cwd=site.home, capture_output=True, text=True)
+    return [] if done.returncode == 0 else [f"the JSON API: {line}" for line in done.stdout.splitlines()[-60:]]
 
 
 def wrong_in(browser, axe):
@@ -172,6 +238,9 @@ class Visit:
         self.browser.act("document.querySelector('main form:has(:not([type=search])) button[type=submit], main form button').click()")
 
     def all(self):
+        self.go("/")
+        self.see("front", "example society", "Letters of some years", "in the last 30 days", "With a newsreader")
+        self.archive()
         self.go("/groups")
         self.see("groups", "local.general")
         self.go("/groups/local.general")
@@ -193,6 +262,39 @@ class Visit:
         time.sleep(6)
         self.see("operator", "text0")
         return self.found
+
+    def archive(self):
+        """Pages of articles of many years, of a whole thread, and of articles that are more than text."""
+        self.go("/groups/local.archive")
+        self.see("archive", "A letter of twelve", "12 articles", "newest by")
+        self.go("/groups/local.archive?date=2019")
+        self.see("archive-date", "News of 2019", "2019-05")
+        self.go("/groups/local.archive/thread/ada%40archive.example")
+        self.see("archive-thread", *[f"what {name} has to say" for name in THREAD], "> The lines", ">> and")
+        self.keys()
+        self.go("/article/html%40archive.example")
+        self.see("archive-html", "the page <https://www.example.org/a?b=1&c>", "> What was said", "Jane | 30")
+        self.go("/article/picture%40archive.example")
+        self.picture()
+
+    def keys(self):
+        """The keys j and k go from article to article."""
+        press = "document.dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true})); location.hash"
+        self.browser.run("scrollTo(0, 0)")
+        first, second, back = (self.browser.run(press % key) for key in "jjk")
+        if not first or first == second or back != first:
+            self.found.append(f"keys ({self.kind}): {first} {second} {back}")
+
+    def picture(self):
+        """A picture is fetched when its frame is opened, and not before."""
+        loaded = "document.querySelector('details.image img').naturalWidth"
+        before = self.browser.run(loaded)
+        self.browser.run("document.querySelector('details.image').open = true; 0")
+        time.sleep(0.5)
+        after = self.browser.run(loaded)
+        if (before, after) != (0, 1):
+            self.found.append(f"picture ({self.kind}): {before} before it is asked for, {after} after")
+        self.see("archive-picture", "dot.gif", "Show the picture")
 
     def log_in(self):
         self.go("/login")
@@ -226,8 +328,9 @@ def main():
         browser = Browser()
         try:
             prove(browser, checked_by)
-            found = [what for theme in THEMES for width in WIDTHS
-                     for what in Visit(browser, site, theme, width, pictures, checked_by).all()]
+            found = as_text(site) + as_described(site)
+            found += [what for theme in THEMES for width in WIDTHS
+                      for what in Visit(browser, site, theme, width, pictures, checked_by).all()]
         finally:
             browser.close()
     finally:

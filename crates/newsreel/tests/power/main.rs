@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The power goes so many milliseconds after the first acknowledgement.
+/// The power goes this many milliseconds after the first acknowledgement.
 const CUT_MS_MAX: u64 = 300;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 

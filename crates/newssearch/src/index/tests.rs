@@ -48,6 +48,7 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
     assert_eq!(found(&searcher, "cat"), Vec::<String>::new(), "not before the commit");
     writer.commit("1").unwrap();
     assert_eq!(found(&searcher, "CAT black"), ["<2@x>", "<1@x>"], "the newest first");
+    assert_eq!(found(&searcher, "cat black order:oldest"), ["<1@x>", "<2@x>"]);
     assert_eq!(found(&searcher, "\"black cat\""), ["<1@x>"]);
     assert_eq!(found(&searcher, "cat -sleeps"), ["<2@x>"]);
     assert_eq!(found(&searcher, "jane"), ["<2@x>", "<1@x>"]);
@@ -124,7 +125,7 @@ fn large_part_has_correct_results() {
     }
 }
 
-/// Uses so little memory that each article is a part of its own.
+/// With a memory limit this small each article becomes a part of its own.
 #[test]
 fn removals_and_replacements_apply_to_uncommitted_parts() {
     let (disk, fields) = (Arc::new(SimDisk::new()) as Arc<dyn Disk>, schema().1);
@@ -137,7 +138,7 @@ fn removals_and_replacements_apply_to_uncommitted_parts() {
     assert_eq!(found(&searcher, "word"), ["<4@x>", "<1@x>"]);
     assert_eq!(found(&searcher, "other"), ["<3@x>"]);
     assert_eq!((searcher.articles(), searcher.parts()), (3, 3));
-    // Repeated, as these parts are known to tantivy.
+    // Again, now that the parts are committed and tantivy knows them.
     writer.remove(4).unwrap();
     add(&mut writer, 1, &text("other", "x", ""));
     writer.commit("2").unwrap();

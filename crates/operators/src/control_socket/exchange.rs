@@ -32,7 +32,6 @@ impl ControlExchange {
     }
 
     /// Does with the connection what may wait for the client.
-    #[cfg(feature = "mount")]
     pub(super) fn waits<T>(&mut self, pass: impl FnOnce(&mut std::os::unix::net::UnixStream) -> T) -> T {
         self.replies.get_mut().waits(pass)
     }

@@ -12,7 +12,6 @@
 pub(crate) mod exchange;
 mod groups;
 pub mod import;
-#[cfg(feature = "mount")]
 pub mod mount;
 pub mod rnews;
 mod seats;

@@ -28,7 +28,7 @@ pub(crate) fn foretell(classes: &mut [ClassReport], history: &History, now: u64)
     }
 }
 
-/// Returns how long so many bytes take at this daily rate, in seconds.
+/// Returns how long this many bytes take at this daily rate, in seconds.
 fn seconds(bytes: u64, bytes_a_day: u64) -> u64 {
     let secs = u128::from(bytes) * u128::from(DAY_SECS) / u128::from(bytes_a_day.max(1));
     u64::try_from(secs).unwrap_or(u64::MAX)
@@ -77,7 +77,7 @@ mod tests {
 
     const NOW: u64 = 20_000 * DAY_SECS;
 
-    /// Returns a class with room for 1,000 bytes that gets so many a day, and should keep articles 10 days.
+    /// Returns a class with room for 1,000 bytes that gets this many a day, and should keep articles 10 days.
     fn class(bytes_a_day: f64) -> ClassReport {
         let rate = bytes_a_day / DAY_SECS as f64;
         ClassReport {

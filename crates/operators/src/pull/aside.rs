@@ -121,7 +121,7 @@ impl AsideArticle {
         now >= self.last.saturating_add(pause) || now < self.last
     }
 
-    /// Returns whether the article was refused for so many seconds.
+    /// Returns whether the article was refused for this many seconds.
     pub fn is_given_up(&self, give_up_secs: u64) -> bool {
         self.last.saturating_sub(self.first) >= give_up_secs
     }

@@ -3,13 +3,14 @@
 //! Sources: RFC 3977 sections 7.1, 7.4 and 7.6, RFC 977 section 3.1.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use netnews::date::format_nntp;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use netnews::printable::stripped;
 use netnews::{MessageId, newsgroups};
-use nntp_io::{Error, NntpClient};
+use nntp_io::{Error, LIST_BYTES_MAX, LIST_TIME_MAX, NntpClient};
 
 use site_config::NamePattern;
 
@@ -17,6 +18,9 @@ use site_config::NamePattern;
 const GROUPS_MAX: usize = 1_000_000;
 /// Maximum number of Message-IDs accepted from one response to NEWNEWS.
 const IDS_MAX: usize = 2_000_000;
+/// Maximum length of such a response, in bytes, and the time within which it ends.
+const IDS_BYTES_MAX: u64 = 256 << 20;
+const IDS_TIME_MAX: Duration = Duration::from_secs(1_200);
 /// Longest wildmat that is sent, in bytes; with a longer one everything is listed.
 const WILDMAT_BYTES_MAX: usize = 400;
 /// Maximum number of invalid lines quoted, and maximum length of each quote.
@@ -110,6 +114,7 @@ async fn list(
     for command in commands.into_iter().flatten() {
         let answer = client.request(&command).await?;
         if answer.has_block {
+            client.bound_block(LIST_BYTES_MAX, LIST_TIME_MAX);
             while let Some(line) = client.block_line().await? {
                 read(&String::from_utf8_lossy(line));
             }
@@ -146,6 +151,7 @@ pub(super) async fn newnews(
             &super::aside::FetchRefusal::answer(answer.code, answer.text()).text,
         ));
     }
+    client.bound_block(IDS_BYTES_MAX, IDS_TIME_MAX);
     let mut ids = Vec::new();
     while let Some(line) = client.block_line().await? {
         let id = std::str::from_utf8(line).ok().map(str::trim);

@@ -15,6 +15,7 @@ use crate::Sink;
 use crate::operation::{OperatedSite, Operation, replied};
 use crate::reply::Reply;
 use crate::running::Server;
+use crate::supervisor;
 use access::tls::TlsOffer;
 use judge::FaultList;
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,9 @@ impl From<ConfigError> for ReloadError {
 
 /// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
 pub fn reload(server: &Server) -> Result<String, ReloadError> {
+    supervisor::reloading();
     let done = take(server);
+    supervisor::ready();
     match &done {
         Ok(report) => info!("{}", report.line()),
         Err(ReloadError::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),

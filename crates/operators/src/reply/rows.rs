@@ -206,7 +206,7 @@ pub struct BufferRow {
 }
 
 /// A group with its counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupListRow {
     /// Name.
     pub name: String,

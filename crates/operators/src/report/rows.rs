@@ -3,7 +3,7 @@
 //! The JSON of `newsreel status`, the metrics and `docs/figures.md` are made from them.
 
 use crate::pull::{PullCounts, PullDetails};
-use feeds::status::FeedStatus;
+use feeds::FeedStatus;
 use ingest::programs::FilterStatus;
 use site_base::figures;
 use upstreams::{CacheStatus, UpstreamStatus};

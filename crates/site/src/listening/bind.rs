@@ -17,20 +17,37 @@ pub struct BoundSocket {
     pub name: Option<String>,
     /// The socket.
     pub socket: TcpListener,
+    /// Whether it belongs to the program that started this one, and stays open after the server's end.
+    pub is_passed: bool,
 }
 
 impl From<TcpListener> for BoundSocket {
     fn from(socket: TcpListener) -> Self {
-        Self { name: None, socket }
+        Self { name: None, socket, is_passed: false }
     }
 }
 
-/// Listens on every address of a `HOST:PORT`; it is enough that one of several addresses works.
-pub fn bind(name: &str) -> io::Result<Vec<BoundSocket>> {
-    bind_with(name, &mut listen)
+/// Listens on every address of a `HOST:PORT`; it is enough that one of several addresses works. Sockets of
+/// `passed` that listen there already are taken out of it and used.
+pub fn bind(name: &str, passed: &mut Vec<TcpListener>) -> io::Result<Vec<BoundSocket>> {
+    let mut taken = Vec::new();
+    let mut bound = bind_with(name, &mut |address| {
+        let has_address = |passed: &TcpListener| passed.local_addr().is_ok_and(|local| local == address);
+        match passed.iter().position(has_address) {
+            Some(at) => {
+                taken.push(address);
+                Ok(passed.swap_remove(at))
+            }
+            None => listen(address),
+        }
+    })?;
+    for one in &mut bound {
+        one.is_passed = one.socket.local_addr().is_ok_and(|local| taken.contains(&local));
+    }
+    Ok(bound)
 }
 
-/// Like [`bind`], with another way to listen on an address.
+/// Listens on every address of a `HOST:PORT` in this way; it is enough that one of several addresses works.
 pub(super) fn bind_with(
     name: &str,
     listen: &mut dyn FnMut(SocketAddr) -> io::Result<TcpListener>,
@@ -39,7 +56,9 @@ pub(super) fn bind_with(
     let mut failed = None;
     for address in addresses_of(name)? {
         match listen(address) {
-            Ok(socket) => bound.push(BoundSocket { name: Some(name.to_owned()), socket }),
+            Ok(socket) => {
+                bound.push(BoundSocket { name: Some(name.to_owned()), socket, is_passed: false });
+            }
             Err(error) => failed = Some(error),
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct PollingListener {
     /// Number of connections in a row that came quickly after the end of the previous one.
     quick: u8,
     polling: Arc<Polling>,
+    /// Whether the socket is also another process's, for which it stays open.
+    is_passed: bool,
     /// Dropped after the socket, which signals to the closing side that it is closed.
     _closing: mpsc::Sender<()>,
 }
@@ -39,9 +41,14 @@ enum ListenerState {
 
 impl PollingListener {
     /// Creates a listener from a non-blocking socket; `closing` is dropped once it is closed.
-    pub fn new(listener: OwnListener, closing: mpsc::Sender<()>, polling: Arc<Polling>) -> io::Result<Self> {
+    pub fn new(
+        listener: OwnListener,
+        is_passed: bool,
+        closing: mpsc::Sender<()>,
+        polling: Arc<Polling>,
+    ) -> io::Result<Self> {
         let state = ListenerState::Watched(TcpListener::from_std(listener)?);
-        Ok(Self { state, left: None, quick: 0, polling, _closing: closing })
+        Ok(Self { state, left: None, quick: 0, polling, is_passed, _closing: closing })
     }
 
     /// Waits for the next connection.
@@ -124,9 +131,10 @@ impl PollingListener {
 }
 
 impl Drop for PollingListener {
-    /// Stops listening even while a program that is being started has all descriptors of this process.
+    /// Stops listening even while a program that is being started has all descriptors of this process. On a
+    /// socket that was passed, clients wait for the next server instead.
     fn drop(&mut self) {
-        if let Some(socket) = self.socket() {
+        if let Some(socket) = self.socket().filter(|_| !self.is_passed) {
             let _closed_anyway = shutdown(socket, Shutdown::Both);
         }
     }

@@ -7,6 +7,7 @@
 
 mod accept;
 mod bind;
+mod busy_sessions;
 mod listener;
 pub mod proxied;
 
@@ -185,7 +186,8 @@ struct PlannedSocket {
 enum SocketSource {
     /// The open socket with this address.
     Kept(SocketAddr),
-    New(TcpListener),
+    /// A socket that was opened for this plan, or was passed by the program that started this one.
+    New { socket: TcpListener, is_passed: bool },
 }
 
 /// A `HOST:PORT` on which listening failed.
@@ -221,9 +223,10 @@ impl ListeningSockets {
             let (_, _, names) = beginning.named(config);
             let alike = bound.len() == names.len();
             let mut names = names.iter().filter(|_| alike).cloned();
-            wanted.extend(bound.into_iter().map(|BoundSocket { name, socket }| {
+            wanted.extend(bound.into_iter().map(|BoundSocket { name, socket, is_passed }| {
                 let configured = names.next();
-                PlannedSocket { name: name.or(configured), beginning, source: SocketSource::New(socket) }
+                let source = SocketSource::New { socket, is_passed };
+                PlannedSocket { name: name.or(configured), beginning, source }
             }));
         }
         ListenPlan { wanted }
@@ -279,7 +282,7 @@ impl ListeningSockets {
                     .position(|open| open.address == address)
                     .map(|at| OpenSocket { name, ..before.swap_remove(at) })
                     .inspect(|open| open.way.begin_with(beginning)),
-                SocketSource::New(socket) => self.start(name, socket, beginning),
+                SocketSource::New { socket, is_passed } => self.start(name, socket, is_passed, beginning),
             };
             open.extend(kept);
         }
@@ -305,6 +308,7 @@ impl ListeningSockets {
         &self,
         name: Option<String>,
         socket: TcpListener,
+        is_passed: bool,
         beginning: ConnectionProtocol,
     ) -> Option<OpenSocket> {
         let started = (|| {
@@ -320,8 +324,15 @@ impl ListeningSockets {
                 way,
                 accepting,
             };
-            let listener = listener::PollingListener::new(socket, closing, self.site.polling.clone())?;
-            let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
+            let polling = self.site.polling.clone();
+            let listener = listener::PollingListener::new(socket, is_passed, closing, polling)?;
+            let task = accept_all(
+                listener,
+                open.way.clone(),
+                self.admit.clone(),
+                self.site.busy_threads.clone(),
+                self.site.stopping(),
+            );
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
         })();
@@ -373,11 +384,11 @@ impl ListenPlan {
                 }
             })
         })?;
-        for BoundSocket { name, socket } in bound {
+        for BoundSocket { name, socket, .. } in bound {
             let address = socket.local_addr()?;
             let source = match taken_over.contains(&address) {
                 true => SocketSource::Kept(address),
-                false => SocketSource::New(socket),
+                false => SocketSource::New { socket, is_passed: false },
             };
             self.wanted.push(PlannedSocket { name, beginning, source });
         }

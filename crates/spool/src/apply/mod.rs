@@ -12,7 +12,6 @@ pub(crate) mod withdraw;
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::index::change::{Change, ChangeOutcome};
 use crate::index::fold::{SITES_MAX, SharedIndexes};
-use crate::index::history::HistoryLookup;
 use crate::journal::JournalRow;
 use crate::write::locked::LockedWriter;
 use groups::GroupRows;
@@ -39,14 +38,17 @@ impl<'s> Applier<'s> {
         Self { shared, writer, time, outcomes }
     }
 
-    /// Forgets Message-IDs that were remembered, at the time that is named, without an article.
+    /// Forgets Message-IDs that were remembered, at the time that is named, without an article. One whose
+    /// article was withdrawn or has expired must not be forgotten: its record may still be in a buffer, and
+    /// rows of the journal and entries of lists name the place, which in `hashed` its article would have
+    /// again.
     pub fn forget(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         let mut writer = self.writer.lock_at(self.time);
         writer.accepting()?;
         for change in run {
             let Change::Forget { arrived, .. } = change else { continue };
             let (key, arrived) = (change.key(&self.shared.hasher), *arrived);
-            let is_remembered = self.shared.history.lookup(&key) == HistoryLookup::Remembered { arrived };
+            let is_remembered = self.shared.history.is_without_article(&key, arrived);
             if is_remembered {
                 writer.commit_rows(&[JournalRow::Forget { key }])?;
                 writer.folds.forget(key);

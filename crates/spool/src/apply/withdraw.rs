@@ -148,12 +148,15 @@ fn row_of(change: &Change<'_>, article: &LocatedArticle, table: &GroupTable) -> 
     Some(JournalRow::Cancel { key, token, numbers: numbers.clone() })
 }
 
+/// Numbers of an article in its groups.
+type ArticleNumbers = Vec<(GroupId, u64)>;
+
 /// Returns the living numbers of an article in groups that match, and in others.
 pub(crate) fn living_numbers(
     article: &LocatedArticle,
     table: &GroupTable,
     groups: &Wildmat,
-) -> (Vec<(GroupId, u64)>, Vec<(GroupId, u64)>) {
+) -> (ArticleNumbers, ArticleNumbers) {
     let group = |id: GroupId| table.get(id);
     let lives = |(id, n): &(GroupId, u64)| group(*id).is_some_and(|group| group.state().live.contains(*n));
     let matches =

@@ -66,6 +66,8 @@ pub(crate) struct SharedIndexes {
     pub generation: AtomicU64,
     /// Text of LIST ACTIVE, with its generation.
     pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
+    /// Counter that increases when articles are withdrawn, hidden or shown again.
+    pub withdrawals: AtomicU64,
     /// Number of living articles.
     pub articles: AtomicU64,
     /// Value of [`Disk::lost_pages`] at the last repair.

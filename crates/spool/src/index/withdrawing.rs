@@ -119,6 +119,7 @@ impl Folds {
         let is_here = || matches!(shared.history.lookup(&key), HistoryLookup::At(t, _) if t == token);
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        shared.withdrawals.fetch_add(1, Ordering::Release);
         shared.history.replace(&key, None);
         shared.hidden.remove(&key);
         // A missing article was declared void; its place may belong to another one.
@@ -175,6 +176,7 @@ impl Folds {
             }
         }
         self.shared.generation.fetch_add(1, Ordering::Release);
+        self.shared.withdrawals.fetch_add(1, Ordering::Release);
         changed
     }
 }

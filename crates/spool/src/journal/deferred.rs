@@ -19,7 +19,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::error;
 
-const MAGIC: &[u8; 8] = b"NDefer01";
+const MAGIC: &[u8; 8] = b"NDefer02";
+/// Magic of files without a head.
+const HEADLESS_MAGIC: &[u8; 8] = b"NDefer01";
+/// The head: the length that was durable when it was written, and its checksum.
+const HEAD_BYTES: usize = 12;
+/// Position of the first entry.
+const ENTRIES_START: u64 = (MAGIC.len() + HEAD_BYTES) as u64;
 /// Number of attempts to read a file that may be in the middle of a write.
 const TRIES: usize = 3;
 /// Length and checksum before each entry.
@@ -117,21 +123,28 @@ struct DeferralFile {
     len: u64,
     /// Length of the data after that.
     rest: u64,
-    /// Whether entries, or the beginning of the file, are damaged.
+    /// Whether the file is of the version without a head.
+    is_headless: bool,
+    /// Whether the head cannot be read, as after a crash that tore it.
+    is_head_damaged: bool,
+    /// Whether entries, or the beginning of the file, are damaged, or the end is lost.
     is_damaged: bool,
 }
 
 impl DeferralFile {
     fn read(bytes: &[u8]) -> Self {
-        let mut content = Self::default();
-        let mut r = match bytes.strip_prefix(MAGIC) {
-            Some(entries) => ByteReader(entries),
-            None => {
-                content.is_damaged = true;
-                ByteReader(bytes.get(MAGIC.len()..).unwrap_or_default())
-            }
+        let is_headless = bytes.starts_with(HEADLESS_MAGIC);
+        let start = if is_headless { HEADLESS_MAGIC.len() } else { ENTRIES_START as usize };
+        let (beginning, entries) = bytes.split_at_checked(start).unwrap_or((bytes, &[]));
+        let durable = beginning.strip_prefix(MAGIC).and_then(durable_bytes);
+        let mut r = ByteReader(entries);
+        let mut content = Self {
+            len: beginning.len() as u64,
+            is_headless,
+            is_head_damaged: !is_headless && durable.is_none(),
+            is_damaged: !is_headless && !beginning.starts_with(MAGIC) || beginning.len() < start,
+            ..Self::default()
         };
-        content.len = MAGIC.len().min(bytes.len()) as u64;
         loop {
             while let Some(payload) = next_entry(&mut r) {
                 content.take(payload);
@@ -148,7 +161,13 @@ impl DeferralFile {
             }
         }
         content.rest = r.0.len() as u64;
+        content.is_damaged |= durable.is_some_and(|durable| content.len < durable);
         content
+    }
+
+    /// Reports whether the file is as a run leaves it that was not cut off.
+    fn is_whole(&self) -> bool {
+        !self.is_damaged && !self.is_head_damaged && self.rest == 0
     }
 
     fn take(&mut self, payload: &[u8]) {
@@ -218,7 +237,7 @@ impl Deferrals {
         let file_name = file_name(name);
         for _ in 0..TRIES {
             let is_whole = match read(&*readers.disk, &readers.dir.join(&file_name))? {
-                Some((_, content)) => !content.is_damaged && content.rest == 0,
+                Some((_, content)) => content.is_whole(),
                 None => !readers.known.has(&file_name),
             };
             if is_whole {
@@ -322,6 +341,8 @@ impl Deferrals {
             // A second sync would not write what a failed sync has dropped.
             self.is_whole = false;
             file.sync()?;
+            // Durable with the next sync: the head never counts bytes that a crash may take.
+            file.write_all_at(&[IoSlice::new(&head(self.len))], MAGIC.len() as u64)?;
             self.is_whole = true;
         }
         self.is_synced = true;
@@ -331,7 +352,9 @@ impl Deferrals {
     /// Takes over the contents of the file. An unfinished entry left by a crash is not needed: the cursor has
     /// not passed its row, which will be returned again.
     fn load(&mut self, file: Arc<dyn DiskFile>, content: DeferralFile, crashed: bool) -> io::Result<()> {
-        self.is_damaged = content.is_damaged || content.rest > 0 && !crashed;
+        self.is_damaged = content.is_damaged || !crashed && !content.is_whole();
+        // The next change or sync writes a head.
+        self.is_whole = !content.is_headless && !content.is_head_damaged;
         (self.live, self.entries, self.len) = (content.live, content.entries, content.len);
         if content.rest > 0 && !self.is_damaged {
             // The remnant must not reappear once the entry before it is overwritten.
@@ -343,19 +366,20 @@ impl Deferrals {
 
     fn rewrite(&mut self) -> io::Result<()> {
         self.is_whole = false;
-        let mut bytes = MAGIC.to_vec();
+        let mut entries = Vec::new();
         for deferred in self.live.values() {
-            frame(&mut bytes, |out| deferred.encode(out));
+            frame(&mut entries, |out| deferred.encode(out));
         }
+        let len = ENTRIES_START + entries.len() as u64;
         let new = self.path.with_extension("deferred-new");
         let file = self.disk.open(&new, OpenMode::Create)?;
         file.set_len(0)?;
-        file.write_all_at(&[IoSlice::new(&bytes)], 0)?;
+        file.write_all_at(&[IoSlice::new(MAGIC), IoSlice::new(&head(len)), IoSlice::new(&entries)], 0)?;
         file.sync()?;
         self.disk.rename(&new, &self.path)?;
         self.disk.sync_dir(&self.dir)?;
         self.known.add(&self.path.file_name().unwrap_or_default().to_string_lossy());
-        (self.file, self.len, self.entries) = (Some(file), bytes.len() as u64, self.live.len());
+        (self.file, self.len, self.entries) = (Some(file), len, self.live.len());
         (self.is_synced, self.is_whole) = (true, true);
         Ok(())
     }
@@ -376,6 +400,20 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Arc<dyn DiskFile>, D
     bytes.truncate(read);
     let content = DeferralFile::read(&bytes);
     Ok(Some((file, content)))
+}
+
+/// Encodes the head of a file of which this many bytes are durable.
+fn head(durable_bytes: u64) -> Vec<u8> {
+    let mut head = durable_bytes.to_le_bytes().to_vec();
+    head.extend_from_slice(&crc32c(&head).to_le_bytes());
+    head
+}
+
+/// Returns the length that a head says was durable; `None` if it is damaged.
+fn durable_bytes(head: &[u8]) -> Option<u64> {
+    let mut r = ByteReader(head);
+    let durable_bytes = r.u64()?;
+    (r.u32()? == crc32c(&durable_bytes.to_le_bytes())).then_some(durable_bytes)
 }
 
 fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
@@ -504,6 +542,27 @@ mod tests {
     }
 
     #[test]
+    fn entries_that_were_not_synced_may_be_lost_in_a_crash() {
+        let path = Path::new("/j/peer.deferred");
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        disk.create_dir(Path::new("/j")).unwrap();
+        let mut list = open(&disk);
+        list.change(&[deferred(1)], &[]).and_then(|()| list.sync()).unwrap();
+        let synced = list.len;
+        list.change(&[deferred(2)], &[]).unwrap();
+        let file = disk.open(path, OpenMode::Existing).unwrap();
+        file.set_len(synced).unwrap();
+        assert_eq!((open(&disk).len(), open(&disk).lacks_articles()), (1, false));
+        // A torn head is written again.
+        file.write_all_at(&[IoSlice::new(&[0xff; 3])], MAGIC.len() as u64).unwrap();
+        assert!(open(&disk).lacks_articles(), "only a crash tears a head");
+        let mut again = Deferrals::open(&readers(&disk, true), "peer").unwrap();
+        assert!(!again.lacks_articles());
+        again.sync().unwrap();
+        assert_eq!((open(&disk).len(), open(&disk).lacks_articles()), (1, false));
+    }
+
+    #[test]
     fn the_file_stays_small() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         disk.create_dir(Path::new("/j")).unwrap();
@@ -528,8 +587,9 @@ mod tests {
         list.change(&[], &[ArticleKey(2)]).unwrap();
         list.sync().unwrap();
         let whole = read_small(&*disk, path, 4_096).unwrap().unwrap();
+        let start = ENTRIES_START as usize;
         let ends: Vec<usize> =
-            (MAGIC.len()..=whole.len()).filter(|end| DeferralFile::read(&whole[..*end]).rest == 0).collect();
+            (start..=whole.len()).filter(|end| DeferralFile::read(&whole[..*end]).rest == 0).collect();
         assert_eq!(ends.len(), 5, "the beginning, and four entries");
         let look = |bytes: Option<&[u8]>| {
             match bytes {
@@ -550,9 +610,12 @@ mod tests {
             let (lacks, left) = look(Some(&flipped));
             // Without the removal, one more is left.
             assert!(lacks && (1..=3).contains(&left), "{at}: {left}");
-            // A file that ends after an entry is as whole as one to which the next was never appended.
             let (lacks, _) = look(Some(&whole[..at]));
-            assert_eq!(lacks, !ends.contains(&at), "cut at {at}");
+            assert!(lacks, "cut at {at}");
+            // In a file without a head, of an earlier version, an end that is lost with whole entries is not
+            // noticed.
+            let headless = [HEADLESS_MAGIC, &whole[start..at.max(start)]].concat();
+            assert_eq!(look(Some(&headless)).0, !ends.contains(&at.max(start)), "cut at {at}");
         }
         assert_eq!(look(Some(&vec![0; whole.len()])), (true, 0));
         assert_eq!(look(None), (true, 0));

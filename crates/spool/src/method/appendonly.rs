@@ -3,7 +3,7 @@
 //!
 //! A place is file number x 2^40 + offset, so the configured size may change at any time. Nothing is ever
 //! displaced; with `files_max` the class reports that it is full. Invariant: a file is removed only after
-//! rows recording the removal of every article in it are durable.
+//! rows recording the removal of every article in it are durable, and the write position is in a later file.
 
 use super::cnfs::record::{self, RecordHeader};
 use super::volume::{
@@ -29,6 +29,8 @@ const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Unit in which records start.
 const BLOCK_BYTES: u64 = 64;
+/// Minimum length of a last file that is removed although the disk is not full, in bytes.
+const SPENT_BYTES_MIN: u64 = 1 << 20;
 /// Maximum number of files kept open.
 const OPEN_FILES_MAX: usize = 256;
 
@@ -243,6 +245,14 @@ impl Retained for AppendOnly {
         Some(((head >> OFFSET_BITS) + 1) << OFFSET_BITS)
     }
 
+    fn after_spent_file(&self, is_disk_full: bool) -> Option<u64> {
+        let head = self.head();
+        let used_bytes = head & OFFSET_MASK;
+        let is_spent = self.files.lock().get(&(head >> OFFSET_BITS)).is_some_and(|file| file.living == 0);
+        let is_worth_it = used_bytes >= SPENT_BYTES_MIN || is_disk_full && used_bytes > 0;
+        self.next_file(head).filter(|_| is_spent && is_worth_it)
+    }
+
     fn bytes_max(&self) -> Option<u64> {
         let (files, bytes) =
             (self.files_max.load(Ordering::Relaxed), self.file_bytes.load(Ordering::Relaxed));
@@ -250,11 +260,13 @@ impl Retained for AppendOnly {
     }
 
     fn is_full(&self, head: u64) -> bool {
-        let files = self.files.lock();
-        // Files planned in this part do not exist yet.
-        let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
+        let current = self.head() >> OFFSET_BITS;
+        // Files planned in this part do not exist yet, nor does one that would begin at `head`. Later ones,
+        // which a power cut may leave, will be overwritten.
+        let begun = (head >> OFFSET_BITS) + u64::from(head & OFFSET_MASK > 0);
+        let earlier = self.files.lock().range(..current).count() as u64;
         let files_max = self.files_max.load(Ordering::Relaxed);
-        files_max > 0 && files.len() as u64 + planned >= files_max
+        files_max > 0 && earlier + begun.saturating_sub(current) >= files_max
     }
 
     fn expire(&self, place: u64, _key: ArticleKey, _numbers: &[(GroupId, u64)]) -> io::Result<()> {

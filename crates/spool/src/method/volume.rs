@@ -283,6 +283,12 @@ pub(crate) trait Retained: Volume {
         None
     }
 
+    /// Returns the start of the next file if no article in the last one lives, and removing that one is worth
+    /// a new file: for any amount of space if the disk is full.
+    fn after_spent_file(&self, _is_disk_full: bool) -> Option<u64> {
+        None
+    }
+
     /// Removes an expired article, as [`Volume::cancel`] does a cancelled one.
     fn expire(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.cancel(place, key, numbers)

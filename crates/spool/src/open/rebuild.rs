@@ -89,13 +89,13 @@ pub(crate) fn from_buffers(
     let regions = Regions::new(&shared, volumes);
     progress.start("reading the buffers", regions.total_bytes());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
-    let (articles, newest) = std::thread::scope(|scope| {
+    let articles = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
         let published = publish_all(folds, &regions, kept, progress);
         regions.stop();
         published
     });
-    let left_out = remember_old(folds, &leftovers, old, newest);
+    let left_out = remember_old(folds, &leftovers, old);
     hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {
         // Only the promises show which numbers were assigned after the last surviving row.
@@ -106,17 +106,15 @@ pub(crate) fn from_buffers(
 }
 
 /// Remembers the ids that journal and history had without an article, or with an article that is left out;
-/// returns the number of the latter. `newest` is the arrival of the last article.
-fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>, mut newest: u32) -> GivenUp {
+/// returns the number of the latter.
+fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>) -> GivenUp {
     let shared = folds.shared.clone();
     let loaded = shared.volumes.load();
     // Remembers an id; returns whether it was unknown.
     let mut remember = |key, arrived| {
         let is_new = matches!(shared.history.lookup(&key), crate::index::history::HistoryLookup::None);
         if is_new {
-            // History assumes that arrivals ascend, and these are inserted last.
-            newest = newest.max(arrived);
-            folds.remember(key, newest);
+            folds.remember(key, arrived);
         }
         is_new
     };
@@ -142,27 +140,25 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>, 
 }
 
 /// Publishes the records of all volumes in the order of their sequence; returns the number of living
-/// articles, and the last arrival.
+/// articles.
 fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
     mut kept: Vec<RebuildFront>,
     progress: &dyn Progress,
-) -> (u64, u32) {
+) -> u64 {
     let mut fronts = cyclic_fronts(regions);
     kept.iter_mut().for_each(|front| front.next_region(regions));
     fronts.extend(kept);
-    let (mut articles, mut newest) = (0, 0);
+    let mut articles = 0;
     while let Some(front) = oldest(&mut fronts) {
-        let (arrived, live) = front.publish(folds);
-        newest = newest.max(arrived);
-        articles += u64::from(live);
+        articles += u64::from(front.publish(folds));
         if front.is_used_up() {
             front.next_region(regions);
             progress.step(regions.taken_bytes());
         }
     }
-    (articles, newest)
+    articles
 }
 
 /// Finds the write position without a journal: after the consecutive records that begin at the last position

@@ -52,7 +52,7 @@ use readers::JournalReaders;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -469,6 +469,12 @@ impl Spool {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), ReadError> {
         self.shared.arrived_since(group, since, visit)
+    }
+
+    /// Returns a counter that has increased before a withdrawal, a hide or an unhide is acknowledged: what
+    /// was made of articles before may contain some that are no longer shown.
+    pub fn withdrawals(&self) -> u64 {
+        self.shared.withdrawals.load(Ordering::Acquire)
     }
 
     /// Returns how many of these articles are still stored.

@@ -151,6 +151,8 @@ pub(crate) struct SpoolWriter {
     pub leaving: VecDeque<ExpiryRow>,
     /// Journal position after those rows.
     pub leaving_upto: u64,
+    /// Whether the disk was full since spent files were left last: there may be room for a row only.
+    was_full: bool,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
     /// Journal position of the last checkpoint, and length of that checkpoint.
@@ -204,6 +206,7 @@ impl SpoolWriter {
             checkpoint_late: false,
             leaving: VecDeque::new(),
             leaving_upto: 0,
+            was_full: false,
             journal_state_late: false,
             checkpointed,
             synced_told,

@@ -234,7 +234,9 @@ impl ExpiryJudge {
         if latest.is_none() {
             // No group refers to it any more: it was cancelled, or its groups were removed.
             let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
-            let lives = matches!(shared.history.lookup(&e.key), HistoryLookup::At(t, _) if is_here(t));
+            // In `hashed` an article that came again after its Message-ID was forgotten has the same place.
+            let lives = matches!(shared.history.lookup(&e.key),
+                HistoryLookup::At(token, arrived) if is_here(token) && arrived == e.arrived);
             return if lives { ExpiryJudgement::Lives(verdict) } else { ExpiryJudgement::Dead };
         }
         let goes = |give_up: &GiveUpSelection| verdict.may_give_up && give_up.takes(u64::from(e.arrived));

@@ -9,7 +9,7 @@
 
 use super::flight::Landing;
 use super::line::UpstreamConnection;
-use super::lists::{LIST_BYTES_MAX, ListFlight, take_lines};
+use super::lists::{ListFlight, take_lines};
 use super::pool::UpstreamQuestion;
 use super::trouble::UpstreamError;
 use hashbrown::HashMap;
@@ -186,13 +186,11 @@ async fn changed_since(line: &mut UpstreamConnection, since: u64) -> Result<Opti
             trouble => Err(trouble),
         };
     }
+    line.bound_list();
     let mut lines = Vec::new();
     while let Some(text) = line.block_line().await? {
         lines.extend_from_slice(text);
         lines.push(b'\n');
-        if lines.len() > LIST_BYTES_MAX {
-            return Err(UpstreamError::Wrong("a list without end".into()));
-        }
     }
     Ok(Some(lines))
 }

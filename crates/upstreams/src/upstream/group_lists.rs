@@ -9,11 +9,13 @@ use super::table::{NumberingRules, Upstream, UpstreamTable};
 use super::trouble::UpstreamError;
 use crate::listed::OwnedGroupInfo;
 use crate::{Answer, CountingBase, GroupInfo, GroupList, GroupSelection, GroupStream, SourceError, Wanted};
+use netnews::Wildmat;
 use netnews::date::format_nntp;
 use newscache::RequestKind;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::JoinHandle;
+use tracing::debug;
 
 /// Groups of upstreams, in the order of their names if the upstreams list them in order.
 pub struct UpstreamGroups {
@@ -42,15 +44,27 @@ impl UpstreamGroups {
         };
         let one = match which {
             GroupSelection::All | GroupSelection::Like(_) => {
+                let pattern = match which {
+                    GroupSelection::Like(text) => Wildmat::parse_lenient(text).ok(),
+                    _ => None,
+                };
+                let may_have = |upstream: &Upstream| {
+                    pattern.as_ref().is_none_or(|pattern| upstream.config.groups.may_overlap(pattern))
+                };
                 // All are asked before the first has answered.
                 let asked = table.upstreams.iter().enumerate();
-                let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread());
+                let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread() && may_have(u));
                 let asked =
                     asked.map(|(at, upstream)| (at, upstream, ask_list(upstream.clone(), list, client)));
                 for (at, upstream, lines) in asked.collect::<Vec<_>>() {
                     let lines = match lines.await.map_err(|error| SourceError::Fault(error.into()))? {
                         // No reader has seen its groups yet, so none is missed.
                         Err(UpstreamError::Away(_)) if upstream.is_unheard() => continue,
+                        // Nor has the cache ever had a whole list of it.
+                        Err(trouble @ UpstreamError::Endless(_)) => {
+                            debug!(%trouble, "the groups of other servers are listed");
+                            continue;
+                        }
                         lines => lines?,
                     };
                     groups.parts.push(ListPart { at, lines, next: None, is_over: false });
@@ -139,6 +153,9 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<ListLines, Ups
             counts => counts,
         },
         GroupList::New { since } => {
+            if let Some(refused) = pool.lists_refused() {
+                return Err(refused);
+            }
             let digits = format_nntp(i64::try_from(since).unwrap_or_default());
             let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
             lists::fetch(pool, [b"NEWGROUPS ", day, b" ", time, b" GMT"].concat()).await
@@ -172,6 +189,13 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
     };
     let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
         Some(found) => found,
+        None if upstream.pool.lists_refused().is_some() => {
+            let age_max = upstream.config.active_age;
+            match upstream.lists.list(kind, &upstream.pool, &upstream.cache, age_max).await {
+                Err(UpstreamError::Endless(_)) => return Ok(None),
+                found => found?,
+            }
+        }
         None => match lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await {
             // The list fetched last has it, too.
             Err(UpstreamError::Away(_)) => {

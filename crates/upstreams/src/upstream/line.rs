@@ -9,7 +9,7 @@ use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
-use nntp_io::{Error, NntpClient};
+use nntp_io::{Error, LIST_BYTES_MAX, LIST_TIME_MAX, NntpClient};
 use site_base::lock::Leaf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -176,6 +176,11 @@ impl UpstreamConnection {
     /// Expects a block after the last answer.
     pub fn expect_block(&mut self) {
         self.client.expect_block();
+    }
+
+    /// Bounds the list after the last answer.
+    pub fn bound_list(&mut self) {
+        self.client.bound_block(LIST_BYTES_MAX, LIST_TIME_MAX);
     }
 
     /// Has a group selected again before its numbers are used.

@@ -16,6 +16,7 @@ use netnews::decimal::parse_decimal;
 use netnews::newsgroups;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use newscache::{Cache, ListKind};
+use nntp_io::LIST_BYTES_MAX;
 use site_base::clock::unix_secs;
 use site_base::lock::rank;
 use std::io;
@@ -29,8 +30,8 @@ const FIRST_BYTES: usize = 1 << 10;
 const LATER_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list examined at once.
 const AHEAD_BYTES: usize = 32 << 10;
-/// Largest list: several times the size on the servers with the most groups.
-pub(super) const LIST_BYTES_MAX: usize = 32 << 20;
+/// Time after which a list that stalls counts as one that does not end.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// Kind of a list that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,14 @@ impl GroupLists {
     ) -> Result<ListFlight, UpstreamError> {
         let at = CachedListKind::ALL.iter().position(|other| *other == kind).and_then(|at| self.0.get(at));
         let Some(kept) = at else { return fetch(pool, kind.command().into()).await };
+        if let Some(refused) = pool.lists_refused() {
+            // A list of any age is better than none.
+            let known = kept.lock().clone().map(|(list, _)| list).filter(|list| !has_failed(list));
+            let on_disk = || block_in_place(|| cached(cache, pool.name(), kind));
+            let list = known.or_else(on_disk).ok_or(refused)?;
+            *kept.lock() = Some((list.clone(), Instant::now()));
+            return Ok(list);
+        }
         let old = {
             let mut kept = kept.lock();
             match &*kept {
@@ -166,7 +175,7 @@ struct Keep {
 /// Begins fetching a list; `keep` states where it is kept.
 fn begin(pool: &Arc<ConnectionPool>, command: Vec<u8>, keep: Option<Keep>) -> ListFlight {
     let (list, landing) = Flight::begin();
-    let pool = pool.clone();
+    let (pool, begun) = (pool.clone(), Instant::now());
     tokio::spawn(async move {
         let end = match &keep {
             Some(Keep { cache, kind: CachedListKind::Active, before }) => {
@@ -174,8 +183,17 @@ fn begin(pool: &Arc<ConnectionPool>, command: Vec<u8>, keep: Option<Keep>) -> Li
                 let kept = before.clone().or_else(on_disk);
                 pool.ask(AskActive { kept, landing: &landing }).await
             }
-            _ => pool.ask(AskList { command, landing: &landing }).await,
+            _ => pool.ask(AskList { command: command.clone(), landing: &landing }).await,
         };
+        let has_begun = landing.change(|cargo| !cargo.bytes.is_empty());
+        match &end {
+            Ok(()) => pool.list_ended(&command),
+            Err(UpstreamError::Endless(text)) => pool.list_did_not_end(command, text),
+            Err(UpstreamError::Away(text)) if has_begun && begun.elapsed() >= STALLED_AFTER => {
+                pool.list_did_not_end(command, text);
+            }
+            Err(_) => {}
+        }
         if let (Ok(()), Some(Keep { cache, kind, .. })) = (&end, keep)
             && let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &landing))
         {
@@ -274,6 +292,7 @@ pub(super) async fn take_lines(
     mut lines: Vec<u8>,
     append: impl Fn(&[u8], &mut Vec<u8>),
 ) -> Result<(), UpstreamError> {
+    line.bound_list();
     let mut enough = FIRST_BYTES;
     while let Some(text) = line.block_line().await? {
         append(text, &mut lines);
@@ -283,8 +302,9 @@ pub(super) async fn take_lines(
                 cargo.bytes.append(&mut lines);
                 cargo.bytes.len()
             });
-            if len > LIST_BYTES_MAX {
-                return Err(UpstreamError::Wrong("a list without end".into()));
+            // With what is added to each line it may be longer than what the upstream has sent.
+            if len as u64 > LIST_BYTES_MAX {
+                return Err(UpstreamError::Endless("a list without end".into()));
             }
         }
     }

@@ -26,6 +26,8 @@ use tracing::{info, warn};
 
 /// Pauses after failures.
 const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(60));
+/// Pauses after lists in a row that did not end.
+const LIST_RETRY: BackOff = BackOff::new(Duration::from_secs(60), Duration::from_secs(3600));
 /// Least rate, in bytes per second, at which a server must take data in order not to count as silent.
 const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
 /// Longest time a silent server is waited for when it is tried again.
@@ -100,6 +102,17 @@ struct UpstreamHealth {
     /// Usual time until its answers begin, and when that was measured.
     usual: Option<(Duration, Instant)>,
     distrusted_until: Option<Instant>,
+    endless_list: Option<EndlessList>,
+}
+
+/// A list that did not end.
+struct EndlessList {
+    command: Vec<u8>,
+    /// Lists in a row that did not end.
+    failures: u32,
+    /// Time when a list may be requested again.
+    again_at: Instant,
+    error: String,
 }
 
 impl UpstreamHealth {
@@ -201,6 +214,30 @@ impl ConnectionPool {
             true => Err(UpstreamError::Away(format!("{} is away: {}", self.name, health.last_error))),
             false => Ok(()),
         }
+    }
+
+    /// Returns why no list is requested now: the last one did not end.
+    pub fn lists_refused(&self) -> Option<UpstreamError> {
+        let health = self.health.lock();
+        let endless = health.endless_list.as_ref().filter(|list| list.again_at > Instant::now())?;
+        Some(UpstreamError::Endless(format!("no list of {} now: {}", self.name, endless.error)))
+    }
+
+    /// Records that the list that this command requests did not end: none is requested for a while, longer
+    /// each time.
+    pub fn list_did_not_end(&self, command: Vec<u8>, text: &str) {
+        let mut health = self.health.lock();
+        let failures = health.endless_list.as_ref().map_or(0, |list| list.failures).saturating_add(1);
+        let pause = LIST_RETRY.pause(failures);
+        let (again_at, error) = (Instant::now() + pause, text.to_owned());
+        health.endless_list = Some(EndlessList { command, failures, again_at, error });
+        drop(health);
+        warn!(upstream = self.name, pause_secs = pause.as_secs(), "a list did not end: {text}");
+    }
+
+    /// Records that the list that this command requests was complete.
+    pub fn list_ended(&self, command: &[u8]) {
+        self.health.lock().endless_list.take_if(|list| list.command == command);
     }
 
     /// Returns whether no question is asked now.
@@ -358,7 +395,7 @@ impl ConnectionPool {
                 add(&self.tally.failures, 1)
             }
             Err(UpstreamError::Silent(text)) => self.fell_silent(text),
-            Err(UpstreamError::Wrong(text)) => {
+            Err(UpstreamError::Wrong(text) | UpstreamError::Endless(text)) => {
                 self.told_wrong();
                 warn!(upstream = self.name, "wrong answer: {text}");
             }

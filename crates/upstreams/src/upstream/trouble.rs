@@ -23,6 +23,8 @@ pub(super) enum UpstreamError {
     Refused(u16, String),
     /// The answer is wrong, in this way.
     Wrong(String),
+    /// A list did not end within its limits, or such a list is not requested again yet.
+    Endless(String),
     /// The answer has not begun within the time after which another server is asked.
     Slow,
     /// No server has the article.
@@ -36,6 +38,7 @@ impl fmt::Display for UpstreamError {
             | Self::Broken(text)
             | Self::Silent(text)
             | Self::LoggedOut(text)
+            | Self::Endless(text)
             | Self::Wrong(text) => f.write_str(text),
             Self::Missing => f.write_str("no server has the article"),
             Self::Slow => f.write_str("no answer in the time that others take"),
@@ -50,6 +53,9 @@ impl From<Error> for UpstreamError {
         match error {
             Error::Refused { code, text, .. } => Self::Refused(code, text.into()),
             Error::Protocol(ProtocolFault::Stream(_)) => Self::Away(error.to_string()),
+            Error::Protocol(ProtocolFault::BlockTooLong(_) | ProtocolFault::BlockTooSlow(_)) => {
+                Self::Endless(error.to_string())
+            }
             Error::Protocol(fault) => Self::Wrong(fault.to_string()),
             Error::TimedOut(_) => Self::Silent(error.to_string()),
             Error::LoggedOut(_) => Self::LoggedOut(error.to_string()),

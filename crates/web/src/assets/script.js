@@ -1,4 +1,4 @@
-// Fetches the text of a page again while somebody looks at it. Pages are whole without this.
+// Comforts of pages that are whole without them. The first fetches the text of a page again while it is seen.
 "use strict";
 (() => {
   const main = document.querySelector("main[data-refresh]");
@@ -23,4 +23,36 @@
   };
   setInterval(refresh, pause);
   document.addEventListener("visibilitychange", refresh);
+})();
+// In a thread, j and k go to the next and the previous article.
+(() => {
+  const articles = [...document.querySelectorAll(".articles > article")];
+  if (!articles.length) return;
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !["j", "k"].includes(event.key)) return;
+    const tops = articles.map((one) => one.getBoundingClientRect().top);
+    const at = event.key === "j" ? tops.findIndex((top) => top > 12) : tops.findLastIndex((top) => top < -2);
+    if (at >= 0) {
+      history.replaceState(null, "", "#" + articles[at].id);
+      articles[at].scrollIntoView();
+      articles[at].querySelector("summary, a")?.focus({ preventScroll: true });
+    }
+  });
+})();
+// A button copies what stands beside it.
+(() => {
+  if (!navigator.clipboard) return;
+  for (const text of document.querySelectorAll(".copied")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy " + text.textContent);
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text.textContent);
+      button.textContent = "Copied";
+    });
+    text.after(" ", button);
+  }
 })();

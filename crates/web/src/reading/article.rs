@@ -5,13 +5,13 @@ use crate::memory::AnswerReservation;
 use crate::visitor::Visitor;
 use crate::{WebState, answers};
 use axum::extract::{Path, RawQuery, State};
-use axum::http::header::CONTENT_DISPOSITION;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use netnews::overview_row::{self, index};
-use newspages::content::{ArticleContent, SHOWN_BYTES, SHOWN_BYTES_MAX};
+use newspages::content::{self, ArticleContent, SHOWN_BYTES, SHOWN_BYTES_MAX};
 use newspages::embedded::PADDED_BYTES_MAX;
 use newspages::view::{self, ArticlePage};
 use newspages::{names, urls};
@@ -21,9 +21,11 @@ use upstreams::{ArticlePart, NewsSource};
 /// Maximum number of groups for a follow-up.
 const GROUPS_MAX: usize = 100;
 /// Bytes of memory for each byte of text that is shown: the text, its markup, and the copy in its page.
-const MARKUP_FACTOR: usize = 12;
+pub(super) const MARKUP_FACTOR: usize = 12;
+/// What a picture may do that is opened by itself: nothing.
+const PICTURE_POLICY: &str = "default-src 'none'; sandbox";
 /// Further bytes of a page.
-const MARKUP_BYTES_BASE: usize = 64 << 10;
+pub(super) const MARKUP_BYTES_BASE: usize = 64 << 10;
 
 pub(super) async fn article(
     State(shared): State<Arc<WebState>>,
@@ -36,10 +38,12 @@ pub(super) async fn article(
     let found = reading.article(&id, ArticlePart::Article).await?;
     let is_all = asked(query.as_deref(), "all") == "1";
     let bytes_max = if is_all { SHOWN_BYTES_MAX } else { SHOWN_BYTES };
-    let group = xref_places(found.head())
-        .filter(|(group, _)| reading.news.view.shows(group))
-        .find_map(|(group, _)| std::str::from_utf8(group).ok())
-        .map(str::to_owned);
+    let in_group = xref_places(found.head()).filter(|(group, _)| reading.news.view.shows(group)).find_map(
+        |(group, number)| {
+            let number = netnews::decimal::parse_decimal(number)?;
+            Some((std::str::from_utf8(group).ok()?.to_owned(), number))
+        },
+    );
     let names = newsgroups::split(content_of(found.head(), b"Newsgroups").unwrap_or_default());
     let may_post = names
         .take(GROUPS_MAX)
@@ -50,8 +54,8 @@ pub(super) async fn article(
     let markup_bytes = MARKUP_BYTES_BASE + MARKUP_FACTOR * bytes_max.min(found.wire().len());
     let render = move |wire: &[u8]| {
         let content = ArticleContent::of(wire, bytes_max);
-        let page =
-            ArticlePage { group: group.as_deref(), follow_up: follow_up.as_deref(), all: all.as_deref() };
+        let place = in_group.as_ref().map(|(group, number)| (group.as_str(), *number));
+        let page = ArticlePage { place, follow_up: follow_up.as_deref(), all: all.as_deref() };
         let markup = view::article(&content, &page);
         (content.head.subject, markup)
     };
@@ -95,10 +99,12 @@ pub(super) async fn raw(
     Ok(AnswerReservation::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
 }
 
-/// Returns an attachment of an article, never with a type that a browser shows.
+/// Returns a file of an article: as a download, or if `show` is asked for and its octets are those of a
+/// picture, as one that the browser shows.
 pub(super) async fn file(
     State(shared): State<Arc<WebState>>,
     Path((id, number, _name)): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, &urls::article(&id))?;
@@ -107,9 +113,19 @@ pub(super) async fn file(
     let render = move |wire: &[u8]| ArticleContent::file(wire, number);
     let (file, memory) = reading.render_article(found, 3, PADDED_BYTES_MAX, render).await?;
     let Some((name, decoded)) = file else { return Err(reading.no_article()) };
-    let mut answer = answers::of_type(StatusCode::OK, "application/octet-stream", decoded.octets);
-    if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
-        answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+    let shown_as = content::image_type(&decoded.octets).filter(|_| asked(query.as_deref(), "show") == "1");
+    let media_type = shown_as.unwrap_or("application/octet-stream");
+    let mut answer = answers::of_type(StatusCode::OK, media_type, decoded.octets);
+    let headers = answer.headers_mut();
+    match shown_as {
+        Some(_) => {
+            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY));
+        }
+        None => {
+            if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
+                headers.insert(CONTENT_DISPOSITION, disposition);
+            }
+        }
     }
     Ok(AnswerReservation::with(reading.marked(answer), memory))
 }

@@ -1,4 +1,4 @@
-//! Reading on the web: groups, threads and articles, and posting for those who may.
+//! Reading on the web: the front page, groups, threads and articles, and posting for those who may.
 //!
 //! The articles come from the same source as a newsreader's, and the same view limits them: a group that a
 //! visitor may not read, and an article in such groups alone, does not exist for it. The crate `newspages`
@@ -6,25 +6,28 @@
 //! page has limits on rows, articles and bytes, and is in the memory budget from the first article on
 //! (`memory`). Called by `web`. Documentation: `docs/web.md`.
 
+mod api;
 mod article;
+mod dates;
 mod feeds;
+mod front;
 mod groups;
+mod mailboxes;
 mod posting;
 mod rows;
-#[cfg(feature = "search")]
 mod search;
 mod threads;
+pub(super) mod traffic;
 
 use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;
 use super::rendering::NotRendered;
 use super::visitor::Visitor;
-use super::{WebState, answers};
+use super::{WebState, answers, hosts};
 use access::rules::AccessRight;
 use axum::Router;
-use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use maud::Markup;
@@ -45,24 +48,27 @@ type Source = SideBySide<LocalSpool, Upstreams, LocalFirst>;
 /// A group of that source.
 type Group = <Source as NewsSource>::Group;
 
-pub(super) fn routes() -> Router<Arc<WebState>> {
-    let routes = Router::new();
-    #[cfg(feature = "search")]
-    let routes = routes.route(urls::SEARCH, get(search::search));
-    routes
+pub(super) fn routes(shared: &Arc<WebState>) -> Router<Arc<WebState>> {
+    Router::new()
+        .route(urls::SEARCH, get(search::search))
+        .route("/search/mbox.gz", get(mailboxes::found))
+        .route("/", get(front::front))
         .route("/robots.txt", get(robots))
         .route(urls::GROUPS, get(groups::list))
         .route("/groups/{group}", get(threads::group))
         .route("/groups/{group}/atom", get(feeds::group))
+        .route("/groups/{group}/mbox.gz", get(mailboxes::group))
         .route("/groups/{group}/write", get(posting::article_form).post(posting::send))
         .route("/groups/{group}/thread/{id}", get(threads::thread))
         .route("/groups/{group}/thread/{id}/atom", get(feeds::thread))
-        .route("/groups/{group}/thread/{id}/mbox", get(feeds::mbox))
+        .route("/groups/{group}/thread/{id}/mbox", get(mailboxes::thread))
         .route("/groups/{group}/{number}", get(article::numbered))
         .route("/article/{id}", get(article::article))
         .route("/article/{id}/raw", get(article::raw))
         .route("/article/{id}/file/{number}/{name}", get(article::file))
         .route("/article/{id}/follow-up", get(posting::follow_up_form))
+        .route("/sitemap.xml", get(groups::sitemap))
+        .merge(api::routes(shared))
 }
 
 /// A visitor who may read, with its readable news.
@@ -188,15 +194,8 @@ pub(super) fn is_open(visitor: &Visitor) -> bool {
 }
 
 /// Returns true if a visitor may search.
-#[cfg(feature = "search")]
 pub(super) fn has_search(shared: &WebState, visitor: &Visitor) -> bool {
     is_open(visitor) && shared.server.upgrade().is_some_and(|server| server.search.is_on())
-}
-
-/// Returns false: there is no search.
-#[cfg(not(feature = "search"))]
-pub(super) fn has_search(_shared: &WebState, _visitor: &Visitor) -> bool {
-    false
 }
 
 impl<'a> NewsPages<'a> {
@@ -251,9 +250,9 @@ impl<'a> NewsPages<'a> {
         )
     }
 
-    /// Returns an article by its Message-ID without angle brackets.
-    async fn article(&self, bare: &str, part: ArticlePart) -> Result<FoundArticle, Response> {
-        let found = self.news.find(&format!("<{bare}>"), part).await.map_err(failed)?;
+    /// Returns an article by its Message-ID, with or without angle brackets.
+    async fn article(&self, id: &str, part: ArticlePart) -> Result<FoundArticle, Response> {
+        let found = self.news.find(&format!("<{}>", urls::bare_id(id)), part).await.map_err(failed)?;
         found.ok_or_else(|| self.no_article())
     }
 
@@ -309,13 +308,18 @@ impl<'a> NewsPages<'a> {
     }
 
     /// Adds the header with the rules for robots.
-    fn marked(&self, mut answer: Response) -> Response {
-        if !self.visitor.client().config().web.robots {
-            let refused = HeaderValue::from_static("noindex, nofollow");
-            answer.headers_mut().insert(HeaderName::from_static("x-robots-tag"), refused);
-        }
-        answer
+    fn marked(&self, answer: Response) -> Response {
+        marked(self.visitor, answer)
     }
+}
+
+/// Adds the header with the rules for robots.
+fn marked(visitor: &Visitor, mut answer: Response) -> Response {
+    if !visitor.client().config().web.robots {
+        let refused = HeaderValue::from_static("noindex, nofollow");
+        answer.headers_mut().insert(HeaderName::from_static("x-robots-tag"), refused);
+    }
+    answer
 }
 
 /// Returns the answer to a failure of the source, which is logged.
@@ -343,13 +347,24 @@ fn found_at(place: &str) -> Response {
 }
 
 /// Returns the rules for robots.
-async fn robots(State(shared): State<Arc<WebState>>) -> Response {
-    let config = shared.config();
+async fn robots(headers: HeaderMap, visitor: Visitor) -> Response {
+    let config = visitor.client().config();
     let text = match config.web.reading && config.web.robots {
-        true => "User-agent: *\nDisallow: /login\nDisallow: /operator\nDisallow: /*/raw\nDisallow: /*/mbox",
-        false => "User-agent: *\nDisallow: /",
+        true => format!(
+            "User-agent: *\nDisallow: /login\nDisallow: /operator\nDisallow: /search\nDisallow: /api/\n\
+             Disallow: /*/raw\nDisallow: /*/mbox\nDisallow: /*/write\nDisallow: /*/follow-up\n\
+             Sitemap: {}/sitemap.xml",
+            site_url(&visitor, &headers)
+        ),
+        false => "User-agent: *\nDisallow: /".to_owned(),
     };
     answers::text(StatusCode::OK, text)
+}
+
+/// Returns the address of the site, as the visitor has reached it.
+fn site_url(visitor: &Visitor, headers: &HeaderMap) -> String {
+    let scheme = if visitor.client().tls().is_some() { "https" } else { "http" };
+    format!("{scheme}://{}", hosts::asked_for(headers, visitor.client().config()))
 }
 
 /// Returns the value of a field of a query.

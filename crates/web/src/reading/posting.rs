@@ -135,7 +135,7 @@ pub(super) async fn follow_up_form(
     let (subject, _) = base_subject(&head.subject);
     let draft = ArticleDraft {
         groups: groups.join(","),
-        references: references(&head.references, &format!("<{id}>")),
+        references: references(&head.references, &format!("<{}>", urls::bare_id(&id))),
         from: String::new(),
         subject: format!("Re: {subject}"),
         body,

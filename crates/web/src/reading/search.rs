@@ -3,18 +3,22 @@
 //! The index returns candidates; each is then looked up in the source of news, like a request of a
 //! newsreader, and only existing and readable ones are shown.
 
-use super::{NewsPages, asked, failed};
-use crate::WebState;
+use super::dates::year_of;
+use super::{FoundArticle, NewsPages, asked, failed};
 use crate::visitor::Visitor;
+use crate::{WebState, answers};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use netnews::article::{content_of, xref_places};
-use newspages::view::{self, PageLinks, SearchHit, SearchPage};
+use newspages::content::ArticleContent;
+use newspages::view::{self, FacetLink, PageLinks, SearchFacet, SearchHit, SearchPage};
 use newspages::{header, urls};
 use newssearch::index::ANSWERS_MAX;
-use newssearch::query::Query;
+use newssearch::query::{Query, ResultOrder};
+use newssearch::snippet::snippet;
 use operators::search::{SearchError, first_of_thread};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::block_in_place;
 use tracing::warn;
@@ -22,6 +26,11 @@ use upstreams::ArticlePart;
 
 /// Articles per page.
 const LINES_PER_PAGE: usize = 30;
+/// Results that are looked at for groups, years and authors, and how many of each are listed.
+const FACET_HITS: usize = 300;
+const FACET_VALUES_MAX: usize = 8;
+/// Bytes of an article's text that are searched for its snippet.
+const SNIPPET_TEXT_BYTES: usize = 64 << 10;
 /// Maximum number of candidates examined for one page; removed ones are skipped.
 const LOOKED_AT_MAX: usize = 300;
 
@@ -33,11 +42,17 @@ pub(super) async fn search(
     let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
     let text = asked(asked_for.as_deref(), "q");
     let from = asked(asked_for.as_deref(), "from").parse().unwrap_or(0).min(ANSWERS_MAX);
+    let hint = Query::hint(&text);
     let page = SearchPage {
         query: &text,
         lines: None,
         problem: None,
+        hint: hint.as_deref(),
         is_complete: true,
+        other_order: None,
+        facets: &[],
+        facets_of: FACET_HITS,
+        mbox: None,
         turning: &PageLinks::default(),
     };
     if text.trim().is_empty() {
@@ -51,46 +66,107 @@ pub(super) async fn search(
             return Ok(reading.page_with("Search", None, StatusCode::BAD_REQUEST, &view::search(&page)));
         }
     };
-    let (lines, next, is_complete) = reading.found(&query, from).await?;
-    let to = |from: usize| format!("{}?q={}&from={from}", urls::SEARCH, urls::escape(&text));
-    let turning = PageLinks { newer: (from > 0).then(|| to(0)), older: next.map(to) };
-    let page = SearchPage { lines: Some(&lines), is_complete, turning: &turning, ..page };
-    Ok(reading.page("Search", &view::search(&page)))
+    let found = reading.found(&query, from).await?;
+    let facets = if from == 0 { reading.facets(&query, &text).await? } else { Vec::new() };
+    let to = |from: usize| format!("{}&from={from}", urls::search(&text));
+    let turning = PageLinks { newer: (from > 0).then(|| to(0)), older: found.next.map(to) };
+    let mbox = format!("{}/mbox.gz?q={}", urls::SEARCH, urls::escape(&text));
+    let (other, name) = match query.order {
+        ResultOrder::Newest => (format!("{text} order:oldest"), "Oldest first"),
+        ResultOrder::Oldest => (format!("{text} order:newest"), "Newest first"),
+    };
+    let page = SearchPage {
+        lines: Some(&found.lines),
+        is_complete: found.is_complete,
+        other_order: Some((&other, name)),
+        facets: &facets,
+        mbox: Some(&mbox),
+        turning: &turning,
+        ..page
+    };
+    // Articles that were removed are in no results, as soon as their removal is acknowledged.
+    Ok(answers::never_kept(reading.page("Search", &view::search(&page))))
+}
+
+/// A page of results.
+pub(super) struct FoundPage {
+    pub lines: Vec<SearchHit>,
+    /// The result with which the next page begins.
+    pub next: Option<usize>,
+    /// True if the index is complete.
+    pub is_complete: bool,
 }
 
 impl NewsPages<'_> {
-    /// Returns the articles of a page, the start of the next one, and whether the index is complete.
-    async fn found(
+    /// Returns the articles of a page.
+    pub(super) async fn found(&self, query: &Query, from: usize) -> Result<FoundPage, Response> {
+        let mut lines = Vec::new();
+        let (mut at, mut is_over) = (from, false);
+        while !is_over && lines.len() < LINES_PER_PAGE && at < from + LOOKED_AT_MAX {
+            let ids = self.hits(query, at, LINES_PER_PAGE).await?;
+            is_over = ids.len() < LINES_PER_PAGE;
+            for id in &ids {
+                if lines.len() == LINES_PER_PAGE {
+                    is_over = false;
+                    break;
+                }
+                at += 1;
+                if let Some(found) = self.news.find(id, ArticlePart::Article).await.map_err(failed)? {
+                    lines.push(self.line(query, id, found).await?);
+                }
+            }
+        }
+        let next = Some(at).filter(|at| !is_over && *at < ANSWERS_MAX);
+        let is_complete = self.shared.server.upgrade().is_some_and(|server| server.search.is_complete());
+        Ok(FoundPage { lines, next, is_complete })
+    }
+
+    /// Returns the Message-IDs of hits that the index has; the articles may have been removed.
+    pub(super) async fn hits(
         &self,
         query: &Query,
         from: usize,
-    ) -> Result<(Vec<SearchHit>, Option<usize>, bool), Response> {
+        count: usize,
+    ) -> Result<Vec<String>, Response> {
         let Some(server) = self.shared.server.upgrade() else {
             return Err(self.problem(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping."));
         };
         let spool = &server.site.spool;
         let groups = self.groups_of(query, &spool.groups());
-        let thread = block_in_place(|| query.thread.as_deref().map(|id| first_of_thread(spool, id)));
-        let (mut lines, mut at) = (Vec::new(), from);
-        while at < from + LOOKED_AT_MAX {
-            let found = block_in_place(|| {
-                server.search.find(query, thread.as_ref(), groups.as_deref(), at, LINES_PER_PAGE)
-            });
-            let ids = found.map_err(|error| self.not_answered(&error))?;
-            for id in &ids {
-                if lines.len() == LINES_PER_PAGE {
-                    return Ok((lines, Some(at), server.search.is_complete()));
-                }
-                at += 1;
-                if let Some(found) = self.news.find(id, ArticlePart::Head).await.map_err(failed)? {
-                    lines.push(self.line(id, found.head()));
-                }
-            }
-            if ids.len() < LINES_PER_PAGE {
-                return Ok((lines, None, server.search.is_complete()));
-            }
+        let found = block_in_place(|| {
+            let thread = query.thread.as_deref().map(|id| first_of_thread(spool, id));
+            server.search.find(query, thread.as_ref(), groups.as_deref(), from, count)
+        });
+        found.map_err(|error| self.not_answered(&error))
+    }
+
+    /// Returns what the first results have in common: groups, years and authors.
+    async fn facets(&self, query: &Query, text: &str) -> Result<Vec<SearchFacet>, Response> {
+        let mut counts: [HashMap<String, usize>; 3] = Default::default();
+        for id in self.hits(query, 0, FACET_HITS).await? {
+            let Some(found) = self.news.find(&id, ArticlePart::Head).await.map_err(failed)? else { continue };
+            let get = |name: &[u8]| content_of(found.head(), name).unwrap_or_default();
+            let shown = xref_places(found.head()).filter(|(group, _)| self.news.view.shows(group));
+            let groups = shown.map(|(group, _)| String::from_utf8_lossy(group).into_owned());
+            let year = netnews::date::parse(get(b"Date")).map(|secs| year_of(secs).to_string());
+            let from = header::text(get(b"From"));
+            let author = Some(header::author(&from).to_owned()).filter(|author| !author.is_empty());
+            let [by_group, by_year, by_author] = &mut counts;
+            groups.for_each(|group| *by_group.entry(group).or_default() += 1);
+            year.into_iter().for_each(|year| *by_year.entry(year).or_default() += 1);
+            author.into_iter().for_each(|author| *by_author.entry(author).or_default() += 1);
         }
-        Ok((lines, Some(at).filter(|at| *at < ANSWERS_MAX), server.search.is_complete()))
+        let [by_group, by_year, by_author] = counts;
+        let in_year = |year: &str| {
+            let next = year.parse::<i32>().unwrap_or(0) + 1;
+            format!("after:{year} before:{next}")
+        };
+        let all = [
+            facet("Groups", by_group, text, |group| format!("group:{group}")),
+            facet("Years", by_year, text, in_year),
+            facet("Authors", by_author, text, |author| format!("from:\"{}\"", author.replace('"', " "))),
+        ];
+        Ok(all.into_iter().flatten().collect())
     }
 
     /// Returns the requested groups that may be read; `None` means all groups.
@@ -101,16 +177,22 @@ impl NewsPages<'_> {
         (names.len() < groups.len()).then_some(names)
     }
 
-    fn line(&self, id: &str, head: &[u8]) -> SearchHit {
-        let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
-        let groups = xref_places(head).filter(|(group, _)| self.news.view.shows(group));
-        SearchHit {
+    async fn line(&self, query: &Query, id: &str, found: FoundArticle) -> Result<SearchHit, Response> {
+        let get = |name: &[u8]| content_of(found.head(), name).unwrap_or_default();
+        let groups = xref_places(found.head()).filter(|(group, _)| self.news.view.shows(group));
+        let hit = SearchHit {
             message_id: id.to_owned(),
             subject: header::text(get(b"Subject")),
             from: header::text(get(b"From")),
             date: netnews::date::parse(get(b"Date")),
             groups: groups.map(|(group, _)| String::from_utf8_lossy(group).into_owned()).collect(),
-        }
+            snippet: Vec::new(),
+        };
+        let query = query.clone();
+        let cut = move |wire: &[u8]| snippet(&query, &ArticleContent::of(wire, SNIPPET_TEXT_BYTES));
+        // An article that cannot be rendered now is found without a snippet.
+        let cut = self.render_article(found, 2, SNIPPET_TEXT_BYTES, cut).await;
+        Ok(SearchHit { snippet: cut.map(|(snippet, _memory)| snippet).unwrap_or_default(), ..hit })
     }
 
     fn not_answered(&self, error: &SearchError) -> Response {
@@ -126,4 +208,24 @@ impl NewsPages<'_> {
             }
         }
     }
+}
+
+/// Returns the most frequent values of a property, each with a narrower query; `None` if there is only one.
+fn facet(
+    name: &'static str,
+    counts: HashMap<String, usize>,
+    text: &str,
+    narrower: impl Fn(&str) -> String,
+) -> Option<SearchFacet> {
+    if counts.len() < 2 {
+        return None;
+    }
+    let mut values: Vec<(String, usize)> = counts.into_iter().collect();
+    values.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+    values.truncate(FACET_VALUES_MAX);
+    let link = |(value, count): (String, usize)| {
+        let query = format!("{text} {}", narrower(&value));
+        FacetLink { value, count, query }
+    };
+    Some(SearchFacet { name, values: values.into_iter().map(link).collect() })
 }

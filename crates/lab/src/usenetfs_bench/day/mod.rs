@@ -32,7 +32,7 @@ pub const EXPIRATIONS: [(f64, f64); 4] = [(0.12, 0.2), (0.37, 0.6), (0.62, 0.8),
 const RENUMBERS: usize = 1;
 /// When articles are sent to neighbours.
 const TRANSFERS: [f64; 4] = [0.02, 0.27, 0.52, 0.77];
-/// Articles of all that are sent each time, one of so many.
+/// Articles of all that are sent each time, one in this many.
 const SENT_PART: u64 = 10;
 /// How often the feed brings articles.
 const FEED_INTERVAL: Duration = Duration::from_millis(500);

@@ -117,7 +117,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads so many articles, as one does who sends them on; how many there were.
+    /// Reads this many articles, as one does who sends them on; how many there were.
     pub fn send(&self, articles: u64, rng: &mut Rng) -> Result<u64> {
         let mut client = self.client()?;
         client.expect("MODE READER", "20")?;

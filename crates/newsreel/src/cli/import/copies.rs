@@ -10,7 +10,7 @@ use serde::Serialize;
 use ingest::batches::Quarantine;
 use site_base::units::grouped;
 
-/// Where copies go, and what became of them. A quarantine keeps so many of one import, and not more.
+/// Where copies go, and what became of them. A quarantine keeps this many of one import, and not more.
 #[derive(Default, Serialize)]
 pub(super) struct Copies {
     /// Absent: nothing is written.

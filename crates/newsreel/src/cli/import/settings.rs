@@ -208,7 +208,7 @@ fn summary(
         say(format_args!("and {} beside it", counted(files as u64, "file")))?;
     }
     let says = if new.remarks == 1 { "says" } else { "say" };
-    say(format_args!("{} {says} what has no equal or differs", counted(new.remarks as u64, "comment")))?;
+    say(format_args!("{} {says} what has no equivalent or differs", counted(new.remarks as u64, "comment")))?;
     let site = dir.display();
     let mut next = vec![
         format!("newsreel init --dir {site} --groups /dev/null"),

@@ -18,7 +18,7 @@ pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut
     ];
     for (key, names) in all {
         for name in names.iter().filter(|name| !running.is_some_and(|running| running.has(name))) {
-            match listeners::bind(std::slice::from_ref(name), key) {
+            match listeners::bind(std::slice::from_ref(name), key, &mut Vec::new()) {
                 Ok(new) => bound.extend(new.into_iter().map(|new| new.socket)),
                 Err(failure) => {
                     let text = failure.to_string();

@@ -205,7 +205,6 @@ fn a_running_server_reports_everything() {
             damaged: 24,
             problem: "no room".into(),
         },
-        archives: Vec::new(),
         upstreams: vec![UpstreamStatus {
             name: "isp".into(),
             host: "isp.example:563".into(),
@@ -219,7 +218,6 @@ fn a_running_server_reports_everything() {
             posts_refused: 37,
             problem: "timed out waiting for an answer".into(),
         }],
-        search: None,
         cache: Some(CacheStatus {
             used_bytes: 1_024,
             size_bytes: 2_048,
@@ -250,6 +248,7 @@ fn a_running_server_reports_everything() {
             unjudged: 31,
             starts: 32,
         }],
+        ..ServerStatus::default()
     };
     let mut report = report(Some(server));
     report.spool.stopped = Some("no space left".into());

@@ -2,8 +2,8 @@
 //! read.
 //!
 //! Runs in namespaces of its own (unshare): a network in which every port is free, temporary `/var/lib` and
-//! `/etc`, and a copy of a checkout. Compilation is skipped (`CARGO=true`), the installation goes to another
-//! root, and "100 GiB" is made smaller; nothing else is changed.
+//! `/etc`, and a copy of a checkout. Compilation is skipped (cargo is a stub), the installation goes to
+//! another root, and "100 GiB" is made smaller; nothing else is changed.
 
 use std::fs;
 use std::io::Write as _;
@@ -104,7 +104,7 @@ mount -t tmpfs -o size=600m tmpfs /var/lib
 cp -r /etc/. etc 2>/dev/null
 mkdir -p etc/news && cp -r inn/. etc/news
 mount --bind etc /etc
-export HOME=$scratch/home EDITOR=true CARGO=true DESTDIR=$scratch/installed PATH="$scratch/stubs:$PATH"
+export HOME=$scratch/home EDITOR=true CARGO=$scratch/stubs/cargo DESTDIR=$scratch/installed PATH="$scratch/stubs:$PATH"
 export LANG=C.UTF-8 USER=tester
 unset NEWSREEL_CONFIG CARGO_TARGET_DIR PREFIX
 server= dir= readers=0
@@ -199,15 +199,18 @@ fn checkout(dir: &Path) {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(root().join(from), to).unwrap();
     };
-    for file in ["Makefile", "README.md", "CHANGELOG.md", "docs/config.md"] {
+    for file in ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "Makefile"] {
         copy(file);
     }
     let copied = Command::new("cp").arg("-R").arg(root().join("packaging")).arg(dir).status().unwrap();
     assert!(copied.success());
-    for part in ["target/release", "stubs", "home", "etc", "inn/articles/inn/a"] {
+    for part in ["target/release", "target/fast", "stubs", "home", "etc", "inn/articles/inn/a"] {
         fs::create_dir_all(dir.join(part)).unwrap();
     }
-    fs::copy(env!("CARGO_BIN_EXE_newsreel"), dir.join("target/release/newsreel")).unwrap();
+    for profile in ["release", "fast"] {
+        fs::copy(env!("CARGO_BIN_EXE_newsreel"), dir.join("target").join(profile).join("newsreel")).unwrap();
+    }
+    super::script(&dir.join("stubs/cargo"), "#!/bin/sh\necho cargo 99.0.0\n");
     super::script(&dir.join("stubs/sudo"), "#!/bin/sh\nexec \"$@\"\n");
     // slrn cannot find its own address as root in a network without names.
     fs::write(dir.join("home/.slrnrc"), "hostname \"x.example\"\n").unwrap();
@@ -262,9 +265,33 @@ fn every_command_works_as_written() {
     }
     // As `sudo make install` promises, the installation is complete and needs no compiler.
     let root = dir.path().join("installed");
-    for file in ["usr/local/bin/newsreel", "etc/systemd/system/newsreel.service"] {
+    for file in ["usr/local/bin/newsreel", "usr/local/lib/systemd/system/newsreel.service"] {
         assert!(root.join(file).is_file(), "{file}: {said}");
     }
+}
+
+#[test]
+fn make_run_names_the_cargo_that_it_needs() {
+    if !installed(&[("make", "make")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    checkout(dir.path());
+    let run = |cargo: &str| {
+        super::script(&dir.path().join("stubs/cargo"), &format!("#!/bin/sh\n{cargo}\n"));
+        let mut make = Command::new("make");
+        make.arg("run").env("CARGO", dir.path().join("stubs/cargo")).current_dir(dir.path());
+        let output = make.output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let of_debian = run("echo cargo 1.63.0");
+    assert!(
+        of_debian.contains("newsreel needs cargo 1.95, and here is 1.63.0: install rustup"),
+        "{of_debian}"
+    );
+    let none = run("exit 127");
+    assert!(none.contains("newsreel needs cargo 1.95, and here is none: install rustup"), "{none}");
 }
 
 #[test]

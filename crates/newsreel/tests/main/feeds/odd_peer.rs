@@ -82,7 +82,7 @@ impl OddPeer {
         self.seen.lock().unwrap().open_most
     }
 
-    /// Waits until so many articles were accepted.
+    /// Waits until this many articles were accepted.
     pub fn wait_for(&self, articles: usize) {
         wait_for(|| self.articles().len(), |count| *count >= articles);
     }

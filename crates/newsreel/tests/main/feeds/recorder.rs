@@ -193,7 +193,7 @@ impl Recorder {
         }
     }
 
-    /// Waits for so many articles.
+    /// Waits for this many articles.
     pub fn wait_for(&self, articles: usize) {
         self.wait(&format!("{articles} articles"), |seen| seen.accepted.len() >= articles);
     }

@@ -117,7 +117,7 @@ impl Watcher {
         copy(0).max(copy(4_096)).1
     }
 
-    /// Waits until the cursor is after so many articles.
+    /// Waits until the cursor is after this many articles.
     fn wait_until_noted(&self, first: u64, articles: usize) {
         wait_for(|| self.noted(), |noted| *noted >= first + articles as u64);
     }
@@ -150,7 +150,7 @@ impl Watcher {
     }
 }
 
-/// Returns the numbers of the articles offered after so many commands, in order.
+/// Returns the numbers of the articles offered after this many commands, in order.
 fn offered(recorder: &Recorder, commands: usize) -> Vec<usize> {
     let number = |command: &String| {
         let id = command.strip_prefix("CHECK ").or(command.strip_prefix("IHAVE "))?;

@@ -8,10 +8,10 @@ use super::{hand_in_all, id};
 use crate::client::{Client, article};
 use crate::operated::{Operated, Serving};
 use crate::transcripts::inn::Inn;
-use crate::waiting::{PATIENCE, let_pass};
+use crate::waiting::{PATIENCE, wait_for};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Example of RFC 8315 section 5.1.
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
@@ -211,47 +211,38 @@ impl Triangle {
     fn wait_for_all(&mut self) {
         let readers = [self.peer_address(0), self.peer_address(1), self.inn.reader_address()];
         for (site, address) in readers.into_iter().enumerate() {
-            let mut begun = Instant::now();
             let mut least = usize::MAX;
-            loop {
-                let missing = wrong(address, &self.there, true);
-                let mut left = wrong(address, &self.gone, false);
-                if site == INN_AT {
-                    left.retain(|id| !self.kept_by_inn.contains(id));
-                }
-                let count = missing.len() + left.len();
-                if count == 0 {
-                    break;
-                }
-                if count < least {
-                    (least, begun) = (count, Instant::now());
-                }
-                // INN has filed the cancel; killed before it has carried it out, it never does.
-                if site == INN_AT
-                    && self.inn_was_killed
-                    && missing.is_empty()
-                    && left.len() <= KEPT_MAX
-                    && begun.elapsed() > PATIENCE / 3
-                {
-                    println!("INN was killed, and has kept {left:?} though it has the cancels");
-                    self.kept_by_inn.extend(left);
-                    break;
-                }
-                let some = |ids: &[String]| ids.iter().take(5).cloned().collect::<Vec<_>>();
-                assert!(
-                    begun.elapsed() < 2 * PATIENCE,
-                    "site {site}: {} missing {:?}, {} not cancelled {:?}\n{}\n{}",
-                    missing.len(),
-                    some(&missing),
-                    left.len(),
-                    some(&left),
-                    self.sites[0].done(&["status"]),
-                    self.sites[1].done(&["status"]),
+            while least > 0 {
+                let begun = Instant::now();
+                let has_kept = |found: &SiteDifference| {
+                    site == INN_AT && self.keeps_cancelled(found) && begun.elapsed() > PATIENCE / 3
+                };
+                let found = wait_for(
+                    || self.difference(site, address),
+                    |found| found.count() < least || has_kept(found),
                 );
-                let_pass(Duration::from_millis(200), "the sites exchange articles");
+                if found.count() >= least {
+                    println!("INN was killed, and has kept {:?} though it has the cancels", found.left);
+                    self.kept_by_inn.extend(found.left);
+                    break;
+                }
+                least = found.count();
             }
         }
         self.nothing_is_twice(&readers);
+    }
+
+    fn difference(&self, site: usize, address: SocketAddr) -> SiteDifference {
+        let mut left = wrong(address, &self.gone, false);
+        if site == INN_AT {
+            left.retain(|id| !self.kept_by_inn.contains(id));
+        }
+        SiteDifference { missing: wrong(address, &self.there, true), left }
+    }
+
+    /// Whether INN has filed the cancels; killed before it has carried them out, it never does.
+    fn keeps_cancelled(&self, found: &SiteDifference) -> bool {
+        self.inn_was_killed && found.missing.is_empty() && found.left.len() <= KEPT_MAX
     }
 
     fn nothing_is_twice(&self, readers: &[SocketAddr]) {
@@ -262,6 +253,20 @@ impl Triangle {
             assert!(client.ask("LISTGROUP misc.test").starts_with("211 "));
             assert_eq!(client.block().len(), expected + kept, "{address}");
         }
+    }
+}
+
+/// Articles in which a site differs from what it should have.
+#[derive(Debug)]
+struct SiteDifference {
+    missing: Vec<String>,
+    /// Cancelled, and still there.
+    left: Vec<String>,
+}
+
+impl SiteDifference {
+    fn count(&self) -> usize {
+        self.missing.len() + self.left.len()
     }
 }
 

@@ -39,7 +39,7 @@ fn first_selection_fetches_all_overview_if_configured() {
     assert_eq!(fake.take("XOVER"), [""; 0]);
 }
 
-/// Returns the first ranges of which rows were requested, once there are so many.
+/// Returns the first ranges of which rows were requested, once there are this many.
 fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
     let mut asked = Vec::new();
     let look = || {
@@ -139,6 +139,9 @@ fn cache_commands_create_show_and_verify_a_cache() {
     served.kill().unwrap();
     served.wait().unwrap();
     assert!(said.contains(" on 127.0.0.1:"), "{said}");
+    let made = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
+    assert!(!["[[buffer]]", "[[class]]", "[[rule]]"].iter().any(|section| made.contains(section)), "{made}");
+    assert!(made.contains("\n[web]\n") && made.contains("\ntls_listen = "), "{made}");
     let other = site.run(&["cache", "up", "--upstream", "other.example"]);
     assert!(
         complaints(&other).contains("no [[upstream]] in it has host = \"other.example:119\""),

@@ -1,7 +1,7 @@
 //! A fake upstream: it has the articles that a test gives it, records every command, and answers wrongly,
 //! slowly or not at all as configured.
 
-use crate::waiting::{let_pass, wait_for_close};
+use crate::waiting::{PATIENCE, let_pass, wait_for_close};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -101,6 +101,8 @@ struct State {
     connections: usize,
     /// Limit in bytes of articles and lines of lists, until it is lifted.
     held: Option<usize>,
+    /// Number of answers that wait for that.
+    waiting: usize,
     /// Groups that LIST ACTIVE.MODTIME shows; `None`: it does not offer that.
     changed: Option<Vec<String>>,
 }
@@ -165,7 +167,7 @@ impl Fake {
         state.honours_none = honours_none;
     }
 
-    /// Returns whether a login made after so many expiries is no longer valid.
+    /// Returns whether a login made after this many expiries is no longer valid.
     fn has_lapsed(&self, login: Option<usize>) -> bool {
         let state = self.state.0.lock().unwrap();
         login.is_some_and(|after| state.honours_none || state.lapses > after)
@@ -183,6 +185,13 @@ impl Fake {
     pub fn hold(&self, held: Option<usize>) {
         self.state.0.lock().unwrap().held = held;
         self.state.1.notify_all();
+    }
+
+    /// Waits until an answer is held, whose beginning was sent.
+    pub fn wait_until_held(&self) {
+        let state = self.state.0.lock().unwrap();
+        let held = self.state.1.wait_timeout_while(state, PATIENCE, |state| state.waiting == 0);
+        assert!(!held.unwrap().1.timed_out(), "no answer is held");
     }
 
     /// Offers LIST ACTIVE.MODTIME, which shows these groups.
@@ -444,8 +453,11 @@ impl Fake {
 
     /// Waits until nothing is held.
     fn wait(&self) {
-        let state = self.state.0.lock().unwrap();
-        drop(self.state.1.wait_while(state, |state| state.held.is_some()).unwrap());
+        let mut state = self.state.0.lock().unwrap();
+        state.waiting += 1;
+        self.state.1.notify_all();
+        state = self.state.1.wait_while(state, |state| state.held.is_some()).unwrap();
+        state.waiting -= 1;
     }
 
     fn rows(

@@ -4,7 +4,7 @@ use super::caching::resident_bytes;
 use super::fake::{Fake, Fault, id};
 use super::{article_of, section, showing};
 use crate::operated::Operated;
-use crate::waiting::{PATIENCE, let_pass};
+use crate::waiting::{PATIENCE, wait_until};
 use std::time::{Duration, Instant};
 
 /// Memory that a list may use at most, in bytes.
@@ -89,7 +89,9 @@ fn large_article_with_an_early_bare_cr_is_not_started() {
         fake.hold(Some(90_000));
         let answer = std::thread::scope(|scope| {
             scope.spawn(|| {
-                let_pass(Duration::from_millis(500), "what the upstream has sent arrives");
+                fake.wait_until_held();
+                // Asked of the upstream, and answered after what it has sent before.
+                assert!(server.client().ask("GROUP comp.a").starts_with("211 3 "));
                 fake.hold(None);
             });
             client.ask(&format!("ARTICLE {number}"))
@@ -170,6 +172,38 @@ fn endless_list_costs_little_memory_and_time() {
     let more = resident_bytes(serving.pid()).saturating_sub(before);
     println!("{} bytes more, within {:?}", more, begun.elapsed());
     assert!(more < MEMORY_BYTES_MAX, "{more} bytes");
+}
+
+/// The first reader's list is cut off; after that the list is not requested for a while, and never for a
+/// pattern that the upstream's groups cannot match.
+#[test]
+fn endless_list_costs_other_upstreams_groups_one_answer() {
+    let (endless, honest) = (Fake::with("comp.a", 6, 500), Fake::with("misc.a", 6, 500));
+    let of = |fake: &Fake, name: &str, groups: &str| {
+        section(name, fake.address, &format!("groups = \"{groups}\""))
+    };
+    let server = showing(&[of(&endless, "endless", "comp.*"), of(&honest, "honest", "misc.*")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 6 "));
+    endless.fail(Fault::EndlessList);
+    assert!(client.ask("LIST ACTIVE misc.*").starts_with("215 "));
+    assert_eq!(client.block(), ["misc.a 6 1 y"]);
+    assert_eq!(endless.take("LIST"), [""; 0]);
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    drop(client);
+    wait_until("the list is given up", || server.status()["upstreams"][0]["wrong"].as_u64() == Some(1));
+    assert_eq!(endless.take("LIST").len(), 1);
+    for command in ["LIST ACTIVE", "LIST COUNTS", "LIST ACTIVE *.a"] {
+        let begun = Instant::now();
+        let mut client = server.client();
+        assert!(client.ask(command).starts_with('2'), "{command}");
+        let groups = client.block();
+        assert!(groups.iter().all(|line| line.starts_with("misc.a ")), "{command}: {groups:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{command}: {:?}", begun.elapsed());
+    }
+    assert_eq!(endless.take("LIST"), [""; 0]);
+    // Everything else is asked as before.
+    assert!(server.client().ask("GROUP comp.a").starts_with("211 6 "));
 }
 
 #[test]

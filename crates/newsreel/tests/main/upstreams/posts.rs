@@ -8,6 +8,7 @@ use crate::posting;
 use crate::running::Server;
 use crate::waiting::wait_until;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// Posts an article; returns the response.
 fn post(client: &mut Client, id: &str, groups: &str) -> String {
@@ -131,6 +132,31 @@ fn posts_wait_for_an_upstream_and_arrive_once() {
     server.reload(|text| text.replacen("offline = true\n", "", 1)).unwrap();
     wait_until("the third post arrives", || listed(&server).is_empty());
     assert_eq!(isp.posts().len(), 3);
+}
+
+#[test]
+fn a_silent_upstream_does_not_hold_up_posts_for_others() {
+    let (isp, project) = (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500));
+    let sections =
+        [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
+    let server = showing(&sections);
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
+    isp.fail(Fault::Dead);
+    assert!(post(&mut client, "<1@x.example>", "comp.a").starts_with("240 Article queued for isp"));
+    drop(client);
+    // After the restart the silent server is waited for as long as its configuration says.
+    isp.fail(Fault::Silent);
+    let server = server.again_as_configured();
+    project.fail(Fault::TakesPostsLater);
+    let mut client = server.client();
+    assert!(post(&mut client, "<2@x.example>", "project.a").starts_with("240 Article queued for project"));
+    project.fail(Fault::None);
+    let begun = Instant::now();
+    wait_until("the other post arrives", || project.posts().len() == 1);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    wait_until("only the first one waits", || listed(&server).len() == 1);
+    assert_eq!(isp.posts().len(), 0);
 }
 
 #[test]

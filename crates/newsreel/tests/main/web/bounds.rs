@@ -60,7 +60,7 @@ fn thread_with_absent_ancestors_takes_linear_time() {
     let begun = Instant::now();
     let page = get(address, "/groups/misc.test/thread/100%40x.example");
     assert_eq!(page.status, 200);
-    assert!(page.body.matches("<li").count() >= 300, "{}", page.body);
+    assert!(page.body.contains("of 300 articles"), "{}", page.body);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
@@ -206,11 +206,15 @@ fn page_mbox_and_feed_of_a_long_thread_contain_the_requested_article() {
     let (_server, address) = site("page_timeout = \"60 s\"", (0..ARTICLES).map(answer));
     let thread = "/groups/misc.test/thread/600%40x.example";
     let page = get(address, thread);
-    for id in [0, 599, 600, 601, 619] {
+    for id in [600, 601, 619] {
         assert!(page.body.contains(&format!("/article/{id}%40x.example")), "{id} in {}", page.body);
     }
     assert!(!page.body.contains("/article/1%40x.example"), "{}", page.body);
-    assert!(page.body.contains("120 articles of this thread"), "{}", page.body);
+    assert!(page.body.contains("Articles 601 to 620 of 620 articles"), "{}", page.body);
+    assert!(page.body.contains(&format!("{thread}?from=500")), "{}", page.body);
+    let first = get(address, &format!("{thread}?from=0"));
+    assert!(first.body.contains("Articles 1 to 100 of 620 articles"), "{}", first.body);
+    assert!(first.body.contains(&format!("{thread}?from=100")), "{}", first.body);
     assert!(page.body.contains(&format!("{thread}/mbox")), "{}", page.body);
     let mbox = get(address, &format!("{thread}/mbox"));
     assert_eq!(mbox.header("X-Articles-Left-Out"), Some("120"));

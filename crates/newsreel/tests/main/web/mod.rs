@@ -1,5 +1,6 @@
 //! HTTP from the outside: responses to permitted and hostile clients.
 
+mod archive;
 mod boards;
 mod bounds;
 pub mod http;

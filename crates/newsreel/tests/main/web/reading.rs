@@ -87,7 +87,8 @@ fn raw_source_files_feeds_and_mboxes_are_for_programs() {
         let feed = get(address, &feed);
         assert_eq!(feed.header("Content-Type"), Some("application/atom+xml; charset=utf-8"));
         assert_eq!(feed.body.matches("<entry>").count(), entries, "{}", feed.body);
-        assert!(feed.body.contains(&format!("<id>http://{address}{FIRST}</id>")), "{}", feed.body);
+        assert!(feed.body.contains("<id>news:1%2Fa@x.example</id>"), "{}", feed.body);
+        assert!(feed.body.contains(&format!("href=\"http://{address}{FIRST}\"")), "{}", feed.body);
     }
     let mbox = get(address, &format!("{thread}/mbox")).body;
     assert_eq!(mbox.matches("From newsreel Thu Jan  1 00:00:0").count(), 2, "{mbox}");

@@ -202,8 +202,8 @@ impl History {
         })
     }
 
-    /// Inserts a Message-ID that is not in the history, with its token or, without one, as remembered.
-    /// Returns the record's number.
+    /// Inserts a Message-ID that is not in the history, with its token or, without one, as remembered; that
+    /// one may have arrived before the newest record. Returns the record's number.
     ///
     /// # Errors
     /// The disk's error when a file had to grow; then nothing was inserted.
@@ -223,7 +223,11 @@ impl History {
             Some(rest) => *reserved = rest,
             None => growth.make_room(&self.index, &key, &living)?,
         }
-        if !self.log.write_next(number, &record::encode(&key, token, arrived, number), tail) {
+        let new = match token {
+            Some(_) => record::encode(&key, token, arrived, number),
+            None => record::encode_remembered(&key, arrived, self.last_arrival(), false, number),
+        };
+        if !self.log.write_next(number, &new, tail) {
             return Err(invalid_data("the history log has no place for its next record"));
         }
         // A stale slot may hold this number already: the record comes first, then the bound, then the slot.
@@ -262,18 +266,31 @@ impl History {
         writer.growth.release();
     }
 
-    /// Overwrites the token (or none: remembered) of a Message-ID's entry, which keeps its arrival time.
-    /// Returns false if the Message-ID is unknown.
+    /// Overwrites the token of a Message-ID's entry, which keeps its arrival time; without one, it is
+    /// remembered, as its article was withdrawn or has expired. Returns false if the Message-ID is unknown.
     pub fn replace(&self, key: &ArticleKey, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
         let found = self.index.reader().find(key, &self.living(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
-            Some((number, record::raw_arrived(&words)))
+            Some((number, words))
         });
-        let Some((number, arrived)) = found else { return false };
+        let Some((number, words)) = found else { return false };
+        let in_order = record::raw_arrived(&words);
+        let arrived = record::decode(&words, number).map_or(in_order, |record| record.arrived);
         let _replacing = self.replacing.lock();
-        self.log.write_over(number, &record::encode(key, token, arrived, number))
+        let new = match token {
+            Some(_) => record::encode(key, token, arrived, number),
+            None => record::encode_remembered(key, arrived, in_order, true, number),
+        };
+        self.log.write_over(number, &new)
+    }
+
+    /// Reports whether a Message-ID is remembered since this time, and never had an article.
+    pub fn is_without_article(&self, key: &ArticleKey, arrived: u32) -> bool {
+        let read = |number| self.log.read(number);
+        let found = self.index.reader().find(key, &self.living(), |number| self.record_of(key, number, read));
+        found.is_some_and(|found| found.token.is_none() && !found.had_article && found.arrived == arrived)
     }
 
     /// Overwrites the entry of a Message-ID with an empty one. Returns false if the Message-ID is unknown.
@@ -373,7 +390,7 @@ impl History {
         start
     }
 
-    /// Returns the arrival of the newest record; 0 without records.
+    /// Returns the arrival of the newest record, or a later one; 0 without records.
     pub fn last_arrival(&self) -> u32 {
         let Range { start, end } = self.living();
         let newest =

@@ -15,6 +15,11 @@ pub(super) const RECORD_BYTES: u64 = 32;
 
 /// First token byte of an entry without a token; no storage method has this number.
 const REMEMBERED: u8 = 0xFF;
+/// Bit of the second token byte of such an entry that had a token: its article was withdrawn, or has expired.
+const HAD_ARTICLE: u8 = 1;
+/// Bit of the second token byte of such an entry that has its time of arrival after these bytes: the usual
+/// field is not earlier than that of the record before.
+const ARRIVED_EARLIER: u8 = 2;
 /// Number of low bits of a key that a record does not keep.
 const KEY_BITS_LEFT_OUT: u32 = 32;
 
@@ -25,6 +30,8 @@ pub struct HistoryRecord {
     pub key_bits: u128,
     /// Token of the article, which may no longer exist; `None` if the Message-ID is only remembered.
     pub token: Option<Token>,
+    /// Whether the entry had a token before.
+    pub had_article: bool,
     /// Time of arrival, in Unix seconds.
     pub arrived: u32,
 }
@@ -34,17 +41,32 @@ pub(super) fn key_bits(key: &ArticleKey) -> u128 {
     key.0 >> KEY_BITS_LEFT_OUT << KEY_BITS_LEFT_OUT
 }
 
-/// Encodes the record with number `number`.
+/// Encodes the record with number `number`; without a token, of a Message-ID that never had an article.
 pub(super) fn encode(key: &ArticleKey, token: Option<Token>, arrived: u32, number: u64) -> RecordWords {
+    match token {
+        Some(token) => encode_token(key, token.to_bytes(), arrived, number),
+        None => encode_remembered(key, arrived, arrived, false, number),
+    }
+}
+
+/// Encodes the record of a Message-ID without an article, which may have arrived before `last`, the arrival
+/// of the record before.
+pub(super) fn encode_remembered(
+    key: &ArticleKey,
+    arrived: u32,
+    last: u32,
+    had_article: bool,
+    number: u64,
+) -> RecordWords {
+    let is_earlier = arrived < last;
+    let flags = if had_article { HAD_ARTICLE } else { 0 } | if is_earlier { ARRIVED_EARLIER } else { 0 };
+    let [a0, a1, a2, a3] = if is_earlier { arrived.to_le_bytes() } else { [0; 4] };
+    let token = [REMEMBERED, flags, 0, 0, a0, a1, a2, a3, 0, 0, 0, 0];
+    encode_token(key, token, arrived.max(last), number)
+}
+
+fn encode_token(key: &ArticleKey, token: [u8; Token::BYTES], arrived: u32, number: u64) -> RecordWords {
     let key = key.0.to_be_bytes();
-    let token = token.map_or_else(
-        || {
-            let mut none = [0; Token::BYTES];
-            none[0] = REMEMBERED;
-            none
-        },
-        Token::to_bytes,
-    );
     let [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, k10, k11, ..] = key;
     let [t0, t1, t2, t3, rest @ ..] = token;
     let mut words = [
@@ -63,7 +85,7 @@ pub(super) fn raw_key_bits(words: &RecordWords) -> u128 {
     high | u128::from(words[1].swap_bytes() >> 32) << KEY_BITS_LEFT_OUT
 }
 
-/// Returns the arrival time of a record that need not be whole.
+/// Returns the arrival time of a record that need not be whole, or for one that is remembered a later one.
 pub(super) fn raw_arrived(words: &RecordWords) -> u32 {
     words[3] as u32
 }
@@ -77,7 +99,13 @@ pub(super) fn decode(words: &RecordWords, number: u64) -> Option<HistoryRecord> 
     let [r0, r1, r2, r3, r4, r5, r6, r7] = words[2].to_le_bytes();
     let token = [t0, t1, t2, t3, r0, r1, r2, r3, r4, r5, r6, r7];
     let token = if t0 == REMEMBERED { None } else { Some(Token::from_bytes(&token)?) };
-    Some(HistoryRecord { key_bits: raw_key_bits(words), token, arrived: words[3] as u32 })
+    let flags = if token.is_none() { t1 } else { 0 };
+    let arrived = match flags & ARRIVED_EARLIER {
+        0 => words[3] as u32,
+        _ => u32::from_le_bytes([r0, r1, r2, r3]),
+    };
+    let had_article = flags & HAD_ARTICLE != 0;
+    Some(HistoryRecord { key_bits: raw_key_bits(words), token, had_article, arrived })
 }
 
 /// Returns the CRC-32C of everything but the check, and of the number; never 0.
@@ -135,8 +163,13 @@ mod tests {
     fn a_record_round_trips_at_its_own_number_only() {
         for token in [Some(TOKEN), None] {
             let words = encode(&KEY, token, 77, 1 << 33);
-            let whole = HistoryRecord { key_bits: key_bits(&KEY), token, arrived: 77 };
+            let whole = HistoryRecord { key_bits: key_bits(&KEY), token, had_article: false, arrived: 77 };
             assert_eq!(decode(&words, 1 << 33), Some(whole));
+            let earlier = encode_remembered(&KEY, 77, 99, false, 1 << 33);
+            assert_eq!(decode(&earlier, 1 << 33), Some(HistoryRecord { token: None, ..whole }));
+            assert_eq!(raw_arrived(&earlier), 99);
+            let withdrawn = decode(&encode_remembered(&KEY, 77, 99, true, 1 << 33), 1 << 33);
+            assert_eq!(withdrawn, Some(HistoryRecord { token: None, had_article: true, ..whole }));
             assert_eq!(decode(&words, 0), None);
             assert_eq!(decode(&words, (1 << 33) + 1), None);
         }

@@ -29,7 +29,8 @@ impl FileTree {
         by_dir.iter().try_for_each(|(dir, names)| self.disk.remove_in(dir, names))
     }
 
-    /// Returns all names that the file of an article may have.
+    /// Returns every path at which the file of an article may exist: its own, the held one, and its links in
+    /// other groups.
     pub(super) fn names_of(&self, place: u64, numbers: &[(GroupId, u64)]) -> Vec<PathBuf> {
         let (own, held) = (self.path(place), self.held_path(place));
         let first = super::paths::number_of(place);

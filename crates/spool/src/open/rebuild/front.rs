@@ -112,11 +112,11 @@ impl RebuildFront {
     }
 
     /// Publishes the next record. Of a cancelled one only the numbers and the Message-ID are kept, and one
-    /// whose numbers do not follow those published is skipped. Returns its arrival, and whether it lives.
-    pub fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
+    /// whose numbers do not follow those published is skipped. Returns whether it lives.
+    pub fn publish(&mut self, folds: &mut Folds) -> bool {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {
-            return (0, false);
+            return false;
         };
         if self.at.is_multiple_of(TOUCHED_TOGETHER) {
             self.keys.clear();
@@ -139,14 +139,14 @@ impl RebuildFront {
         let table = shared.groups.table();
         if !record.live {
             folds.remember(header.key, header.arrived);
-            return (header.arrived, false);
+            return false;
         }
         let follows = |(group, number): &(GroupId, u64)| {
             table.get(*group).is_none_or(|group| group.state().overview.is_followed_by(*number))
         };
         if !numbers.iter().all(follows) {
             // The number, or a later one, belongs to another article: files of another spool were put here.
-            return (header.arrived, false);
+            return false;
         }
         let (volume, place) = (self.volume, header.place);
         let token = Token { method: self.method, class: header.class, volume, place };
@@ -169,7 +169,7 @@ impl RebuildFront {
         if numbers.len() > 1 {
             folds.end_lost_names(token, numbers);
         }
-        (header.arrived, true)
+        true
     }
 }
 

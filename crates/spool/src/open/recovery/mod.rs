@@ -379,6 +379,7 @@ fn finish_recovery(
         .map_err(SpoolError::io("write groups file in", &paths.dir))?;
     writer.sync.all_durable(&shared);
     record_positions(&shared.volumes.load(), writer.journal.end());
+    sweep(&shared.volumes.load());
     marks::set(&*shared.disk, config, &config.buffers);
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
@@ -442,6 +443,15 @@ fn writer_of(
 fn record_positions(volumes: &VolumeTable, position: u64) {
     let trees = volumes.retained().filter(|v| v.method().is_file_per_article());
     trees.filter(|v| v.recorded_position().is_none()).for_each(|v| drop(v.record_position(position)));
+}
+
+/// Removes files without living articles that a crash has left, and forgets those that the checkpoint has and
+/// that were removed after it: a class with a maximum number of files would count them. The rows about their
+/// articles are durable.
+fn sweep(volumes: &VolumeTable) {
+    if let Err(error) = volumes.retained().try_for_each(|volume| volume.sweep()) {
+        warn!(%error, "a file without articles cannot be removed; the next expiry tries again");
+    }
 }
 
 /// Returns the storage classes of the configuration, with the volumes they write to.

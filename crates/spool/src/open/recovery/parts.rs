@@ -123,6 +123,7 @@ pub(super) fn start(
         checked_blocks: Default::default(),
         generation: AtomicU64::new(1),
         list: Ordered::default(),
+        withdrawals: AtomicU64::new(0),
         articles: AtomicU64::new(0),
         lost_pages: AtomicU64::new(0),
         mended_pages: AtomicU64::new(0),

@@ -3,6 +3,7 @@
 use super::{SpoolWriter, trouble};
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::journal::JournalRow;
+use crate::method::Volume;
 use std::io;
 
 impl SpoolWriter {
@@ -28,6 +29,7 @@ impl SpoolWriter {
             return false;
         }
         let has_room = self.probe().is_ok();
+        self.was_full = true;
         if has_room {
             self.sync.go_on();
         } else {
@@ -48,6 +50,7 @@ impl SpoolWriter {
     /// Removes files without living articles after rows that freed space were applied, and begins the next
     /// journal file if it is time for one.
     pub fn freed(&mut self) -> Result<(), SpoolTrouble> {
+        self.leave_spent_files()?;
         let volumes = self.folds.shared.volumes.load();
         let swept = volumes.retained().try_for_each(|volume| volume.sweep());
         swept.map_err(|e| self.sync.stop(trouble("remove a file of articles", &e)))?;
@@ -55,6 +58,33 @@ impl SpoolWriter {
             self.continue_or_stop();
         }
         Ok(())
+    }
+
+    /// Moves write positions durably past last files without living articles, so that these can be removed.
+    fn leave_spent_files(&mut self) -> Result<(), SpoolTrouble> {
+        let is_full = self.sync.trouble().is_some_and(|trouble| trouble.kind == TroubleKind::Full);
+        let is_disk_full = is_full || self.was_full;
+        let volumes = self.folds.shared.volumes.load();
+        let after = |volume: &dyn Volume| volume.retained()?.after_spent_file(is_disk_full);
+        let all = volumes.all().iter().enumerate();
+        let spent: Vec<_> = all.filter_map(|(at, v)| Some((at, v.id(), after(&**v)?))).collect();
+        drop(volumes);
+        if spent.is_empty() {
+            return Ok(());
+        }
+        for (_, volume, head) in &spent {
+            self.journal.push(&JournalRow::Skip { volume: *volume, head: *head });
+        }
+        if self.write_now().is_err() {
+            // The files stay until more is removed.
+            self.journal.discard();
+            return Ok(());
+        }
+        self.was_full = false;
+        spent.into_iter().try_for_each(|(index, _, head)| {
+            let moved = self.folds.displace(index, head);
+            moved.map_err(|e| self.sync.stop(trouble("move a write position", &e)))
+        })
     }
 
     /// Resumes accepting after an operator's request that freed space, if the disk was full and that is now

@@ -6,12 +6,13 @@ use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
 use super::{PostEntry, QueuePostError, RETRY, UpstreamPosts};
 use arc_swap::ArcSwap;
+use hashbrown::HashMap;
 use netnews::{Article, Known, newsgroups};
 use site_base::file_name::FileName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::{JoinSet, block_in_place};
+use tokio::task::{Id, JoinSet, block_in_place};
 use tracing::{error, info, warn};
 
 /// Upstream that takes posts to a group of another server.
@@ -91,37 +92,43 @@ impl PostDelivery {
         Ok(outbox)
     }
 
-    /// Sends queued posts, forever.
+    /// Sends queued posts, forever: those of each upstream in a task of its own, so that none waits for
+    /// another upstream.
     pub(in super::super) async fn keep_posting(&self) {
+        let mut sending = JoinSet::new();
+        let mut upstreams = HashMap::<Id, Arc<str>>::new();
         loop {
-            let pause = self.send_due().await;
+            let is_busy = |upstream: &Arc<str>| upstreams.values().any(|busy| busy == upstream);
+            let due: Vec<_> =
+                self.posts.due().into_iter().filter(|(upstream, _)| !is_busy(upstream)).collect();
+            for (upstream, names) in due {
+                let task = sending.spawn(self.clone().send_in_order(upstream.clone(), names));
+                upstreams.insert(task.id(), upstream);
+            }
+            let pause = self.posts.next_due(|upstream| upstreams.values().any(|busy| busy == upstream));
             tokio::select! {
                 () = self.posts.fresh.notified() => {}
                 () = tokio::time::sleep(pause) => {}
+                Some(ended) = sending.join_next_with_id() => {
+                    let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                    upstreams.remove(&id);
+                }
             }
         }
     }
 
-    /// Sends all posts that are due, to each upstream in order; returns how long to wait for the next.
-    async fn send_due(&self) -> Duration {
-        let mut sending = JoinSet::new();
-        for (upstream, names) in self.posts.due() {
-            let delivery = self.clone();
-            sending.spawn(async move {
-                let mut names = names.into_iter();
-                while let Some(name) = names.next() {
-                    if let Some(PostResult::Waits(problem)) = delivery.send(&name, false).await
-                        && delivery.is_away(&upstream)
-                    {
-                        // The others fail as well.
-                        names.for_each(|name| delivery.posts.change(&name, |entry| entry.failed(&problem)));
-                        return;
-                    }
-                }
-            });
+    /// Sends posts to an upstream, in order, until it is away.
+    async fn send_in_order(self, upstream: Arc<str>, names: Vec<FileName>) {
+        let mut names = names.into_iter();
+        while let Some(name) = names.next() {
+            if let Some(PostResult::Waits(problem)) = self.send(&name, false).await
+                && self.is_away(&upstream)
+            {
+                // The others fail as well.
+                names.for_each(|name| self.posts.change(&name, |entry| entry.failed(&problem)));
+                return;
+            }
         }
-        while sending.join_next().await.is_some() {}
-        self.posts.next_due()
     }
 
     fn is_away(&self, upstream: &str) -> bool {
@@ -196,10 +203,11 @@ impl UpstreamPosts {
         due.into_iter().map(|(upstream, names)| (upstream, in_order(names))).collect()
     }
 
-    /// Returns how long until a post is due.
-    fn next_due(&self) -> Duration {
+    /// Returns how long until a post is due, for an upstream to which none is being sent.
+    fn next_due(&self, is_busy: impl Fn(&Arc<str>) -> bool) -> Duration {
         let entries = self.entries.lock();
         let waiting = entries.values().filter(|entry| !entry.refused && !entry.is_busy);
+        let waiting = waiting.filter(|entry| !is_busy(&entry.upstream));
         let next = waiting.map(|entry| entry.due.saturating_duration_since(Instant::now())).min();
         next.unwrap_or(RETRY.longest())
     }

@@ -1,0 +1,115 @@
+//! Pages that are kept for a moment, to be sent again as they are.
+//!
+//! A page is kept under everything that it depends on: its address, the rights of the visitor, the host that
+//! was asked for, and the coding. It is sent again while it is younger than `web.cache_age`, and while no
+//! article was withdrawn and no configuration applied since. There are two generations of pages: when the
+//! younger one has half of the memory, it becomes the older one, and pages that were not asked for are
+//! dropped. Called by `delivery`.
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use site_base::lock::Leaf;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that a page counts in addition to its body.
+const PAGE_BYTES_BASE: usize = 1 << 10;
+
+/// A page with its headers.
+#[derive(Debug)]
+pub(super) struct KeptPage {
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Time at which its making began.
+    pub made: Instant,
+    /// Count of withdrawals before it was made.
+    pub withdrawals: u64,
+}
+
+impl KeptPage {
+    fn bytes(&self) -> usize {
+        self.body.len() + PAGE_BYTES_BASE
+    }
+}
+
+#[derive(Debug, Default)]
+struct PageGenerations {
+    young: HashMap<Box<str>, Arc<KeptPage>>,
+    young_bytes: usize,
+    old: HashMap<Box<str>, Arc<KeptPage>>,
+}
+
+/// The kept pages.
+#[derive(Debug, Default)]
+pub(super) struct KeptPages {
+    pages: Leaf<PageGenerations>,
+}
+
+impl KeptPages {
+    /// Returns a page that can be sent again.
+    pub fn get(&self, key: &str, age_max: Duration, withdrawals: u64) -> Option<Arc<KeptPage>> {
+        let mut pages = self.pages.lock();
+        let is_valid =
+            |page: &Arc<KeptPage>| page.made.elapsed() < age_max && page.withdrawals == withdrawals;
+        if let Some(page) = pages.young.get(key) {
+            return Some(page.clone()).filter(is_valid);
+        }
+        let page = pages.old.remove(key).filter(is_valid)?;
+        pages.young_bytes += page.bytes();
+        pages.young.insert(key.into(), page.clone());
+        Some(page)
+    }
+
+    /// Keeps a page; all pages have at most about `bytes_max`.
+    pub fn put(&self, key: &str, page: KeptPage, bytes_max: usize) {
+        if page.bytes() > bytes_max / 4 {
+            return;
+        }
+        let mut pages = self.pages.lock();
+        if pages.young_bytes + page.bytes() > bytes_max / 2 {
+            pages.old = std::mem::take(&mut pages.young);
+            pages.young_bytes = 0;
+        }
+        pages.young_bytes += page.bytes();
+        if let Some(before) = pages.young.insert(key.into(), Arc::new(page)) {
+            pages.young_bytes = pages.young_bytes.saturating_sub(before.bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: usize, withdrawals: u64) -> KeptPage {
+        let body = Bytes::from(vec![0; bytes]);
+        KeptPage { headers: HeaderMap::new(), body, made: Instant::now(), withdrawals }
+    }
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn pages_are_sent_again_until_they_are_old_or_an_article_is_withdrawn() {
+        let pages = KeptPages::default();
+        pages.put("a", page(10, 7), 1 << 20);
+        assert!(pages.get("a", LONG, 7).is_some() && pages.get("b", LONG, 7).is_none());
+        assert!(pages.get("a", LONG, 8).is_none(), "something was withdrawn");
+        assert!(pages.get("a", Duration::ZERO, 7).is_none(), "nothing is kept");
+    }
+
+    #[test]
+    fn kept_pages_stay_within_their_memory() {
+        let pages = KeptPages::default();
+        let bytes_max = 100 << 10;
+        for n in 0..1_000 {
+            pages.put(&n.to_string(), page(1 << 10, 0), bytes_max);
+            assert!(pages.get("0", LONG, 0).is_some(), "a page that is asked for stays: {n}");
+            let held = pages.pages.lock();
+            let bytes: usize = held.young.values().chain(held.old.values()).map(|page| page.bytes()).sum();
+            assert!(bytes <= bytes_max + (2 << 10), "{bytes}");
+        }
+        pages.put("large", page(90 << 10, 0), bytes_max);
+        assert!(pages.get("large", LONG, 0).is_none());
+    }
+}

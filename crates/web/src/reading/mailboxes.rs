@@ -1,0 +1,302 @@
+//! Groups, threads and the results of a search as mbox, plain or compressed.
+//!
+//! A mailbox is made article by article, each when the client has taken the one before, so that its size does
+//! not matter: a download that is not read holds two articles at most.
+
+use super::dates::{self, CalendarSpan};
+use super::threads::{THREAD_MAX, ThreadAround};
+use super::{FoundArticle, Group, NewsPages, NotReadable, ReadAttempt, ReadableNews, asked, failed};
+use crate::memory::MemoryReservation;
+use crate::pieces::{self, PieceSender};
+use crate::visitor::Visitor;
+use crate::{WebState, answers};
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::CONTENT_DISPOSITION;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use memchr::memmem;
+use netnews::article::content_of;
+use netnews::overview_row::{self, index};
+use netnews::{date, decimal, mbox};
+use newspages::threads::ThreadRow;
+use newspages::{names, urls};
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use tokio::task::block_in_place;
+use tracing::debug;
+use upstreams::{ArticlePart, NewsSource};
+
+/// Maximum bytes of a thread's mbox, unless it has a single article.
+const THREAD_BYTES_MAX: usize = 32 << 20;
+/// Copies of an article during conversion to a mail: as stored and as text, then as text and as mail.
+const MAIL_COPIES: usize = 2;
+/// Bytes of a mail in addition to its article.
+const MAIL_BYTES_BASE: usize = 256;
+/// Bytes of overview rows that are read at once.
+const ROW_BYTES_MAX: usize = 16 << 10;
+/// Compressed bytes that are sent at once.
+const PIECE_BYTES: usize = 32 << 10;
+/// Header with the number of articles left out of a thread's mbox.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-articles-left-out");
+/// The sender in the line that begins each mail.
+const SENDER: &str = "newsreel";
+
+/// Returns a thread.
+pub(super) async fn thread(
+    State(shared): State<Arc<WebState>>,
+    Path((name, id)): Path<(String, String)>,
+    visitor: Visitor,
+) -> Result<Response, Response> {
+    let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
+    let text = reading.thread_of(&name, &id).await?;
+    let text_bytes = text.rows.bytes();
+    let work = move || text.thread().map(|found| (found.title().to_owned(), mail_rows(&found)));
+    let found = reading.render(text_bytes, work).await?;
+    let (title, (articles, left_out)) = found.ok_or_else(|| reading.no_article())?;
+    let news = reading.news.clone();
+    let body = pieces::body(|pieces| async move {
+        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Plain);
+        for article in articles {
+            let bytes_left = THREAD_BYTES_MAX.saturating_sub(mailbox.sent_bytes);
+            if !mailbox.add(&article, bytes_left).await? {
+                break;
+            }
+        }
+        mailbox.finish().await
+    });
+    let mut answer = reading.mailbox(&title, MailboxForm::Plain, body);
+    if left_out > 0 {
+        answer.headers_mut().insert(LEFT_OUT, left_out.into());
+    }
+    Ok(answer)
+}
+
+/// Returns a group, or what was written in it in a time, compressed.
+pub(super) async fn group(
+    State(shared): State<Arc<WebState>>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    visitor: Visitor,
+) -> Result<Response, Response> {
+    let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
+    let (group, marks) = reading.group(&name).await?;
+    let span = |field: &str| CalendarSpan::parse(&asked(query.as_deref(), field));
+    let (mut low, mut high) = (marks.low, marks.high);
+    let source = &reading.news.source;
+    if let Some(begin) = span("after").and_then(CalendarSpan::begin) {
+        low = dates::first_since(source, &group, &marks, begin).await.map_err(failed)?;
+    }
+    if let Some(begin) = span("before").and_then(CalendarSpan::begin) {
+        high = dates::first_since(source, &group, &marks, begin).await.map_err(failed)?.saturating_sub(1);
+    }
+    let news = reading.news.clone();
+    let body = pieces::body(|pieces| async move {
+        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Gzip);
+        mailbox.add_numbers(&group, low..=high).await?;
+        mailbox.finish().await
+    });
+    Ok(reading.mailbox(&name, MailboxForm::Gzip, body))
+}
+
+/// Returns the results of a search, compressed.
+pub(super) async fn found(
+    State(shared): State<Arc<WebState>>,
+    RawQuery(query): RawQuery,
+    visitor: Visitor,
+) -> Result<Response, Response> {
+    use newssearch::index::ANSWERS_MAX;
+    let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
+    let text = asked(query.as_deref(), "q");
+    let parsed = newssearch::query::Query::parse(&text);
+    let parsed = parsed.map_err(|error| reading.problem(StatusCode::BAD_REQUEST, &error.to_string()))?;
+    let ids = reading.hits(&parsed, 0, ANSWERS_MAX).await?;
+    let news = reading.news.clone();
+    let body = pieces::body(|pieces| async move {
+        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Gzip);
+        for message_id in ids {
+            mailbox.add(&MailRow { message_id, date: None, bytes: 0 }, usize::MAX).await?;
+        }
+        mailbox.finish().await
+    });
+    Ok(reading.mailbox("search", MailboxForm::Gzip, body))
+}
+
+/// Form of a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MailboxForm {
+    Plain,
+    Gzip,
+}
+
+/// An article to be converted to a mail.
+struct MailRow {
+    message_id: String,
+    /// Date in Unix seconds; `None` if the article has to be asked.
+    date: Option<i64>,
+    /// Size in its overview row.
+    bytes: usize,
+}
+
+/// Returns the articles of a thread for its mbox, in reading order, and the number left out: those nearest to
+/// the requested article are included, as far as they fit.
+fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
+    let bytes_of = |row: &ThreadRow| usize::try_from(row.bytes).unwrap_or(usize::MAX);
+    let row_of = |node: usize| found.thread.nodes.get(node)?.row.and_then(|at| found.rows.get(at));
+    let mut total = 0_usize;
+    let fits = |node: &usize| {
+        let before = total;
+        let mail = row_of(*node).map_or(0, |row| bytes_of(row).saturating_add(MAIL_BYTES_BASE));
+        total = total.saturating_add(mail);
+        before == 0 || total <= THREAD_BYTES_MAX
+    };
+    let nearest = found.thread.nearest(found.row, THREAD_MAX).into_iter().take_while(fits).collect();
+    let (thread, left_out) = found.thread.only(nearest);
+    let rows = thread.rows().filter_map(|at| found.rows.get(at));
+    let mail = |row: &ThreadRow| MailRow {
+        message_id: row.message_id.clone(),
+        date: Some(row.date),
+        bytes: bytes_of(row),
+    };
+    (rows.map(mail).collect(), left_out)
+}
+
+/// Sends articles as mails, each when there is room for it.
+struct MailboxSender {
+    news: ReadableNews,
+    pieces: PieceSender,
+    coder: Option<GzEncoder<Vec<u8>>>,
+    /// Bytes of the mails so far, before compression.
+    sent_bytes: usize,
+}
+
+impl MailboxSender {
+    fn new(news: ReadableNews, pieces: PieceSender, form: MailboxForm) -> Self {
+        let coder = (form == MailboxForm::Gzip).then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        Self { news, pieces, coder, sent_bytes: 0 }
+    }
+
+    /// Adds the articles of a range of numbers.
+    async fn add_numbers(&mut self, group: &Group, range: RangeInclusive<u64>) -> io::Result<()> {
+        let (mut from, to) = range.into_inner();
+        let mut rows = Vec::new();
+        while from <= to {
+            rows.clear();
+            let source = &self.news.source;
+            let next =
+                source.over(group, from..=to, ROW_BYTES_MAX, &mut rows).await.map_err(io::Error::other)?;
+            for row in rows.split_inclusive(|b| *b == b'\n') {
+                if let Some(row) = mail_row(row) {
+                    self.add(&row, usize::MAX).await?;
+                }
+            }
+            match next.filter(|next| *next > from) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an article, if it is still here; returns false if its mail is longer than `bytes_max` and not the
+    /// first.
+    async fn add(&mut self, article: &MailRow, bytes_max: usize) -> io::Result<bool> {
+        // The client wants more before another article is read.
+        self.pieces.room().await?;
+        let found = match find_for_mail(&self.news, article).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(true),
+            Err(error) => {
+                debug!(?error, "a mailbox is not sent to its end");
+                return Err(io::ErrorKind::Other.into());
+            }
+        };
+        let (mail, memory) = mail_of(found, article.date);
+        // Rows may have wrong sizes.
+        if self.sent_bytes > 0 && mail.len() > bytes_max {
+            return Ok(false);
+        }
+        self.sent_bytes += mail.len();
+        match &mut self.coder {
+            None => self.pieces.room().await?.send(memory.hold(mail)),
+            Some(coder) => {
+                block_in_place(|| coder.write_all(&mail))?;
+                if coder.get_ref().len() >= PIECE_BYTES {
+                    let piece = std::mem::take(coder.get_mut());
+                    self.pieces.room().await?.send(memory.hold(piece));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the rest.
+    async fn finish(self) -> io::Result<()> {
+        if let Some(coder) = self.coder {
+            let rest = coder.finish()?;
+            self.pieces.room().await?.send(Bytes::from(rest));
+        }
+        Ok(())
+    }
+}
+
+/// Reads an overview row.
+fn mail_row(row: &[u8]) -> Option<MailRow> {
+    let field = |at| overview_row::field(row, at);
+    Some(MailRow {
+        message_id: std::str::from_utf8(field(index::MESSAGE_ID)?).ok()?.to_owned(),
+        date: field(index::DATE).and_then(date::parse),
+        bytes: field(index::BYTES)
+            .and_then(decimal::parse_decimal)
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(0),
+    })
+}
+
+/// Returns an article with memory for its conversion, waiting for room as long as necessary.
+async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<FoundArticle>, NotReadable> {
+    let bytes = article.bytes.min(news.article_bytes_max).saturating_add(MAIL_BYTES_BASE);
+    let mut needed = MAIL_COPIES.saturating_mul(bytes);
+    loop {
+        let memory = news.memory.wait(needed).await;
+        match news.try_read(memory, &article.message_id, ArticlePart::Article, MAIL_COPIES).await? {
+            ReadAttempt::Missing => return Ok(None),
+            ReadAttempt::Done(found) => return Ok(Some(found)),
+            ReadAttempt::TooLarge(bytes) => needed = bytes,
+        }
+    }
+}
+
+/// Converts an article to a mail. At most [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost
+/// its CR.
+fn mail_of(found: FoundArticle, date: Option<i64>) -> (Vec<u8>, MemoryReservation) {
+    let own_date = || content_of(found.head(), b"Date").and_then(date::parse).unwrap_or(0);
+    let date = date.unwrap_or_else(own_date);
+    let mut text = Vec::with_capacity(found.wire().len());
+    netnews::nntp::wire::to_text(found.wire(), &mut text);
+    let FoundArticle { bytes, memory } = found;
+    drop(bytes);
+    let quoted = memmem::find_iter(&text, b"From ").count();
+    let mut mail = Vec::with_capacity(text.len() + quoted + MAIL_BYTES_BASE);
+    mbox::append_mail(SENDER, date, &text, &mut mail);
+    (mail, memory)
+}
+
+impl NewsPages<'_> {
+    /// Returns a mailbox of this name as an answer.
+    fn mailbox(&self, name: &str, form: MailboxForm, body: Body) -> Response {
+        let (media_type, suffix) = match form {
+            MailboxForm::Plain => ("application/mbox", "mbox"),
+            MailboxForm::Gzip => ("application/gzip", "mbox.gz"),
+        };
+        let mut answer = answers::of_type(StatusCode::OK, media_type, body);
+        let name = format!("{}.{suffix}", names::safe(name, "articles"));
+        if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
+            answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+        }
+        self.marked(answer)
+    }
+}

@@ -1,0 +1,110 @@
+#!/bin/bash
+# Installs and starts what `make dist` has made, each in a clean root and a network of its own, and reads an
+# article from it; Debian's package for this machine has deb/test.sh.
+#   dist-test.sh DIST [ROOT]    as root; ROOT is a Debian that debootstrap has made, which is copied
+# What is not in DIST is left out, and said.
+set -euo pipefail
+
+dist=$(realpath "$1") base=${2:-}
+here=$(cd "$(dirname "$0")" && pwd)
+[ "$(id -u)" = 0 ] || { echo "this needs root, as it makes roots of its own" >&2; exit 1; }
+work=$(mktemp -d /var/tmp/newsreel-dist.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+say() { echo "== $*"; }
+quietly() { "$@" > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
+if [ -z "$base" ]; then
+  base=$work/base
+  quietly debootstrap --variant=minbase --include=adduser,init-system-helpers bookworm "$base"
+fi
+
+# Runs a server by a command in a network of its own, with this machine's address 10.9.9.1 besides, until a reader
+# at that address is greeted and has read an article that was posted: NEWSREEL starts commands of the same site.
+cat > "$work/trial.sh" << 'TRIAL'
+set -euo pipefail
+ip link set lo up
+ip address add 10.9.9.1/24 dev lo
+eval "$SERVE" > "$WORK/served" 2>&1 &
+server=$!
+trap 'kill $server 2> /dev/null; wait $server || true' EXIT
+for _ in $(seq 600); do
+  eval "$NEWSREEL status" 2> /dev/null | grep -q process && break
+  kill -0 $server || { cat "$WORK/served" >&2; exit 1; }
+  sleep 0.1
+done
+printf 'Message-ID: <hello@example.org>\n\nHello, world.\n' |
+  eval "$NEWSREEL post --newsgroups local.test --subject Hello --from me@example.org"
+exec 5<> "/dev/tcp/$AT"
+printf 'ARTICLE <hello@example.org>\r\nQUIT\r\n' >&5
+grep -q 'Hello, world' <&5
+TRIAL
+trial() {
+  AT=$1 SERVE=$2 NEWSREEL=$3 WORK=$work unshare --net --mount --pid --fork --kill-child bash "$work/trial.sh"
+}
+
+(cd "$dist" && [ ! -e SHA256SUMS ] || sha256sum --quiet --check SHA256SUMS)
+left_out=()
+root=$work/root
+for file in "$dist"/newsreel-*.rpm; do
+  [ -e "$file" ] || { left_out+=(rpm); continue; }
+  say "RPM: installing"
+  cp -a "$base" "$root"
+  cp "$file" "$root/newsreel.rpm"
+  # Its requirements are Debian's here, of which rpm does not know.
+  quietly rpm --root "$root" --nodeps --install /newsreel.rpm || true
+  [ "$(chroot "$root" stat -c %U:%a /var/lib/newsreel)" = newsreel:750 ]
+  "$here/links.py" "$root/usr/share/doc/newsreel/html"
+  sed -i 's/^listen = .*/listen = ["127.0.0.1:1119"]/' "$root/var/lib/newsreel/newsreel.toml"
+  as="chroot $root runuser -u newsreel -- newsreel"
+  trial 127.0.0.1/1119 "exec $as serve --dir /var/lib/newsreel" "$as --dir /var/lib/newsreel"
+  quietly rpm --root "$root" --nodeps --erase newsreel
+  [ ! -e "$root/usr/bin/newsreel" ] && [ -s "$root/var/lib/newsreel/newsreel.toml" ]
+  rm -rf "$root"
+done
+
+for file in "$dist"/newsreel-*-linux-x86_64.tar.xz; do
+  [ -e "$file" ] || { left_out+=(tarball); continue; }
+  say "tarball: unpacking"
+  mkdir -p "$root/usr/local" "$root/tmp" "$root/dev" "$root/proc"
+  tar -xf "$file" --strip-components=1 -C "$root/usr/local"
+  for path in share/man/man1/newsreel.1.gz share/bash-completion/completions/newsreel lib/systemd/system/newsreel.service; do
+    [ -s "$root/usr/local/$path" ]
+  done
+  grep -q '^ExecStart=/usr/local/bin/newsreel' "$root/usr/local/lib/systemd/system/newsreel.service"
+  "$here/links.py" "$root/usr/local/share/doc/newsreel/html"
+  # There is nothing else in that root: no library, no shell.
+  as="chroot $root /usr/local/bin/newsreel"
+  trial 127.0.0.1/1119 "exec $as up --dir /news" "$as --dir /news"
+  rm -rf "$root"
+done
+
+for file in "$dist"/newsreel-oci.tar; do
+  [ -e "$file" ] || { left_out+=(image); continue; }
+  say "image: unpacking"
+  mkdir "$work/layout"
+  tar -xf "$file" -C "$work/layout"
+  quietly umoci unpack --image "$work/layout:latest" "$work/image"
+  root=$work/image/rootfs
+  [ "$(stat -c %u:%a "$root/var/lib/newsreel")" = 950:750 ]
+  enter="env PATH=/usr/bin:/bin NEWSREEL_BUFFER='1 MiB' chroot --userspec=950:950 $root"
+  # A reader of a private network, such as the one from which a published port is reached.
+  trial 10.9.9.1/1119 "exec $enter /usr/libexec/newsreel/container-entry" \
+    "$enter /usr/bin/newsreel --dir /var/lib/newsreel"
+  root=$work/root
+done
+
+for file in "$dist"/newsreel_*_arm64.deb; do
+  [ -e "$file" ] || { left_out+=("package for ARM"); continue; }
+  say "package for ARM: starting"
+  mkdir "$root"
+  dpkg-deb -x "$file" "$root"
+  [ "$(dpkg-deb --field "$file" Architecture)" = arm64 ]
+  as="qemu-aarch64 -L /usr/aarch64-linux-gnu $root/usr/bin/newsreel"
+  trial 127.0.0.1/1119 "exec $as up --dir $work/arm" "$as --dir $work/arm"
+  rm -rf "$root"
+done
+
+[ ! -e "$dist/newsreel.cdx.json" ] ||
+  python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["components"]) > 100' "$dist/newsreel.cdx.json"
+[ ${#left_out[@]} = 0 ] || { echo "not there, so not tried: ${left_out[*]}"; exit 1; }
+say "each of them serves"
