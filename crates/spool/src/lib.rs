@@ -104,6 +104,7 @@ pub use base::config::{
     Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
     SpoolConfig, TreeConfig,
 };
+pub use base::digest::SiteDigest;
 pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
@@ -111,13 +112,16 @@ pub use base::ids::{GroupFlag, GroupId};
 pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{LatencyCounts, LatencyHistogram};
 pub use base::leaving::{ExpiryHook, LeavingArticle};
+pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 pub use base::status::{
     BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
 };
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::{BufferUsage, Buffers};
-pub use care::expire::{Archivist, ArticleExpiry, Expiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
+pub use care::expire::{
+    Archivist, ArticleExpiry, DueArticle, Expiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow,
+};
 pub use care::explain::{Explanation, Tokens};
 pub use care::finding::{FINDINGS_MAX, Finding, VerifyReport};
 pub use care::glance::{Glance, GlancedBuffer, glance};
@@ -148,6 +152,8 @@ pub use spool::archive::{CyclicArticles, CyclicVolume, OverwrittenArticles, Stor
 pub use spool::maker::{ChangeMaker, HideOutcome, ImportedIdOutcome};
 pub use spool::readers::JournalReaders;
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
+pub use spool::snapshot::restore::{RestoreReport, restore};
+pub use spool::snapshot::write::{SnapshotReport, Snapshots};
 pub use spool::{OfferAnswer, Spool};
 pub use write::estimate::{Estimator, ProspectiveArticle};
 pub use write::expire::ExpireReport;

@@ -4,6 +4,7 @@
 //! Each change is looked up, its rows are written and made durable, and the rows are applied to the indexes.
 
 pub(crate) mod filing;
+pub(crate) mod forgetting;
 mod groups;
 pub(crate) mod hashes;
 mod hide;
@@ -12,6 +13,7 @@ pub(crate) mod withdraw;
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::index::change::{Change, ChangeOutcome};
 use crate::index::fold::{SITES_MAX, SharedIndexes};
+use crate::index::notes::is_storable;
 use crate::journal::JournalRow;
 use crate::write::locked::LockedWriter;
 use groups::GroupRows;
@@ -68,6 +70,28 @@ impl<'s> Applier<'s> {
             writer.accepting()?;
             let rows = GroupRows::of(updates, &writer, &self.shared.groups.snapshot())?;
             self.outcomes.push(ChangeOutcome::Changed(rows.commit(&mut writer)?));
+        }
+        Ok(())
+    }
+
+    /// Makes and removes notes. They are durable with the journal's next sync.
+    pub fn note(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
+        let mut writer = self.writer.lock_at(self.time);
+        writer.accepting()?;
+        for change in run {
+            let Change::Note { kind, key, value, since } = *change else { continue };
+            if !is_storable(key, value) {
+                return Err(SpoolTrouble::new(TroubleKind::Refused, "a note is too long"));
+            }
+            let known = self.shared.notes.get(kind, key);
+            let is_new = known.as_ref().map(|note| &*note.value) != value;
+            if is_new {
+                let since = u32::try_from(since).unwrap_or(u32::MAX);
+                writer.journal.push(&JournalRow::Note { kind, since, key, value });
+                writer.write_unsynced().inspect_err(|_| writer.journal.discard())?;
+                self.shared.notes.put(kind, key, since, value);
+            }
+            self.outcomes.push(ChangeOutcome::Changed(usize::from(is_new)));
         }
         Ok(())
     }

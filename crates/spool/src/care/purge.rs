@@ -180,7 +180,7 @@ impl<'s> Purge<'s> {
         let key = self.shared.hasher.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
         let article = LocatedArticle { key, token, numbers: table.numbers_in(field(row, index::XREF)?) };
-        let (inside, outside) = living_numbers(&article, table, self.wildmat);
+        let (inside, outside) = living_numbers(&article, table, |name| self.wildmat.matches(name));
         let own = netnews::decimal::parse_decimal(field(row, index::NUMBER)?)?;
         (inside.first() == Some(&(group, own))).then_some(())?;
         let is_whole = outside.is_empty();

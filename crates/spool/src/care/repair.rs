@@ -193,12 +193,16 @@ impl<'s> Repairer<'s> {
                 history.mend_index(*word);
                 Ok(())
             }
-            SpoolDamage::HistoryRecord { number } => Ok(history.empty(*number)?),
+            SpoolDamage::HistoryRecord { number } => {
+                self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
+                Ok(history.empty(*number)?)
+            }
             SpoolDamage::Unknown { key, token, arrived } => {
                 let _writer = self.verifier.writer.lock();
                 let alive = self.verifier.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
+                    self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
                     let arrived = u32::try_from(unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived)?;
                 }
@@ -295,6 +299,7 @@ impl<'s> Repairer<'s> {
         if let Some(group) = self.verifier.shared.groups.get(group) {
             let mut state = group.state();
             if state.end(number) {
+                self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
                 self.verifier.shared.generation.fetch_add(1, Ordering::Release);
             }
         }

@@ -63,6 +63,7 @@ impl<'s> SpoolMeter<'s> {
             articles: self.shared.articles.load(Ordering::Relaxed),
             hidden: self.shared.hidden.count() as u64,
             history_entries: self.shared.history.entries(),
+            digest: self.shared.digest(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             passed_over: self.shared.passed_over.load(Ordering::Relaxed),
             unnumbered: self.saved(),

@@ -4,14 +4,18 @@
 //! such as [`Expiry`] and [`Verifier`]; the handle makes them.
 
 pub(crate) mod archive;
+mod digest;
 pub(crate) mod maker;
+mod notes;
 pub(crate) mod readers;
 pub(crate) mod rebuild;
+pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use crate::apply::Applier;
 use crate::apply::filing::Filing;
+use crate::apply::forgetting::HourlyForgetting;
 use crate::apply::hashes::ImportedHashes;
 use crate::base::config::{Durability, SpoolConfig};
 use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
@@ -49,6 +53,7 @@ use disk::{Disk, Progress, ReadMode};
 use netnews::GroupMarks;
 use netnews::wildmat::Wildmat;
 use readers::JournalReaders;
+use snapshot::write::Snapshots;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -85,6 +90,7 @@ pub struct Spool {
     reservations: Arc<Reservations>,
     readers: Readers,
     hashes: ImportedHashes,
+    forgetting: HourlyForgetting,
     /// Latest result of [`SpoolMeter::measure`].
     measured: ArcSwap<SpoolMetrics>,
     /// Times for which the writer was held, divided by the entries of a batch.
@@ -133,6 +139,7 @@ impl Spool {
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
         };
         let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
+        let forgetting = HourlyForgetting::since(writer.folds.forgotten_at.into());
         let spool = Self {
             hashes: ImportedHashes::of(&shared),
             shared,
@@ -141,6 +148,7 @@ impl Spool {
             thread: Ordered::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
+            forgetting,
             measured: ArcSwap::default(),
             held: LatencyHistogram::default(),
             packing_overview: Ordered::default(),
@@ -234,6 +242,7 @@ impl Spool {
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
+        self.forgetting.forget_old(&self.writer, time)?;
         let mut applier = Applier::new(&self.shared, &self.writer, time, outcomes);
         let mut ticket = None;
         for run in changes.chunk_by(|change, next| change.kind() == next.kind()) {
@@ -244,6 +253,7 @@ impl Spool {
                 Some(ChangeKind::Hiding) => applier.hide(run)?,
                 Some(ChangeKind::Unhiding) => applier.unhide(run)?,
                 Some(ChangeKind::Groups) => applier.change_groups(run)?,
+                Some(ChangeKind::Noting) => applier.note(run)?,
                 Some(ChangeKind::Site) => applier.name_sites(run)?,
                 None => {}
             }
@@ -260,7 +270,8 @@ impl Spool {
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Option<Result<CommitTicket, SpoolTrouble>> {
         let are_filed = changes.iter().all(|change| change.kind() == ChangeKind::Filing);
-        if are_filed { self.filing().try_file(time, changes, outcomes) } else { None }
+        let is_ready = are_filed && !self.forgetting.is_due(time);
+        if is_ready { self.filing().try_file(time, changes, outcomes) } else { None }
     }
 
     fn filing(&self) -> Filing<'_> {
@@ -551,6 +562,11 @@ impl Spool {
     /// Returns the changes of the configuration.
     pub fn reconfiguration(&self) -> Reconfiguration<'_> {
         Reconfiguration::new(&self.shared, &self.writer)
+    }
+
+    /// Returns the writing of snapshots.
+    pub fn snapshots(&self) -> Snapshots<'_> {
+        Snapshots::new(self.journal(), &self.shared, &self.writer)
     }
 
     /// Returns the care for overview.
