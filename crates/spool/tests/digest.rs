@@ -43,7 +43,7 @@ fn the_digest_is_the_same_after_a_restart_and_a_rebuild() {
     assert!(all.len() > 10 && !all.iter().any(|(_, _, id)| *id == News::new(0, 3, 900).id), "overwritten");
     let digest = spool.digest();
     assert!(digest.is_some());
-    assert_eq!(spool.status().unwrap().digest, digest);
+    assert_eq!(spool.meter().status().unwrap().digest, digest);
     // As after a kill.
     drop(spool);
     let (spool, _) = open(&disk, &config);

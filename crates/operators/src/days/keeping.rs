@@ -56,7 +56,7 @@ pub fn start(
     report: impl Fn() -> Option<Report> + Send + 'static,
 ) -> io::Result<DayKeeper> {
     // From here on no article is missed.
-    drop(site.spool.cursor(CURSOR, TailStart::Now)?);
+    drop(site.spool.journal().cursor(CURSOR, TailStart::Now)?);
     let (site, days) = (site.clone(), days.clone());
     let thread = thread::Builder::new().name("days".into()).spawn(move || {
         // A failure only leaves the thread its usual priority.
@@ -126,7 +126,7 @@ impl<'a> OpenDayRecord<'a> {
     fn open(site: &'a Site) -> io::Result<Self> {
         let (spool, day) = (&site.spool, unix_secs() / DAY_SECS);
         let data = site.config.load().site.data.clone();
-        let cursor = spool.cursor(CURSOR, TailStart::Now)?;
+        let cursor = spool.journal().cursor(CURSOR, TailStart::Now)?;
         let last = match record::read(&**spool.disk(), &data, day)? {
             Some(record) => record,
             // The sequence number of the last record avoids counting articles twice.

@@ -104,6 +104,14 @@ impl VolumeTable {
         self.cycbuffs().find(|buffer| buffer.name() == name)
     }
 
+    /// Returns a token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
+    pub fn token_text(&self, token: &Token) -> String {
+        match self.get(token.volume) {
+            Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
+            None => token.to_string(),
+        }
+    }
+
     pub fn is_alive(&self, token: &Token) -> bool {
         self.get(token.volume).is_some_and(|v| v.method() == token.method && v.is_alive(token.place))
     }

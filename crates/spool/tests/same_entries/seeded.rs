@@ -212,7 +212,7 @@ fn unit(events: &[(u64, Event)], machine: &Machine) -> usize {
 fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> TestResult<Vec<String>> {
     match unit {
         [(time, Event::Expire)] if expires_by_name => {
-            let due = spool.due(*time)?;
+            let due = spool.expiry().due(*time)?;
             let mut changes = Vec::with_capacity(due.len());
             for DueArticle { key, groups } in &due {
                 changes.push(Change::Expire { id: ArticleIdent::Key(*key), groups });
@@ -221,11 +221,11 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> Tes
             return Ok(vec!["expired".into()]);
         }
         [(time, Event::Expire)] => {
-            spool.expire_as_of(*time, false)?;
+            spool.expiry().expire(*time, false)?;
             return Ok(vec!["expired".into()]);
         }
         [(_, Event::Purge(n))] => {
-            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false, &())?;
+            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false).run(&())?;
             return Ok(vec![format!("purged {report:?}")]);
         }
         _ => {}
@@ -383,7 +383,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     played.is_rebuilt |= recovery.rebuilt.is_some();
     played.answers = answers(&spool, events);
     played.digest = Some(spool.digest().unwrap());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     played
 }
 
