@@ -3,9 +3,9 @@
 //!
 //! The writer queues removals whose rows are durable and applied; the thread that expires, cancels or purges
 //! carries them out once it has released the writer. Invariants: no checkpoint is taken while a removal is
-//! pending, so a restart replays its row and removes the file ([`crate::write`]); and no article is stored at a
-//! place whose file waits to be removed. Of the methods with a file for each article only `hashed` could use a
-//! place again, for an article whose Message-ID was forgotten meanwhile.
+//! pending, so a restart replays its row and removes the file ([`crate::write`]); and no article is stored at
+//! a place whose file waits to be removed. Of the methods with a file for each article only `hashed` could
+//! use a place again, for an article whose Message-ID was forgotten meanwhile.
 
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;

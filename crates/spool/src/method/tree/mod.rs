@@ -301,7 +301,8 @@ impl FileTree {
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
-    /// Reports whether an Xref line has any of these numbers; of no numbers, whether there are none to compare.
+    /// Reports whether an Xref line has any of these numbers. Without numbers, or without such a line, there
+    /// is nothing to compare, and the answer is yes.
     fn has_any(&self, xref: &[u8], numbers: &[(GroupId, u64)]) -> bool {
         let is_named = |(group, number): &(GroupId, u64)| {
             let name = self.names.get(*group);
@@ -437,8 +438,8 @@ impl Volume for FileTree {
                 .flatten()
                 .is_none_or(|(header, xref)| header.key != key || !self.has_any(&xref, numbers))
         {
-            // Happens in a replay if the name already belongs to another article, or to the same one filed again
-            // after its Message-ID was forgotten.
+            // Happens in a replay if the name already belongs to another article, or to the same one filed
+            // again after its Message-ID was forgotten.
             return Ok(());
         }
         self.names_of(place, numbers).iter().try_for_each(|path| self.remove(path))
