@@ -1,6 +1,6 @@
 //! Peers that get lines: in a file that is taken away, or to a program.
 
-use super::{hand_in, id, status, wait_for_status};
+use super::{hand_in, id, wait_for_status};
 use crate::operated::Operated;
 use crate::running::Server;
 use crate::waiting::{wait_for, wait_until};
