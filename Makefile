@@ -207,6 +207,10 @@ bench-fairness: build ## what one client costs another, beyond its processor tim
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab fairness --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
 
+bench-web: build ## pages, searches and moving in, beside public-inbox
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab web --beside --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
+
 # LAB_ROUNDS=5 shortens the first; LAB_OPTIONS=--help lists more.
 lab-crash: ## kill -9 during a feed, LAB_ROUNDS times, and check everything
 lab-scale: ## memory and processor time of 7,000 connections at once

@@ -19,7 +19,7 @@ pub fn get_for(address: SocketAddr, path: &str, time: Duration) -> io::Result<u3
     while begun.elapsed() < time {
         socket.write_all(request.as_bytes())?;
         answer.clear();
-        while whole_bytes(&answer).is_none_or(|bytes| answer.len() < bytes) {
+        while !is_whole(&answer) {
             let read = socket.read(&mut piece)?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -34,12 +34,15 @@ pub fn get_for(address: SocketAddr, path: &str, time: Duration) -> io::Result<u3
     Ok(count)
 }
 
-/// The length of an answer with its head, once that has come.
-fn whole_bytes(answer: &[u8]) -> Option<usize> {
-    let head = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let text = std::str::from_utf8(answer.get(..head)?).ok()?.to_ascii_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length:"))?;
-    Some(head + length.trim().parse::<usize>().ok()?)
+/// Whether an answer has come to its end, by its length or with its last chunk.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
+    let (head, body) = answer.split_at(end + 4);
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    match head.lines().find_map(|line| line.strip_prefix("content-length:")) {
+        Some(length) => length.trim().parse().is_ok_and(|length: usize| body.len() >= length),
+        None => head.contains("transfer-encoding: chunked") && body.ends_with(b"0\r\n\r\n"),
+    }
 }
 
 /// The whole answer to GET, which must be 200.

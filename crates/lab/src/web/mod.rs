@@ -5,6 +5,7 @@
 //! to, as figures of them are in every scrape. Search is looked at if the binary has it. The feeder is on the
 //! same machine: the ratio of two rates means more than the rates.
 
+mod beside;
 mod http;
 mod searching;
 
@@ -18,6 +19,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,9 +59,18 @@ pub struct Options {
     /// Articles of a feed with search on, and of one with search off
     #[arg(long, default_value_t = 100_000)]
     feed: u64,
-    /// Feeds of which the median counts
+    /// Feeds, and rates of pages that are kept, of which the median counts
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// Mails that are shown beside public-inbox
+    #[arg(long, default_value_t = 20_000)]
+    mails: u64,
+    /// Compare with public-inbox, and do nothing else
+    #[arg(long)]
+    beside: bool,
+    /// A directory of pages whose web.md gets the comparison
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
 }
 
 impl Options {
@@ -71,6 +82,9 @@ impl Options {
 
 /// Runs the trial.
 pub fn run(options: &Options) -> Verdict {
+    if options.beside {
+        return Ok(beside::run(options)?);
+    }
     let generator = Generator::new(1, options.groups, SHAPE).of_words();
     let mut site = site(options, options.articles)?;
     filling::fill(&site, &generator, options.articles, 0)?;
@@ -150,23 +164,27 @@ fn pages(options: &Options, generator: &Generator) -> io::Result<bool> {
 
 /// How many pages a second are sent again as they are, on as many connections as there are processors.
 fn kept(options: &Options, path: &str) -> io::Result<bool> {
-    let connections = thread::available_parallelism().map_or(1, NonZero::get);
-    let begun = Instant::now();
-    let fetched: io::Result<Vec<u32>> = thread::scope(|scope| {
-        let running: Vec<_> =
-            (0..connections).map(|_| scope.spawn(|| http::get_for(options.web(), path, KEPT_TIME))).collect();
-        running
-            .into_iter()
-            .map(|one| one.join().map_err(|_| io::Error::other("a client panicked"))?)
-            .collect()
-    });
-    let rate = f64::from(fetched?.iter().sum::<u32>()) / begun.elapsed().as_secs_f64();
+    let rate = kept_rate(options.web(), path)?;
     let holds = rate >= KEPT_RATE_MIN;
     println!(
         "{} {rate:.0} kept pages a second, with their clients on this machine (at least {KEPT_RATE_MIN:.0})",
         if holds { "ok    " } else { "MISSED" }
     );
     Ok(holds)
+}
+
+fn kept_rate(address: SocketAddr, path: &str) -> io::Result<f64> {
+    let connections = thread::available_parallelism().map_or(1, NonZero::get);
+    let begun = Instant::now();
+    let fetched: io::Result<Vec<u32>> = thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..connections).map(|_| scope.spawn(|| http::get_for(address, path, KEPT_TIME))).collect();
+        running
+            .into_iter()
+            .map(|one| one.join().map_err(|_| io::Error::other("a client panicked"))?)
+            .collect()
+    });
+    Ok(f64::from(fetched?.iter().sum::<u32>()) / begun.elapsed().as_secs_f64())
 }
 
 /// What a scrape a second and an open operator's page take of a processor.

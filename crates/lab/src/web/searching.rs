@@ -32,12 +32,7 @@ pub fn turn_on(site: &Site) -> io::Result<()> {
 /// Waits until the index knows every article of the spool.
 pub fn built(options: &Options, site: &Site) -> io::Result<bool> {
     let begun = Instant::now();
-    while !is_complete(site, options.articles)? {
-        if begun.elapsed() > BUILT_MAX {
-            return Err(io::Error::other("the index is not built"));
-        }
-        std::thread::sleep(LOOK);
-    }
+    wait_until_complete(site, options.articles)?;
     let rate = options.articles as f64 / begun.elapsed().as_secs_f64();
     let each = processor_time(site.pid())? / u32::try_from(options.articles.max(1)).unwrap_or(u32::MAX);
     let per_article = bytes_below(&site.dir().join("search"))? / options.articles.max(1);
@@ -50,6 +45,18 @@ pub fn built(options: &Options, site: &Site) -> io::Result<bool> {
         options.articles
     );
     Ok(holds)
+}
+
+/// Waits until the index knows so many articles.
+pub fn wait_until_complete(site: &Site, articles: u64) -> io::Result<()> {
+    let begun = Instant::now();
+    while !is_complete(site, articles)? {
+        if begun.elapsed() > BUILT_MAX {
+            return Err(io::Error::other("the index is not built"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 fn is_complete(site: &Site, articles: u64) -> io::Result<bool> {

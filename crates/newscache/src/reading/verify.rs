@@ -37,7 +37,7 @@ impl Cache {
     /// # Errors
     /// Errors of the disk.
     pub fn verify(&self, progress: &dyn Progress) -> io::Result<CacheVerifyReport> {
-        let (files, groups): (Vec<(u32, CacheFile)>, u64) = {
+        let (files, groups) = {
             let books = self.0.books.lock();
             let groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
             (books.numbered_files(), groups)

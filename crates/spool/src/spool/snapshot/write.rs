@@ -68,11 +68,9 @@ impl RecordBits {
     }
 
     fn all(&self) -> impl Iterator<Item = u64> + '_ {
-        let set = |(at, word): (u64, &u64)| {
-            let word = *word;
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
-        };
-        (0..).zip(&self.words).flat_map(set).map(|at| self.from + at)
+        (self.from..).step_by(64).zip(&self.words).flat_map(|(first, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
+        })
     }
 }
 
