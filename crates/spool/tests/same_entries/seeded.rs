@@ -5,7 +5,8 @@
 //! - Articles that a full buffer overwrites: the buffers here are never full.
 //! - Numbers skipped after a power cut: the crashes here are kills.
 //! - Batches over several volumes, cut by a crash: an article that was stored and has lost its row keeps its
-//!   number, so the killed site commits batches that go to one volume.
+//!   number, so the killed site commits batches that go to one volume. It then comes before ids of the batch
+//!   that have no article, and may be kept an hour longer than they are, so these are batches of their own.
 //! - Starts that rebuild the indexes, as a few of those after a kill do: numbers are skipped, and articles
 //!   may be hidden since another time.
 //! - Methods with a file for each number, which skip numbers whose file is there, and `trash`, which gives
@@ -198,7 +199,7 @@ fn unit(events: &[(u64, Event)], machine: &Machine) -> usize {
     let is_killed = machine.kills != Kills::Never;
     let volume = |event: &Event| match event {
         Event::Article { n, .. } => Some(is_killed && is_kept(*n)),
-        Event::Remember(_) => Some(false),
+        Event::Remember(_) => (!is_killed).then_some(false),
         _ => None,
     };
     let Some((begun, event)) = events.first() else { return 1 };
