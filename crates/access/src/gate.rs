@@ -6,6 +6,8 @@
 //! packaging/fail2ban reads; of a lock-out only the first refused attempt is logged. There is one gate per
 //! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
+mod changing;
+
 use super::User;
 use super::lockout::{ActiveLockout, LockoutTable};
 use super::programs::AuthProgram;
@@ -24,6 +26,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
+
+pub use changing::PasswordChangeDenial;
 
 /// Target of the lines about failed logins, as `packaging/fail2ban` and filters of operators know it.
 const LOG_TARGET: &str = "newsreel::access::gate";

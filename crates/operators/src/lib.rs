@@ -7,12 +7,14 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod archive;
+pub mod audit;
 pub mod buffers;
 pub mod cached;
 pub mod care;
 mod certificates;
 pub mod control_socket;
 pub mod days;
+pub mod dispatch;
 pub mod expire;
 pub mod explain;
 pub mod export;

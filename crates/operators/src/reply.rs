@@ -130,3 +130,22 @@ pub enum Reply {
         ok: bool,
     },
 }
+
+/// The last line of text or error of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct LastWords(String);
+
+impl LastWords {
+    /// Takes note of a reply.
+    pub fn hear(&mut self, reply: &Reply) {
+        if let Reply::Text(text) | Reply::Error(text) = reply {
+            self.0.clear();
+            self.0.push_str(text.lines().next().unwrap_or_default());
+        }
+    }
+
+    /// Returns the line.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}

@@ -4,7 +4,7 @@
 //! A table with one row for each kind of file. Only reads. A damaged file that was set aside is reported
 //! until it is removed. The files of the journal's readers belong to the spool.
 
-use super::{archive, days, group_control, pull};
+use super::{archive, audit, days, group_control, pull};
 use access::users;
 use disk::{Disk, LogLine, checked_lines, is_set_aside, read_small};
 use site::{inject, moderation};
@@ -77,6 +77,12 @@ const KINDS: &[StateFileKind] = &[
         is_one: |name| matches!(name, "filter-log" | "filter-log.old"),
         check: StateFileCheck::Lines(ingest::is_review_whole),
         costs: "these findings are not listed",
+    },
+    StateFileKind {
+        dir: "",
+        is_one: |name| matches!(name, "audit-log" | "audit-log.old"),
+        check: StateFileCheck::Lines(audit::is_whole),
+        costs: "these actions of operators are not listed",
     },
     StateFileKind {
         dir: "",
@@ -222,6 +228,7 @@ mod tests {
             [("id", "<1@x>"), ("to", "isp"), ("from", "::1"), ("user", ""), ("queued", "5"), ("refused", "")];
         let held = [("id", "<1@x>"), ("group", "a.b"), ("from", "::1"), ("user", "fred"), ("queued", "5")];
         let mail = [("to", "mod@x"), ("from", "news@x"), ("queued", "5")];
+        let action = "5\tweb\tcarol\t::1\tdone\tgo\tnews";
         let review = "5\trefused\tspam\t<1@x>\ta.b\tmoney\tfast";
         [
             ("users", summed(&format!("newsreel-users 2 {}\nfred\tstaff\t5\t-\t-\n", "07".repeat(16)))),
@@ -230,6 +237,7 @@ mod tests {
             ("early-cancels", two(&format!("{key} 5 sha256:a"), &format!("{key} 6 sha1:b"))),
             ("early-hides", two(&format!("{key}\tnocem:x\t5\t*\tspam"), &format!("{key}\tnocem:y"))),
             ("filter-log", two(review, review)),
+            ("audit-log", two(action, action)),
             ("filter-released", two(&format!("{key} spam"), &format!("{key} ham"))),
             ("archive/missed", two("5 all a.b:7 overwritten", "6 all a.b:8 overwritten")),
             ("archive/all.state", summed("newsreel archive 1\narchived 5\nmissed 0\nplace 3 99\n")),

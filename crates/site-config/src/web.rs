@@ -76,8 +76,55 @@ section! {
 }
 
 impl Web {
+    /// Returns the address of the pages for people elsewhere, without a final slash; `None` if there are no
+    /// pages. `own` is the site's name, where no other is configured.
+    pub fn url(&self, own: &str) -> Option<String> {
+        let secure = self.tls_listen.first();
+        let (address, is_secure) =
+            secure.map(|at| (at, true)).or(self.listen.first().map(|at| (at, false)))?;
+        let (host, port) = address.rsplit_once(':')?;
+        let is_any = matches!(host, "0.0.0.0" | "[::]" | "*" | "");
+        let name = self.names.first().map(String::as_str);
+        if name.is_some() && !is_secure && !self.proxies.is_empty() {
+            return name.map(|name| format!("https://{name}"));
+        }
+        let host = name.unwrap_or(if is_any { own } else { host });
+        let (scheme, usual) = if is_secure { ("https", "443") } else { ("http", "80") };
+        let port = if port == usual { String::new() } else { format!(":{port}") };
+        Some(format!("{scheme}://{host}{port}"))
+    }
+
     /// Returns true if anything is served.
     pub fn is_on(&self) -> bool {
         !self.listen.is_empty() || !self.tls_listen.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::with_trash;
+
+    #[test]
+    fn links_name_the_host_that_browsers_use() {
+        let url = |keys: &str| with_trash(&format!("[web]\n{keys}")).web.url("site.example");
+        for (keys, expected) in [
+            ("", None),
+            ("listen = [\"127.0.0.1:8119\"]", Some("http://127.0.0.1:8119")),
+            ("listen = [\"0.0.0.0:80\"]", Some("http://site.example")),
+            (
+                "listen = [\"[::]:8080\"]\nnames = [\"www.site.example\"]",
+                Some("http://www.site.example:8080"),
+            ),
+            (
+                "tls_listen = [\"0.0.0.0:443\"]\n[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"",
+                Some("https://site.example"),
+            ),
+            (
+                "listen = [\"127.0.0.1:8119\"]\nproxies = [\"127.0.0.1\"]\nnames = [\"www.site.example\"]",
+                Some("https://www.site.example"),
+            ),
+        ] {
+            assert_eq!(url(keys).as_deref(), expected, "{keys}");
+        }
     }
 }

@@ -22,11 +22,18 @@ use std::time::Instant;
 use tokio::task::block_in_place;
 use tracing::info;
 
+/// Path of the page.
+pub(super) const PATH: &str = "/login";
 /// Name of logins over HTTP in the log.
 const MECHANISM: &str = "WEB";
 
 pub(super) fn routes() -> Router<Arc<WebState>> {
-    Router::new().route("/login", get(login_page).post(log_in)).route("/logout", post(log_out))
+    Router::new().route(PATH, get(login_page).post(log_in)).route("/logout", post(log_out))
+}
+
+/// Returns the path of the page from which a visitor comes back to `path`, which needs no escaping.
+pub(super) fn before(path: &str) -> String {
+    format!("{PATH}?next={path}")
 }
 
 async fn login_page(
@@ -152,7 +159,8 @@ async fn log_out(State(shared): State<Arc<WebState>>, form: FormSubmission) -> R
     with_cookie(answers::gone_to("/"), new)
 }
 
-fn with_cookie(mut answer: Response, cookie: Option<HeaderValue>) -> Response {
+/// Adds a cookie to an answer, if there is one.
+pub(super) fn with_cookie(mut answer: Response, cookie: Option<HeaderValue>) -> Response {
     if let Some(cookie) = cookie {
         answer.headers_mut().insert(SET_COOKIE, cookie);
     }

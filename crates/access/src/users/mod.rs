@@ -7,12 +7,14 @@ mod credentials;
 mod edit;
 mod file;
 mod name;
+mod reset;
 mod store;
 
 pub use credentials::{HASH_LEN, ScramKeys, StoredCredentials, decoy_check, hmac_sha256, random, sha256};
 pub use edit::{EditError, edit};
 pub use file::{FILE_NAME as USERS_FILE_NAME, UserRecord, UserTable, is_group_name, is_whole, load};
-pub use name::{prepared, prepared_password};
+pub use name::{PASSWORD_CHARS_MIN, prepared, prepared_password};
+pub use reset::{RESET_VALID_SECS, reset_token, user_of_token};
 pub(crate) use store::UserStore;
 
 /// A user who has logged in.

@@ -3,6 +3,7 @@
 //! A file has changed if its inode, size or time of modification has, as after every replacement by rename. A
 //! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
 
+use super::edit::{self, EditError};
 use super::file::{self, FILE_NAME, UserTable};
 use disk::{Disk, FileMetadata};
 use site_base::lock::Leaf;
@@ -86,6 +87,13 @@ impl UserStore {
             }
         }
         block_in_place(|| self.table())
+    }
+
+    /// Changes the users, and reads the file again. Blocks.
+    pub fn edit<T, E>(&self, change: impl FnOnce(&mut UserTable) -> Result<T, E>) -> Result<T, EditError<E>> {
+        let changed = edit::edit(&*self.disk, &self.data, change)?;
+        self.table();
+        Ok(changed)
     }
 
     fn stamp(&self) -> UsersFileStamp {
