@@ -7,6 +7,7 @@
 //! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 mod changing;
+mod signing_up;
 
 use super::User;
 use super::lockout::{ActiveLockout, LockoutTable};
@@ -28,6 +29,7 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
 pub use changing::PasswordChangeDenial;
+pub use signing_up::{NOTE_BYTES_MAX, SignUpDenial, is_reserved};
 
 /// Target of the lines about failed logins, as `packaging/fail2ban` and filters of operators know it.
 const LOG_TARGET: &str = "newsreel::access::gate";

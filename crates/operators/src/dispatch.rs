@@ -91,12 +91,17 @@ fn add(text: &mut String, name: &str, value: &Value) {
         Value::Object(_) => Ok(()),
         Value::String(long) if long.len() > WORD_BYTES_MAX => write!(text, " {name}=({} bytes)", long.len()),
         Value::String(word) => write!(text, " {name}={word}"),
-        Value::Array(all) => match all.iter().map(Value::as_str).collect::<Option<Vec<&str>>>() {
+        Value::Array(all) => match all.iter().map(word_of).collect::<Option<Vec<&str>>>() {
             Some(words) if words.len() <= WORDS_MAX => write!(text, " {name}={}", words.join(",")),
             _ => write!(text, " {name}=({})", all.len()),
         },
         Value::Number(number) => write!(text, " {name}={number}"),
     };
+}
+
+/// Returns the word that stands for an element of a list: itself, or its name.
+fn word_of(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get("name")?.as_str())
 }
 
 /// Adds all options of an object.
@@ -112,6 +117,10 @@ mod tests {
     fn requests_are_described_in_one_line() {
         for (line, text) in [
             (r#"{"do":"go"}"#, "go"),
+            (
+                r#"{"do":"group_add","groups":[{"name":"a.b","flag":"y","description":"x"}]}"#,
+                "group_add groups=a.b",
+            ),
             (r#"{"do":"feed","peer":"x","command":"stop"}"#, "feed stop peer=x"),
             (r#"{"do":"feed","peer":"x","command":{"from":{"place":"now"}}}"#, "feed from place=now peer=x"),
             (

@@ -7,7 +7,7 @@ mod rows;
 
 pub use rows::{
     ArticleText, BufferRow, ExpirePreview, FoundRow, FromReply, GroupListRow, HeldRow, HiddenRow,
-    HistoryCounts, PostRow, PurgeRow, ReviewRow,
+    HistoryCounts, PostRow, PurgeRow, ReviewRow, SignUpRow,
 };
 
 use crate::pull::{PullCounts, PullDetails};
@@ -67,6 +67,8 @@ pub enum Reply {
     Archive(ArchiveStatus),
     /// A post that waits for a moderator here.
     Held(HeldRow),
+    /// An account that waits for an operator.
+    SignUp(SignUpRow),
     /// A post that waits for an upstream, or was refused by one.
     Post(PostRow),
     /// An article that a query has found.

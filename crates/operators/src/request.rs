@@ -3,6 +3,7 @@
 //! [`Request`] is the message on the control socket: a line of JSON, whose member `do` names the row. What a
 //! request does is in the file of its operation; a new operation is such a file and a row here.
 
+use crate::accounts::AccountsCommand;
 use crate::buffers::BufferCommand;
 use crate::filter::FilterCommand;
 use crate::keys::KeysCommand;
@@ -11,8 +12,8 @@ use crate::operation::Operation;
 use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
-    archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posting, posts, pull, reload, status, transmit, why,
+    accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
+    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, status, transmit, why,
     withdraw,
 };
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,7 @@ requests! {
     Posts(posts::PostsOperation),
     Moderation(moderation::ModerationOperation),
     Keys(keys::KeysOperation),
+    Accounts(accounts::AccountsOperation),
     Filter(filter::FilterOperation),
     Cancel(withdraw::CancelOperation),
     Hide(hide::HideOperation),
@@ -114,6 +116,7 @@ impl Request {
             Self::Moderation(held) => {
                 !matches!(held.command, ModerationCommand::List { .. } | ModerationCommand::Show { .. })
             }
+            Self::Accounts(accounts) => !matches!(accounts.command, AccountsCommand::List {}),
             Self::Keys(keys) => !matches!(keys.command, KeysCommand::List),
             Self::Filter(filter) => !matches!(filter.command, FilterCommand::Review { .. }),
             Self::Verify(verify) => verify.repair && !verify.dry_run,

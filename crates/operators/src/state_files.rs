@@ -44,6 +44,12 @@ const KINDS: &[StateFileKind] = &[
     },
     StateFileKind {
         dir: "",
+        is_one: |name| name == users::SIGN_UPS_FILE_NAME,
+        check: StateFileCheck::Whole(|_, bytes| users::is_sign_ups_whole(bytes)),
+        costs: "no account can be asked for or confirmed until it is removed or put back",
+    },
+    StateFileKind {
+        dir: "",
         is_one: |name| name == "posting-secret",
         check: StateFileCheck::Whole(|_, bytes| inject::is_secret_whole(bytes)),
         costs: "posts are refused until it is put back",
@@ -232,6 +238,7 @@ mod tests {
         let review = "5\trefused\tspam\t<1@x>\ta.b\tmoney\tfast";
         [
             ("users", summed(&format!("newsreel-users 2 {}\nfred\tstaff\t5\t-\t-\n", "07".repeat(16)))),
+            ("sign-ups", summed("newsreel-sign-ups 1\n")),
             ("control-done", two("group 5 - a.b", "hierarchy 6 7 a")),
             ("notices-done", two(&format!("{digest} 5 6 7 KEY"), "forgotten 8")),
             ("early-cancels", two(&format!("{key} 5 sha256:a"), &format!("{key} 6 sha1:b"))),

@@ -72,8 +72,34 @@ section! {
         /// Logins remembered at once, at some 200 bytes each; beyond that, those that have been quiet
         /// longest end.
         sessions_max: usize = 1..=1_000_000, default 10000, example 100;
+        /// Whether visitors may make accounts, at /sign-up: "closed" for none, "moderated" for those that an
+        /// operator confirms (/operator/accounts, or newsreel user confirm), "open" for all. What an account
+        /// may do, an [[access]] section for users says. Not with [[authenticator]].
+        sign_up: SignUpMode = word(), default "closed", example "moderated";
+        /// The group of users that such an account is in, for user_groups of [[access]].
+        sign_up_group: Option<String> = Maybe(Name), example "web";
+        /// Accounts that may be asked for in a day from one network (a /24 of IPv4, a /48 of IPv6). Each
+        /// attempt counts. More are answered 429; a restart forgets the count.
+        sign_ups_per_network: u32 = 1..=1_000_000, default 5, example 50;
+        /// Accounts that may be asked for in a day, from all networks.
+        sign_ups_per_day: u32 = 1..=1_000_000, default 100, example 1000;
     }
 }
+
+words! {
+    /// Whether visitors may make accounts.
+    pub enum SignUpMode {
+        /// No accounts are made on the web.
+        Closed = "closed",
+        /// An operator confirms each.
+        Moderated = "moderated",
+        /// Each is made at once.
+        Open = "open",
+    }
+}
+
+/// A name that no site has: what the configuration gives to it, it gives to all users.
+pub const STRANGER_NAME: &str = "no-such-user.of.any-site-0";
 
 impl Web {
     /// Returns the address of the pages for people elsewhere, without a final slash; `None` if there are no

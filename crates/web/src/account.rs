@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What is said if two passwords differ that should not.
-const DIFFERENT: &str = "The new passwords are not the same.";
+pub(super) const DIFFERENT: &str = "The new passwords are not the same.";
 
 pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new()

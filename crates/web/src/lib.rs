@@ -2,7 +2,7 @@
 //!
 //! `connection` takes connections that `listening` accepts on the addresses of `[web]`, within limits of its
 //! own, and has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
-//! `health`, `metrics`, `login`, `account`, `operator`, `reading`. The client is a
+//! `health`, `metrics`, `login`, `sign_up`, `account`, `operator`, `reading`. The client is a
 //! [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users and lock-outs decide as over NNTP;
 //! `sessions` remembers logins. Data sent by a form comes as a [`Submission`](form::Submission). `page` is
 //! the frame of pages; `answers` has the common parts of all answers: the headers that isolate pages from
@@ -34,6 +34,7 @@ mod place;
 mod reading;
 mod rendering;
 mod sessions;
+mod sign_up;
 mod visitor;
 mod visits;
 
@@ -72,6 +73,8 @@ struct WebState {
     kept: KeptPages,
     /// Pages that networks may still have.
     budgets: NetworkBudgets,
+    /// Accounts that visitors may still ask for.
+    sign_ups: NetworkBudgets,
     /// The last visits of users to groups.
     visits: GroupVisits,
     /// Articles of the last month, by group.
@@ -112,6 +115,7 @@ impl HttpService {
             renderers: Renderers::new(site.busy_threads.clone()),
             kept: KeptPages::default(),
             budgets: NetworkBudgets::new(),
+            sign_ups: NetworkBudgets::new(),
             visits: GroupVisits::default(),
             traffic: MonthlyTraffic::default(),
             desk: Semaphore::new(operator::desk::REQUESTS_MAX),
@@ -143,6 +147,7 @@ fn routes(shared: &Arc<WebState>) -> Router {
         .merge(login::routes())
         .merge(metrics::routes())
         .merge(operator::routes())
+        .merge(sign_up::routes())
         .merge(reading::routes(shared).layer(from_fn_with_state(shared.clone(), delivery::deliver)))
         .fallback(answers::no_page)
         .method_not_allowed_fallback(answers::no_method)

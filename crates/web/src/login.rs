@@ -5,7 +5,7 @@
 //! never another site.
 
 use super::form::FormSubmission;
-use super::page::{HtmlPage, form_token};
+use super::page::{HtmlPage, SIGN_UP_PATH, form_token};
 use super::visitor::Visitor;
 use super::{WebState, answers};
 use access::{LoginDenial, User};
@@ -17,6 +17,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use ingest::programs;
 use maud::{Markup, html};
+use site_config::SignUpMode;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::block_in_place;
@@ -69,6 +70,9 @@ fn page(
                 p { "You are logged in as " strong { (user) } "." }
             } @else if visitor.may_log_in() {
                 (form(shared, visitor, next, name))
+                @if shared.config().web.sign_up != SignUpMode::Closed {
+                    p { "No account yet? " a href=(SIGN_UP_PATH) { "Sign up" } }
+                }
             } @else if visitor.may_log_in_encrypted() {
                 p { "This connection is not encrypted, so no password is taken here. Use https." }
             } @else {

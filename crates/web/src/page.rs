@@ -14,6 +14,9 @@ use maud::{DOCTYPE, Markup, html};
 /// Path of the page of a user's own account.
 pub(super) const ACCOUNT_PATH: &str = "/account";
 
+/// Path of the page on which visitors ask for an account.
+pub(super) const SIGN_UP_PATH: &str = "/sign-up";
+
 /// A page that is being built.
 pub(super) struct HtmlPage<'a> {
     shared: &'a WebState,

@@ -7,7 +7,7 @@ use super::edit::{self, EditError};
 use super::file::{self, FILE_NAME, UserTable};
 use disk::{Disk, FileMetadata};
 use site_base::lock::Leaf;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
@@ -87,6 +87,16 @@ impl UserStore {
             }
         }
         block_in_place(|| self.table())
+    }
+
+    /// Returns the disk.
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Returns the site's directory.
+    pub fn data(&self) -> &Path {
+        &self.data
     }
 
     /// Changes the users, and reads the file again. Blocks.

@@ -2,8 +2,9 @@
 
 use super::locate::SiteLocation;
 use super::password;
+use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
-use super::table::Columns;
+use super::table::{Columns, age};
 use access::User;
 use access::rules;
 use access::users;
@@ -11,6 +12,8 @@ use access::users::{EditError, StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
 use disk::{Disk, RealDisk};
 use netnews::date::format_nntp;
+use operators::accounts::{AccountsCommand, AccountsOperation};
+use operators::reply::SignUpRow;
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_config::{Access, Config};
@@ -52,6 +55,24 @@ pub(super) enum UserCommand {
         /// The name
         name: String,
     },
+    /// List the accounts that were asked for on the web and wait ([web] sign_up)
+    Waiting {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make users of accounts that wait
+    Confirm {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Delete accounts that wait
+    Refuse {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
     /// Remove users; those who are connected stay connected
     Remove {
         /// Their names
@@ -81,6 +102,9 @@ pub(super) fn run(command: UserCommand, at: &SiteLocation) -> Result<(), CliErro
         UserCommand::Set { name, group } => set(&config, &name, &group),
         UserCommand::Passwd { name } => passwd(&config, &name),
         UserCommand::Reset { name } => reset(&config, &name),
+        UserCommand::Waiting { json } => waiting(&config, json),
+        UserCommand::Confirm { names } => decide(&config, AccountsCommand::Confirm { names }),
+        UserCommand::Refuse { names } => decide(&config, AccountsCommand::Refuse { names }),
         UserCommand::Remove { names } => remove(&config, &names),
         UserCommand::List { json } => list(&config, json),
         UserCommand::Check { name } => check(&config, &name),
@@ -230,6 +254,27 @@ fn reset(config: &Config, name: &str) -> Result<(), CliError> {
         Some(token) => say(format_args!("{url}/reset/{token}")),
         None => Err(CliError::Problem(no_password(&name))),
     }
+}
+
+/// Lists the accounts that wait.
+fn waiting(config: &Config, json: bool) -> Result<(), CliError> {
+    let list = AccountsOperation { command: AccountsCommand::List {} };
+    let rows = reach::rows::<SignUpRow>(config, list)?;
+    if json {
+        return say_json(&rows);
+    }
+    let now = unix_secs();
+    let columns = Columns::of(&rows)
+        .left("name", |row| row.name.clone())
+        .left("asked", |row| age(Some(row.asked), now))
+        .left("from", |row| row.address.clone())
+        .left("note", |row| row.note.clone());
+    say(columns.text())
+}
+
+/// Decides about accounts that wait.
+fn decide(config: &Config, command: AccountsCommand) -> Result<(), CliError> {
+    reach::print(config, AccountsOperation { command })
 }
 
 fn no_password(name: &str) -> String {

@@ -40,14 +40,9 @@ MANAGED = """
 groups = "local.moderated"
 address = "queue"
 [spam]
-crossposts = "shadow"
+crossposts = "hide"
 crossposts_max = 1
-types = "hide"
-[[upstream]]
-name = "away"
-host = "127.0.0.1:9"
-groups = "away.*"
-tls = "off"
+types = "shadow"
 [[peer]]
 name = "far.example"
 addresses = ["192.0.2.1"]
@@ -90,7 +85,7 @@ class Site:
         text = text.replace("\n[[access]]\n", operator + "\n[[access]]\n", 1)
         text = text.replace("max_age_days = 10", "max_age_days = \"none\"", 1)
         web = "" if "\n[web]\n" in text else "\n[web]\nlisten = [\"127.0.0.1:0\"]\n"
-        web += f"about = {json.dumps(ABOUT)}\ncache_age = \"1 s\"\n"
+        web += f"about = {json.dumps(ABOUT)}\ncache_age = \"1 s\"\nsign_up = \"moderated\"\n"
         file.write_text(text + web + search)
         self.run("user", "add", "carol", feed=PASSWORD + "\n")
         self.log = open(os.path.join(self.home, "log"), "wb")
@@ -321,7 +316,9 @@ class Visit:
         self.go("/operator/feeds")
         self.see("operator-feeds", "far.example", "Retry now")
         self.go("/operator/cache")
-        self.see("operator-cache", "away", "Hide an article")
+        self.see("operator-cache", "Upstreams", "Hide an article")
+        self.go("/operator/accounts")
+        self.see("operator-accounts", "Accounts", "guest", "A friend")
         self.go("/operator/audit")
         self.see("operator-audit", "group_add", "done")
         self.go("/account")
@@ -361,6 +358,10 @@ class Visit:
         self.see("archive-picture", "dot.gif", "Show the picture")
 
     def log_in(self):
+        self.go("/sign-up")
+        self.see("sign-up", "To the operator")
+        self.fill(user="guest", new=PASSWORD, again=PASSWORD, note="A friend of <b>carol</b>")
+        self.see("signed-up", "waits for the operator")
         self.go("/login")
         self.see("login", "Log in")
         self.fill(user="carol", password="wrong")

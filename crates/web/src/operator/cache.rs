@@ -146,7 +146,7 @@ fn space(cache: &CacheStatus) -> Markup {
             div.card.table { table {
                 thead { tr {
                     th scope="col" { "kind or group" }
-                    @for title in ["requests", "from the cache", "bytes from the cache", "bytes from upstream"] {
+                    @for title in ["requests", "from the cache", "cached bytes", "fetched bytes"] {
                         th.n scope="col" { (title) }
                     }
                 } }
@@ -162,8 +162,8 @@ fn counted_row(counts: &CacheCounts) -> Markup {
             th scope="row" { (counts.of) }
             td.n data-label="requests" { (grouped(counts.requests)) }
             td.n data-label="from the cache" { (grouped(counts.hits)) }
-            td.n data-label="bytes from the cache" { (about_size(counts.cache_bytes)) }
-            td.n data-label="bytes from upstream" { (about_size(counts.upstream_bytes)) }
+            td.n data-label="cached bytes" { (about_size(counts.cache_bytes)) }
+            td.n data-label="fetched bytes" { (about_size(counts.upstream_bytes)) }
         }
     }
 }

@@ -33,12 +33,13 @@ const LINES_MAX: usize = 20;
 /// Name of the field of a confirmed form.
 const CONFIRMED: &str = "confirmed";
 /// Names of the pages, in the order of the navigation.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     (paths::OVERVIEW, "Overview"),
     (paths::MODERATION, "Moderation"),
     (paths::FILTERS, "Filters"),
     (paths::FEEDS, "Feeds"),
     (paths::CACHE, "Cache"),
+    (paths::ACCOUNTS, "Accounts"),
     (paths::AUDIT, "Audit"),
 ];
 

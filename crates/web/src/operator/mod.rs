@@ -5,6 +5,7 @@
 //! others an action is a form, carried out by the operation of the same command (`desk`). Shown to clients
 //! whose `[[access]]` section allows `operator`; those whose section allows `manage` act.
 
+mod accounts;
 mod audit;
 mod cache;
 pub(super) mod desk;
@@ -41,6 +42,7 @@ pub(super) fn routes() -> Router<Arc<WebState>> {
         .route(paths::FILTERS, get(filters::show).post(filters::act))
         .route(paths::FEEDS, get(feeds::show).post(feeds::act))
         .route(paths::CACHE, get(cache::show).post(cache::act))
+        .route(paths::ACCOUNTS, get(accounts::show).post(accounts::act))
         .route(paths::AUDIT, get(audit::show))
 }
 

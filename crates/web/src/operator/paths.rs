@@ -10,5 +10,7 @@ pub(crate) const FILTERS: &str = "/operator/filters";
 pub(crate) const FEEDS: &str = "/operator/feeds";
 /// Upstreams and the cache.
 pub(crate) const CACHE: &str = "/operator/cache";
+/// Accounts that wait for an operator.
+pub(crate) const ACCOUNTS: &str = "/operator/accounts";
 /// Actions of operators.
 pub(crate) const AUDIT: &str = "/operator/audit";

@@ -153,3 +153,139 @@ fn links_that_are_made_up_reveal_nothing() {
     }
     assert_eq!(get(address, &path).status, 200);
 }
+
+/// Sends the form for an account, with these header lines; returns the answer.
+fn sign_up(address: SocketAddr, name: &str, password: &str, more: &str) -> Answer {
+    let (token, cookie) = form_of(&get_with(address, "/sign-up", more));
+    let body = format!("user={name}&new={password}&again={password}&note=A+%3Cb%3Efriend&form_token={token}");
+    post(address, "/sign-up", &cookie, &body, more)
+}
+
+/// Starts the test site with fred, who may act, and with these keys of `[web]`.
+fn site_with(keys: &str) -> (Server, SocketAddr) {
+    let (server, address) = site_with_fred();
+    let managed = "users = \"fred\"\nmanage = true";
+    let change = |text: String| text.replacen("users = \"fred\"", managed, 1) + keys;
+    server.reload(change).unwrap();
+    (server, address)
+}
+
+/// Acts on the page of accounts that wait; returns the answer.
+fn decide(address: SocketAddr, fred: &str, fields: &str) -> Answer {
+    let token = token_of(&page_of(address, fred, "/operator/accounts"));
+    post(address, "/operator/accounts", fred, &format!("{fields}&form_token={token}"), "")
+}
+
+#[test]
+fn no_account_is_made_unless_the_operator_says_so() {
+    let (server, address) = site_with_fred();
+    let login = get(address, "/login");
+    assert!(!login.body.contains("Sign up"));
+    assert_eq!(get(address, "/sign-up").status, 404);
+    let (token, cookie) = form_of(&login);
+    let body = format!("user=newcomer&new=a+long+password&again=a+long+password&form_token={token}");
+    assert_eq!(post(address, "/sign-up", &cookie, &body, "").status, 404);
+    assert!(!server.user(&["list"], "").unwrap().contains("newcomer"));
+    // Strangers must not become operators, nor users of a program.
+    for (edit, said) in [
+        ("users = \"*\"\noperator = true", "would be an operator"),
+        ("users = \"fred\"\n[[authenticator]]\nprogram = [\"/bin/false\"]", "[[authenticator]]"),
+    ] {
+        let before = std::fs::read_to_string(server.file()).unwrap();
+        let change = |text: String| {
+            text.replacen("users = \"fred\"\noperator = true", edit, 1) + "sign_up = \"open\"\n"
+        };
+        let refused = server.reload(change).unwrap_err();
+        assert!(refused.contains(said), "{refused}");
+        std::fs::write(server.file(), before).unwrap();
+    }
+}
+
+#[test]
+fn accounts_wait_for_an_operator_and_the_answer_tells_nothing() {
+    let (server, address) =
+        site_with("sign_up = \"moderated\"\nsign_up_group = \"web\"\nsign_ups_per_network = 50\n");
+    assert!(get(address, "/login").body.contains("href=\"/sign-up\""));
+    for (name, password, status) in [
+        ("Newcomer", "a+long+password", 422),
+        ("fr%D0%B5d", "a+long+password", 422),
+        ("a%09b", "a+long+password", 422),
+        ("newcomer", "short", 422),
+    ] {
+        assert_eq!(sign_up(address, name, password, "").status, status, "{name} {password}");
+    }
+    let new = sign_up(address, "newcomer", "a+long+password", "");
+    assert!(new.status == 200 && new.body.contains("waits for the operator"), "{}", new.body);
+    // One that is a user, one that waits, and one that the configuration names: all like a new one.
+    for name in ["fred", "newcomer", "old", "root"] {
+        let answer = sign_up(address, name, "another+long+password", "");
+        assert_eq!((answer.status, &answer.body), (200, &new.body), "{name}");
+    }
+    assert_eq!(log_in(address, "newcomer", "a+long+password", "/").status, 403);
+    assert_eq!(log_in(address, "fred", "another+long+password", "/").status, 403);
+    let listed = server.user(&["waiting"], "").unwrap();
+    assert!(listed.lines().count() == 2 && listed.contains("newcomer"), "{listed}");
+
+    sign_up(address, "other", "a+long+password", "");
+    let fred = cookie_of(&log_in(address, "fred", "secretive", "/")).unwrap();
+    let page = page_of(address, &fred, "/operator/accounts").body;
+    assert!(page.contains("2 accounts") && page.contains("A &lt;b&gt;friend"), "{page}");
+    assert!(get(address, "/operator/accounts").status == 403);
+    let asked = decide(address, &fred, "action=refuse&name=other");
+    assert!(asked.body.contains("Are you sure"), "{}", asked.body);
+    let refused = decide(address, &fred, "action=refuse&name=other&confirmed=yes");
+    assert!(refused.body.contains("other does not wait any more"), "{}", refused.body);
+    let confirmed = decide(address, &fred, "action=confirm&name=newcomer");
+    assert!(confirmed.body.contains("newcomer is a user now"), "{}", confirmed.body);
+    let again = decide(address, &fred, "action=confirm&name=newcomer");
+    assert!(again.status == 422 && again.body.contains("no account of this name waits"), "{}", again.body);
+    assert_eq!(log_in(address, "newcomer", "a+long+password", "/").status, 303);
+    assert_eq!(log_in(address, "other", "a+long+password", "/").status, 403);
+    let users = server.user(&["list"], "").unwrap();
+    assert!(users.lines().any(|line| line.starts_with("newcomer") && line.contains("web")), "{users}");
+    let audit = page_of(address, &fred, "/operator/audit").body;
+    assert!(audit.contains("accounts confirm names=newcomer"), "{audit}");
+}
+
+#[test]
+fn an_open_site_gives_no_rights_and_no_names_of_others() {
+    let (server, address) = site_with("sign_up = \"open\"\nsign_ups_per_network = 50\n");
+    // "old" has a section, and no account yet.
+    for name in ["fred", "old", "root", "postmaster"] {
+        let answer = sign_up(address, name, "a+long+password", "");
+        assert_eq!(answer.status, 409, "{name}: {}", answer.body);
+    }
+    let made = sign_up(address, "newcomer", "a+long+password", "");
+    assert!(made.status == 200 && made.body.contains("account is made"), "{}", made.body);
+    assert_eq!(sign_up(address, "newcomer", "another+password", "").status, 409);
+    let own = cookie_of(&log_in(address, "newcomer", "a+long+password", "/")).unwrap();
+    for path in ["/metrics", "/operator", "/operator/accounts", "/operator/moderation"] {
+        assert_eq!(page_of(address, &own, path).status, 403, "{path}");
+    }
+    assert_eq!(log_in(address, "newcomer", "another+password", "/").status, 403);
+    let (token, cookie) = form_of(&get(address, "/sign-up"));
+    let body = "user=sneaky&new=a+long+password&again=a+long+password";
+    assert_eq!(post(address, "/sign-up", &cookie, body, "").status, 403, "no token");
+    let cross = format!("{body}&form_token={token}");
+    assert_eq!(post(address, "/sign-up", &cookie, &cross, "Sec-Fetch-Site: cross-site\r\n").status, 403);
+    assert_eq!(get(address, &format!("/sign-up?{cross}")).status, 200);
+    server.reload(|text| text + "[auth]\nplain_passwords_from = []\n").unwrap();
+    assert_eq!(post(address, "/sign-up", &cookie, &cross, "").status, 403, "unencrypted");
+    assert!(!server.user(&["list"], "").unwrap().contains("sneaky"));
+}
+
+#[test]
+fn accounts_are_asked_for_within_limits_of_networks_and_of_all() {
+    let (_server, address) = site_with(
+        "sign_up = \"moderated\"\nsign_ups_per_network = 2\nsign_ups_per_day = 3\nproxies = [\"127.0.0.1\"]\n",
+    );
+    let from = |network: u8, name: &str| {
+        let told = format!("X-Forwarded-For: 198.51.{network}.7\r\nX-Forwarded-Proto: https\r\n");
+        sign_up(address, name, "a+long+password", &told)
+    };
+    assert_eq!([from(1, "aaa").status, from(1, "bbb").status], [200, 200]);
+    let full = from(1, "ccc");
+    assert!(full.status == 429 && full.header("Retry-After").is_some(), "{}", full.body);
+    assert_eq!([from(2, "ddd").status, from(2, "eee").status], [200, 429]);
+    assert_eq!(from(3, "fff").status, 429, "all networks together");
+}
