@@ -235,7 +235,8 @@ impl SectionWriter {
                 put_ident(id, &mut payload);
                 kind::CANCEL
             }
-            Change::Hide { message_id, by, reason } => {
+            // Its time is that of the message.
+            Change::Hide { message_id, by, reason, since: _ } => {
                 put_bytes(message_id, &mut payload);
                 put_bytes(by.as_bytes(), &mut payload);
                 put_bytes(reason.as_bytes(), &mut payload);
@@ -257,6 +258,8 @@ impl SectionWriter {
                 kind::SITE
             }
             Change::Purge { .. } => return Err(UnsharedChange::Kind("a purge")),
+            Change::Expire { .. } => return Err(UnsharedChange::Kind("an expiry")),
+            Change::Note { .. } => return Err(UnsharedChange::Kind("a note")),
             Change::Position { .. } => return Err(UnsharedChange::Kind("a position")),
         };
         self.put_entry(kind, &payload)

@@ -422,7 +422,9 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
         }
         LogEntry::Forget { id, arrived } => Change::Forget { id: *id, arrived: *arrived },
         LogEntry::Cancel { id } => Change::Cancel { id: *id },
-        LogEntry::Hide { message_id, by, reason } => Change::Hide { message_id, by, reason },
+        LogEntry::Hide { message_id, by, reason } => {
+            Change::Hide { message_id, by, reason, since: u64::from(time) }
+        }
         LogEntry::Unhide { id } => Change::Unhide { id: *id },
         LogEntry::Groups(updates) => Change::Groups(updates),
         LogEntry::Site { name } => Change::Site { name },

@@ -13,8 +13,8 @@ use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
     accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
-    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, status, transmit, why,
-    withdraw,
+    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status,
+    transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,7 @@ requests! {
     Batch(feed::BatchOperation),
     Feed(feed::FeedOperation),
     Verify(care::VerifyOperation),
+    Snapshot(snapshot::SnapshotOperation),
     Expire(expire::ExpireOperation),
     Archive(archive::operation::ArchiveOperation),
     VerifyCache(cached::VerifyCacheOperation),

@@ -106,7 +106,7 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
                 spool.apply(time, &[Change::Cancel { id }, position], &mut outcomes)?
             }
             Entry::Hide(_) => {
-                let hide = Change::Hide { message_id: news.id.as_bytes(), by: "x", reason: "y" };
+                let hide = Change::Hide { message_id: news.id.as_bytes(), by: "x", reason: "y", since: 0 };
                 spool.apply(time, &[hide], &mut outcomes)?
             }
             Entry::AddGroup(n) => {
@@ -150,7 +150,7 @@ fn play(
             }
             let told = answers(&spool);
             agree(&spool);
-            assert_eq!(spool.verify(&()).findings, []);
+            assert_eq!(spool.verifier().verify(&()).findings, []);
             spool.close()?;
             Ok(told)
         }));

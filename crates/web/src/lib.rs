@@ -102,7 +102,12 @@ pub struct HttpService {
     shared: Arc<WebState>,
     router: Router,
     permits: ConnectionPermits,
+    /// Limits the connections that are being refused; others are closed at once.
+    refusals: Arc<Semaphore>,
 }
+
+/// Maximum number of connections that are refused with an answer at the same time.
+const REFUSALS_MAX: usize = 100;
 
 impl HttpService {
     /// Creates the HTTP side of a server that is being assembled.
@@ -123,7 +128,8 @@ impl HttpService {
         });
         let router = routes(&shared);
         tokio::spawn(samples::keep(Arc::downgrade(&shared), site.stopping()));
-        Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
+        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+        Arc::new(Self { shared, router, permits: ConnectionPermits::default(), refusals })
     }
 
     /// Returns a task that serves a new connection, if there is room for it.
@@ -133,8 +139,18 @@ impl HttpService {
         caller: ClientEndpoint,
         beginning: ConnectionProtocol,
     ) -> Option<SessionTask> {
-        let connection = HttpConnection::admit(self, socket, caller, beginning.is_tls())?;
-        Some(Box::pin(connection.serve()))
+        match HttpConnection::admit(self, socket, caller, beginning.is_tls()) {
+            Ok(connection) => Some(Box::pin(connection.serve())),
+            // There is no answer before the handshake.
+            Err(_) if beginning.is_tls() => None,
+            Err(socket) => {
+                let permit = self.refusals.clone().try_acquire_owned().ok()?;
+                Some(Box::pin(async move {
+                    connection::refuse(socket).await;
+                    drop(permit);
+                }))
+            }
+        }
     }
 }
 

@@ -136,6 +136,9 @@ mod session;
 #[path = "../../../../fuzz/fuzz_targets/signed_article.rs"]
 mod signed_article;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/snapshot.rs"]
+mod snapshot;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/threads.rs"]
 mod threads;
 #[allow(unused_attributes)]
@@ -206,6 +209,7 @@ smoke! {
     search_query: INPUTS, seeds::searches();
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
+    snapshot: INPUTS, seeds::snapshots();
     threads: INPUTS, seeds::rows();
     tree_file: INPUTS, seeds::articles();
     upstream: INPUTS, seeds::upstreams();

@@ -119,7 +119,7 @@ fn flood_needs_few_commits() {
 #[test]
 fn articles_after_the_last_control_message_are_not_read() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
-    let place = |fixture: &Fixture| fixture.site.spool.journal_mark(TailStart::Now).unwrap().position;
+    let place = |fixture: &Fixture| fixture.site.spool.journal().mark(TailStart::Now).unwrap().position;
     fixture.file(15, &["newgroup x.a", "newgroup x.b"].map(String::from));
     let end = place(&fixture);
     let long = "x".repeat(600);
@@ -149,7 +149,7 @@ fn refused_message_does_not_stop_the_others() {
     };
     ["x.a", "x. b", "x.c"].into_iter().for_each(|name| fixture.reader.changes.add(change(name)));
     let Fixture { site, mail, reader, .. } = &mut fixture;
-    reader.changes.make(site.filer.log(), &mut reader.done, mail, 1).unwrap();
+    reader.changes.make(site.filer.log(), &reader.done, mail, 1).unwrap();
     assert!(reader.changes.is_empty() && !reader.changes.took().is_zero());
     assert!(reader.done.has_group("x.c", 1) && !reader.done.has_group("x. b", 1));
     assert_eq!(fixture.groups(), ["x.a", "x.c", "x.old"]);

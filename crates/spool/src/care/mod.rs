@@ -4,13 +4,13 @@
 pub(crate) mod apart;
 pub(crate) mod buffers;
 pub(crate) mod expire;
-pub mod explain;
+pub(crate) mod explain;
+pub(crate) mod finding;
 pub(crate) mod glance;
 pub(crate) mod inspect;
-pub(crate) mod pack_overview;
+pub(crate) mod overview;
 pub(crate) mod purge;
 pub(crate) mod reconfigure;
 pub(crate) mod repair;
-pub(crate) mod rest;
 pub(crate) mod status;
-pub mod verify;
+pub(crate) mod verify;

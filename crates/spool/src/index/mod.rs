@@ -6,11 +6,13 @@
 pub(crate) mod ages;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
+mod digest;
 pub(crate) mod fold;
 pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod history;
 pub(crate) mod kept;
+pub(crate) mod notes;
 pub(crate) mod overtaken;
 pub(crate) mod overview;
 pub(crate) mod promise;

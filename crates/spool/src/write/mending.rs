@@ -3,7 +3,7 @@
 //! page of the history log that were remembered without an article.
 //!
 //! Used while opening; by the writer, which checks whether the disk's count of lost pages has risen before it
-//! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::spool`]).
+//! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::reader`]).
 //! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
 use crate::base::error::{SpoolTrouble, TroubleKind};
@@ -37,6 +37,8 @@ impl SpoolWriter {
         shared.lost_pages.store(lost, Ordering::Release);
         shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
         if mended > 0 {
+            // Message-IDs on lost pages are not known any more.
+            shared.is_digest_vague.store(true, Ordering::Release);
             let dir = shared.config.dir.display();
             warn!(
                 "spool {dir}: {mended} pages of usage bitmaps or history could not be read and were rebuilt"

@@ -48,6 +48,8 @@ pub(crate) fn full_report(name: &str) -> Report {
             ..JournalReaderReport::default()
         }],
         hot_memory_bytes: Some(0),
+        digest: Some(name()),
+        digest_start: Some(1),
         unnumbered: Some(UnnumberedSavings::default()),
         overhead: Some(Overhead::default()),
         classes: vec![ClassReport { name: name(), ..ClassReport::default() }],

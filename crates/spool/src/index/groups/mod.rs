@@ -7,6 +7,7 @@
 mod live;
 mod shown;
 
+use crate::base::digest::SetSum;
 use crate::base::fetch::{fetch, fetch_all, fetch_bytes};
 use crate::base::ids::{GroupFlag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
@@ -68,6 +69,8 @@ pub(crate) struct GroupState {
     pub flag: GroupFlag,
     pub description: String,
     pub hidden: HiddenNumbers,
+    /// Sum of the living numbers with the articles that they name.
+    pub sum: SetSum,
 }
 
 impl GroupState {
@@ -269,6 +272,16 @@ impl SharedGroups {
 
     pub fn snapshot(&self) -> Arc<GroupTable> {
         self.table.load_full()
+    }
+
+    /// Returns a group by number.
+    pub fn get(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.table.load().get(id).cloned()
+    }
+
+    /// Returns all groups, sorted by name.
+    pub fn sorted(&self) -> Arc<[Arc<Group>]> {
+        self.table.load().sorted().clone()
     }
 
     /// Adds and removes groups. Called by the writer only.
