@@ -162,11 +162,11 @@ fn finding(desk: &OperatorDesk<'_>, row: &ReviewRow, now: u64) -> Markup {
             th scope="row" { (ago(row.at, now)) }
             td data-label="filter" { (row.filter) }
             td data-label="finding" { (row.finding) }
-            td.wide data-label="article" {
+            td.wide data-label="article" { div {
                 span dir="auto" { (header::text(row.subject.as_bytes())) } br;
                 span.quiet { (row.groups) } " "
                 a href=(urls::article(&row.message_id)) { (row.message_id) }
-            }
+            } }
             td.wide data-label="reason" { (row.reason) }
             td data-label="release" {
                 (row.release)
