@@ -7,7 +7,7 @@
 use super::lines::{AppendLog, LogLine};
 use super::{Disk, FileAccess, parent};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Place and limits of the two files.
@@ -33,8 +33,8 @@ impl RollingFiles {
         [&self.old, &self.path].into_iter().try_for_each(|path| self.open(path, &mut each).map(drop))
     }
 
-    fn open(&self, path: &PathBuf, each: impl FnMut(LogLine<'_>) -> bool) -> io::Result<AppendLog> {
-        AppendLog::open(self.disk.clone(), path.clone(), self.access, self.bytes_max, each)
+    fn open(&self, path: &Path, each: impl FnMut(LogLine<'_>) -> bool) -> io::Result<AppendLog> {
+        AppendLog::open(self.disk.clone(), path.to_owned(), self.access, self.bytes_max, each)
     }
 }
 
