@@ -6,6 +6,9 @@
 //! packaging/fail2ban reads; of a lock-out only the first refused attempt is logged. There is one gate per
 //! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
+mod changing;
+mod signing_up;
+
 use super::User;
 use super::lockout::{ActiveLockout, LockoutTable};
 use super::programs::AuthProgram;
@@ -24,6 +27,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
+
+pub use changing::PasswordChangeDenial;
+pub use signing_up::{NOTE_BYTES_MAX, SignUpDenial, is_reserved};
 
 /// Target of the lines about failed logins, as `packaging/fail2ban` and filters of operators know it.
 const LOG_TARGET: &str = "newsreel::access::gate";

@@ -20,6 +20,7 @@ pub mod tls;
 pub mod users;
 
 pub use connections::{Connections, too_many};
-pub use gate::{ClientEndpoint, LoginDenial, LoginGate};
+pub use gate::{ClientEndpoint, LoginDenial, LoginGate, PasswordChangeDenial};
+pub use gate::{NOTE_BYTES_MAX, SignUpDenial, is_reserved};
 pub use lockout::counted;
 pub use users::User;

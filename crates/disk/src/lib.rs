@@ -55,9 +55,9 @@ pub use real::RealDisk;
 pub use sim::{CrashKind, SimDisk, SimRandom};
 pub use size::about_size;
 pub use small::{
-    AppendLog, CheckedFile, FileAccess, LogLine, NewFile, Replacements, UNFINISHED, checked_lines,
-    copy_aside, duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside,
-    read_small, set_aside,
+    AppendLog, CheckedFile, FileAccess, LogLine, NewFile, Replacements, RollingFiles, RollingLog, UNFINISHED,
+    checked_lines, copy_aside, duplicate_aside, durable_create, durable_replace, is_set_aside,
+    read_or_set_aside, read_small, set_aside,
 };
 
 /// Mode in which [`Disk::open`] opens a file.

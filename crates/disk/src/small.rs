@@ -7,10 +7,12 @@
 
 mod aside;
 mod lines;
+mod rolling;
 
 pub use aside::{CheckedFile, is_set_aside, read_or_set_aside, set_aside};
 pub use aside::{copy_aside, duplicate_aside};
 pub use lines::{AppendLog, LogLine, checked_lines};
+pub use rolling::{RollingFiles, RollingLog};
 
 use super::{Disk, DiskFile, OpenMode};
 use std::ffi::OsString;

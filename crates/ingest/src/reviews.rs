@@ -5,7 +5,7 @@
 //! commands write as well, so it is read again whenever a filter finds something. Called by `filters`,
 //! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
 
-use disk::{AppendLog, Disk, FileAccess, LogLine, OpenMode};
+use disk::{AppendLog, Disk, FileAccess, LogLine, OpenMode, RollingFiles, RollingLog};
 use hashbrown::HashMap;
 use netnews::{Article, Known};
 use site_base::lock::Leaf;
@@ -19,7 +19,6 @@ use tracing::warn;
 
 /// Names of the files below `site.data`.
 const FILE_NAME: &str = "filter-log";
-const OLD_NAME: &str = "filter-log.old";
 const RELEASED_NAME: &str = "filter-released";
 /// Most bytes of each file of findings; there are two.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -160,7 +159,8 @@ struct ReleasedKeys {
 pub struct FilterReviews {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    log: Leaf<Option<AppendLog>>,
+    files: RollingFiles,
+    log: Leaf<RollingLog>,
     released: Leaf<ReleasedKeys>,
     /// Held while a release is written, as several commands may run at once.
     releasing: Leaf<()>,
@@ -171,10 +171,12 @@ pub struct FilterReviews {
 impl FilterReviews {
     /// Returns the findings of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
+        let files = RollingFiles::at(disk.clone(), data.join(FILE_NAME), FileAccess::Group, FILE_BYTES_MAX);
         Self {
             disk,
             dir: data.to_owned(),
-            log: Leaf::default(),
+            log: Leaf::new(RollingLog::new(files.clone())),
+            files,
             released: Leaf::default(),
             releasing: Leaf::default(),
             is_failing: AtomicBool::new(false),
@@ -186,8 +188,7 @@ impl FilterReviews {
     pub fn add(&self, reviews: impl Iterator<Item = FilterReview>) {
         let mut log = self.log.lock();
         for review in reviews {
-            let written = self.append(&mut log, &review.text());
-            match written {
+            match log.append(&review.text()) {
                 Ok(()) => self.is_failing.store(false, Ordering::Relaxed),
                 Err(error) => {
                     if !self.is_failing.swap(true, Ordering::Relaxed) {
@@ -198,28 +199,9 @@ impl FilterReviews {
         }
     }
 
-    fn append(&self, log: &mut Option<AppendLog>, text: &str) -> io::Result<()> {
-        let open = || self.open(FILE_NAME, &mut |_| true);
-        let opened = match log {
-            Some(log) => log,
-            None => log.insert(open()?),
-        };
-        match opened.append(text) {
-            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
-                opened.sync()?;
-                // Until this is durable there are both files, or the old one alone.
-                *log = None;
-                self.disk.rename(&self.dir.join(FILE_NAME), &self.dir.join(OLD_NAME))?;
-                self.disk.sync_dir(&self.dir)?;
-                log.insert(open()?).append(text)
-            }
-            appended => appended,
-        }
-    }
-
     /// Makes additions durable.
     pub fn sync(&self) {
-        if let Some(Err(error)) = self.log.lock().as_mut().map(AppendLog::sync) {
+        if let Err(error) = self.log.lock().sync() {
             warn!(%error, "what filters found may be lost ({FILE_NAME})");
         }
     }
@@ -227,23 +209,16 @@ impl FilterReviews {
     /// Returns all findings kept, oldest first.
     pub fn all(&self) -> io::Result<Vec<FilterReview>> {
         let mut all = Vec::new();
-        for name in [OLD_NAME, FILE_NAME] {
-            self.open(name, &mut |line| {
-                let review = FilterReview::parsed(line);
-                let is_one = review.is_some();
-                all.extend(review);
-                is_one
-            })?;
-        }
+        self.files.read(|line| {
+            let review = match line {
+                LogLine::Whole(text) => FilterReview::parsed(text),
+                LogLine::Other(_) => None,
+            };
+            let is_one = review.is_some();
+            all.extend(review);
+            is_one
+        })?;
         Ok(all)
-    }
-
-    fn open(&self, name: &str, each: &mut dyn FnMut(&str) -> bool) -> io::Result<AppendLog> {
-        let bytes_max = if name == RELEASED_NAME { RELEASED_BYTES_MAX } else { FILE_BYTES_MAX };
-        AppendLog::open(self.disk.clone(), self.dir.join(name), FileAccess::Group, bytes_max, |line| {
-            let LogLine::Whole(text) = line else { return false };
-            each(text)
-        })
     }
 
     /// Returns whether the filter no longer judges the article with this key.
@@ -263,8 +238,10 @@ impl FilterReviews {
 
     fn read_released(&self) -> io::Result<(AppendLog, Vec<(u128, String)>)> {
         let mut all = Vec::new();
-        let log = self.open(RELEASED_NAME, &mut |line| {
-            let release = released(line);
+        let (disk, path) = (self.disk.clone(), self.dir.join(RELEASED_NAME));
+        let log = AppendLog::open(disk, path, FileAccess::Group, RELEASED_BYTES_MAX, |line| {
+            let LogLine::Whole(text) = line else { return false };
+            let release = released(text);
             let is_one = release.is_some();
             all.extend(release);
             is_one

@@ -8,6 +8,7 @@ use access::tls::TlsOffer;
 use admitting::admitting;
 use feeds::Feeds;
 use operators::archive::{Archives, keep_archiving};
+use operators::audit::AuditLog;
 use operators::control_socket;
 use operators::days;
 use operators::days::DayKeeper;
@@ -175,6 +176,7 @@ fn assemble<S: NewsSource>(
             measuring,
             pulls,
             archives,
+            audit: AuditLog::of(site.spool.disk().clone(), &site.config.load().site.data),
             context,
             feeds,
             upstreams,

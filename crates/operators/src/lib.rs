@@ -6,13 +6,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod accounts;
 pub mod archive;
+pub mod audit;
 pub mod buffers;
 pub mod cached;
 pub mod care;
 mod certificates;
 pub mod control_socket;
 pub mod days;
+pub mod dispatch;
 pub mod expire;
 pub mod explain;
 pub mod export;

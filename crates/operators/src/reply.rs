@@ -7,7 +7,7 @@ mod rows;
 
 pub use rows::{
     ArticleText, BufferRow, ExpirePreview, FoundRow, FromReply, GroupListRow, HeldRow, HiddenRow,
-    HistoryCounts, PostRow, PurgeRow, ReviewRow,
+    HistoryCounts, PostRow, PurgeRow, ReviewRow, SignUpRow,
 };
 
 use crate::pull::{PullCounts, PullDetails};
@@ -67,6 +67,8 @@ pub enum Reply {
     Archive(ArchiveStatus),
     /// A post that waits for a moderator here.
     Held(HeldRow),
+    /// An account that waits for an operator.
+    SignUp(SignUpRow),
     /// A post that waits for an upstream, or was refused by one.
     Post(PostRow),
     /// An article that a query has found.
@@ -129,4 +131,23 @@ pub enum Reply {
         /// Whether the request succeeded and no problem was found.
         ok: bool,
     },
+}
+
+/// The last line of text or error of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct LastWords(String);
+
+impl LastWords {
+    /// Takes note of a reply.
+    pub fn hear(&mut self, reply: &Reply) {
+        if let Reply::Text(text) | Reply::Error(text) = reply {
+            self.0.clear();
+            self.0.push_str(text.lines().next().unwrap_or_default());
+        }
+    }
+
+    /// Returns the line.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
 }

@@ -3,12 +3,18 @@
 //! [`Request`] is the message on the control socket: a line of JSON, whose member `do` names the row. What a
 //! request does is in the file of its operation; a new operation is such a file and a row here.
 
+use crate::accounts::AccountsCommand;
+use crate::buffers::BufferCommand;
+use crate::filter::FilterCommand;
+use crate::keys::KeysCommand;
+use crate::moderation::ModerationCommand;
 use crate::operation::Operation;
+use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
-    archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status, transmit,
-    why, withdraw,
+    accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
+    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status,
+    transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -86,11 +92,43 @@ requests! {
     Posts(posts::PostsOperation),
     Moderation(moderation::ModerationOperation),
     Keys(keys::KeysOperation),
+    Accounts(accounts::AccountsOperation),
     Filter(filter::FilterOperation),
     Cancel(withdraw::CancelOperation),
     Hide(hide::HideOperation),
     Unhide(hide::UnhideOperation),
     Purge(withdraw::PurgeOperation),
+}
+
+impl Request {
+    /// Returns whether it is an action of an operator, for the audit log. Questions are none, nor is what
+    /// programs hand over: articles, history, mounts.
+    pub fn is_action(&self) -> bool {
+        match self {
+            Self::Ping(_) | Self::Status(_) | Self::Explain(_) | Self::Why(_) | Self::Search(_) => false,
+            Self::GroupList(_) | Self::NameMap(_) | Self::Articles(_) | Self::Compare(_) => false,
+            Self::Archive(_) | Self::HistoryExport(_) | Self::CountLiving(_) => false,
+            Self::Rnews(_) | Self::Import(_) | Self::Post(_) | Self::HistoryImport(_) => false,
+            Self::RaiseHigh(_) | Self::Mount(_) | Self::MountStanding(_) => false,
+            Self::Buffer(buffers) => !matches!(buffers.command, BufferCommand::List { .. }),
+            Self::Posts(posts) => {
+                !matches!(posts.command, PostsCommand::List { .. } | PostsCommand::Show { .. })
+            }
+            Self::Moderation(held) => {
+                !matches!(held.command, ModerationCommand::List { .. } | ModerationCommand::Show { .. })
+            }
+            Self::Accounts(accounts) => !matches!(accounts.command, AccountsCommand::List {}),
+            Self::Keys(keys) => !matches!(keys.command, KeysCommand::List),
+            Self::Filter(filter) => !matches!(filter.command, FilterCommand::Review { .. }),
+            Self::Verify(verify) => verify.repair && !verify.dry_run,
+            Self::Expire(expire) => !expire.dry_run && expire.explain.is_none() && expire.what_if.is_none(),
+            Self::Cancel(cancel) => !cancel.dry_run,
+            Self::Hide(hide) => !hide.dry_run && !hide.list,
+            Self::Unhide(unhide) => !unhide.dry_run,
+            Self::Purge(purge) => !purge.dry_run,
+            _ => true,
+        }
+    }
 }
 
 #[cfg(test)]

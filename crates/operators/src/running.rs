@@ -2,6 +2,7 @@
 
 use crate::Pulls;
 use crate::archive::Archives;
+use crate::audit::AuditLog;
 use crate::days;
 use crate::days::DayTotals;
 use crate::report;
@@ -36,6 +37,8 @@ pub struct Server {
     pub days: Arc<DayTotals>,
     /// The search index.
     pub search: Arc<crate::search::SearchService>,
+    /// The actions of operators.
+    pub audit: AuditLog,
     /// Measures the spool for reports.
     pub measuring: Arc<MeasureRequests>,
 }

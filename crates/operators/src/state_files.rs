@@ -4,7 +4,7 @@
 //! A table with one row for each kind of file. Only reads. A damaged file that was set aside is reported
 //! until it is removed. The files of the journal's readers belong to the spool.
 
-use super::{archive, days, group_control, pull};
+use super::{archive, audit, days, group_control, pull};
 use access::users;
 use disk::{Disk, LogLine, checked_lines, is_set_aside, read_small};
 use site::{inject, moderation};
@@ -44,6 +44,12 @@ const KINDS: &[StateFileKind] = &[
     },
     StateFileKind {
         dir: "",
+        is_one: |name| name == users::SIGN_UPS_FILE_NAME,
+        check: StateFileCheck::Whole(|_, bytes| users::is_sign_ups_whole(bytes)),
+        costs: "no account can be asked for or confirmed until it is removed or put back",
+    },
+    StateFileKind {
+        dir: "",
         is_one: |name| name == "posting-secret",
         check: StateFileCheck::Whole(|_, bytes| inject::is_secret_whole(bytes)),
         costs: "posts are refused until it is put back",
@@ -59,6 +65,12 @@ const KINDS: &[StateFileKind] = &[
         is_one: |name| matches!(name, "filter-log" | "filter-log.old"),
         check: StateFileCheck::Lines(ingest::is_review_whole),
         costs: "these findings are not listed",
+    },
+    StateFileKind {
+        dir: "",
+        is_one: |name| matches!(name, "audit-log" | "audit-log.old"),
+        check: StateFileCheck::Lines(audit::is_whole),
+        costs: "these actions of operators are not listed",
     },
     StateFileKind {
         dir: "",
@@ -204,11 +216,14 @@ mod tests {
             [("id", "<1@x>"), ("to", "isp"), ("from", "::1"), ("user", ""), ("queued", "5"), ("refused", "")];
         let held = [("id", "<1@x>"), ("group", "a.b"), ("from", "::1"), ("user", "fred"), ("queued", "5")];
         let mail = [("to", "mod@x"), ("from", "news@x"), ("queued", "5")];
+        let action = "5\tweb\tcarol\t::1\tdone\tgo\tnews";
         let review = "5\trefused\tspam\t<1@x>\ta.b\tmoney\tfast";
         [
             ("users", summed(&format!("newsreel-users 2 {}\nfred\tstaff\t5\t-\t-\n", "07".repeat(16)))),
+            ("sign-ups", summed("newsreel-sign-ups 1\n")),
             ("notices-done", two(&format!("{digest} 5 6 7 KEY"), "forgotten 8")),
             ("filter-log", two(review, review)),
+            ("audit-log", two(action, action)),
             ("filter-released", two(&format!("{key} spam"), &format!("{key} ham"))),
             ("archive/missed", two("5 all a.b:7 overwritten", "6 all a.b:8 overwritten")),
             ("archive/all.state", summed("newsreel archive 1\narchived 5\nmissed 0\nplace 3 99\n")),

@@ -43,6 +43,9 @@ section! {
         /// Whether these clients may see, over HTTP ([web]), how the server is: the operator's page and
         /// metrics, with the names of peers, groups and users.
         operator: bool = Switch, default false, example true;
+        /// Whether these clients may also act on the operator's pages: decide about posts and accounts,
+        /// release articles, stop feeds. Needs operator, and a login, whose name the audit log has.
+        manage: bool = Switch, default false, example true;
         /// How GROUP and LISTGROUP respond to a client that has not logged in, for a group that read excludes
         /// and a section for users shows. false: 411, as if the group did not exist. true: 480, so that
         /// newsreaders ask for name and password; strangers can then find out which groups exist.
@@ -96,6 +99,7 @@ impl Access {
             local: NamePattern::all(),
             newnews: true,
             operator: true,
+            manage: true,
             login_for_hidden: false,
             numbers: NumberWidth::All,
             connections_per_address_max: None,

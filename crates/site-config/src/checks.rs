@@ -13,6 +13,7 @@ use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::SpannedValue;
 use super::tls::{PeerDraft, SendDraft};
 use super::{AgeBasis, ArticleCompression, Cidr, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
+use super::{STRANGER_NAME, SignUpMode};
 use site_base::units::counted;
 
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
@@ -41,6 +42,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<ConfigFau
     checker.groups_of_rules();
     checker.lockout();
     checker.access();
+    checker.sign_up();
     checker.within_sections();
 }
 
@@ -625,6 +627,40 @@ impl ConfigChecker<'_> {
                 let message = "this section is for clients of any user and none, so it cannot count by user";
                 let advice = "add users = \"*\" to it, or use connections_per_address_max";
                 self.fault(&per_user.span, "of no use", message, advice);
+            }
+        }
+    }
+}
+
+impl ConfigChecker<'_> {
+    /// Checks that strangers who make accounts become neither operators nor users of a program.
+    fn sign_up(&mut self) {
+        let draft = self.draft;
+        let web = &draft.web;
+        if web.sign_up.value.is_none_or(|mode| mode == SignUpMode::Closed) {
+            return;
+        }
+        if !draft.authenticators.is_empty() {
+            let message =
+                "accounts that are made on the web could have names of an [[authenticator]]'s users";
+            self.fault(
+                &web.sign_up.span,
+                "not closed",
+                message,
+                "leave it \"closed\", or remove [[authenticator]]",
+            );
+        }
+        let group = given(&web.sign_up_group);
+        for access in &draft.access {
+            let is_for_groups = !is_empty(&access.user_groups);
+            let names_users = !is_left_out(&access.users) || is_for_groups;
+            let by_name = given(&access.users).is_none_or(|users| users.matches(STRANGER_NAME.as_bytes()));
+            let groups = access.user_groups.value.as_deref().unwrap_or_default();
+            let by_group = !is_for_groups || group.is_some_and(|group| groups.contains(group));
+            if names_users && by_name && by_group && access.operator.value == Some(true) {
+                let message = "whoever makes an account on the web (web.sign_up) would be an operator";
+                let advice = "name the operators in users, or a group of theirs in user_groups";
+                self.fault(&access.operator.span, "for them, too", message, advice);
             }
         }
     }

@@ -101,7 +101,7 @@ pub use storage::{
 };
 pub use tls::{KnownCertificate, KnownCertificateError, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use upstream::Upstream;
-pub use web::Web;
+pub use web::{STRANGER_NAME, SignUpMode, Web};
 pub use words::ConfigWord;
 
 sections! {

@@ -247,6 +247,7 @@ hours = "22-6"
 [web]
 about = "News of a society."
 pages_per_minute = 600
+sign_up_group = "web"
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {

@@ -72,12 +72,85 @@ section! {
         /// Logins remembered at once, at some 200 bytes each; beyond that, those that have been quiet
         /// longest end.
         sessions_max: usize = 1..=1_000_000, default 10000, example 100;
+        /// Whether visitors may make accounts, at /sign-up: "closed" for none, "moderated" for those that an
+        /// operator confirms (/operator/accounts, or newsreel user confirm), "open" for all. What an account
+        /// may do, an [[access]] section for users says. Not with [[authenticator]].
+        sign_up: SignUpMode = word(), default "closed", example "moderated";
+        /// The group of users that such an account is in, for user_groups of [[access]].
+        sign_up_group: Option<String> = Maybe(Name), example "web";
+        /// Accounts that may be asked for in a day from one network (a /24 of IPv4, a /48 of IPv6). Each
+        /// attempt counts. More are answered 429; a restart forgets the count.
+        sign_ups_per_network: u32 = 1..=1_000_000, default 5, example 50;
+        /// Accounts that may be asked for in a day, from all networks.
+        sign_ups_per_day: u32 = 1..=1_000_000, default 100, example 1000;
     }
 }
 
+words! {
+    /// Whether visitors may make accounts.
+    pub enum SignUpMode {
+        /// No accounts are made on the web.
+        Closed = "closed",
+        /// An operator confirms each.
+        Moderated = "moderated",
+        /// Each is made at once.
+        Open = "open",
+    }
+}
+
+/// A name that no site has: what the configuration gives to it, it gives to all users.
+pub const STRANGER_NAME: &str = "no-such-user.of.any-site-0";
+
 impl Web {
+    /// Returns the address of the pages for people elsewhere, without a final slash; `None` if there are no
+    /// pages. `own` is the site's name, where no other is configured.
+    pub fn url(&self, own: &str) -> Option<String> {
+        let secure = self.tls_listen.first();
+        let (address, is_secure) =
+            secure.map(|at| (at, true)).or(self.listen.first().map(|at| (at, false)))?;
+        let (host, port) = address.rsplit_once(':')?;
+        let is_any = matches!(host, "0.0.0.0" | "[::]" | "*" | "");
+        let name = self.names.first().map(String::as_str);
+        if name.is_some() && !is_secure && !self.proxies.is_empty() {
+            return name.map(|name| format!("https://{name}"));
+        }
+        let host = name.unwrap_or(if is_any { own } else { host });
+        let (scheme, usual) = if is_secure { ("https", "443") } else { ("http", "80") };
+        let port = if port == usual { String::new() } else { format!(":{port}") };
+        Some(format!("{scheme}://{host}{port}"))
+    }
+
     /// Returns true if anything is served.
     pub fn is_on(&self) -> bool {
         !self.listen.is_empty() || !self.tls_listen.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::with_trash;
+
+    #[test]
+    fn links_name_the_host_that_browsers_use() {
+        let url = |keys: &str| with_trash(&format!("[web]\n{keys}")).web.url("site.example");
+        for (keys, expected) in [
+            ("", None),
+            ("listen = [\"127.0.0.1:8119\"]", Some("http://127.0.0.1:8119")),
+            ("listen = [\"0.0.0.0:80\"]", Some("http://site.example")),
+            (
+                "listen = [\"[::]:8080\"]\nnames = [\"www.site.example\"]",
+                Some("http://www.site.example:8080"),
+            ),
+            (
+                "tls_listen = [\"0.0.0.0:443\"]\n[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"",
+                Some("https://site.example"),
+            ),
+            (
+                "listen = [\"127.0.0.1:8119\"]\nproxies = [\"127.0.0.1\"]\nnames = [\"www.site.example\"]",
+                Some("https://www.site.example"),
+            ),
+        ] {
+            assert_eq!(url(keys).as_deref(), expected, "{keys}");
+        }
     }
 }

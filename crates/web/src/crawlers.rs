@@ -14,11 +14,13 @@ use ring::{digest, hmac};
 use site_base::lock::Leaf;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bits of an address that name its network.
 const V4_BITS: u32 = 24;
 const V6_BITS: u32 = 48;
+/// Time in which a budget of pages fills.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Maximum number of buckets; beyond it those that are full are dropped, as they are like new ones.
 const BUCKETS_MAX: usize = 100_000;
 /// Leading zeros of a hash that proves work: 65,536 attempts on average.
@@ -35,6 +37,8 @@ pub(super) const PROOF_COOKIE: &str = "newsreel-work";
 /// Holder of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum BucketHolder {
+    /// All visitors together.
+    All,
     Network(IpAddr),
     /// A proof, by its hash.
     Proof([u8; 16]),
@@ -65,19 +69,32 @@ impl NetworkBudgets {
     /// Takes a page from the budget of a visitor, which has `pages_per_minute`; returns the seconds after
     /// which there is another if it is used up.
     pub fn take(&self, address: IpAddr, pages_per_minute: u32, now: Instant) -> Result<(), u64> {
-        self.take_of(BucketHolder::Network(network(address)), pages_per_minute, now)
+        self.take_of(BucketHolder::Network(network(address)), pages_per_minute, MINUTE, now)
+    }
+
+    /// Takes one from the budget of a visitor's network, or without an address from that of all visitors
+    /// together, which has `count_max` and is full again after `span`.
+    pub fn take_within(
+        &self,
+        address: Option<IpAddr>,
+        count_max: u32,
+        span: Duration,
+        now: Instant,
+    ) -> Result<(), u64> {
+        let holder = address.map_or(BucketHolder::All, |address| BucketHolder::Network(network(address)));
+        self.take_of(holder, count_max, span, now)
     }
 
     /// Takes a page from the budget of a proof of work.
     pub fn take_proven(&self, proof: &str, pages_per_minute: u32, now: Instant) -> Result<(), u64> {
         let hash = digest::digest(&digest::SHA256, proof.as_bytes());
         let name = hash.as_ref().first_chunk().copied().unwrap_or_default();
-        self.take_of(BucketHolder::Proof(name), pages_per_minute, now)
+        self.take_of(BucketHolder::Proof(name), pages_per_minute, MINUTE, now)
     }
 
-    fn take_of(&self, holder: BucketHolder, pages_per_minute: u32, now: Instant) -> Result<(), u64> {
-        let full = f64::from(pages_per_minute);
-        let per_second = full / 60.0;
+    fn take_of(&self, holder: BucketHolder, count_max: u32, span: Duration, now: Instant) -> Result<(), u64> {
+        let full = f64::from(count_max);
+        let per_second = full / span.as_secs_f64();
         let filled = |bucket: &PageBucket| {
             let seconds = now.saturating_duration_since(bucket.at).as_secs_f64();
             (bucket.pages + seconds * per_second).min(full)
@@ -87,7 +104,7 @@ impl NetworkBudgets {
             buckets.retain(|_, bucket| filled(bucket) < full);
             if buckets.len() >= BUCKETS_MAX {
                 // So many networks at once are no one crawler.
-                buckets.clear();
+                buckets.retain(|holder, _| *holder == BucketHolder::All);
             }
         }
         let bucket = buckets.entry(holder).or_insert(PageBucket { pages: full, at: now });
@@ -147,7 +164,6 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_network_has_one_budget_that_fills_again() {
@@ -167,6 +183,21 @@ mod tests {
         }
         assert_eq!(take("2001:db8:1:ffff::1", now), Err(1));
         assert_eq!(take("2001:db8:2::1", now), Ok(()));
+    }
+
+    #[test]
+    fn all_visitors_together_have_a_budget_that_networks_do_not_clear() {
+        let budgets = NetworkBudgets::new();
+        let (now, day) = (Instant::now(), Duration::from_secs(86_400));
+        let take = |address: Option<u32>, now| {
+            budgets.take_within(address.map(|n| IpAddr::V4((n << 8).into())), 2, day, now)
+        };
+        assert_eq!([take(None, now), take(None, now), take(None, now)], [Ok(()), Ok(()), Err(3_600)]);
+        for n in 0..=u32::try_from(BUCKETS_MAX).unwrap() {
+            assert_eq!(take(Some(n), now), Ok(()));
+        }
+        assert_eq!(take(None, now), Err(3_600));
+        assert_eq!(take(None, now + day / 2), Ok(()));
     }
 
     #[test]

@@ -40,6 +40,12 @@ impl FormSubmission {
         self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
+    /// Returns all fields but the token.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        fields.filter(|(name, _)| *name != TOKEN_FIELD)
+    }
+
     /// Reads a form of at most `bytes_max` bytes.
     pub async fn read(request: Request, shared: &Arc<WebState>, bytes_max: usize) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
@@ -133,6 +139,13 @@ pub(super) fn decoded(text: &[u8]) -> Option<String> {
         });
     }
     String::from_utf8(octets).ok()
+}
+
+/// Returns the value of a field of a query.
+pub(super) fn asked(query: Option<&str>, name: &str) -> String {
+    let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let value = pairs.find(|(own, _)| *own == name).map_or("", |(_, value)| value);
+    decoded(value.as_bytes()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,17 +2,18 @@
 //!
 //! `connection` takes connections that `listening` accepts on the addresses of `[web]`, within limits of its
 //! own, and has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
-//! `health`, `metrics`, `login`, `operator`, `reading`. The client is a [`Visitor`](visitor::Visitor): the
-//! same `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. Data
-//! sent by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` has
-//! the common parts of all answers: the headers that isolate pages from other sites, and errors without a
-//! page. `rendering` makes pages on threads of their own; `memory` is the one budget for requests and
-//! answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and
-//! work without JavaScript; data of a request is returned only as escaped text. Called by `server`. Sources:
-//! RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
+//! `health`, `metrics`, `login`, `sign_up`, `account`, `operator`, `reading`. The client is a
+//! [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users and lock-outs decide as over NNTP;
+//! `sessions` remembers logins. Data sent by a form comes as a [`Submission`](form::Submission). `page` is
+//! the frame of pages; `answers` has the common parts of all answers: the headers that isolate pages from
+//! other sites, and errors without a page. `rendering` makes pages on threads of their own; `memory` is the
+//! one budget for requests and answers, and long answers are sent in `pieces`. Invariants: the pages load
+//! nothing from other hosts and work without JavaScript; data of a request is returned only as escaped text.
+//! Called by `server`. Sources: RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod account;
 mod answers;
 mod assets;
 mod coding;
@@ -33,6 +34,7 @@ mod place;
 mod reading;
 mod rendering;
 mod sessions;
+mod sign_up;
 mod visitor;
 mod visits;
 
@@ -71,10 +73,14 @@ struct WebState {
     kept: KeptPages,
     /// Pages that networks may still have.
     budgets: NetworkBudgets,
+    /// Accounts that visitors may still ask for.
+    sign_ups: NetworkBudgets,
     /// The last visits of users to groups.
     visits: GroupVisits,
     /// Articles of the last month, by group.
     traffic: MonthlyTraffic,
+    /// Permits for requests of operators.
+    desk: Semaphore,
     /// The whole server, which owns this.
     server: Weak<Server>,
 }
@@ -114,8 +120,10 @@ impl HttpService {
             renderers: Renderers::new(site.busy_threads.clone()),
             kept: KeptPages::default(),
             budgets: NetworkBudgets::new(),
+            sign_ups: NetworkBudgets::new(),
             visits: GroupVisits::default(),
             traffic: MonthlyTraffic::default(),
+            desk: Semaphore::new(operator::desk::REQUESTS_MAX),
             server,
         });
         let router = routes(&shared);
@@ -149,11 +157,13 @@ impl HttpService {
 /// Returns all routes. Disabled parts answer 404 themselves, as the configuration may change.
 fn routes(shared: &Arc<WebState>) -> Router {
     Router::new()
+        .merge(account::routes())
         .merge(assets::routes())
         .merge(health::routes())
         .merge(login::routes())
         .merge(metrics::routes())
         .merge(operator::routes())
+        .merge(sign_up::routes())
         .merge(reading::routes(shared).layer(from_fn_with_state(shared.clone(), delivery::deliver)))
         .fallback(answers::no_page)
         .method_not_allowed_fallback(answers::no_method)

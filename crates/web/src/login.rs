@@ -5,7 +5,7 @@
 //! never another site.
 
 use super::form::FormSubmission;
-use super::page::{HtmlPage, form_token};
+use super::page::{HtmlPage, SIGN_UP_PATH, form_token};
 use super::visitor::Visitor;
 use super::{WebState, answers};
 use access::{LoginDenial, User};
@@ -17,16 +17,24 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use ingest::programs;
 use maud::{Markup, html};
+use site_config::SignUpMode;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::block_in_place;
 use tracing::info;
 
+/// Path of the page.
+pub(super) const PATH: &str = "/login";
 /// Name of logins over HTTP in the log.
 const MECHANISM: &str = "WEB";
 
 pub(super) fn routes() -> Router<Arc<WebState>> {
-    Router::new().route("/login", get(login_page).post(log_in)).route("/logout", post(log_out))
+    Router::new().route(PATH, get(login_page).post(log_in)).route("/logout", post(log_out))
+}
+
+/// Returns the path of the page from which a visitor comes back to `path`, which needs no escaping.
+pub(super) fn before(path: &str) -> String {
+    format!("{PATH}?next={path}")
 }
 
 async fn login_page(
@@ -62,6 +70,9 @@ fn page(
                 p { "You are logged in as " strong { (user) } "." }
             } @else if visitor.may_log_in() {
                 (form(shared, visitor, next, name))
+                @if shared.config().web.sign_up != SignUpMode::Closed {
+                    p { "No account yet? " a href=(SIGN_UP_PATH) { "Sign up" } }
+                }
             } @else if visitor.may_log_in_encrypted() {
                 p { "This connection is not encrypted, so no password is taken here. Use https." }
             } @else {
@@ -152,7 +163,8 @@ async fn log_out(State(shared): State<Arc<WebState>>, form: FormSubmission) -> R
     with_cookie(answers::gone_to("/"), new)
 }
 
-fn with_cookie(mut answer: Response, cookie: Option<HeaderValue>) -> Response {
+/// Adds a cookie to an answer, if there is one.
+pub(super) fn with_cookie(mut answer: Response, cookie: Option<HeaderValue>) -> Response {
     if let Some(cookie) = cookie {
         answer.headers_mut().insert(SET_COOKIE, cookie);
     }

@@ -11,6 +11,12 @@ use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
+/// Path of the page of a user's own account.
+pub(super) const ACCOUNT_PATH: &str = "/account";
+
+/// Path of the page on which visitors ask for an account.
+pub(super) const SIGN_UP_PATH: &str = "/sign-up";
+
 /// A page that is being built.
 pub(super) struct HtmlPage<'a> {
     shared: &'a WebState,
@@ -85,12 +91,12 @@ impl<'a> HtmlPage<'a> {
                     @if reading::has_search(self.shared, self.visitor) {
                         a href=(newspages::urls::SEARCH) { "Search" } " "
                     }
-                    @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::PATH) { "Server" } }
+                    @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::paths::OVERVIEW) { "Server" } }
                 }
                 @if let Some(user) = self.visitor.user() {
                     form.who method="post" action="/logout" {
                         (form_token(self.shared, self.visitor))
-                        span { (user) }
+                        a href=(ACCOUNT_PATH) { (user) }
                         button.quiet type="submit" { "Log out" }
                     }
                 } @else if self.visitor.may_log_in() {

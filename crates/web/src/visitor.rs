@@ -61,6 +61,11 @@ impl Visitor {
         self.client.access().is_some_and(|access| access.operator)
     }
 
+    /// Returns true if it may act on the operator's pages: only with a login, which the audit log names.
+    pub fn may_manage(&self) -> bool {
+        self.user().is_some() && self.client.access().is_some_and(|access| access.operator && access.manage)
+    }
+
     /// Returns true if a password can be accepted from it.
     pub fn may_log_in(&self) -> bool {
         self.has_mechanism() && self.client.may_send_passwords() && self.client.offers_login()

@@ -51,7 +51,7 @@ pub fn edit<T, E>(
 }
 
 /// Waits for other changes to end, and excludes them as long as the returned file is open.
-fn locked(disk: &dyn Disk, data: &Path) -> io::Result<Arc<dyn DiskFile>> {
+pub(super) fn locked(disk: &dyn Disk, data: &Path) -> io::Result<Arc<dyn DiskFile>> {
     let path = data.join(LOCK_NAME);
     let file = disk.open(&path, OpenMode::CreatePrivate)?;
     // An administrator other than the server's user creates a file that the server can open.

@@ -98,6 +98,12 @@ impl UserTable {
         self.records.get(*self.by_name.get(name)?)
     }
 
+    /// Returns true if a user has this name, or one that differs in the case of letters alone.
+    pub fn has_alike(&self, name: &str) -> bool {
+        self.get(name).is_some()
+            || self.records.iter().any(|record| record.user.name.eq_ignore_ascii_case(name))
+    }
+
     /// Returns all users, in the order of their lines.
     pub fn iter(&self) -> impl Iterator<Item = &UserRecord> {
         self.records.iter()

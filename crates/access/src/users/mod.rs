@@ -7,12 +7,20 @@ mod credentials;
 mod edit;
 mod file;
 mod name;
+mod reset;
+mod sign_ups;
 mod store;
 
 pub use credentials::{HASH_LEN, ScramKeys, StoredCredentials, decoy_check, hmac_sha256, random, sha256};
 pub use edit::{EditError, edit};
 pub use file::{FILE_NAME as USERS_FILE_NAME, UserRecord, UserTable, is_group_name, is_whole, load};
-pub use name::{prepared, prepared_password};
+pub use name::{PASSWORD_CHARS_MIN, prepared, prepared_password};
+pub use reset::{RESET_VALID_SECS, reset_token, user_of_token};
+pub use sign_ups::{
+    SIGN_UPS_FILE_NAME, SIGN_UPS_MAX, SignUp, SignUpError, confirm_sign_up, is_sign_ups_whole,
+    refuse_sign_up, waiting_sign_ups,
+};
+pub(crate) use sign_ups::{edit_sign_ups, user_of};
 pub(crate) use store::UserStore;
 
 /// A user who has logged in.

@@ -3,10 +3,11 @@
 //! A file has changed if its inode, size or time of modification has, as after every replacement by rename. A
 //! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
 
+use super::edit::{self, EditError};
 use super::file::{self, FILE_NAME, UserTable};
 use disk::{Disk, FileMetadata};
 use site_base::lock::Leaf;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
@@ -86,6 +87,23 @@ impl UserStore {
             }
         }
         block_in_place(|| self.table())
+    }
+
+    /// Returns the disk.
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Returns the site's directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Changes the users, and reads the file again. Blocks.
+    pub fn edit<T, E>(&self, change: impl FnOnce(&mut UserTable) -> Result<T, E>) -> Result<T, EditError<E>> {
+        let changed = edit::edit(&*self.disk, &self.data, change)?;
+        self.table();
+        Ok(changed)
     }
 
     fn stamp(&self) -> UsersFileStamp {

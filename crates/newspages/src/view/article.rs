@@ -101,6 +101,21 @@ pub fn withheld(message_id: &str, number: u64, reason: &str) -> Markup {
     }
 }
 
+/// Renders the text of an article that is not filed; its files are named.
+pub fn unfiled(content: &ArticleContent) -> Markup {
+    html! {
+        @for part in &content.blocks {
+            @match part {
+                TextBlock::File(at) => {
+                    @if let Some(file) = content.files.get(*at) { p.file { (file.name) " (" (file.kind) ")" } }
+                },
+                part => (block(part, content, "")),
+            }
+        }
+        @if content.is_cut || content.is_incomplete { p.note { "There is more of it than is shown here." } }
+    }
+}
+
 fn subject(subject: &str) -> &str {
     if subject.is_empty() { "(no subject)" } else { subject }
 }

@@ -12,7 +12,7 @@ mod search;
 mod text;
 mod thread;
 
-pub use article::{ArticlePage, ThreadPlace, article, threaded, withheld};
+pub use article::{ArticlePage, ThreadPlace, article, threaded, unfiled, withheld};
 pub use front::{FrontGroup, FrontPage, Hierarchy, NewsServer, front};
 pub use lists::{DateLinks, GroupListEntry, GroupPage, PageLinks, group, groups};
 pub use markdown::markdown;

@@ -13,6 +13,8 @@ use super::locate::{CONFIG_FILE_NAME, SiteLocation};
 use super::owner;
 use super::screen::{CliError, complain, problem, say};
 use operators::archive::Archives;
+use operators::audit::AuditParty;
+use operators::dispatch;
 use operators::operation::OperatedSite;
 use operators::reply::{FromReply, Reply};
 use operators::request::Request;
@@ -88,7 +90,7 @@ impl Reach {
             Self::Server(control) => control.ask(request, hear),
             Self::Here(spool) => {
                 let site = OperatedSite::Stopped { spool, config };
-                Ok(request.into().operation().run(&site, hear))
+                Ok(dispatch::carry_out(&request.into(), &site, &AuditParty::own(), hear))
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::locate::SiteLocation;
 use super::password;
+use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
-use super::table::Columns;
+use super::table::{Columns, age};
 use access::User;
 use access::rules;
 use access::users;
@@ -11,6 +12,8 @@ use access::users::{EditError, StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
 use disk::{Disk, RealDisk};
 use netnews::date::format_nntp;
+use operators::accounts::{AccountsCommand, AccountsOperation};
+use operators::reply::SignUpRow;
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_config::{Access, Config};
@@ -43,6 +46,33 @@ pub(super) enum UserCommand {
         /// The name
         name: String,
     },
+    /// Print a link with which a user sets another password, once and within a day
+    #[command(
+        long_about = "Print a link to the site's pages with which a user sets another password. It works once, within \
+        a day, and only until the password changes; it needs [web]. Pass it on so that nobody else sees it."
+    )]
+    Reset {
+        /// The name
+        name: String,
+    },
+    /// List the accounts that were asked for on the web and wait ([web] sign_up)
+    Waiting {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make users of accounts that wait
+    Confirm {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Delete accounts that wait
+    Refuse {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
     /// Remove users; those who are connected stay connected
     Remove {
         /// Their names
@@ -71,6 +101,10 @@ pub(super) fn run(command: UserCommand, at: &SiteLocation) -> Result<(), CliErro
         UserCommand::Add { name, group, no_password } => add(&config, &name, &group, no_password),
         UserCommand::Set { name, group } => set(&config, &name, &group),
         UserCommand::Passwd { name } => passwd(&config, &name),
+        UserCommand::Reset { name } => reset(&config, &name),
+        UserCommand::Waiting { json } => waiting(&config, json),
+        UserCommand::Confirm { names } => decide(&config, AccountsCommand::Confirm { names }),
+        UserCommand::Refuse { names } => decide(&config, AccountsCommand::Refuse { names }),
         UserCommand::Remove { names } => remove(&config, &names),
         UserCommand::List { json } => list(&config, json),
         UserCommand::Check { name } => check(&config, &name),
@@ -208,6 +242,45 @@ fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
     say(format_args!("{name} has a new password"))
 }
 
+fn reset(config: &Config, name: &str) -> Result<(), CliError> {
+    let name = prepared(name)?;
+    let Some(url) = config.web.url(&config.site.path_identity) else {
+        return Err(CliError::Problem("there are no pages to link to: [web] has no listen".into()));
+    };
+    let table = load(config)?;
+    let table = table.filter(|table| table.get(&name).is_some());
+    let table = table.ok_or_else(|| problem(UserChangeError::Unknown(name.clone())))?;
+    match users::reset_token(&table, &name, unix_secs()) {
+        Some(token) => say(format_args!("{url}/reset/{token}")),
+        None => Err(CliError::Problem(no_password(&name))),
+    }
+}
+
+/// Lists the accounts that wait.
+fn waiting(config: &Config, json: bool) -> Result<(), CliError> {
+    let list = AccountsOperation { command: AccountsCommand::List {} };
+    let rows = reach::rows::<SignUpRow>(config, list)?;
+    if json {
+        return say_json(&rows);
+    }
+    let now = unix_secs();
+    let columns = Columns::of(&rows)
+        .left("name", |row| row.name.clone())
+        .left("asked", |row| age(Some(row.asked), now))
+        .left("from", |row| row.address.clone())
+        .left("note", |row| row.note.clone());
+    say(columns.text())
+}
+
+/// Decides about accounts that wait.
+fn decide(config: &Config, command: AccountsCommand) -> Result<(), CliError> {
+    reach::print(config, AccountsOperation { command })
+}
+
+fn no_password(name: &str) -> String {
+    format!("{name} has no password here: an authenticator program or a certificate decides")
+}
+
 fn remove(config: &Config, names: &[String]) -> Result<(), CliError> {
     let names: Vec<String> = names.iter().map(|name| prepared(name)).collect::<Result<_, _>>()?;
     edit(config, |table| match names.iter().find(|name| table.get(name).is_none()) {
@@ -271,8 +344,7 @@ fn check(config: &Config, name: &str) -> Result<(), CliError> {
     let record = table.as_ref().and_then(|table| table.get(&name));
     let record = record.ok_or_else(|| problem(UserChangeError::Unknown(name.clone())))?;
     let Some(credentials) = &record.credentials else {
-        let text = format!("{name} has no password here: an authenticator program or a certificate decides");
-        return Err(CliError::Problem(text));
+        return Err(CliError::Problem(no_password(&name)));
     };
     if credentials.argon2.verifies(&password::ask(&format!("Password of {name}: "))?) {
         say(format_args!("right: this is the password of {name}"))

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -33,6 +34,21 @@ BAD_PAGE = "data:text/html,<title>x</title><img src='data:,'><input><p style='co
 ABOUT = "News of the **example** society.\n\n* Letters of all members\n* An [archive](/groups/local.archive)"
 # Writers of a thread.
 THREAD = ["ada", "ben", "cleo", "dan", "eve", "fay", "gus", "hal", "ida", "jo", "kim", "lou"]
+# What operators decide about.
+MANAGED = """
+[[moderator]]
+groups = "local.moderated"
+address = "queue"
+[spam]
+crossposts = "hide"
+crossposts_max = 1
+types = "shadow"
+[[peer]]
+name = "far.example"
+addresses = ["192.0.2.1"]
+[peer.send]
+to = "127.0.0.1:9"
+"""
 # Longest time to fetch axe-core, in seconds.
 FETCH_SECS = 60
 
@@ -64,11 +80,12 @@ class Site:
         file = pathlib.Path(self.dir, "newsreel.toml")
         text = file.read_text()
         search = "\n[search]\nenabled = true\ndelay = \"1 s\"\n"
-        operator = "\n[[access]]\nfrom = \"all\"\nusers = \"carol\"\nread = \"*\"\npost = \"*\"\noperator = true\n"
+        operator = "\n[[access]]\nfrom = \"all\"\nusers = \"carol\"\nread = \"*\"\npost = \"*\"\noperator = true\nmanage = true\n"
+        operator += MANAGED
         text = text.replace("\n[[access]]\n", operator + "\n[[access]]\n", 1)
         text = text.replace("max_age_days = 10", "max_age_days = \"none\"", 1)
         web = "" if "\n[web]\n" in text else "\n[web]\nlisten = [\"127.0.0.1:0\"]\n"
-        web += f"about = {json.dumps(ABOUT)}\ncache_age = \"1 s\"\n"
+        web += f"about = {json.dumps(ABOUT)}\ncache_age = \"1 s\"\nsign_up = \"moderated\"\n"
         file.write_text(text + web + search)
         self.run("user", "add", "carol", feed=PASSWORD + "\n")
         self.log = open(os.path.join(self.home, "log"), "wb")
@@ -77,6 +94,7 @@ class Site:
         self.address = self.wait()
         self.feed(300)
         self.feed_archive()
+        self.feed_operator()
         self.feeder = threading.Thread(target=self.keep_feeding, daemon=True)
         self.feeder.start()
 
@@ -136,6 +154,29 @@ class Site:
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n")
         self.run("group", "add", "local.archive", "--description", "Letters of some years")
         self.run("rnews", feed="".join(batch))
+
+    def feed_operator(self):
+        """A post that waits for a moderator, and articles that filters find."""
+        self.run("group", "add", "local.moderated", "--flag", "m")
+        listen = json.loads(self.run("status", "--json"))["server"]["listen"][0].rsplit(":", 1)
+        with socket.create_connection((listen[0], int(listen[1]))) as client:
+            lines = client.makefile("rwb")
+
+            def ask(text):
+                lines.write(text.encode() + b"\r\n")
+                lines.flush()
+                return lines.readline()
+
+            lines.readline()
+            assert ask("POST").startswith(b"340")
+            posted = ask("From: Jane Doe <jane@x.example>\r\nNewsgroups: local.moderated\r\n"
+                         "Subject: May I <b>announce</b> this?\r\n\r\nSome words,\r\n> quoted ones,\r\n"
+                         f"and {'a long line ' * 30}\r\n.")
+            assert posted.startswith(b"240"), posted
+        found = [("many@x.example", "local.general,local.test", ""), ("html@x.example", "local.test", "Content-Type: text/html\n")]
+        texts = [f"From: a@x.example\nNewsgroups: {groups}\nSubject: Found {name}\nMessage-ID: <{name}>\nPath: x\n"
+                 f"Date: Mon, 2 Mar 2026 10:00:00 +0000\n{head}\nx\n" for name, groups, head in found]
+        self.run("rnews", feed="".join(f"#! rnews {len(text)}\n{text}" for text in texts))
 
     def keep_feeding(self):
         while self.is_feeding:
@@ -260,7 +301,28 @@ class Visit:
         self.go("/operator")
         time.sleep(6)
         self.see("operator", "text0")
+        self.operate()
         return self.found
+
+    def operate(self):
+        """Pages on which operators act."""
+        self.go("/operator/moderation")
+        self.see("operator-moderation", "May I <b>announce</b> this?", "> quoted ones", "Approve", "waits here")
+        self.browser.run("document.querySelector('main [name=reason]').value = 'Not here, please'")
+        self.browser.act("document.querySelector('main form:has([name=reason]) button').click()")
+        self.see("operator-asked", "Are you sure?", "Not here, please")
+        self.go("/operator/filters")
+        self.see("operator-filters", "would refuse", "posted to too many groups", "Release")
+        self.go("/operator/feeds")
+        self.see("operator-feeds", "far.example", "Retry now")
+        self.go("/operator/cache")
+        self.see("operator-cache", "Upstreams", "Hide an article")
+        self.go("/operator/accounts")
+        self.see("operator-accounts", "Accounts", "guest", "A friend")
+        self.go("/operator/audit")
+        self.see("operator-audit", "group_add", "done")
+        self.go("/account")
+        self.see("account", "Another password")
 
     def archive(self):
         """Pages of articles of many years, of a whole thread, and of articles that are more than text."""
@@ -296,6 +358,10 @@ class Visit:
         self.see("archive-picture", "dot.gif", "Show the picture")
 
     def log_in(self):
+        self.go("/sign-up")
+        self.see("sign-up", "To the operator")
+        self.fill(user="guest", new=PASSWORD, again=PASSWORD, note="A friend of <b>carol</b>")
+        self.see("signed-up", "waits for the operator")
         self.go("/login")
         self.see("login", "Log in")
         self.fill(user="carol", password="wrong")

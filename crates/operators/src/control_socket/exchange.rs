@@ -1,7 +1,7 @@
 //! One request of a client of the control socket, and the replies to it.
 
 use super::seats::{Seat, WatchedStream};
-use crate::reply::Reply;
+use crate::reply::{LastWords, Reply};
 use std::io::{self, BufReader, BufWriter, Chain, Cursor, Read, Write};
 
 /// Both directions of a connection while a request is carried out.
@@ -9,6 +9,7 @@ pub struct ControlExchange {
     /// Bytes after the request: those that were read with it, then those that still arrive.
     requests: BufReader<Chain<Cursor<Vec<u8>>, WatchedStream>>,
     replies: BufWriter<WatchedStream>,
+    said: LastWords,
 }
 
 impl ControlExchange {
@@ -16,7 +17,7 @@ impl ControlExchange {
     pub(super) fn new(seat: &Seat, unread: Vec<u8>) -> io::Result<Self> {
         let (requests, replies) = seat.sides()?;
         let requests = BufReader::new(Cursor::new(unread).chain(requests));
-        Ok(Self { requests, replies: BufWriter::new(replies) })
+        Ok(Self { requests, replies: BufWriter::new(replies), said: LastWords::default() })
     }
 
     /// Returns what follows the request.
@@ -26,9 +27,15 @@ impl ControlExchange {
 
     /// Sends a reply.
     pub(crate) fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        self.said.hear(reply);
         serde_json::to_writer(&mut self.replies, reply)?;
         self.replies.write_all(b"\n")?;
         self.replies.flush()
+    }
+
+    /// Returns the last line of text or error that was sent.
+    pub(crate) fn said(&self) -> &str {
+        self.said.text()
     }
 
     /// Does with the connection what may wait for the client.

@@ -16,6 +16,8 @@ pub mod mount;
 pub mod rnews;
 mod seats;
 
+use crate::audit::{AuditParty, AuditRoad};
+use crate::dispatch;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::running::Server;
@@ -175,7 +177,10 @@ fn answer_line(server: &Server, seat: &Seat, line: &[u8], unread: Vec<u8>) -> io
             // What follows may belong to the request.
             return Ok(None);
         }
-        Ok(request) => request.operation().answer(server, &mut client)?,
+        Ok(request) => {
+            let by = AuditParty::of_uid(AuditRoad::Socket, seat.uid()?);
+            dispatch::answer(&request, server, &by, &mut client)?
+        }
     };
     client.send(&Reply::Done { ok })?;
     Ok(Some(client.end()))

@@ -219,6 +219,11 @@ impl Seat {
         self.0.is_member
     }
 
+    /// Returns the number of the user that has connected.
+    pub fn uid(&self) -> io::Result<u32> {
+        Ok(rustix::net::sockopt::socket_peercred(&self.0.stream)?.uid.as_raw())
+    }
+
     /// Returns the reading and the writing side.
     pub fn sides(&self) -> io::Result<(WatchedStream, WatchedStream)> {
         let (seats, id) = (&self.0.seats, self.0.id);

@@ -31,6 +31,7 @@ carried! {
     Post(PostRow),
     Purged(PurgeRow),
     Review(ReviewRow),
+    SignUp(SignUpRow),
     Status(Box<Report>),
     WouldExpire(ExpirePreview),
 }
@@ -67,6 +68,19 @@ pub struct HeldRow {
     pub from: String,
     /// Subject header.
     pub subject: String,
+}
+
+/// An account that waits for an operator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignUpRow {
+    /// Name.
+    pub name: String,
+    /// Unix seconds since when it waits.
+    pub asked: u64,
+    /// Address from which it was asked for.
+    pub address: String,
+    /// Line that the applicant wrote to the operator; may be empty.
+    pub note: String,
 }
 
 /// A post that waits for an upstream, or was refused by one.

@@ -42,7 +42,7 @@ pub(super) async fn front(
         hierarchies: hierarchies.as_deref(),
         has_search: has_search(&shared, &visitor),
         may_log_in: visitor.may_log_in(),
-        operator: (config.web.operator && visitor.may_operate()).then_some(operator::PATH),
+        operator: (config.web.operator && visitor.may_operate()).then_some(operator::paths::OVERVIEW),
     };
     let answer = HtmlPage::new(&shared, &visitor, "News").answer(StatusCode::OK, &view::front(&page));
     Ok(super::marked(&visitor, answer))

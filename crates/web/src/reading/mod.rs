@@ -19,6 +19,7 @@ mod search;
 mod threads;
 pub(super) mod traffic;
 
+use super::form::asked;
 use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;
 use super::rendering::NotRendered;
@@ -365,11 +366,4 @@ async fn robots(headers: HeaderMap, visitor: Visitor) -> Response {
 fn site_url(visitor: &Visitor, headers: &HeaderMap) -> String {
     let scheme = if visitor.client().tls().is_some() { "https" } else { "http" };
     format!("{scheme}://{}", hosts::asked_for(headers, visitor.client().config()))
-}
-
-/// Returns the value of a field of a query.
-fn asked(query: Option<&str>, name: &str) -> String {
-    let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let value = pairs.find(|(own, _)| *own == name).map_or("", |(_, value)| value);
-    super::form::decoded(value.as_bytes()).unwrap_or_default()
 }

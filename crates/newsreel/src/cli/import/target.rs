@@ -13,7 +13,9 @@ use super::super::reach::Reach;
 use super::super::screen::{CliError, complain, problem};
 use ingest::{Filer, ImportedArticle};
 use ingest::{ImportOutcome, ImportResult};
+use operators::audit::AuditParty;
 use operators::control_socket::import::put_frame;
+use operators::dispatch;
 use operators::operation::OperatedSite;
 use operators::reply::Reply;
 use operators::request::Request;
@@ -83,7 +85,8 @@ impl ImportTarget {
         match self {
             Self::Server(control) => control.ask(request, hear),
             Self::Here(_, spool) => {
-                Ok(request.into().operation().run(&OperatedSite::Stopped { spool, config }, hear))
+                let site = OperatedSite::Stopped { spool, config };
+                Ok(dispatch::carry_out(&request.into(), &site, &AuditParty::own(), hear))
             }
             Self::Dry(reach, _) => reach.ask(config, request, hear),
         }

@@ -164,6 +164,7 @@ fn access() -> Vec<Case> {
             },
             |s| drop([s.greeted(GUEST), s.greeted(GUEST)]),
         ),
+        case("readers manage the site", |t| add(t, "# guest", "manage = true"), holds),
         case(
             "another network may read",
             |t| add(t, "# access", "[[access]]\nfrom = \"127.0.0.6\"\nread = \"local.*\""),

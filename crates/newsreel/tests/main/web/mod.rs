@@ -1,8 +1,10 @@
 //! HTTP from the outside: responses to permitted and hostile clients.
 
+mod accounts;
 pub mod archive;
 mod boards;
 mod bounds;
+mod desk;
 pub mod http;
 mod reading;
 

@@ -1,0 +1,223 @@
+//! Upstreams and the cache: health, space, posts that wait for an upstream; retry, drop, hide.
+
+use super::desk::{ActionNotice, OperatorDesk, PlannedAction, ago};
+use super::figures;
+use super::paths;
+use crate::WebState;
+use crate::form::FormSubmission;
+use crate::visitor::Visitor;
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use newspages::header;
+use operators::hide::{HiddenFilter, HideOperation, UnhideOperation};
+use operators::posts::{PostsCommand, PostsOperation};
+use operators::reply::{PostRow, Reply};
+use operators::report::{CacheCounts, CacheStatus, UpstreamStatus};
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, counted, grouped};
+use std::sync::Arc;
+
+const PATH: &str = paths::CACHE;
+/// Posts that are listed.
+const POSTS_MAX: usize = 100;
+/// Groups that are listed.
+const GROUPS_MAX: usize = 50;
+/// Longest reason for hiding an article, in bytes.
+const REASON_BYTES_MAX: usize = 200;
+
+pub(super) async fn show(
+    State(shared): State<Arc<WebState>>,
+    visitor: Visitor,
+) -> Result<Response, Response> {
+    let desk = OperatorDesk::open(&shared, &visitor, PATH)?;
+    all(&desk, None).await
+}
+
+pub(super) async fn act(
+    State(shared): State<Arc<WebState>>,
+    form: FormSubmission,
+) -> Result<Response, Response> {
+    let desk = OperatorDesk::open(&shared, &form.visitor, PATH)?;
+    let notice = desk.act(&form, planned(&form)).await?;
+    all(&desk, Some(&notice)).await
+}
+
+fn planned(form: &FormSubmission) -> Option<PlannedAction> {
+    let message_id = form.field("id").trim().to_owned();
+    let reason = Some(form.field("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
+    let upstream = Some(form.field("upstream").to_owned()).filter(|name| !name.is_empty());
+    if message_id.is_empty() || reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
+        return None;
+    }
+    let (message_ids, by) = (vec![message_id.clone()], HiddenFilter::default());
+    Some(match form.field("action") {
+        "retry" => {
+            PlannedAction::at_once(PostsOperation { command: PostsCommand::Retry { message_id, upstream } })
+        }
+        "drop" => {
+            let question = format!("The post {message_id} will be deleted, and not sent.");
+            let command = PostsCommand::Drop { message_id, upstream };
+            PlannedAction::after(question, PostsOperation { command })
+        }
+        "hide" => PlannedAction::at_once(HideOperation {
+            message_ids,
+            reason,
+            dry_run: false,
+            list: false,
+            by,
+            json: false,
+        }),
+        "unhide" => PlannedAction::at_once(UnhideOperation { message_ids, by, dry_run: false }),
+        _ => return None,
+    })
+}
+
+async fn all(desk: &OperatorDesk<'_>, notice: Option<&ActionNotice>) -> Result<Response, Response> {
+    let list = PostsOperation { command: PostsCommand::List { json: false } };
+    let posts = desk.ask(list, (0, Vec::new()), |(count, posts): &mut (u64, Vec<PostRow>), reply| {
+        if let Reply::Post(post) = reply {
+            *count += 1;
+            if posts.len() < POSTS_MAX {
+                posts.push(post);
+            }
+        }
+    });
+    let (count, posts) = posts.await?;
+    let report = desk.server().report();
+    let (upstreams, cache) = match &report.server {
+        Some(server) => (server.upstreams.as_slice(), server.cache.as_ref()),
+        None => (&[][..], None),
+    };
+    let body = html! {
+        (of_upstreams(upstreams))
+        @if let Some(cache) = cache { (space(cache)) }
+        @if count > 0 { (waiting(desk, &posts, count)) }
+        @if desk.has_forms() { (withdrawing(desk)) }
+    };
+    Ok(desk.page("Cache", notice, &body))
+}
+
+fn of_upstreams(upstreams: &[UpstreamStatus]) -> Markup {
+    html! {
+        section aria-labelledby="upstreams" {
+            h2 #upstreams { "Upstreams" }
+            @if upstreams.is_empty() { p { "There is no " code { "[[upstream]]" } "." } }
+            @else {
+                div.card.table { table {
+                    thead { tr {
+                        th scope="col" { "upstream" } th scope="col" { "state" }
+                        @for title in ["connections", "questions", "failures", "wrong answers", "received"] {
+                            th.n scope="col" { (title) }
+                        }
+                    } }
+                    tbody { @for upstream in upstreams { tr {
+                        th scope="row" { (upstream.name) " " span.quiet { (upstream.host) } }
+                        td.wide data-label="state" {
+                            @if upstream.problem.is_empty() { span.state.sending { "answers" } }
+                            @else { span.state.stopped { (upstream.problem) } }
+                        }
+                        td.n data-label="connections" { (grouped(upstream.connections)) }
+                        td.n data-label="questions" { (grouped(upstream.questions)) }
+                        td.n data-label="failures" { (grouped(upstream.failures)) }
+                        td.n data-label="wrong answers" { (grouped(upstream.wrong)) }
+                        td.n data-label="received" { (about_size(upstream.bytes)) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn space(cache: &CacheStatus) -> Markup {
+    let share = if cache.size_bytes == 0 { 0.0 } else { cache.used_bytes as f64 / cache.size_bytes as f64 };
+    let used = format!("{} of {}", about_size(cache.used_bytes), about_size(cache.size_bytes));
+    html! {
+        section aria-labelledby="space" {
+            h2 #space { "Space" }
+            div.card {
+                p.value { (used) }
+                (figures::bar(share, None, &used))
+                p.quiet { "in " (counted(cache.files, "file")) }
+            }
+        }
+        section aria-labelledby="requests" {
+            h2 #requests { "Requests of readers" }
+            div.card.table { table {
+                thead { tr {
+                    th scope="col" { "kind or group" }
+                    @for title in ["requests", "from the cache", "cached bytes", "fetched bytes"] {
+                        th.n scope="col" { (title) }
+                    }
+                } }
+                tbody { @for counts in cache.kinds.iter().chain(cache.groups.iter().take(GROUPS_MAX)) { (counted_row(counts)) } }
+            } }
+        }
+    }
+}
+
+fn counted_row(counts: &CacheCounts) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (counts.of) }
+            td.n data-label="requests" { (grouped(counts.requests)) }
+            td.n data-label="from the cache" { (grouped(counts.hits)) }
+            td.n data-label="cached bytes" { (about_size(counts.cache_bytes)) }
+            td.n data-label="fetched bytes" { (about_size(counts.upstream_bytes)) }
+        }
+    }
+}
+
+fn waiting(desk: &OperatorDesk<'_>, posts: &[PostRow], count: u64) -> Markup {
+    let now = unix_secs();
+    html! {
+        section aria-labelledby="posts" {
+            h2 #posts { "Posts for upstreams" }
+            @if count > posts.len() as u64 { p.quiet { "The first " (posts.len()) " of " (grouped(count)) "." } }
+            @for post in posts {
+                @let fields = [("id", post.message_id.as_str()), ("upstream", post.upstream.as_str())];
+                div.card.held {
+                    h3 dir="auto" { (header::text(post.subject.as_bytes())) }
+                    dl.head {
+                        dt { "From" } dd dir="auto" { (header::text(post.from.as_bytes())) }
+                        dt { "For" } dd { (post.groups) " at " (post.upstream) }
+                        dt { "Posted" } dd { (ago(post.queued, now)) }
+                        dt { "State" }
+                        dd {
+                            @if post.is_refused { "refused" } @else { "waits" }
+                            @if !post.problem.is_empty() { ": " (post.problem) }
+                        }
+                        dt { "Message-ID" } dd { code { (post.message_id) } }
+                    }
+                    div.ways {
+                        (desk.button("Send again now", "retry", &fields))
+                        (desk.button("Drop", "drop", &fields))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn withdrawing(desk: &OperatorDesk<'_>) -> Markup {
+    let id = |label: &str, id: &str| {
+        html! {
+            label for=(id) { (label) }
+            input id=(id) name="id" type="text" placeholder="<left@right>" maxlength="250" required;
+        }
+    };
+    let hide = html! {
+        (id("Hide an article", "hide"))
+        label for="why" { "Why" }
+        input #why name="reason" type="text" maxlength=(REASON_BYTES_MAX);
+    };
+    html! {
+        section aria-labelledby="hiding" {
+            h2 #hiding { "Articles, here or of an upstream" }
+            div.card {
+                (desk.form("Hide", "hide", &[], &hide))
+                (desk.form("Show again", "unhide", &[], &id("Show a hidden article again", "unhide")))
+            }
+        }
+    }
+}
