@@ -603,7 +603,13 @@ fn a_request_beside_a_running_pass_reports_what_that_removed() {
     std::thread::scope(|scope| {
         let pass = scope.spawn(|| spool.expire_due(now).unwrap());
         sim.wait_for_removal();
-        let request = scope.spawn(|| spool.expire_as_of(now, false).unwrap());
+        let (begun_to, begun) = std::sync::mpsc::channel();
+        let spool = &spool;
+        let request = scope.spawn(move || {
+            begun_to.send(()).unwrap();
+            spool.expire_as_of(now, false).unwrap()
+        });
+        begun.recv().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert!(!request.is_finished());
         sim.hold_removals(false);

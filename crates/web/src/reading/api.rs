@@ -237,13 +237,13 @@ fn json_of(content: &ArticleContent) -> Value {
             TextBlock::File(_) | TextBlock::Message(_) | TextBlock::FromHtml => {}
         }
     }
-    let file = |(at, file): (usize, &newspages::content::AttachedFile)| {
+    let files = content.files.iter().enumerate().map(|(at, file)| {
         json!({
             "name": file.name, "type": file.kind, "bytes": file.bytes,
             "path": urls::file(id, at + 1, &file.name),
         })
-    };
-    let files: Vec<Value> = content.files.iter().enumerate().map(file).collect();
+    });
+    let files: Vec<Value> = files.collect();
     json!({
         "message_id": id, "subject": head.subject, "from": head.from,
         "date": moment(head.date.unwrap_or(0)), "groups": head.groups, "references": head.references,

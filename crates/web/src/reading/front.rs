@@ -60,7 +60,7 @@ fn news_server(shared: &WebState, visitor: &Visitor, asked_for: &str) -> Option<
         let mut ports = site.tls_listen.iter().filter_map(|own| own.rsplit_once(':'));
         ports.any(|(_, port)| port.parse() == Ok(address.port()))
     };
-    let (tls, plain): (Vec<&SocketAddr>, Vec<&SocketAddr>) = reachable.partition(is_tls);
+    let (tls, plain) = reachable.partition::<Vec<&SocketAddr>, _>(is_tls);
     let port = |addresses: &[&SocketAddr]| addresses.first().map(|address| address.port());
     let (port, tls_port) = (port(&plain), port(&tls));
     (port.is_some() || tls_port.is_some()).then(|| NewsServer {

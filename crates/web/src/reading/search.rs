@@ -223,9 +223,9 @@ fn facet(
     let mut values: Vec<(String, usize)> = counts.into_iter().collect();
     values.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
     values.truncate(FACET_VALUES_MAX);
-    let link = |(value, count): (String, usize)| {
+    let links = values.into_iter().map(|(value, count)| {
         let query = format!("{text} {}", narrower(&value));
         FacetLink { value, count, query }
-    };
-    Some(SearchFacet { name, values: values.into_iter().map(link).collect() })
+    });
+    Some(SearchFacet { name, values: links.collect() })
 }
