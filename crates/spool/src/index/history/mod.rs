@@ -289,8 +289,7 @@ impl History {
     /// Reports whether a Message-ID is remembered since this time, and never had an article.
     pub fn is_without_article(&self, key: &ArticleKey, arrived: u32) -> bool {
         let read = |number| self.log.read(number);
-        let found =
-            self.index.reader().find(key, &self.living(), |number| self.record_of(key, number, read));
+        let found = self.index.reader().find(key, &self.living(), |number| self.record_of(key, number, read));
         found.is_some_and(|found| found.token.is_none() && !found.had_article && found.arrived == arrived)
     }
 

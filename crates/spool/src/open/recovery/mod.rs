@@ -364,7 +364,7 @@ fn finish_recovery(
     let loss = if survey.rebooted { Some(&LossReason::Reboot) } else { loss };
     recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
     let check_from = if recovery.crashed && !is_shared { survey.durable } else { u64::MAX };
-    let (end, torn) = replay(&mut folds, paths, from, cut, &survey, check_from, &mut recovery, progress)
+    let (end, torn) = replay(&mut folds, paths, from..cut, &survey, check_from, &mut recovery, progress)
         .map_err(io("replay journal in"))?;
     if !recovery.power_lost && !torn.is_empty() {
         return Ok(SpoolOpening::Lost(LossReason::Bytes));

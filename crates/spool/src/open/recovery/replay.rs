@@ -18,6 +18,7 @@ use disk::Progress;
 use disk::ReadMode;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum number of positions in one `Void` row, which keeps it far below the longest possible row.
@@ -185,27 +186,26 @@ pub(super) fn cut_of(
     Ok(if survey.is_amid { cut } else { survey.end })
 }
 
-/// Applies the rows up to `end`, if they reach so far; returns the end of the journal, and the positions of
-/// rows whose articles are not whole.
+/// Applies the rows in a range of positions, as far as there are any; returns the end of the journal, and the
+/// positions of rows whose articles are not whole.
 pub(super) fn replay(
     folds: &mut Folds,
     paths: &SpoolPaths,
-    from: u64,
-    end: u64,
+    rows: Range<u64>,
     survey: &JournalSurvey,
     check_from: u64,
     recovery: &mut RecoveryReport,
     progress: &dyn Progress,
 ) -> io::Result<(u64, Vec<u64>)> {
     let disk = folds.shared.disk.clone();
-    let mut reader = JournalReader::open(&disk, &paths.journal, Some(from))?;
+    let mut reader = JournalReader::open(&disk, &paths.journal, Some(rows.start))?;
     let shown = survey.rows > 100_000;
     if shown {
         progress.start("replaying the journal", survey.rows);
     }
     let mut buf = Vec::new();
     let mut torn = Vec::new();
-    reader.extend_to(end);
+    reader.extend_to(rows.end);
     while let Some((position, payload)) = reader.next()? {
         let row = JournalRow::read(position, payload)?;
         match &row {
