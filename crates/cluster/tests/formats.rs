@@ -96,7 +96,7 @@ fn everything() -> Vec<u8> {
         Change::Remember { id: ArticleIdent::InnHash([9; 16]), arrived: 1_795_000_001 },
         Change::Forget { id, arrived: 1_795_000_002 },
         Change::Cancel { id: ArticleIdent::Key(ArticleKey(3 << 90)) },
-        Change::Hide { message_id: ID.as_bytes(), by: "operator", reason: "why" },
+        Change::Hide { message_id: ID.as_bytes(), by: "operator", reason: "why", since: 5 },
         Change::Unhide { id },
         Change::Groups(&updates()),
         Change::Site { name: "third" },

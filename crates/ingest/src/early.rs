@@ -1,103 +1,70 @@
 //! Withdrawals that arrived before their article, kept until it arrives.
 //!
 //! Their keys are kept, since only the article's lock decides whether it may be withdrawn, and beside them in
-//! which groups no key is needed, as the sender is no longer known when the article arrives. The table is
-//! bounded (the oldest entry is dropped) and survives a restart. Called by `withdraw`. Format:
-//! `docs/formats/early-cancels.md`.
+//! which groups no key is needed, as the sender is no longer known when the article arrives. They are notes
+//! of the spool, which bounds their number and forgets them with the Message-IDs of their time. Called by
+//! `withdraw`. Format: `docs/formats/notes.md`.
 
 use super::control::WithdrawalProof;
-use disk::{Disk, LogLine};
+use disk::LogLine;
+use lock_order::Ordered;
 use netnews::control::cancel_lock::elements;
-use site_base::durable_table::{DurableTable, TableEntry};
-use site_base::lock::Leaf;
+use site_base::lock::rank;
 use site_config::NamePattern;
-use spool::ArticleKey;
+use site_log::SiteLog;
+use spool::{ArticleKey, Change, ChangeMaker as _, NoteKind, SpoolTrouble};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::warn;
 
 /// Most bytes of keys kept for one article.
 const KEYS_BYTES_MAX: usize = 2_048;
 /// Most bytes kept of the groups in which a withdrawal needs no key.
 const PERMITS_BYTES_MAX: usize = 1_000;
-const DAY_SECS: i64 = 86_400;
 /// Begins a word with groups in which an article may be withdrawn without a key.
 const WITHOUT_KEY: &str = "any";
 /// Begins a word with groups in which an article without a lock may be withdrawn without a key.
 const WITHOUT_LOCK: &str = "unlocked";
 /// Separates the groups of a permit and those that are excepted; no name of a group has it.
 const EXCEPT: char = '|';
-
-#[derive(Debug)]
-struct EarlyWithdrawal {
-    since: i64,
-    /// Elements of Cancel-Keys, and permits.
-    keys: String,
-}
-
-impl TableEntry for EarlyWithdrawal {
-    type Key = u128;
-    const FILE_NAME: &'static str = "early-cancels";
-    const FILE_BYTES_MAX: u64 = 256 << 20;
-    const ENTRIES_MAX: usize = 65_536;
-
-    fn lines(&self, key: &u128, lines: &mut Vec<String>) {
-        lines.push(text(*key, self.since, &self.keys));
-    }
-}
-
-type Table = DurableTable<EarlyWithdrawal>;
+/// Name and longest length of the file that earlier versions kept them in.
+const OLD_FILE: &str = "early-cancels";
+const OLD_FILE_BYTES_MAX: u64 = 256 << 20;
+const KIND: NoteKind = NoteKind::EarlyCancel;
 
 /// The waiting withdrawals.
 #[derive(Debug)]
 pub(super) struct EarlyWithdrawals {
-    keep_secs: AtomicI64,
-    /// Number of entries: read for every article, mostly 0.
-    count: AtomicUsize,
+    log: Arc<SiteLog>,
     epoch: AtomicU64,
-    table: Leaf<Table>,
+    /// Held from reading a note until it is replaced.
+    adding: Ordered<(), { rank::EARLY_CANCELS }>,
 }
 
 impl EarlyWithdrawals {
-    /// Opens the table of the site in `data`; entries older than `keep_days` are dropped.
-    pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
-        let keep_secs = i64::from(keep_days) * DAY_SECS;
-        let table = match load(disk, data, now - keep_secs) {
-            Ok(table) => table,
-            Err(error) => {
-                warn!(%error, "cannot read withdrawals that came before their articles ({})", EarlyWithdrawal::FILE_NAME);
-                Table::unread()
+    /// Takes over the file of an earlier version in `data`; lines from before `oldest` (Unix seconds) no
+    /// longer count.
+    pub fn open(log: Arc<SiteLog>, data: &Path, oldest: i64) -> Self {
+        let early = Self { log, epoch: AtomicU64::new(0), adding: Ordered::default() };
+        let taken = early.log.take_over(data.join(OLD_FILE), OLD_FILE_BYTES_MAX, |line| {
+            let Some((key, since, keys)) = entry(line) else { return Ok(false) };
+            if since >= oldest {
+                early.add(ArticleKey(key), since, keys).map_err(io::Error::other)?;
             }
-        };
-        let early = Self {
-            keep_secs: AtomicI64::new(keep_secs),
-            count: AtomicUsize::new(table.len()),
-            epoch: AtomicU64::new(0),
-            table: Leaf::new(table),
-        };
-        tidy_up(&mut early.table.lock());
+            Ok(true)
+        });
+        if let Err(error) = taken {
+            warn!(file = OLD_FILE, %error, "cannot read withdrawals that came before their articles");
+        }
         early
-    }
-
-    /// Makes new entries durable; returns false if some would be lost at a restart.
-    pub fn sync(&self) -> bool {
-        self.table.lock().sync().unwrap_or_else(|error| {
-            warn!(%error, "withdrawals that came before their articles may be forgotten ({})", EarlyWithdrawal::FILE_NAME);
-            false
-        })
-    }
-
-    /// Sets the age, in days, at which entries are dropped.
-    pub fn keep_for(&self, keep_days: u32) {
-        self.keep_secs.store(i64::from(keep_days) * DAY_SECS, Ordering::Relaxed);
     }
 
     /// Returns the number of waiting withdrawals.
     pub fn len(&self) -> usize {
-        self.count.load(Ordering::Acquire)
+        self.log.spool().note_count(KIND)
     }
 
     /// Returns a counter that changes with every effective `remember`.
@@ -107,14 +74,18 @@ impl EarlyWithdrawals {
 
     /// Returns the keys shown by withdrawals of this article, and their permits.
     pub fn keys(&self, key: ArticleKey) -> Option<Vec<u8>> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.table.lock().get(&key.0).map(|waiting| waiting.keys.clone().into_bytes())
+        Some(self.log.spool().note_of(KIND, &name(key))?.value.to_vec())
     }
 
-    /// Keeps the keys shown by a withdrawal and its permits ([`permits`]), if it has any of them.
-    pub fn remember(&self, key: ArticleKey, keys: &[u8], permits: &str, now: i64) {
+    /// Keeps the keys shown by a withdrawal and its permits ([`permits`]), if it has any of them. Returns
+    /// whether something is kept that was not; it is durable with the journal's next sync.
+    pub fn remember(
+        &self,
+        key: ArticleKey,
+        keys: &[u8],
+        permits: &str,
+        now: i64,
+    ) -> Result<bool, SpoolTrouble> {
         let mut shown = String::new();
         for element in elements(keys) {
             let text = String::from_utf8_lossy(element.text);
@@ -128,21 +99,21 @@ impl EarlyWithdrawals {
         }
         shown.push_str(permits);
         if shown.is_empty() {
-            return;
+            return Ok(false);
         }
-        let mut table = self.table.lock();
-        if !add(&mut table, key.0, now, &shown) {
-            return;
-        }
-        if let Err(error) = table.append(&text(key.0, now, &shown)) {
-            let file = EarlyWithdrawal::FILE_NAME;
-            warn!(file, %error, "a withdrawal that came before its article will be forgotten at a restart");
-        }
-        let oldest = now - self.keep_secs.load(Ordering::Relaxed);
-        table.remove_while(|waiting| waiting.since < oldest);
-        self.count.store(table.len(), Ordering::Release);
+        self.add(key, now, &shown)
+    }
+
+    /// Adds keys; returns false if they were known, or there is no room for more keys of this article.
+    fn add(&self, key: ArticleKey, since: i64, keys: &str) -> Result<bool, SpoolTrouble> {
+        let _adding = self.adding.lock();
+        let known = self.keys(key);
+        let Some(value) = with_keys(known.as_deref(), keys) else { return Ok(false) };
+        let since = u64::try_from(since).unwrap_or_default();
+        let (key, value) = (name(key), Some(value.as_bytes()));
+        self.log.commit_one(Change::Note { kind: KIND, key: &key, value, since })?;
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        tidy_up(&mut table);
+        Ok(true)
     }
 }
 
@@ -187,54 +158,28 @@ pub(super) fn needs_no_key(keys: &[u8], has_lock: bool, groups: &[&[u8]]) -> boo
     })
 }
 
-/// Replaces the file when most of it is obsolete.
-fn tidy_up(table: &mut Table) {
-    if let Err(error) = table.tidy_up() {
-        warn!(file = EarlyWithdrawal::FILE_NAME, %error, "cannot replace the file by a shorter one");
+/// Returns the key of an article's note.
+fn name(key: ArticleKey) -> [u8; 16] {
+    key.0.to_le_bytes()
+}
+
+/// Returns the known keys and new ones; `None` if all were known, or there is no room for more.
+fn with_keys(known: Option<&[u8]>, keys: &str) -> Option<String> {
+    let Some(known) = known else { return Some(keys.to_owned()) };
+    let known = std::str::from_utf8(known).unwrap_or_default();
+    let is_known = keys.split(' ').all(|key| known.split(' ').any(|other| other == key));
+    if is_known || known.len() + keys.len() >= KEYS_BYTES_MAX {
+        return None;
     }
+    Some(format!("{known} {keys}"))
 }
 
-/// Adds keys; returns false if they were known, or there is no room for more keys of this article.
-fn add(table: &mut Table, key: u128, since: i64, keys: &str) -> bool {
-    let Some(waiting) = table.get_mut(&key) else {
-        table.insert(key, EarlyWithdrawal { since, keys: keys.to_owned() });
-        return true;
-    };
-    let known = keys.split(' ').all(|key| waiting.keys.split(' ').any(|known| known == key));
-    if known || waiting.keys.len() + keys.len() >= KEYS_BYTES_MAX {
-        return false;
-    }
-    waiting.keys.push(' ');
-    waiting.keys.push_str(keys);
-    true
-}
-
-fn text(key: u128, since: i64, keys: &str) -> String {
-    format!("{key:032x} {since} {keys}")
-}
-
-/// Parses a line of the file, which may have no checksum, as written by earlier versions.
+/// Parses a line of the file, which may have no checksum, as written by the earliest versions.
 fn entry(line: LogLine<'_>) -> Option<(u128, i64, &str)> {
     match line {
         LogLine::Whole(text) => parsed(text),
         LogLine::Other(bytes) => std::str::from_utf8(bytes).ok().and_then(parsed),
     }
-}
-
-/// Returns whether a line of the file is complete.
-pub fn is_whole(line: LogLine<'_>) -> bool {
-    entry(line).is_some()
-}
-
-/// Reads the file; invalid lines are skipped.
-fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
-    Table::open(disk, data, |table, line| {
-        let Some((key, since, keys)) = entry(line) else { return false };
-        if since >= oldest {
-            add(table, key, since, keys);
-        }
-        true
-    })
 }
 
 fn parsed(line: &str) -> Option<(u128, i64, &str)> {
@@ -247,7 +192,8 @@ fn parsed(line: &str) -> Option<(u128, i64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::{CrashKind, FileAccess, SimDisk};
+    use disk::{Disk as _, FileAccess, SimDisk};
+    use spool::{Spool, SpoolConfig};
 
     const NOW: i64 = 1_780_000_000;
 
@@ -255,52 +201,34 @@ mod tests {
         early.keys(ArticleKey(key)).map(|keys| String::from_utf8(keys).unwrap())
     }
 
-    fn open(sim: &SimDisk, now: i64) -> EarlyWithdrawals {
-        EarlyWithdrawals::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
-    }
-
-    fn disk() -> SimDisk {
-        let sim = SimDisk::new();
-        sim.create_dir(Path::new("/d")).unwrap();
-        sim
-    }
-
-    fn content(sim: &SimDisk) -> Vec<u8> {
-        disk::read_small(sim, &Path::new("/d").join(EarlyWithdrawal::FILE_NAME), u64::MAX)
-            .unwrap()
-            .unwrap_or_default()
+    fn open(sim: &SimDisk, oldest: i64) -> EarlyWithdrawals {
+        let config = SpoolConfig::new(Path::new("/d"));
+        let (spool, _) = Spool::open(Arc::new(sim.clone()), config, &()).unwrap();
+        EarlyWithdrawals::open(Arc::new(SiteLog::new(Arc::new(spool))), Path::new("/d"), oldest)
     }
 
     #[test]
-    fn entries_survive_restarts_and_expire() {
-        let sim = disk();
-        let early = open(&sim, NOW);
+    fn keys_are_merged_and_survive_restarts() {
+        let sim = SimDisk::new();
+        let early = open(&sim, 0);
         assert_eq!(shown(&early, 1), None);
-        early.remember(ArticleKey(1), b"sha256:a (comment)\r\n SHA1:b", "", NOW);
-        early.remember(ArticleKey(1), b"sha256:a", "", NOW);
-        early.remember(ArticleKey(1), b"sha256:c", "", NOW + 1);
-        early.remember(ArticleKey(2), b"md5:x", "", NOW);
-        early.remember(ArticleKey(3), b"", "unlocked:*", NOW + DAY_SECS);
+        assert!(early.remember(ArticleKey(1), b"sha256:a (comment)\r\n SHA1:b", "", NOW).unwrap());
+        assert!(!early.remember(ArticleKey(1), b"sha256:a", "", NOW).unwrap());
+        assert!(early.remember(ArticleKey(1), b"sha256:c", "", NOW + 1).unwrap());
+        assert!(!early.remember(ArticleKey(2), b"md5:x", "", NOW).unwrap());
+        assert!(early.remember(ArticleKey(3), b"", "unlocked:*", NOW).unwrap());
+        assert_eq!(early.epoch(), 3);
         drop(early);
-        let mut text = content(&sim);
-        assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 1 + 3);
-        text.extend_from_slice(b"garbage\n\xff\xff 1 x\n00000000000000000000000000000004 17800");
-        disk::durable_replace(
-            &sim,
-            &Path::new("/d").join(EarlyWithdrawal::FILE_NAME),
-            &[&text],
-            FileAccess::Group,
-        )
-        .unwrap();
-        let early = open(&sim, NOW);
+        let early = open(&sim, 0);
         assert_eq!(shown(&early, 1).unwrap(), "sha256:a sha1:b sha256:c");
-        assert_eq!((shown(&early, 2), shown(&early, 4)), (None, None));
-        assert_eq!(shown(&early, 3).unwrap(), "unlocked:*");
-        early.remember(ArticleKey(5), b"sha256:e", "", NOW);
-        drop(early);
-        let early = open(&sim, NOW + 10 * DAY_SECS + 2);
-        assert_eq!((shown(&early, 1), shown(&early, 5)), (None, None));
-        assert!(shown(&early, 3).is_some());
+        assert_eq!(
+            (shown(&early, 2), shown(&early, 3).unwrap(), early.len()),
+            (None, "unlocked:*".into(), 2)
+        );
+        for n in 0..10_000 {
+            early.remember(ArticleKey(77), format!("sha256:{n:0900}").as_bytes(), "", NOW).unwrap();
+        }
+        assert!(shown(&early, 77).unwrap().len() <= KEYS_BYTES_MAX);
     }
 
     #[test]
@@ -330,76 +258,27 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_a_checksum_are_read() {
-        let sim = disk();
-        let text = format!("{:032x} {NOW} sha256:a\n{:032x} {NOW} sha1:b\n", 7, 8);
-        disk::durable_replace(
-            &sim,
-            &Path::new("/d").join(EarlyWithdrawal::FILE_NAME),
-            &[text.as_bytes()],
-            FileAccess::Group,
-        )
-        .unwrap();
-        let early = open(&sim, NOW);
-        assert_eq!(
-            (shown(&early, 7).unwrap(), shown(&early, 8).unwrap()),
-            ("sha256:a".into(), "sha1:b".into())
-        );
-    }
-
-    #[test]
-    fn a_crash_at_any_step_loses_nothing_that_was_synced() {
-        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
-            for step in 0.. {
-                let sim = disk();
-                sim.crash_at(step, kind, step * 7919);
-                let early = open(&sim, NOW);
-                let mut synced = 0;
-                for n in 1..=3 {
-                    early.remember(ArticleKey(n), b"sha256:a", "", NOW);
-                    if n == 2 {
-                        tidy_up(&mut early.table.lock());
-                        early.table.lock().replace_file().unwrap_or_default();
-                    }
-                    early.sync();
-                    if !sim.crashed() {
-                        synced = n;
-                    }
-                }
-                let image = sim.image().unwrap();
-                let after = open(&image, NOW);
-                for n in 1..=synced {
-                    assert!(shown(&after, n).is_some(), "{kind:?} at step {step}: {n} of {synced}");
-                }
-                after.remember(ArticleKey(9), b"sha256:z", "", NOW);
-                assert!(shown(&open(&image, NOW), 9).is_some(), "{kind:?} at step {step}");
-                if !sim.crashed() {
-                    assert!(step > 6, "nothing was tried");
-                    break;
-                }
-            }
+    fn the_file_of_an_earlier_version_is_taken_over_once() {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        let line = |text: &str| format!("{:08x} {text}\n", disk::crc::crc32c(text.as_bytes()));
+        let text = [
+            line(&format!("{:032x} {NOW} sha256:a", 7)),
+            format!("{:032x} {NOW} sha1:b\n", 8),
+            line(&format!("{:032x} {NOW} sha256:c", 7)),
+            line(&format!("{:032x} {} sha256:old", 9, NOW - 10)),
+            "garbage\n".to_owned(),
+            format!("{:032x} 17800", 4),
+        ];
+        let path = Path::new("/d").join(OLD_FILE);
+        disk::durable_replace(&sim, &path, &[text.concat().as_bytes()], FileAccess::Group).unwrap();
+        for _ in 0..2 {
+            let early = open(&sim, NOW);
+            assert_eq!(shown(&early, 7).unwrap(), "sha256:a sha256:c");
+            assert_eq!((shown(&early, 8).unwrap(), early.len()), ("sha1:b".into(), 2));
+            let names = sim.list(Path::new("/d")).unwrap();
+            assert!(!names.iter().any(|name| name == OLD_FILE), "{names:?}");
+            assert!(names.iter().any(|name| name == "early-cancels.damaged"), "{names:?}");
         }
-    }
-
-    #[test]
-    fn table_and_file_are_bounded() {
-        let sim = disk();
-        let early = open(&sim, NOW);
-        for n in 0..EarlyWithdrawal::ENTRIES_MAX as u128 + 10 {
-            early.remember(ArticleKey(n), b"sha256:a", "", NOW);
-        }
-        assert_eq!(early.table.lock().len(), EarlyWithdrawal::ENTRIES_MAX);
-        assert_eq!((shown(&early, 9), shown(&early, 10)), (None, Some("sha256:a".into())));
-        for n in 0..10_000 {
-            early.remember(ArticleKey(77), format!("sha256:{n:0900}").as_bytes(), "", NOW);
-        }
-        assert!(shown(&early, 77).unwrap().len() <= KEYS_BYTES_MAX);
-        drop(early);
-        drop(open(&sim, NOW + 11 * DAY_SECS));
-        assert_eq!(
-            content(&sim).iter().filter(|b| **b == b'\n').count(),
-            1,
-            "replaced: only the head is left"
-        );
     }
 }

@@ -96,8 +96,8 @@ struct QueuedFollowUp {
 /// Position up to which everything is carried out.
 struct FollowUpPosition {
     cursor: Cursor,
-    /// Number of articles entered into history when it was last saved.
-    refused: u64,
+    /// Number of articles entered into history or notes when it was last saved.
+    entered: u64,
 }
 
 /// Hold on the position for a batch being committed.
@@ -138,8 +138,8 @@ impl FollowUps {
 
     /// Starts saving the position up to which everything is carried out, with this cursor.
     pub fn keep_position(&self, cursor: Cursor) {
-        // Entries made in history so far may not be durable.
-        *self.position.lock() = Some(FollowUpPosition { cursor, refused: 0 });
+        // What was entered so far may not be durable.
+        *self.position.lock() = Some(FollowUpPosition { cursor, entered: 0 });
     }
 
     /// Holds the position for a batch about to be committed: it stays before the batch's rows until the
@@ -274,13 +274,10 @@ impl FollowUps {
     }
 
     fn save_at(&self, position: &mut FollowUpPosition, mark: JournalMark) -> io::Result<()> {
-        let refused = self.withdrawals.refused();
-        if refused != position.refused {
+        let entered = self.withdrawals.entered();
+        if entered != position.entered {
             self.spool.sync().map_err(|trouble| io::Error::other(trouble.to_string()))?;
-            position.refused = refused;
-        }
-        if !self.withdrawals.sync() {
-            return Ok(());
+            position.entered = entered;
         }
         position.cursor.save_at(mark)
     }

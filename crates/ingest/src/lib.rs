@@ -45,9 +45,8 @@ pub use choose::carried;
 pub use control::{is_key_file, is_key_whole};
 pub(crate) use controls::ControlCounts;
 pub use drafts::{is_from_journal, kind};
-pub use early::is_whole as is_early_cancel_whole;
 pub use follow_ups::{FollowUpThread, PendingWithdrawals};
-pub use hides::{EarlyHides, Hider, is_whole as is_early_hide_whole};
+pub use hides::{EarlyHides, Hider};
 pub use import::{ImportOutcome, ImportResult, ImportedArticle};
 pub use opinions::Opinion;
 pub use origin::Origin;
@@ -76,6 +75,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use withdraw::Withdrawals;
+
+const DAY_SECS: i64 = 86_400;
 
 /// An article as received: wire format without the final `.` line.
 #[derive(Debug, Clone, Copy)]
@@ -158,11 +159,12 @@ impl Filer {
             PeerRoute::known(&config, |name| spool.known_site(name)),
             spool.group_table(),
         );
-        let follow_ups =
-            Arc::new(FollowUps::new(log.clone(), spool.clone(), Withdrawals::new(&config, &spool)));
         let site = &config.site;
+        let oldest = unix_now() - i64::from(site.remember_days) * DAY_SECS;
+        let withdrawals = Withdrawals::new(&config, &log, oldest);
+        let follow_ups = Arc::new(FollowUps::new(log.clone(), spool.clone(), withdrawals));
         Self {
-            hides: EarlyHides::open(spool.disk().clone(), &site.data, site.remember_days, unix_now()),
+            hides: EarlyHides::open(log.clone(), &site.data, oldest),
             judge: ArticleJudge::new(
                 config.clone(),
                 log.clone(),
@@ -189,7 +191,6 @@ impl Filer {
     /// Applies another configuration, beginning with the next batch.
     pub fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
-        self.hides.keep_for(config.site.remember_days);
         self.judge.apply(config);
     }
 

@@ -17,7 +17,10 @@ use netnews::{Article, Known, MessageId, newsgroups};
 use site_base::clock::unix_now;
 use site_config::{Config, ConfigWord, NamePattern};
 use site_log::SiteLog;
-use spool::{ArticleBuf, ArticleIdent, ArticleKey, Change, ChangeMaker as _, ChangeOutcome, Lookup, Spool};
+use spool::{
+    ArticleBuf, ArticleIdent, ArticleKey, Change, ChangeMaker as _, ChangeOutcome, Lookup, Spool,
+    SpoolTrouble,
+};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -153,6 +156,8 @@ enum WithdrawalVerdict {
     /// The article is not here, and is refused on arrival.
     Refuse(ArticleKey),
     Nothing(WithdrawalRefusal),
+    /// The spool takes nothing now.
+    Undone,
 }
 
 /// Carries out withdrawals.
@@ -160,35 +165,22 @@ enum WithdrawalVerdict {
 pub(super) struct Withdrawals {
     policy: ArcSwap<ControlPolicy>,
     keyring: Keyring,
-    early: Arc<EarlyWithdrawals>,
-    /// Articles entered into history because they are to be refused.
-    refused: AtomicU64,
+    early: EarlyWithdrawals,
+    /// Articles entered into history or notes because they are to be refused.
+    entered: AtomicU64,
 }
 
 impl Withdrawals {
-    pub fn new(config: &Arc<Config>, spool: &Spool) -> Self {
-        let disk = spool.disk().clone();
-        let early =
-            Arc::new(EarlyWithdrawals::open(disk, &config.site.data, config.site.remember_days, unix_now()));
-        let synced = Arc::downgrade(&early);
-        spool.on_durable(Box::new(move || {
-            // `sync` logs its own errors.
-            let _is_whole = synced.upgrade().map(|early| early.sync());
-        }));
-        let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
+    pub fn new(config: &Arc<Config>, log: &Arc<SiteLog>, oldest: i64) -> Self {
+        let early = EarlyWithdrawals::open(log.clone(), &config.site.data, oldest);
+        let keyring = Keyring::of(log.spool().disk().clone(), &config.site.data);
         let policy = ArcSwap::from_pointee(ControlPolicy::of(config.clone()));
-        Self { early, keyring, policy, refused: AtomicU64::new(0) }
+        Self { early, keyring, policy, entered: AtomicU64::new(0) }
     }
 
     /// Applies another configuration.
     pub fn apply(&self, config: &Arc<Config>) {
         self.policy.store(Arc::new(ControlPolicy::of(config.clone())));
-        self.early.keep_for(config.site.remember_days);
-    }
-
-    /// Makes waiting withdrawals durable; returns false if some would be lost at a restart.
-    pub fn sync(&self) -> bool {
-        self.early.sync()
     }
 
     /// Returns how many wait for their article.
@@ -228,7 +220,7 @@ impl Withdrawals {
         let mut outcome = |verdict: &WithdrawalVerdict| match verdict {
             WithdrawalVerdict::Nothing(why) => WithdrawalOutcome::Nothing(*why),
             WithdrawalVerdict::Refuse(_) if refused => WithdrawalOutcome::Nothing(WithdrawalRefusal::NotHere),
-            WithdrawalVerdict::Refuse(_) => WithdrawalOutcome::Undone,
+            WithdrawalVerdict::Refuse(_) | WithdrawalVerdict::Undone => WithdrawalOutcome::Undone,
             WithdrawalVerdict::Withdraw(_) => match cancelled.as_mut().map(Iterator::next) {
                 Ok(Some(true)) => WithdrawalOutcome::Withdrawn,
                 Ok(_) => WithdrawalOutcome::Nothing(WithdrawalRefusal::NotHere),
@@ -266,7 +258,7 @@ impl Withdrawals {
                 **verdict = self.judge(log.spool(), task);
             }
         }
-        self.refused.fetch_add(outcomes.len() as u64, Ordering::Relaxed);
+        self.entered.fetch_add(outcomes.len() as u64, Ordering::Relaxed);
         if let Err(trouble) = &committed {
             warn!(%trouble, "cannot remember articles that were withdrawn before they came");
         }
@@ -301,7 +293,12 @@ impl Withdrawals {
                 None | Some((WithdrawalProof::NotHonored, _)) => {}
                 Some((WithdrawalProof::Nothing, "*")) => return Ok(WithdrawalVerdict::Refuse(key)),
                 // The groups of the article are not known, and decide which proof is needed.
-                Some(_) => self.early.remember(key, shown, &early::permits(&proofs), unix_now()),
+                Some(_) => {
+                    if let Err(trouble) = self.remember(key, shown, &early::permits(&proofs)) {
+                        warn!(%trouble, "cannot keep a withdrawal that came before its article");
+                        return Ok(WithdrawalVerdict::Undone);
+                    }
+                }
             }
         }
         // Judged even if it was not here: it may have arrived since, on another connection.
@@ -343,6 +340,13 @@ impl Withdrawals {
         }
     }
 
+    /// Keeps the keys shown for an article that is not here.
+    fn remember(&self, key: ArticleKey, shown: &[u8], permits: &str) -> Result<(), SpoolTrouble> {
+        let is_new = self.early.remember(key, shown, permits, unix_now())?;
+        self.entered.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        Ok(())
+    }
+
     fn judge_late(&self, spool: &Spool, key: ArticleKey) -> Result<WithdrawalVerdict, WithdrawalRefusal> {
         let keys = self.early.keys(key).ok_or(WithdrawalRefusal::NotHere)?;
         judge_article(spool, key, &keys, |head, lock, _| {
@@ -365,9 +369,9 @@ impl Withdrawals {
         self.early.keys(key).is_some()
     }
 
-    /// Returns the number of articles entered into history because they are to be refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Returns the number of articles entered into history or notes because they are to be refused.
+    pub fn entered(&self) -> u64 {
+        self.entered.load(Ordering::Relaxed)
     }
 
     /// Returns a counter that changes whenever a withdrawal arrives before its article.

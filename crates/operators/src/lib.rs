@@ -44,6 +44,7 @@ pub mod retention;
 pub mod running;
 pub mod search;
 mod sink;
+pub mod snapshot;
 mod start;
 mod state_files;
 pub mod status;

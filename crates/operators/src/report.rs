@@ -289,6 +289,8 @@ fn spool_status(status: &spool::SpoolMetrics, config: &Config) -> SpoolStatus {
         hidden: status.hidden,
         groups: status.groups,
         history_entries: status.history_entries,
+        digest: status.digest.map(|digest| digest.to_string()),
+        digest_bits: status.digest.map(spool::SiteDigest::first_bits),
         offers: status.offers,
         measured: status.measured,
         journal_bytes: status.journal_bytes,

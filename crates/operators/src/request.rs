@@ -7,8 +7,8 @@ use crate::operation::Operation;
 use crate::search;
 use crate::{
     archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups, hide,
-    history, keys, moderation, name_map, pause, posting, posts, pull, reload, status, transmit, why,
-    withdraw,
+    history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status, transmit,
+    why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,7 @@ requests! {
     Batch(feed::BatchOperation),
     Feed(feed::FeedOperation),
     Verify(care::VerifyOperation),
+    Snapshot(snapshot::SnapshotOperation),
     Expire(expire::ExpireOperation),
     Archive(archive::operation::ArchiveOperation),
     VerifyCache(cached::VerifyCacheOperation),

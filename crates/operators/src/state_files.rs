@@ -50,27 +50,9 @@ const KINDS: &[StateFileKind] = &[
     },
     StateFileKind {
         dir: "",
-        is_one: |name| name == "control-done",
-        check: StateFileCheck::Lines(group_control::is_done_whole),
-        costs: "control messages of these lines may be carried out again",
-    },
-    StateFileKind {
-        dir: "",
         is_one: |name| name == "notices-done",
         check: StateFileCheck::Lines(group_control::is_notice_whole),
         costs: "notices of these lines may be carried out again",
-    },
-    StateFileKind {
-        dir: "",
-        is_one: |name| name == "early-cancels",
-        check: StateFileCheck::Lines(ingest::is_early_cancel_whole),
-        costs: "articles that were withdrawn before they came are filed if they come",
-    },
-    StateFileKind {
-        dir: "",
-        is_one: |name| name == "early-hides",
-        check: StateFileCheck::Lines(ingest::is_early_hide_whole),
-        costs: "articles that a notice named before they came are shown if they come",
     },
     StateFileKind {
         dir: "",
@@ -225,10 +207,7 @@ mod tests {
         let review = "5\trefused\tspam\t<1@x>\ta.b\tmoney\tfast";
         [
             ("users", summed(&format!("newsreel-users 2 {}\nfred\tstaff\t5\t-\t-\n", "07".repeat(16)))),
-            ("control-done", two("group 5 - a.b", "hierarchy 6 7 a")),
             ("notices-done", two(&format!("{digest} 5 6 7 KEY"), "forgotten 8")),
-            ("early-cancels", two(&format!("{key} 5 sha256:a"), &format!("{key} 6 sha1:b"))),
-            ("early-hides", two(&format!("{key}\tnocem:x\t5\t*\tspam"), &format!("{key}\tnocem:y"))),
             ("filter-log", two(review, review)),
             ("filter-released", two(&format!("{key} spam"), &format!("{key} ham"))),
             ("archive/missed", two("5 all a.b:7 overwritten", "6 all a.b:8 overwritten")),

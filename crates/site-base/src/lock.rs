@@ -29,6 +29,8 @@ pub mod rank {
     pub const UPSTREAM_GROUPS: u8 = 13;
     /// State of a group of an upstream, or of its lists.
     pub const UPSTREAM: u8 = 14;
+    /// Withdrawals that arrived before their article.
+    pub const EARLY_CANCELS: u8 = 14;
     /// Data being received from an upstream.
     pub const CARGO: u8 = 15;
     /// Memory for articles that are arriving.

@@ -5,6 +5,7 @@
 //! this place and no other. Owned by `ingest`'s filer, which all others ask for it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod old_file;
 mod turn;
 
 pub use turn::TurnGuard;

@@ -27,6 +27,7 @@ pub use base::config::{
     Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
     SpoolConfig, TreeConfig,
 };
+pub use base::digest::SiteDigest;
 pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
@@ -35,13 +36,14 @@ pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{LatencyCounts, LatencyHistogram};
 pub use base::leaving::{ExpiryHook, LeavingArticle};
 pub use base::limits::POSITION_BYTES_MAX;
+pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 pub use base::status::{
     BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
 };
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::BufferUsage;
-pub use care::expire::{ArticleExpiry, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
+pub use care::expire::{ArticleExpiry, DueArticle, ExpiryFate, NumberExpiry, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
 pub use care::inspect::{Inspection, inspect};
@@ -49,6 +51,7 @@ pub use care::pack_overview::PackReport;
 pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig};
 pub use care::repair::{RepairError, RepairReport, RepairedFinding};
+pub use care::snapshot::{RestoreReport, SnapshotReport, restore};
 pub use care::verify;
 pub use index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, CommitTicket, Criteria, FiledArticle, GroupUpdate,

@@ -287,6 +287,12 @@ pub fn fetch(spool: &Spool, id: &str) -> Option<Vec<u8>> {
 /// GROUP, LISTGROUP, OVER and ARTICLE agree in every group (guarantee G4); returns (group, number,
 /// Message-ID).
 pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
+    // What is damaged cannot be counted.
+    if let Some(digest) = spool.digest()
+        && let Some(counted) = spool.recount_digest().unwrap()
+    {
+        assert_eq!(digest, counted, "the digest is that of what is there");
+    }
     let mut all = Vec::new();
     let mut buf = ArticleBuf::default();
     for group in spool.groups().iter() {

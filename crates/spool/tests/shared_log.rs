@@ -106,7 +106,7 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
                 spool.apply(time, &[Change::Cancel { id }, position], &mut outcomes)?
             }
             Entry::Hide(_) => {
-                let hide = Change::Hide { message_id: news.id.as_bytes(), by: "x", reason: "y" };
+                let hide = Change::Hide { message_id: news.id.as_bytes(), by: "x", reason: "y", since: time };
                 spool.apply(time, &[hide], &mut outcomes)?
             }
             Entry::AddGroup(n) => {

@@ -174,7 +174,12 @@ pub(super) fn sections(changes: &[SimChange], sites: &[String], time: u32, uploa
             }
             SimChange::Hide(number) => {
                 id = message_id(*number);
-                let change = Change::Hide { message_id: id.as_bytes(), by: "operator", reason: REASON };
+                let change = Change::Hide {
+                    message_id: id.as_bytes(),
+                    by: "operator",
+                    reason: REASON,
+                    since: u64::from(time),
+                };
                 writer.push(&change, sites, &mut draw).unwrap();
             }
             SimChange::Unhide(number) => {

@@ -136,6 +136,9 @@ mod session;
 #[path = "../../../../fuzz/fuzz_targets/signed_article.rs"]
 mod signed_article;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/snapshot.rs"]
+mod snapshot;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/threads.rs"]
 mod threads;
 #[allow(unused_attributes)]
@@ -207,6 +210,7 @@ smoke! {
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
     threads: INPUTS, seeds::rows();
+    snapshot: INPUTS, seeds::snapshots();
     tree_file: INPUTS, seeds::articles();
     upstream: INPUTS, seeds::upstreams();
     users_file: INPUTS, seeds::users();

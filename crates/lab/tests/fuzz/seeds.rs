@@ -341,3 +341,32 @@ pub fn groups() -> Vec<Vec<u8>> {
         .map(|text| text.as_bytes().to_vec())
         .to_vec()
 }
+
+/// Entries of a snapshot.
+pub fn snapshots() -> Vec<Vec<u8>> {
+    let entry = |kind: u8, fields: &[&[u8]]| {
+        let body = [&[kind][..], &fields.concat()].concat();
+        [&[u8::try_from(body.len()).expect("a short entry")][..], &body].concat()
+    };
+    let (key, time) = ([7; 16], 1_795_000_000_u32.to_le_bytes());
+    let entries = [
+        entry(1, &[&key, b"\x05", &time]),
+        entry(2, &[b"\x09misc.test\x01y\x00\x02me\x05\x00"]),
+        entry(
+            3,
+            &[b"\x01", &time, &[0; 4], b"\x01\x09misc.test\x07", SHORT.get(..60).unwrap_or(SHORT).as_bytes()],
+        ),
+        entry(4, &[b"\x02", &key, &time]),
+        entry(5, &[&key]),
+        entry(6, &[&key, b"\x01\x09misc.test"]),
+        entry(7, &[&key]),
+        entry(8, &[b"\x09misc.test\x01m\x00\x02me\x05\x09"]),
+        entry(9, &[b"\x03old\x07"]),
+        entry(10, &[&time, b"\x05<f@g>\x08operator\x03why"]),
+        entry(11, &[b"\x01", &time, b"\x01k\x01v"]),
+        entry(12, &[b"\x01\x01", &time, &key]),
+        entry(200, &[b"of a later version"]),
+    ];
+    let all = entries.concat();
+    entries.into_iter().chain([all]).collect()
+}

@@ -233,6 +233,23 @@ pub(super) enum CliCommand {
         search: bool,
     },
 
+    /// Make a site of the news in a snapshot (the server must be stopped)
+    #[command(
+        long_about = "Make a site of the news that newsreel snapshot has written to a file: with the same numbers, marks, \
+        groups, remembered Message-IDs and hidden articles, in the buffers and classes of the configuration in --dir. The \
+        directory has a configuration, as newsreel init makes one, and no news yet. The server must be stopped. A \
+        restoration that was interrupted is continued when the command is repeated.\n\n\
+        Exit code 1 if the site is not the same as before, since not everything has room."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel init --dir new\n  newsreel restore /backup/news.snapshot --dir new"
+    )]
+    Restore {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+
     /// File a batch of articles
     #[command(
         long_about = "File a batch of articles (\"#! rnews N\" lines, each followed by an article) or a single article, plain or \

@@ -122,6 +122,31 @@ pub(super) fn rebuild(without: &[String], at: &SiteLocation) -> Result<(), CliEr
     Ok(())
 }
 
+/// Makes a site of a snapshot.
+pub(super) fn restore(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
+    let config = at.load()?;
+    stopped(&config, "restore")?;
+    let report = spool::restore(Arc::new(RealDisk::new()), config.spool_config(), file, &Bar::new())?;
+    let (articles, ids) = (counted(report.articles, "article"), counted(report.ids, "Message-ID"));
+    say(format_args!("restored: {articles}, {ids} without an article"))?;
+    if report.known > 0 {
+        say(format_args!("{} had been restored before", counted(report.known, "article")))?;
+    }
+    for (count, why) in [
+        (report.unfit, "no class or buffer takes them"),
+        (report.displaced, "later ones have overwritten them, as the buffers are too small"),
+    ] {
+        if count > 0 {
+            say(format_args!("{} left out: {why}", counted(count, "article")))?;
+        }
+    }
+    match (report.is_same, report.digest) {
+        (Some(true), Some(digest)) => say(format_args!("the site is the same as before: digest {digest}")),
+        (None, _) => say("the snapshot has no digest, so the site was not compared with the one before"),
+        _ => Err(CliError::Problem("the site is not the same as before".into())),
+    }
+}
+
 fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
     match ControlClient::find(&config.site.data)? {
         ControlSocketState::Silent | ControlSocketState::Nobody => Ok(()),

@@ -53,7 +53,10 @@ const HEADINGS: [CommandHeading; 5] = [
     CommandHeading {
         title: "Move in and out",
         daily: &["import"],
-        further: &["export", "pull", "send", "rnews", "batch", "history", "mount", "manage", "unmanage"],
+        further: &[
+            "snapshot", "restore", "export", "pull", "send", "rnews", "batch", "history", "mount", "manage",
+            "unmanage",
+        ],
     },
     CommandHeading { title: "Repair", daily: &["doctor", "verify"], further: &["rebuild"] },
 ];

@@ -124,6 +124,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Report(options) => report::report(at, &options),
         CliCommand::Rebuild { search: true, .. } => search::rebuild(at),
         CliCommand::Rebuild { without, .. } => care::rebuild(&without, at),
+        CliCommand::Restore { file } => care::restore(&file, at),
         CliCommand::Search(options) => search::search(at, &options),
         CliCommand::Rnews { file } => rnews::rnews(file.as_deref(), at),
         CliCommand::Pull(options) => pull::pull(&options, at),

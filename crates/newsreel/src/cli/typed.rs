@@ -5,7 +5,7 @@
 
 use super::locate::SiteLocation;
 use super::reach;
-use super::screen::CliError;
+use super::screen::{CliError, unreadable};
 use clap::Subcommand;
 use operators::archive::operation::ArchiveOperation;
 use operators::buffers::BufferOperation;
@@ -18,6 +18,7 @@ use operators::hide::{HideOperation, UnhideOperation};
 use operators::keys::KeysOperation;
 use operators::moderation::ModerationOperation;
 use operators::request::Request;
+use operators::snapshot::SnapshotOperation;
 use operators::status::StatusOperation;
 use operators::why::WhyOperation;
 use operators::withdraw::{CancelOperation, PurgeOperation};
@@ -56,6 +57,7 @@ commands! {
     Why(WhyOperation),
     Batch(BatchOperation),
     Verify(VerifyOperation),
+    Snapshot(SnapshotOperation),
     Expire(ExpireOperation),
     Archive(ArchiveOperation),
     Moderation(ModerationOperation),
@@ -71,3 +73,11 @@ impl TypedOperation for WhyOperation {}
 impl TypedOperation for BatchOperation {}
 impl TypedOperation for CancelOperation {}
 impl TypedOperation for UnhideOperation {}
+
+impl TypedOperation for SnapshotOperation {
+    fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
+        // The server has another working directory.
+        let file = std::path::absolute(&self.file).map_err(unreadable(&self.file))?;
+        reach::print(&at.load()?, Self { file })
+    }
+}

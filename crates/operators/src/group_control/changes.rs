@@ -100,7 +100,7 @@ impl PendingChanges {
     pub fn make(
         &mut self,
         log: &SiteLog,
-        done: &mut ControlHistory,
+        done: &ControlHistory,
         mail: &ModerationQueue,
         now: i64,
     ) -> io::Result<()> {
@@ -144,7 +144,7 @@ fn update(log: &SiteLog, changes: &[PendingChange]) -> Result<(), NotCarriedOut>
 /// Records the changes made, and logs them.
 fn made(
     changes: &[PendingChange],
-    done: &mut ControlHistory,
+    done: &ControlHistory,
     mail: &ModerationQueue,
     now: i64,
 ) -> io::Result<()> {

@@ -29,7 +29,7 @@ pub(super) struct ControlContext<'a> {
     pub spool: &'a Spool,
     pub log: &'a SiteLog,
     pub mail: &'a ModerationQueue,
-    pub done: &'a mut ControlHistory,
+    pub done: &'a ControlHistory,
     pub changes: &'a mut PendingChanges,
     pub now: i64,
 }

@@ -13,7 +13,6 @@ mod not;
 mod notice;
 mod notices_done;
 
-pub(super) use done::is_whole as is_done_whole;
 pub(super) use notices_done::is_whole as is_notice_whole;
 
 use crate::load::{FeedRate, TimeShare, WorkPace};
@@ -100,7 +99,7 @@ struct ControlReader {
 impl ControlReader {
     fn open(site: &Site) -> io::Result<Self> {
         let cursor = site.spool.cursor(CURSOR, TailStart::Now)?;
-        let done = ControlHistory::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let done = ControlHistory::open(site.filer.log().clone(), &site.config.load().site.data)?;
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
         let (now, mark) = (Instant::now(), cursor.mark());
@@ -218,7 +217,7 @@ impl ControlReader {
         if self.changes.is_empty() {
             return Ok(());
         }
-        let (made, work) = timed(|| self.changes.make(site.filer.log(), &mut self.done, mail, unix_now()));
+        let (made, work) = timed(|| self.changes.make(site.filer.log(), &self.done, mail, unix_now()));
         self.worked(work, site);
         made?;
         block_in_place(|| self.cursor.save())?;
@@ -241,7 +240,7 @@ impl ControlReader {
         let wire = self.buf.article();
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
-        let (done, changes) = (&mut self.done, &mut self.changes);
+        let (done, changes) = (&self.done, &mut self.changes);
         let mut on = ControlContext { spool, log, mail, done, changes, now: unix_now() };
         if article.count(Known::Control) == 0 {
             // A notice must not be repeated, so earlier changes are made first.

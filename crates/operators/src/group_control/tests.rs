@@ -149,7 +149,7 @@ fn refused_message_does_not_stop_the_others() {
     };
     ["x.a", "x. b", "x.c"].into_iter().for_each(|name| fixture.reader.changes.add(change(name)));
     let Fixture { site, mail, reader, .. } = &mut fixture;
-    reader.changes.make(site.filer.log(), &mut reader.done, mail, 1).unwrap();
+    reader.changes.make(site.filer.log(), &reader.done, mail, 1).unwrap();
     assert!(reader.changes.is_empty() && !reader.changes.took().is_zero());
     assert!(reader.done.has_group("x.c", 1) && !reader.done.has_group("x. b", 1));
     assert_eq!(fixture.groups(), ["x.a", "x.c", "x.old"]);

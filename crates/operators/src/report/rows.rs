@@ -258,6 +258,13 @@ figures! {
         gauge groups: u64,
         /// Message-IDs in history.
         gauge history_entries: u64,
+        /// Digest of all that readers, peers and history can see, in hexadecimal digits: equal for sites with
+        /// one secret that have the same news. Absent if damage was repaired since the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hidden digest: Option<String>,
+        /// First 48 bits of that digest, as a number; absent like it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gauge digest_bits: Option<u64>,
         /// Message-IDs of articles that peers were asked to send and have not sent yet.
         gauge offers: u64,
         /// Unix seconds of the last measurement of data on disk: buffers, kept volumes, classes and file

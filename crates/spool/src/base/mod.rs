@@ -3,6 +3,7 @@
 pub(crate) mod bug;
 pub(crate) mod codec;
 pub mod config;
+pub(crate) mod digest;
 pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod fetch;
@@ -13,6 +14,7 @@ pub(crate) mod latency;
 pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod moved;
+pub(crate) mod note;
 pub(crate) mod ordered;
 pub(crate) mod status;
 pub(crate) mod token;

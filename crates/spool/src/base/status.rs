@@ -1,5 +1,6 @@
 //! The state of a spool in numbers, for `newsreel status` and metrics; taken in `care::status`.
 
+use super::digest::SiteDigest;
 use super::error::SpoolTrouble;
 
 /// A cyclic volume.
@@ -128,6 +129,8 @@ pub struct SpoolMetrics {
     pub hidden: u64,
     /// Number of known Message-IDs.
     pub history_entries: u64,
+    /// Digest of the site; see [`crate::Spool::digest`].
+    pub digest: Option<SiteDigest>,
     /// Bytes of history files.
     pub history_bytes: u64,
     /// Bytes of overview segments.

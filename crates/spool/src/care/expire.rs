@@ -12,9 +12,14 @@ pub use explain::{ArticleExpiry, ExpiryFate, NumberExpiry};
 pub use what_if::{WhatIf, WhatIfRow};
 
 use crate::base::error::SpoolTrouble;
+use crate::base::ids::GroupId;
+use crate::base::key::ArticleKey;
+use crate::index::kept::KeptEntry;
 use crate::method::Volume;
 use crate::spool::Spool;
-use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, ExpiryStep, unreadable};
+use crate::write::expire::{
+    ExpireReport, ExpiryJudge, ExpiryJudgement, ExpiryStep, ExpiryVerdict, unreadable,
+};
 use crate::write::policy::ExpiryPolicy;
 use crate::write::room::FreeSpace;
 use crate::write::syncer::failed_sync;
@@ -22,6 +27,15 @@ use disk::Progress;
 use disk::clock::unix_now;
 use std::sync::Arc;
 use survey::fingerprint;
+
+/// A retained article that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueArticle {
+    /// Hash of its Message-ID.
+    pub key: ArticleKey,
+    /// Names of the groups that it leaves.
+    pub groups: Vec<String>,
+}
 
 /// Number of articles whose rows share a sync.
 const CHOSEN_PER_SYNC: usize = 16_384;
@@ -159,8 +173,34 @@ impl Spool {
         (!policy.is_empty()).then_some(policy)
     }
 
+    /// Returns the retained articles that are due as of `now` (Unix seconds), without removing any: what
+    /// [`crate::Change::Expire`] tells other machines of the site.
+    pub fn due(&self, now: u64) -> Result<Vec<DueArticle>, SpoolTrouble> {
+        let mut due = Vec::new();
+        self.judge_all(now, &mut |e, verdict| {
+            let table = self.shared.groups.snapshot();
+            let name = |(id, _): &(GroupId, u64)| Some(table.get(*id)?.name.to_string());
+            let groups: Vec<String> = verdict.due.iter().filter_map(name).collect();
+            // An article without a group goes, too.
+            if !groups.is_empty() || !verdict.stays {
+                due.push(DueArticle { key: e.key, groups });
+            }
+        })?;
+        Ok(due)
+    }
+
     fn would_expire(&self, now: u64) -> Result<ExpireReport, SpoolTrouble> {
         let mut report = ExpireReport::default();
+        self.judge_all(now, &mut |e, verdict| report.count(e, verdict))?;
+        Ok(report)
+    }
+
+    /// Calls `visit` with every living retained article and the verdict on it.
+    fn judge_all(
+        &self,
+        now: u64,
+        visit: &mut dyn FnMut(&KeptEntry, &ExpiryVerdict),
+    ) -> Result<(), SpoolTrouble> {
         let policy = self.writer.lock().policy.clone();
         let mut judge = ExpiryJudge::new(policy, now);
         judge.cuts = self.cuts(&mut judge, &())?;
@@ -175,11 +215,11 @@ impl Spool {
                     return;
                 };
                 judge.goes(&*list.volume, e, &verdict);
-                report.count(e, &verdict);
+                visit(e, &verdict);
             };
             list.entries.each(&mut count).map_err(|e| unreadable(&e))?;
         }
-        Ok(report)
+        Ok(())
     }
 }
 

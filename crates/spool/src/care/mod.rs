@@ -12,5 +12,6 @@ pub(crate) mod purge;
 pub(crate) mod reconfigure;
 pub(crate) mod repair;
 pub(crate) mod rest;
+pub(crate) mod snapshot;
 pub(crate) mod status;
 pub mod verify;

@@ -193,7 +193,7 @@ impl Spool {
         let key = self.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
         let article = LocatedArticle { key, token, numbers: table.numbers_in(field(row, index::XREF)?) };
-        let (inside, outside) = living_numbers(&article, table, wildmat);
+        let (inside, outside) = living_numbers(&article, table, |name| wildmat.matches(name));
         let own = netnews::decimal::parse_decimal(field(row, index::NUMBER)?)?;
         (inside.first() == Some(&(group, own))).then_some(())?;
         let is_whole = outside.is_empty();

@@ -217,13 +217,17 @@ impl Spool {
                 history.mend_index(*word);
                 Ok(())
             }
-            SpoolDamage::HistoryRecord { number } => Ok(history.empty(*number)?),
+            SpoolDamage::HistoryRecord { number } => {
+                self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
+                Ok(history.empty(*number)?)
+            }
             SpoolDamage::Unknown { key, token, arrived } => {
                 let _writer = self.writer().lock();
                 let alive = self.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
                     let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
+                    self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
                     history.insert(*key, Some(*token), arrived)?;
                 }
                 Ok(())
@@ -314,6 +318,7 @@ impl Spool {
         if let Some(group) = self.group(group) {
             let mut state = group.state();
             if state.end(number) {
+                self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
                 self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
             }
         }

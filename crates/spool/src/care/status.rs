@@ -38,6 +38,7 @@ impl Spool {
             articles: self.shared.articles.load(Ordering::Relaxed),
             hidden: self.shared.hidden.count() as u64,
             history_entries: self.shared.history.entries(),
+            digest: self.digest(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             passed_over: self.shared.passed_over.load(Ordering::Relaxed),
             unnumbered: self.saved(),

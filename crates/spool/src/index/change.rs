@@ -8,6 +8,7 @@ use crate::base::facts::TaggedFields;
 use crate::base::ids::GroupId;
 use crate::base::key::{ArticleKey, KeyHasher};
 use crate::base::moved::hash_key;
+use crate::base::note::NoteKind;
 use crate::base::token::Token;
 use crate::index::groups::{GroupChange, GroupTable, NewGroup};
 use netnews::overview_row::OverviewFields;
@@ -47,6 +48,13 @@ pub enum Change<'a> {
         /// The groups.
         groups: &'a Wildmat,
     },
+    /// A kept article is due in these groups and leaves them; without any other group it is removed.
+    Expire {
+        /// The article.
+        id: ArticleIdent<'a>,
+        /// Names of the groups.
+        groups: &'a [String],
+    },
     /// An article is no longer shown.
     Hide {
         /// The Message-ID.
@@ -55,6 +63,8 @@ pub enum Change<'a> {
         by: &'a str,
         /// Reason, at most [`crate::REASON_BYTES_MAX`] bytes.
         reason: &'a str,
+        /// Time since which it is hidden, in Unix seconds.
+        since: u64,
     },
     /// A hidden article is shown again, under its old numbers.
     Unhide {
@@ -64,6 +74,17 @@ pub enum Change<'a> {
     /// Groups are created, changed and removed together, or not at all; of several updates of one group the
     /// first counts.
     Groups(&'a [GroupUpdate]),
+    /// A small fact is noted, or, without a value, no longer.
+    Note {
+        /// Kind of the note.
+        kind: NoteKind,
+        /// Name of the note, at most [`crate::NOTE_KEY_BYTES_MAX`] bytes.
+        key: &'a [u8],
+        /// What is noted, at most [`crate::NOTE_VALUE_BYTES_MAX`] bytes.
+        value: Option<&'a [u8]>,
+        /// Time since which it is so, in Unix seconds.
+        since: u64,
+    },
     /// A site is to be named in the rows of articles that it gets; it has a number from here on.
     Site {
         /// Name of the site.
@@ -86,6 +107,7 @@ pub(crate) enum ChangeKind {
     Hiding,
     Unhiding,
     Groups,
+    Noting,
     Site,
     Position,
 }
@@ -94,17 +116,19 @@ impl Change<'_> {
     pub(crate) fn kind(&self) -> ChangeKind {
         match self {
             Self::Article(_) | Self::Remember { .. } => ChangeKind::Filing,
-            Self::Cancel { .. } | Self::Purge { .. } => ChangeKind::Withdrawing,
+            Self::Cancel { .. } | Self::Purge { .. } | Self::Expire { .. } => ChangeKind::Withdrawing,
             Self::Forget { .. } => ChangeKind::Forgetting,
             Self::Hide { .. } => ChangeKind::Hiding,
             Self::Unhide { .. } => ChangeKind::Unhiding,
             Self::Groups(_) => ChangeKind::Groups,
+            Self::Note { .. } => ChangeKind::Noting,
             Self::Site { .. } => ChangeKind::Site,
             Self::Position { .. } => ChangeKind::Position,
         }
     }
 
-    /// Returns the key of the article that it is about; that of no article for groups and sites.
+    /// Returns the key of the article that it is about; that of no article for groups,
+    /// notes and sites.
     pub(crate) fn key(&self, hasher: &KeyHasher) -> ArticleKey {
         match self {
             Self::Article(article) => article.key.unwrap_or_else(|| hasher.key(article.message_id)),
@@ -112,9 +136,12 @@ impl Change<'_> {
             | Self::Forget { id, .. }
             | Self::Cancel { id }
             | Self::Purge { id, .. }
+            | Self::Expire { id, .. }
             | Self::Unhide { id } => id.key(hasher),
             Self::Hide { message_id, .. } => hasher.key(message_id),
-            Self::Groups(_) | Self::Site { .. } | Self::Position { .. } => ArticleKey::default(),
+            Self::Groups(_) | Self::Note { .. } | Self::Site { .. } | Self::Position { .. } => {
+                ArticleKey::default()
+            }
         }
     }
 }
@@ -298,7 +325,8 @@ pub enum ChangeOutcome {
     NoGroup,
     /// The article to be hidden is not stored here.
     NotHere,
-    /// So many articles or groups, or whether a Message-ID or site, were changed; 0: all was so already.
+    /// So many articles or groups, or whether a Message-ID, note or site, were changed; 0: all was so
+    /// already.
     Changed(usize),
 }
 

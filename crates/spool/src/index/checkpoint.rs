@@ -7,6 +7,7 @@
 mod old;
 mod sections;
 
+use crate::base::digest::SetSum;
 use crate::base::error::SpoolError;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
@@ -14,6 +15,7 @@ use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
 use crate::index::kept::KeptState;
+use crate::index::notes::KeyedNote;
 use crate::index::overview::{BlockRef, BlockRows, OverviewSegment, OverviewSegments, SegmentState};
 use crate::index::residents::ResidentsState;
 use crate::journal::{GroupRow, VolumeRow};
@@ -56,6 +58,8 @@ pub(crate) struct GroupCheckpoint {
     pub open: BlockRows,
     /// When the active entry last changed, Unix seconds; 0: not recorded.
     pub changed: u64,
+    /// Sum of the living numbers with their articles, if sums are recorded.
+    pub sum: SetSum,
 }
 
 /// A volume of retained articles in a checkpoint.
@@ -77,6 +81,10 @@ pub(crate) struct Checkpoint {
     pub closed: bool,
     pub identity: String,
     pub history: history::RecordRange,
+    /// When Message-IDs were last forgotten, Unix seconds; 0: not recorded.
+    pub forgotten_at: u32,
+    /// Sum of the known Message-IDs; `None`: sums are not recorded.
+    pub known_ids: Option<SetSum>,
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
     pub retired: Vec<(String, u64)>,
@@ -85,6 +93,8 @@ pub(crate) struct Checkpoint {
     pub hidden: Vec<HiddenArticle>,
     /// Record of the position in a shared log; empty without one.
     pub log_position: Vec<u8>,
+    /// Notes, by kind, the newest last.
+    pub notes: Vec<KeyedNote>,
     /// Id of the next new group.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,
@@ -112,14 +122,7 @@ pub(crate) struct TakenCheckpoint {
 }
 
 /// Takes a checkpoint of the folds at journal position `position`.
-/// Records of history below `kept_from` are forgotten with it.
-pub(crate) fn take(
-    folds: &mut Folds,
-    dir: &Path,
-    position: u64,
-    kept_from: u64,
-    now: u64,
-) -> io::Result<TakenCheckpoint> {
+pub(crate) fn take(folds: &mut Folds, dir: &Path, position: u64, now: u64) -> io::Result<TakenCheckpoint> {
     write_out(folds, now)?;
     let mut taken = TakenCheckpoint {
         bytes: Vec::with_capacity(1 << 20),
@@ -130,7 +133,7 @@ pub(crate) fn take(
         dirs: vec![folds.segments.dir().into()],
         dead: Vec::new(),
     };
-    sections::put_all(folds, &mut taken, kept_from)?;
+    sections::put_all(folds, &mut taken)?;
     Ok(taken)
 }
 

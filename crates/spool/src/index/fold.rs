@@ -7,6 +7,7 @@
 
 use crate::base::bug::{self, own_bug};
 use crate::base::config::SpoolConfig;
+use crate::base::digest::{SetSum, of_number};
 use crate::base::error::SpoolTrouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{ArticleKey, KeyHasher};
@@ -16,6 +17,7 @@ use crate::index::groups::{Group, GroupTable, NewGroup, SharedGroups};
 use crate::index::hidden::{HiddenIndex, PendingHides};
 use crate::index::history::{History, HistoryLookup};
 use crate::index::kept::KeptList;
+use crate::index::notes::{KeyedNote, Notes};
 use crate::index::overtaken::OverwriteWatches;
 use crate::index::overview::{CheckedBlocks, OverviewSegments, REST_PART};
 use crate::index::promise::GroupNumbers;
@@ -35,7 +37,7 @@ use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum length of an overview row without fields and Xref value: a number of 20 digits, two TABs, `Xref:
 /// `, CRLF.
@@ -59,6 +61,7 @@ pub(crate) struct SharedIndexes {
     pub history: History,
     pub packing: Arc<ArticlePacker>,
     pub hidden: HiddenIndex,
+    pub notes: Notes,
     pub overtaken: OverwriteWatches,
     /// Recently read blocks of overview.
     pub checked_blocks: CheckedBlocks,
@@ -82,6 +85,8 @@ pub(crate) struct SharedIndexes {
     pub row_headers: RowHeaders,
     /// Files of articles that have left the indexes.
     pub removals: Removals,
+    /// Whether sums of the digest are not those of what is there, as damage was found.
+    pub is_digest_vague: AtomicBool,
 }
 
 impl SharedIndexes {
@@ -117,6 +122,8 @@ pub(crate) struct Folds {
     pub shared: Arc<SharedIndexes>,
     /// Time of the change being applied, or of the last one, in Unix seconds; in a replay that of opening.
     pub time: u64,
+    /// When Message-IDs were last forgotten, in Unix seconds.
+    pub forgotten_at: u32,
     pub rules: StorageRules,
     /// Residents, by volume index.
     pub residents: Vec<Residents>,
@@ -172,6 +179,7 @@ impl Folds {
         Self {
             shared,
             time,
+            forgotten_at: 0,
             rules,
             residents,
             kept: Vec::new(),
@@ -249,12 +257,20 @@ impl Folds {
             let has_group = resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
             let mut lived = !(replay && has_group) && v.is_alive(resident.place);
             self.is_count_vague |= !has_group;
+            let (mut key, cursor) = (None, &mut residents.key_cursor);
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
                     if state.end(*number) {
                         state.changed = now;
                         lived = true;
+                        let known = key.get_or_insert_with(|| {
+                            shared.history.key_at(v.id(), resident.place, resident.arrived, cursor)
+                        });
+                        match known {
+                            Some(key) => state.sum.take(of_number(*key, *number)),
+                            None => shared.is_digest_vague.store(true, Ordering::Release),
+                        }
                     }
                 }
             }
@@ -341,7 +357,9 @@ impl Folds {
                 }
             }
             a.put_row(*number, row_bytes_max, state);
-            state.live.insert(*number);
+            if state.live.insert(*number) {
+                state.sum.add(of_number(key, *number));
+            }
             if a.hidden.is_some() {
                 state.hide(*number);
             }
@@ -407,6 +425,53 @@ impl Folds {
         Ok(())
     }
 
+    /// Counts the sums of the digest again, if they are not known; called at the end of recovery.
+    pub fn settle_digest(&mut self) -> io::Result<()> {
+        let shared = self.shared.clone();
+        if !shared.is_digest_vague.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let table = shared.groups.snapshot();
+        table.sorted().iter().for_each(|group| group.state().sum = SetSum::default());
+        let mut is_exact = shared.history.count_sum();
+        let mut counted: HashMap<GroupId, u64> = HashMap::new();
+        let lives = |(id, number): &(GroupId, u64)| {
+            table.get(*id).is_some_and(|group| group.state().live.contains(*number))
+        };
+        let mut count = |key: ArticleKey, numbers: &[(GroupId, u64)]| {
+            for (id, number) in numbers.iter().filter(|number| lives(number)) {
+                if let Some(group) = table.get(*id) {
+                    group.state().sum.add(of_number(key, *number));
+                    *counted.entry(*id).or_default() += 1;
+                }
+            }
+        };
+        let volumes = shared.volumes.load();
+        for ((volume, residents), kept) in volumes.all().iter().zip(&mut self.residents).zip(&mut self.kept) {
+            if let Some(list) = kept {
+                list.each(&mut |entry| count(entry.key, &entry.numbers))?;
+                continue;
+            }
+            let mut cursor = 0;
+            residents.peek_before(u64::MAX, &mut |resident| {
+                if !resident.numbers.iter().any(lives) {
+                    return;
+                }
+                match shared.history.key_at(volume.id(), resident.place, resident.arrived, &mut cursor) {
+                    Some(key) => count(key, &resident.numbers),
+                    None => is_exact = false,
+                }
+            })?;
+        }
+        // Articles on damaged pages are not found.
+        let is_whole = |group: &Arc<Group>| {
+            counted.get(&group.id).map_or(0, |count| *count) == group.state().live.count()
+        };
+        is_exact &= table.sorted().iter().all(is_whole);
+        shared.is_digest_vague.store(!is_exact, Ordering::Release);
+        Ok(())
+    }
+
     /// Adds published living articles to the count.
     pub fn count_published(&self, articles: u64) {
         self.shared.articles.fetch_add(articles, Ordering::Relaxed);
@@ -421,9 +486,7 @@ impl Folds {
 
     /// Forgets a Message-ID that is remembered without an article. The row of this must be durable.
     pub fn forget(&mut self, key: ArticleKey) {
-        if matches!(self.shared.history.lookup(&key), HistoryLookup::Remembered { .. }) {
-            self.shared.history.forget(&key);
-        }
+        self.shared.history.forget(&key);
     }
 
     /// Creates or updates a group according to its row.
@@ -489,7 +552,7 @@ impl Folds {
         if let Some(group) = table.get(id) {
             let mut state = group.state();
             state.overview.clear();
-            (state.live, state.hidden) = Default::default();
+            (state.live, state.hidden, state.sum) = Default::default();
         }
         self.shared.groups.replace(Vec::new(), &[id]);
         self.shared.generation.fetch_add(1, Ordering::Release);
@@ -582,6 +645,14 @@ impl Folds {
             JournalRow::Hide(hidden) => self.hide(hidden.clone()),
             JournalRow::Unhide { key, .. } => self.unhide(*key),
             JournalRow::Forget { key } => self.forget(*key),
+            JournalRow::Note { kind, since, key, value } => self.shared.notes.put(*kind, key, *since, *value),
+            JournalRow::Forgotten { at, ids_before, notes_before } => {
+                if !self.shared.history.forget_before(*ids_before) {
+                    self.shared.is_digest_vague.store(true, Ordering::Release);
+                }
+                self.shared.notes.forget(*notes_before);
+                self.forgotten_at = *at;
+            }
             JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             JournalRow::PowerLost => self.power_lost(),
             JournalRow::Opened { boot_id } => self.boot_id = *boot_id,
@@ -596,6 +667,13 @@ impl Folds {
             JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
+    }
+
+    /// Makes notes, the newest last.
+    pub fn note_all(&self, notes: &[KeyedNote]) {
+        for KeyedNote { kind, key, note } in notes {
+            self.shared.notes.put(*kind, key, note.since, Some(&note.value));
+        }
     }
 
     /// Assigns a number to a site.

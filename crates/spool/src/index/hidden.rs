@@ -5,9 +5,10 @@
 //! while it is hidden, so overwriting, expiry and repair treat hidden articles like any others. While nothing
 //! is hidden, readers pay for one load of a counter.
 
+use crate::base::digest::{SetSum, of_id, of_parts};
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
+use crate::base::key::{ArticleKey, KeyHasher};
 use crate::base::token::{MethodKind, Token};
 use crate::journal::ArticleRow;
 use lock_order::{INNERMOST, OrderedRw};
@@ -67,6 +68,7 @@ impl PendingHides {
 
 #[derive(Debug, Default)]
 struct HiddenTable {
+    sum: SetSum,
     by_key: HashMap<ArticleKey, Arc<HiddenArticle>>,
     /// Keys by volume and place: overwritten articles are identified by their place.
     by_place: HashMap<(u16, u64), ArticleKey>,
@@ -92,6 +94,11 @@ impl HiddenIndex {
             && self.table.read().by_key.get(key).is_some_and(|hidden| same_place(&hidden.token, token))
     }
 
+    /// Returns the sum of all entries.
+    pub fn sum(&self) -> SetSum {
+        self.table.read().sum
+    }
+
     /// Returns all entries, oldest first.
     pub fn all(&self) -> Vec<Arc<HiddenArticle>> {
         let mut all: Vec<_> = self.table.read().by_key.values().cloned().collect();
@@ -104,6 +111,7 @@ impl HiddenIndex {
         let mut table = self.table.write();
         table.remove(&hidden.key);
         table.by_place.insert((hidden.token.volume, hidden.token.place), hidden.key);
+        table.sum.add(member(&hidden));
         table.by_key.insert(hidden.key, Arc::new(hidden));
         self.count.store(table.by_key.len(), Ordering::Release);
     }
@@ -136,8 +144,15 @@ impl HiddenTable {
     fn remove(&mut self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
         let removed = self.by_key.remove(key)?;
         self.by_place.remove(&(removed.token.volume, removed.token.place));
+        self.sum.take(member(&removed));
         Some(removed)
     }
+}
+
+/// Returns the hash of an entry: of its article, its hider and the reason. The key is secret.
+fn member(hidden: &HiddenArticle) -> u128 {
+    let hasher = KeyHasher::new(of_id(hidden.key).to_le_bytes());
+    of_parts(&hasher, &[hidden.by.as_bytes(), hidden.reason.as_bytes()])
 }
 
 /// Compares locations only: the class in a token is that of the configuration when the article arrived.

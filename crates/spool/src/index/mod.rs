@@ -11,6 +11,7 @@ pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod history;
 pub(crate) mod kept;
+pub(crate) mod notes;
 pub(crate) mod overtaken;
 pub(crate) mod overview;
 pub(crate) mod promise;

@@ -61,6 +61,8 @@ pub(crate) struct Residents {
     /// Entries of a damaged page, recovered from the volume; followed by the position of that page.
     recovered: VecDeque<Resident>,
     recovered_page: u64,
+    /// Where in history the key of the next article to be displaced is looked for.
+    pub key_cursor: u64,
     /// Place of the last entry taken.
     last_place: Option<u64>,
     spare: Vec<(GroupId, u64)>,
@@ -82,6 +84,7 @@ impl Residents {
             behind_front: ResidentsPosition::default(),
             recovered: VecDeque::new(),
             recovered_page: 0,
+            key_cursor: 0,
             last_place: None,
             spare: Vec::new(),
         })

@@ -60,7 +60,7 @@ impl Folds {
             });
             return;
         }
-        self.end_numbers(numbers);
+        self.end_numbers(key, numbers);
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
         if when == RemoveFiles::Later && volume.method().is_file_per_article() {
@@ -72,14 +72,14 @@ impl Folds {
     }
 
     /// Ends numbers under which an article is not found after a rebuild has published it: they were due.
-    pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
+    pub fn end_lost_names(&mut self, key: ArticleKey, token: Token, numbers: &[(GroupId, u64)]) {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
         let is_lost =
             |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
         let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
         if !lost.is_empty() {
-            self.end_numbers(&lost);
+            self.end_numbers(key, &lost);
         }
     }
 
@@ -89,7 +89,14 @@ impl Folds {
         let volumes = shared.volumes.load();
         let Some(volume) = volumes.get(volume) else { return };
         shared.hidden.remove_at(volume.id(), place);
-        let lived = self.end_numbers(numbers) || volume.is_alive(place);
+        let lived = match shared.history.key_of_place(volume.id(), place) {
+            Some(key) => self.end_numbers(key, numbers),
+            None => {
+                shared.is_digest_vague.store(true, Ordering::Release);
+                self.with_numbers(numbers, |state, number| state.end(number))
+            }
+        };
+        let lived = lived || volume.is_alive(place);
         self.is_count_vague |= numbers.is_empty();
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         if let Some(volume) = volume.cyclic() {
@@ -97,9 +104,9 @@ impl Folds {
         }
     }
 
-    /// Ends numbers; returns whether any of them lived.
-    fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
-        self.with_numbers(numbers, |state, number| state.end(number))
+    /// Ends numbers of an article; returns whether any of them lived.
+    fn end_numbers(&mut self, key: ArticleKey, numbers: &[(GroupId, u64)]) -> bool {
+        self.with_numbers(numbers, |state, number| state.end_of(number, key))
     }
 
     fn take_out(
@@ -112,7 +119,7 @@ impl Folds {
     ) {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
-        let was_named = self.end_numbers(numbers);
+        let was_named = self.end_numbers(key, numbers);
         self.is_count_vague |= numbers.is_empty();
         // A retained article lives while a number or history leads to it. History may be ahead of the replay.
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());

@@ -5,6 +5,7 @@ use crate::base::facts::TaggedFields;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::{GroupFlag, GroupId};
 use crate::base::key::ArticleKey;
+use crate::base::note::NoteKind;
 use crate::base::token::Token;
 use std::io;
 
@@ -140,6 +141,11 @@ pub(crate) enum JournalRow<'a> {
     HideAhead { key: ArticleKey, by: String, reason: String },
     /// A Message-ID that was remembered without an article is forgotten.
     Forget { key: ArticleKey },
+    /// A small fact is noted since a time in Unix seconds, or, without a value, no longer.
+    Note { kind: NoteKind, since: u32, key: &'a [u8], value: Option<&'a [u8]> },
+    /// At this time the oldest Message-IDs were forgotten that had arrived before another time, and the
+    /// oldest notes about Message-IDs that were made before a third one, all in Unix seconds.
+    Forgotten { at: u32, ids_before: u32, notes_before: u32 },
     /// Start time of the journal file that has this row among its first, in Unix seconds.
     Begun { at: u32 },
     /// Everything before this row is what a shared log has up to a position, of which this is the record.
@@ -175,6 +181,8 @@ mod kind {
     pub const UNHIDE: u8 = 21;
     pub const HIDE_AHEAD: u8 = 22;
     pub const FORGET: u8 = 23;
+    pub const NOTE: u8 = 24;
+    pub const FORGOTTEN: u8 = 25;
     pub const POSITION: u8 = 26;
     /// Highest kind that must be known.
     pub const LAST: u8 = POSITION;
@@ -196,6 +204,8 @@ impl<'a> JournalRow<'a> {
             | Self::Hide(_)
             | Self::Unhide { .. }
             | Self::HideAhead { .. }
+            | Self::Note { .. }
+            | Self::Forgotten { .. }
             | Self::Forget { .. } => true,
             _ => self.may_restate(),
         }
@@ -267,6 +277,19 @@ impl<'a> JournalRow<'a> {
             }
             Self::Forget { key } => {
                 put_key(kind::FORGET, key, out);
+            }
+            Self::Note { kind: of, since, key, value } => {
+                out.extend_from_slice(&[kind::NOTE, of.code()]);
+                out.extend_from_slice(&since.to_le_bytes());
+                put_bytes(key, out);
+                out.push(u8::from(value.is_some()));
+                put_bytes(value.unwrap_or_default(), out);
+            }
+            Self::Forgotten { at, ids_before, notes_before } => {
+                out.push(kind::FORGOTTEN);
+                [at, ids_before, notes_before]
+                    .iter()
+                    .for_each(|time| out.extend_from_slice(&time.to_le_bytes()));
             }
             Self::Begun { at } => {
                 out.push(kind::BEGUN);
@@ -343,6 +366,12 @@ impl<'a> JournalRow<'a> {
                 Self::HideAhead { key: ArticleKey(r.u128()?), by: r.text()?, reason: r.text()? }
             }
             kind::FORGET => Self::Forget { key: ArticleKey(r.u128()?) },
+            kind::NOTE => {
+                let (kind, since, key) = (NoteKind::of(r.u8()?)?, r.u32()?, r.bytes()?);
+                let (has_value, value) = (r.u8()? == 1, r.bytes()?);
+                Self::Note { kind, since, key, value: has_value.then_some(value) }
+            }
+            kind::FORGOTTEN => Self::Forgotten { at: r.u32()?, ids_before: r.u32()?, notes_before: r.u32()? },
             kind::BEGUN => Self::Begun { at: r.u32()? },
             kind::POSITION => Self::Position { record: r.bytes()?.to_vec() },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
@@ -357,6 +386,7 @@ fn not_understood(position: u64, payload: &[u8]) -> io::Error {
     let version = payload.get(1).copied().unwrap_or_default();
     let what = match kind {
         kind::ARTICLE if version > ARTICLE_VERSION => format!("an article row of version {version}"),
+        kind::NOTE if NoteKind::of(version).is_none() => format!("a note of kind {version}"),
         1..=kind::LAST => {
             let text = format!("the row at position {position}, of kind {kind}, makes no sense");
             return io::Error::new(io::ErrorKind::InvalidData, text);
@@ -556,6 +586,14 @@ mod tests {
                 numbers: vec![(GroupId(7), 2)],
             }),
             JournalRow::Unhide { key: ArticleKey(4), token },
+            JournalRow::Note {
+                kind: NoteKind::EarlyCancel,
+                since: 1_795_000_000,
+                key: b"key",
+                value: Some(b"sha256:a"),
+            },
+            JournalRow::Note { kind: NoteKind::ControlDate, since: 0, key: b"", value: None },
+            JournalRow::Forgotten { at: 1_795_000_000, ids_before: 5, notes_before: 6 },
             JournalRow::Begun { at: 1_795_000_000 },
             JournalRow::Position { record: vec![1, 0, 7] },
             JournalRow::Ignored(&[200, 1, 2, 3]),
@@ -581,6 +619,7 @@ mod tests {
             "position 16 has a row of kind 100: a newer version of newsreel wrote it; use that version"
         );
         assert!(error(&[kind::ARTICLE, 2, 0]).to_string().contains("an article row of version 2"));
+        assert!(error(&[kind::NOTE, 99, 0]).to_string().contains("a note of kind 99: a newer version"));
         let damaged = error(&[kind::ARTICLE, ARTICLE_VERSION, 0]);
         assert_eq!(damaged.kind(), io::ErrorKind::InvalidData);
     }

@@ -12,7 +12,6 @@ mod leftovers;
 mod regions;
 
 use crate::base::error::SpoolError;
-use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::limits::PART_BYTES_MAX;
@@ -40,8 +39,8 @@ const THREADS_MAX: usize = 16;
 pub(crate) struct OldIndexes<'a> {
     /// Checkpoint that is otherwise unusable.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// Hidden articles according to a checkpoint.
-    pub hidden: &'a [HiddenArticle],
+    /// Hidden articles and notes according to a checkpoint.
+    pub kept: &'a hidden::CheckpointRemains,
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
     pub without: &'a LeftOutVolumes,

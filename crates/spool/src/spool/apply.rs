@@ -15,6 +15,9 @@ use std::ops::DerefMut;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// Old Message-IDs are forgotten once in so many seconds.
+const FORGET_SECS: u64 = 3_600;
+
 impl Spool {
     /// Applies changes at a time, in Unix seconds, in their order; blocks for microseconds, or while the disk
     /// is slow. Returns an outcome for each. On `Err` the outcomes so far are valid, and of the other changes
@@ -25,6 +28,7 @@ impl Spool {
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
+        self.forget_old(time)?;
         let mut ticket = None;
         let mut runs = changes.chunk_by(|change, next| change.kind() == next.kind()).peekable();
         while let Some(run) = runs.next() {
@@ -36,6 +40,7 @@ impl Spool {
                 Some(ChangeKind::Hiding) => self.hide(time, run, outcomes)?,
                 Some(ChangeKind::Unhiding) => self.unhide(time, run, outcomes)?,
                 Some(ChangeKind::Groups) => self.change_groups(time, run, outcomes)?,
+                Some(ChangeKind::Noting) => self.note(time, run, outcomes)?,
                 Some(ChangeKind::Site) => self.name_sites(time, run, outcomes)?,
                 Some(ChangeKind::Position) => self.reach(time, run, outcomes)?,
                 None => {}
@@ -84,12 +89,36 @@ impl Spool {
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Option<Result<CommitTicket, SpoolTrouble>> {
         let are_filed = changes.iter().all(|change| change.kind() == ChangeKind::Filing);
-        if !are_filed || self.shared.packing.is_used() || self.sync.must_wait() {
+        if !are_filed || self.is_forgetting(time) || self.shared.packing.is_used() || self.sync.must_wait() {
             return None;
         }
         let mut writer = self.writer.try_lock()?;
         writer.folds.time = time;
         Some(self.file_held(writer, changes, Vec::new(), outcomes))
+    }
+
+    /// Returns whether the changes of this time, in Unix seconds, are the first of an hour.
+    fn is_forgetting(&self, time: u64) -> bool {
+        time / FORGET_SECS > self.forgotten_at.load(Ordering::Relaxed) / FORGET_SECS
+    }
+
+    /// Forgets old Message-IDs before the first change of each hour, as of the beginning of that hour: so
+    /// what is forgotten follows from the changes and their times.
+    fn forget_old(&self, time: u64) -> Result<(), SpoolTrouble> {
+        if !self.is_forgetting(time) {
+            return Ok(());
+        }
+        let hour = time - time % FORGET_SECS;
+        let mut writer = self.writer_at(time);
+        if u64::from(writer.folds.forgotten_at) < hour {
+            // On a full disk only what frees room is applied, and ids are forgotten later.
+            if writer.accepting().is_err() {
+                return Ok(());
+            }
+            writer.forget_old(hour)?;
+        }
+        self.forgotten_at.fetch_max(hour, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Locks the writer for changes at a time, in Unix seconds.

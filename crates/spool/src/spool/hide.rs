@@ -70,9 +70,9 @@ impl Spool {
     ) -> Result<(), SpoolTrouble> {
         let shared = &self.shared;
         let (mut hides, mut new) = (Vec::with_capacity(changes.len()), Vec::new());
-        let since = u32::try_from(writer.folds.time).unwrap_or(u32::MAX);
         for change in changes {
-            let Change::Hide { message_id, by, reason } = change else { continue };
+            let Change::Hide { message_id, by, reason, since } = change else { continue };
+            let since = u32::try_from(*since).unwrap_or(u32::MAX);
             let key = change.key(&shared.hasher);
             let here = match shared.lookup(&key) {
                 Lookup::Present(token) => {

@@ -83,8 +83,9 @@ pub trait ChangeMaker {
     /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
     /// article.
     fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
-        let changes: Vec<Change<'_>> =
-            ids.iter().map(|message_id| Change::Hide { message_id, by, reason }).collect();
+        let since = unix_now();
+        let mut changes = Vec::with_capacity(ids.len());
+        changes.extend(ids.iter().map(|message_id| Change::Hide { message_id, by, reason, since }));
         let mut outcomes = Vec::with_capacity(ids.len());
         self.commit(&changes, &mut outcomes)?;
         let outcome = |outcome: &ChangeOutcome| match outcome {

@@ -2,11 +2,13 @@
 
 mod apply;
 pub(crate) mod archive;
+mod digest;
 mod forget;
 mod groups;
 mod hide;
 pub(crate) mod maker;
 mod moved;
+mod notes;
 mod readers;
 pub(crate) mod rebuild;
 mod sites;
@@ -81,6 +83,8 @@ pub struct Spool {
     rows_replayed: u64,
     /// Latest possible arrival of a remembered hash of another server, in Unix seconds; 0: there is none.
     newest_hash: AtomicU64,
+    /// When Message-IDs were last forgotten, in Unix seconds.
+    forgotten_at: AtomicU64,
     /// Latest result of `measure`.
     pub(crate) measured: ArcSwap<SpoolMetrics>,
     /// Times for which the writer was held, divided by the entries of a batch.
@@ -137,6 +141,7 @@ impl Spool {
         };
         let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
         let newest_hash = AtomicU64::new(moved::newest_hash(&shared));
+        let forgotten_at = AtomicU64::new(writer.folds.forgotten_at.into());
         let spool = Self {
             shared,
             writer: Ordered::new(writer),
@@ -146,6 +151,7 @@ impl Spool {
             readers,
             rows_replayed: recovery.rows,
             newest_hash,
+            forgotten_at,
             measured: ArcSwap::default(),
             held: LatencyHistogram::default(),
             packing_overview: Ordered::default(),

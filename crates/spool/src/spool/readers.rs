@@ -49,7 +49,7 @@ impl Spool {
     }
 
     /// Claims the whole journal, which may be read up to its end from now on.
-    fn pin(&self, name: &str) -> io::Result<Pin> {
+    pub(crate) fn pin(&self, name: &str) -> io::Result<Pin> {
         let pin = self.readers.pin(name)?;
         let writer = self.writer.lock();
         writer.journal.reveal(writer.folds.next_sequence);

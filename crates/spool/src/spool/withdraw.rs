@@ -1,4 +1,4 @@
-//! Withdrawing articles: cancels and purges.
+//! Withdrawing articles: cancels, purges and what is due.
 //!
 //! Articles are looked up without the writer's lock, and one sync makes many rows durable before anything is
 //! withdrawn.
@@ -15,7 +15,6 @@ use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::{SpoolWriter, trouble};
 use disk::ReadMode;
-use netnews::wildmat::Wildmat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -118,7 +117,8 @@ impl Spool {
         let mut buf = ArticleBuf::default();
         for change in changes {
             if let Change::Cancel { id: ArticleIdent::Located(article) }
-            | Change::Purge { id: ArticleIdent::Located(article), .. } = change
+            | Change::Purge { id: ArticleIdent::Located(article), .. }
+            | Change::Expire { id: ArticleIdent::Located(article), .. } = change
             {
                 living.insert(article.key, (*article).clone());
                 continue;
@@ -138,18 +138,26 @@ impl Spool {
     }
 }
 
-/// Returns the row by which a living article is withdrawn; `None` if a purge has nothing to do with it.
+/// Returns the row by which a living article is withdrawn; `None` if it is in none of the groups that it is
+/// to leave.
 fn row_of(change: &Change<'_>, article: &LocatedArticle, table: &GroupTable) -> Option<JournalRow<'static>> {
     let LocatedArticle { key, token, numbers } = article;
     let (key, token) = (*key, *token);
-    if let Change::Purge { groups, .. } = change {
-        let (inside, outside) = living_numbers(article, table, groups);
-        if !outside.is_empty() {
-            let is_in = !inside.is_empty();
-            return is_in.then_some(JournalRow::Expire { key, token, gone: false, numbers: inside });
+    let (inside, outside) = match change {
+        Change::Purge { groups, .. } => living_numbers(article, table, |name| groups.matches(name)),
+        Change::Expire { groups, .. } => {
+            living_numbers(article, table, |name| groups.iter().any(|group| group.as_bytes() == name))
         }
+        _ => return Some(JournalRow::Cancel { key, token, numbers: numbers.clone() }),
+    };
+    if !outside.is_empty() {
+        let is_in = !inside.is_empty();
+        return is_in.then_some(JournalRow::Expire { key, token, gone: false, numbers: inside });
     }
-    Some(JournalRow::Cancel { key, token, numbers: numbers.clone() })
+    Some(match change {
+        Change::Expire { .. } => JournalRow::Expire { key, token, gone: true, numbers: numbers.clone() },
+        _ => JournalRow::Cancel { key, token, numbers: numbers.clone() },
+    })
 }
 
 /// Numbers of an article in its groups.
@@ -159,12 +167,11 @@ type ArticleNumbers = Vec<(GroupId, u64)>;
 pub(crate) fn living_numbers(
     article: &LocatedArticle,
     table: &GroupTable,
-    groups: &Wildmat,
+    groups: impl Fn(&[u8]) -> bool,
 ) -> (ArticleNumbers, ArticleNumbers) {
     let group = |id: GroupId| table.get(id);
     let lives = |(id, n): &(GroupId, u64)| group(*id).is_some_and(|group| group.state().live.contains(*n));
-    let matches =
-        |(id, _): &(GroupId, u64)| group(*id).is_some_and(|group| groups.matches(group.name.as_bytes()));
+    let matches = |(id, _): &(GroupId, u64)| group(*id).is_some_and(|group| groups(group.name.as_bytes()));
     article.numbers.iter().copied().filter(lives).partition(matches)
 }
 

@@ -601,8 +601,8 @@ impl SpoolWriter {
         let volumes = self.folds.shared.volumes.load_full();
         self.folds.shared.removals.finish(&volumes)?;
         let dir = self.folds.shared.config.dir.join("index");
-        let (forget_before, now) = (self.first_kept_record(), self.folds.time);
-        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, now)?;
+        let (forget_before, now) = (self.folds.shared.history.checkpoint().first_record, self.folds.time);
+        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), now)?;
         let dead_journals = self.dead_journals(taken.position)?;
         self.checkpointed = (taken.position, taken.bytes());
         if self.checkpoint_late {
@@ -724,13 +724,21 @@ impl SpoolWriter {
         self.checkpoint()
     }
 
-    /// Returns the first history record that must be kept: its article lives, or its id is younger than the
-    /// remember time.
-    fn first_kept_record(&self) -> u64 {
-        let shared = &self.folds.shared;
-        let before = self.folds.time.saturating_sub(shared.current.load().remember_secs);
-        let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
-        shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
+    /// Forgets the oldest Message-IDs, as of a time in Unix seconds: those that arrived before the remember
+    /// time and before every living article, and notes about Message-IDs that are as old. The row says which,
+    /// since a replay can't tell which articles lived.
+    pub fn forget_old(&mut self, at: u64) -> Result<(), SpoolTrouble> {
+        let shared = self.folds.shared.clone();
+        let seconds = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
+        let notes_before = seconds(at.saturating_sub(shared.current.load().remember_secs));
+        let old = shared.history.first_since(notes_before);
+        let living = shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token));
+        let first_alive = if living < old { shared.history.arrival_of(living) } else { None };
+        let ids_before = first_alive.unwrap_or(notes_before);
+        let row = JournalRow::Forgotten { at: seconds(at), ids_before, notes_before };
+        self.journal.push(&row);
+        self.write_unsynced().inspect_err(|_| self.journal.discard())?;
+        self.folds.apply(&row).map_err(|e| self.sync.stop(trouble("forget Message-IDs", &e)))
     }
 
     /// Begins a journal file; each starts with the state that a rebuild could not find in the buffers.

@@ -37,6 +37,8 @@ impl SpoolWriter {
         shared.lost_pages.store(lost, Ordering::Release);
         shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
         if mended > 0 {
+            // Message-IDs on lost pages are not known any more.
+            shared.is_digest_vague.store(true, Ordering::Release);
             let dir = shared.config.dir.display();
             warn!(
                 "spool {dir}: {mended} pages of usage bitmaps or history could not be read and were rebuilt"

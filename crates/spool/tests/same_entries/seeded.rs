@@ -3,7 +3,6 @@
 //!
 //! Left out, since it depends on the spool and not on the changes alone:
 //! - Articles that a full buffer overwrites: the buffers here are never full.
-//! - Message-IDs forgotten by age: here all are remembered.
 //! - Numbers skipped after a power cut: the crashes here are kills.
 //! - Batches over several volumes, cut by a crash: an article that was stored and has lost its row keeps its
 //!   number, so the killed site commits batches that go to one volume.
@@ -13,6 +12,7 @@
 //!   none.
 //! - The time of a group's last change, which is that of the start until something changes.
 
+use crate::digest::write_secret;
 use crate::news::*;
 use disk::{CrashKind, Disk, ReadMode, SimDisk, SimRandom};
 use netnews::wildmat::Wildmat;
@@ -28,9 +28,13 @@ const KEPT: &str = "*.g1,*.g4";
 /// Changes in a sequence.
 const CHANGES: u64 = 120;
 /// Seconds between two changes.
-const STEP_SECS: u64 = 10;
+const STEP_SECS: u64 = 200;
 /// Seconds for which articles are kept.
 const KEEP_SECS: u64 = 60 * STEP_SECS;
+/// Old Message-IDs are forgotten at the first change of an hour.
+const HOUR_SECS: u64 = 3_600;
+/// Seconds for which Message-IDs are remembered.
+const REMEMBER_SECS: u64 = 50 * STEP_SECS;
 /// Crashes of a site, at most.
 const CRASHES_MAX: u64 = 4;
 /// Calls of the disk between two crashes, at most.
@@ -55,6 +59,8 @@ enum Event {
     RaiseHigh(u64, u64),
     Purge(u64),
     Expire,
+    /// A note of a kind is made, or removed.
+    Note(NoteKind, u64, Option<u64>),
 }
 
 fn group(n: u64) -> String {
@@ -77,6 +83,10 @@ fn events(seed: u64) -> Vec<(u64, Event)> {
         events.push(match random.below(100) {
             0..50 => {
                 fresh += 1;
+                // What arrives first is due later, so that its ids are forgotten.
+                while events.len() < CHANGES as usize / 3 && !is_kept(fresh) {
+                    fresh += 1;
+                }
                 Event::Article { n: fresh, is_hidden: random.below(12) == 0 }
             }
             50..56 => Event::Article { n: any, is_hidden: false },
@@ -99,6 +109,10 @@ fn events(seed: u64) -> Vec<(u64, Event)> {
             90..92 => Event::RemoveGroup(named),
             92..94 => Event::RaiseHigh(named, random.below(300)),
             94 => Event::Purge(named),
+            95..98 => {
+                let kind = NoteKind::ALL[random.below(3) as usize];
+                Event::Note(kind, random.below(6), (random.below(3) > 0).then_some(any))
+            }
             _ => Event::Expire,
         });
     }
@@ -110,6 +124,8 @@ fn events(seed: u64) -> Vec<(u64, Event)> {
 struct Machine {
     config: SpoolConfig,
     batch_max: usize,
+    /// Whether what is due is named by changes, and not found by a pass.
+    expires_by_name: bool,
     /// After this many commits the spool is closed and opened again; 0: never.
     closes_every: u64,
     kills: Kills,
@@ -139,6 +155,7 @@ fn with_kept(mut config: SpoolConfig, method: MethodKind, durability: Durability
     let keep = Retention::Secs { min: 0, default: KEEP_SECS, max: NEVER };
     config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
     config.checkpoint_rows = 40;
+    config.remember_secs = REMEMBER_SECS;
     config
 }
 
@@ -158,34 +175,54 @@ fn machines() -> [Machine; 3] {
     killed.journal_file_bytes = 16 << 10;
     killed.checkpoint_rows = 15;
     [
-        Machine { config: one, batch_max: 20, closes_every: 0, kills: Kills::Never },
-        Machine { config: other, batch_max: 3, closes_every: 25, kills: Kills::Never },
-        Machine { config: killed, batch_max: 6, closes_every: 40, kills: Kills::Seeded },
+        Machine { config: one, batch_max: 20, expires_by_name: false, closes_every: 0, kills: Kills::Never },
+        Machine { config: other, batch_max: 3, expires_by_name: true, closes_every: 25, kills: Kills::Never },
+        Machine {
+            config: killed,
+            batch_max: 6,
+            expires_by_name: false,
+            closes_every: 40,
+            kills: Kills::Seeded,
+        },
     ]
 }
 
-/// Returns how many events from the first on are committed together: articles and ids in batches, all others
-/// alone.
+/// Returns whether an article is kept until it is due: its first group decides about the class.
+fn is_kept(n: u64) -> bool {
+    matches!(news(n).groups[0].as_str(), "test.g1" | "test.g4")
+}
+
+/// Returns how many events from the first on are committed together: articles and ids of an hour in batches,
+/// all others alone.
 fn unit(events: &[(u64, Event)], machine: &Machine) -> usize {
-    // The first group decides about the class.
-    let is_kept = |n: &u64| matches!(news(*n).groups[0].as_str(), "test.g1" | "test.g4");
     let is_killed = machine.kills != Kills::Never;
     let volume = |event: &Event| match event {
-        Event::Article { n, .. } => Some(is_killed && is_kept(n)),
+        Event::Article { n, .. } => Some(is_killed && is_kept(*n)),
         Event::Remember(_) => Some(false),
         _ => None,
     };
-    let Some(first) = events.first().and_then(|(_, event)| volume(event)) else { return 1 };
-    let same = |(_, event): &&(u64, Event)| volume(event) == Some(first);
+    let Some((begun, event)) = events.first() else { return 1 };
+    let Some(first) = volume(event) else { return 1 };
+    let same =
+        |(time, event): &&(u64, Event)| volume(event) == Some(first) && time / HOUR_SECS == begun / HOUR_SECS;
     events.iter().take(machine.batch_max).take_while(same).count()
 }
 
 /// Carries out a unit; returns what became of each event.
-fn carry_out(spool: &Spool, unit: &[(u64, Event)]) -> TestResult<Vec<String>> {
+fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> TestResult<Vec<String>> {
     match unit {
+        [(time, Event::Expire)] if expires_by_name => {
+            let due = spool.due(*time)?;
+            let mut changes = Vec::with_capacity(due.len());
+            for DueArticle { key, groups } in &due {
+                changes.push(Change::Expire { id: ArticleIdent::Key(*key), groups });
+            }
+            spool.apply(*time, &changes, &mut Vec::new())?;
+            return Ok(vec!["expired".into()]);
+        }
         [(time, Event::Expire)] => {
-            let report = spool.expire_as_of(*time, false)?;
-            return Ok(vec![format!("expired {} {}", report.articles, report.numbers)]);
+            spool.expire_as_of(*time, false)?;
+            return Ok(vec!["expired".into()]);
         }
         [(_, Event::Purge(n))] => {
             let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false, &())?;
@@ -206,8 +243,12 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)]) -> TestResult<Vec<String>> {
                 Event::Remember(_) => Change::Remember { id, arrived: *time },
                 Event::Forget(_, arrived) => Change::Forget { id, arrived: *arrived as u32 },
                 Event::Cancel(_) => Change::Cancel { id },
-                Event::Hide(_) => Change::Hide { message_id, by: "operator", reason: "why" },
+                Event::Hide(_) => Change::Hide { message_id, by: "operator", reason: "why", since: *time },
                 Event::Unhide(_) => Change::Unhide { id },
+                Event::Note(kind, ..) => {
+                    let value = texts.value.as_deref().map(str::as_bytes);
+                    Change::Note { kind: *kind, key: message_id, value, since: *time }
+                }
                 _ => Change::Groups(&texts.updates),
             }
         })
@@ -225,6 +266,8 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)]) -> TestResult<Vec<String>> {
 struct Texts {
     news: News,
     updates: Vec<GroupUpdate>,
+    /// Value of a note.
+    value: Option<String>,
 }
 
 impl Texts {
@@ -235,7 +278,8 @@ impl Texts {
             | Event::Forget(n, _)
             | Event::Cancel(n)
             | Event::Hide(n)
-            | Event::Unhide(n) => (news(*n), vec![]),
+            | Event::Unhide(n)
+            | Event::Note(_, n, _) => (news(*n), vec![]),
             Event::AddGroup(n, high) => {
                 let new = NewGroup { name: group(*n), created: time, high: *high, ..NewGroup::default() };
                 (news(0), vec![GroupUpdate::Add(new)])
@@ -248,7 +292,11 @@ impl Texts {
             Event::RaiseHigh(n, high) => (news(0), vec![GroupUpdate::RaiseHigh(group(*n), *high)]),
             Event::Purge(_) | Event::Expire => (news(0), vec![]),
         };
-        Self { news, updates }
+        let value = match event {
+            Event::Note(_, _, value) => value.map(|value| format!("value {value}")),
+            _ => None,
+        };
+        Self { news, updates, value }
     }
 }
 
@@ -264,6 +312,7 @@ struct Played {
     /// Results of the events.
     became: Vec<String>,
     answers: Vec<String>,
+    digest: Option<SiteDigest>,
     crashes: u64,
     /// Steps of the disk in all.
     steps: u64,
@@ -275,8 +324,15 @@ struct Played {
 fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let random = &mut SimRandom::new(seed ^ 0x6b69_6c6c);
     let mut sim = SimDisk::new();
-    let mut played =
-        Played { became: Vec::new(), answers: Vec::new(), crashes: 0, steps: 0, is_rebuilt: false };
+    write_secret(&sim);
+    let mut played = Played {
+        became: Vec::new(),
+        answers: Vec::new(),
+        digest: None,
+        crashes: 0,
+        steps: 0,
+        is_rebuilt: false,
+    };
     let (mut spool, mut at, mut units, mut is_armed): (Option<Spool>, usize, u64, bool) = (None, 0, 0, false);
     while at < events.len() {
         let kill = match machine.kills {
@@ -297,7 +353,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
                 played.is_rebuilt |= recovery.rebuilt.is_some();
                 spool = Some(opened);
             }
-            carry_out(spool.as_ref().unwrap(), &events[at..at + n])
+            carry_out(spool.as_ref().unwrap(), &events[at..at + n], machine.expires_by_name)
         }));
         if sim.crashed() {
             spool = None;
@@ -326,6 +382,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     let (spool, recovery) = open(&disk, &machine.config);
     played.is_rebuilt |= recovery.rebuilt.is_some();
     played.answers = answers(&spool, events);
+    played.digest = Some(spool.digest().unwrap());
     assert_eq!(spool.verify(&()).findings, []);
     played
 }
@@ -334,6 +391,12 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
 fn answers(spool: &Spool, events: &[(u64, Event)]) -> Vec<String> {
     let mut all: Vec<String> =
         String::from_utf8(spool.list_active().to_vec()).unwrap().lines().map(str::to_owned).collect();
+    for (kind, (key, note)) in
+        NoteKind::ALL.into_iter().flat_map(|kind| spool.notes(kind).into_iter().map(move |note| (kind, note)))
+    {
+        let (key, value) = (String::from_utf8_lossy(&key), String::from_utf8_lossy(&note.value));
+        all.push(format!("{kind:?} {key} since {}: {value}", note.since));
+    }
     for group in spool.groups().iter() {
         let mut line = String::new();
         let (marks, flag) = (group.marks(), group.flag());
@@ -347,7 +410,9 @@ fn answers(spool: &Spool, events: &[(u64, Event)]) -> Vec<String> {
         spool.arrived_since(group.id, NOW + CHANGES * STEP_SECS / 2, visit).unwrap();
         all.push(new);
     }
-    let fresh = events.iter().filter(|(_, event)| matches!(event, Event::Article { .. })).count() as u64;
+    let number =
+        |(_, event): &(u64, Event)| if let Event::Article { n, .. } = event { Some(*n) } else { None };
+    let fresh = events.iter().filter_map(number).max().unwrap_or_default();
     let mut buf = ArticleBuf::default();
     for id in (0..fresh + 2).map(|n| news(n).id) {
         let key = spool.key(id.as_bytes());
@@ -400,6 +465,7 @@ fn assert_alike(one: &Played, other: &Played, what: &str) {
     };
     assert_eq!(only(one, other), only(other, one), "{what}");
     assert_eq!(one.answers, other.answers, "{what}");
+    assert_eq!(one.digest, other.digest, "{what}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub(super) fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         about_size(spool.residents_bytes),
         about_size(spool.checkpoint_bytes),
     ));
+    if let Some(digest) = &spool.digest {
+        text.push_str(&format!("\n  digest {digest}"));
+    }
     text.push_str(&hot_memory_text(spool));
     text.push_str(&spool.overhead.as_ref().map_or_else(overhead_unknown, overhead_text));
     if spool.mended_pages > 0 {

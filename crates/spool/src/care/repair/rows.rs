@@ -196,6 +196,7 @@ impl Spool {
         }
         for number in lost {
             state.end(number);
+            self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
         }
         self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
         if rows.entries.is_empty() {

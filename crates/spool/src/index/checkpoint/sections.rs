@@ -6,10 +6,13 @@
 
 use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, TakenCheckpoint};
 use crate::base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
+use crate::base::digest::SetSum;
 use crate::base::ids::GroupId;
+use crate::base::note::NoteKind;
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
+use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
 use crate::journal::{
@@ -36,6 +39,7 @@ mod tag {
     pub const GONE_NAMES: u8 = 7;
     pub const SITES: u8 = 8;
     pub const HIDDEN: u8 = 9;
+    pub const NOTES: u8 = 10;
     pub const POSITION: u8 = 11;
     /// Highest tag that must be known.
     pub const LAST: u8 = POSITION;
@@ -58,7 +62,7 @@ fn put_section<T>(tag: u8, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> 
 
 /// Fills `taken` with all sections, and with the files to be synced before it and those to be removed after
 /// it.
-pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint, kept_from: u64) -> io::Result<()> {
+pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint) -> io::Result<()> {
     let mut out = std::mem::take(&mut taken.bytes);
     let shared = folds.shared.clone();
     put_section(tag::STATE, &mut out, |out| {
@@ -71,8 +75,12 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint, kept_from:
     });
     put_section(tag::HISTORY, &mut out, |out| {
         let history = shared.history.checkpoint();
-        put_u64(history.first_record.max(kept_from).min(history.next_record), out);
+        put_u64(history.first_record, out);
         put_u64(history.next_record, out);
+        out.extend_from_slice(&folds.forgotten_at.to_le_bytes());
+        if !shared.is_digest_vague.load(Ordering::Acquire) {
+            out.extend_from_slice(&shared.history.sum().0.to_le_bytes());
+        }
     });
     put_section(tag::VOLUMES, &mut out, |out| put_volumes(folds, taken, out))?;
     put_section(tag::SEGMENTS, &mut out, |out| {
@@ -115,6 +123,10 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint, kept_from:
     }
     if !folds.position.is_empty() {
         put_section(tag::POSITION, &mut out, |out| put_bytes(&folds.position, out));
+    }
+    let notes: Vec<KeyedNote> = NoteKind::ALL.into_iter().flat_map(|kind| shared.notes.all(kind)).collect();
+    if !notes.is_empty() {
+        put_section(tag::NOTES, &mut out, |out| put_notes(&notes, out));
     }
     taken.bytes = out;
     Ok(())
@@ -184,6 +196,7 @@ fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
     }
     put_bytes(&open, out);
     put_varint(state.changed, out);
+    out.extend_from_slice(&state.sum.0.to_le_bytes());
 }
 
 fn put_kept(folds: &mut Folds, taken: &mut TakenCheckpoint, out: &mut Vec<u8>) -> io::Result<()> {
@@ -254,6 +267,8 @@ impl Checkpoint {
             tag::STATE => self.read_state(r)?,
             tag::HISTORY => {
                 self.history = history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
+                self.forgotten_at = if r.is_empty() { 0 } else { r.u32()? };
+                self.known_ids = if r.is_empty() { None } else { Some(SetSum(r.u128()?)) };
             }
             tag::VOLUMES => {
                 for _ in 0..r.count(4)? {
@@ -284,6 +299,7 @@ impl Checkpoint {
                 }
             }
             tag::POSITION => self.log_position = r.bytes()?.to_vec(),
+            tag::NOTES => self.notes = read_notes(r)?,
             _ => {
                 for _ in 0..r.count(1)? {
                     self.sites.push(r.text()?);
@@ -341,6 +357,9 @@ fn read_sized_group(r: &mut ByteReader<'_>) -> Option<GroupCheckpoint> {
     let mut group = read_group_state(r)?;
     if !r.is_empty() {
         group.changed = r.varint()?;
+    }
+    if !r.is_empty() {
+        group.sum = SetSum(r.u128()?);
     }
     Some(group)
 }

@@ -7,6 +7,7 @@
 mod live;
 mod shown;
 
+use crate::base::digest::SetSum;
 use crate::base::fetch::{fetch, fetch_all, fetch_bytes};
 use crate::base::ids::{GroupFlag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
@@ -68,6 +69,8 @@ pub(crate) struct GroupState {
     pub flag: GroupFlag,
     pub description: String,
     pub hidden: HiddenNumbers,
+    /// Sum of the living numbers with the articles that they name.
+    pub sum: SetSum,
 }
 
 impl GroupState {

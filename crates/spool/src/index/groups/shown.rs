@@ -3,6 +3,8 @@
 //! Invariant: each hidden number is a living one.
 
 use super::{GroupState, LiveSet};
+use crate::base::digest::of_number;
+use crate::base::key::ArticleKey;
 use std::ops::RangeInclusive;
 
 /// Numbers of hidden articles. Most groups never have any.
@@ -51,6 +53,15 @@ impl GroupState {
         self.hidden.remove(number);
         self.overview.died(number);
         true
+    }
+
+    /// Like [`GroupState::end`], for a number of this article.
+    pub fn end_of(&mut self, number: u64, key: ArticleKey) -> bool {
+        let ended = self.end(number);
+        if ended {
+            self.sum.take(of_number(key, number));
+        }
+        ended
     }
 
     /// Hides a number; returns false if it does not live or is already hidden.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::config::HistoryShape as Shape;
+use crate::base::digest::{SetSum, of_id};
 use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::Token;
@@ -34,6 +35,8 @@ pub use record::{HistoryRecord, RecordRange};
 use record::{RecordWords, invalid_data};
 pub use reservation::{Reservation, Reservations};
 
+/// Seconds by which arrivals of neighbours in history may differ from their order.
+const ARRIVALS_SLACK: u32 = 5;
 /// Maximum number of records that can ever be numbered.
 const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
 
@@ -58,7 +61,10 @@ const _: () = assert!(Shape::USUAL.shard_bits <= index::SHARD_BITS_MAX);
 pub struct History {
     log: HistoryLog,
     index: HistoryIndex,
+    /// First record in the log.
     first_record: AtomicU64,
+    /// First record that is not forgotten.
+    first_known: AtomicU64,
     next_record: AtomicU64,
     writer: Ordered<HistoryWriter, { rank::HISTORY }>,
     /// Held while a record is overwritten, so that a reader that found it half-written can wait.
@@ -73,6 +79,8 @@ struct HistoryWriter {
     tail: LogTail,
     /// Inserts for which [`History::reserve`] has made space in the index.
     reserved: usize,
+    /// Sum of the Message-IDs that are not forgotten.
+    sum: SetSum,
 }
 
 impl History {
@@ -116,8 +124,14 @@ impl History {
             log,
             index,
             first_record: AtomicU64::new(living.start),
+            first_known: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Ordered::new(HistoryWriter { growth, tail: LogTail::default(), reserved: 0 }),
+            writer: Ordered::new(HistoryWriter {
+                growth,
+                tail: LogTail::default(),
+                reserved: 0,
+                sum: SetSum::default(),
+            }),
             replacing: Ordered::new(()),
             disk,
         })
@@ -136,9 +150,14 @@ impl History {
         self.first_record.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
     }
 
+    /// Returns the records that are not forgotten.
+    fn known(&self) -> Range<u64> {
+        self.first_known.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
+    }
+
     /// Looks up a Message-ID.
     pub fn lookup(&self, key: &ArticleKey) -> HistoryLookup {
-        let living = self.living();
+        let living = self.known();
         // An index without records need not be in memory.
         if living.is_empty() {
             return HistoryLookup::None;
@@ -149,7 +168,7 @@ impl History {
     /// Looks up many Message-IDs. They are fetched together, so that the processor waits for memory once and
     /// not for each.
     pub fn lookup_all(&self, keys: &[ArticleKey], found: &mut Vec<HistoryLookup>) {
-        let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
+        let (living, mut index, log) = (self.known(), self.index.reader(), self.log.load());
         touch(keys, &living, &mut index, |number| log.read(number));
         found
             .extend(keys.iter().map(|key| self.look_up(key, &living, &mut index, |number| log.read(number))));
@@ -184,7 +203,7 @@ impl History {
 
     /// Prefetches the memory that an operation on these keys will read, as [`History::lookup_all`] does.
     pub fn touch(&self, keys: &[ArticleKey]) {
-        touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
+        touch(keys, &self.known(), &mut self.index.reader(), |number| self.log.read(number));
     }
 
     /// Returns the record at `number`, if it belongs to `key` and is whole.
@@ -209,7 +228,7 @@ impl History {
     /// The disk's error when a file had to grow; then nothing was inserted.
     pub fn insert(&self, key: ArticleKey, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
-        let HistoryWriter { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved, sum } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -232,6 +251,7 @@ impl History {
         }
         // A stale slot may hold this number already: the record comes first, then the bound, then the slot.
         self.next_record.store(number + 1, Ordering::Release);
+        sum.add(of_id(key));
         if !growth.insert(&self.index, &key, number, &living) {
             return Err(invalid_data("a shard of the history index is full"));
         }
@@ -245,7 +265,7 @@ impl History {
     /// The disk's error when a file had to grow; then no space is reserved.
     pub fn reserve(&self, keys: impl ExactSizeIterator<Item = ArticleKey>) -> io::Result<()> {
         let mut writer = self.writer.lock();
-        let HistoryWriter { growth, tail, reserved } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved, .. } = &mut *writer;
         let (living, count) = (self.living(), keys.len());
         self.log.make_room(living.end, tail)?;
         self.log.make_room_to((living.end + count as u64).min(RECORDS_MAX).saturating_sub(1))?;
@@ -271,7 +291,7 @@ impl History {
     pub fn replace(&self, key: &ArticleKey, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
-        let found = self.index.reader().find(key, &self.living(), |number| {
+        let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
             Some((number, words))
         });
@@ -289,22 +309,24 @@ impl History {
     /// Reports whether a Message-ID is remembered since this time, and never had an article.
     pub fn is_without_article(&self, key: &ArticleKey, arrived: u32) -> bool {
         let read = |number| self.log.read(number);
-        let found =
-            self.index.reader().find(key, &self.living(), |number| self.record_of(key, number, read));
+        let found = self.index.reader().find(key, &self.known(), |number| self.record_of(key, number, read));
         found.is_some_and(|found| found.token.is_none() && !found.had_article && found.arrived == arrived)
     }
 
-    /// Overwrites the entry of a Message-ID with an empty one. Returns false if the Message-ID is unknown.
-    pub fn forget(&self, key: &ArticleKey) -> bool {
-        let _writer = self.writer.lock();
+    /// Forgets a Message-ID that is known without an article, and overwrites its entry with an empty one. In
+    /// a replay the entry may be empty already.
+    pub fn forget(&self, key: &ArticleKey) {
+        let mut writer = self.writer.lock();
+        writer.sum.take(of_id(*key));
         let bits = record::key_bits(key);
-        let found = self.index.reader().find(key, &self.living(), |number| {
+        let found = self.index.reader().find(key, &self.known(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
-            Some((number, record::raw_arrived(&words)))
+            let record = record::decode(&words, number)?;
+            record.token.is_none().then_some((number, record::raw_arrived(&words)))
         });
-        let Some((number, arrived)) = found else { return false };
+        let Some((number, arrived)) = found else { return };
         let _replacing = self.replacing.lock();
-        self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number))
+        self.log.write_over(number, &record::encode(&ArticleKey(0), None, arrived, number));
     }
 
     /// Adds a missing slot for a record to the index. Returns false if there is no space.
@@ -337,13 +359,13 @@ impl History {
         Err(invalid_data("the history log has no place for this record"))
     }
 
-    /// Returns the range of current records. For a durable checkpoint: take it, call [`History::sync`], then
-    /// store it.
+    /// Returns the range of records that are not forgotten. For a durable checkpoint: take it, call
+    /// [`History::sync`], then store it.
     pub fn checkpoint(&self) -> RecordRange {
         // Without the lock, a record without a slot could be counted.
         let _writer = self.writer.lock();
-        let living = self.living();
-        RecordRange { first_record: living.start, next_record: living.end }
+        let known = self.known();
+        RecordRange { first_record: known.start, next_record: known.end }
     }
 
     /// Makes everything inserted and replaced before the call durable, without blocking the writer. Also
@@ -359,6 +381,84 @@ impl History {
         self.log.sync()
     }
 
+    /// Forgets the oldest records, up to the first one that arrived at `arrived` (Unix seconds) or later.
+    /// They stay in the log until [`History::expire_before`]. Returns false if one of them cannot be read, so
+    /// that the sum is not exact any more.
+    pub fn forget_before(&self, arrived: u32) -> bool {
+        let mut writer = self.writer.lock();
+        let (first, end) = (self.first_known.load(Ordering::Acquire), self.first_since(arrived));
+        let gone = self.sum_of(first..end);
+        self.first_known.store(end, Ordering::Release);
+        writer.sum.take(gone.unwrap_or_default().0);
+        gone.is_some()
+    }
+
+    /// Returns the sum of the Message-IDs of these records; `None` if one is damaged.
+    fn sum_of(&self, numbers: Range<u64>) -> Option<SetSum> {
+        let log = self.log.load();
+        let mut sum = SetSum::default();
+        for number in numbers {
+            let record = record::decode(&log.read(number)?, number)?;
+            // An emptied record has no key.
+            if record.key_bits != 0 {
+                sum.add(of_id(ArticleKey(record.key_bits)));
+            }
+        }
+        Some(sum)
+    }
+
+    /// Returns the sum of the Message-IDs that are not forgotten.
+    pub fn sum(&self) -> SetSum {
+        self.writer.lock().sum
+    }
+
+    /// Sets the sum as of a checkpoint.
+    pub fn set_sum(&self, sum: SetSum) {
+        self.writer.lock().sum = sum;
+    }
+
+    /// Counts the sum again. Returns false if a record is damaged.
+    pub fn count_sum(&self) -> bool {
+        let sum = self.sum_of(self.known());
+        self.set_sum(sum.unwrap_or_default());
+        sum.is_some()
+    }
+
+    /// Returns the key, as far as records have it, of the article at a place of a volume, which arrived at
+    /// about this time (Unix seconds). Places of a volume ascend in history, so the search begins at
+    /// `cursor`, which moves on. Called by the writer only, while it overwrites no record.
+    pub fn key_at(&self, volume: u16, place: u64, arrived: u32, cursor: &mut u64) -> Option<ArticleKey> {
+        let (log, known) = (self.log.load(), self.known());
+        let record = |number: u64| record::decode(&log.read(number)?, number);
+        let at = |number: u64| log.read(number).map(|words| record::raw_arrived(&words));
+        let is_here = |record: &HistoryRecord| {
+            record.token.is_some_and(|token| token.volume == volume && token.place == place)
+        };
+        let latest = arrived.saturating_add(ARRIVALS_SLACK);
+        let search = |from: u64| {
+            let mut near = (from..known.end).take_while(|number| at(*number).is_none_or(|at| at <= latest));
+            near.find_map(|number| Some((number, record(number).filter(is_here)?)))
+        };
+        let next = (*cursor).max(known.start);
+        let is_near = at(next).is_some_and(|at| at.saturating_add(ARRIVALS_SLACK) >= arrived);
+        let found = if is_near { search(next) } else { None };
+        let front = || self.first_since(arrived.saturating_sub(ARRIVALS_SLACK));
+        let (number, record) = found.or_else(|| search(front()))?;
+        *cursor = number + 1;
+        Some(ArticleKey(record.key_bits))
+    }
+
+    /// Like [`History::key_at`], for an article whose arrival is not known; may read the whole log.
+    pub fn key_of_place(&self, volume: u16, place: u64) -> Option<ArticleKey> {
+        let log = self.log.load();
+        let record = |number: u64| record::decode(&log.read(number)?, number);
+        let is_here = |record: &HistoryRecord| {
+            record.token.is_some_and(|token| token.volume == volume && token.place == place)
+        };
+        let found = self.known().rev().filter_map(record).find(is_here)?;
+        Some(ArticleKey(found.key_bits))
+    }
+
     /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
     /// Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
     /// records must stay.
@@ -367,10 +467,13 @@ impl History {
     /// Any error of removing a file; the records are forgotten nevertheless.
     pub fn expire_before(&self, first_live_record: u64) -> io::Result<()> {
         let old = {
-            let _writer = self.writer.lock();
+            let mut writer = self.writer.lock();
             let living = self.living();
             let first = first_live_record.clamp(living.start, living.end);
             self.first_record.store(first, Ordering::Release);
+            let before = self.first_known.fetch_max(first, Ordering::AcqRel);
+            let gone = self.sum_of(before..first.max(before));
+            writer.sum.take(gone.unwrap_or_default().0);
             self.log.drop_before(first)
         };
         old.iter().try_for_each(|path| self.disk.remove(path))
@@ -379,7 +482,7 @@ impl History {
     /// Returns the first record that arrived at or after `arrived`, assuming ascending arrivals, or the next
     /// record's number if there is none.
     pub fn first_since(&self, arrived: u32) -> u64 {
-        let Range { mut start, mut end } = self.living();
+        let Range { mut start, mut end } = self.known();
         while start < end {
             let middle = start + (end - start) / 2;
             if self.log.read(middle).is_some_and(|words| record::raw_arrived(&words) < arrived) {
@@ -399,10 +502,16 @@ impl History {
         newest.map_or(0, |words| record::raw_arrived(&words))
     }
 
+    /// Returns the arrival of a record that is not forgotten.
+    pub fn arrival_of(&self, number: u64) -> Option<u32> {
+        let words = self.log.read(number).filter(|_| self.known().contains(&number))?;
+        Some(record::raw_arrived(&words))
+    }
+
     /// Returns the first record below `before` whose article is alive according to `is_alive`; `before` if
     /// there is none.
     pub fn first_living(&self, before: u64, is_alive: &dyn Fn(&Token) -> bool) -> u64 {
-        let living = self.living();
+        let living = self.known();
         let segments = self.log.snapshot();
         let alive = |number: &u64| {
             let record = segments.read(*number).and_then(|words| record::decode(&words, *number));
@@ -411,10 +520,17 @@ impl History {
         (living.start..before.min(living.end)).find(alive).unwrap_or(before)
     }
 
-    /// Returns the number of living entries.
+    /// Returns the number of entries that are not forgotten.
     pub fn entries(&self) -> u64 {
-        let living = self.living();
-        living.end - living.start
+        let known = self.known();
+        known.end - known.start
+    }
+
+    /// Returns the records of a range that are not forgotten, without damaged ones.
+    pub fn records(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, HistoryRecord)> + use<> {
+        let (known, segments) = (self.known(), self.log.snapshot());
+        let numbers = numbers.start.max(known.start)..numbers.end.min(known.end);
+        numbers.filter_map(move |number| Some((number, record::decode(&segments.read(number)?, number)?)))
     }
 
     /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is

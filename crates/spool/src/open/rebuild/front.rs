@@ -167,7 +167,7 @@ impl RebuildFront {
         let lives = folds.publish(&context, &published);
         folds.count_published(u64::from(lives));
         if numbers.len() > 1 {
-            folds.end_lost_names(token, numbers);
+            folds.end_lost_names(header.key, token, numbers);
         }
         true
     }

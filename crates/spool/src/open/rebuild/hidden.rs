@@ -1,8 +1,8 @@
-//! Hidden articles in a rebuild: records do not say what is hidden, so it is taken from the checkpoint and
+//! Hidden articles and notes in a rebuild: records have neither, so they are taken from the checkpoint and
 //! from the remaining rows of the journal.
 //!
-//! The checkpoint is removed before a rebuild begins, so its list is kept in the file `hidden` until another
-//! checkpoint exists (`docs/formats/hidden.md`).
+//! The checkpoint is removed before a rebuild begins, so its lists are kept in the file `hidden` until
+//! another checkpoint exists (`docs/formats/hidden.md`).
 
 use crate::base::codec::{ByteReader, put_sized, put_varint};
 use crate::base::hidden::HiddenArticle;
@@ -10,6 +10,7 @@ use crate::base::key::ArticleKey;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::history::HistoryLookup;
+use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::journal::{put_hidden, read_hidden};
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
@@ -20,7 +21,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-const MAGIC: &[u8; 8] = b"NHidden1";
+const MAGIC: &[u8; 8] = b"NHidden2";
+/// Magic of files without notes.
+const MAGIC_OLD: &[u8; 8] = b"NHidden1";
 const NAME: &str = "hidden";
 /// Maximum length of the file: a million entries of a kilobyte and more.
 const FILE_BYTES_MAX: u64 = 2 << 30;
@@ -29,49 +32,61 @@ fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-/// Returns the articles hidden before a rebuild. Those in the checkpoint, which will be removed, are saved in
-/// the file.
+/// State of a checkpoint that nothing else has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CheckpointRemains {
+    pub hidden: Vec<HiddenArticle>,
+    pub notes: Vec<KeyedNote>,
+}
+
+/// Returns the hidden articles and the notes of before a rebuild. Those in the checkpoint, which will be
+/// removed, are saved in the file.
 pub(crate) fn before(
     disk: &dyn Disk,
     dir: &Path,
     checkpoint: Option<&Checkpoint>,
-) -> io::Result<Vec<HiddenArticle>> {
-    match checkpoint {
-        Some(c) => keep(disk, dir, &c.hidden).map(|()| c.hidden.clone()),
-        None => kept(disk, dir),
-    }
+) -> io::Result<CheckpointRemains> {
+    let Some(c) = checkpoint else { return kept(disk, dir) };
+    let state = CheckpointRemains { hidden: c.hidden.clone(), notes: c.notes.clone() };
+    keep(disk, dir, &state).map(|()| state)
 }
 
-fn keep(disk: &dyn Disk, dir: &Path, hidden: &[HiddenArticle]) -> io::Result<()> {
-    if hidden.is_empty() {
+fn keep(disk: &dyn Disk, dir: &Path, state: &CheckpointRemains) -> io::Result<()> {
+    if *state == CheckpointRemains::default() {
         forget(disk, dir);
         return Ok(());
     }
     let mut list = Vec::new();
-    put_varint(hidden.len() as u64, &mut list);
-    hidden.iter().for_each(|hidden| put_sized(&mut list, |out| put_hidden(hidden, out)));
+    put_varint(state.hidden.len() as u64, &mut list);
+    state.hidden.iter().for_each(|hidden| put_sized(&mut list, |out| put_hidden(hidden, out)));
+    put_notes(&state.notes, &mut list);
     let crc = crc32c(&list).to_le_bytes();
     durable_replace(disk, &path(dir), &[MAGIC, &crc, &list], FileAccess::Group)
 }
 
-/// Returns the list saved by an earlier rebuild that did not complete.
-fn kept(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<HiddenArticle>> {
-    let Some(bytes) = read_small(disk, &path(dir), FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
-    let hidden = read(&bytes);
-    if hidden.is_none() {
+/// Returns the lists saved by an earlier rebuild that did not complete.
+fn kept(disk: &dyn Disk, dir: &Path) -> io::Result<CheckpointRemains> {
+    let Some(bytes) = read_small(disk, &path(dir), FILE_BYTES_MAX)? else {
+        return Ok(CheckpointRemains::default());
+    };
+    let state = read(&bytes);
+    if state.is_none() {
         warn!("spool {}: the file \"{NAME}\" is damaged: what was hidden may be shown again", dir.display());
     }
-    Ok(hidden.unwrap_or_default())
+    Ok(state.unwrap_or_default())
 }
 
-fn read(bytes: &[u8]) -> Option<Vec<HiddenArticle>> {
-    let mut r = ByteReader(bytes.strip_prefix(MAGIC)?);
+fn read(bytes: &[u8]) -> Option<CheckpointRemains> {
+    let old = bytes.strip_prefix(MAGIC_OLD);
+    let mut r = ByteReader(old.or_else(|| bytes.strip_prefix(MAGIC))?);
     let crc: [u8; 4] = r.array()?;
     (crc == crc32c(r.0).to_le_bytes()).then_some(())?;
-    (0..r.count(4)?).map(|_| read_hidden(&mut r.sized()?)).collect()
+    let hidden = (0..r.count(4)?).map(|_| read_hidden(&mut r.sized()?)).collect::<Option<_>>()?;
+    let notes = if old.is_some() { Vec::new() } else { read_notes(&mut r)? };
+    Some(CheckpointRemains { hidden, notes })
 }
 
-/// Removes the saved list, which is now in a checkpoint. Failing to remove it is harmless.
+/// Removes the saved lists, which are now in a checkpoint. Failing to remove it is harmless.
 pub(crate) fn forget(disk: &dyn Disk, dir: &Path) {
     if disk.open(&path(dir), OpenMode::ReadOnly).is_ok() {
         let _stays = disk.remove(&path(dir));

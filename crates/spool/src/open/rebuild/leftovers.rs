@@ -112,7 +112,8 @@ impl Leftovers {
     pub fn collect(folds: &mut Folds, journal: &Path, old: &OldIndexes<'_>) -> io::Result<Self> {
         let OldIndexes { checkpoint, groups, without, .. } = *old;
         let disk = folds.shared.disk.clone();
-        let hidden = old.hidden.iter().map(|hidden| (hidden.key, hidden.clone())).collect();
+        let hidden = old.kept.hidden.iter().map(|hidden| (hidden.key, hidden.clone())).collect();
+        folds.note_all(&old.kept.notes);
         let (mut old, mut noted) = (checkpoint, Self { hidden, ..Self::default() });
         let mut rows = Self::default();
         rows.each_row(&disk, journal, &mut |position, row| {
@@ -169,11 +170,16 @@ impl Leftovers {
                 self.hidden.remove(key);
                 self.remembered.push((*key, self.arrived));
             }
+            JournalRow::Forgotten { at, notes_before, .. } => {
+                folds.shared.notes.forget(*notes_before);
+                folds.forgotten_at = *at;
+            }
             JournalRow::Forget { key } => self.remembered.retain(|(other, _)| other != key),
             JournalRow::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
             JournalRow::Unhide { key, .. } => drop(self.hidden.remove(key)),
             JournalRow::Group(g) => take_group(folds, g),
             JournalRow::GroupRemoved { .. }
+            | JournalRow::Note { .. }
             | JournalRow::Promise(_)
             | JournalRow::PowerLost
             | JournalRow::Identity(_)

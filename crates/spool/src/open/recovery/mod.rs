@@ -39,7 +39,7 @@ use disk::Progress;
 use disk::clock::unix_now;
 use disk::duplicate_aside;
 use parts::OpeningSource;
-pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
+pub(crate) use parts::{not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text};
 use replay::{JournalSurvey, cut_of, push_voids, replay, survey};
 pub use report::{GivenUp, LossReason, RecoveryReport};
 use std::io;
@@ -199,8 +199,8 @@ fn try_to_open(
     let old = old_log(&**disk, &paths, config, checkpoint.as_ref());
     recovery.lost_history = old.lost_records();
     let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
-    let hidden = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
-    let hidden = hidden.map_err(io("keep the list of what is hidden in"))?;
+    let kept = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
+    let kept = kept.map_err(io("keep the list of what is hidden in"))?;
     wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -210,8 +210,8 @@ fn try_to_open(
             return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
-    let (checkpoint, hidden, groups, history) = (checkpoint.as_ref(), &hidden[..], &groups, &old);
-    let old = OldIndexes { checkpoint, hidden, groups, history, without: &left_out };
+    let (checkpoint, kept, groups, history) = (checkpoint.as_ref(), &kept, &groups, &old);
+    let old = OldIndexes { checkpoint, kept, groups, history, without: &left_out };
     open_rebuilt(&source, &old, loss, recovery, progress)
 }
 
@@ -391,6 +391,7 @@ fn finish_recovery(
     grow(&shared, config)?;
     let mut writer = writer_of(folds, journal, config)?;
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
+    writer.folds.settle_digest().map_err(io("count articles after reading"))?;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
     keep_damaged_groups(&*shared.disk, groups, &mut recovery);

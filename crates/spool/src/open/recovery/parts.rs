@@ -31,7 +31,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracing::error;
 
 /// Sources from which the parts are opened.
@@ -119,6 +119,7 @@ pub(super) fn start(
         history,
         packing: Arc::new(packing),
         hidden: crate::index::hidden::HiddenIndex::default(),
+        notes: Default::default(),
         overtaken: Default::default(),
         checked_blocks: Default::default(),
         generation: AtomicU64::new(1),
@@ -130,6 +131,7 @@ pub(super) fn start(
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
         removals: Default::default(),
+        is_digest_vague: AtomicBool::new(false),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
     let mut folds = Folds::new(shared, rules, residents, segments, unix_now());
@@ -199,6 +201,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         state.live = g.live.clone();
         state.overview.blocks = blocks.into();
         state.overview.open = g.open.clone();
+        state.sum = g.sum;
         if g.changed > 0 {
             state.changed = g.changed;
         }
@@ -208,6 +211,13 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     }
     folds.shared.articles.store(c.articles, Ordering::Relaxed);
     c.hidden.iter().cloned().for_each(|hidden| folds.hide(hidden));
+    folds.forgotten_at = c.forgotten_at;
+    match c.known_ids {
+        Some(sum) => folds.shared.history.set_sum(sum),
+        // Sums were not kept, or are not known.
+        None => folds.shared.is_digest_vague.store(true, Ordering::Release),
+    }
+    folds.note_all(&c.notes);
     true
 }
 
@@ -295,6 +305,17 @@ pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
     let digits = std::str::from_utf8(text.get(..32)?).ok()?;
     let secret = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
     (secret_text(&secret).as_bytes() == text).then_some(secret)
+}
+
+/// Reads the file `secret`; `None` if there is none.
+pub(crate) fn read_secret_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<[u8; 16]>> {
+    let mut text = vec![0; SECRET_FILE_BYTES];
+    match disk.open(path, OpenMode::ReadOnly) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?.read_exact_at(&mut text, 0)?,
+    }
+    let secret = read_secret(&text);
+    secret.map(Some).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it is damaged"))
 }
 
 /// Returns the secret of an open spool, as in the buffers' headers.

@@ -1,0 +1,176 @@
+//! The file of a snapshot: a magic number, then frames, each compressed and with a checksum.
+
+#[cfg(feature = "testing")]
+use super::entry::SnapshotEntry;
+use crate::base::codec::ByteReader;
+use crate::method::packing::{put_frame, read_frame};
+use disk::crc::crc32c;
+use disk::{Disk, DiskFile, OpenMode, read_around};
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"NSnapsh1";
+/// Length of the fields before a frame: its length, that of its content, its checksum.
+const HEAD_BYTES: usize = 12;
+/// Size at which a frame ends; an entry that is longer has one of its own.
+pub(crate) const FRAME_BYTES_USUAL: usize = 1 << 20;
+/// Largest content of a frame: a frame of usual size and the longest article.
+const CONTENT_BYTES_MAX: usize = (1 << 30) + (64 << 20);
+const LEVEL: i32 = 3;
+
+/// A snapshot that is being written.
+pub(crate) struct SnapshotWriter {
+    file: Arc<dyn DiskFile>,
+    end: u64,
+    /// Entries of the frame that is not written yet.
+    pub content: Vec<u8>,
+}
+
+impl SnapshotWriter {
+    /// Opens the file at `path`, which continues after `end`; 0: it is new.
+    pub fn open(disk: &dyn Disk, path: &Path, end: u64) -> io::Result<Self> {
+        let file = disk.open(path, OpenMode::CreatePrivate)?;
+        file.set_len(end)?;
+        if end == 0 {
+            file.write_all_at(&[IoSlice::new(MAGIC)], 0)?;
+        }
+        Ok(Self { file, end: end.max(MAGIC.len() as u64), content: Vec::new() })
+    }
+
+    /// Writes the frame if it has its usual size.
+    pub fn write_full(&mut self) -> io::Result<()> {
+        if self.content.len() >= FRAME_BYTES_USUAL { self.write() } else { Ok(()) }
+    }
+
+    /// Writes the frame.
+    pub fn write(&mut self) -> io::Result<()> {
+        if self.content.is_empty() {
+            return Ok(());
+        }
+        let mut frame = Vec::new();
+        if !put_frame(&self.content, LEVEL, &mut frame) {
+            return Err(io::Error::other("a part of the snapshot cannot be compressed"));
+        }
+        let lengths = [frame.len() as u32, self.content.len() as u32];
+        let mut head: Vec<u8> = lengths.iter().flat_map(|len| len.to_le_bytes()).collect();
+        head.extend_from_slice(&checksum(self.end, &frame).to_le_bytes());
+        self.file.write_all_at(&[IoSlice::new(&head), IoSlice::new(&frame)], self.end)?;
+        self.end += (head.len() + frame.len()) as u64;
+        self.content.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and makes the file durable; returns its length.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.write()?;
+        self.file.sync()?;
+        Ok(self.end)
+    }
+}
+
+/// Returns the checksum of a frame, which counts at its own place only.
+fn checksum(place: u64, frame: &[u8]) -> u32 {
+    crc32c(&[&place.to_le_bytes()[..], frame].concat())
+}
+
+/// A snapshot that is being read.
+pub(crate) struct SnapshotReader {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    len: u64,
+    /// Place of the next frame.
+    pub at: u64,
+    frame: Vec<u8>,
+    content: Vec<u8>,
+}
+
+impl SnapshotReader {
+    /// Opens the file at `path`.
+    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
+        let file = disk.open(path, OpenMode::ReadOnly)?;
+        let (len, mut magic) = (file.len()?, [0; MAGIC.len()]);
+        let read = read_around(&*file, &mut magic, 0)?;
+        if read < MAGIC.len() || magic != *MAGIC {
+            return Err(damaged(path, "it does not begin like one"));
+        }
+        let (frame, content) = Default::default();
+        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, frame, content })
+    }
+
+    /// Returns the length of the file in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Reads the next frame and returns its entries; `None` at the end of the file. A frame that is not whole
+    /// is an error of kind `InvalidData`.
+    pub fn next(&mut self) -> io::Result<Option<ByteReader<'_>>> {
+        if self.at >= self.len {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD_BYTES];
+        let is_whole = self.len - self.at >= HEAD_BYTES as u64;
+        if !is_whole {
+            return Err(self.cut());
+        }
+        self.file.read_exact_at(&mut head, self.at)?;
+        let mut r = ByteReader(&head);
+        let (Some(frame_bytes), Some(content_bytes), Some(crc)) = (r.u32(), r.u32(), r.u32()) else {
+            return Err(self.cut());
+        };
+        let frame_at = self.at + HEAD_BYTES as u64;
+        if u64::from(frame_bytes) > self.len - frame_at {
+            return Err(self.cut());
+        }
+        self.frame.resize(frame_bytes as usize, 0);
+        self.file.read_exact_at(&mut self.frame, frame_at)?;
+        let is_right = checksum(self.at, &self.frame) == crc && content_bytes as usize <= CONTENT_BYTES_MAX;
+        self.content.resize(if is_right { content_bytes as usize } else { 0 }, 0);
+        if !is_right || !read_frame(&self.frame, &mut self.content) {
+            return Err(damaged(&self.path, &format!("the part at {} is damaged", self.at)));
+        }
+        self.at = frame_at + u64::from(frame_bytes);
+        Ok(Some(ByteReader(&self.content)))
+    }
+
+    fn cut(&self) -> io::Error {
+        damaged(&self.path, "its end is missing")
+    }
+}
+
+/// Returns the number of entries in the whole frames of a file with these bytes, or the error that ends them.
+#[cfg(feature = "testing")]
+pub(crate) fn entries_in(bytes: &[u8]) -> io::Result<u64> {
+    let (disk, path) = (disk::SimDisk::new(), Path::new("/snapshot"));
+    disk::durable_replace(&disk, path, &[bytes], disk::FileAccess::Owner)?;
+    let (mut reader, mut count) = (SnapshotReader::open(&disk, path)?, 0);
+    while let Some(mut entries) = reader.next()? {
+        while !entries.is_empty() {
+            let entry = SnapshotEntry::read(&mut entries);
+            count += u64::from(
+                entry.ok_or_else(|| damaged(path, "an entry is invalid"))? != SnapshotEntry::Ignored,
+            );
+        }
+    }
+    Ok(count)
+}
+
+/// Reads the entries of a frame's content and writes them again, without those that are skipped; `None` if
+/// one is invalid.
+#[cfg(feature = "testing")]
+pub(crate) fn entries_again(content: &[u8]) -> Option<Vec<u8>> {
+    let (mut entries, mut again) = (ByteReader(content), Vec::new());
+    while !entries.is_empty() {
+        match SnapshotEntry::read(&mut entries)? {
+            SnapshotEntry::Ignored => {}
+            entry => entry.put(&mut again),
+        }
+    }
+    Some(again)
+}
+
+/// Returns the error for a file that is no whole snapshot.
+pub(crate) fn damaged(path: &Path, why: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("{} is not a whole snapshot: {why}", path.display()))
+}

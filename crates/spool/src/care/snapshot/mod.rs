@@ -1,0 +1,12 @@
+//! Snapshots: the news of a site as one stream of changes in a file, from which a site is made in any
+//! buffers, classes and methods, with the same numbers.
+
+mod entry;
+mod file;
+mod restore;
+mod write;
+
+#[cfg(feature = "testing")]
+pub(crate) use file::{entries_again, entries_in};
+pub use restore::{RestoreReport, restore};
+pub use write::SnapshotReport;

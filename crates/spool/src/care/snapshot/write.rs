@@ -1,0 +1,428 @@
+//! Writing a snapshot of an open spool.
+//!
+//! History is read from its first record to its last, without any lock, while articles arrive and leave: each
+//! record becomes an article or a remembered id. The end is written under the writer's lock: what has left
+//! since, the groups, what is hidden, notes, the digest. A snapshot that was interrupted is continued after
+//! its last whole frame, as long as the journal still has what happened since its beginning.
+
+use super::entry::{SnapshotEntry, SnapshotGroup};
+use super::file::{SnapshotReader, SnapshotWriter};
+use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
+use crate::base::ids::GroupId;
+use crate::base::key::ArticleKey;
+use crate::base::note::NoteKind;
+use crate::index::groups::{Group, GroupTable};
+use crate::index::history::HistoryRecord;
+use crate::journal::{JournalReader, JournalRow};
+use crate::open::paths::SpoolPaths;
+use crate::read::article::ArticleBuf;
+use crate::spool::Spool;
+use crate::write::commit::SpoolWriter;
+use disk::{Progress, ReadMode};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// An article of which not even the Message-ID is known any more cannot be taken back from the file.
+const FORGOTTEN: &str = "the oldest articles were forgotten meanwhile; remove the file and begin again";
+/// Records of history that are read together.
+const RECORDS_TOGETHER: u64 = 1_024;
+/// Records that may be left for the end, under the writer's lock.
+const LEFT_FOR_THE_END: u64 = 256;
+
+/// Result of a snapshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// Articles in the file.
+    pub articles: u64,
+    /// Message-IDs without an article in the file.
+    pub ids: u64,
+    /// Articles that could not be read; their Message-IDs are in the file.
+    pub unreadable: u64,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// Whether an interrupted snapshot was continued.
+    pub is_continued: bool,
+}
+
+/// Numbers as bits.
+#[derive(Default)]
+struct RecordBits {
+    words: Vec<u64>,
+    /// First number.
+    from: u64,
+}
+
+impl RecordBits {
+    fn insert(&mut self, number: u64) {
+        let at = number.saturating_sub(self.from);
+        let word = (at / 64) as usize;
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = u64> + '_ {
+        let set = |(at, word): (u64, &u64)| {
+            let word = *word;
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        };
+        (0..).zip(&self.words).flat_map(set).map(|at| self.from + at)
+    }
+}
+
+/// A snapshot in progress.
+struct SnapshotRun<'a> {
+    spool: &'a Spool,
+    out: SnapshotWriter,
+    /// Position of the journal at the beginning.
+    position: u64,
+    /// Next record of history.
+    next: u64,
+    /// Records whose article is in the file.
+    articles: RecordBits,
+    /// Records whose Message-ID is in the file without an article, by key: few are forgotten.
+    ids: u64,
+    groups: HashSet<String>,
+    buf: ArticleBuf,
+    report: SnapshotReport,
+}
+
+impl Spool {
+    /// Writes a snapshot to the file at `path`, which must not exist; meanwhile it is called `path.part`, and
+    /// one of that name is continued if it is of this spool. The file has the spool's secret, so only its
+    /// owner can read it.
+    pub fn snapshot(&self, path: &Path, progress: &dyn Progress) -> Result<SnapshotReport, SpoolError> {
+        let io = || SpoolError::io("write", path);
+        let part = part_of(path);
+        if self.shared.disk.open(path, disk::OpenMode::ReadOnly).is_ok() {
+            let exists = io::Error::new(ErrorKind::AlreadyExists, "it exists; choose another name");
+            return Err(io()(exists));
+        }
+        let _claim = self.pin("snapshot").map_err(io())?;
+        let mut run = match self.continued(&part).map_err(io())? {
+            Some(run) => run,
+            None => self.begun(&part).map_err(io())?,
+        };
+        run.run(progress).map_err(|error| match error {
+            SnapshotFault::Io(error) => io()(error),
+            SnapshotFault::Trouble(trouble) => SpoolError::Unfit(trouble.to_string()),
+        })?;
+        let mut report = run.report;
+        report.bytes = run.out.finish().map_err(io())?;
+        let disk = &self.shared.disk;
+        disk.rename(&part, path).map_err(io())?;
+        disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(io())?;
+        Ok(report)
+    }
+
+    /// Begins a snapshot.
+    fn begun(&self, part: &Path) -> io::Result<SnapshotRun<'_>> {
+        let mut run = self.run_of(SnapshotWriter::open(&*self.shared.disk, part, 0)?);
+        // Rows are written whole while the writer is held.
+        let time = {
+            let writer = self.writer.lock();
+            run.position = writer.journal.end();
+            u32::try_from(writer.folds.time).unwrap_or(u32::MAX)
+        };
+        let (secret, position) = (*self.shared.hasher.secret(), run.position);
+        SnapshotEntry::Begin { secret, position, time }.put(&mut run.out.content);
+        Ok(run)
+    }
+
+    fn run_of(&self, out: SnapshotWriter) -> SnapshotRun<'_> {
+        let first = self.shared.history.checkpoint().first_record;
+        SnapshotRun {
+            spool: self,
+            out,
+            position: 0,
+            next: first,
+            articles: RecordBits { from: first, ..RecordBits::default() },
+            ids: 0,
+            groups: HashSet::new(),
+            buf: ArticleBuf::default(),
+            report: SnapshotReport::default(),
+        }
+    }
+
+    /// Continues the snapshot in the file `part`; `None` if there is none of this spool, or it is too old.
+    fn continued(&self, part: &Path) -> io::Result<Option<SnapshotRun<'_>>> {
+        let disk = &*self.shared.disk;
+        let mut reader = match SnapshotReader::open(disk, part) {
+            Ok(reader) => reader,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let mut run = self.run_of(SnapshotWriter::open(disk, part, reader.len())?);
+        let (mut end, mut last, mut begun) = (0, None, false);
+        loop {
+            let mut entries = match reader.next() {
+                Ok(Some(entries)) => entries,
+                Ok(None) => break,
+                // The frame that was being written.
+                Err(e) if e.kind() == ErrorKind::InvalidData => break,
+                Err(e) => return Err(e),
+            };
+            while !entries.is_empty() {
+                match SnapshotEntry::read(&mut entries) {
+                    Some(SnapshotEntry::Begin { secret, position, .. }) => {
+                        (begun, run.position) = (secret == *self.shared.hasher.secret(), position);
+                    }
+                    Some(SnapshotEntry::Group(group)) => {
+                        run.groups.insert(String::from_utf8_lossy(group.name).into_owned());
+                    }
+                    // An article that is forgotten meanwhile cannot be taken back.
+                    Some(SnapshotEntry::Article { record, .. }) if record < run.articles.from => {
+                        return Ok(None);
+                    }
+                    Some(SnapshotEntry::Article { record, .. }) => {
+                        run.articles.insert(record);
+                        last = Some(record);
+                        run.report.articles += 1;
+                    }
+                    Some(SnapshotEntry::Remember { record, .. }) => {
+                        last = Some(record);
+                        run.ids += 1;
+                    }
+                    // The end was being written.
+                    _ => return Ok(None),
+                }
+            }
+            end = reader.at;
+        }
+        let journal = SpoolPaths::new(&self.shared.config.dir).journal;
+        let oldest = JournalReader::open(&self.shared.disk, &journal, None)?.oldest();
+        let known = self.shared.history.checkpoint();
+        let is_here = run.position <= self.writer.lock().journal.end()
+            && oldest.is_some_and(|oldest| oldest <= run.position)
+            && last.is_none_or(|last| last < known.next_record);
+        if !begun || !is_here {
+            return Ok(None);
+        }
+        run.next = last.map_or(known.first_record, |last| last + 1).max(known.first_record);
+        run.out = SnapshotWriter::open(disk, part, end)?;
+        run.report.is_continued = true;
+        Ok(Some(run))
+    }
+}
+
+/// Reason why a snapshot cannot be written.
+enum SnapshotFault {
+    Io(io::Error),
+    Trouble(SpoolTrouble),
+}
+
+impl From<io::Error> for SnapshotFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl SnapshotRun<'_> {
+    fn run(&mut self, progress: &dyn Progress) -> Result<(), SnapshotFault> {
+        let spool = self.spool;
+        let history = &spool.shared.history;
+        let first = self.next;
+        progress.start("writing the snapshot", history.next_record() - first);
+        while history.next_record() - self.next > LEFT_FOR_THE_END {
+            let end = history.next_record().min(self.next + RECORDS_TOGETHER);
+            self.records(end)?;
+            progress.step(self.next - first);
+        }
+        let mut writer = spool.writer.lock();
+        if let Some(trouble) = &writer.folds.failed {
+            let text = format!("the indexes are not whole: {trouble}");
+            return Err(SnapshotFault::Trouble(SpoolTrouble::new(TroubleKind::Io, text)));
+        }
+        self.records(history.next_record())?;
+        self.end(&mut writer)?;
+        drop(writer);
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes the records up to one.
+    fn records(&mut self, end: u64) -> io::Result<()> {
+        let spool = self.spool;
+        let table = spool.shared.groups.snapshot();
+        for (number, record) in spool.shared.history.records(self.next..end) {
+            if !self.article(&table, number, &record)? && record.key_bits != 0 {
+                let HistoryRecord { key_bits, arrived, .. } = record;
+                let key = ArticleKey(key_bits);
+                SnapshotEntry::Remember { record: number, key, arrived }.put(&mut self.out.content);
+                self.ids += 1;
+            }
+            self.out.write_full()?;
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    /// Writes the article of a record; returns false if it has none.
+    fn article(&mut self, table: &GroupTable, number: u64, record: &HistoryRecord) -> io::Result<bool> {
+        let shared = self.spool.shared.clone();
+        let Some(token) = record.token.filter(|token| shared.volumes.load().is_alive(token)) else {
+            return Ok(false);
+        };
+        let mut buf = std::mem::take(&mut self.buf);
+        let read = shared.read(&token, None, ReadMode::Wait, &mut buf);
+        let is_here = matches!(read, Ok(true));
+        self.report.unreadable += u64::from(read.is_err());
+        let header = buf.header.filter(|h| is_here && (h.key.0 ^ record.key_bits) >> 32 == 0);
+        if let Some(header) = header {
+            let lives = |(id, n): &(GroupId, u64)| {
+                table.get(*id).is_some_and(|group| group.state().live.contains(*n))
+            };
+            let numbers: Vec<(GroupId, u64)> =
+                table.numbers_in(buf.head()).into_iter().filter(lives).collect();
+            let groups: Vec<_> = numbers.iter().filter_map(|(id, n)| Some((table.get(*id)?, *n))).collect();
+            for (group, _) in &groups {
+                self.group(group);
+            }
+            let places = groups.iter().map(|(group, n)| (group.name.as_bytes(), *n)).collect();
+            let wire = without_frame(buf.article());
+            let (arrived, expires) = (header.arrived, header.expires);
+            SnapshotEntry::Article { record: number, arrived, expires, places, wire }
+                .put(&mut self.out.content);
+            self.articles.insert(number);
+            self.report.articles += 1;
+        }
+        self.buf = buf;
+        Ok(header.is_some())
+    }
+
+    /// Writes a group that an article is about to name.
+    fn group(&mut self, group: &Group) {
+        if !self.groups.contains(&*group.name) {
+            self.groups.insert(group.name.to_string());
+            put_group(group, named, self);
+        }
+    }
+
+    /// Writes what has left since it was written, and all that is not an article; the writer is held.
+    fn end(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
+        let shared = self.spool.shared.clone();
+        let volumes = shared.volumes.load();
+        let lives = |record: &HistoryRecord| record.token.is_some_and(|token| volumes.is_alive(&token));
+        let articles = std::mem::take(&mut self.articles);
+        for number in articles.all() {
+            let record = shared.history.records(number..number + 1).next();
+            let (_, record) = record.ok_or_else(|| io::Error::other(FORGOTTEN))?;
+            if !lives(&record) {
+                SnapshotEntry::Withdraw { key: ArticleKey(record.key_bits) }.put(&mut self.out.content);
+                self.report.articles -= 1;
+                self.ids += 1;
+                self.out.write_full()?;
+            }
+        }
+        self.left_groups(writer)?;
+        for group in shared.groups.snapshot().sorted().iter() {
+            put_group(group, now, self);
+            self.out.write_full()?;
+        }
+        for (name, high) in &writer.folds.retired {
+            let (name, high) = (name.as_bytes(), *high);
+            SnapshotEntry::GroupRemoved { name, high }.put(&mut self.out.content);
+        }
+        for hidden in shared.hidden.all() {
+            SnapshotEntry::Hide {
+                message_id: hidden.message_id.as_bytes(),
+                since: hidden.since,
+                by: hidden.by.as_bytes(),
+                reason: hidden.reason.as_bytes(),
+            }
+            .put(&mut self.out.content);
+            self.out.write_full()?;
+        }
+        for keyed in NoteKind::ALL.into_iter().flat_map(|kind| shared.notes.all(kind)) {
+            let (since, key, value) = (keyed.note.since, &*keyed.key, &*keyed.note.value);
+            SnapshotEntry::Note { kind: keyed.kind, since, key, value }.put(&mut self.out.content);
+            self.out.write_full()?;
+        }
+        SnapshotEntry::End {
+            articles: self.report.articles,
+            ids: self.ids,
+            forgotten_at: writer.folds.forgotten_at,
+            digest: self.spool.digest().map(|digest| digest.0),
+        }
+        .put(&mut self.out.content);
+        self.report.ids = self.ids;
+        self.out.write()
+    }
+
+    /// Writes which articles have left some of their groups since the beginning, and which ids were
+    /// forgotten.
+    fn left_groups(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
+        let journal = SpoolPaths::new(&self.spool.shared.config.dir).journal;
+        let table = self.spool.shared.groups.snapshot();
+        let end = writer.journal.end();
+        let mut rows = JournalReader::open_to(&self.spool.shared.disk, &journal, self.position, end)?;
+        let mut left: HashMap<ArticleKey, Vec<GroupId>> = HashMap::new();
+        let mut forgotten = Vec::new();
+        while let Some((_, payload)) = rows.next()? {
+            match JournalRow::decode(payload) {
+                Some(JournalRow::Expire { key, gone: false, numbers, .. }) => {
+                    left.entry(key).or_default().extend(numbers.iter().map(|(group, _)| *group));
+                }
+                Some(JournalRow::Forget { key }) => forgotten.push(key),
+                _ => {}
+            }
+        }
+        for (key, groups) in left {
+            let names: Vec<&[u8]> =
+                groups.iter().filter_map(|id| Some(table.get(*id)?.name.as_bytes())).collect();
+            SnapshotEntry::Leave { key, groups: names }.put(&mut self.out.content);
+            self.out.write_full()?;
+        }
+        for key in forgotten {
+            SnapshotEntry::Forget { key }.put(&mut self.out.content);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the entry of a group that articles are about to name.
+fn named(group: SnapshotGroup<'_>) -> SnapshotEntry<'_> {
+    SnapshotEntry::Group(SnapshotGroup { high: 0, ..group })
+}
+
+/// Returns the entry of a group at the end.
+fn now(group: SnapshotGroup<'_>) -> SnapshotEntry<'_> {
+    SnapshotEntry::GroupNow(group)
+}
+
+/// Writes a group as the entry that `entry` makes of it.
+fn put_group(
+    group: &Group,
+    entry: impl FnOnce(SnapshotGroup<'_>) -> SnapshotEntry<'_>,
+    run: &mut SnapshotRun<'_>,
+) {
+    let state = group.state();
+    let (flag, description, high) = (state.flag.to_string(), state.description.clone(), state.high);
+    drop(state);
+    let group = SnapshotGroup {
+        name: group.name.as_bytes(),
+        flag: flag.as_bytes(),
+        description: description.as_bytes(),
+        creator: group.creator.as_bytes(),
+        created: group.created,
+        high,
+    };
+    entry(group).put(&mut run.out.content);
+}
+
+/// Returns a stored article without its Xref line and the final `.` line.
+fn without_frame(stored: &[u8]) -> &[u8] {
+    let rest = memchr::memchr(b'\n', stored).and_then(|end| stored.get(end + 1..)).unwrap_or_default();
+    rest.strip_suffix(b".\r\n").unwrap_or(rest)
+}
+
+/// Returns the name of an unfinished snapshot.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    path.with_file_name(name)
+}

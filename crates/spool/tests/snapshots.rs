@@ -1,0 +1,233 @@
+//! Snapshots: a site is made of one in other buffers, classes and methods, and is the same.
+
+use crate::news::*;
+use disk::{CrashKind, Disk, OpenMode, Progress, SimDisk};
+use netnews::wildmat::Wildmat;
+use spool::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const FILE: &str = "/t/news.snapshot";
+const ARTICLES: u64 = 700;
+
+fn disk() -> Arc<dyn Disk> {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    disk.create_dir(Path::new("/t")).unwrap();
+    disk
+}
+
+/// A buffer that is too small for all, and a class that keeps.
+fn source() -> SpoolConfig {
+    with_kept(config("/s", &[("a", 256 << 10)]), MethodKind::AppendOnly)
+}
+
+/// Other buffers and another method.
+fn target(dir: &str) -> SpoolConfig {
+    with_kept(config(dir, &[("b", 1 << 20), ("c", 512 << 10)]), MethodKind::Hashed)
+}
+
+fn with_kept(mut config: SpoolConfig, method: MethodKind) -> SpoolConfig {
+    let tree = TreeConfig { path: config.dir.join("kept"), file_bytes: 64 << 10, ..TreeConfig::default() };
+    let size_bytes = if method == MethodKind::AppendOnly { 4 << 20 } else { 0 };
+    let name = "kept".to_owned();
+    config.classes.push(ClassConfig { name, method, size_bytes, tree, ..ClassConfig::default() });
+    let rule = RuleConfig { class: "kept".into(), groups: Some("*.g1".into()), ..RuleConfig::default() };
+    config.rules.insert(0, rule);
+    config.durability = Durability::Process;
+    config
+}
+
+fn news(n: u64) -> News {
+    News::new(n, 4, 400)
+}
+
+/// Fills a spool with whatever a snapshot has to carry.
+fn fill(spool: &Spool) {
+    add_groups(spool, 5);
+    for n in 0..ARTICLES {
+        commit_at(spool, &[News { is_hidden: n % 97 == 0, ..news(n) }], NOW + n).unwrap();
+        if n % 31 == 0 {
+            spool.commit_one(Change::Remember { id: ArticleIdent::Id(b"<r@x>"), arrived: NOW + n }).unwrap();
+        }
+    }
+    for n in [3, 650, 651] {
+        spool.cancel(news(n).id.as_bytes()).unwrap();
+    }
+    spool.hide_all(&[news(660).id.as_bytes()], "operator", "why").unwrap();
+    let note =
+        Change::Note { kind: NoteKind::EarlyCancel, key: b"key", value: Some(b"sha256:a"), since: NOW };
+    spool.commit_one(note).unwrap();
+    let change = GroupChange { flag: Some(GroupFlag::Moderated), description: Some("for a test".into()) };
+    spool.change_group("test.g2", &change).unwrap();
+    spool.raise_high(&[("test.g4".into(), 900)]).unwrap();
+    spool.add_groups(&[NewGroup { name: "old.group".into(), high: 77, ..NewGroup::default() }]).unwrap();
+    spool.remove_group("old.group").unwrap();
+}
+
+/// What readers are answered, and what is known.
+fn answers(spool: &Spool) -> Vec<String> {
+    let mut all: Vec<String> =
+        agree(spool).iter().map(|(group, n, id)| format!("{group}:{n} {id}")).collect();
+    for group in spool.groups().iter() {
+        let (marks, flag) = (group.marks(), group.flag());
+        all.push(format!("{} {marks:?} {flag} {} {:?}", group.name, group.created, group.description()));
+        let mut rows = Vec::new();
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, disk::ReadMode::Wait, &mut rows).unwrap();
+        all.extend(String::from_utf8(rows).unwrap().lines().map(str::to_owned));
+    }
+    all.extend((0..ARTICLES + 10).filter_map(|n| fetch(spool, &news(n).id)).map(|wire| format!("{wire:?}")));
+    for n in 0..ARTICLES + 10 {
+        all.push(format!("{n} {:?}", spool.seen(&spool.key(news(n).id.as_bytes()))));
+    }
+    let hidden = |h: Arc<HiddenArticle>| format!("{} {} {} {}", h.message_id, h.since, h.by, h.reason);
+    all.extend(spool.hidden().into_iter().map(hidden));
+    all
+}
+
+/// Restores the snapshot and compares the site with another.
+fn assert_restored(disk: &Arc<dyn Disk>, dir: &str, expected: &[String], digest: Option<SiteDigest>) {
+    let report = restore(disk.clone(), target(dir), Path::new(FILE), &()).unwrap();
+    assert_eq!((report.unfit, report.displaced, report.is_same), (0, 0, Some(true)), "{report:?}");
+    assert_eq!(report.digest, digest);
+    let (spool, _) = open(disk, &target(dir));
+    assert_eq!(answers(&spool), expected);
+    assert_eq!(spool.verify(&()).findings, []);
+    // A group of a removed one's name continues its numbers.
+    spool.add_groups(&[NewGroup { name: "old.group".into(), ..NewGroup::default() }]).unwrap();
+    assert_eq!(spool.group(spool.group_id(b"old.group").unwrap()).unwrap().marks().high, 77);
+    spool.close().unwrap();
+}
+
+#[test]
+fn a_site_restored_in_other_buffers_and_classes_is_the_same() {
+    let disk = disk();
+    let (spool, _) = open(&disk, &source());
+    fill(&spool);
+    let report = spool.snapshot(Path::new(FILE), &()).unwrap();
+    let (expected, digest) = (answers(&spool), spool.digest());
+    assert!(expected.iter().any(|line| line.contains("test.g1:")) && report.articles > 300, "{report:?}");
+    assert!(report.articles < ARTICLES && report.ids > 100, "{report:?}");
+    assert_eq!((report.unreadable, report.is_continued), (0, false));
+    spool.close().unwrap();
+    drop(spool);
+    assert_restored(&disk, "/r", &expected, digest);
+    // Done again, it changes nothing.
+    let report = restore(disk.clone(), target("/q"), Path::new(FILE), &()).unwrap();
+    let again = restore(disk.clone(), target("/q"), Path::new(FILE), &());
+    assert_eq!(report.known, 0);
+    let again = again.unwrap();
+    assert_eq!((again.known, again.is_same), (again.articles, Some(true)));
+    let text = restore(disk.clone(), source(), Path::new("/t/other"), &()).unwrap_err().to_string();
+    assert!(text.contains("/t/other"), "{text}");
+}
+
+/// Changes the site after the first part of a snapshot.
+struct Meanwhile<'s> {
+    spool: &'s Spool,
+    is_done: AtomicBool,
+}
+
+impl Progress for Meanwhile<'_> {
+    fn start(&self, _: &str, _: u64) {}
+    fn finish(&self) {}
+    fn step(&self, _: u64) {
+        if self.is_done.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for n in [500, 501, 502] {
+            self.spool.cancel(news(n).id.as_bytes()).unwrap();
+        }
+        self.spool.unhide_all(&[self.spool.key(news(660).id.as_bytes())]).unwrap();
+        self.spool.hide_all(&[news(661).id.as_bytes()], "operator", "later").unwrap();
+        self.spool.purge(&Wildmat::parse(b"test.g3").unwrap(), false, &()).unwrap();
+        self.spool.remove_group("test.g0").unwrap();
+        let more: Vec<News> = (ARTICLES..ARTICLES + 9).map(|n| News::new(n, 3, 400)).collect();
+        for article in more {
+            commit_at(self.spool, &[article], NOW + ARTICLES).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_changes_while_a_snapshot_is_written_is_in_it() {
+    let disk = disk();
+    let (spool, _) = open(&disk, &source());
+    fill(&spool);
+    let meanwhile = Meanwhile { spool: &spool, is_done: AtomicBool::new(false) };
+    spool.snapshot(Path::new(FILE), &meanwhile).unwrap();
+    assert!(meanwhile.is_done.into_inner());
+    let (expected, digest) = (answers(&spool), spool.digest());
+    spool.close().unwrap();
+    drop(spool);
+    assert_restored(&disk, "/r", &expected, digest);
+}
+
+#[test]
+fn a_snapshot_and_a_restoration_that_were_killed_are_continued() {
+    let sim = SimDisk::new();
+    sim.create_dir(Path::new("/t")).unwrap();
+    let whole: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&whole, &source());
+    fill(&spool);
+    let (expected, digest) = (answers(&spool), spool.digest());
+    spool.close().unwrap();
+    drop(spool);
+    let begun = sim.steps();
+    let copy = sim.image().unwrap();
+    let run = |sim: &SimDisk| -> TestResult {
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (spool, _) = Spool::open(disk.clone(), source(), &())?;
+        if disk.open(Path::new(FILE), OpenMode::ReadOnly).is_err() {
+            spool.snapshot(Path::new(FILE), &())?;
+        }
+        spool.close()?;
+        drop(spool);
+        restore(disk, target("/r"), Path::new(FILE), &())?;
+        Ok(())
+    };
+    run(&sim).unwrap();
+    let steps = sim.steps() - begun;
+    let mut tried = 0;
+    for step in (0..steps).step_by(crash_every(211)) {
+        let sim = copy.image().unwrap();
+        sim.crash_at(sim.steps() + step, CrashKind::Kill, step);
+        let _killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&sim)));
+        let image = sim.image().unwrap();
+        run(&image).unwrap_or_else(|e| panic!("killed at step {step}: {e}"));
+        let disk: Arc<dyn Disk> = Arc::new(image);
+        let (spool, _) = open(&disk, &target("/r"));
+        assert_eq!(spool.digest(), digest, "killed at step {step}");
+        assert_eq!(answers(&spool), expected, "killed at step {step}");
+        tried += 1;
+    }
+    assert!(tried > 3, "{tried}");
+}
+
+#[test]
+fn no_damaged_byte_of_a_snapshot_passes() {
+    let sim = SimDisk::new();
+    sim.create_dir(Path::new("/t")).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &source());
+    add_groups(&spool, 4);
+    commit(&spool, &(0..5).map(news).collect::<Vec<_>>()).unwrap();
+    spool.snapshot(Path::new(FILE), &()).unwrap();
+    let file = disk.open(Path::new(FILE), OpenMode::Existing).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(spool::fuzzing::snapshot(&bytes).unwrap(), 1 + 4 + 5 + 4 + 1);
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(spool::fuzzing::snapshot(&flipped).is_err(), "byte {at}");
+    }
+    let dir = PathBuf::from("/cut");
+    for cut in [0, 5, 12, bytes.len() - 1] {
+        let path = dir.join(format!("{cut}"));
+        disk.create_dir(&dir).unwrap();
+        disk::durable_replace(&*disk, &path, &[&bytes[..cut]], disk::FileAccess::Owner).unwrap();
+        let error = restore(disk.clone(), target("/r"), &path, &()).unwrap_err().to_string();
+        assert!(error.contains("is not a whole snapshot"), "{error}");
+    }
+}
