@@ -391,7 +391,7 @@ impl Fold {
 fn unit_of(entries: &[LogEntry<'_>]) -> usize {
     let run = |is_of: &dyn Fn(&LogEntry<'_>) -> bool| entries.iter().take_while(|entry| is_of(entry)).count();
     match entries.first() {
-        Some(LogEntry::Part(_) | LogEntry::Forget { .. }) => 1,
+        Some(LogEntry::Part(_) | LogEntry::Forget { .. } | LogEntry::Expire { .. }) => 1,
         Some(entry) if is_in_parts(entry) => 1,
         Some(LogEntry::Cancel { .. }) => {
             run(&|entry| matches!(entry, LogEntry::Cancel { .. })).min(WITHDRAWN_AT_ONCE_MAX)
@@ -411,7 +411,7 @@ fn is_in_parts(entry: &LogEntry<'_>) -> bool {
 }
 
 fn is_in_place(entry: &LogEntry<'_>) -> bool {
-    matches!(entry, LogEntry::Cancel { .. } | LogEntry::Forget { .. })
+    matches!(entry, LogEntry::Cancel { .. } | LogEntry::Forget { .. } | LogEntry::Expire { .. })
 }
 
 /// Returns the change of an entry that is no article.
@@ -425,6 +425,10 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
         LogEntry::Hide { message_id, by, reason } => {
             Change::Hide { message_id, by, reason, since: u64::from(time) }
         }
+        LogEntry::Note { kind, key, value } => {
+            Change::Note { kind: *kind, key, value: *value, since: u64::from(time) }
+        }
+        LogEntry::Expire { id, groups } => Change::Expire { id: *id, groups },
         LogEntry::Unhide { id } => Change::Unhide { id: *id },
         LogEntry::Groups(updates) => Change::Groups(updates),
         LogEntry::Site { name } => Change::Site { name },
