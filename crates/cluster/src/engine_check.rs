@@ -66,7 +66,7 @@ pub enum EngineFault {
     Lazy(String),
     /// A node does not say whether it syncs.
     Silent(String),
-    /// No monitoring port is named.
+    /// The monitoring port of a node is not named.
     NoMonitor,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for EngineFault {
                  address in [cluster] monitor"
             ),
             Self::NoMonitor => f.write_str(
-                "whether the engine syncs is not known; name the monitoring ports of its nodes in [cluster] \
+                "whether the engine syncs is not known; name the monitoring ports of all its nodes in [cluster] \
                  monitor",
             ),
         }
@@ -149,7 +149,7 @@ pub fn faults(facts: &EngineFacts, nodes: &[NodeFacts], demands: &EngineDemands)
         _ => {}
     }
     if !demands.allows_lazy {
-        if nodes.is_empty() {
+        if nodes.len() < facts.replicas {
             faults.push(EngineFault::NoMonitor);
         }
         faults.extend(nodes.iter().filter_map(|node| match node.syncs_always {
@@ -189,7 +189,7 @@ mod tests {
 
     fn nodes() -> Vec<NodeFacts> {
         let answer = "{\"config\": {\"sync_interval\": 120000000000, \"sync_always\": true}}";
-        vec![NodeFacts::of("127.0.0.1:8222", answer)]
+        vec![NodeFacts::of("127.0.0.1:8222", answer); 3]
     }
 
     #[test]
@@ -214,9 +214,10 @@ mod tests {
         refused(other, &nodes(), "0202020202020202");
         refused(EngineFacts { created: 6, ..sound() }, &nodes(), "created again");
         let lazy = NodeFacts::of("127.0.0.1:8222", "{\"config\": {\"sync_interval\": 120000000000}}");
-        refused(sound(), &[lazy.clone()], "sync_interval: always");
-        refused(sound(), &[NodeFacts::of("a", "<html>")], "set http:");
-        refused(sound(), &[], "monitor");
+        let with = |node: NodeFacts| [vec![node], nodes().split_off(1)].concat();
+        refused(sound(), &with(lazy.clone()), "sync_interval: always");
+        refused(sound(), &with(NodeFacts::of("a", "<html>")), "set http:");
+        refused(sound(), &nodes()[1..], "monitor");
         assert_eq!(faults(&sound(), &[lazy], &EngineDemands { known, allows_lazy: true }), []);
         assert!(is_recent("2.16.0-beta.1") && is_recent("3.0.0"));
     }

@@ -9,6 +9,7 @@ use crate::fold::{EntryOutcome, Fold, FoldStop};
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
 use spool::CommitTicket;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,21 @@ pub enum MemberState {
     Foreign,
     /// It has stopped for good, with the reason.
     Stopped(String),
+}
+
+impl fmt::Display for MemberState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CatchingUp => f.write_str("applies what the log had before"),
+            Self::Following => f.write_str("follows the log"),
+            Self::Stalled(why) => write!(f, "waits for its spool: {why}"),
+            Self::Behind => f.write_str(
+                "has stopped: the log no longer has the next message; join again with a snapshot of another member",
+            ),
+            Self::Foreign => f.write_str("has stopped: the log was created again"),
+            Self::Stopped(why) => write!(f, "has stopped: {why}"),
+        }
+    }
 }
 
 /// A question that waits until everything is applied that the log had when it was asked.

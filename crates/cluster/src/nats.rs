@@ -137,8 +137,11 @@ impl NatsEngine {
             .build()
             .map_err(NatsError::Threads)?;
         let client = runtime.block_on(connect(&connection))?;
-        let jetstream =
-            context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client);
+        let jetstream = {
+            // The context spawns a task.
+            let _inside = runtime.enter();
+            context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client)
+        };
         Ok(Self { runtime: Some(runtime), jetstream, connection })
     }
 
@@ -189,6 +192,18 @@ impl NatsEngine {
         let info = info.unwrap_or_else(|| Err(NatsError::NoLog(name.clone())))?;
         let server = self.jetstream.client().server_info();
         Ok(EngineFacts::of(&info, &server.version, server.max_payload))
+    }
+
+    /// Returns a message of the log; `None` if it has none of this sequence, or does not answer.
+    pub fn message(&self, sequence: u64) -> Option<EngineMessage> {
+        let name = self.connection.log();
+        self.wait(async {
+            let stream = self.jetstream.get_stream_no_info(&name).await.ok()?;
+            let message = stream.direct_get(sequence).await.ok()?;
+            let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
+            Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload.to_vec().into() })
+        })
+        .flatten()
     }
 
     /// Returns the log, whose events go to `sink`.

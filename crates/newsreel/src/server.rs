@@ -26,7 +26,7 @@ use site::serve::numbers;
 use site::session::{ReceiveBudget, SessionContext};
 use site_base::memory::give_back_after_start;
 use site_config::{Config, LiveConfig};
-use spool::Spool;
+use spool::{SharedLog, Spool};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -151,6 +151,7 @@ async fn run_from<S: NewsSource>(
     block_in_place(|| site.filer.end_filters());
     // Feeds stop after the last article has arrived, so that it is still sent.
     block_in_place(|| server.feeds.stop());
+    block_in_place(|| site.spool.shared_log().into_iter().for_each(SharedLog::end));
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
     Ok(())

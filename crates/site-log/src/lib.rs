@@ -78,7 +78,7 @@ impl ChangeMaker for SiteLog {
 mod tests {
     use super::*;
     use disk::SimDisk;
-    use spool::{ArticleIdent, Lookup, NewGroup, SharedLog, SpoolConfig};
+    use spool::{ArticleIdent, Lookup, NewGroup, SharedLog, SharedLogStatus, SpoolConfig};
 
     /// A log that several machines share, which refuses everything.
     #[derive(Debug)]
@@ -94,6 +94,12 @@ mod tests {
         }
 
         fn freshen(&self) {}
+
+        fn status(&self) -> SharedLogStatus {
+            unreachable!()
+        }
+
+        fn end(&self) {}
     }
 
     #[test]

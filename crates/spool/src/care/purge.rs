@@ -51,6 +51,11 @@ impl Spool {
         dry_run: bool,
         progress: &dyn Progress,
     ) -> Result<PurgeReport, SpoolTrouble> {
+        if !dry_run && self.position().is_some() {
+            let text =
+                "members of a cluster cannot purge groups; cancel their articles, or remove the groups";
+            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
+        }
         let groups: Vec<Arc<Group>> =
             self.groups().iter().filter(|group| wildmat.matches(group.name.as_bytes())).cloned().collect();
         let mut report = PurgeReport { groups: groups.len() as u64, ..PurgeReport::default() };

@@ -13,8 +13,10 @@ use crate::method::packing::PackedArticle;
 use crate::write::commit::SpoolWriter;
 use std::ops::DerefMut;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// Pause while a message of a shared log is being applied.
+pub(super) const BETWEEN_POSITIONS: Duration = Duration::from_millis(1);
 /// Old Message-IDs are forgotten once in so many seconds.
 const FORGET_SECS: u64 = 3_600;
 
@@ -126,6 +128,18 @@ impl Spool {
         let mut writer = self.writer.lock();
         writer.folds.time = time;
         writer
+    }
+
+    /// Returns the writer at a moment when everything that is applied is named by the position in a shared log.
+    pub(crate) fn writer_at_position(&self) -> OrderedGuard<'_, SpoolWriter, { rank::WRITER }> {
+        loop {
+            let writer = self.writer.lock();
+            if !writer.is_between_positions() {
+                return writer;
+            }
+            drop(writer);
+            std::thread::sleep(BETWEEN_POSITIONS);
+        }
     }
 
     /// Files articles and remembers Message-IDs, as one batch.

@@ -18,6 +18,7 @@ mod whole_maps;
 pub(crate) mod withdraw;
 
 use crate::base::config::{Durability, SpoolConfig};
+use crate::base::digest::SiteDigest;
 use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
@@ -435,7 +436,7 @@ impl Spool {
             }
             if writer.is_between_positions() {
                 drop(writer);
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(apply::BETWEEN_POSITIONS);
                 continue;
             }
             // Together with those of the checkpoint, both copies are written.
@@ -493,6 +494,15 @@ impl Spool {
     pub fn position(&self) -> Option<Vec<u8>> {
         let writer = self.writer.lock();
         Some(writer.folds.position.clone()).filter(|record| !record.is_empty())
+    }
+
+    /// Returns the record of the position in a shared log with the digest of the site there; `None` without
+    /// such a log, while a message of it is being applied, and while the digest is not known.
+    pub fn digest_at_position(&self) -> Option<(Vec<u8>, SiteDigest)> {
+        let writer = self.writer.lock();
+        let record = Some(&writer.folds.position).filter(|record| !record.is_empty());
+        let record = record.filter(|_| !writer.is_between_positions())?;
+        Some((record.clone(), self.digest()?))
     }
 
     /// Returns the name of a volume, for a token's text form.
