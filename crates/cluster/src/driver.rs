@@ -13,9 +13,7 @@ use crate::proposer::{NotCommitted, ProposalId};
 use crate::world::World;
 use lock_order::Innermost;
 use parking_lot::Condvar;
-use spool::{
-    Change, ChangeOutcome, CommitTicket, SharedLog, SharedLogStatus, Spool, SpoolTrouble, TroubleKind,
-};
+use spool::{Change, ChangeOutcome, CommitTicket, SharedLogStatus, Spool, SpoolTrouble, TroubleKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -371,8 +369,9 @@ impl ClusterLog {
     }
 }
 
-impl SharedLog for ClusterLog {
-    fn commit(
+impl ClusterLog {
+    /// See [`spool::SharedLog::commit`].
+    pub fn commit(
         &self,
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
@@ -380,11 +379,13 @@ impl SharedLog for ClusterLog {
         self.member.commit(changes, outcomes)
     }
 
-    fn is_accepting(&self) -> bool {
+    /// See [`spool::SharedLog::is_accepting`].
+    pub fn is_accepting(&self) -> bool {
         self.member.status.lock().may_propose && self.member.behind() <= self.lag_max
     }
 
-    fn freshen(&self) {
+    /// See [`spool::SharedLog::freshen`].
+    pub fn freshen(&self) {
         // An answer that cannot be had in time is given from what is here, and counted.
         match self.reads {
             ReadFreshness::Local => {}
@@ -393,7 +394,8 @@ impl SharedLog for ClusterLog {
         }
     }
 
-    fn status(&self) -> SharedLogStatus {
+    /// See [`spool::SharedLog::status`].
+    pub fn status(&self) -> SharedLogStatus {
         let (status, behind) = (self.member.status(), self.member.behind());
         let (log_first, log_last) = status.log.unwrap_or_default();
         SharedLogStatus {
@@ -409,10 +411,6 @@ impl SharedLog for ClusterLog {
             retries: status.retries,
             stale_reads: status.stale_reads,
         }
-    }
-
-    fn end(&self) {
-        self.member.end();
     }
 }
 

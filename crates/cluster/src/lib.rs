@@ -5,6 +5,7 @@
 //! - [`position`]: how far a member has applied it, kept by the spool with what was applied;
 //! - [`fold`]: applies messages in order, with no clock;
 //! - [`proposer`]: makes messages of what sessions propose, and retries them under one tag;
+//! - [`leases`]: which member does what one of them does at a time;
 //! - [`members`]: who is a member, and what all of them must share;
 //! - [`member`]: both of them as one state machine, driven by the events of an [`engine`].
 //!
@@ -20,6 +21,7 @@ pub mod entry;
 #[cfg(test)]
 mod flaw;
 pub mod fold;
+pub mod leases;
 mod machine;
 pub mod member;
 pub mod members;

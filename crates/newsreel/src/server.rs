@@ -78,12 +78,13 @@ pub async fn run_with<S: NewsSource>(
 }
 
 /// Starts what a server does without being asked.
-fn start_housekeeping(server: &Server, tasks: &mut JoinSet<()>) {
+fn start_housekeeping(server: &Arc<Server>, tasks: &mut JoinSet<()>) {
     let site = &server.site;
     tasks.spawn(operators::keep_renewed(site.clone()));
     tasks.spawn(operators::rest_when_quiet(site.clone()));
     operators::look_over_indexes(site);
     tasks.spawn(operators::file_incoming(site.clone()));
+    tasks.spawn(operators::keep_leading(server.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
     tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));

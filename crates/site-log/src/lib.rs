@@ -78,7 +78,7 @@ impl ChangeMaker for SiteLog {
 mod tests {
     use super::*;
     use disk::SimDisk;
-    use spool::{ArticleIdent, Lookup, NewGroup, SharedLog, SharedLogStatus, SpoolConfig};
+    use spool::{ArticleIdent, JobLead, Lookup, NewGroup, SharedLog, SharedLogStatus, SpoolConfig};
 
     /// A log that several machines share, which refuses everything.
     #[derive(Debug)]
@@ -97,6 +97,10 @@ mod tests {
 
         fn status(&self) -> SharedLogStatus {
             unreachable!()
+        }
+
+        fn lead(&self, _: &str, _: u64) -> JobLead {
+            JobLead::Elsewhere
         }
 
         fn end(&self) {}

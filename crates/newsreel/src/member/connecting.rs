@@ -70,6 +70,12 @@ impl ConnectedLog {
         if !faults.is_empty() {
             return Err(MemberError::Unsafe(faults));
         }
+        for node in self.monitored.iter().filter(|node| !node.is_reached) {
+            tracing::warn!(
+                node = node.address,
+                "a node of the log does not answer: whether it syncs is not known"
+            );
+        }
         if allows_lazy {
             tracing::warn!(
                 "[cluster] sync is \"lazy\": a power cut of the log's nodes may lose articles that were accepted"

@@ -3,7 +3,9 @@
 use super::MemberError;
 use super::connecting::{ConnectedLog, patiently};
 use cluster::engine::next_incarnation;
+use cluster::leases::Leases;
 use cluster::members::{MemberReport, number_of};
+use cluster::nats::NatsEngine;
 use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
     MemberState, ReadFreshness,
@@ -11,7 +13,7 @@ use cluster::{
 use lock_order::Innermost;
 use site_base::clock::unix_secs;
 use site_config::{ClusterReads, Config};
-use spool::{Change, ChangeOutcome, CommitTicket, SharedLog, SharedLogStatus, Spool, SpoolTrouble};
+use spool::{Change, ChangeOutcome, CommitTicket, JobLead, SharedLog, SharedLogStatus, Spool, SpoolTrouble};
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
@@ -31,6 +33,9 @@ struct DrivenLog {
     log: ClusterLog,
     member: Arc<MemberHandle>,
     threads: Innermost<Option<LogThreads>>,
+    engine: Arc<NatsEngine>,
+    leases: Innermost<Leases>,
+    begun: Instant,
 }
 
 struct LogThreads {
@@ -104,7 +109,10 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
         .map_err(cannot)?;
     let log = ClusterLog::new(member.clone(), freshness(config.cluster.reads), config.cluster.lag_max);
     let threads = Innermost::new(Some(LogThreads { driver, reporter, end }));
-    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads }));
+    let leases = Innermost::new(Leases::new(number, incarnation));
+    let engine = connected.engine.clone();
+    let begun = Instant::now();
+    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, leases, begun }));
     await_log(&member)
 }
 
@@ -188,7 +196,12 @@ impl SharedLog for DrivenLog {
         self.log.status()
     }
 
+    fn lead(&self, job: &str, reached: u64) -> JobLead {
+        self.leases.lock().lead(&*self.engine, job, reached, self.begun.elapsed())
+    }
+
     fn end(&self) {
+        self.leases.lock().give_up(&*self.engine);
         self.member.end();
         let threads = self.threads.lock().take();
         if let Some(LogThreads { driver, reporter, end }) = threads {

@@ -50,13 +50,10 @@ pub fn create(config: &Config, spool: &Spool) -> Result<ClusterId, MemberError> 
         }
         Ok(EngineFacts { cluster: Some(cluster), .. }) => cluster,
         Ok(_) => return Err(MemberError::Unsafe(vec![cluster::engine_check::EngineFault::NoCluster])),
-        Err(_) => {
-            let cluster = ClusterId::random(&cluster::MachineWorld::default());
-            let size = config.cluster.log_size;
-            engine.create(cluster, REPLICAS_MIN, size).map_err(MemberError::Engine)?;
-            cluster
-        }
+        Err(_) => ClusterId::random(&cluster::MachineWorld::default()),
     };
+    let size = config.cluster.log_size;
+    patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(MemberError::Engine)?;
     let connected = ConnectedLog::on(engine, &config.cluster)?;
     connected.check(config, None)?;
     let table: &dyn EngineTable = &*connected.engine;

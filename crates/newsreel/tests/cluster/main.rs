@@ -205,11 +205,12 @@ fn overview(client: &mut Client) -> Vec<String> {
     all
 }
 
-/// Makes three members of a new site, all of which serve.
-fn three_members(scratch: &Scratch, nodes: &Nodes) -> Vec<Member> {
+/// Makes members of a new site, all of which serve, with more sections in their configurations.
+fn members_of(names: &[&'static str], scratch: &Scratch, nodes: &Nodes, more: &str) -> Vec<Member> {
+    let (first, others) = names.split_first().unwrap();
     let groups = scratch.0.join("groups");
     std::fs::write(&groups, GROUPS).unwrap();
-    let mut first = Member::new(scratch, "fe1");
+    let mut first = Member::new(scratch, first);
     let listen = format!("127.0.0.1:{}", first.port);
     let web = format!("127.0.0.1:{}", first.web);
     done(
@@ -232,7 +233,7 @@ fn three_members(scratch: &Scratch, nodes: &Nodes) -> Vec<Member> {
             groups.to_str().unwrap(),
         ],
     );
-    let text = std::fs::read_to_string(first.dir.join("newsreel.toml")).unwrap();
+    let text = std::fs::read_to_string(first.dir.join("newsreel.toml")).unwrap() + more;
     first.configure(nodes, &text);
     let told = done(&first.dir, &["cluster", "create"]);
     assert!(told.contains("its first member"), "{told}");
@@ -243,7 +244,7 @@ fn three_members(scratch: &Scratch, nodes: &Nodes) -> Vec<Member> {
     let answer = first.client().post("<before@three.example>", "test.a,test.b").unwrap();
     assert!(answer.starts_with("240"), "{answer}");
     let mut members = vec![first];
-    for name in ["fe2", "fe3"] {
+    for name in others {
         let mut member = Member::new(scratch, name);
         let file = scratch.0.join(format!("{name}.snapshot"));
         let told = done(&members[0].dir, &["cluster", "invite", name, file.to_str().unwrap()]);
@@ -261,6 +262,24 @@ fn three_members(scratch: &Scratch, nodes: &Nodes) -> Vec<Member> {
     members
 }
 
+/// Describes how members differ.
+fn differences(members: &[Member]) -> String {
+    let mut all = String::new();
+    let first = overview(&mut members[0].client());
+    for member in members {
+        let report: serde_json::Value =
+            serde_json::from_str(&done(&member.dir, &["status", "--json"])).unwrap();
+        let (spool, cluster) = (&report["spool"], &report["server"]["cluster"]);
+        let counts = ["articles", "history_entries", "hidden", "groups"].map(|name| spool[name].to_string());
+        all += &format!("{} {counts:?} {cluster}\n", member.name);
+        let own = overview(&mut member.client());
+        all.extend(own.iter().filter(|line| !first.contains(line)).take(3).map(|line| format!("+ {line}\n")));
+        all.extend(first.iter().filter(|line| !own.contains(line)).take(3).map(|line| format!("- {line}\n")));
+        all += &done(&member.dir, &["group", "list"]);
+    }
+    all
+}
+
 /// Waits until all members have the same digest.
 fn await_same_digest(members: &[Member]) {
     let mut digests = Vec::new();
@@ -271,7 +290,7 @@ fn await_same_digest(members: &[Member]) {
         if digests.iter().all(|digest| *digest == digests[0]) {
             return;
         }
-        assert!(begun.elapsed() < WAIT_MAX, "{digests:?}");
+        assert!(begun.elapsed() < WAIT_MAX, "{digests:?}\n{}", differences(members));
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -281,7 +300,7 @@ fn what_one_member_accepts_all_have_under_the_same_number_while_a_member_and_a_n
     let Some(program) = program() else { return };
     let scratch = Scratch::new("members");
     let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
-    let mut members = three_members(&scratch, &nodes);
+    let mut members = members_of(&["fe1", "fe2", "fe3"], &scratch, &nodes, "");
 
     // An answer to one client is seen by others at once, at any member.
     for (at, member) in members.iter().enumerate() {
@@ -316,8 +335,10 @@ fn what_one_member_accepts_all_have_under_the_same_number_while_a_member_and_a_n
     }
     done(&members[2].dir, &["cancel", "<0@three.example>"]);
     for member in &members {
-        let answer = member.client().ask("STAT <0@three.example>").unwrap();
-        assert!(answer.starts_with("430"), "{answer}");
+        let mut client = member.client();
+        wait_until("the article is gone everywhere", || {
+            client.ask("STAT <0@three.example>").unwrap().starts_with("430")
+        });
         assert_eq!((member.page("/health"), member.page("/ready")), (200, 200));
     }
     await_same_digest(&members);
@@ -414,6 +435,83 @@ fn what_one_member_accepts_all_have_under_the_same_number_while_a_member_and_a_n
     assert!(String::from_utf8_lossy(&refused.stderr).contains("belongs to a cluster"), "{refused:?}");
     members[0].stop();
     members[1].stop();
+}
+
+#[test]
+fn a_peer_is_fed_by_one_member_and_by_another_once_that_is_killed() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("feeding");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    // The peer is a site of its own.
+    let groups = scratch.0.join("groups");
+    std::fs::write(&groups, GROUPS).unwrap();
+    let mut peer = Member::new(&scratch, "peer");
+    let listen = format!("127.0.0.1:{}", peer.port);
+    done(
+        &peer.dir,
+        &[
+            "init",
+            "--listen",
+            &listen,
+            "--buffer",
+            "32 MiB",
+            "--peer",
+            "127.0.0.1",
+            "--max-age",
+            "none",
+            "--path-identity",
+            "peer.example",
+            "--groups",
+            groups.to_str().unwrap(),
+        ],
+    );
+    peer.serve();
+    let more = format!(
+        "\n[[peer]]\nname = \"to.peer\"\naddresses = [\"127.0.0.2\"]\n\
+         [peer.send]\nto = \"{listen}\"\n"
+    );
+    let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, &more);
+    let feed = |member: &Member| {
+        let report: serde_json::Value =
+            serde_json::from_str(&done(&member.dir, &["status", "--json"])).unwrap();
+        let peers = report["server"]["peers"].as_array().unwrap();
+        let feed = peers.iter().find(|peer| peer["name"] == "to.peer").unwrap()["feed"].clone();
+        (feed["state"].as_str().unwrap() == "stopped", feed["offered"].as_u64().unwrap())
+    };
+    wait_until("one of them feeds the peer", || members.iter().filter(|member| !feed(member).0).count() == 1);
+    let has_all = |ids: &[String]| {
+        let mut client = peer.client();
+        ids.iter().all(|id| client.ask(&format!("STAT {id}")).unwrap().starts_with("223"))
+    };
+    let post = |member: &Member, from: u64| {
+        let mut client = member.client();
+        let ids: Vec<String> = (from..from + 20).map(|n| format!("<{n}.feed@three.example>")).collect();
+        for id in &ids {
+            let answer = client.post(id, "test.a").unwrap();
+            assert!(answer.starts_with("240"), "{answer}");
+        }
+        ids
+    };
+    // What any member accepts is sent, by that one alone.
+    let mut ids = [post(&members[0], 0), post(&members[1], 100)].concat();
+    wait_until("the peer has what both took", || has_all(&ids));
+    let (at_work, waits) = if feed(&members[0]).0 { (1, 0) } else { (0, 1) };
+    assert_eq!(feed(&members[waits]).1, 0);
+    members[at_work].kill();
+    let begun = Instant::now();
+    ids.extend(post(&members[waits], 200));
+    wait_until("the other member feeds the peer", || has_all(&ids));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    // A member that stops in good order leaves the peer to the other at once.
+    members[at_work].serve();
+    wait_until("it waits", || feed(&members[at_work]).0);
+    members[waits].stop();
+    let begun = Instant::now();
+    ids.extend(post(&members[at_work], 300));
+    wait_until("the first member feeds the peer again", || has_all(&ids));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    members[at_work].stop();
+    peer.stop();
 }
 
 #[test]

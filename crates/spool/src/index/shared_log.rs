@@ -33,6 +33,20 @@ pub struct SharedLogStatus {
     pub stale_reads: u64,
 }
 
+/// Whether this member does a job that one member does at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobLead {
+    /// It does, as before.
+    Held,
+    /// It does from now on.
+    Taken {
+        /// How far another member had come; `None` if this member did it last, or nobody did.
+        reached: Option<u64>,
+    },
+    /// It does not.
+    Elsewhere,
+}
+
 /// A log that several machines share. Calls wait for it.
 pub trait SharedLog: Debug + Send + Sync {
     /// Proposes changes, and returns once they are applied here, with an outcome for each. An error says that
@@ -51,6 +65,10 @@ pub trait SharedLog: Debug + Send + Sync {
 
     /// Returns the state of the member.
     fn status(&self) -> SharedLogStatus;
+
+    /// Says that this member would do a job, and how far it has come; returns whether it is to do it. To be
+    /// called every second or two.
+    fn lead(&self, job: &str, reached: u64) -> JobLead;
 
     /// Ends it: nothing more is proposed, or applied. Called before the spool is closed.
     fn end(&self);
