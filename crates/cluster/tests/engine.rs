@@ -329,7 +329,7 @@ fn large_articles_come_in_parts_and_repeated_appends_count_once() {
     wait_until("the members stop", || sites.iter().all(has_stopped));
 
     // An entry of the table changes by comparing its revision.
-    assert_eq!(engine.get("a").unwrap(), None);
+    wait_until("the table answers", || engine.get("a") == Ok(None));
     let revision = engine.put_if("a", b"1", 0).unwrap();
     assert_eq!(engine.put_if("a", b"2", 0), Err(TableError::Changed));
     engine.put_if("a", b"2", revision).unwrap();
