@@ -159,7 +159,8 @@ impl MemberHandle {
         self.status.lock().clone()
     }
 
-    /// Returns for how long the log has had what is not applied yet, or has not answered, whichever is longer.
+    /// Returns for how long the log has had what is not applied yet, or has not answered, whichever is
+    /// longer.
     pub fn behind(&self) -> Duration {
         let (now, status) = (self.world.now(), self.status.lock());
         let since = [status.answered_at, status.due.map(|(_, since)| since)];

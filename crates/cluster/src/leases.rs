@@ -134,7 +134,7 @@ fn still_held(known: &mut KnownLease, renewed: Duration, now: Duration) -> JobLe
     JobLead::Elsewhere
 }
 
-/// Takes a lease that nobody holds, or whose holder is silent; `None` if it is held elsewhere.
+/// Takes a lease that is free, or whose holder is silent; `None` if it is held elsewhere.
 fn take(
     table: &dyn EngineTable,
     key: &str,

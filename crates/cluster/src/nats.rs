@@ -397,8 +397,8 @@ impl EngineLog for NatsLog {
     }
 }
 
-/// Reports whether the node that has answered leads the log, and most replicas have heard of it lately: without
-/// a quorum a former leader answers for 18 seconds, and every other node does, with what it has.
+/// Reports whether the node that has answered leads the log, and most replicas have heard of it lately:
+/// without a quorum a former leader answers for 18 seconds, and every other node does, with what it has.
 fn has_quorum(info: &Info) -> bool {
     let Some(cluster) = &info.cluster else { return true };
     let heard =

@@ -11,11 +11,16 @@ mod connecting;
 mod following;
 #[cfg(feature = "cluster")]
 pub mod joining;
+#[cfg(not(feature = "cluster"))]
+mod without_clusters;
 
+use serde::Serialize;
 use site_config::Config;
 use spool::Spool;
 use std::fmt;
 use std::sync::Arc;
+#[cfg(not(feature = "cluster"))]
+pub use without_clusters as joining;
 
 /// Reason why a server is not a member of its cluster.
 #[derive(Debug)]
@@ -70,6 +75,67 @@ impl From<spool::SpoolError> for MemberError {
     fn from(error: spool::SpoolError) -> Self {
         Self::Spool(error)
     }
+}
+
+/// State of a cluster.
+#[derive(Debug, Serialize)]
+pub struct ClusterStatus {
+    /// Id of the cluster.
+    pub cluster: String,
+    /// The log.
+    pub log: ClusterLogStatus,
+    /// Members that have not left.
+    pub members: Vec<ClusterMemberStatus>,
+}
+
+/// State of the log of a cluster.
+#[derive(Debug, Serialize)]
+pub struct ClusterLogStatus {
+    /// First message that it still has.
+    pub first: u64,
+    /// Last message.
+    pub last: u64,
+    /// Number of nodes that have it.
+    pub replicas: usize,
+    /// Name of the node that leads it.
+    pub leader: Option<String>,
+    /// The other nodes.
+    pub followers: Vec<LogFollowerStatus>,
+}
+
+/// A node that follows the one that leads the log.
+#[derive(Debug, Serialize)]
+pub struct LogFollowerStatus {
+    /// Name of the node.
+    pub name: String,
+    /// Whether it has everything.
+    pub current: bool,
+}
+
+/// A member, as the table of the cluster has it.
+#[derive(Debug, Serialize)]
+pub struct ClusterMemberStatus {
+    /// Name of the member.
+    pub name: String,
+    /// Number of the member.
+    pub number: u16,
+    /// What it has said about itself last.
+    pub report: Option<ClusterMemberReport>,
+}
+
+/// What a member has said about itself.
+#[derive(Debug, Serialize)]
+pub struct ClusterMemberReport {
+    /// Time of the report, in Unix seconds.
+    pub time: u32,
+    /// Version of newsreel.
+    pub version: String,
+    /// Last message of the log that is applied.
+    pub position: u64,
+    /// Digest of the news at that position; empty if it is not known.
+    pub digest: String,
+    /// State, in a few words.
+    pub state: String,
 }
 
 /// Lets the spool follow the log of the cluster, if there is one: from then on the log alone changes it.

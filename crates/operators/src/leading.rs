@@ -1,8 +1,8 @@
 //! Jobs that one member of a cluster does at a time: feeding a peer.
 //!
-//! All members name the same peers. The one that has the lease of a peer feeds it; with the lease goes the time
-//! before which every article is settled, so that the next member offers what came later, and repeats at most
-//! that. Times of arrival are the log's, so they are the same on all members.
+//! All members name the same peers. The one that has the lease of a peer feeds it; with the lease goes the
+//! time before which every article is settled, so that the next member offers what came later, and repeats at
+//! most that. Times of arrival are the log's, so they are the same on all members.
 
 use crate::running::Server;
 use feeds::{FeedStartPoint, FeedStatus, OperatorOrder};

@@ -1,7 +1,8 @@
 //! `/health` and `/ready`, for programs that start, stop and balance servers.
 //!
 //! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it accepts articles and is
-//! not stopping, and, as a member of a cluster, follows its log, else 503 with the reason. Neither reveals anything else, so both are open to all.
+//! not stopping, and, as a member of a cluster, follows its log, else 503 with the reason. Neither reveals
+//! anything else, so both are open to all.
 
 use super::{WebState, answers};
 use axum::Router;

@@ -1,6 +1,8 @@
 //! Making a cluster of a site, and members of it. The server is stopped meanwhile.
 
-use super::MemberError;
+use super::{
+    ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, LogFollowerStatus, MemberError,
+};
 use super::connecting::{ConnectedLog, connect, patiently};
 use cluster::engine_check::REPLICAS_MIN;
 use cluster::members::{
@@ -15,14 +17,6 @@ use spool::{RestoreReport, Spool};
 use std::path::Path;
 use std::sync::Arc;
 
-/// State of a cluster.
-pub struct ClusterStatus {
-    /// What the nodes of the log say.
-    pub log: EngineFacts,
-    /// Members that have not left, each with its last report.
-    pub members: Vec<(NamedMember, Option<MemberReport>)>,
-}
-
 fn other(text: impl Into<String>) -> MemberError {
     MemberError::Other(text.into())
 }
@@ -33,12 +27,12 @@ fn name(config: &Config) -> &str {
 }
 
 /// Makes the site of a spool the first member of a new cluster; returns the cluster's id.
-pub fn create(config: &Config, spool: &Spool) -> Result<ClusterId, MemberError> {
+pub fn create(config: &Config, spool: &Spool) -> Result<String, MemberError> {
     if spool.position().is_some() {
         return Err(other("the spool belongs to a cluster already; newsreel cluster status shows it"));
     }
     let engine = connect(&config.cluster)?;
-    // A log that an interrupted call has made is taken, as long as nobody has used it.
+    // A log that an interrupted call has made is taken, as long as it has no message.
     let cluster = match engine.facts() {
         Ok(facts) if facts.last > 0 => {
             return Err(other(format!(
@@ -64,11 +58,11 @@ pub fn create(config: &Config, spool: &Spool) -> Result<ClusterId, MemberError> 
     let time = u32::try_from(unix_secs()).unwrap_or(u32::MAX);
     let position = LogPosition::after(cluster, connected.facts.created, 0, time);
     Fold::begin(spool, &position).map_err(MemberError::Fold)?;
-    Ok(cluster)
+    Ok(cluster.to_string())
 }
 
-/// Makes room for a member of this name; returns its number.
-pub fn invite(config: &Config, name: &str) -> Result<u16, MemberError> {
+/// Makes room for a member of this name.
+pub fn invite(config: &Config, name: &str) -> Result<(), MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
     let known = patiently(|| members(table)).map_err(MemberError::Table)?;
@@ -78,7 +72,7 @@ pub fn invite(config: &Config, name: &str) -> Result<u16, MemberError> {
     if known.iter().any(|member| member.name == name && !member.has_left) {
         return Err(other(format!("{name} is a member already; choose another name")));
     }
-    add_member(table, name).map_err(MemberError::Table)
+    add_member(table, name).map(drop).map_err(MemberError::Table)
 }
 
 /// Makes a member of the snapshot of another one, in a directory that has no spool yet. Returns what was
@@ -135,11 +129,24 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
     let known = members(table).map_err(MemberError::Table)?;
-    let report = |member: NamedMember| -> Result<_, MembersError> {
+    let row = |member: NamedMember| -> Result<_, MembersError> {
         let report = MemberReport::get(table, &member.name)?;
-        Ok((member, report))
+        let report = report.map(|MemberReport { time, version, position, digest, state }| ClusterMemberReport {
+            time,
+            version,
+            position,
+            digest,
+            state,
+        });
+        Ok(ClusterMemberStatus { name: member.name, number: member.number, report })
     };
-    let members = known.into_iter().filter(|member| !member.has_left).map(report);
-    let members = members.collect::<Result<_, _>>().map_err(MemberError::Table)?;
-    Ok(ClusterStatus { log: connected.facts, members })
+    let members = known.into_iter().filter(|member| !member.has_left).map(row);
+    let EngineFacts { cluster, first, last, replicas, leader, followers, .. } = connected.facts;
+    let followers =
+        followers.into_iter().map(|(name, current)| LogFollowerStatus { name, current }).collect();
+    Ok(ClusterStatus {
+        cluster: cluster.map_or_else(|| "-".into(), |cluster| cluster.to_string()),
+        log: ClusterLogStatus { first, last, replicas, leader, followers },
+        members: members.collect::<Result<_, _>>().map_err(MemberError::Table)?,
+    })
 }

@@ -40,7 +40,7 @@ pub enum JobLead {
     Held,
     /// It does from now on.
     Taken {
-        /// How far another member had come; `None` if this member did it last, or nobody did.
+        /// How far another member had come; `None` if this member did it last, or no one did.
         reached: Option<u64>,
     },
     /// It does not.

@@ -130,7 +130,8 @@ impl Spool {
         writer
     }
 
-    /// Returns the writer at a moment when everything that is applied is named by the position in a shared log.
+    /// Returns the writer at a moment when everything that is applied is named by the position in a shared
+    /// log.
     pub(crate) fn writer_at_position(&self) -> OrderedGuard<'_, SpoolWriter, { rank::WRITER }> {
         loop {
             let writer = self.writer.lock();
