@@ -201,7 +201,7 @@ mod tests {
             _ => None,
         });
         let (at, reached) = taken.unwrap();
-        assert!(at >= 69 && reached.is_some_and(|reached| (156..=159).contains(&reached)), "{taken:?}");
+        assert!(at >= 68 && reached.is_some_and(|reached| (156..=159).contains(&reached)), "{taken:?}");
         assert_eq!(first.lead(&table, JOB, 300, secs(72)), JobLead::Elsewhere);
     }
 

@@ -12,7 +12,7 @@ mod following;
 #[cfg(feature = "cluster")]
 pub mod joining;
 #[cfg(not(feature = "cluster"))]
-mod without_clusters;
+pub mod without_clusters;
 
 use serde::Serialize;
 use site_config::Config;

@@ -21,6 +21,13 @@ certificate = ["news.crt", "/etc/news/other.crt"]
 key = ["news.key", "/etc/news/other.key"]
 client_ca = "ca.crt"
 
+[cluster]
+member = "fe1"
+credentials = "fe1.creds"
+ca = "ca.pem"
+certificate = "fe1.pem"
+private_key = "fe1.key"
+
 [[buffer]]
 name = "text0"
 path = "text0.cyc"

@@ -1,9 +1,9 @@
 //! Making a cluster of a site, and members of it. The server is stopped meanwhile.
 
+use super::connecting::{ConnectedLog, connect, patiently};
 use super::{
     ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, LogFollowerStatus, MemberError,
 };
-use super::connecting::{ConnectedLog, connect, patiently};
 use cluster::engine_check::REPLICAS_MIN;
 use cluster::members::{
     MemberReport, MembersError, NamedMember, add_member, members, number_of, remove_member,
@@ -131,12 +131,8 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let known = members(table).map_err(MemberError::Table)?;
     let row = |member: NamedMember| -> Result<_, MembersError> {
         let report = MemberReport::get(table, &member.name)?;
-        let report = report.map(|MemberReport { time, version, position, digest, state }| ClusterMemberReport {
-            time,
-            version,
-            position,
-            digest,
-            state,
+        let report = report.map(|MemberReport { time, version, position, digest, state }| {
+            ClusterMemberReport { time, version, position, digest, state }
         });
         Ok(ClusterMemberStatus { name: member.name, number: member.number, report })
     };
