@@ -159,7 +159,7 @@ impl Feeds {
         let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
         let mut answering = self.answering.lock();
         if let Some(threads) = threads.filter(|_| is_needed && answering.is_none()) {
-            match self.shared.spool.cursor(sendme::CURSOR, spool::TailStart::Now) {
+            match self.shared.spool.journal().cursor(sendme::CURSOR, spool::TailStart::Now) {
                 Ok(cursor) => {
                     let (end, ended) = watch::channel(false);
                     let task = threads.spawn(sendme::run(self.shared.clone(), cursor, ended));
@@ -170,7 +170,7 @@ impl Feeds {
         }
         if !is_needed {
             stop_answering(&mut answering);
-            if let Err(error) = self.shared.spool.remove_cursor(sendme::CURSOR) {
+            if let Err(error) = self.shared.spool.journal().remove_cursor(sendme::CURSOR) {
                 warn!(%error, "cannot remove the cursor of ihave and sendme");
             }
         }
@@ -178,14 +178,14 @@ impl Feeds {
 
     /// Removes the cursors of peers to which nothing is sent any more: they hold journal files.
     fn forget(&self, routes: &[PeerRoute]) {
-        for reader in self.shared.spool.journal_readers() {
+        for reader in self.shared.spool.journal().status() {
             let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX).filter(|_| reader.durable) else {
                 continue;
             };
             if routes.iter().any(|route| route.name == name) {
                 continue;
             }
-            match self.shared.spool.remove_cursor(&reader.name) {
+            match self.shared.spool.journal().remove_cursor(&reader.name) {
                 Ok(_) => info!(peer = name, "feed ended: the peer is not sent articles any more"),
                 Err(error) => warn!(peer = name, %error, "cannot remove the cursor of a feed"),
             }
@@ -269,7 +269,7 @@ pub fn batch_without_server(
     let opened = PeerFeed::open(spool, &route, &config.site.path_identity).map_err(BatchError::Journal)?;
     filer.router.replace(&config.site, routes, spool.group_table());
     // Nothing is added in the meantime: a reader that reaches this mark has everything.
-    shared.hub.begin_at(spool.journal_mark(spool::TailStart::Now).map_err(BatchError::Journal)?);
+    shared.hub.begin_at(spool.journal().mark(spool::TailStart::Now).map_err(BatchError::Journal)?);
     batches::make_now(&Arc::new(opened), &shared)
 }
 

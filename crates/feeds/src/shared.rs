@@ -58,7 +58,7 @@ impl FeedContext {
 
     /// Called between two pieces of work of a feed; see [`CpuShare`].
     pub fn rest(&self) {
-        self.share.rest(|| self.spool.journal_end().sequence.unwrap_or_default());
+        self.share.rest(|| self.spool.journal().end().sequence.unwrap_or_default());
     }
 
     /// Like [`FeedContext::article`], for peers that do not get the article itself: returns whether it is

@@ -45,7 +45,7 @@ fn offer(n: u64, arrived: u64) -> Arc<FeedOffer> {
 #[test]
 fn peers_do_not_wait_for_a_hub_that_does_not_read_the_journal() {
     let (shared, peer) = feed("");
-    let end = shared.spool.journal_mark(TailStart::Now).unwrap();
+    let end = shared.spool.journal().mark(TailStart::Now).unwrap();
     let filled = || fill(&peer, &shared).unwrap();
     // The peer reads for itself, up to the end, and checks again.
     while filled() == FillOutcome::More {}

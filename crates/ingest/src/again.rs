@@ -20,7 +20,7 @@ const IMPORT: &[u8] = b"import";
 /// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
 /// during their own withdrawal. Blocks.
 pub(super) fn obey_again(follow_ups: &FollowUps) -> io::Result<usize> {
-    let mut cursor = follow_ups.spool.cursor(CURSOR, TailStart::Now)?;
+    let mut cursor = follow_ups.spool.journal().cursor(CURSOR, TailStart::Now)?;
     let hold = follow_ups.hold_from(cursor.mark());
     let mut looked_at = 0;
     let mut batch = JournalBatch::default();

@@ -148,7 +148,7 @@ impl FollowUps {
         self.batches.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let mark = state.holds.as_mut().map(|holds| {
-            let mark = self.spool.journal_end();
+            let mark = self.spool.journal().end();
             holds.entry(mark.position).or_insert((mark, 0)).1 += 1;
             mark
         });
@@ -266,7 +266,7 @@ impl FollowUps {
         let mark = {
             let state = self.state.lock();
             let held = state.holds.iter().flat_map(BTreeMap::values).next().map(|(mark, _)| *mark);
-            held.unwrap_or_else(|| self.spool.journal_end())
+            held.unwrap_or_else(|| self.spool.journal().end())
         };
         if let Err(error) = self.save_at(position, mark) {
             warn!(%error, "cannot save up to where withdrawals were carried out");

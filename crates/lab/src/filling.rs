@@ -46,7 +46,7 @@ pub fn fill(
     for start in (0..remembered).step_by(REMEMBER_BATCH as usize) {
         remember(&log, start..remembered.min(start + REMEMBER_BATCH), &mut outcomes)?;
     }
-    let status = spool.status()?;
+    let status = spool.meter().status()?;
     spool.close()?;
     println!(
         "filled with {} articles, {} history entries in {:.1?}",

@@ -146,7 +146,7 @@ impl Operation for BufferOperation {
 
 /// Lists the buffers.
 fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
-    match spool.buffers() {
+    match spool.buffers().list() {
         Ok(all) => {
             for b in all {
                 let row = row(&b.config, &b.class, b.area_bytes, b.used_bytes);
@@ -199,7 +199,7 @@ fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<
                 retired: false,
             };
             let change = ConfigEdit::Add { name: name.to_owned(), keys, class: class.clone() };
-            let done = spool.add_buffer(&new, class, &mut file(change));
+            let done = spool.buffers().add(&new, class, &mut file(change));
             (name, done.map(|()| format!("added to class {class}")))
         }
         BufferCommand::Grow { name, size } => {
@@ -212,24 +212,24 @@ fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<
                 )));
                 return false;
             }
-            let done = spool.grow_buffer(name, *size, &mut file(set(name, "size", text.clone().into())));
+            let done = spool.buffers().grow(name, *size, &mut file(set(name, "size", text.clone().into())));
             (name, done.map(|()| format!("has {text} now")))
         }
         BufferCommand::Retire { name } | BufferCommand::Use { name } => {
             let retired = matches!(command, BufferCommand::Retire { .. });
-            let done = spool.retire_buffer(name, retired, &mut file(set(name, "retired", retired.into())));
+            let done = spool.buffers().retire(name, retired, &mut file(set(name, "retired", retired.into())));
             let text = if retired { "accepts no more articles" } else { "accepts articles again" };
             (name, done.map(|()| text.to_owned()))
         }
         BufferCommand::Move { name, path: to } => {
             let (to_path, mut file) = (path(to), file(set(name, "path", to.into())));
-            let moved = spool.move_buffer(name, &to_path, &sink::ProgressRelay::new(sink), &mut file);
+            let moved = spool.buffers().move_to(name, &to_path, &sink::ProgressRelay::new(sink), &mut file);
             let text = |()| format!("is in {} now; its old file is of no use any more", to_path.display());
             (name, moved.map(text))
         }
         BufferCommand::Remove { name, articles } => {
             let mut file = file(ConfigEdit::Remove { name: name.to_owned() });
-            let done = spool.remove_buffer(name, *articles, &mut file);
+            let done = spool.buffers().remove(name, *articles, &mut file);
             (name, done.map(|()| "removed; its file is of no use any more".to_owned()))
         }
     };

@@ -1,7 +1,6 @@
 //! `verify` and `verify --repair` on an open spool.
 
-use spool::Spool;
-use spool::verify::{Finding, VerifyReport};
+use spool::{Finding, Spool, VerifyReport};
 
 use super::operation::{OperatedSite, Operation};
 use super::reply::Reply;
@@ -41,7 +40,7 @@ impl Operation for VerifyOperation {
 
 /// Checks everything; returns true if no problem was found.
 fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
-    let report = spool.verify(&sink::ProgressRelay::new(sink));
+    let report = spool.verifier().verify(&sink::ProgressRelay::new(sink));
     let state = state_of(spool);
     report.findings.iter().for_each(|finding| sink(problem(finding)));
     state.iter().for_each(|damage| sink(state_problem(damage)));
@@ -60,7 +59,7 @@ fn state_problem(damage: &StateDamage) -> Reply {
 
 /// Repairs what can be repaired, or reports what would be done; returns true if no problem is left.
 fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
-    let report = spool.repair(dry_run, &sink::ProgressRelay::new(sink));
+    let report = spool.repairer().repair(dry_run, &sink::ProgressRelay::new(sink));
     if report.repaired.is_empty() {
         for finding in &report.before.findings {
             sink(problem(finding));

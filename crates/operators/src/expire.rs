@@ -77,7 +77,7 @@ impl Operation for ExpireOperation {
 
 /// Expires the articles that are due, or only reports how many would be.
 fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
-    match spool.expire(dry_run) {
+    match spool.expiry().expire(unix_secs(), dry_run) {
         Ok(report) => {
             sink(Reply::Text(text(&report, dry_run)));
             true
@@ -121,7 +121,7 @@ pub async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
         await_pass(&spool, &now, pause, may_help).await;
         let own = spool.clone();
         pause = PAUSE_MAX;
-        match tokio::task::spawn_blocking(move || own.expire_due(unix_secs())).await {
+        match tokio::task::spawn_blocking(move || own.expiry().expire_due(unix_secs())).await {
             Ok(Ok(report)) => {
                 if report.numbers > 0 {
                     info!("expire: {}", text(&report, false));
@@ -153,8 +153,8 @@ async fn await_pass(spool: &Arc<Spool>, now: &Notify, pause: Duration, may_help:
             return;
         }
         let own = spool.clone();
-        let is_short =
-            may_help && tokio::task::spawn_blocking(move || own.is_short_of_room()).await.unwrap_or(false);
+        let is_short = may_help
+            && tokio::task::spawn_blocking(move || own.expiry().is_short_of_room()).await.unwrap_or(false);
         if is_short {
             return;
         }

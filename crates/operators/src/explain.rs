@@ -31,7 +31,7 @@ impl Operation for ExplainOperation {
 fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
     let mut say = |label: &str, text: &str| sink(Reply::Text(format!("{label:<14} {text}")));
     let explanation = if subject.starts_with('<') {
-        let (found, explanation) = spool.explain_message_id(subject.as_bytes());
+        let (found, explanation) = spool.tokens().explain_message_id(subject.as_bytes());
         say("Message-ID", subject);
         say(
             "history",
@@ -47,8 +47,8 @@ fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
             },
         );
         explanation
-    } else if let Some(token) = spool.parse_token(subject) {
-        Some(spool.explain_token(&token, None))
+    } else if let Some(token) = spool.tokens().parse(subject) {
+        Some(spool.tokens().explain(&token, None))
     } else {
         let message = format!("`{subject}` is neither a token (buffer:offset:cycle) nor a <message-id>");
         sink(Reply::Error(message));

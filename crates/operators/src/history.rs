@@ -173,7 +173,7 @@ impl<'a, 'b> Export<'a, 'b> {
 
     fn run(mut self) -> std::io::Result<()> {
         // Articles that arrive from here on are named from the journal.
-        let begun = self.spool.journal_end().position;
+        let begun = self.spool.journal().end().position;
         self.note_expires()?;
         for group in self.spool.groups().iter() {
             self.group(group)?;
@@ -221,7 +221,7 @@ impl<'a, 'b> Export<'a, 'b> {
 
     /// Reads from the journal the expiry times, which the overview does not have.
     fn note_expires(&mut self) -> std::io::Result<()> {
-        let mut tail = self.spool.tail("history export", TailStart::Oldest)?;
+        let mut tail = self.spool.journal().tail("history export", TailStart::Oldest)?;
         let mut batch = JournalBatch::default();
         loop {
             tail.next(&mut batch)?;
@@ -241,7 +241,7 @@ impl<'a, 'b> Export<'a, 'b> {
 
     /// Exports the articles that are only in the journal.
     fn journal(&mut self, begun: u64) -> std::io::Result<()> {
-        let mut tail = self.spool.tail("history export", TailStart::Oldest)?;
+        let mut tail = self.spool.journal().tail("history export", TailStart::Oldest)?;
         let mut batch = JournalBatch::default();
         loop {
             tail.next(&mut batch)?;

@@ -76,7 +76,7 @@ fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), NameMapE
         let text = match token {
             None => line(GONE),
             // The short form, if the buffer's name is long.
-            Some(token) => line(&spool.token_text(&token)).or_else(|| line(&token.to_string())),
+            Some(token) => line(&spool.tokens().text(&token)).or_else(|| line(&token.to_string())),
         };
         let too_wide = || NameMapError::DoesNotFit(format!("the token of {group}:{number}"));
         sink(Reply::Text(text.ok_or_else(too_wide)?));

@@ -1,6 +1,6 @@
 //! Compresses cold overview while the server runs, in a low-rate thread that pauses while a feed is busy.
 //!
-//! The work is done by `Spool::pack_overview`; this module schedules it. A failed pass has changed nothing
+//! The work is done by `spool::OverviewCare`; this module schedules it. A failed pass has changed nothing
 //! and is tried again later.
 
 use std::io;
@@ -86,7 +86,7 @@ fn pass(spool: &Spool, stop: &AtomicBool) -> io::Result<PackReport> {
     let now = Instant::now();
     let (mut feed, mut pace) =
         (FeedRate::of_journal(FEED_INTERVAL, spool.ticket().position(), now), WorkPace::new(now));
-    spool.pack_overview(&mut |took| {
+    spool.overview().pack(&mut |took| {
         pace.worked(took, TimeShare::TENTH);
         let mut goes_on = rest(stop, pace.rest(Instant::now(), TimeShare::TENTH));
         while goes_on && feed.is_busy(spool.ticket().position(), Instant::now()) {
@@ -171,10 +171,10 @@ mod tests {
         let group = spool::NewGroup { name: "local.test".into(), ..spool::NewGroup::default() };
         spool.add_groups(&[group]).unwrap();
         file(&spool, 0..300);
-        let plain = spool.status().unwrap().overview_bytes;
+        let plain = spool.meter().status().unwrap().overview_bytes;
         let packing = OverviewPacker::start_every(&spool, Duration::from_millis(5)).unwrap();
         let began = Instant::now();
-        while spool.status().unwrap().overview_bytes * 2 > plain {
+        while spool.meter().status().unwrap().overview_bytes * 2 > plain {
             assert!(began.elapsed() < Duration::from_secs(60), "{plain} bytes and not less");
             thread::sleep(Duration::from_millis(5));
         }

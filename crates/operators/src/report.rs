@@ -74,12 +74,12 @@ pub(crate) fn of_server(
     let (upstreams, cache) = (upstreams.status(), upstreams.cache_status());
     let (listen, web) = (texts(listen), texts(web));
     let server = ServerStatus { listen, web, pulls, archives, upstreams, cache, ..server };
-    Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
+    Report { server: Some(server), ..of_status(&site.spool.meter().report(), &config) }
 }
 
 /// Returns the report of a spool that no server has open; reads the disk.
 pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
-    let mut report = of_status(&spool.status()?, config);
+    let mut report = of_status(&spool.meter().status()?, config);
     let history = days::history(&**spool.disk(), &config.site.data);
     days::foretell(&mut report.spool.classes, &history, unix_secs());
     Ok(report)
@@ -147,10 +147,10 @@ pub async fn measure(site: Arc<Site>, measuring: Arc<MeasureRequests>) {
     let mut passed_over = 0;
     loop {
         let asked = measuring.asked.load(Ordering::Acquire);
-        if let Err(error) = block_in_place(|| site.spool.measure()) {
+        if let Err(error) = block_in_place(|| site.spool.meter().measure()) {
             warn!(%error, "cannot measure the spool; its figures are those of the last time");
         }
-        let now = site.spool.report().passed_over;
+        let now = site.spool.meter().report().passed_over;
         if now > passed_over {
             let names = now - passed_over;
             warn!(names, "names were passed over: files that no index knows have them; see newsreel verify");

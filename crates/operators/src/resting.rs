@@ -24,7 +24,7 @@ pub async fn rest_when_quiet(site: Arc<Site>) {
             () = tokio::time::sleep(PAUSE) => {}
         }
         site.compressed.forget(UNUSED);
-        block_in_place(|| site.spool.rest(QUIET_SECS));
+        block_in_place(|| site.spool.overview().rest(QUIET_SECS));
     }
 }
 
@@ -35,7 +35,7 @@ pub fn look_over_indexes(site: &Arc<Site>) {
     let thread = std::thread::Builder::new().name("look-over".into()).spawn(move || {
         // Affects the calling thread only.
         let _as_before = rustix::process::setpriority_process(None, NICE_MAX);
-        spool.look_over_indexes()
+        spool.repairer().look_over()
     });
     if let Err(error) = thread {
         warn!(%error, "the indexes are not looked over");

@@ -143,7 +143,7 @@ pub async fn watch(site: Arc<Site>) {
             () = &mut stopping => return,
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
-        for text in watch.look(&classes(&site.spool.report(), &site.config.load(), unix_now())) {
+        for text in watch.look(&classes(&site.spool.meter().report(), &site.config.load(), unix_now())) {
             warn!("{text}");
         }
     }

@@ -33,7 +33,7 @@ impl Operation for SnapshotOperation {
 }
 
 fn snapshot(spool: &Spool, file: &Path, sink: &mut Sink<'_>) -> bool {
-    let written = spool.snapshot(file, &sink::ProgressRelay::new(sink));
+    let written = spool.snapshots().write(file, &sink::ProgressRelay::new(sink));
     let report = match written {
         Ok(report) => report,
         Err(error) => {

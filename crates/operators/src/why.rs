@@ -173,7 +173,7 @@ fn sent(stored: &[u8]) -> u64 {
 
 /// Returns what the journal has about an article, as far back as it is kept.
 fn recorded(spool: &Spool, key: ArticleKey, number: Option<u32>) -> io::Result<Option<RecordedArticle>> {
-    let mut tail = spool.tail("why", TailStart::Oldest)?;
+    let mut tail = spool.journal().tail("why", TailStart::Oldest)?;
     let mut batch = JournalBatch::default();
     loop {
         tail.next(&mut batch)?;

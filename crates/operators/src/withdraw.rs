@@ -113,7 +113,7 @@ fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> boo
             return false;
         }
     };
-    let purged = spool.purge(&wildmat, dry_run, &sink::ProgressRelay::new(sink));
+    let purged = spool.purge(&wildmat, dry_run).run(&sink::ProgressRelay::new(sink));
     match purged {
         Ok(PurgeReport { groups: 0, .. }) => {
             sink(Reply::Error(format!("no group matches `{groups}`; nothing is purged")));

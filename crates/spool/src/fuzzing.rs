@@ -37,12 +37,12 @@ pub fn record(article: &[u8]) -> Vec<u8> {
 
 /// Returns the number of entries of a snapshot (`docs/formats/snapshot.md`); an error if it is damaged.
 pub fn snapshot(file: &[u8]) -> std::io::Result<u64> {
-    crate::care::snapshot::entries_in(file)
+    crate::spool::snapshot::entries_in(file)
 }
 
 /// Reads the entries of a part of a snapshot and writes them again; `None` if one is invalid.
 pub fn snapshot_again(content: &[u8]) -> Option<Vec<u8>> {
-    crate::care::snapshot::entries_again(content)
+    crate::spool::snapshot::entries_again(content)
 }
 
 /// Returns the files of a record, with CRLF and with LF.

@@ -143,7 +143,7 @@ fn what_lives_is_read_and_nothing_else() {
         }
     }
     // A buffer that grows is listed as it is then.
-    spool.grow_buffer("a", 200_000, &mut || Ok(())).unwrap();
+    spool.buffers().grow("a", 200_000, &mut || Ok(())).unwrap();
     commit(&spool, &batch(n, 60)).unwrap();
     n += 60;
     let expected = living(&spool, n);
@@ -192,7 +192,7 @@ fn compressed_articles_need_their_dictionary() {
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, GROUPS);
     commit(&spool, &batch(0, 100)).unwrap();
-    wait_until("no dictionary", || !spool.dictionaries().is_empty());
+    wait_until("no dictionary", || !spool.meter().dictionaries().is_empty());
     spool.close().unwrap();
     drop(spool);
     let (spool, _) = open(&disk, &config);

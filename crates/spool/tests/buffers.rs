@@ -46,7 +46,7 @@ fn a_buffer_that_grows_keeps_its_articles_and_their_tokens() {
         feed(&spool, fed..fed + 137);
         fed += 137;
         let before = agree(&spool);
-        let status = spool.status().unwrap().buffers.remove(0);
+        let status = spool.meter().status().unwrap().buffers.remove(0);
         spool.close().unwrap();
         drop(spool);
         let old = config.clone();
@@ -54,15 +54,15 @@ fn a_buffer_that_grows_keeps_its_articles_and_their_tokens() {
         let (spool, recovery) = open(&disk, &config);
         assert!(!recovery.crashed && recovery.rows == 0, "{recovery}");
         assert_eq!(agree(&spool), before, "round {round}");
-        let grown = spool.status().unwrap().buffers.remove(0);
+        let grown = spool.meter().status().unwrap().buffers.remove(0);
         assert!(grown.area_bytes > status.area_bytes + 70_000, "{grown:?} {status:?}");
         assert_eq!((grown.cycle, grown.free), (status.cycle, status.free));
         for (_, _, id) in &before {
             let Lookup::Present(token) = spool.lookup(&spool.key(id.as_bytes())) else { panic!("{id}") };
-            let text = spool.token_text(&token);
-            assert_eq!(spool.parse_token(&text), Some(Token { class: 0, ..token }), "{text}");
+            let text = spool.tokens().text(&token);
+            assert_eq!(spool.tokens().parse(&text), Some(Token { class: 0, ..token }), "{text}");
         }
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
         spool.close().unwrap();
         drop(spool);
         let error = Spool::open(disk.clone(), old, &()).unwrap_err().to_string();
@@ -105,5 +105,5 @@ fn a_grown_buffer_without_headers_is_found_again_by_its_third_copy() {
     let (spool, _) = open(&disk, &config);
     assert_eq!(agree(&spool), before);
     feed(&spool, 400..900);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }

@@ -27,7 +27,7 @@ fn batch(from: u64, n: u64) -> Vec<News> {
 fn train(spool: &Spool, samples: u64) {
     commit(spool, &batch(0, samples)).unwrap();
     let began = Instant::now();
-    while spool.dictionaries().is_empty() {
+    while spool.meter().dictionaries().is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60), "no dictionary after {samples} articles");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -58,18 +58,18 @@ fn exact_bytes_through_wraps_restarts_and_rebuilds() {
         n += 25;
     }
     assert!(
-        spool.status().unwrap().buffers.iter().all(|b| b.cycle >= 2),
+        spool.meter().status().unwrap().buffers.iter().all(|b| b.cycle >= 2),
         "{:?}",
-        spool.status().unwrap().buffers
+        spool.meter().status().unwrap().buffers
     );
     let there = exact(&spool, n);
     assert!(there > 300, "only {there} articles in 180 KB");
     let named = agree(&spool);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     let Lookup::Present(token) = spool.lookup(&spool.key(News::new(n - 1, 5, 1500).id.as_bytes())) else {
         panic!()
     };
-    let told = spool.explain_token(&token, None);
+    let told = spool.tokens().explain(&token, None);
     assert!(
         told.alive && told.lines.iter().any(|(label, text)| *label == "compressed" && text.contains("from"))
     );
@@ -94,7 +94,7 @@ fn exact_bytes_through_wraps_restarts_and_rebuilds() {
     commit(&spool, &batch(n, 10)).unwrap();
     assert!(spool.try_apply(NOW, &[], &mut Vec::new()).is_some());
     assert!(exact(&spool, n + 10) > there / 2);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn a_lost_dictionary_costs_only_its_articles() {
     before.write_all_at(&[IoSlice::new(&[byte[0] ^ 1])], 700).unwrap();
     let (spool, _) = open(&disk, &config);
     assert_eq!(exact(&spool, n + 20), all);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     disk.remove(&files[0]).unwrap();
-    let found = spool.verify(&()).findings;
+    let found = spool.verifier().verify(&()).findings;
     assert!(found.len() == 1 && found[0].what.contains("nothing is lost"), "{found:?}");
-    assert_eq!(spool.mend_dictionaries().unwrap(), 1);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.repairer().repair(false, &()).repaired.len(), 1);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     spool.close().unwrap();
     drop(spool);
 
@@ -156,7 +156,7 @@ fn a_lost_dictionary_costs_only_its_articles() {
         }
     }
     assert!(readable >= 60 && refused >= 20, "{readable} {refused}");
-    assert!(spool.verify(&()).findings.len() >= 20);
+    assert!(spool.verifier().verify(&()).findings.len() >= 20);
     spool.close().unwrap();
     drop(spool);
     disk.open(&files[0], OpenMode::Create).unwrap().write_all_at(&[IoSlice::new(&bytes)], 0).unwrap();

@@ -100,11 +100,11 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
         }
         told.acknowledged.extend(n * PER_BATCH..(n + 1) * PER_BATCH);
         if n % 4 == 2 {
-            spool.rest(0);
+            spool.overview().rest(0);
         }
         // A pass that fails has changed nothing; what it asked of the disk fails, or not, in what follows.
         if n % 3 == 1 {
-            let _ = spool.pack_overview(&mut |_| true);
+            let _ = spool.overview().pack(&mut |_| true);
         }
         if n == 5 {
             let ids = [1, 2].map(|at| batch(n)[at].id.clone());
@@ -122,7 +122,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     let (spool, recovery) =
         Spool::open(disk.clone(), config.clone(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
     // A crash leaves nothing that needs repair.
-    let findings = spool.verify(&()).findings;
+    let findings = spool.verifier().verify(&()).findings;
     assert!(findings.is_empty(), "{what}: {recovery}: {findings:?}");
     let known = |spool: &Spool, i: u64| spool.is_known(&spool.key(News::new(i, GROUPS, 700).id.as_bytes()));
     told.check_names(&spool);
@@ -164,7 +164,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
         );
         assert!(known(&spool, i), "{what}: {i}");
     }
-    let report = spool.verify(&());
+    let report = spool.verifier().verify(&());
     assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
 }
 

@@ -61,7 +61,7 @@ fn fill(spool: &Spool, least: u64) -> u64 {
     add_groups(spool, GROUPS);
     let began = Instant::now();
     let mut n = 0;
-    while n < least || spool.dictionaries().is_empty() {
+    while n < least || spool.meter().dictionaries().is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60), "no dictionary");
         commit(spool, &(n..n + 20).map(|n| News::new(n, GROUPS, 900)).collect::<Vec<_>>()).unwrap();
         n += 20;
@@ -135,7 +135,7 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     let mended = is_waited_for || bytes(&disk, path).get(at) != flipped.get(at);
     let first = readable(&spool, all);
     assert!(first.is_subset(want), "{what}: what was gone is back");
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     // After an orderly end rows are replayed only where indexes were given up.
     let replayed = recovery.rows > 0 && !recovery.crashed;
     let looked_over = recovery.mended > 0;
@@ -178,10 +178,10 @@ pub fn filled(least: u64) -> Filled {
     let (spool, _) = open(&disk, &spool_config());
     let all = fill(&spool, least);
     // Some of the overview is packed, some plain.
-    assert!(spool.pack_overview(&mut |_| false).unwrap().blocks > 1);
+    assert!(spool.overview().pack(&mut |_| false).unwrap().blocks > 1);
     let want = readable(&spool, all);
-    assert!(spool.status().unwrap().buffers[0].cycle >= 2 && want.len() > 100, "{}", want.len());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert!(spool.meter().status().unwrap().buffers[0].cycle >= 2 && want.len() > 100, "{}", want.len());
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     let tokens = want.iter().map(|n| {
         let Lookup::Present(token) = spool.lookup(&spool.key(News::new(*n, GROUPS, 900).id.as_bytes()))
         else {
@@ -192,7 +192,8 @@ pub fn filled(least: u64) -> Filled {
     let tokens: Vec<Token> = tokens.collect();
     let kinds: BTreeSet<u8> = tokens.iter().map(|t| t.method as u8).collect();
     assert_eq!(kinds.len(), 3, "every kind of class has articles");
-    let names = (0..4).filter_map(|v| Some((v, spool.volume_name(v)?))).collect();
+    let text = |volume| spool.tokens().text(&Token { volume, ..tokens[0] });
+    let names = (0..4).filter_map(|v| Some((v, text(v).split_once(':')?.0.to_owned()))).collect();
     spool.close().unwrap();
     drop(spool);
     let checkpoint = Told::read(&bytes(&disk, Path::new("/s/index/checkpoint")));
@@ -280,10 +281,10 @@ fn what_means_nothing_may_be_anything() {
     assert!(!recovery.crashed && recovery.rows == 0 && recovery.rebuilt.is_none(), "{recovery}");
     assert_eq!(readable(&spool, all), want);
     agree(&spool);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     commit(&spool, &(all..all + 40).map(|n| News::new(n, GROUPS, 900)).collect::<Vec<_>>()).unwrap();
     agree(&spool);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -325,7 +326,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
     let want = readable(&spool, all);
     let segment = Path::new("/s/index/overview/00000000.seg");
     flip(&disk, segment, 8 * 600);
-    let dry = spool.repair(true, &());
+    let dry = spool.repairer().repair(true, &());
     assert!(dry.after.is_none() && dry.repaired.is_empty());
     assert_eq!(dry.before.problems(), 1, "{:?}", dry.before.findings);
     assert_eq!(dry.before.findings[0].repair(), Some("rebuild the rows from the articles"));
@@ -338,7 +339,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
             .all(|g| spool.over(g.id, 0..=u64::MAX, usize::MAX, ReadMode::Wait, &mut rows).is_ok())
     };
     assert!(!over(&spool), "the dry run mended it");
-    let done = spool.repair(false, &());
+    let done = spool.repairer().repair(false, &());
     assert_eq!(done.repaired.len(), 1);
     assert!(done.repaired[0].result.is_ok(), "{:?}", done.repaired);
     assert_eq!(done.after.unwrap().findings, []);

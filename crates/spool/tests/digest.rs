@@ -43,7 +43,7 @@ fn the_digest_is_the_same_after_a_restart_and_a_rebuild() {
     assert!(all.len() > 10 && !all.iter().any(|(_, _, id)| *id == News::new(0, 3, 900).id), "overwritten");
     let digest = spool.digest();
     assert!(digest.is_some());
-    assert_eq!(spool.status().unwrap().digest, digest);
+    assert_eq!(spool.meter().status().unwrap().digest, digest);
     // As after a kill.
     drop(spool);
     let (spool, _) = open(&disk, &config);
@@ -71,13 +71,27 @@ fn each_change_of_the_news_changes_the_digest() {
     let note = |value| Change::Note { kind: NoteKind::ControlDate, key: b"a", value, since: NOW };
     let changes: [&dyn Fn(); 9] = [
         &|| drop(commit(&spool, &[News::new(100, 3, 900)]).unwrap()),
-        &|| drop(spool.cancel(cancelled.as_bytes()).unwrap()),
-        &|| drop(spool.hide_all(&[hidden.as_bytes()], "operator", "why").unwrap()),
-        &|| drop(spool.remember(ArticleIdent::Id(b"<other@x>")).unwrap()),
-        &|| drop(spool.raise_high(&[("test.g1".into(), 1_000)]).unwrap()),
-        &|| drop(spool.remove_group("test.g2").unwrap()),
-        &|| drop(spool.commit_one(note(Some(b"c"))).unwrap()),
-        &|| drop(spool.commit_one(note(None)).unwrap()),
+        &|| {
+            spool.cancel(cancelled.as_bytes()).unwrap();
+        },
+        &|| {
+            spool.hide_all(&[hidden.as_bytes()], "operator", "why").unwrap();
+        },
+        &|| {
+            spool.remember(ArticleIdent::Id(b"<other@x>")).unwrap();
+        },
+        &|| {
+            spool.raise_high(&[("test.g1".into(), 1_000)]).unwrap();
+        },
+        &|| {
+            spool.remove_group("test.g2").unwrap();
+        },
+        &|| {
+            spool.commit_one(note(Some(b"c"))).unwrap();
+        },
+        &|| {
+            spool.commit_one(note(None)).unwrap();
+        },
         &|| {
             let change =
                 GroupChange { description: Some("what it is about".into()), ..GroupChange::default() };

@@ -132,7 +132,7 @@ fn killed() -> (SimDisk, SpoolConfig, u64) {
     let news: Vec<News> = (0..20).map(|n| News::new(n, 1, 700)).collect();
     commit(&spool, &news).unwrap();
     let Lookup::Present(last) = spool.lookup(&spool.key(news[19].id.as_bytes())) else { panic!() };
-    let area = spool.status().unwrap().buffers[0].area_bytes;
+    let area = spool.meter().status().unwrap().buffers[0].area_bytes;
     let offset = (1 << 20) - area + last.place % area;
     let image = sim.image().unwrap();
     sim.hold_syncs(false);

@@ -123,9 +123,13 @@ fn whatever_the_rules_are_what_goes_is_what_the_model_says() {
         let spool = filled(&sim, &config, articles);
         let before = living(&spool);
         for now in [NOW, NOW + 5000, NOW + 9000] {
-            let dry = spool.expire_as_of(now, true).unwrap();
-            let done =
-                if seed % 2 == 0 { spool.expire_as_of(now, false) } else { spool.expire_due(now) }.unwrap();
+            let dry = spool.expiry().expire(now, true).unwrap();
+            let done = if seed % 2 == 0 {
+                spool.expiry().expire(now, false)
+            } else {
+                spool.expiry().expire_due(now)
+            }
+            .unwrap();
             let told = |r: &ExpireReport| (r.articles, r.numbers, r.bytes);
             assert_eq!(told(&dry), told(&done), "{seed} {now}");
             assert_eq!(
@@ -136,7 +140,7 @@ fn whatever_the_rules_are_what_goes_is_what_the_model_says() {
             );
             removed += done.articles;
         }
-        assert_eq!(spool.verify(&()).findings, [], "{seed}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{seed}");
         drop(spool);
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let (spool, _) = open(&disk, &config);
@@ -153,17 +157,17 @@ fn bytes_of_a_group_are_capped() {
         let sim = SimDisk::new();
         let spool = filled(&sim, &config(method, Vec::new()), 60);
         let all = living(&spool);
-        let stored = spool.status().unwrap().kept[0].bytes;
+        let stored = spool.meter().status().unwrap().kept[0].bytes;
         spool.close().unwrap();
         drop(spool);
         let cap = |bytes| ExpireConfig { bytes_max: Some(bytes), ..ExpireConfig::default() };
         let disk: Arc<dyn Disk> = Arc::new(sim);
         let (spool, _) = open(&disk, &config(method, vec![cap(stored)]));
-        assert_eq!(spool.expire_as_of(NOW, false).unwrap().numbers, 0, "{method:?}");
+        assert_eq!(spool.expiry().expire(NOW, false).unwrap().numbers, 0, "{method:?}");
         spool.close().unwrap();
         drop(spool);
         let (spool, _) = open(&disk, &config(method, vec![cap(stored / 10)]));
-        let done = spool.expire_as_of(NOW, false).unwrap();
+        let done = spool.expiry().expire(NOW, false).unwrap();
         assert!(done.capped > 0 && done.capped == done.articles, "{method:?} {done:?}");
         let left = living(&spool);
         for (group, ids) in &left {
@@ -171,9 +175,9 @@ fn bytes_of_a_group_are_capped() {
             assert!(all[group].ends_with(ids), "{method:?} {group}: the newest stay");
         }
         let stays: BTreeSet<&String> = left.values().flatten().collect();
-        let kept = spool.status().unwrap().kept.remove(0);
+        let kept = spool.meter().status().unwrap().kept.remove(0);
         assert_eq!(kept.articles as usize, stays.len(), "{method:?}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     }
 }
 
@@ -183,12 +187,12 @@ fn a_group_that_becomes_moderated_has_another_rule() {
     let sim = SimDisk::new();
     let spool = filled(&sim, &config(MethodKind::AppendOnly, vec![rule]), 30);
     let late = NOW + 100_000;
-    spool.expire_due(late).unwrap();
+    spool.expiry().expire_due(late).unwrap();
     let left = living(&spool);
     assert!(!left.contains_key("test.g1") && left.contains_key("test.g2"), "{left:?}");
     let change = GroupChange { flag: Some(GroupFlag::Moderated), ..GroupChange::default() };
     assert!(spool.change_group("test.g2", &change).unwrap());
-    spool.expire_due(late).unwrap();
+    spool.expiry().expire_due(late).unwrap();
     let left = living(&spool);
     assert!(!left.contains_key("test.g2") && left.contains_key("test.g3"), "{left:?}");
 }
@@ -207,23 +211,23 @@ fn the_oldest_are_given_up_when_room_is_short() {
         let spool = filled(&sim, &config, articles);
         let now = NOW + articles * STEP_SECS;
         sim.set_free_bytes(100_000);
-        assert!(!spool.is_short_of_room());
-        assert_eq!(spool.expire_as_of(now, false).unwrap().numbers, 0, "{method:?}");
+        assert!(!spool.expiry().is_short_of_room());
+        assert_eq!(spool.expiry().expire(now, false).unwrap().numbers, 0, "{method:?}");
         // It goes on until there is a tenth more.
         sim.set_free_bytes(99_000);
-        assert!(spool.is_short_of_room());
-        let dry = spool.expire_as_of(now, true).unwrap();
-        let done = spool.expire_due(now).unwrap();
+        assert!(spool.expiry().is_short_of_room());
+        let dry = spool.expiry().expire(now, true).unwrap();
+        let done = spool.expiry().expire_due(now).unwrap();
         assert_eq!((dry.articles, dry.bytes), (done.articles, done.bytes), "{method:?}");
         assert!(done.is_short && done.given_up == done.articles, "{method:?} {done:?}");
         assert!((11_000..13_000).contains(&done.bytes), "{method:?} {done:?}");
         sim.set_free_bytes(105_000);
-        let more = spool.expire_due(now).unwrap();
+        let more = spool.expiry().expire_due(now).unwrap();
         assert!((5_000..7_000).contains(&more.bytes) && !more.is_short, "{method:?} {more:?}");
         sim.set_free_bytes(110_000);
-        assert_eq!(spool.expire_due(now).unwrap().articles, 0, "{method:?}");
+        assert_eq!(spool.expiry().expire_due(now).unwrap().articles, 0, "{method:?}");
         sim.set_free_bytes(105_000);
-        assert_eq!(spool.expire_due(now).unwrap().articles, 0, "{method:?}: it had stopped");
+        assert_eq!(spool.expiry().expire_due(now).unwrap().articles, 0, "{method:?}: it had stopped");
         let gone: Vec<u64> = (0..articles).filter(|n| fetch(&spool, &news(*n).id).is_none()).collect();
         assert_eq!(gone.len() as u64, done.articles + more.articles, "{method:?}");
         let in_g3 = |n: &u64| news(*n).groups.contains(&"test.g3".to_owned());
@@ -234,13 +238,13 @@ fn the_oldest_are_given_up_when_room_is_short() {
         assert_eq!(skipped.collect::<Vec<_>>(), [] as [u64; 0], "{method:?}: older ones stayed");
         // Of those that are old enough all may go, and no others.
         sim.set_free_bytes(0);
-        spool.expire_due(now).unwrap();
+        spool.expiry().expire_due(now).unwrap();
         for n in 0..articles {
             let stays = in_g3(&n) || NOW + n * STEP_SECS + 3000 > now;
             assert_eq!(fetch(&spool, &news(n).id).is_some(), stays, "{method:?} {n}");
         }
-        assert!(!spool.expire_due(now).unwrap().articles > 0);
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert!(!spool.expiry().expire_due(now).unwrap().articles > 0);
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     }
 }
 
@@ -257,7 +261,7 @@ fn what_another_policy_would_remove_is_foretold() {
         ExpireConfig { groups: Some("test.g3".into()), articles_max: Some(5), ..ExpireConfig::default() };
     let other = config(MethodKind::Tradspool, vec![old, young, capped]);
     let before = living(&spool);
-    let foretold = spool.what_if(&other, 1 << 41, &()).unwrap();
+    let foretold = spool.expiry().what_if(&other, 1 << 41, &()).unwrap();
     assert_eq!(foretold.rows.len(), 4);
     assert_eq!(living(&spool), before);
     let of = |at: usize| (foretold.rows[at].now.articles, foretold.rows[at].later.articles);
@@ -270,11 +274,11 @@ fn what_another_policy_would_remove_is_foretold() {
     drop(spool);
     let disk: Arc<dyn Disk> = Arc::new(sim);
     let (spool, _) = open(&disk, &other);
-    let dry = spool.expire(true).unwrap();
+    let dry = spool.expiry().expire(disk::clock::unix_now(), true).unwrap();
     assert_eq!(dry.articles, foretold.rows.iter().map(|row| row.now.articles).sum::<u64>());
     assert_eq!(dry.bytes, foretold.rows.iter().map(|row| row.now.bytes).sum::<u64>());
     let unfit = ExpireConfig { class: Some("none".into()), ..ExpireConfig::default() };
-    assert!(spool.what_if(&config(MethodKind::Tradspool, vec![unfit]), 0, &()).is_err());
+    assert!(spool.expiry().what_if(&config(MethodKind::Tradspool, vec![unfit]), 0, &()).is_err());
 }
 
 #[test]
@@ -296,7 +300,7 @@ fn an_article_explains_when_it_goes() {
         let in_g2: Vec<u64> =
             (0..articles).filter(|n| news(*n).groups.contains(&"test.g2".to_owned())).collect();
         for n in 0..articles {
-            let expiry = spool.explain_expiry(news(n).id.as_bytes()).unwrap().unwrap();
+            let expiry = spool.expiry().explain(news(n).id.as_bytes()).unwrap().unwrap();
             assert_eq!(
                 (expiry.arrived, expiry.expires, expiry.volume.as_str()),
                 (NOW + n * STEP_SECS, 0, "all")
@@ -329,9 +333,9 @@ fn an_article_explains_when_it_goes() {
             assert_eq!(given_up_from, from, "{method:?} {n}");
             assert!(!ruled || given_up_from == Some(NOW + n * STEP_SECS + 7), "{method:?} {n}");
         }
-        assert_eq!(spool.explain_expiry(b"<none@x>").unwrap(), Err(Lookup::Unknown));
+        assert_eq!(spool.expiry().explain(b"<none@x>").unwrap(), Err(Lookup::Unknown));
         assert!(spool.cancel(news(3).id.as_bytes()).unwrap());
-        assert_eq!(spool.explain_expiry(news(3).id.as_bytes()).unwrap(), Err(Lookup::Remembered));
+        assert_eq!(spool.expiry().explain(news(3).id.as_bytes()).unwrap(), Err(Lookup::Remembered));
     }
 }
 
@@ -350,13 +354,13 @@ fn an_article_leaves_all_groups_with_the_first_that_says_so() {
     let crossposted: Vec<u64> = (0..60).filter(crossposted).collect();
     assert!(crossposted.len() > 3, "{crossposted:?}");
     for n in &crossposted {
-        let expiry = spool.explain_expiry(news(*n).id.as_bytes()).unwrap().unwrap();
+        let expiry = spool.expiry().explain(news(*n).id.as_bytes()).unwrap().unwrap();
         let ExpiryFate::Kept { numbers, .. } = expiry.fate else { panic!() };
         let due = Some(NOW + n * STEP_SECS + 1000);
         assert!(numbers.iter().all(|number| (number.rule, number.due) == (Some(0), due)), "{numbers:?}");
     }
     let now = NOW + 60 * STEP_SECS + 1000;
-    spool.expire_as_of(now, false).unwrap();
+    spool.expiry().expire(now, false).unwrap();
     assert!(crossposted.iter().all(|n| fetch(&spool, &news(*n).id).is_none()));
     let others = (0..60).filter(|n| !news(*n).groups.contains(&"test.g0".to_owned()));
     assert!(others.into_iter().all(|n| fetch(&spool, &news(n).id).is_some()));
@@ -368,7 +372,7 @@ fn an_article_in_a_cyclic_buffer_tells_what_must_be_written_first() {
     let mut config = crate::news::config("/s", &[("a", 1 << 18)]);
     config.buffers[0].path = PathBuf::from("/s/a.cyc");
     let spool = filled(&sim, &config, 20);
-    let left = |n: u64| match spool.explain_expiry(news(n).id.as_bytes()).unwrap().unwrap().fate {
+    let left = |n: u64| match spool.expiry().explain(news(n).id.as_bytes()).unwrap().unwrap().fate {
         ExpiryFate::Overwritten { offset, head, area, bytes_left, .. } => {
             assert!(offset < head && head < area, "{n}: {offset} {head} {area}");
             // Give or take a block.
@@ -412,7 +416,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
         told.filed = n + 1;
     }
     sim.set_free_bytes(99_000);
-    spool.expire_as_of(NOW + CRASH_ARTICLES * STEP_SECS, false)?;
+    spool.expiry().expire(NOW + CRASH_ARTICLES * STEP_SECS, false)?;
     told.done = true;
     Ok(spool.close()?)
 }
@@ -437,10 +441,10 @@ fn killed_at_every_step_of_a_pass() {
                 let gone = told.filed - left.len() as u64;
                 assert!(told.filed == CRASH_ARTICLES || gone == 0, "{method:?} {what}: {gone} are lost");
                 assert!(!told.done || gone > 0, "{method:?} {what}: what went is there again");
-                spool.expire_as_of(NOW + CRASH_ARTICLES * STEP_SECS, false).unwrap();
+                spool.expiry().expire(NOW + CRASH_ARTICLES * STEP_SECS, false).unwrap();
                 let left = living(&spool);
                 assert!(left.get("test.g0").is_none_or(|ids| ids.len() <= 3), "{method:?} {what}");
-                let findings = spool.repair(false, &());
+                let findings = spool.repairer().repair(false, &());
                 assert!(findings.after.is_none_or(|r| r.findings.is_empty()), "{method:?} {what}");
             },
         );
@@ -458,7 +462,7 @@ fn a_pass_goes_on_beside_checkpoints_commits_and_cancels() {
         let now = NOW + due * STEP_SECS + 5_000;
         let mut images = Vec::new();
         std::thread::scope(|scope| {
-            let pass = scope.spawn(|| spool.expire_as_of(now, false).unwrap());
+            let pass = scope.spawn(|| spool.expiry().expire(now, false).unwrap());
             for n in (0..due).step_by(40) {
                 spool.cancel(news(n).id.as_bytes()).unwrap();
                 spool.checkpoint().unwrap();
@@ -469,15 +473,15 @@ fn a_pass_goes_on_beside_checkpoints_commits_and_cancels() {
         });
         let gone: BTreeSet<String> = (0..=due).map(|n| news(n).id).collect();
         assert!(!living(&spool).values().flatten().any(|id| gone.contains(id)), "{method:?}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
         images.push(sim.image_after(CrashKind::Kill, 0).unwrap());
         for (at, image) in images.into_iter().enumerate() {
             let disk: Arc<dyn Disk> = Arc::new(image);
             let (spool, _) = open(&disk, &config);
-            spool.expire_as_of(now, false).unwrap();
+            spool.expiry().expire(now, false).unwrap();
             let living = living(&spool);
             assert!(!living.values().flatten().any(|id| gone.contains(id)), "{method:?}, image {at}");
-            assert_eq!(spool.verify(&()).findings, [], "{method:?}, image {at}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}, image {at}");
         }
     }
 }
@@ -502,7 +506,7 @@ fn articles_that_cannot_be_read_are_expired() {
         }
         let Lookup::Present(token) = spool.lookup(&spool.key(news(0).id.as_bytes())) else { panic!() };
         spool.read(&token, None, ReadMode::Wait, &mut ArticleBuf::default()).unwrap_err();
-        let report = spool.expire_as_of(NOW + 2 * articles * STEP_SECS, false).unwrap();
+        let report = spool.expiry().expire(NOW + 2 * articles * STEP_SECS, false).unwrap();
         assert!(spoilt > 3 && living(&spool).is_empty(), "{method:?}: {spoilt} files, {report:?}");
         assert_eq!((report.looked_at, report.articles), (articles, articles), "{method:?}");
     }
@@ -521,7 +525,7 @@ fn beside_a_slow_pass<T: Send>(
 ) -> (ExpireReport, T) {
     sim.hold_removals(true);
     std::thread::scope(|scope| {
-        let pass = scope.spawn(|| spool.expire_as_of(now, false).unwrap());
+        let pass = scope.spawn(|| spool.expiry().expire(now, false).unwrap());
         sim.wait_for_removal();
         let (done, is_done) = std::sync::mpsc::channel();
         let work = scope.spawn(move || {
@@ -554,12 +558,12 @@ fn articles_are_filed_while_the_files_of_expired_ones_are_removed() {
             sim.image_after(CrashKind::Kill, 1).unwrap()
         });
         assert_eq!(report.articles, articles, "{method:?}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
         // Killed while files were still to be removed: the next start removes them.
         let disk: Arc<dyn Disk> = Arc::new(image);
         let (spool, _) = open(&disk, &config);
-        spool.expire_as_of(now, false).unwrap();
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        spool.expiry().expire(now, false).unwrap();
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
         (articles..articles + 20).for_each(|n| assert!(fetch(&spool, &news(n).id).is_some(), "{method:?}"));
         assert!((0..articles).all(|n| fetch(&spool, &news(n).id).is_none()), "{method:?}");
     }
@@ -576,7 +580,7 @@ fn a_checkpoint_waits_for_files_that_are_still_to_be_removed() {
         let now = NOW + 2 * articles * STEP_SECS;
         sim.hold_removals(true);
         std::thread::scope(|scope| {
-            let pass = scope.spawn(|| spool.expire_as_of(now, false).unwrap());
+            let pass = scope.spawn(|| spool.expiry().expire(now, false).unwrap());
             sim.wait_for_removal();
             let checkpoint = scope.spawn(|| spool.checkpoint());
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -587,7 +591,7 @@ fn a_checkpoint_waits_for_files_that_are_still_to_be_removed() {
         });
         let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Kill, 1).unwrap());
         let (spool, _) = open(&disk, &config);
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     }
 }
 
@@ -601,13 +605,13 @@ fn a_request_beside_a_running_pass_reports_what_that_removed() {
     let now = NOW + 2 * articles * STEP_SECS;
     sim.hold_removals(true);
     std::thread::scope(|scope| {
-        let pass = scope.spawn(|| spool.expire_due(now).unwrap());
+        let pass = scope.spawn(|| spool.expiry().expire_due(now).unwrap());
         sim.wait_for_removal();
         let (begun_to, begun) = std::sync::mpsc::channel();
         let spool = &spool;
         let request = scope.spawn(move || {
             begun_to.send(()).unwrap();
-            spool.expire_as_of(now, false).unwrap()
+            spool.expiry().expire(now, false).unwrap()
         });
         begun.recv().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -618,5 +622,5 @@ fn a_request_beside_a_running_pass_reports_what_that_removed() {
         assert_eq!(counts(&request), counts(&pass));
         assert_eq!((request.articles, request.looked_at), (articles, articles));
     });
-    assert_eq!(spool.expire_as_of(now, false).unwrap().articles, 0);
+    assert_eq!(spool.expiry().expire(now, false).unwrap().articles, 0);
 }

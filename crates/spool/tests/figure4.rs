@@ -30,7 +30,7 @@ fn the_oldest_readable_article_is_i() {
     config.durability = Durability::Process;
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, 1);
-    let area = spool.status().unwrap().buffers[0].area_bytes;
+    let area = spool.meter().status().unwrap().buffers[0].area_bytes;
     assert_eq!(area, 32 * 512);
     let sizes = [3, 2, 3, 2, 3, 2, 3, 4, 2, 3, 2, 2];
     let letters = |from: u8, sizes: &[usize]| -> Vec<News> {
@@ -45,11 +45,11 @@ fn the_oldest_readable_article_is_i() {
     }
     assert_eq!(agree(&spool).len(), 12);
     // The text form is buffer:offset:cycle and round-trips (CNFS-10).
-    assert_eq!(spool.token_text(&tokens[0]), "SD1:0:1");
-    assert_eq!(spool.token_text(&tokens[1]), "SD1:600:1");
-    assert_eq!(spool.parse_token("SD1:600:1"), Some(tokens[1]));
-    assert_eq!(spool.parse_token("SD1:600:x"), None);
-    assert_eq!(spool.parse_token("SD2:600:1"), None);
+    assert_eq!(spool.tokens().text(&tokens[0]), "SD1:0:1");
+    assert_eq!(spool.tokens().text(&tokens[1]), "SD1:600:1");
+    assert_eq!(spool.tokens().parse("SD1:600:1"), Some(tokens[1]));
+    assert_eq!(spool.tokens().parse("SD1:600:x"), None);
+    assert_eq!(spool.tokens().parse("SD2:600:1"), None);
 
     // M does not fit into the last block: it goes to the beginning, whole, and the cycle number rises
     // (CNFS-02).
@@ -58,7 +58,7 @@ fn the_oldest_readable_article_is_i() {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();
         let ChangeOutcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
         if i == 0 {
-            assert_eq!(spool.token_text(&filed.token), "SD1:0:2");
+            assert_eq!(spool.tokens().text(&filed.token), "SD1:0:2");
         }
         // At every step what is named can be read, and nothing else (CNFS-33).
         agree(&spool);

@@ -194,7 +194,7 @@ fn a_spool_of_b571c6a_is_opened_upgraded_and_read_whole() {
     assert_eq!(recovery.torn, 0, "{recovery}");
     read_whole(&spool, &expected, "opened");
     assert_marks(&spool, &expected, "opened");
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     drop(spool);
     upgrade(disk.clone(), &config).unwrap();
     assert_eq!(&magic(&sim, "/site/data/index/checkpoint"), b"NCheckp2");
@@ -204,7 +204,7 @@ fn a_spool_of_b571c6a_is_opened_upgraded_and_read_whole() {
     assert_marks(&spool, &expected, "upgraded");
     assert!(fetch(&spool, &News::new(1, 1, 700).id).is_some());
     assert_eq!(spool.site("peer.example").unwrap(), 0);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     drop(spool);
     let report = rebuild(disk.clone(), config.clone(), &()).unwrap();
     assert!(report.articles > 200);

@@ -68,7 +68,7 @@ fn a_flood_goes_to_the_overflow_and_what_was_promised_stays() {
         assert!(classes.iter().all(Option::is_some) && spilled > 800, "{spilled}");
         assert_eq!(kept(&spool, promised), 120, "{order:?}");
         agree(&spool);
-        let status = spool.status().unwrap();
+        let status = spool.meter().status().unwrap();
         assert_eq!((status.classes[0].spilled, status.classes[0].turned_away), (spilled as u64, 0));
         // A restart forgets nothing of it.
         spool.close().unwrap();
@@ -97,7 +97,7 @@ fn without_an_overflow_the_promise_is_kept_and_the_article_is_not_stored() {
         // An article that was not stored is not remembered: it may come again.
         assert_eq!(spool.is_known(&spool.key(news.id.as_bytes())), class.is_some());
     }
-    let status = spool.status().unwrap();
+    let status = spool.meter().status().unwrap();
     assert_eq!(status.classes[0].turned_away, 600 - stored as u64);
     assert!(file(&spool, &news(700..720), NOW + 10 * DAY + 1, 20).iter().all(Option::is_some));
 }

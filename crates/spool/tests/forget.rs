@@ -62,7 +62,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
 fn check(image: SimDisk, told: &Told, what: &str) {
     let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, recovery) = Spool::open(disk, small_config(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
-    assert_eq!(spool.verify(&()).findings, [], "{what} ({recovery})");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what} ({recovery})");
     add_groups(&spool, GROUPS);
     for n in &told.forgotten {
         let found = lookup(&spool, *n);
@@ -73,7 +73,7 @@ fn check(image: SimDisk, told: &Told, what: &str) {
         commit_at(&spool, &[news(*n)], NOW + COUNT).unwrap();
         assert!(matches!(lookup(&spool, *n), Lookup::Present(_)), "{what}: {n}");
     }
-    assert_eq!(spool.verify(&()).findings, [], "{what} ({recovery})");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what} ({recovery})");
 }
 
 fn steps() -> u64 {
@@ -111,7 +111,7 @@ fn a_rebuild_keeps_when_ids_without_an_article_arrived() {
     let (spool, _) = open(&disk, &config);
     assert_eq!(seen(&spool), before);
     assert!(spool.forget(&keys[4], arrived(4)).unwrap());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// In `hashed` the article would have the place of the withdrawn one again, which the list of kept articles
@@ -131,7 +131,7 @@ fn a_message_id_whose_article_was_withdrawn_or_has_expired_is_not_forgotten() {
         let key = spool.key(news(3).id.as_bytes());
         commit_at(&spool, &[news(3)], NOW).unwrap();
         match expires {
-            true => assert_eq!(spool.expire_as_of(NOW + 2_000, false).unwrap().articles, 1),
+            true => assert_eq!(spool.expiry().expire(NOW + 2_000, false).unwrap().articles, 1),
             false => assert!(spool.cancel(news(3).id.as_bytes()).unwrap()),
         }
         if crashes {
@@ -141,7 +141,7 @@ fn a_message_id_whose_article_was_withdrawn_or_has_expired_is_not_forgotten() {
         assert!(!spool.forget(&key, NOW as u32).unwrap());
         let (_, outcomes) = commit_at(&spool, &[news(3)], NOW + 100_000).unwrap();
         assert_eq!(outcomes, [ChangeOutcome::Duplicate], "expires {expires}, crashes {crashes}");
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
     }
 }
 

@@ -112,7 +112,7 @@ fn fills_at(step: u64, config: &SpoolConfig) -> bool {
     // A dictionary for which there was no room is trained again from what comes later.
     let compresses = config.classes[0].compress.is_some();
     wait_until(&what, || {
-        let waits = compresses && spool.dictionaries().is_empty();
+        let waits = compresses && spool.meter().dictionaries().is_empty();
         if waits {
             file(&sim, &spool, &batch(fed), &what);
             fed += 1;
@@ -135,14 +135,14 @@ fn check(disk: &Arc<dyn Disk>, spool: Spool, config: &SpoolConfig, fed: u64, wha
         assert!(wire.is_some() || may_be_displaced, "{what}: {} is lost", news.id);
     }
     assert!(named.len() > 300, "{what}: {}", named.len());
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     let closed = spool.close();
     assert!(closed.is_ok(), "{what}: {closed:?}");
     drop(spool);
     let (spool, recovery) = open(disk, config);
     assert!(!recovery.crashed && recovery.rebuilt.is_none(), "{what}: {recovery}");
     assert_eq!(agree(&spool), named, "{what}: {recovery}");
-    assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
 }
 
 fn fills_at_every_step(config: &SpoolConfig, every: usize) {
@@ -301,8 +301,8 @@ fn feed_until_full_from(spool: &Spool, first: u64, what: &str) -> u64 {
 /// On the full disk, due articles can be expired, and others cancelled or purged.
 fn is_emptied(spool: &Spool, fed: u64, what: &str) {
     let due = fed.min(OLD_BATCHES) * PER_BATCH;
-    let dry = spool.expire_as_of(DUE, true).unwrap_or_else(|e| panic!("{what}: dry run: {e}"));
-    let done = spool.expire_as_of(DUE, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let dry = spool.expiry().expire(DUE, true).unwrap_or_else(|e| panic!("{what}: dry run: {e}"));
+    let done = spool.expiry().expire(DUE, false).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!((dry.articles, done.articles), (due, due), "{what}");
     let gone = |news: &News| assert!(fetch(spool, &news.id).is_none(), "{what}: {}", news.id);
     (0..fed.min(OLD_BATCHES)).flat_map(batch).for_each(|news| gone(&news));
@@ -341,7 +341,7 @@ fn a_full_disk_is_emptied_by_expiry_and_cancels() {
         drop(spool);
         let (spool, recovery) = open(&disk, &config);
         assert_eq!(agree(&spool), named, "{what}: {recovery}");
-        assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
     }
 }
 
@@ -362,7 +362,7 @@ fn the_last_file_of_an_appendonly_class_is_removed_when_nothing_in_it_lives() {
             wait_until(&what, || commit(&spool, &batch(8_000 + round)).is_ok());
             let fed = 1 + feed_until_full_from(&spool, round * 2_000, &what);
             assert!(fed > OLD_BATCHES, "{what}: {fed}");
-            let removed = spool.expire_as_of(2 * DUE, false).unwrap().articles;
+            let removed = spool.expiry().expire(2 * DUE, false).unwrap().articles;
             assert_eq!(removed, fed * PER_BATCH, "{what}");
             let names = disk.list("/s/kept".as_ref()).unwrap();
             assert!(names.iter().all(|name| !name.ends_with(".app")), "{what}: {names:?}");
@@ -373,7 +373,7 @@ fn the_last_file_of_an_appendonly_class_is_removed_when_nothing_in_it_lives() {
         }
         wait_until(&what, || commit(&spool, &batch(9_000)).is_ok());
         let named = agree(&spool);
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         spool.close().unwrap();
         drop(spool);
         let (spool, recovery) = open(&disk, &config);
@@ -411,7 +411,7 @@ fn expiry_makes_room_on_a_real_file_system() {
 }
 
 fn purge_all(spool: &Spool, _fed: u64) -> u64 {
-    spool.purge(&Wildmat::parse(b"test.*").unwrap(), false, &()).unwrap().articles
+    spool.purge(&Wildmat::parse(b"test.*").unwrap(), false).run(&()).unwrap().articles
 }
 
 fn cancel_all(spool: &Spool, fed: u64) -> u64 {
@@ -420,7 +420,7 @@ fn cancel_all(spool: &Spool, fed: u64) -> u64 {
 }
 
 fn expire_old(spool: &Spool, _fed: u64) -> u64 {
-    spool.expire_as_of(DUE, false).unwrap().articles
+    spool.expiry().expire(DUE, false).unwrap().articles
 }
 
 /// The disk is as full as its files are long: whatever removes articles makes room for others at once.
@@ -447,7 +447,7 @@ fn purges_and_cancels_remove_files() {
             assert_eq!(removed, expected, "{what}");
             wait_until(&what, || commit(&spool, &batch(5_000)).is_ok());
             let named = agree(&spool);
-            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
             spool.close().unwrap();
             drop(spool);
             let (spool, recovery) = open(&disk, &config);
@@ -514,11 +514,11 @@ fn unwanted() -> News {
 }
 
 fn free_all(spool: &Spool, freed: &mut Freed) -> TestResult {
-    spool.expire_as_of(DUE, false)?;
+    spool.expiry().expire(DUE, false)?;
     freed.expired = true;
     spool.cancel(unwanted().id.as_bytes())?;
     freed.cancelled = true;
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?;
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())?;
     freed.purged = true;
     Ok(())
 }
@@ -593,8 +593,8 @@ fn check_freed(image: SimDisk, method: MethodKind, freed: &Freed, what: &str) {
     }
     commit(&spool, &batch(5_000)).unwrap_or_else(|e| panic!("{what}: {e}"));
     // Any crash may leave files without rows in a tree and, after a power cut, lack second names.
-    let findings = spool.verify(&()).findings;
-    let is_left = |f: &verify::Finding| {
+    let findings = spool.verifier().verify(&()).findings;
+    let is_left = |f: &Finding| {
         ["left by a crash", "a crash left it", "missing or another one"].iter().any(|t| f.what.contains(t))
     };
     assert!(findings.iter().all(is_left), "{what}: {findings:?}");
@@ -656,7 +656,7 @@ fn a_spool_on_a_full_disk_is_closed_in_order() {
         for disk in [disk, Arc::new(image) as Arc<dyn Disk>] {
             let (spool, recovery) = open(&disk, &config);
             assert_eq!(agree(&spool), named, "{what}: {recovery}");
-            assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
         }
     }
 }
@@ -714,7 +714,7 @@ fn a_spool_on_a_full_disk_opens_after_any_crash() {
         assert_eq!(missing(&spool, batches), [""; 0], "{what}: {recovery}");
         commit(&spool, &batch(5_000)).unwrap_or_else(|e| panic!("{what}: {e}"));
         let named = agree(&spool);
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         spool.close().unwrap();
         drop(spool);
         let (spool, _) = open(&disk, config);
@@ -726,7 +726,7 @@ fn a_spool_on_a_full_disk_opens_after_any_crash() {
 fn journal_end(disk: &Arc<dyn Disk>, spool: &Spool) -> (u64, u64) {
     let names = disk.list(&spool.config().dir.join("journal")).unwrap();
     let start = |name: &String| u64::from_str_radix(name.strip_suffix(".journal").unwrap(), 16).unwrap();
-    (spool.status().unwrap().journal_position, names.iter().map(start).max().unwrap())
+    (spool.meter().status().unwrap().journal_position, names.iter().map(start).max().unwrap())
 }
 
 /// No try for room uses any of it up, and rows may fill it to the end.

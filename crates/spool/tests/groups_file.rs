@@ -118,7 +118,7 @@ fn no_group_is_lost_with_journal_and_index() {
         // A removed group that comes back continues after its numbers.
         spool.add_groups(&[NewGroup { name: "test.gone".into(), ..NewGroup::default() }]).unwrap();
         assert!(high_marks(&spool)["test.gone"] >= 40, "{what}");
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         spool.close().unwrap();
         // A rebuild is not repeated by the next start.
         drop(spool);
@@ -219,7 +219,7 @@ fn a_crash_and_then_the_loss_of_journal_and_index() {
             add_groups(&spool, 12);
             feed(&spool, 500..560, 1);
             same_names(&spool, &told.named, what);
-            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         });
     }
     assert!(tried > 100, "{tried}");
@@ -242,15 +242,15 @@ fn a_damaged_copy_costs_nothing_and_is_repaired() {
                 file.write_all_at(&[IoSlice::new(&[byte[0] ^ 16])], at).unwrap();
             };
             flip();
-            let findings = spool.verify(&()).findings;
+            let findings = spool.verifier().verify(&()).findings;
             assert!(findings.len() == 1 && findings[0].place == damaged, "{findings:?}");
-            let report = spool.repair(false, &());
+            let report = spool.repairer().repair(false, &());
             assert_eq!(
                 (report.before.problems(), report.after.as_ref().unwrap().problems()),
                 (1, 0),
                 "{report:?}"
             );
-            assert_eq!(spool.verify(&()).findings, []);
+            assert_eq!(spool.verifier().verify(&()).findings, []);
             spool.close().unwrap();
             drop(spool);
             flip();
@@ -281,7 +281,7 @@ fn a_spool_without_the_file_opens() {
         let (spool, recovery) = open(&disk, &config);
         assert_eq!(recovery.rebuilt, None, "{recovery}");
         assert_eq!((agree(&spool), high_marks(&spool)), before);
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
         spool.close().unwrap();
     }
 }
@@ -336,7 +336,7 @@ fn each_flip_is_kept_aside(name: &str, bytes: impl Iterator<Item = usize>) {
         let (spool, recovery) = open(&disk, &config);
         let aside = path.with_extension(if name.contains('.') { "copy.damaged" } else { "damaged" });
         assert_eq!(bytes_of(&disk, &aside), damaged, "{name} at {at}: {recovery}");
-        assert_eq!(spool.verify(&()).findings, [], "{name} at {at}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{name} at {at}");
         assert!(fetch(&spool, &News::new(3, 3, SCALE).id).is_some(), "{name} at {at}");
         tried += 1;
     }
@@ -367,6 +367,6 @@ fn a_copy_of_the_groups_file_that_is_missing_is_reported() {
             recovery.to_string().contains("a copy of the groups file was damaged or missing"),
             "{recovery}"
         );
-        assert_eq!(spool.verify(&()).findings, [], "{name}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{name}");
     }
 }

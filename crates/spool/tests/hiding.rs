@@ -86,11 +86,11 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, GROUPS);
     (0..8).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
-    spool.pack_overview(&mut |_| true).unwrap();
+    spool.overview().pack(&mut |_| true).unwrap();
     (8..12).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
     let before = everything(&spool);
     let marks: Vec<GroupMarks> = spool.groups().iter().map(|g| g.marks()).collect();
-    let articles = spool.status().unwrap().articles;
+    let articles = spool.meter().status().unwrap().articles;
     // The first and the last of all, one in the middle, and one that is not here.
     let ids: Vec<String> = [0, 1, 30, 31, 70, 107].map(|n| news(n).id).to_vec();
     assert_eq!(hide(&spool, &ids).unwrap(), [HideOutcome::Hidden; 6]);
@@ -133,10 +133,13 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
                 left.iter().filter(|row| *row.0 == *group.name && row.1 > above).count() as u64
             );
         }
-        let status = spool.status().unwrap();
+        let status = spool.meter().status().unwrap();
         assert_eq!((status.articles, status.hidden), (articles, ids.len() as u64));
-        assert_eq!((spool.verify(&()).findings, spool.verify(&()).hidden), (Vec::new(), 6));
-        let lines = spool.explain_message_id(ids[0].as_bytes()).1.unwrap().lines;
+        assert_eq!(
+            (spool.verifier().verify(&()).findings, spool.verifier().verify(&()).hidden),
+            (Vec::new(), 6)
+        );
+        let lines = spool.tokens().explain_message_id(ids[0].as_bytes()).1.unwrap().lines;
         assert!(lines.iter().any(|(label, text)| *label == "hidden" && text.starts_with("by operator, ")));
     };
     check(&spool);
@@ -166,7 +169,7 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
     assert_eq!(unhide(&spool, &ids).unwrap(), [true; 6]);
     assert_eq!(unhide(&spool, &ids).unwrap(), [false; 6]);
     assert!(everything(&spool) == before && spool.hidden().is_empty());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     drop(spool);
     let (spool, _) = open(&disk, &config);
     assert!(everything(&spool) == before && spool.hidden().is_empty());
@@ -181,17 +184,17 @@ fn a_hidden_article_is_cancelled_purged_and_overwritten_like_any_other() {
     (0..2).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
     let all: Vec<String> = (0..2 * PER_BATCH).map(|n| news(n).id).collect();
     let wildmat = Wildmat::parse(PURGED.as_bytes()).unwrap();
-    let planned = |spool: &Spool| spool.purge(&wildmat, true, &()).unwrap();
+    let planned = |spool: &Spool| spool.purge(&wildmat, true).run(&()).unwrap();
     let before = planned(&spool);
     assert!(before.numbers > 4, "{before:?}");
     assert!(hide(&spool, &all).unwrap().iter().all(|h| *h == HideOutcome::Hidden));
     assert_eq!(agree(&spool), []);
     assert_eq!(planned(&spool), before);
     assert!(spool.cancel(all[17].as_bytes()).unwrap());
-    assert_eq!((spool.hidden().len(), spool.status().unwrap().articles), (17, 17));
-    let report = spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &()).unwrap();
+    assert_eq!((spool.hidden().len(), spool.meter().status().unwrap().articles), (17, 17));
+    let report = spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&()).unwrap();
     assert_eq!(spool.hidden().len() as u64, 17 - report.articles);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     let stay: Vec<String> = spool.hidden().iter().map(|h| h.message_id.clone()).collect();
     assert!(unhide(&spool, &all[17..]).unwrap() == [false]);
     let half = stay.len() / 2;
@@ -204,8 +207,8 @@ fn a_hidden_article_is_cancelled_purged_and_overwritten_like_any_other() {
     assert!(unhide(&spool, &stay[half..]).unwrap().iter().all(|shown| !shown));
     assert_eq!(spool.lookup(&spool.key(stay[half].as_bytes())), Lookup::Gone);
     let living: BTreeSet<String> = agree(&spool).into_iter().map(|row| row.2).collect();
-    assert_eq!(spool.status().unwrap().articles, living.len() as u64);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.meter().status().unwrap().articles, living.len() as u64);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// Nothing is hidden that cannot be recorded, and what has no place is refused.
@@ -241,8 +244,8 @@ fn what_is_filed_hidden_is_shown_once_it_is_to_be() {
             let hidden = spool.hidden_article(&spool.key(id.as_bytes())).unwrap();
             assert_eq!((&hidden.message_id, &*hidden.by, &*hidden.reason), (id, "spam", "a filter"));
         }
-        assert_eq!(spool.status().unwrap().hidden, 2);
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.meter().status().unwrap().hidden, 2);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
     };
     check(&spool);
     assert_eq!(spool.groups().iter().map(|g| g.marks().high).max(), Some(6));
@@ -320,7 +323,7 @@ fn feed(spool: &Spool, n: u64) -> TestResult {
 }
 
 fn purge(spool: &Spool) -> Result<PurgeReport, SpoolTrouble> {
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())
 }
 
 /// Hides, shows, cancels and purges in a spool that wraps twice.
@@ -345,7 +348,7 @@ fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
         let cancelled = [1, 4, 6].map(|at| ids[at].clone());
         told.change(&cancelled, Fate::Cancelled, || spool.cancel_all(&keys))?;
         if n % 3 == 1 {
-            let _ = spool.pack_overview(&mut |_| true);
+            let _ = spool.overview().pack(&mut |_| true);
         }
         if n == 4 {
             purge(&spool)?;
@@ -362,7 +365,7 @@ fn check(image: SimDisk, told: &Told, what: &str) {
 }
 
 fn check_open(spool: &Spool, told: &Told, what: &str) {
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     let named = agree(spool);
     for (id, fate) in &told.fates {
         let found = spool.lookup(&spool.key(id.as_bytes()));
@@ -398,7 +401,7 @@ fn check_open(spool: &Spool, told: &Told, what: &str) {
         commit(spool, &batch(n)).unwrap_or_else(|e| panic!("{what}: {e}"));
     }
     same(spool);
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
 }
 
 fn steps() -> u64 {
@@ -458,7 +461,7 @@ fn what_is_filed_hidden_is_not_shown_without_its_row() {
             let is_hidden = |found: &Lookup| matches!(found, Lookup::Hidden(_));
             let is_right = |found: &Lookup| is_hidden(found) || *found == Lookup::Unknown;
             assert!(found.iter().all(is_right), "{what}: {found:?}");
-            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
             without_rows += u64::from(recovery.taken_in == PER_BATCH && found.iter().all(is_hidden));
             if ended {
                 assert!(fed.is_ok_and(|fed| fed.is_ok()) && found.iter().all(is_hidden), "{what}");
@@ -509,7 +512,7 @@ fn killed_at_every_step_of_a_rebuild_what_is_hidden_stays_hidden() {
         }
         let (spool, recovery) = open(&(Arc::new(sim) as Arc<dyn Disk>), &small_config());
         assert_eq!(hidden(&spool), before, "step {step}: {recovery}");
-        assert_eq!(spool.verify(&()).findings, [], "step {step}: {recovery}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "step {step}: {recovery}");
         agree(&spool);
     }
 }

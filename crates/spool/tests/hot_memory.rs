@@ -38,9 +38,9 @@ fn what_was_given_back_is_read_from_the_disk_and_outlives_a_kill() {
     }
     let buffer = disk.open(&config.buffers[0].path, OpenMode::ReadOnly).unwrap();
     if buffer.is_in_memory() {
-        assert_eq!(spool.status().unwrap().released_bytes, 0);
+        assert_eq!(spool.meter().status().unwrap().released_bytes, 0);
     } else {
-        wait_until("nothing is given back", || spool.status().unwrap().released_bytes > 800_000);
+        wait_until("nothing is given back", || spool.meter().status().unwrap().released_bytes > 800_000);
     }
     let before = agree(&spool);
     assert!(before.len() > 200, "{}", before.len());

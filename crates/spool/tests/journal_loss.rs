@@ -130,7 +130,7 @@ fn survives(
         let old = named.get(&(group.clone(), number));
         assert!(old.is_none_or(|old| *old == id), "{what}: {group}:{number} names another article now");
     }
-    let mut findings = spool.verify(&()).findings;
+    let mut findings = spool.verifier().verify(&()).findings;
     // The rest of a damaged file is still there, and still damaged.
     findings.retain(|finding| !finding.place.starts_with("/s/journal/"));
     assert_eq!(findings, [], "{what}");

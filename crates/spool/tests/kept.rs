@@ -4,7 +4,6 @@
 use crate::damage;
 use crate::news::*;
 use disk::{Disk, OpenMode, ReadMode, SimDisk};
-use spool::verify::Finding;
 use spool::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -47,11 +46,11 @@ fn expiry_counts_what_lives() {
             assert!(spool.cancel(news(n).id.as_bytes()).unwrap());
         }
         for (now, dry_run) in [(NOW, true), (NOW, false), (NOW + 2_000, true), (NOW + 2_000, false)] {
-            let report = spool.expire_as_of(now, dry_run).unwrap();
+            let report = spool.expiry().expire(now, dry_run).unwrap();
             let due = if now > NOW { 8 } else { 0 };
             assert_eq!((report.looked_at, report.articles), (8, due), "{method:?} {now} {dry_run}");
         }
-        assert_eq!(spool.expire_as_of(NOW + 2_000, true).unwrap().looked_at, 0, "{method:?}");
+        assert_eq!(spool.expiry().expire(NOW + 2_000, true).unwrap().looked_at, 0, "{method:?}");
     }
 }
 
@@ -65,7 +64,7 @@ fn filled(method: MethodKind) -> Subject {
     let (spool, _) = open(&disk, &kept_config(method));
     add_groups(&spool, GROUPS);
     commit(&spool, &(0..ARTICLES).map(news).collect::<Vec<_>>()).unwrap();
-    assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     Subject { disk, spool }
 }
 
@@ -111,10 +110,10 @@ impl Subject {
     /// restart.
     fn repair(self, method: MethodKind, told: impl Fn(&[Finding]), lost: &[u64]) {
         let before = self.files();
-        let dry = self.spool.repair(true, &());
+        let dry = self.spool.repairer().repair(true, &());
         told(&dry.before.findings);
         assert!(self.files() == before, "{method:?}: the dry run changed something");
-        let done = self.spool.repair(false, &());
+        let done = self.spool.repairer().repair(false, &());
         assert!(done.repaired.iter().all(|r| r.result.is_ok()), "{method:?}: {:?}", done.repaired);
         assert_eq!(done.after.unwrap().findings, [], "{method:?}");
         let want: Vec<u64> = (0..ARTICLES).filter(|n| !lost.contains(n)).collect();
@@ -128,7 +127,7 @@ impl Subject {
         drop(self.spool);
         let (spool, recovery) = open(&self.disk, &kept_config(method));
         assert!(!recovery.crashed && recovery.rebuilt.is_none(), "{recovery}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?} after a restart");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?} after a restart");
     }
 }
 
@@ -169,7 +168,7 @@ fn repair_of_damaged_overview_rows_keeps_the_numbers_of_kept_articles() {
             let (spool, _) = open(&disk, &kept_config(method));
             damage_overview(&disk, is_list_damaged);
             assert!(rows(&spool).is_none(), "{what}");
-            let done = spool.repair(false, &());
+            let done = spool.repairer().repair(false, &());
             assert_eq!(done.repaired.len() > 1, is_list_damaged, "{what}: {:?}", done.repaired);
             assert_eq!(done.after.unwrap().findings, [], "{what}");
             assert!(rows(&spool).as_ref() == Some(&before), "{what}");
@@ -188,7 +187,7 @@ fn the_start_rebuilds_damaged_overview_rows_of_kept_articles() {
             let (spool, recovery) = open(&disk, &kept_config(method));
             assert!(recovery.mended > u64::from(is_list_damaged), "{what}: {recovery}");
             assert!(rows(&spool).as_ref() == Some(&before), "{what}: {recovery}");
-            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
             agree(&spool);
         }
     }
@@ -211,7 +210,7 @@ fn the_start_leaves_a_damaged_block_with_a_missing_article_as_it_is() {
     let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks().count).sum::<u64>();
     assert!(recovery.mended == 0 && rows(&spool).is_none(), "{recovery}");
     let before = marks(&spool);
-    assert_eq!(spool.repair(false, &()).after.unwrap().findings, []);
+    assert_eq!(spool.repairer().repair(false, &()).after.unwrap().findings, []);
     assert!(marks(&spool) < before && rows(&spool).is_some());
     agree(&spool);
 }
@@ -277,7 +276,8 @@ fn the_names_of_a_crosspost_are_put_right() {
             let files = s.files_of(crosspost);
             assert_eq!(files.len(), 2);
             s.disk.remove(&files[which]).unwrap();
-            let is_first = !s.spool.verify(&()).findings.iter().any(|f| f.what.contains("other programs"));
+            let is_first =
+                !s.spool.verifier().verify(&()).findings.iter().any(|f| f.what.contains("other programs"));
             let told = |f: &[Finding]| match is_first {
                 true => one(
                     f,
@@ -322,7 +322,7 @@ fn files_that_no_article_has_are_told_and_only_ours_are_removed() {
         let s = filled(method);
         let foreign = ["/s/kept/README", "/s/kept/0000000001.app.bak"].map(Path::new);
         foreign.iter().for_each(|path| s.write(path, b"Not one of yours\n"));
-        let done = s.spool.repair(false, &());
+        let done = s.spool.repairer().repair(false, &());
         assert_eq!(done.before.findings.len(), 2, "{method:?}: {:?}", done.before.findings);
         done.before
             .findings
@@ -350,9 +350,9 @@ fn what_is_not_in_the_list_of_what_is_kept_is_entered_again() {
         }];
         let (spool, recovery) = open(&disk, &config);
         assert!(recovery.mended > ARTICLES, "{method:?}: {recovery}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
-        assert_eq!(spool.expire_as_of(NOW + 9, false).unwrap().articles, ARTICLES, "{method:?}");
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.expiry().expire(NOW + 9, false).unwrap().articles, ARTICLES, "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     }
 }
 
@@ -368,7 +368,7 @@ fn either_copy_of_newsreel_tree_serves() {
                 if !missing {
                     s.write(&path, &[&whole[..20], b"~", &whole[21..]].concat());
                 }
-                let done = s.spool.repair(false, &());
+                let done = s.spool.repairer().repair(false, &());
                 one(
                     &done.before.findings,
                     "is damaged or missing",
@@ -405,7 +405,7 @@ fn status_tells_age_and_rate_of_what_is_kept() {
             commit_at(&spool, &[news(n as u64)], now - age).unwrap();
         }
         let check = |spool: &Spool, articles: u64, age: u64| {
-            let kept = spool.status().unwrap().kept.remove(0);
+            let kept = spool.meter().status().unwrap().kept.remove(0);
             assert_eq!((kept.articles, kept.oldest_arrival), (articles, Some(now - age)), "{method:?}");
             let (hour, day) = (kept.written_hour_bytes, kept.written_day_bytes);
             assert!(
@@ -420,7 +420,7 @@ fn status_tells_age_and_rate_of_what_is_kept() {
         drop(spool);
         let (spool, _) = open(&disk, &config);
         check(&spool, 4, 100_000);
-        assert_eq!(spool.expire_as_of(now, false).unwrap().articles, 1);
+        assert_eq!(spool.expiry().expire(now, false).unwrap().articles, 1);
         check(&spool, 3, 40_000);
     }
 }
@@ -454,7 +454,7 @@ fn the_name_of_a_number_that_is_due_goes() {
         commit(&spool, &(0..ARTICLES).map(news).collect::<Vec<_>>()).unwrap();
         let mut s = Subject { disk: disk.clone(), spool };
         let [number] = names_in(&s, n, &ended)[..] else { panic!("{method:?}: no name in {ended}") };
-        s.spool.expire_as_of(NOW + 9, false).unwrap();
+        s.spool.expiry().expire(NOW + 9, false).unwrap();
         for step in ["expired", "after a crash", "rebuilt"] {
             assert_eq!(names_in(&s, n, &ended), [] as [u64; 0], "{method:?} {due} {step}");
             assert_eq!(names_in(&s, n, &other).len(), 1, "{method:?} {due} {step}");
@@ -466,7 +466,7 @@ fn the_name_of_a_number_that_is_due_goes() {
                 "{method:?} {due} {step}"
             );
             agree(&s.spool);
-            assert_eq!(s.spool.verify(&()).findings, [], "{method:?} {due} {step}");
+            assert_eq!(s.spool.verifier().verify(&()).findings, [], "{method:?} {due} {step}");
             if step == "rebuilt" {
                 break;
             }
@@ -484,8 +484,8 @@ fn the_name_of_a_number_that_is_due_goes() {
         drop(s.spool);
         config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
         s = Subject { disk: disk.clone(), spool: open(&disk, &config).0 };
-        s.spool.expire_as_of(NOW + 9, false).unwrap();
+        s.spool.expiry().expire(NOW + 9, false).unwrap();
         assert_eq!(s.files_of(n), [] as [&Path; 0], "{method:?} {due}");
-        assert_eq!(s.spool.verify(&()).findings, [], "{method:?} {due}");
+        assert_eq!(s.spool.verifier().verify(&()).findings, [], "{method:?} {due}");
     }
 }

@@ -33,7 +33,7 @@ fn wraps_many_times_and_stays_exact() {
     }
     // Two buffers of some 310 KB of room, records of 1 to 3 KB.
     assert!((100..320).contains(&last), "{last}");
-    let status = spool.status().unwrap();
+    let status = spool.meter().status().unwrap();
     assert!(status.buffers.iter().all(|b| b.cycle > 3 && b.used_bytes <= b.area_bytes));
     assert_eq!(status.history_entries, 1500);
     let before = agree(&spool);
@@ -172,17 +172,17 @@ fn verify_finds_a_flipped_bit_and_nothing_else() {
     add_groups(&spool, 3);
     let news: Vec<News> = (0..50).map(|n| News::new(n, 3, 900)).collect();
     let (_, outcomes) = commit(&spool, &news).unwrap();
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     let ChangeOutcome::Filed(filed) = outcomes[11] else { panic!() };
     let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
-    let area = spool.status().unwrap().buffers[0].area_bytes;
+    let area = spool.meter().status().unwrap().buffers[0].area_bytes;
     let at = 400_000 / 512 * 512 - area + filed.token.place % area + 300;
     let at = at.min(400_000 - 1);
     let mut byte = [0];
     file.read_at(&mut byte, at).unwrap();
     file.write_all_at(&[std::io::IoSlice::new(&[byte[0] ^ 4])], at).unwrap();
     assert_eq!(fetch(&spool, &news[11].id), None);
-    let report = spool.verify(&());
+    let report = spool.verifier().verify(&());
     assert!((1..=4).contains(&report.findings.len()), "{:?}", report.findings);
     assert!(news.iter().enumerate().all(|(i, n)| i == 11 || fetch(&spool, &n.id).as_ref() == Some(&n.wire)));
 }
@@ -255,10 +255,10 @@ fn classes_by_rule_order_and_method() {
         first.push(filed.token);
     }
     agree(&spool);
-    let names: Vec<String> =
-        first.iter().filter(|t| t.class == 0).filter_map(|t| spool.volume_name(t.volume)).collect();
+    let names: Vec<String> = first.iter().filter(|t| t.class == 0).map(|t| spool.tokens().text(t)).collect();
+    let names: Vec<&str> = names.iter().filter_map(|text| Some(text.split_once(':')?.0)).collect();
     let changes = names.windows(2).filter(|w| w[0] != w[1]).count();
-    assert!(names[0] == "a" && names.iter().any(|n| n == "b") && (1..=6).contains(&changes), "{names:?}");
+    assert!(names[0] == "a" && names.contains(&"b") && (1..=6).contains(&changes), "{names:?}");
     let news = |group: &str| {
         (0..200).map(|n| News::new(n, 5, 1500)).filter(|n| n.groups[0] == group).collect::<Vec<_>>()
     };
@@ -359,14 +359,14 @@ fn writes_end_with_zeros_up_to_the_next_step() {
     let file = disk.open(Path::new("/s/a.cyc"), OpenMode::Existing).unwrap();
     for n in 0..300 {
         commit(&spool, &[News::new(n, 1, 900)]).unwrap();
-        let status = &spool.status().unwrap().buffers[0];
+        let status = &spool.meter().status().unwrap().buffers[0];
         let head = area_start + status.free;
         let end = u64::next_multiple_of(head, step).min(area_start + status.area_bytes);
         let mut ahead = vec![1; (end - head) as usize];
         file.read_exact_at(&mut ahead, head).unwrap();
         assert!(ahead.iter().all(|b| *b == 0), "{n}: behind {head}");
     }
-    assert!(spool.status().unwrap().buffers[0].cycle >= 3);
+    assert!(spool.meter().status().unwrap().buffers[0].cycle >= 3);
     agree(&spool);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }

@@ -55,7 +55,7 @@ fn no_flipped_bit_of_an_index_hides_an_article_after_the_start() {
             assert_eq!(shown(&spool), sound, "{what}: {recovery}");
             agree(&spool);
             // A bit too many leads to no article, and is left to `verify`.
-            let left = spool.verify(&()).findings;
+            let left = spool.verifier().verify(&()).findings;
             assert!(left.iter().all(|f| f.repair() == Some("clear the bit")), "{what}: {recovery}, {left:?}");
             let told = recovery.to_string();
             assert_eq!(recovery.mended > 0, told.contains("of indexes rebuilt"), "{what}: {told}");
@@ -80,6 +80,6 @@ fn a_bitmap_that_cannot_be_read_is_rebuilt_before_readers_are_told_that_somethin
         let what = format!("{} at {at}", path.display());
         assert_eq!(crate::unreadable::readable(&spool), before, "{what}");
         assert_eq!(agree(&spool), named, "{what}");
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     }
 }

@@ -97,7 +97,7 @@ impl Model {
             let old = self.named.insert((group.clone(), number), id.clone());
             assert!(old.is_none_or(|old| old == id), "{what}: {group}:{number} named two articles");
         }
-        let living = spool.status().unwrap().articles;
+        let living = spool.meter().status().unwrap().articles;
         assert_eq!(living, self.living.len() as u64, "{what}: articles");
     }
 }
@@ -153,14 +153,14 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 done += 1;
             }
             92..94 if method.keeps() => {
-                let dry = spool.expire_as_of(NOW + 1, true).unwrap();
-                let real = spool.expire_as_of(NOW + 1, false).unwrap();
+                let dry = spool.expiry().expire(NOW + 1, true).unwrap();
+                let real = spool.expiry().expire(NOW + 1, false).unwrap();
                 assert_eq!(dry, real, "{what}");
                 let due: Vec<u64> = model.living.iter().filter(|(_, x)| in_g0(x)).map(|(n, _)| *n).collect();
                 assert_eq!(real.articles, due.len() as u64, "{what}");
                 due.iter().for_each(|n| drop(model.living.remove(n)));
                 model.ended.extend(due);
-                let again = spool.expire_as_of(NOW + 1, false).unwrap();
+                let again = spool.expiry().expire(NOW + 1, false).unwrap();
                 assert_eq!((again.articles, again.numbers), (0, 0), "{what}");
                 done += 1;
             }
@@ -178,7 +178,7 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 done += 1;
             }
             96 => {
-                let report = spool.pack_overview(&mut |_| dice.next(3) > 0).unwrap();
+                let report = spool.overview().pack(&mut |_| dice.next(3) > 0).unwrap();
                 assert_eq!(report.damaged, 0, "{what}");
                 done += 1;
             }
@@ -225,11 +225,11 @@ fn looked_over(
         drop(spool);
         rebuild(disk.clone(), config.clone(), &()).unwrap();
         spool = open(disk, config).0;
-        let report = spool.verify(&());
+        let report = spool.verifier().verify(&());
         assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
         // An expired article in a file with others is due again.
         if method.keeps() {
-            spool.expire_as_of(NOW + 1, false).unwrap();
+            spool.expiry().expire(NOW + 1, false).unwrap();
             let due: Vec<u64> = model.living.iter().filter(|(_, x)| in_g0(x)).map(|(n, _)| *n).collect();
             due.iter().for_each(|n| drop(model.living.remove(n)));
             model.ended.extend(due);
@@ -357,12 +357,12 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> TestResult {
         }
         if n == 2 {
             told.expiring = true;
-            spool.expire_as_of(NOW + 1, false)?;
+            spool.expiry().expire(NOW + 1, false)?;
             told.expired = (n + 1) * PER_BATCH;
         }
         if n == 3 {
             // A pass that fails has changed nothing.
-            let _ = spool.pack_overview(&mut |_| true);
+            let _ = spool.overview().pack(&mut |_| true);
         }
     }
     Ok(spool.close()?)
@@ -394,7 +394,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
         assert!(spool.is_known(&spool.key(news.id.as_bytes())), "{what}: {i}");
         assert!(fetch(&spool, &news.id).is_none_or(|wire| wire == news.wire), "{what}: {i} has other bytes");
     }
-    spool.expire_as_of(NOW + 1, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+    spool.expiry().expire(NOW + 1, false).unwrap_or_else(|e| panic!("{what}: {e}"));
     for (group, number, id) in agree(&spool) {
         let old = told.named.get(&(group.clone(), number));
         assert!(
@@ -405,8 +405,8 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     }
     // A file whose row was never written may have stayed, and the second name of a crosspost may not have
     // reached the disk before a power cut: reported, and mended on request.
-    let repair = spool.repair(false, &());
-    let left = |f: &verify::Finding| {
+    let repair = spool.repairer().repair(false, &());
+    let left = |f: &Finding| {
         f.what.contains("left by a crash") && f.repair() == Some("remove it")
             || f.what.contains("missing or another one") && f.repair() == Some("link it to the article again")
     };
@@ -499,10 +499,10 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     }
     let late = full.expect("the class never filled up");
     assert!(filed.len() > 30, "{}", filed.len());
-    assert!(spool.status().unwrap().kept[0].full);
+    assert!(spool.meter().status().unwrap().kept[0].full);
     assert!(filed.iter().all(|n| fetch(&spool, &n.id).as_ref() == Some(&n.wire)));
     assert!(!spool.is_known(&spool.key(late.id.as_bytes())));
-    let report = spool.expire_as_of(NOW + 1, false).unwrap();
+    let report = spool.expiry().expire(NOW + 1, false).unwrap();
     assert_eq!(report.articles, filed.len() as u64);
     assert_eq!(disk.list("/s/kept".as_ref()).unwrap().len(), 3, "the last file and our two");
     assert!(matches!(commit(&spool, &[late]).unwrap().1[0], ChangeOutcome::Filed(_)));

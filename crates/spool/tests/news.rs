@@ -318,7 +318,7 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
                 spool.read(&token, None, ReadMode::Wait, &mut buf).unwrap(),
                 "{}:{number} is named, but cannot be read: {:?}",
                 group.name,
-                spool.explain_token(&token, None).lines
+                spool.tokens().explain(&token, None).lines
             );
             assert_eq!(buf.message_id(), fields[4].as_bytes());
             let xref = format!(" {}:{number}", group.name);

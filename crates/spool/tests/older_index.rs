@@ -103,7 +103,7 @@ fn articles_that_came_after_the_indexes_are_taken_in() {
         assert_there(&spool, 0..60, &what);
         commit(&spool, &(60..90).map(news).collect::<Vec<_>>()).unwrap();
         assert_there(&spool, 0..90, &what);
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         agree(&spool);
         spool.close().unwrap();
         drop(spool);
@@ -136,8 +136,8 @@ fn no_article_is_overwritten_or_removed() {
         let (spool, recovery) = open(&shared, &config);
         let what = format!("{method:?}: {recovery}");
         (60..120).for_each(|n| drop(commit_at(&spool, &[news(n)], NOW + n - 30).unwrap()));
-        assert!(spool.status().unwrap().passed_over > 0, "{what}");
-        let repaired = spool.repair(false, &());
+        assert!(spool.meter().status().unwrap().passed_over > 0, "{what}");
+        let repaired = spool.repairer().repair(false, &());
         let assert_same = |when: &str| {
             let after = files(&disk, KEPT);
             for (path, bytes) in articles(&before) {
@@ -181,7 +181,7 @@ fn without_a_recorded_position_no_number_is_given_twice() {
             assert_eq!(recovery.taken_in, 30, "{method:?}: {recovery}");
             (60..90).for_each(|n| drop(commit_at(&spool, &[news(n)], NOW + n).unwrap()));
             assert_there(&spool, 0..90, &format!("{method:?}"));
-            assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
             agree(&spool);
         }
     }
@@ -255,11 +255,11 @@ fn a_repair_takes_in_what_no_index_knows() {
             let file = disk.open(path, OpenMode::Create).unwrap();
             file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
         }
-        let dry = spool.repair(true, &());
+        let dry = spool.repairer().repair(true, &());
         assert!(dry.before.problems() >= 30, "{method:?}: {dry:?}");
-        let told = |f: &verify::Finding| f.what.contains("is a whole article that no index knows");
+        let told = |f: &Finding| f.what.contains("is a whole article that no index knows");
         assert!(dry.before.findings.iter().all(told), "{method:?}: {dry:?}");
-        let repaired = spool.repair(false, &());
+        let repaired = spool.repairer().repair(false, &());
         let after = repaired.after.as_ref().unwrap();
         assert_eq!(after.findings, [], "{method:?}");
         assert_there(&spool, 0..60, &format!("{method:?}"));

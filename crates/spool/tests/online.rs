@@ -76,11 +76,11 @@ fn after(change: &str, old: &SpoolConfig) -> SpoolConfig {
 
 fn change(spool: &Spool, change: &str, commit: Commit<'_>) -> Result<(), SpoolError> {
     match change {
-        "add" => spool.add_buffer(&new_buffer(), "all", commit),
-        "grow" => spool.grow_buffer("a", 150_000, commit),
-        "retire" => spool.retire_buffer("a", true, commit),
-        "move" => spool.move_buffer("a", Path::new("/elsewhere/a.cyc"), &(), commit),
-        "remove" => spool.remove_buffer("a", true, commit),
+        "add" => spool.buffers().add(&new_buffer(), "all", commit),
+        "grow" => spool.buffers().grow("a", 150_000, commit),
+        "retire" => spool.buffers().retire("a", true, commit),
+        "move" => spool.buffers().move_to("a", Path::new("/elsewhere/a.cyc"), &(), commit),
+        "remove" => spool.buffers().remove("a", true, commit),
         other => panic!("{other}"),
     }
 }
@@ -116,7 +116,7 @@ fn run(sim: &SimDisk, what: &str, told: &mut Told) -> TestResult {
     };
     change(&spool, what, &mut commit)?;
     // A pass that fails has changed nothing.
-    let _ = spool.pack_overview(&mut |_| true);
+    let _ = spool.overview().pack(&mut |_| true);
     feed(&spool, 120..150)?;
     wait(&spool)?;
     told.acknowledged = 150;
@@ -157,7 +157,7 @@ fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
     feed(&spool, 0..260).unwrap_or_else(|e| panic!("{tale}: {e}"));
     assert!(alive(&spool, 260).len() > 30, "{tale}");
     agree(&spool);
-    let report = spool.verify(&());
+    let report = spool.verifier().verify(&());
     assert!(report.findings.is_empty(), "{tale}: {:?}", report.findings);
     // A change that was not carried out can be tried again.
     if !committed {
@@ -233,17 +233,18 @@ fn a_buffer_moves_while_articles_arrive_and_are_cancelled() {
             n
         });
         for to in ["/t/a1.cyc", "/t/a2.cyc", "/t/a3.cyc"] {
-            spool.move_buffer("a", Path::new(to), &(), &mut || Ok(())).unwrap();
+            spool.buffers().move_to("a", Path::new(to), &(), &mut || Ok(())).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
         feeding.join().unwrap()
     });
     let named = agree(&spool);
-    assert!(spool.verify(&()).findings.is_empty());
+    assert!(spool.verifier().verify(&()).findings.is_empty());
     let living = alive(&spool, fed);
     assert!(living.iter().all(|n| *n < 200 || *n % 5 != 0 || *n + 300 >= fed), "cancelled ones live");
-    assert_eq!(spool.buffers().unwrap()[0].config.path, Path::new("/t/a3.cyc"));
-    let error = spool.move_buffer("a", Path::new("/t/a1.cyc"), &(), &mut || Ok(())).unwrap_err().to_string();
+    assert_eq!(spool.buffers().list().unwrap()[0].config.path, Path::new("/t/a3.cyc"));
+    let error =
+        spool.buffers().move_to("a", Path::new("/t/a1.cyc"), &(), &mut || Ok(())).unwrap_err().to_string();
     assert!(error.contains("moved to /t/a2.cyc"), "{error}");
     spool.close().unwrap();
     drop(spool);
@@ -263,19 +264,19 @@ fn a_removed_buffers_number_is_not_given_again() {
     feed(&spool, 0..60).unwrap();
     let error = |r: Result<(), SpoolError>| r.unwrap_err().to_string();
     let fine = &mut || Ok(());
-    assert!(error(spool.remove_buffer("b", true, fine)).contains("retire it first"));
-    spool.retire_buffer("b", true, fine).unwrap();
-    assert!(error(spool.retire_buffer("a", true, fine)).contains("last buffer of its class"));
-    assert!(error(spool.remove_buffer("b", false, fine)).contains("--articles"));
-    assert!(error(spool.grow_buffer("x", 1, fine)).contains("there are: a, b"));
-    assert!(error(spool.grow_buffer("a", 70_001, fine)).contains("cannot grow"));
-    assert!(error(spool.grow_buffer("a", 4_096, fine)).contains("bytes and cannot shrink to 4096"));
-    assert!(error(spool.add_buffer(&new_buffer(), "none", fine)).contains("no class"));
+    assert!(error(spool.buffers().remove("b", true, fine)).contains("retire it first"));
+    spool.buffers().retire("b", true, fine).unwrap();
+    assert!(error(spool.buffers().retire("a", true, fine)).contains("last buffer of its class"));
+    assert!(error(spool.buffers().remove("b", false, fine)).contains("--articles"));
+    assert!(error(spool.buffers().grow("x", 1, fine)).contains("there are: a, b"));
+    assert!(error(spool.buffers().grow("a", 70_001, fine)).contains("cannot grow"));
+    assert!(error(spool.buffers().grow("a", 4_096, fine)).contains("bytes and cannot shrink to 4096"));
+    assert!(error(spool.buffers().add(&new_buffer(), "none", fine)).contains("no class"));
     let mut refused = || Err("the file cannot be written".into());
-    assert!(error(spool.add_buffer(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
+    assert!(error(spool.buffers().add(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
     assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
     let before = alive(&spool, 60).len();
-    spool.remove_buffer("b", true, fine).unwrap();
+    spool.buffers().remove("b", true, fine).unwrap();
     let after = alive(&spool, 60).len();
     assert!(after > 10 && after < before, "{after} of {before}");
     agree(&spool);
@@ -286,7 +287,7 @@ fn a_removed_buffers_number_is_not_given_again() {
     config.classes[0].buffers.truncate(1);
     let (spool, _) = open(&disk, &config);
     assert_eq!(alive(&spool, 60).len(), after);
-    spool.add_buffer(&new_buffer(), "all", fine).unwrap();
+    spool.buffers().add(&new_buffer(), "all", fine).unwrap();
     feed(&spool, 60..120).unwrap();
     let volumes: std::collections::BTreeSet<u16> = (60..120)
         .filter_map(|n| match spool.lookup(&spool.key(News::new(n, GROUPS, 900).id.as_bytes())) {

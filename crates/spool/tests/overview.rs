@@ -25,7 +25,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) {
 }
 
 fn pack(spool: &Spool) -> PackReport {
-    spool.pack_overview(&mut |_| true).unwrap()
+    spool.overview().pack(&mut |_| true).unwrap()
 }
 
 fn files(disk: &Arc<dyn Disk>, suffix: &str) -> usize {
@@ -49,7 +49,8 @@ fn packed_rows_are_the_same_and_take_less_room() {
     let (spool, _) = open(&disk, &cold_config());
     add_groups(&spool, GROUPS);
     feed(&spool, 0..400);
-    let (before, names, bytes) = (rows(&spool), agree(&spool), spool.status().unwrap().overview_bytes);
+    let (before, names, bytes) =
+        (rows(&spool), agree(&spool), spool.meter().status().unwrap().overview_bytes);
     assert!(files(&disk, ".seg") > 3 && files(&disk, ".packed") == 0);
     let report = pack(&spool);
     assert!(report.blocks > 30 && report.damaged == 0 && !report.stopped, "{report:?}");
@@ -57,7 +58,7 @@ fn packed_rows_are_the_same_and_take_less_room() {
     assert_eq!(pack(&spool).blocks, 0);
     spool.checkpoint().unwrap();
     assert!(files(&disk, ".seg") <= 1 && files(&disk, ".packed") > 0);
-    assert!(spool.status().unwrap().overview_bytes * 2 < bytes);
+    assert!(spool.meter().status().unwrap().overview_bytes * 2 < bytes);
     assert!(rows(&spool) == before && agree(&spool) == names);
     // Row by row, backwards, and by Message-ID.
     for group in spool.groups().iter() {
@@ -77,7 +78,7 @@ fn packed_rows_are_the_same_and_take_less_room() {
         spool.arrived_since(group.id, 0, &mut |_| ids += 1).unwrap();
         assert_eq!(ids, numbers.len());
     }
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     spool.close().unwrap();
     drop(spool);
     let (spool, recovery) = open(&disk, &cold_config());
@@ -124,12 +125,14 @@ fn rows_die_in_packed_blocks_as_in_plain_ones() {
             assert!(rows(&plain) == rows(&packed), "opened at {n}");
         }
     }
-    assert!(packed.status().unwrap().buffers.iter().all(|b| b.cycle > 2));
-    assert!(packed.status().unwrap().overview_bytes * 2 < plain.status().unwrap().overview_bytes);
+    assert!(packed.meter().status().unwrap().buffers.iter().all(|b| b.cycle > 2));
+    assert!(
+        packed.meter().status().unwrap().overview_bytes * 2 < plain.meter().status().unwrap().overview_bytes
+    );
     // Segments without living rows are removed.
     packed.checkpoint().unwrap();
     assert!(most < 40 && files(&packed_disk, "") < 8, "{most} {}", files(&packed_disk, ""));
-    assert_eq!(packed.verify(&()).findings, []);
+    assert_eq!(packed.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn only_what_is_cold_is_packed_and_a_pass_can_be_stopped() {
     commit_from(200, now);
     let before = rows(&spool);
     let mut steps = 0;
-    let stopped = spool.pack_overview(&mut |_| {
+    let stopped = spool.overview().pack(&mut |_| {
         steps += 1;
         false
     });
@@ -219,7 +222,7 @@ fn readers_and_feed_go_on_during_passes() {
     });
     assert!(blocks.into_inner() > 50);
     agree(&spool);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// A damaged block stays where it is, is reported, and is rebuilt from the articles; so is a packed one.
@@ -246,9 +249,9 @@ fn damaged_blocks_are_told_and_repaired() {
     // In the entries of the first packed block, and in the text of some other.
     flip(packed[0], 45);
     flip(packed[0], 5000);
-    let found = spool.verify(&()).findings;
+    let found = spool.verifier().verify(&()).findings;
     assert_eq!(found.len(), 3, "{found:?}");
-    let done = spool.repair(false, &());
+    let done = spool.repairer().repair(false, &());
     assert_eq!(done.after.unwrap().findings, []);
     assert!(rows(&spool) == before);
     agree(&spool);
@@ -277,7 +280,7 @@ fn passes_fail(errno: i32) -> usize {
     let mut failed = 0;
     for later in 0..4 {
         sim.fail_at(sim.steps() + later, errno, false);
-        failed += usize::from(spool.pack_overview(&mut |_| true).is_err());
+        failed += usize::from(spool.overview().pack(&mut |_| true).is_err());
         assert!(rows(&spool) == before, "errno {errno}, call {later}");
         if spool.trouble().is_some() {
             break;
@@ -315,13 +318,13 @@ fn further_headers_are_in_the_rows_of_what_comes_while_they_are_kept() {
     add_groups(&spool, 1);
     commit(&spool, &[keyed(0, "old")]).unwrap();
     assert!(!spool.rows_have_headers());
-    spool.prepare(keeping(&["Keywords", "Path"])).unwrap().switch().unwrap();
+    spool.reconfiguration().prepare(keeping(&["Keywords", "Path"])).unwrap().switch().unwrap();
     commit(&spool, &[keyed(1, "new"), News::new(2, 1, 300)]).unwrap();
     let (is, none) = (|text: &str| Some(text.to_owned()), || Some(String::new()));
     let known = [None, is("new"), none()];
     assert!(spool.rows_have_headers());
     assert_eq!(keywords(&spool), known);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     // Killed, it has them from the journal; packed, from the packed blocks.
     let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Kill, 0).unwrap());
     drop(spool);
@@ -364,7 +367,8 @@ fn killed_while_a_header_is_added_no_row_has_it_unknown() {
         let spool = opened.0;
         let new = NewGroup { name: "test.g0".into(), created: NOW, ..NewGroup::default() };
         spool.add_groups(&[new])?;
-        let prepared = spool.prepare(keeping(&["Keywords"])).map_err(|e| format!("{e:?}"))?;
+        let prepared =
+            spool.reconfiguration().prepare(keeping(&["Keywords"])).map_err(|e| format!("{e:?}"))?;
         prepared.switch()?;
         commit(&spool, &[keyed(1, "new")])?;
         Ok(spool.close()?)

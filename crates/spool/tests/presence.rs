@@ -123,19 +123,19 @@ fn a_buffer_that_was_there_is_missed() {
     assert!(rebuilt.contains("there is no /disk2"), "{rebuilt}");
     disk.create_dir(Path::new("/disk2")).unwrap();
     let (spool, _) = open(&shared, &config);
-    assert_eq!(spool.buffers().unwrap().len(), 2);
+    assert_eq!(spool.buffers().list().unwrap().len(), 2);
     // Also while serving.
     let add = BufferConfig { name: "d".into(), path: "/disk3/d.cyc".into(), ..config.buffers[0].clone() };
-    let text = spool.add_buffer(&add, "all", &mut || Ok(())).unwrap_err().to_string();
+    let text = spool.buffers().add(&add, "all", &mut || Ok(())).unwrap_err().to_string();
     assert!(text.contains("there is no /disk3"), "{text}");
     let text =
-        spool.move_buffer("c", Path::new("/disk3/c.cyc"), &(), &mut || Ok(())).unwrap_err().to_string();
+        spool.buffers().move_to("c", Path::new("/disk3/c.cyc"), &(), &mut || Ok(())).unwrap_err().to_string();
     assert!(text.contains("there is no /disk3"), "{text}");
     disk.set_free_bytes(100_000);
     let add = BufferConfig { path: "/disk2/d.cyc".into(), ..add };
-    let text = spool.add_buffer(&add, "all", &mut || Ok(())).unwrap_err().to_string();
+    let text = spool.buffers().add(&add, "all", &mut || Ok(())).unwrap_err().to_string();
     assert!(text.contains("195 KiB needed") && text.contains("97.7 KiB free"), "{text}");
-    let text = spool.grow_buffer("c", 400_000, &mut || Ok(())).unwrap_err().to_string();
+    let text = spool.buffers().grow("c", 400_000, &mut || Ok(())).unwrap_err().to_string();
     assert!(text.contains("195 KiB needed"), "{text}");
     spool.close().unwrap();
 }
@@ -332,7 +332,7 @@ fn an_older_file_of_the_same_name_is_recognized() {
     for n in 0..20 {
         assert!(fetch(&spool, &News::new(n, 2, 900).id).is_some(), "{n}");
     }
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// A copy of the file in use is not taken for it if articles were written to it since.
@@ -370,7 +370,7 @@ fn an_older_copy_of_a_buffer_is_recognized() {
     let (spool, _) = open(&shared, &config);
     let left = (0..40).filter(|n| fetch(&spool, &News::new(*n, 2, 900).id).is_some()).count();
     assert!((20..40).contains(&left), "{left}");
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// Two buffers, and the same without the second.

@@ -46,7 +46,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
 }
 
 fn purge(spool: &Spool) -> TestResult<PurgeReport> {
-    Ok(spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?)
+    Ok(spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())?)
 }
 
 fn run(sim: &SimDisk, told: &mut Told) -> TestResult {
@@ -96,7 +96,7 @@ fn check(image: SimDisk, told: &Told, what: &str) {
     let old: HashMap<_, _> = told.named.iter().map(|(group, n, id)| ((group, n), id)).collect();
     let is_other = |row: &&(String, u64, String)| old.get(&(&row.0, &row.1)).is_some_and(|id| **id != row.2);
     assert_eq!(now.iter().find(is_other), None, "{what}");
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
 }
 
 /// Steps of the purge and what follows.

@@ -98,7 +98,7 @@ fn what_is_remembered_shows_nothing_that_is_gone() {
     assert_eq!(gone, [3, 100, 101, 120, 250].map(id_of));
     // A rebuilt block is read again: the place of the old one is no longer asked for.
     let rows = over(&spool, group);
-    spool.pack_overview(&mut |_| true).unwrap();
+    spool.overview().pack(&mut |_| true).unwrap();
     assert!(over(&spool, group) == rows && agree(&spool) == now);
     // Overwritten by what comes later: the same numbers never name other articles.
     for n in (300..1500).step_by(10) {

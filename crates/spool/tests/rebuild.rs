@@ -99,7 +99,7 @@ fn bytes_that_look_like_records_within_an_article_are_no_articles() {
     let inner = Token { place: first, ..there };
     let mut buf = ArticleBuf::default();
     assert!(!spool.read(&inner, None, ReadMode::Wait, &mut buf).unwrap());
-    let told = spool.explain_token(&inner, None);
+    let told = spool.tokens().explain(&inner, None);
     assert!(told.lines.iter().any(|(label, text)| *label == "checksum" && text == "right"), "{told:?}");
     spool.close().unwrap();
     drop(spool);
@@ -109,11 +109,11 @@ fn bytes_that_look_like_records_within_an_article_are_no_articles() {
     assert_eq!(report.articles, 79);
     let (spool, _) = open(&disk, &config);
     assert!(spool.is_known(&spool.key(News::new(40, 2, 100).id.as_bytes())));
-    assert_eq!(spool.status().unwrap().history_entries, 80);
+    assert_eq!(spool.meter().status().unwrap().history_entries, 80);
     for n in (0..40).chain(41..80) {
         assert_eq!(fetch(&spool, &News::new(n, 2, 1500).id).unwrap(), News::new(n, 2, 1500).wire);
     }
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 /// Only the history log, and rows of the journal that were removed long ago, have the ids of removed
@@ -142,7 +142,7 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
             commit(&spool, &[news(n)]).unwrap();
         }
         (250..260).for_each(|n| assert!(spool.cancel(news(n).id.as_bytes()).is_ok()));
-        spool.expire_as_of(NOW + 1, false).unwrap();
+        spool.expiry().expire(NOW + 1, false).unwrap();
         let living: Vec<bool> = (0..300).map(|n| fetch(&spool, &news(n).id).is_some()).collect();
         assert!(living.iter().filter(|l| !**l).count() > 50, "{method:?}");
         // Rows that tell of them go with the journal's files.
@@ -162,6 +162,6 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
                 assert_eq!(fetch(&spool, &id), Some(news(n).wire), "{method:?}: {id} is lost");
             }
         }
-        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
     }
 }

@@ -83,7 +83,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
 }
 
 fn take(spool: &Spool, config: &SpoolConfig) -> TestResult {
-    let prepared = spool.prepare(config.clone()).map_err(|all| format!("{all:?}"))?;
+    let prepared = spool.reconfiguration().prepare(config.clone()).map_err(|all| format!("{all:?}"))?;
     Ok(prepared.switch()?)
 }
 
@@ -126,7 +126,7 @@ fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
     take(&spool, &after(what)).unwrap_or_else(|e| panic!("{tale}: {e}"));
     feed(&spool, 60..120).unwrap_or_else(|e| panic!("{tale}: {e}"));
     agree(&spool);
-    let report = spool.verify(&());
+    let report = spool.verifier().verify(&());
     assert!(report.findings.is_empty(), "{tale}: {:?}", report.findings);
 }
 
@@ -171,7 +171,7 @@ fn what_is_refused_leaves_nothing_behind() {
     disk.open(Path::new("/foreign/file"), OpenMode::Create).unwrap();
     let mut config = after("add");
     config.classes.push(tree("/foreign"));
-    let objections = spool.prepare(config.clone()).map(drop).unwrap_err();
+    let objections = spool.reconfiguration().prepare(config.clone()).map(drop).unwrap_err();
     assert_eq!(objections[0].subject, ObjectionSubject::Class("tree".into()));
     assert!(objections[0].text.contains("left alone"), "{objections:?}");
     assert!(disk.open(Path::new("/s/c.cyc"), OpenMode::ReadOnly).is_err(), "left behind");
@@ -180,11 +180,17 @@ fn what_is_refused_leaves_nothing_behind() {
     config.buffers[1].path = "/s/moved.cyc".into();
     config.classes[0].method = MethodKind::Trash;
     let told: Vec<ObjectionSubject> =
-        spool.judge(&config).into_iter().map(|objection| objection.subject).collect();
+        spool.reconfiguration().judge(&config).into_iter().map(|objection| objection.subject).collect();
     let named = |name: &str| ObjectionSubject::Buffer(name.into());
     assert_eq!(told, [named("a"), named("b"), ObjectionSubject::Class("all".into())]);
     let without = SpoolConfig { buffers: Vec::new(), ..base() };
-    assert!(spool.judge(&without).iter().all(|objection| objection.text.contains("holds articles")));
+    assert!(
+        spool
+            .reconfiguration()
+            .judge(&without)
+            .iter()
+            .all(|objection| objection.text.contains("holds articles"))
+    );
     feed(&spool, 20..40).unwrap();
     agree(&spool);
     spool.close().unwrap();
@@ -204,7 +210,7 @@ fn what_is_kept_is_due_by_the_name_of_its_class_wherever_that_stands() {
         let keep = Retention::Secs { min: 0, default: 0, max: 0 };
         let rule = ExpireConfig { class: Some(class.into()), keep, ..ExpireConfig::default() };
         take(spool, &SpoolConfig { expire: vec![rule], ..config.clone() }).unwrap();
-        spool.expire_as_of(NOW + 1_000_000, true).unwrap().articles
+        spool.expiry().expire(NOW + 1_000_000, true).unwrap().articles
     };
     let mut config = after("classes");
     config.classes.reverse();

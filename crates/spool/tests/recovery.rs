@@ -47,7 +47,7 @@ fn overwrite(disk: &Arc<dyn Disk>, path: &Path, at: u64, bytes: &[u8]) {
 
 /// Where in the file of buffer `a` a token's record lies.
 fn offset(spool: &Spool, config: &SpoolConfig, token: Token) -> u64 {
-    let area = spool.status().unwrap().buffers[0].area_bytes;
+    let area = spool.meter().status().unwrap().buffers[0].area_bytes;
     let len = config.buffers[0].size_bytes / 512 * 512;
     len - area + token.place % area
 }
@@ -150,7 +150,7 @@ fn a_checkpoint_never_comes_back_beside_new_indexes() {
             let sim = sim.image().unwrap();
             let (spool, recovery) = opened(&sim).unwrap();
             assert_eq!(agree(&spool), before, "step {step} seed {seed}: {recovery}");
-            let findings = spool.verify(&()).findings;
+            let findings = spool.verifier().verify(&()).findings;
             assert!(findings.is_empty(), "step {step} seed {seed}: {findings:?}");
         }
     }
@@ -205,17 +205,17 @@ fn an_unreadable_article_is_given_up_by_one_repair() {
     drop(spool);
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.crashed && recovery.given_up == 0, "{recovery}");
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     assert!(report.repaired.iter().all(|r| r.result.is_ok()), "{:?}", report.repaired);
     assert_eq!(report.after.unwrap().findings, []);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     let named = agree(&spool);
     for n in living.iter().filter(|n| !lost.contains(n)) {
         assert!(named.iter().any(|(_, _, id)| *id == News::new(*n, 2, 900).id), "{n}");
     }
     close(spool);
     let (spool, _) = open(&disk, &config);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     assert_eq!(agree(&spool), named);
 }
 
@@ -331,7 +331,7 @@ fn a_rebuild_makes_damaged_headers_anew() {
         assert!(report.articles > 40, "{report:?}");
         let (spool, _) = open(&disk, &config);
         assert_eq!(agree(&spool), before, "{keep_journal}");
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
         feed(&spool, 300..400, 2, 900);
         close(spool);
         let (spool, _) = open(&disk, &config);
@@ -430,7 +430,7 @@ fn a_rebuild_takes_records_as_they_are() {
     remove_all(&disk, "/s/journal");
     rebuild(disk.clone(), config.clone(), &()).unwrap();
     let (spool, _) = open(&disk, &config);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     assert_eq!(fetch(&spool, &folded.id), Some(folded.wire));
     assert_eq!(spool.lookup(&spool.key(b"<odd@test.example>")), Lookup::Remembered);
 }
@@ -447,10 +447,10 @@ fn articles_of_removed_groups_are_counted_until_they_go() {
     rebuild(disk.clone(), config.clone(), &()).unwrap();
     let (spool, _) = open(&disk, &config);
     let living = (0..40).filter(|n| fetch(&spool, &News::new(*n, 2, 900).id).is_some()).count();
-    assert_eq!(spool.status().unwrap().articles, living as u64);
+    assert_eq!(spool.meter().status().unwrap().articles, living as u64);
     let news: Vec<News> = (100..500).map(|n| News::new(n, 1, 900)).collect();
     news.chunks(10).for_each(|part| drop(commit(&spool, part).unwrap()));
-    assert_eq!(spool.status().unwrap().articles, spool.groups()[0].marks().count);
+    assert_eq!(spool.meter().status().unwrap().articles, spool.groups()[0].marks().count);
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn a_memory_class_may_go() {
         assert_eq!(recovery.rebuilt, None, "{recovery}");
         assert!(agree(&spool).iter().any(|(group, ..)| group == "test.g1"));
         feed(&spool, from + 60..from + 100, 2, 900);
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
         close(spool);
     }
 }
@@ -558,13 +558,13 @@ fn cancelled_articles_displaced_before_a_kill_are_counted_once() {
     (20..120).for_each(|n| assert!(spool.cancel(news(n).id.as_bytes()).unwrap()));
     spool.checkpoint().unwrap();
     feed(150, 420);
-    assert!(spool.status().unwrap().buffers[0].cycle > 1);
+    assert!(spool.meter().status().unwrap().buffers[0].cycle > 1);
     let living = agree(&spool).len() as u64;
-    assert_eq!(spool.status().unwrap().articles, living);
+    assert_eq!(spool.meter().status().unwrap().articles, living);
     drop(spool);
     let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Kill, 1).unwrap());
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.crashed && recovery.rows > 100, "{recovery}");
     assert_eq!(agree(&spool).len() as u64, living);
-    assert_eq!(spool.status().unwrap().articles, living);
+    assert_eq!(spool.meter().status().unwrap().articles, living);
 }

@@ -19,11 +19,11 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
     add_groups(&spool, GROUPS);
     let news: Vec<_> = (0..20).map(|n| News::new(n, GROUPS, 1)).collect();
     commit(&spool, &news).unwrap();
-    let unmeasured = spool.report();
+    let unmeasured = spool.meter().report();
     assert_eq!((unmeasured.measured, unmeasured.articles, unmeasured.groups), (0, 20, GROUPS));
     assert!(unmeasured.buffers.is_empty());
-    spool.measure().unwrap();
-    let before = spool.report();
+    spool.meter().measure().unwrap();
+    let before = spool.meter().report();
     assert!(before.measured > 0 && before.buffers[0].used_bytes > 0 && before.journal_bytes > 0);
     assert!(before.buffers[0].record_overhead_bytes.is_some() && before.rows_to_replay > 0);
     // A report would wait for rows that are not durable yet, without the lock.
@@ -36,7 +36,7 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
         wait_until("the writer is busy", || spool.try_apply(0, &[], &mut Vec::new()).is_none());
         let (reported, reports) = mpsc::channel();
         let asked = &spool;
-        scope.spawn(move || reported.send(asked.report()).unwrap());
+        scope.spawn(move || reported.send(asked.meter().report()).unwrap());
         let report = reports.recv_timeout(DEADLINE);
         sim.hold_syncs(false);
         assert_eq!(adding.join().unwrap().unwrap(), 1);
@@ -48,10 +48,10 @@ fn a_report_needs_neither_the_writer_nor_the_disk() {
     });
     // From here on every call to the disk fails.
     let steady = |status| SpoolMetrics { trouble: None, journal_position: 0, undurable_bytes: 0, ..status };
-    let before = steady(spool.report());
+    let before = steady(spool.meter().report());
     sim.crash_at(sim.steps(), CrashKind::Kill, 1);
     let late = NewGroup { name: "later.group".into(), ..NewGroup::default() };
     assert!(spool.add_groups(&[late]).is_err() && sim.crashed());
-    assert!(spool.measure().is_err());
-    assert_eq!(steady(spool.report()), before);
+    assert!(spool.meter().measure().is_err());
+    assert_eq!(steady(spool.meter().report()), before);
 }

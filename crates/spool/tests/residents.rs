@@ -72,21 +72,21 @@ fn harm(sim: &SimDisk, page: u64, harm: Harm) -> std::io::Result<()> {
 /// and whatever is displaced leaves all indexes.
 fn one_repair_is_enough(sim: &SimDisk, spool: Spool, what: &str) -> usize {
     let named = agree(&spool);
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     assert!(report.repaired.iter().all(|r| r.result.is_ok()), "{what}: {:?}", report.repaired);
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     assert_eq!(agree(&spool), named, "{what}");
     // A start finds them, too, while this one continues.
     let image = sim.image_after(CrashKind::Kill, 5).unwrap();
     let (again, recovery) = open(&(Arc::new(image) as Arc<dyn Disk>), &residents_config());
     assert_eq!(recovery.rebuilt, None, "{what}: {recovery}");
     for spool in [spool, again] {
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         (300..360).step_by(10).for_each(|n| feed(&spool, n..n + 10).unwrap());
         agree(&spool);
         (360..600).step_by(10).for_each(|n| feed(&spool, n..n + 10).unwrap());
         agree(&spool);
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     }
     report.before.findings.len()
 }
@@ -122,7 +122,7 @@ fn damage_and_repair(sim: &SimDisk, first_page: u64, told: &mut u64) -> TestResu
     (first_page..ARTICLES / PER_PAGE).try_for_each(|page| harm(sim, page, Harm::Unreadable))?;
     feed(&spool, 220..230)?;
     *told = 230;
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     let failed = report.repaired.iter().find_map(|r| r.result.as_ref().err());
     failed.map_or(Ok(()), |error| Err(error.to_string()))?;
     feed(&spool, 230..240)?;
@@ -140,13 +140,13 @@ fn check(image: SimDisk, told: u64, what: &str) {
         assert!(spool.is_known(&spool.key(news.id.as_bytes())), "{what}: {n} is forgotten ({recovery})");
     }
     add_groups(&spool, GROUPS);
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     assert!(report.repaired.iter().all(|r| r.result.is_ok()), "{what}: {:?}", report.repaired);
     for n in (300..600).step_by(10) {
         feed(&spool, n..n + 10).unwrap_or_else(|e| panic!("{what}: {e}"));
         agree(&spool);
     }
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
 }
 
 /// The steps of the repair and what follows, and the first page that has an article which is still there.

@@ -31,13 +31,13 @@ fn blocks_of_quiet_groups_are_written_and_read_as_before() {
         // Else one that the start or the feed has begun may write beside what is counted.
         spool.checkpoint().unwrap();
         let (before, steps) = (agree(&spool), sim.steps());
-        spool.rest(3600);
+        spool.overview().rest(3600);
         assert_eq!(sim.steps(), steps, "groups were not quiet");
-        spool.rest(0);
+        spool.overview().rest(0);
         assert!(sim.steps() > steps, "nothing was written in round {round}");
         assert!(agree(&spool) == before);
         let steps = sim.steps();
-        spool.rest(0);
+        spool.overview().rest(0);
         assert_eq!(sim.steps(), steps, "what rests already was written again");
         if round % 2 == 1 {
             // As after a kill, and after an end in order.
@@ -49,7 +49,7 @@ fn blocks_of_quiet_groups_are_written_and_read_as_before() {
             assert!(agree(&spool) == before);
         }
     }
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn a_full_disk_leaves_blocks_open_and_articles_where_they_are() {
     // Else the one that the start has begun may meet the full disk.
     spool.checkpoint().unwrap();
     sim.fill_at(sim.steps());
-    spool.rest(0);
+    spool.overview().rest(0);
     assert!(agree(&spool) == before);
     assert!(spool.trouble().is_none(), "{:?}", spool.trouble());
     sim.free();
-    spool.rest(0);
+    spool.overview().rest(0);
     feed(&spool, 300..600);
     assert!(agree(&spool).len() > before.len());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     spool.close().unwrap();
 }

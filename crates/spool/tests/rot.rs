@@ -92,7 +92,7 @@ fn costs_itself(spool: &Spool, before: &BTreeMap<u64, String>, id: &str, what: &
         assert!(is_readable(spool, other), "{what}: {other} went with {id}");
     }
     let groups = 2;
-    let findings = spool.verify(&()).findings;
+    let findings = spool.verifier().verify(&()).findings;
     assert!(findings.len() <= groups + 1, "{what}: {findings:?}");
 }
 
@@ -173,7 +173,7 @@ fn in_a_buffer_that_never_wrapped_nothing_old_is_given_up() {
             costs_itself(&spool, &before, &id, &what);
             // Where no `Synced` row reached the disk, a new article that is not whole counts as one that
             // never arrived.
-            assert!(recovery.torn == 1 || !spool.verify(&()).findings.is_empty(), "{what}");
+            assert!(recovery.torn == 1 || !spool.verifier().verify(&()).findings.is_empty(), "{what}");
         }
     }
 }
@@ -188,7 +188,7 @@ fn a_rotten_article_far_from_the_write_position_goes_alone() {
     // Not closed: as if killed, with the last articles not synced.
     feed(&spool, 0..900, 10_000).unwrap();
     let before = readable(&spool);
-    assert!(before.len() > 300 && spool.status().unwrap().buffers[0].cycle > 1, "{}", before.len());
+    assert!(before.len() > 300 && spool.meter().status().unwrap().buffers[0].cycle > 1, "{}", before.len());
     // By the distance from the write position: next to it, within what a kill leaves, and beyond.
     for (kind, at) in
         [CrashKind::Kill, CrashKind::Power].into_iter().flat_map(|k| [0, 60, 250].map(|at| (k, at)))
@@ -203,7 +203,8 @@ fn a_rotten_article_far_from_the_write_position_goes_alone() {
             let what = format!("{kind:?} {rot:?} {at}: {recovery}");
             assert!(recovery.given_up <= control.given_up + 1, "{what}");
             costs_itself(&spool, &before, id, &what);
-            let is_reported = spool.verify(&()).findings.iter().any(|f| f.what.contains("cannot be read"));
+            let is_reported =
+                spool.verifier().verify(&()).findings.iter().any(|f| f.what.contains("cannot be read"));
             // Since the last `Synced` row that reached the disk, an article that is not whole counts as one
             // that never arrived.
             let is_counted = recovery.given_up > control.given_up || recovery.torn > control.torn;

@@ -150,7 +150,7 @@ fn play(
             }
             let told = answers(&spool);
             agree(&spool);
-            assert_eq!(spool.verify(&()).findings, []);
+            assert_eq!(spool.verifier().verify(&()).findings, []);
             spool.close()?;
             Ok(told)
         }));

@@ -92,7 +92,7 @@ fn assert_restored(disk: &Arc<dyn Disk>, dir: &str, expected: &[String], digest:
     assert_eq!(report.digest, digest);
     let (spool, _) = open(disk, &target(dir));
     assert_eq!(answers(&spool), expected);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     // A group of a removed one's name continues its numbers.
     spool.add_groups(&[NewGroup { name: "old.group".into(), ..NewGroup::default() }]).unwrap();
     assert_eq!(spool.group(spool.group_id(b"old.group").unwrap()).unwrap().marks().high, 77);
@@ -104,7 +104,7 @@ fn a_site_restored_in_other_buffers_and_classes_is_the_same() {
     let disk = disk();
     let (spool, _) = open(&disk, &source());
     fill(&spool);
-    let report = spool.snapshot(Path::new(FILE), &()).unwrap();
+    let report = spool.snapshots().write(Path::new(FILE), &()).unwrap();
     let (expected, digest) = (answers(&spool), spool.digest());
     assert!(expected.iter().any(|line| line.contains("test.g1:")) && report.articles > 300, "{report:?}");
     assert!(report.articles < ARTICLES && report.ids > 100, "{report:?}");
@@ -140,7 +140,7 @@ impl Progress for Meanwhile<'_> {
         }
         self.spool.unhide_all(&[self.spool.key(news(660).id.as_bytes())]).unwrap();
         self.spool.hide_all(&[news(661).id.as_bytes()], "operator", "later").unwrap();
-        self.spool.purge(&Wildmat::parse(b"test.g3").unwrap(), false, &()).unwrap();
+        self.spool.purge(&Wildmat::parse(b"test.g3").unwrap(), false).run(&()).unwrap();
         self.spool.remove_group("test.g0").unwrap();
         let more: Vec<News> = (ARTICLES..ARTICLES + 9).map(|n| News::new(n, 3, 400)).collect();
         for article in more {
@@ -155,7 +155,7 @@ fn what_changes_while_a_snapshot_is_written_is_in_it() {
     let (spool, _) = open(&disk, &source());
     fill(&spool);
     let meanwhile = Meanwhile { spool: &spool, is_done: AtomicBool::new(false) };
-    spool.snapshot(Path::new(FILE), &meanwhile).unwrap();
+    spool.snapshots().write(Path::new(FILE), &meanwhile).unwrap();
     assert!(meanwhile.is_done.into_inner());
     let (expected, digest) = (answers(&spool), spool.digest());
     spool.close().unwrap();
@@ -179,7 +179,7 @@ fn a_snapshot_and_a_restoration_that_were_killed_are_continued() {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let (spool, _) = Spool::open(disk.clone(), source(), &())?;
         if disk.open(Path::new(FILE), OpenMode::ReadOnly).is_err() {
-            spool.snapshot(Path::new(FILE), &())?;
+            spool.snapshots().write(Path::new(FILE), &())?;
         }
         spool.close()?;
         drop(spool);
@@ -212,7 +212,7 @@ fn no_damaged_byte_of_a_snapshot_passes() {
     let (spool, _) = open(&disk, &source());
     add_groups(&spool, 4);
     commit(&spool, &(0..5).map(news).collect::<Vec<_>>()).unwrap();
-    spool.snapshot(Path::new(FILE), &()).unwrap();
+    spool.snapshots().write(Path::new(FILE), &()).unwrap();
     let file = disk.open(Path::new(FILE), OpenMode::Existing).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();

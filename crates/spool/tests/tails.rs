@@ -91,7 +91,7 @@ fn a_waiting_tail_is_woken_and_sees_what_readers_see() {
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
     commit(&spool, &batch(0)).unwrap();
-    let mut tail = spool.tail("memory", TailStart::Now).unwrap();
+    let mut tail = spool.journal().tail("memory", TailStart::Now).unwrap();
     assert!(!tail.wait(Duration::ZERO));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -122,8 +122,8 @@ fn a_tail_that_keeps_its_file_open_goes_on_to_the_next_ones() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut open = spool.tail("open", TailStart::Now).unwrap().kept_open();
-    let mut other = spool.tail("other", TailStart::Now).unwrap();
+    let mut open = spool.journal().tail("open", TailStart::Now).unwrap().kept_open();
+    let mut other = spool.journal().tail("other", TailStart::Now).unwrap();
     let mut files = BTreeSet::new();
     for n in 0..WRAPPED {
         let batch = batch(n);
@@ -143,8 +143,8 @@ fn rows_are_passed_over_only_where_no_article_goes_to_a_site() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut tail = spool.tail("feeds", TailStart::Now).unwrap().kept_open();
-    let mut all = spool.tail("all", TailStart::Now).unwrap();
+    let mut tail = spool.journal().tail("feeds", TailStart::Now).unwrap().kept_open();
+    let mut all = spool.journal().tail("all", TailStart::Now).unwrap();
     let (mut sent, mut passed_over) = (Vec::new(), 0);
     for n in 0..WRAPPED {
         let mut batch = batch(n);
@@ -190,7 +190,7 @@ fn a_task_is_woken_and_other_events_are_seen() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut tail = spool.tail("memory", TailStart::Now).unwrap();
+    let mut tail = spool.journal().tail("memory", TailStart::Now).unwrap();
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let poll = |tail: &Tail| tail.poll_rows(&Context::from_waker(&waker));
@@ -224,12 +224,12 @@ fn a_claim_keeps_the_journal_within_its_bounds_and_what_is_lost_is_counted() {
         (config.journal_claim_bytes, config.journal_claim_secs) = (bytes, secs);
         let (spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
-        let mut slow = spool.tail("slow", TailStart::Now).unwrap();
+        let mut slow = spool.journal().tail("slow", TailStart::Now).unwrap();
         for n in 0..BATCHES {
             commit(&spool, &batch(n)).unwrap();
         }
         spool.close().unwrap();
-        let status = spool.journal_readers().remove(0);
+        let status = spool.journal().status().remove(0);
         assert_eq!((status.name.as_str(), status.durable), ("slow", false));
         assert!(status.backlog_bytes > 12 << 10);
         let seen = drain(&mut slow).unwrap();
@@ -248,7 +248,7 @@ fn what_nobody_claims_is_removed() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &tail_config());
         add_groups(&spool, GROUPS);
-        let pin = spool.tail("idle", TailStart::Now).unwrap();
+        let pin = spool.journal().tail("idle", TailStart::Now).unwrap();
         let pin = keep_pin.then_some(pin);
         (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
         spool.close().unwrap();
@@ -269,9 +269,9 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     add_groups(&spool, GROUPS);
     // Until the buffer has wrapped: indexes hardly grow from then on.
     (0..WRAPPED).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
-    let slow = spool.cursor("slow", TailStart::Now).unwrap();
+    let slow = spool.journal().cursor("slow", TailStart::Now).unwrap();
     let (mut n, mut accepted) = (WRAPPED, 0);
-    while spool.journal_readers()[0].backlog_bytes < 64 * config.journal_file_bytes {
+    while spool.journal().status()[0].backlog_bytes < 64 * config.journal_file_bytes {
         commit(&spool, &batch(n)).unwrap();
         (n, accepted) = (n + 1, accepted + PER_BATCH);
     }
@@ -279,7 +279,7 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     spool.close().unwrap();
     drop((slow, spool));
     let (spool, _) = open(&disk, &config);
-    let mut slow = spool.cursor("slow", TailStart::Now).unwrap();
+    let mut slow = spool.journal().cursor("slow", TailStart::Now).unwrap();
     assert!(journal_files(&*disk) > 40, "it is still claimed");
     sim.leave_bytes(4 * config.journal_file_bytes);
     let mut file = |n: u64| match commit(&spool, &batch(n)) {
@@ -304,7 +304,7 @@ fn on_a_full_disk_accepting_wins_over_claims() {
     assert!(lost > 0);
     assert!(seen.len() as u64 + lost >= accepted, "{} seen, {lost} lost of {accepted}", seen.len());
     slow.save().unwrap();
-    let readers = spool.report().readers;
+    let readers = spool.meter().report().readers;
     assert_eq!((readers[0].name.as_str(), readers[0].lost_articles), ("slow", lost));
 }
 
@@ -315,7 +315,7 @@ fn a_cursor_outlives_the_journal() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", TailStart::Oldest).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Oldest).unwrap();
     (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
     drain_cursor(&mut cursor).unwrap();
     spool.close().unwrap();
@@ -331,7 +331,7 @@ fn a_cursor_outlives_the_journal() {
     }
     let (spool, recovery) = open(&disk, &tail_config());
     assert!(recovery.rebuilt.is_some(), "{recovery}");
-    let mut cursor = spool.cursor("durable", TailStart::Oldest).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Oldest).unwrap();
     commit(&spool, &batch(BATCHES)).unwrap();
     let seen = drain_cursor(&mut cursor).unwrap();
     assert_eq!(seen, ids(&batch(BATCHES)), "what comes after the rebuild, and nothing else");
@@ -345,7 +345,7 @@ fn a_note_outlives_the_process_and_a_save_the_machine() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
     let (ticket, _) = commit(&spool, &batch(0)).unwrap();
     await_durable(&spool, ticket).unwrap();
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
@@ -359,11 +359,11 @@ fn a_note_outlives_the_process_and_a_save_the_machine() {
     for (kind, again) in [(CrashKind::Kill, Vec::new()), (CrashKind::Lost, ids(&batch(1)))] {
         let disk: Arc<dyn Disk> = Arc::new(sim.image_after(kind, 1).unwrap());
         let (spool, _) = open(&disk, &tail_config());
-        let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+        let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
         assert_eq!(drain_cursor(&mut cursor).unwrap(), again, "{kind:?}");
         assert_eq!((cursor.decided_from(), cursor.tail().pin().lost()), (Some(3), (0, 0)));
         // It may go back, to any place between two rows.
-        let start = spool.journal_mark(TailStart::Oldest).unwrap();
+        let start = spool.journal().mark(TailStart::Oldest).unwrap();
         cursor.seek(start);
         assert_eq!(drain_cursor(&mut cursor).unwrap(), [ids(&batch(0)), ids(&batch(1))].concat());
     }
@@ -380,7 +380,7 @@ fn half_read(is_new: bool) -> (SimDisk, Vec<u8>) {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
-    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
     commit(&spool, &batch(0)).unwrap();
     if !is_new {
         assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
@@ -412,15 +412,15 @@ fn read_after(
     let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, _) = open(&disk, &tail_config());
     let findings = || {
-        let found = spool.verify(&()).findings;
+        let found = spool.verifier().verify(&()).findings;
         found.into_iter().map(|finding| finding.place).collect::<Vec<_>>()
     };
     if verifies {
         assert_eq!(findings(), damage.iter().map(|_| CURSOR_FILE).collect::<Vec<_>>());
     }
-    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
     let told = |spool: &Spool, name: &str| {
-        spool.journal_readers().into_iter().find(|reader| reader.name == name).unwrap().damage
+        spool.journal().status().into_iter().find(|reader| reader.name == name).unwrap().damage
     };
     assert_eq!(told(&spool, "durable"), damage);
     let rows = drain_cursor(&mut cursor).unwrap();
@@ -435,7 +435,7 @@ fn read_after(
         assert_eq!(findings(), expected, "the file is whole again");
     }
     // A new reader begins at the place it asks for.
-    let mut new = spool.cursor("new", TailStart::Now).unwrap();
+    let mut new = spool.journal().cursor("new", TailStart::Now).unwrap();
     assert_eq!((drain_cursor(&mut new).unwrap(), told(&spool, "new")), (Vec::new(), None));
     rows
 }
@@ -480,22 +480,22 @@ fn repair_makes_the_file_of_a_cursor_whole_while_it_is_read_with() {
     let (sim, whole) = half_read(false);
     let disk: Arc<dyn Disk> = Arc::new(sim);
     let (spool, _) = open(&disk, &tail_config());
-    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
     for spoiled in [0..STATE_BYTES, COPY_BYTES..COPY_BYTES + STATE_BYTES, 0..whole.len()] {
         let file = disk.open(Path::new(CURSOR_FILE), OpenMode::Existing).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(&vec![7; spoiled.len()])], spoiled.start as u64).unwrap();
-        let report = spool.repair(false, &());
+        let report = spool.repairer().repair(false, &());
         assert_eq!((report.before.problems(), report.after.unwrap().problems()), (1, 0), "{spoiled:?}");
     }
     disk.remove(Path::new(CURSOR_FILE)).unwrap();
     disk.remove(Path::new("/s/journal/readers")).unwrap();
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     assert_eq!((report.before.problems(), report.after.unwrap().problems()), (2, 0));
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
     drop((cursor, spool));
     // Where it was saved when it was mended: nothing is left out.
     let (spool, _) = open(&disk, &tail_config());
-    let mut cursor = spool.cursor("durable", TailStart::Now).unwrap();
+    let mut cursor = spool.journal().cursor("durable", TailStart::Now).unwrap();
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
 }
 
@@ -511,11 +511,11 @@ struct History {
 fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> TestResult {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = Spool::open(disk, config.clone(), &())?;
-    let mut durable = spool.cursor("durable", TailStart::Oldest)?;
-    let _slow = spool.cursor("slow", TailStart::Oldest)?;
+    let mut durable = spool.journal().cursor("durable", TailStart::Oldest)?;
+    let _slow = spool.journal().cursor("slow", TailStart::Oldest)?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>())?;
-    let mut memory = spool.tail("memory", TailStart::Now)?;
+    let mut memory = spool.journal().tail("memory", TailStart::Now)?;
     for n in 0..BATCHES {
         let (ticket, _) = commit(&spool, &batch(n))?;
         past.done.extend(drain_cursor(&mut durable)?);
@@ -544,10 +544,10 @@ fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
     let (spool, recovery) = open(&disk, config);
     add_groups(&spool, GROUPS);
     let what = format!("{what}: {recovery}");
-    let mut durable = spool.cursor("durable", TailStart::Oldest).unwrap();
-    let mut slow = spool.cursor("slow", TailStart::Oldest).unwrap();
-    assert!(spool.cursor("slow", TailStart::Oldest).is_err(), "a second reader with it");
-    let mut memory = spool.tail("memory", TailStart::Now).unwrap();
+    let mut durable = spool.journal().cursor("durable", TailStart::Oldest).unwrap();
+    let mut slow = spool.journal().cursor("slow", TailStart::Oldest).unwrap();
+    assert!(spool.journal().cursor("slow", TailStart::Oldest).is_err(), "a second reader with it");
+    let mut memory = spool.journal().tail("memory", TailStart::Now).unwrap();
     let (ticket, _) = commit(&spool, &batch(BATCHES)).unwrap();
     // A position is saved only as far as the journal is durable.
     await_durable(&spool, ticket).unwrap();
@@ -574,12 +574,12 @@ fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
     spool.close().unwrap();
     drop(spool);
     let (spool, _) = open(&disk, config);
-    let mut durable = spool.cursor("durable", TailStart::Oldest).unwrap();
+    let mut durable = spool.journal().cursor("durable", TailStart::Oldest).unwrap();
     assert_eq!(drain_cursor(&mut durable).unwrap().len(), 0, "{what}: what was saved comes again");
     drop(durable);
-    assert!(spool.remove_cursor("durable").unwrap());
-    assert!(!spool.remove_cursor("durable").unwrap());
-    assert_eq!(spool.journal_readers().len(), 1);
+    assert!(spool.journal().remove_cursor("durable").unwrap());
+    assert!(!spool.journal().remove_cursor("durable").unwrap());
+    assert_eq!(spool.journal().status().len(), 1);
 }
 
 fn crash_everywhere(kind: CrashKind) {

@@ -41,15 +41,15 @@ fn size_is_discovered_where_it_is_left_out() {
     disk.open(Path::new("/s/a.cyc"), OpenMode::Create).unwrap().allocate(300_000).unwrap();
     used(&disk, &config);
     let (spool, _) = open(&disk, &config);
-    assert_eq!(spool.buffers().unwrap()[0].config.size_bytes, 300_000);
-    assert_eq!(agree(&spool).len(), spool.status().unwrap().articles as usize + crossposts(&spool));
+    assert_eq!(spool.buffers().list().unwrap()[0].config.size_bytes, 300_000);
+    assert_eq!(agree(&spool).len(), spool.meter().status().unwrap().articles as usize + crossposts(&spool));
     spool.close().unwrap();
     drop(spool);
     // A later configuration may have the same size or a larger one.
     for size in [300_000, 0, 400_000, 0] {
         config.buffers[0].size_bytes = size;
         let (spool, _) = open(&disk, &config);
-        assert!(spool.verify(&()).findings.is_empty());
+        assert!(spool.verifier().verify(&()).findings.is_empty());
         spool.close().unwrap();
     }
     // Also without headers.
@@ -59,7 +59,7 @@ fn size_is_discovered_where_it_is_left_out() {
 
 fn crossposts(spool: &Spool) -> usize {
     let numbers: u64 = spool.groups().iter().map(|g| g.marks().count).sum();
-    (numbers - spool.status().unwrap().articles) as usize
+    (numbers - spool.meter().status().unwrap().articles) as usize
 }
 
 #[test]
@@ -174,16 +174,16 @@ fn a_block_device_is_a_buffer() {
         assert!(error(&disk, &other).contains("is in use"), "{}", error(&disk, &other));
         agree(&spool);
         // To the device's end, while serving.
-        spool.grow_buffer("a", 3 << 20, &mut || Ok(())).unwrap();
+        spool.buffers().grow("a", 3 << 20, &mut || Ok(())).unwrap();
         commit(&spool, &[News::new(9999, 2, 900)]).unwrap();
-        assert!(spool.verify(&()).findings.is_empty());
+        assert!(spool.verifier().verify(&()).findings.is_empty());
         spool.close().unwrap();
     }
     // The size is that of the buffer, which is the device's now.
     config.buffers[0].size_bytes = 0;
     let (spool, recovery) = open(&disk, &config);
     assert!(!recovery.crashed, "{recovery}");
-    assert_eq!(spool.buffers().unwrap()[0].config.size_bytes, 3 << 20);
+    assert_eq!(spool.buffers().list().unwrap()[0].config.size_bytes, 3 << 20);
     assert!(fetch(&spool, &News::new(9999, 2, 900).id).is_some());
     agree(&spool);
 }

@@ -48,13 +48,13 @@ fn they_are_found_by_message_id_and_take_no_overview() {
     let (_, disk) = sim_disk();
     let config = config("/s", &[("a", 400_000)]);
     let (spool, _) = open(&disk, &config);
-    assert_eq!(spool.status().unwrap().unnumbered, None);
+    assert_eq!(spool.meter().status().unwrap().unnumbered, None);
     let (_, outcomes) = commit(&spool, &plain(0..40)).unwrap();
     assert!(outcomes.iter().all(|o| matches!(o, ChangeOutcome::Filed(_))), "{outcomes:?}");
     assert_eq!(commit(&spool, &plain(0..2)).unwrap().1, [ChangeOutcome::Duplicate; 2]);
     assert_eq!(readable(&spool, 0..40).len(), 40);
     assert!(spool.groups().is_empty());
-    let status = spool.status().unwrap();
+    let status = spool.meter().status().unwrap();
     assert_eq!((status.articles, status.overview_bytes), (40, 0));
     let saved = status.unnumbered.unwrap();
     assert!(saved.articles == 40 && saved.overview_bytes > 40 * 100 && saved.nanos > 0, "{saved:?}");
@@ -71,13 +71,13 @@ fn they_are_found_by_message_id_and_take_no_overview() {
     assert_eq!(spool.cancel(news.id.as_bytes()), Ok(true));
     assert_eq!(fetch(&spool, &news.id), None);
     assert!(spool.is_known(&key));
-    assert_eq!(spool.status().unwrap().articles, 39);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.meter().status().unwrap().articles, 39);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     spool.close().unwrap();
     drop(spool);
     let (spool, recovery) = open(&disk, &config);
     assert!(!recovery.crashed && recovery.rows == 0, "{recovery}");
-    assert_eq!((readable(&spool, 0..40).len(), spool.status().unwrap().articles), (39, 39));
+    assert_eq!((readable(&spool, 0..40).len(), spool.meter().status().unwrap().articles), (39, 39));
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_rebuild_from_the_buffers_finds_them() {
     let (spool, _) = open(&disk, &config);
     assert_eq!((readable(&spool, 0..72), agree(&spool)), (there, named));
     assert!(spool.is_known(&spool.key(cancelled.as_bytes())));
-    assert_eq!(spool.status().unwrap().articles, 71);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.meter().status().unwrap().articles, 71);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 #[derive(Default)]
@@ -192,10 +192,10 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     let counted = |spool: &Spool| {
         if !recovery.power_lost {
             let there = readable(spool, 0..all).len() as u64;
-            assert_eq!(spool.status().unwrap().articles, there, "{what}: {recovery}");
+            assert_eq!(spool.meter().status().unwrap().articles, there, "{what}: {recovery}");
         }
     };
-    assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
     agree(&spool);
     counted(&spool);
     for id in &told.cancelled {
@@ -218,7 +218,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     }
     agree(&spool);
     counted(&spool);
-    assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
 }
 
 fn crash_everywhere(durability: Durability, kind: CrashKind) {

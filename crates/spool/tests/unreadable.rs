@@ -57,9 +57,9 @@ fn files(sim: &SimDisk, dir: &Path) -> Vec<PathBuf> {
 
 /// One repair puts everything right that can be, and a second has nothing to do.
 fn mends_at_once(spool: &Spool, what: &str) {
-    let report = spool.repair(false, &());
+    let report = spool.repairer().repair(false, &());
     assert!(report.repaired.iter().all(|r| r.result.is_ok()), "{what}: {:?}", report.repaired);
-    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     agree(spool);
 }
 
@@ -90,7 +90,7 @@ fn any_unreadable_sector_costs_at_most_the_article_there() {
             spool.close().unwrap();
             drop(spool);
             let (spool, recovery) = open_sim(&image);
-            assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}: {recovery}");
             tried += 1;
         }
     }
@@ -113,18 +113,18 @@ fn a_mapped_page_that_fails_while_serving_is_rebuilt() {
         let now = agree(&spool);
         assert!(now.iter().any(|row| *row == named[named.len() - 1]), "{what}");
         assert!(now.len() + 20 > named.len(), "{what}: {} of {}", now.len(), named.len());
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         // Or `verify` does, and says so once.
         sim.spoil(path, at..at + 512).unwrap();
-        let findings = spool.verify(&()).findings;
+        let findings = spool.verifier().verify(&()).findings;
         assert!(findings.len() == 1 && findings[0].what.contains("rebuilt"), "{what}: {findings:?}");
-        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
         assert_eq!(agree(&spool), now, "{what}");
     }
     drop(spool);
     let (spool, recovery) = open_sim(&sim);
     assert_eq!(recovery.mended_pages, 0, "{recovery}");
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn either_header_slot_may_be_unreadable_and_with_both_a_rebuild_helps() {
         image.spoil(Path::new("/s/a.cyc"), slot..slot + 512).unwrap();
         let (spool, _) = open_sim(&image);
         assert_eq!(agree(&spool), named);
-        assert_eq!(spool.verify(&()).findings, []);
+        assert_eq!(spool.verifier().verify(&()).findings, []);
     }
     sim.spoil(Path::new("/s/a.cyc"), 0..8192).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -175,7 +175,7 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     let (_, outcomes) = commit(&spool, &news).unwrap();
     assert_eq!(outcomes, [ChangeOutcome::Duplicate; 100]);
     assert_eq!(agree(&spool), named);
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     spool.close().unwrap();
     drop(spool);
     let (spool, recovery) = open(&disk, &config);
@@ -227,10 +227,10 @@ fn one_repair_is_enough_however_much_is_wrong() {
     spool.checkpoint().unwrap();
     // All articles but the first few, and overview rows that are made again from them.
     sim.spoil(Path::new("/s/a.cyc"), 100_000..3 << 20).unwrap();
-    let before = spool.verify(&());
+    let before = spool.verifier().verify(&());
     assert!(before.more > 0, "{}", before.problems());
-    let after = spool.repair(false, &()).after.unwrap();
+    let after = spool.repairer().repair(false, &()).after.unwrap();
     assert_eq!((after.findings, after.more), (Vec::new(), 0));
-    assert_eq!(spool.verify(&()).problems(), 0);
+    assert_eq!(spool.verifier().verify(&()).problems(), 0);
     agree(&spool);
 }

@@ -26,8 +26,9 @@ const FLOORS: &[Building] = &[
             &["index"],
             &["write", "read"],
             &["open"],
-            &["spool"],
+            &["apply", "reader"],
             &["care"],
+            &["spool"],
         ],
     },
     Building {

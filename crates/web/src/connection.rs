@@ -30,7 +30,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::io::{AsyncBufRead, AsyncReadExt, AsyncWrite};
 use tokio::task::block_in_place;
 use tokio::time::{sleep_until, timeout};
 use tower_service::Service;
@@ -43,6 +43,10 @@ const HEADERS_MAX: usize = 64;
 /// Answer before TLS and HTTP begin, when there is no room.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n\
     Connection: close\r\n\r\n";
+/// Time for the client to read that answer and to hang up.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+/// Bytes that are read from a client that is not admitted.
+const REFUSED_INPUT_MAX: u64 = 64 << 10;
 
 /// The connection of a request, attached to it as an extension.
 #[derive(Debug, Clone)]
@@ -67,26 +71,25 @@ pub(super) struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Admits a connection, or refuses it.
+    /// Admits a connection.
+    ///
+    /// # Errors
+    /// The socket, if there are as many connections as the configuration permits.
     pub fn admit(
         web: &Arc<HttpService>,
-        mut socket: Socket,
+        socket: Socket,
         caller: ClientEndpoint,
         begins_with_tls: bool,
-    ) -> Option<Self> {
+    ) -> Result<Self, Socket> {
         let config = web.shared.config();
         match web.permits.take_for_http(&config.web, caller.address) {
             Ok(permit) => {
                 let (shared, router) = (web.shared.clone(), web.router.clone());
-                Some(Self { shared, router, socket, caller, begins_with_tls, _permit: permit })
+                Ok(Self { shared, router, socket, caller, begins_with_tls, _permit: permit })
             }
             Err(full) => {
                 debug!(address = %caller.address, reason = %full, "turned away");
-                if !begins_with_tls {
-                    // A new connection has room for it; an error means that the client has left already.
-                    let _gone = socket.try_write([NO_ROOM, &[], &[]]);
-                }
-                None
+                Err(socket)
             }
         }
     }
@@ -138,6 +141,23 @@ impl HttpConnection {
             }
         };
         ended.map_err(io::Error::other)
+    }
+}
+
+/// Answers a connection that is not admitted, and reads what the client has sent until it hangs up.
+///
+/// Closing a socket with unread input resets the connection, and the client may never see the answer
+/// (RFC 9112, section 9.6).
+pub(super) async fn refuse(mut socket: Socket) {
+    let refusal = async {
+        socket.write([NO_ROOM, &[], &[]], REFUSAL_TIME_MAX).await?;
+        socket.shutdown().await?;
+        tokio::io::copy(&mut socket.registered()?.take(REFUSED_INPUT_MAX), &mut tokio::io::sink()).await
+    };
+    match timeout(REFUSAL_TIME_MAX, refusal).await {
+        Ok(Ok(input)) => trace!(input, "connection refused"),
+        Ok(Err(error)) => trace!(%error, "client left before it was refused"),
+        Err(_) => trace!("client has not hung up"),
     }
 }
 

@@ -54,6 +54,7 @@ use site::listening::{ConnectionProtocol, SessionTask};
 use site::{ConnectionPermits, Site};
 use site_config::Config;
 use std::sync::{Arc, Weak};
+use tokio::sync::Semaphore;
 use visits::GroupVisits;
 
 /// State shared by all requests.
@@ -95,7 +96,12 @@ pub struct HttpService {
     shared: Arc<WebState>,
     router: Router,
     permits: ConnectionPermits,
+    /// Limits the connections that are being refused; others are closed at once.
+    refusals: Arc<Semaphore>,
 }
+
+/// Maximum number of connections that are refused with an answer at the same time.
+const REFUSALS_MAX: usize = 100;
 
 impl HttpService {
     /// Creates the HTTP side of a server that is being assembled.
@@ -114,7 +120,8 @@ impl HttpService {
         });
         let router = routes(&shared);
         tokio::spawn(samples::keep(Arc::downgrade(&shared), site.stopping()));
-        Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
+        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+        Arc::new(Self { shared, router, permits: ConnectionPermits::default(), refusals })
     }
 
     /// Returns a task that serves a new connection, if there is room for it.
@@ -124,8 +131,18 @@ impl HttpService {
         caller: ClientEndpoint,
         beginning: ConnectionProtocol,
     ) -> Option<SessionTask> {
-        let connection = HttpConnection::admit(self, socket, caller, beginning.is_tls())?;
-        Some(Box::pin(connection.serve()))
+        match HttpConnection::admit(self, socket, caller, beginning.is_tls()) {
+            Ok(connection) => Some(Box::pin(connection.serve())),
+            // There is no answer before the handshake.
+            Err(_) if beginning.is_tls() => None,
+            Err(socket) => {
+                let permit = self.refusals.clone().try_acquire_owned().ok()?;
+                Some(Box::pin(async move {
+                    connection::refuse(socket).await;
+                    drop(permit);
+                }))
+            }
+        }
     }
 }
 

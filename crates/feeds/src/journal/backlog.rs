@@ -94,7 +94,7 @@ pub(crate) fn begin_deciding(peer: &PeerFeed, shared: &FeedContext) -> io::Resul
 
 fn note_decided(peer: &PeerFeed, shared: &FeedContext, cursor: &mut Cursor) -> io::Result<()> {
     if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
-        let end = shared.spool.journal_mark(TailStart::Now)?;
+        let end = shared.spool.journal().mark(TailStart::Now)?;
         let decided_from = end.sequence.unwrap_or(u64::MAX - 1);
         cursor.set_decided_from(decided_from);
         peer.decided_from.store(decided_from, Ordering::Relaxed);

@@ -48,7 +48,7 @@ impl FeedHub {
 
     /// Begins at the journal's end: see [`run`].
     pub fn begin(&self, spool: &Spool) -> Option<Tail> {
-        match spool.tail("feeds", TailStart::Now) {
+        match spool.journal().tail("feeds", TailStart::Now) {
             Ok(tail) => {
                 self.begin_at(tail.mark());
                 Some(tail.kept_open())

@@ -102,7 +102,7 @@ pub(crate) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<Bat
     if peer.is_halted() {
         return Err(BatchError::Stopped(peer.name.clone()));
     }
-    let end = shared.spool.journal_mark(TailStart::Now).map_err(BatchError::Io)?.position;
+    let end = shared.spool.journal().mark(TailStart::Now).map_err(BatchError::Io)?.position;
     let mut all = BatchCounts::default();
     // Restarted when the last batch was made.
     let mut begun = Instant::now();

@@ -154,7 +154,7 @@ async fn next(
     let cannot = |error: io::Error| format!("after_batch: cannot read {}: {error}", own.dir.display());
     let ready = block_in_place(|| {
         let mut ready = own.ready()?;
-        let end = shared.spool.journal_mark(TailStart::Now)?.position;
+        let end = shared.spool.journal().mark(TailStart::Now)?.position;
         ready.retain(|batch| is_passed(peer, batch, end));
         Ok(ready)
     });

@@ -13,11 +13,11 @@ pub(crate) fn append(items: &[LineItem], offer: &FeedOffer, peer: &str, spool: &
         }
         // Writing into memory does not fail.
         let _written = match item {
-            LineItem::Token => write!(out, "{}", spool.token_text(&offer.token)),
+            LineItem::Token => write!(out, "{}", spool.tokens().text(&offer.token)),
             LineItem::MessageId => out.write_all(&offer.message_id),
-            LineItem::Path => match spool.file_of(&offer.token) {
+            LineItem::Path => match spool.tokens().file_of(&offer.token) {
                 Some(path) => out.write_all(path.as_os_str().as_encoded_bytes()),
-                None => write!(out, "{}", spool.token_text(&offer.token)),
+                None => write!(out, "{}", spool.tokens().text(&offer.token)),
             },
             LineItem::Size => write!(out, "{}", offer.wire_bytes),
             LineItem::Arrived => write!(out, "{}", offer.arrived),

@@ -179,11 +179,11 @@ impl PeerFeed {
     pub fn open(spool: &Arc<Spool>, route: &PeerRoute, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
         let start = if route.send.from == FeedStart::Now { TailStart::Now } else { TailStart::Oldest };
-        let mut cursor = spool.cursor(&name, start)?;
-        let mut deferrals = spool.deferrals(&name)?;
+        let mut cursor = spool.journal().cursor(&name, start)?;
+        let mut deferrals = spool.journal().deferrals(&name)?;
         if deferrals.lacks_articles() {
             // Rows of the missing articles lie before the cursor.
-            let oldest = spool.journal_mark(TailStart::Oldest)?;
+            let oldest = spool.journal().mark(TailStart::Oldest)?;
             cursor.seek(oldest);
             cursor.save_at(oldest)?;
             deferrals.mend()?;

@@ -30,13 +30,13 @@ pub enum FeedStartPoint {
 /// Returns the journal mark of a position.
 pub(crate) fn place_of(spool: &Spool, place: FeedStartPoint) -> io::Result<JournalMark> {
     let FeedStartPoint::Position(position) = place else {
-        return spool.journal_mark(if place == FeedStartPoint::Now {
+        return spool.journal().mark(if place == FeedStartPoint::Now {
             TailStart::Now
         } else {
             TailStart::Oldest
         });
     };
-    let mut tail = spool.tail("feed", TailStart::Oldest)?;
+    let mut tail = spool.journal().tail("feed", TailStart::Oldest)?;
     let mut batch = JournalBatch::default();
     loop {
         let mut mark = tail.mark();

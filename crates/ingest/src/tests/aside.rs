@@ -75,7 +75,7 @@ fn an_article_set_aside_is_released_unchanged() {
     let copy = copy_of(&filer, "<0@x>");
     assert!(copy.contains(label) && copy.starts_with("Xref: site.example junk:1\r\n"), "{copy}");
     filer.spool.sync().unwrap();
-    assert_eq!(filer.spool.verify(&()).findings, []);
+    assert_eq!(filer.spool.verifier().verify(&()).findings, []);
     // A kill loses none of it.
     let left = disk.image_after(CrashKind::Kill, 0).unwrap();
     drop(filer);
@@ -88,7 +88,7 @@ fn an_article_set_aside_is_released_unchanged() {
     assert_eq!(ways(&filer), [""]);
     assert_eq!(release(&filer, "<0@x>"), "has come meanwhile");
     assert_eq!(file(&filer, &articles), ["duplicate", "duplicate"]);
-    assert_eq!(filer.spool.verify(&()).findings, []);
+    assert_eq!(filer.spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn hostile_articles_are_restored_unchanged() {
         let large = wire(id, "misc.test", &more).replace("Subject: s", "Subject: aside");
         assert_eq!(file(&filer, &[(large, id.into())]), ["its headers are too large to set it aside"]);
     }
-    assert_eq!(filer.spool.verify(&()).findings, []);
+    assert_eq!(filer.spool.verifier().verify(&()).findings, []);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_crash_at_any_step_loses_and_duplicates_nothing() {
             let left = if crashed { disk.image() } else { disk.image_after(kind, step) }.unwrap();
             let what = format!("{kind:?} at step {step}");
             let filer = reopened(&left, &usual());
-            assert_eq!(filer.spool.verify(&()).findings, [], "{what}");
+            assert_eq!(filer.spool.verifier().verify(&()).findings, [], "{what}");
             let is_filed = |id: &str| !stored(&filer, id).is_empty();
             let promised = if kind == CrashKind::Kill { &told.aside } else { &told.durable };
             promised.iter().for_each(|id| assert!(is_filed(id) || is_aside(&filer, id), "{id}: {what}"));
@@ -242,7 +242,7 @@ fn a_crash_at_any_step_loses_and_duplicates_nothing() {
                 here += u64::from(is_filed(&id));
             }
             assert_eq!((count(&filer, "misc.test"), count(&filer, "junk")), (here, 0), "{what}");
-            assert_eq!(filer.spool.verify(&()).findings, [], "{what}");
+            assert_eq!(filer.spool.verifier().verify(&()).findings, [], "{what}");
             if !crashed {
                 assert!(step > 10 && told.released.len() == 1, "{what}: {:?}", told.released);
                 break;
@@ -266,5 +266,5 @@ fn two_operators_release_it_once() {
         }
     });
     assert_eq!((count(&filer, "misc.test"), count(&filer, "junk")), (20, 0));
-    assert_eq!(filer.spool.verify(&()).findings, []);
+    assert_eq!(filer.spool.verifier().verify(&()).findings, []);
 }

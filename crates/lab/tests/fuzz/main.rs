@@ -209,8 +209,8 @@ smoke! {
     search_query: INPUTS, seeds::searches();
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
-    threads: INPUTS, seeds::rows();
     snapshot: INPUTS, seeds::snapshots();
+    threads: INPUTS, seeds::rows();
     tree_file: INPUTS, seeds::articles();
     upstream: INPUTS, seeds::upstreams();
     users_file: INPUTS, seeds::users();

@@ -46,7 +46,7 @@ impl Reach {
             owner::refuse_root(&config.site.data).map_err(problem)?;
             match open_existing(config) {
                 Ok((spool, _)) => {
-                    spool.set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
+                    spool.expiry().set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
                     return Ok(Self::Here(Arc::new(spool)));
                 }
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}

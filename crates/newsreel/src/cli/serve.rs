@@ -149,7 +149,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         (host, address.port())
     });
     let dir = config.site.data.display();
-    let articles = spool.report().articles;
+    let articles = spool.meter().report().articles;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
          spool in {dir}: {groups}, {articles}, room for {room}\n{upstreams}{pages}\n\

@@ -5,9 +5,10 @@ use newsreel::server;
 use site::listening::Listeners;
 use site_config::Config;
 use spool::{ChangeMaker as _, GroupChange, GroupFlag, NewGroup, Spool};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -91,6 +92,7 @@ impl Server {
     pub fn again_as_configured(self) -> Self {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
         drop(self);
+        wait_for_unlocked(&dir.path().join("data"));
         Self::show_in(dir, Arc::new(RealDisk::new()), &[], |_| text)
     }
 
@@ -115,8 +117,8 @@ impl Server {
     /// Restarts the same site from another disk.
     pub fn again(self, disk: Arc<dyn Disk>) -> Self {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
-        // Its lock on the spool ends with it.
         drop(self);
+        wait_for_unlocked(&dir.path().join("data"));
         let source = |spool: &Arc<Spool>| LocalSpool::new(spool.clone());
         Self::start_in(dir, [127, 0, 0, 1], disk, |_| text, source)
     }
@@ -296,6 +298,12 @@ impl Drop for Server {
             self.join();
         }
     }
+}
+
+/// Waits until no thread of a server that has ended holds the spool in this directory.
+fn wait_for_unlocked(data: &Path) {
+    let problem = || RealDisk::new().lock(&data.join("lock")).err().map(|error| error.kind());
+    wait_for(problem, |problem| *problem != Some(ErrorKind::WouldBlock));
 }
 
 /// Calls a function on drop, also after a panic.

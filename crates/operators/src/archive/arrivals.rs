@@ -20,7 +20,7 @@ pub(super) struct ArrivalCopier {
 impl ArrivalCopier {
     /// Continues at the cursor; a new archive begins with articles that arrive now.
     pub fn open(spool: &Spool, section: &ArchiveSection) -> io::Result<Self> {
-        let cursor = spool.cursor(&section.reader(), TailStart::Now)?;
+        let cursor = spool.journal().cursor(&section.reader(), TailStart::Now)?;
         Ok(Self { mark: cursor.mark(), cursor, batch: JournalBatch::default(), buf: ArticleBuf::default() })
     }
 
@@ -45,7 +45,8 @@ impl ArrivalCopier {
             if numbers.is_empty() {
                 continue;
             }
-            match fetch(spool, section.config.honor_no_archive, &row.key, &row.token, &mut self.buf) {
+            match fetch(&spool.reader(), section.config.honor_no_archive, &row.key, &row.token, &mut self.buf)
+            {
                 CopyOutcome::Here => {
                     let copy = ArchiveCopy::of(row.key, numbers, &self.buf);
                     bytes += copy.text.len();

@@ -2,7 +2,7 @@
 
 use disk::ReadMode;
 use netnews::nntp::wire;
-use spool::{ArticleBuf, ArticleKey, Lookup, Spool, Token};
+use spool::{ArticleBuf, ArticleKey, Lookup, SpoolReader, Token};
 
 /// An article to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,16 +52,16 @@ pub(super) enum CopyOutcome {
 
 /// Reads an article; with `asks`, respects authors who decline.
 pub(super) fn fetch(
-    spool: &Spool,
+    reader: &SpoolReader<'_>,
     asks: bool,
     key: &ArticleKey,
     token: &Token,
     buf: &mut ArticleBuf,
 ) -> CopyOutcome {
-    match spool.read(token, Some(key), ReadMode::Wait, buf) {
+    match reader.read(token, Some(key), ReadMode::Wait, buf) {
         Ok(true) if asks && declines(buf.head()) => CopyOutcome::Withdrawn,
         Ok(true) => CopyOutcome::Here,
-        Ok(false) if matches!(spool.lookup(key), Lookup::Remembered | Lookup::Hidden(_)) => {
+        Ok(false) if matches!(reader.lookup(key), Lookup::Remembered | Lookup::Hidden(_)) => {
             CopyOutcome::Withdrawn
         }
         Ok(false) | Err(_) => CopyOutcome::Lost,

@@ -33,7 +33,7 @@ use section::ArchiveSection;
 use site::Site;
 use site_base::lock::rank;
 use site_config::Config;
-use spool::{Archivist, ArticleBuf, ArticleKey, ExpiryHook, LeavingArticle, Spool, Token};
+use spool::{Archivist, ArticleBuf, ArticleKey, ExpiryHook, LeavingArticle, Spool, SpoolReader, Token};
 pub(super) use state::is_whole as is_state_whole;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl Archives {
     /// Creates the archives of a server, and registers them with the spool's expiry.
     pub fn of_site(site: &Site) -> Arc<Self> {
         let archives = Arc::new(Self::of(&site.config.load(), site.spool.disk()));
-        site.spool.set_archivist(Some(archives.clone()));
+        site.spool.expiry().set_archivist(Some(archives.clone()));
         archives
     }
 
@@ -120,7 +120,7 @@ impl Archives {
     }
 
     /// Copies the held articles that one archive wants; returns whether any may now be removed.
-    fn copy_held(&self, spool: &Spool, section: &ArchiveSection, held: &[DueArticle]) -> bool {
+    fn copy_held(&self, reader: &SpoolReader<'_>, section: &ArchiveSection, held: &[DueArticle]) -> bool {
         let is_done = {
             let due = self.due.lock();
             let of_section = due.done.iter().filter(|(name, _)| *name == section.config.name);
@@ -133,7 +133,7 @@ impl Archives {
             let numbers = section.wanted(&article.numbers);
             if !numbers.is_empty() {
                 keys.push(article.key);
-                match fetch(spool, section.config.honor_no_archive, &article.key, &article.token, &mut buf) {
+                match fetch(reader, section.config.honor_no_archive, &article.key, &article.token, &mut buf) {
                     CopyOutcome::Here => {
                         let copy = ArchiveCopy::of(article.key, numbers, &buf);
                         bytes += copy.text.len();
@@ -207,7 +207,7 @@ impl ExpiryHook for Archives {
 }
 
 impl Archivist for Archives {
-    fn archive_held(&self, spool: &Spool) -> bool {
+    fn archive_held(&self, reader: &SpoolReader<'_>) -> bool {
         self.count_missed();
         let held = {
             let mut due = self.due.lock();
@@ -219,7 +219,7 @@ impl Archivist for Archives {
         };
         let mut may_go = false;
         for section in self.sections().iter().filter(|section| section.is_for_expiry()) {
-            may_go |= self.copy_held(spool, section, &held);
+            may_go |= self.copy_held(reader, section, &held);
             let waits = |article: &&DueArticle| !section.wanted(&article.numbers).is_empty();
             let waiting = if section.is_failing() { held.iter().filter(waits).count() } else { 0 };
             section.set_held(waiting as u64);

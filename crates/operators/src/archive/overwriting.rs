@@ -32,11 +32,11 @@ impl OverwriteCopier {
     /// Copies the next articles; returns false if none is near enough. After an error they are read again.
     pub fn step(&mut self, spool: &Spool, section: &ArchiveSection) -> io::Result<bool> {
         let mut more = Ok(false);
-        for volume in spool.cyclic_volumes() {
+        for volume in spool.cyclic_articles().volumes() {
             more = more.and_then(|more| Ok(self.step_in(spool, section, &volume)? || more));
         }
         let reader = section.reader();
-        let gone = spool.overwritten_unread(&reader);
+        let gone = spool.cyclic_articles().overwritten_unread(&reader);
         let known = gone.numbers.len() as u64;
         let wanted: Vec<_> =
             gone.numbers.iter().map(|numbers| section.wanted(numbers)).filter(|n| !n.is_empty()).collect();
@@ -55,7 +55,7 @@ impl OverwriteCopier {
         let from = section.place(volume.id)?.unwrap_or(volume.tail).max(volume.tail);
         let target = volume.tail.saturating_add(volume.area_bytes / AHEAD_PARTS).min(volume.head);
         // From here on, overwritten articles are counted.
-        spool.watch_overwriting(&reader, volume.id, from);
+        spool.cyclic_articles().watch(&reader, volume.id, from);
         if from >= target {
             return Ok(false);
         }
@@ -63,7 +63,7 @@ impl OverwriteCopier {
         section.put(&part.copies)?;
         section.missed(part.unreadable, "it could not be read", &[]);
         section.set_places(&[(volume.id, part.to)])?;
-        spool.watch_overwriting(&reader, volume.id, part.to);
+        spool.cyclic_articles().watch(&reader, volume.id, part.to);
         Ok(part.to < target)
     }
 
@@ -78,7 +78,7 @@ impl OverwriteCopier {
         let (mut part, mut bytes, mut articles) = (VolumePart { to: from, ..VolumePart::default() }, 0, 0);
         while bytes < CHUNK_BYTES && articles < ARTICLES_MAX {
             articles += 1;
-            match spool.read_next(volume, part.to..to, &mut self.buf) {
+            match spool.cyclic_articles().read_next(volume, part.to..to, &mut self.buf) {
                 Ok(None) => {
                     part.to = to;
                     break;

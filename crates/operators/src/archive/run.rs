@@ -68,16 +68,18 @@ async fn retrying(site: &Site, archives: &Archives) -> SessionSignal {
 /// Removes the cursors of archives that are no longer configured.
 fn forget_others(spool: &Spool, archives: &Archives) {
     let sections = archives.sections();
-    for reader in spool.journal_readers() {
+    for reader in spool.journal().status() {
         let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX) else { continue };
         if sections.iter().any(|section| section.config.name == name && !section.is_for_expiry()) {
             continue;
         }
-        if let Err(error) = spool.remove_cursor(&reader_of(name)) {
+        if let Err(error) = spool.journal().remove_cursor(&reader_of(name)) {
             warn!(archive = name, %error, "cannot remove the cursor of an archive that is no more");
         }
     }
-    spool.end_watching_but(&|reader| sections.iter().any(|s| s.is_for_expiry() && s.reader() == reader));
+    spool
+        .cyclic_articles()
+        .end_watches_but(&|reader| sections.iter().any(|s| s.is_for_expiry() && s.reader() == reader));
 }
 
 /// Copies articles for one archive.

@@ -252,7 +252,7 @@ impl ArchiveSection {
         let gives_up =
             trouble.as_ref().map(|trouble| self.config.wait_max.saturating_sub(trouble.since.elapsed()));
         let reader = self.reader();
-        let readers = spool.journal_readers();
+        let readers = spool.journal().status();
         let cursor = readers.iter().find(|of| of.name == reader);
         ArchiveStatus {
             name: self.config.name.clone(),

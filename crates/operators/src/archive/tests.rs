@@ -70,7 +70,7 @@ impl Archived {
             }
         };
         let archives = Arc::new(Archives::of(&config, spool.disk()));
-        spool.set_archivist(Some(archives.clone()));
+        spool.expiry().set_archivist(Some(archives.clone()));
         let (disk, spool) = (disk.clone(), Arc::new(spool));
         let filer = Filer::new(Arc::new(config), spool.clone());
         Some(Self { disk, spool, filer, archives })
@@ -106,7 +106,7 @@ impl Archived {
 
     fn expire(&self) -> ExpireReport {
         let now = u64::try_from(site_base::clock::unix_now()).unwrap();
-        self.spool().expire_as_of(now + 2 * DAY_SECS, false).unwrap_or_default()
+        self.spool().expiry().expire(now + 2 * DAY_SECS, false).unwrap_or_default()
     }
 
     fn is_here(&self, n: usize) -> bool {
@@ -400,5 +400,7 @@ fn overwritten_articles_were_copied_or_are_listed() {
     let lost = gone(0, 300).into_iter().filter(|n| !is_copied(*n)).count() as u64;
     assert_eq!(site.status().missed, lost, "each article that is gone was copied or is counted");
     assert_eq!(site.archives.log.lines().unwrap().len() as u64, lost);
-    assert!(spool.cyclic_volumes().iter().any(|volume| section.place(volume.id).unwrap().is_some()));
+    assert!(
+        spool.cyclic_articles().volumes().iter().any(|volume| section.place(volume.id).unwrap().is_some())
+    );
 }

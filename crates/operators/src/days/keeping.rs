@@ -56,16 +56,18 @@ pub fn start(
     report: impl Fn() -> Option<Report> + Send + 'static,
 ) -> io::Result<DayKeeper> {
     // From here on no article is missed.
-    drop(site.spool.cursor(CURSOR, TailStart::Now)?);
+    drop(site.spool.journal().cursor(CURSOR, TailStart::Now)?);
     let (site, days) = (site.clone(), days.clone());
     let thread = thread::Builder::new().name("days".into()).spawn(move || {
         // A failure only leaves the thread its usual priority.
         let _as_before = rustix::process::setpriority_process(None, NICE);
-        while !site.is_stopping() {
-            if let Err(error) = run(&site, &days, &report) {
-                warn!(%error, "days are not recorded now");
-                rest(&site, WRITE_INTERVAL);
+        // A server that stops at once has a day, too.
+        while let Err(error) = run(&site, &days, &report) {
+            warn!(%error, "days are not recorded now");
+            if site.is_stopping() {
+                break;
             }
+            rest(&site, WRITE_INTERVAL);
         }
     })?;
     Ok(DayKeeper { thread })
@@ -79,15 +81,16 @@ fn rest(site: &Site, time: Duration) {
     }
 }
 
+/// Records days until the server stops, its last counts included.
 fn run(site: &Site, days: &DayTotals, report: &dyn Fn() -> Option<Report>) -> io::Result<()> {
     let data = site.config.load().site.data.clone();
     days.history.store(Arc::new(history(&**site.spool.disk(), &data)));
     let mut keeping = OpenDayRecord::open(site)?;
     let mut written = Instant::now();
-    while !site.is_stopping() {
+    loop {
         rest(site, READ_INTERVAL);
-        let today = unix_secs() / DAY_SECS;
-        let is_due = site.is_stopping() || today != keeping.day || written.elapsed() >= WRITE_INTERVAL;
+        let (is_last, today) = (site.is_stopping(), unix_secs() / DAY_SECS);
+        let is_due = is_last || today != keeping.day || written.elapsed() >= WRITE_INTERVAL;
         let done = keeping.read().and_then(|()| if is_due { keeping.write(report()) } else { Ok(()) });
         // Counts are kept in memory after an error.
         if let Err(error) = done {
@@ -101,8 +104,10 @@ fn run(site: &Site, days: &DayTotals, report: &dyn Fn() -> Option<Report>) -> io
             (keeping.day, keeping.record) = (today, DayRecord { next, ..DayRecord::default() });
             days.history.store(Arc::new(history(&**site.spool.disk(), &data)));
         }
+        if is_last {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// The daily record that is being kept.
@@ -121,7 +126,7 @@ impl<'a> OpenDayRecord<'a> {
     fn open(site: &'a Site) -> io::Result<Self> {
         let (spool, day) = (&site.spool, unix_secs() / DAY_SECS);
         let data = site.config.load().site.data.clone();
-        let cursor = spool.cursor(CURSOR, TailStart::Now)?;
+        let cursor = spool.journal().cursor(CURSOR, TailStart::Now)?;
         let last = match record::read(&**spool.disk(), &data, day)? {
             Some(record) => record,
             // The sequence number of the last record avoids counting articles twice.

@@ -9,9 +9,9 @@ use site_base::units::{about_size, about_span, counted};
 
 /// Reports when the article with a Message-ID expires; returns true if it is here.
 pub(super) fn explain(spool: &Spool, message_id: &str, sink: &mut Sink<'_>) -> bool {
-    match spool.explain_expiry(message_id.as_bytes()) {
+    match spool.expiry().explain(message_id.as_bytes()) {
         Ok(Ok(expiry)) => {
-            let rules = spool.expire_rules();
+            let rules = spool.expiry().rules();
             lines(&expiry, &rules, unix_secs()).into_iter().for_each(|line| sink(Reply::Text(line)));
             true
         }

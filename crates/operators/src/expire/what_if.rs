@@ -27,7 +27,7 @@ pub(super) fn what_if(
         }
     };
     let secs = u64::from(days.unwrap_or(0)) * DAY_SECS;
-    match spool.what_if(&config.spool_config(), secs, &ProgressRelay::new(sink)) {
+    match spool.expiry().what_if(&config.spool_config(), secs, &ProgressRelay::new(sink)) {
         Ok(report) => {
             let rows = report.rows.iter().enumerate().map(|(at, row)| would_expire(&config, at, row, days));
             rows.for_each(|row| sink(Reply::WouldExpire(row)));

@@ -98,7 +98,7 @@ struct ControlReader {
 
 impl ControlReader {
     fn open(site: &Site) -> io::Result<Self> {
-        let cursor = site.spool.cursor(CURSOR, TailStart::Now)?;
+        let cursor = site.spool.journal().cursor(CURSOR, TailStart::Now)?;
         let done = ControlHistory::open(site.filer.log().clone(), &site.config.load().site.data)?;
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
@@ -133,7 +133,7 @@ impl ControlReader {
 
     /// Moves over rows without control messages, without reading them.
     fn skip(&mut self, site: &Site) -> io::Result<()> {
-        let end = site.spool.journal_mark(TailStart::Now)?;
+        let end = site.spool.journal().mark(TailStart::Now)?;
         if site.filer.controls.begun() == self.read && self.mark.position < end.position {
             self.cursor.seek(end);
             self.cursor.save_at(end)?;
@@ -174,7 +174,7 @@ impl ControlReader {
     /// are not read.
     async fn catch_up(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         let filed = site.filer.controls.done();
-        let end = block_in_place(|| site.spool.journal_mark(TailStart::Now))?.position;
+        let end = block_in_place(|| site.spool.journal().mark(TailStart::Now))?.position;
         self.read_to(end, site, mail).await?;
         self.read = filed;
         Ok(())

@@ -119,7 +119,7 @@ fn flood_needs_few_commits() {
 #[test]
 fn articles_after_the_last_control_message_are_not_read() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
-    let place = |fixture: &Fixture| fixture.site.spool.journal_mark(TailStart::Now).unwrap().position;
+    let place = |fixture: &Fixture| fixture.site.spool.journal().mark(TailStart::Now).unwrap().position;
     fixture.file(15, &["newgroup x.a", "newgroup x.b"].map(String::from));
     let end = place(&fixture);
     let long = "x".repeat(600);

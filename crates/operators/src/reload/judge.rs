@@ -26,7 +26,7 @@ pub(super) fn all(
     if let Err(reason) = TlsOffer::read(&next.config) {
         faults.tls(&reason.to_string());
     }
-    faults.objections(server.site.spool.judge(&next.config.spool_config()));
+    faults.objections(server.site.spool.reconfiguration().judge(&next.config.spool_config()));
     if let Err(cannot) = server.listening.plan(old, &next.config) {
         cannot.iter().for_each(|cannot| faults.listen(cannot));
     }

@@ -147,7 +147,7 @@ fn take(server: &Server) -> Result<ReloadReport, ReloadError> {
     // Prepared parts are undone if anything after them fails.
     let tls = TlsOffer::read(&next.config).map_err(|error| ReloadError::Trouble(error.to_string()))?;
     let mut faults = FaultList::new(&text, file, &next.config);
-    let spool = match site.spool.prepare(next.config.spool_config()) {
+    let spool = match site.spool.reconfiguration().prepare(next.config.spool_config()) {
         Ok(prepared) => prepared,
         Err(objections) => {
             faults.objections(objections);

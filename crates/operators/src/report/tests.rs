@@ -30,7 +30,7 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     let (spool, _) = Spool::open(Arc::new(sim.clone()), config.spool_config(), &()).unwrap();
     let group = |n| NewGroup { name: format!("local.g{n}"), ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(group).collect::<Vec<_>>()).unwrap();
-    spool.measure().unwrap();
+    spool.meter().measure().unwrap();
     let config = LiveConfig::new(Arc::new(config));
     let spool = Arc::new(spool);
     let upstreams = Upstreams::open(&config.load(), &spool).unwrap();
@@ -92,11 +92,11 @@ fn refresh_waits_for_fresh_figures_with_a_limit() {
     runtime.block_on(measuring.refresh(Duration::from_millis(1)));
     let task = runtime.spawn(measure(site.clone(), measuring.clone()));
     runtime.block_on(measuring.refresh(DEADLINE));
-    let before = site.spool.report().journal_bytes;
+    let before = site.spool.meter().report().journal_bytes;
     let change = Change::Remember { id: ArticleIdent::Id(b"<a@x.example>"), arrived: 1 };
     site.spool.commit(&[change], &mut Vec::new()).unwrap();
     runtime.block_on(measuring.refresh(DEADLINE));
-    assert!(site.spool.report().journal_bytes > before);
+    assert!(site.spool.meter().report().journal_bytes > before);
     site.stop();
     runtime.block_on(task).unwrap();
 }

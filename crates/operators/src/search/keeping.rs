@@ -92,7 +92,7 @@ fn run(site: &Site, search: &SearchService) {
 
 /// Removes the index, and waits until search is enabled.
 fn off(site: &Site, config: &config::Search) -> io::Result<()> {
-    site.spool.remove_cursor(CURSOR)?;
+    site.spool.journal().remove_cursor(CURSOR)?;
     let (disk, dir) = (site.spool.disk(), dir(site));
     if disk.has_dir(&dir)? {
         index::remove(&**disk, &dir)?;
@@ -138,7 +138,7 @@ fn opened(
 /// Removes the index, so that the next one is built from the beginning.
 fn begin_again(site: &Site) -> io::Result<()> {
     index::remove(&**site.spool.disk(), &dir(site))?;
-    site.spool.remove_cursor(CURSOR)?;
+    site.spool.journal().remove_cursor(CURSOR)?;
     Ok(())
 }
 
@@ -168,7 +168,7 @@ impl<'a> IndexUpdater<'a> {
         let spool = &site.spool;
         let mut work = WriterMode::Following;
         let (mut writer, mut searcher) = opened(site, config, work)?;
-        let readers = spool.journal_readers();
+        let readers = spool.journal().status();
         let reader = readers.iter().find(|reader| reader.name == CURSOR);
         let mut progress = writer.progress().and_then(IndexProgress::parse);
         let lost = |reader: &spool::ReaderStatus| {
@@ -190,7 +190,7 @@ impl<'a> IndexUpdater<'a> {
             work = WriterMode::Building;
             (writer, searcher) = opened(site, config, work)?;
         }
-        let cursor = spool.cursor(CURSOR, TailStart::Now)?;
+        let cursor = spool.journal().cursor(CURSOR, TailStart::Now)?;
         let is_again = progress.is_some();
         let progress =
             progress.unwrap_or_else(|| IndexProgress::begin(cursor.mark().sequence.unwrap_or(u64::MAX)));
@@ -204,7 +204,7 @@ impl<'a> IndexUpdater<'a> {
             buf: ArticleBuf::default(),
             writer,
             work,
-            pace: IndexingPace::new(Instant::now(), spool.journal_end().sequence.unwrap_or(0)),
+            pace: IndexingPace::new(Instant::now(), spool.journal().end().sequence.unwrap_or(0)),
             cursor,
             batch: JournalBatch::default(),
             changes: 0,
@@ -231,7 +231,7 @@ impl<'a> IndexUpdater<'a> {
 
     /// Returns whether to leave the machine to a feed now.
     fn gives_way(&mut self, search: &SearchService) -> bool {
-        let (now, end, mark) = (Instant::now(), self.site.spool.journal_end(), self.cursor.mark());
+        let (now, end, mark) = (Instant::now(), self.site.spool.journal().end(), self.cursor.mark());
         let waiting_bytes = end.position.saturating_sub(mark.position);
         self.pace.look(now, end.sequence.unwrap_or(0));
         self.pace.waits(now, waiting_bytes > 0);
@@ -357,7 +357,7 @@ impl<'a> IndexUpdater<'a> {
 
     /// Removes the entries of articles that cyclic buffers have overwritten since the last call.
     fn forget_overwritten(&mut self) {
-        for volume in self.site.spool.cyclic_volumes() {
+        for volume in self.site.spool.cyclic_articles().volumes() {
             let done = self.overwritten.get(&volume.id).copied();
             let is_due = |done: u64| volume.tail > done + volume.area_bytes / OVERWRITTEN_PARTS;
             if done.is_none_or(is_due) {

@@ -92,7 +92,7 @@ impl SearchService {
         if searcher.is_none() && problem.is_empty() {
             return None;
         }
-        let readers = spool.journal_readers();
+        let readers = spool.journal().status();
         let cursor = readers.iter().find(|reader| reader.name == CURSOR);
         Some(SearchStatus {
             articles: searcher.map_or(0, |searcher| searcher.articles()),

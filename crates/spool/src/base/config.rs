@@ -310,7 +310,7 @@ pub struct SpoolConfig {
     pub history: HistoryShape,
     /// Sizes of the overview's blocks and files; small ones are for tests.
     pub overview: OverviewShape,
-    /// Age above which overview is compressed, in seconds; 0: at once. See [`crate::Spool::pack_overview`].
+    /// Age above which overview is compressed, in seconds; 0: at once. See [`crate::OverviewCare::pack`].
     pub overview_cold_secs: u64,
     /// Headers that overview rows keep besides the fields that all rows have.
     pub overview_headers: Vec<String>,

@@ -58,6 +58,13 @@ impl std::error::Error for SpoolError {
     }
 }
 
+impl SpoolError {
+    /// Returns the error of a request that trouble prevents.
+    pub(crate) fn no_changes(trouble: &SpoolTrouble) -> Self {
+        Self::Unfit(format!("the spool takes no changes: {trouble}"))
+    }
+}
+
 /// Kind of trouble that stops the spool from accepting articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TroubleKind {

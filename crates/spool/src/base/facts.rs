@@ -71,7 +71,7 @@ pub struct RowFacts<'a> {
     /// Kind of the article.
     pub kind: ArticleKind,
     /// The sites that want it: bit `n` of byte `k` stands for the site with the number `8 k + n`
-    /// ([`crate::Spool::site`]).
+    /// ([`crate::ChangeMaker::site`]).
     pub sites: &'a [u8],
     /// Hider and reason, if the article is hidden as it is filed: at most [`HIDER_BYTES_MAX`] and
     /// [`REASON_BYTES_MAX`] bytes.

@@ -12,9 +12,9 @@ pub(crate) mod rank {
     pub const THREAD: u8 = 16;
     /// `Spool::packing_overview`: one pass of compressing at a time.
     pub const PACKING_OVERVIEW: u8 = 17;
-    /// `Spool::expiring`: one pass of expiry at a time.
+    /// `ExpiryState::passing`: one pass of expiry at a time.
     pub const EXPIRING: u8 = 17;
-    /// `Spool::writer`: any thread that commits, expires, changes groups or buffers, repairs. Readers never
+    /// `LockedWriter`: any thread that commits, expires, changes groups or buffers, repairs. Readers never
     /// take it.
     pub const WRITER: u8 = 18;
     /// `Removals::removing`: files of articles that have left the indexes are being removed, by the thread

@@ -6,9 +6,9 @@
 //! new state (`docs/states.md`).
 
 use crate::base::config::{BufferConfig, Commit};
-use crate::base::error::{SpoolError, SpoolTrouble};
-use crate::base::ordered::{OrderedGuard, rank};
+use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
+use crate::index::fold::SharedIndexes;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::journal::{JournalRow, VolumeRow};
 use crate::method::cnfs::{Cycbuff, FoundBuffer};
@@ -16,13 +16,12 @@ use crate::method::{Cyclic, Volume, VolumeTable};
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
-use crate::spool::Spool;
 use crate::write::commit::SpoolWriter;
+use crate::write::locked::LockedWriter;
 use disk::Progress;
 use disk::clock::unix_now;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A buffer and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +42,20 @@ fn unfit(text: impl Into<String>) -> SpoolError {
     SpoolError::Unfit(text.into())
 }
 
-fn troubled(trouble: &SpoolTrouble) -> SpoolError {
-    unfit(format!("the spool takes no changes: {trouble}"))
+/// Maintenance of the buffers of an open spool; see the module's documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffers<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
 }
 
-impl Spool {
+impl<'s> Buffers<'s> {
+    pub(crate) fn new(shared: &'s SharedIndexes, writer: &'s LockedWriter) -> Self {
+        Self { shared, writer }
+    }
+
     /// Returns all buffers, in the order of their creation.
-    pub fn buffers(&self) -> std::io::Result<Vec<BufferUsage>> {
+    pub fn list(&self) -> std::io::Result<Vec<BufferUsage>> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let (volumes, current) = (self.shared.volumes.load(), self.shared.current.load());
@@ -75,16 +81,11 @@ impl Spool {
     }
 
     /// Creates a buffer and assigns it to a class.
-    pub fn add_buffer(
-        &self,
-        config: &BufferConfig,
-        class: &str,
-        commit: Commit<'_>,
-    ) -> Result<(), SpoolError> {
+    pub fn add(&self, config: &BufferConfig, class: &str, commit: Commit<'_>) -> Result<(), SpoolError> {
         let number = self.shared.current.load().classes.iter().position(|c| c.name == class);
         let number = number.ok_or_else(|| unfit(format!("there is no class \"{class}\"")))?;
         let id = {
-            let mut writer = self.accepting()?;
+            let mut writer = self.writer.accepting()?;
             if writer.buffers.iter().any(|b| b.name == config.name) {
                 return Err(unfit(format!(
                     "there is a buffer \"{}\" already; choose another name",
@@ -121,14 +122,10 @@ impl Spool {
         buffer: &Arc<dyn Volume>,
         commit: Commit<'_>,
     ) -> Result<(), SpoolError> {
-        let dir = SpoolPaths::new(&self.shared.config.dir).residents.join(format!("{:05}", buffer.id()));
-        let residents = Residents::open(&self.shared.disk, dir.clone(), ResidentsState::default());
-        let residents = residents.map_err(SpoolError::io("open residents in", dir))?;
-        let mut writer = self.accepting()?;
+        let residents = new_residents(self.shared, buffer.id())?;
+        let mut writer = self.writer.accepting()?;
         commit().map_err(SpoolError::Config)?;
-        self.shared.volumes.put(buffer.clone());
-        writer.folds.residents.push(residents);
-        writer.folds.kept.push(None);
+        writer.folds.add_volume(buffer.clone(), residents, None);
         writer.buffers.push(config.clone());
         if let Some(class) = writer.classes.get_mut(class) {
             class.buffers.push(config.name.clone());
@@ -139,7 +136,7 @@ impl Spool {
     }
 
     /// Grows a buffer. Its contents stay where they are, and the new space is used at once.
-    pub fn grow_buffer(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
+    pub fn grow(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volumes) = self.buffer(name)?;
         let volume = buffer_in(&volumes, name)?;
         let wanted = BufferConfig { size_bytes, ..config };
@@ -154,7 +151,7 @@ impl Spool {
         };
         space::check(&*self.shared.disk, &[demand])?;
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
-        let mut writer = self.accepting()?;
+        let mut writer = self.writer.accepting()?;
         commit().map_err(SpoolError::Config)?;
         let grown = volume.grow(size_bytes, unix_now()).map_err(|e| {
             unfit(format!(
@@ -171,9 +168,9 @@ impl Spool {
     }
 
     /// Makes a buffer accept no more articles (`retired`), or accept them again. Its articles stay readable.
-    pub fn retire_buffer(&self, name: &str, retired: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
+    pub fn retire(&self, name: &str, retired: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         self.buffer(name)?;
-        let mut writer = self.accepting()?;
+        let mut writer = self.writer.accepting()?;
         let retired_ones = writer.buffers.iter().filter(|b| b.retired || b.name == name);
         let retired_ones: Vec<String> = retired_ones.map(|b| b.name.clone()).collect();
         let class = writer.classes.iter().find(|c| c.buffers.iter().any(|b| b == name));
@@ -190,7 +187,7 @@ impl Spool {
     }
 
     /// Moves a buffer to another file or device while it serves.
-    pub fn move_buffer(
+    pub fn move_to(
         &self,
         name: &str,
         path: &Path,
@@ -231,7 +228,7 @@ impl Spool {
         let disk = &*self.shared.disk;
         let io = || SpoolError::io("copy the buffer to", path);
         let copying = from.copy_to(disk, path, progress).map_err(io())?;
-        let mut writer = self.accepting()?;
+        let mut writer = self.writer.accepting()?;
         let moved = from.finish_copy(disk, copying, unix_now()).map_err(io())?;
         if let Err(error) = commit() {
             // The copy is complete, and must not be mistaken for the buffer later.
@@ -247,14 +244,14 @@ impl Spool {
 
     /// Removes a retired buffer from the spool. If it still holds articles, `articles` must be true: they are
     /// removed with it.
-    pub fn remove_buffer(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
+    pub fn remove(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volumes) = self.buffer(name)?;
         let volume = buffer_in(&volumes, name)?;
         if !config.retired {
             return Err(unfit(format!("buffer \"{name}\" takes articles; retire it first")));
         }
         let io = |doing: &'static str| SpoolError::io(doing, config.path.clone());
-        let mut writer = self.accepting()?;
+        let mut writer = self.writer.accepting()?;
         let index = self.shared.volumes.load().all().iter().position(|v| v.id() == volume.id());
         let index = index.ok_or_else(|| unfit(format!("buffer \"{name}\" is not there")))?;
         let front = writer.folds.residents.get_mut(index).map(Residents::front);
@@ -267,40 +264,26 @@ impl Spool {
         }
         // The indexes must forget its articles before the buffer is removed.
         let head = volume.next_cycle(volume.next_cycle(volume.head()));
-        writer.commit_now(&JournalRow::Skip { volume: volume.id(), head }).map_err(|t| troubled(&t))?;
+        writer
+            .commit_now(&JournalRow::Skip { volume: volume.id(), head })
+            .map_err(|t| SpoolError::no_changes(&t))?;
         writer.folds.displace(index, head).map_err(io("read residents of"))?;
         volume.write_header(unix_now()).and_then(|()| volume.sync()).map_err(io("write header of buffer"))?;
-        self.shared.volumes.take(volume.id());
-        writer.folds.residents.remove(index);
-        writer.folds.kept.remove(index);
+        writer.folds.remove_volume(volume.id());
         writer.floors = Default::default();
         let known = writer.buffers.iter().position(|b| b.name == name).map(|at| writer.buffers.remove(at));
         let cnfs = writer.classes.iter_mut().filter(|c| c.method == MethodKind::Cnfs);
         cnfs.for_each(|c| c.buffers.retain(|b| b != name));
         self.changed(&mut writer, None)?;
-        self.wait_for_checkpoint(&writer)?;
+        writer.sync.await_checkpoint()?;
         if let Err(error) = commit() {
             return Err(unfit(format!(
                 "buffer \"{name}\" is no longer used, but {error}; take it out of the configuration by hand"
             )));
         }
         drop((writer, known));
-        self.remove_residents(volume.id()).map_err(io("remove residents of"))?;
+        remove_residents(self.shared, volume.id()).map_err(io("remove residents of"))?;
         volume.retract("removed").map_err(io("mark as removed"))
-    }
-
-    /// Removes index files to which no checkpoint refers any more.
-    pub(crate) fn remove_residents(&self, id: u16) -> std::io::Result<()> {
-        let dir = SpoolPaths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
-        let disk = &*self.shared.disk;
-        disk.list(&dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
-    }
-
-    /// Locks the writer, if it accepts.
-    pub(crate) fn accepting(&self) -> Result<OrderedGuard<'_, SpoolWriter, { rank::WRITER }>, SpoolError> {
-        let mut writer = self.writer.lock();
-        writer.accepting().map_err(|trouble| troubled(&trouble))?;
-        Ok(writer)
     }
 
     /// Returns the configuration of a buffer, and the volumes, of which it is one.
@@ -322,25 +305,31 @@ impl Spool {
             class.use_buffers(&volumes, &retired);
         }
         if let Some(row) = row {
-            writer.commit_now(row).map_err(|t| troubled(&t))?;
+            writer.commit_now(row).map_err(|t| SpoolError::no_changes(&t))?;
         }
         marks::set(&*self.shared.disk, &self.shared.current.load(), &writer.buffers);
         // The next opening must begin with the current buffers.
-        self.wait_for_checkpoint(writer)?;
+        writer.sync.await_checkpoint()?;
         let dir = &self.shared.config.dir;
         writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))
     }
+}
 
-    /// Waits until no checkpoint is being written.
-    pub(crate) fn wait_for_checkpoint(&self, writer: &SpoolWriter) -> Result<(), SpoolError> {
-        while writer.sync.is_checkpoint_pending() {
-            if let Some(trouble) = writer.sync.trouble() {
-                return Err(troubled(&trouble));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    }
+/// Creates the list of residents of a new volume.
+pub(super) fn new_residents(shared: &SharedIndexes, id: u16) -> Result<Residents, SpoolError> {
+    let dir = residents_dir(shared, id);
+    Residents::open(&shared.disk, dir.clone(), ResidentsState::default())
+        .map_err(SpoolError::io("open residents in", dir))
+}
+
+/// Removes index files to which no checkpoint refers any more.
+pub(super) fn remove_residents(shared: &SharedIndexes, id: u16) -> std::io::Result<()> {
+    let dir = residents_dir(shared, id);
+    shared.disk.list(&dir)?.iter().try_for_each(|name| shared.disk.remove(&dir.join(name)))
+}
+
+fn residents_dir(shared: &SharedIndexes, id: u16) -> PathBuf {
+    SpoolPaths::new(&shared.config.dir).residents.join(format!("{id:05}"))
 }
 
 fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, SpoolError> {
@@ -348,7 +337,7 @@ fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, Sp
 }
 
 /// Refuses a path that is in use; returns `Some` if there is a blank file or device.
-pub(crate) fn must_be_blank(disk: &dyn disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
+pub(super) fn must_be_blank(disk: &dyn disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
     match FoundBuffer::open(disk, path)? {
         Some(found) => Err(unfit(format!(
             "{} is a newsreel buffer already ({}); name another path, or empty it first",

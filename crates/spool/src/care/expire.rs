@@ -11,22 +11,29 @@ mod what_if;
 pub use explain::{ArticleExpiry, ExpiryFate, NumberExpiry};
 pub use what_if::{WhatIf, WhatIfRow};
 
+use crate::apply::forgetting::HourlyForgetting;
+use crate::apply::withdraw::remove_files;
+use crate::base::config::{ExpireConfig, SpoolConfig};
 use crate::base::error::SpoolTrouble;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
+use crate::base::leaving::ExpiryHook;
+use crate::base::ordered::{Ordered, rank};
+use crate::index::fold::SharedIndexes;
 use crate::index::kept::KeptEntry;
-use crate::method::Volume;
-use crate::spool::Spool;
+use crate::read::Lookup;
+use crate::reader::SpoolReader;
 use crate::write::expire::{
     ExpireReport, ExpiryJudge, ExpiryJudgement, ExpiryStep, ExpiryVerdict, unreadable,
 };
+use crate::write::locked::LockedWriter;
 use crate::write::policy::ExpiryPolicy;
-use crate::write::room::FreeSpace;
 use crate::write::syncer::failed_sync;
 use disk::Progress;
 use disk::clock::unix_now;
+use explain::ExpiryExplainer;
 use std::sync::Arc;
-use survey::fingerprint;
+use survey::{Survey, fingerprint};
 
 /// A retained article that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +47,76 @@ pub struct DueArticle {
 /// Number of articles whose rows share a sync.
 const CHOSEN_PER_SYNC: usize = 16_384;
 
-impl Spool {
-    /// Expires the retained articles that are due, or reports which would be expired.
-    pub fn expire(&self, dry_run: bool) -> Result<ExpireReport, SpoolTrouble> {
-        self.expire_as_of(unix_now(), dry_run)
+/// Archive that copies articles leaving the spool.
+pub trait Archivist: ExpiryHook {
+    /// Copies the articles that were held back since the last call. Returns whether a pass may now remove
+    /// articles that the last one could not.
+    fn archive_held(&self, reader: &SpoolReader<'_>) -> bool;
+}
+
+/// State that the passes of an open spool share.
+#[derive(Default)]
+pub(crate) struct ExpiryState {
+    /// Held by a pass.
+    passing: Ordered<(), { rank::EXPIRING }>,
+    /// Total of all passes since the spool was opened.
+    expired: Ordered<ExpireReport, { rank::INNERMOST }>,
+    /// Archivist to be called before articles are removed.
+    archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
+}
+
+/// Expiry of retained articles; see the module's documentation.
+#[derive(Clone, Copy)]
+pub struct Expiry<'s> {
+    survey: Survey<'s>,
+    forgetting: &'s HourlyForgetting,
+    state: &'s ExpiryState,
+}
+
+impl<'s> Expiry<'s> {
+    pub(crate) fn new(
+        shared: &'s SharedIndexes,
+        writer: &'s LockedWriter,
+        forgetting: &'s HourlyForgetting,
+        state: &'s ExpiryState,
+    ) -> Self {
+        Self { survey: Survey { shared, writer }, forgetting, state }
     }
 
-    /// Like [`Spool::expire`], as if it were `now` (Unix seconds).
-    pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, SpoolTrouble> {
+    /// Returns the current rules.
+    pub fn rules(&self) -> Vec<ExpireConfig> {
+        self.survey.shared.current.load().expire.clone()
+    }
+
+    /// Sets or removes the archivist that is called before articles are removed.
+    pub fn set_archivist(&self, archivist: Option<Arc<dyn Archivist>>) {
+        *self.state.archivist.lock() = archivist;
+    }
+
+    fn archivist(&self) -> Option<Arc<dyn Archivist>> {
+        self.state.archivist.lock().clone()
+    }
+
+    /// Explains when the article with a Message-ID expires, and why; for an article that is not stored,
+    /// returns its state.
+    pub fn explain(&self, message_id: &[u8]) -> Result<Result<ArticleExpiry, Lookup>, SpoolTrouble> {
+        ExpiryExplainer { survey: self.survey }.explain(message_id)
+    }
+
+    /// Computes what the policy of a configuration would remove now, and by `secs` later, if nothing arrived
+    /// until then. Articles given up for space are not predicted.
+    pub fn what_if(
+        &self,
+        config: &SpoolConfig,
+        secs: u64,
+        progress: &dyn Progress,
+    ) -> Result<WhatIf, SpoolTrouble> {
+        WhatIf::of(&self.survey, config, secs, progress)
+    }
+
+    /// Expires the retained articles that are due as of `now` (Unix seconds), or reports which would be
+    /// expired.
+    pub fn expire(&self, now: u64, dry_run: bool) -> Result<ExpireReport, SpoolTrouble> {
         if dry_run { self.would_expire(now) } else { self.expire_all(now) }
     }
 
@@ -57,12 +126,12 @@ impl Spool {
         self.expire_and_archive(now, true)
     }
 
-    /// Like [`Spool::expire_and_archive`], but counts also the removals of a pass that was running, and for
+    /// Like [`Expiry::expire_and_archive`], but counts also the removals of a pass that was running, and for
     /// which this one waited.
     fn expire_all(&self, now: u64) -> Result<ExpireReport, SpoolTrouble> {
-        let before = *self.expired.lock();
+        let before = *self.state.expired.lock();
         let own = self.expire_and_archive(now, false)?;
-        let all = self.expired.lock().without(&before);
+        let all = self.state.expired.lock().without(&before);
         let looked_at = own.looked_at + (all.articles - own.articles);
         Ok(ExpireReport { looked_at, ..all.with_outlook_of(&own) })
     }
@@ -71,7 +140,8 @@ impl Spool {
     /// and copies them between two passes, when the writer is free.
     fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
         let mut all = self.expiry_pass(now, is_quick)?;
-        while self.archivist().is_some_and(|archivist| archivist.archive_held(self)) {
+        let reader = SpoolReader::new(self.survey.shared, self.survey.writer);
+        while self.archivist().is_some_and(|archivist| archivist.archive_held(&reader)) {
             let next = self.expiry_pass(now, is_quick)?;
             // An article that was held back is counted in the pass that removes it.
             let looked_at = all.looked_at.max(all.articles + next.looked_at);
@@ -82,35 +152,24 @@ impl Spool {
 
     /// Reports whether a class has less space than it should leave free, and so may have to give up articles.
     pub fn is_short_of_room(&self) -> bool {
-        let volumes = self.shared.volumes.load();
-        volumes.all().iter().any(|volume| self.room(&**volume).is_some_and(|room| room.is_short()))
-    }
-
-    /// Returns the space available to the class of a volume, if it is configured to leave some free.
-    fn room(&self, volume: &dyn Volume) -> Option<FreeSpace> {
-        volume.retained()?;
-        let current = self.shared.current.load();
-        let class =
-            current.classes.iter().find(|c| c.name == volume.name() && c.method == volume.method())?;
-        let free_min = class.tree.free_min?;
-        let system = self.shared.disk.file_system(&class.tree.path).ok()?;
-        Some(FreeSpace::new(free_min, system.free_bytes, system.total_bytes))
+        let volumes = self.survey.shared.volumes.load();
+        volumes.all().iter().any(|volume| self.survey.room(&**volume).is_some_and(|room| room.is_short()))
     }
 
     fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
         // A shared log decides what leaves, and when ids are forgotten.
-        if self.position().is_some() {
+        if self.survey.writer.is_of_shared_log() {
             return Ok(ExpireReport::default());
         }
-        let _one_at_a_time = self.expiring.lock();
+        let _one_at_a_time = self.state.passing.lock();
         // As before any other change: what is forgotten must not depend on what this pass removes.
-        self.forget_old(now)?;
+        self.forgetting.forget_old(self.survey.writer, now)?;
         let mut report = ExpireReport::default();
         let mut passed = Ok(false);
         while matches!(passed, Ok(false)) {
             passed = self.try_pass(now, is_quick, &mut report);
         }
-        let mut expired = self.expired.lock();
+        let mut expired = self.state.expired.lock();
         *expired = expired.with(&report);
         passed.map(|_| report)
     }
@@ -120,18 +179,18 @@ impl Spool {
         let Some(policy) = self.begin_expiry() else { return Ok(true) };
         let mut judge = ExpiryJudge::new(policy, now);
         judge.may_leave = self.archivist().map(|archivist| archivist as _);
-        judge.cuts = self.cuts(&mut judge, &())?;
-        let volumes = self.shared.volumes.load().all().len();
+        judge.cuts = self.survey.cuts(&mut judge, &())?;
+        let volumes = self.survey.shared.volumes.load().all().len();
         for index in 0..volumes {
-            self.choose_to_give_up(index, &mut judge, report)?;
+            self.survey.choose_to_give_up(index, &mut judge, report)?;
             {
-                let mut writer = self.writer.lock();
+                let mut writer = self.survey.writer.lock();
                 let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { continue };
                 list.begin_pass();
             }
             let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
             loop {
-                let mut writer = self.writer_at(unix_now());
+                let mut writer = self.survey.writer.lock_at(unix_now());
                 let step = writer.expire_step(index, &mut judge, is_quick, report);
                 let chosen = writer.leaving.len();
                 writer.unlock_fair();
@@ -141,36 +200,36 @@ impl Spool {
                 match step? {
                     ExpiryStep::More => {}
                     ExpiryStep::Done => break,
-                    ExpiryStep::NeedsThreads => judge.threads = Some(self.threads(&())?),
+                    ExpiryStep::NeedsThreads => judge.threads = Some(self.survey.threads(&())?),
                     ExpiryStep::Changed => return Ok(false),
                 }
             }
         }
-        self.writer.lock().end_freeing();
+        self.survey.writer.lock().end_freeing();
         Ok(true)
     }
 
     /// Removes the chosen articles. Waits for the disk, and removes files of single articles, without the
     /// writer's lock.
     fn let_go(&self) -> Result<(), SpoolTrouble> {
-        let journal = self.writer.lock().journal.sync_set().clone();
-        journal.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        let journal = self.survey.writer.lock().journal.sync_set().clone();
+        journal.sync().map_err(|e| self.survey.writer.sync().stop(failed_sync(&e)))?;
         let mut is_more = true;
         while is_more {
-            let mut writer = self.writer_at(unix_now());
+            let mut writer = self.survey.writer.lock_at(unix_now());
             is_more = writer.let_go()?;
             writer.unlock_fair();
-            self.remove_files()?;
+            remove_files(self.survey.shared, self.survey.writer)?;
         }
-        self.writer.lock().checkpoint_if_due();
+        self.survey.writer.lock().checkpoint_if_due();
         Ok(())
     }
 
     /// Returns the policy of a pass that begins now; `None` if nothing ever expires. Knowledge about files
     /// without due articles is dropped if groups have changed.
     fn begin_expiry(&self) -> Option<Arc<ExpiryPolicy>> {
-        let groups = fingerprint(&self.shared.groups.snapshot());
-        let mut writer = self.writer.lock();
+        let groups = fingerprint(&self.survey.shared.groups.snapshot());
+        let mut writer = self.survey.writer.lock();
         if writer.groups_expired != groups {
             writer.groups_expired = groups;
             writer.folds.kept.iter_mut().flatten().for_each(|list| list.forget_quiet());
@@ -184,7 +243,7 @@ impl Spool {
     pub fn due(&self, now: u64) -> Result<Vec<DueArticle>, SpoolTrouble> {
         let mut due = Vec::new();
         self.judge_all(now, &mut |e, verdict| {
-            let table = self.shared.groups.snapshot();
+            let table = self.survey.shared.groups.snapshot();
             let name = |(id, _): &(GroupId, u64)| Some(table.get(*id)?.name.to_string());
             let groups: Vec<String> = verdict.due.iter().filter_map(name).collect();
             // An article without a group goes, too.
@@ -207,15 +266,15 @@ impl Spool {
         now: u64,
         visit: &mut dyn FnMut(&KeptEntry, &ExpiryVerdict),
     ) -> Result<(), SpoolTrouble> {
-        let policy = self.writer.lock().policy.clone();
+        let policy = self.survey.writer.lock().policy.clone();
         let mut judge = ExpiryJudge::new(policy, now);
-        judge.cuts = self.cuts(&mut judge, &())?;
+        judge.cuts = self.survey.cuts(&mut judge, &())?;
         if judge.policy.has_threads() {
-            judge.threads = Some(self.threads(&())?);
+            judge.threads = Some(self.survey.threads(&())?);
         }
-        for list in self.lists() {
-            self.choose_to_give_up(list.index, &mut judge, &mut ExpireReport::default())?;
-            let (shared, table) = (&self.shared, self.shared.groups.snapshot());
+        for list in self.survey.lists() {
+            self.survey.choose_to_give_up(list.index, &mut judge, &mut ExpireReport::default())?;
+            let (shared, table) = (self.survey.shared, self.survey.shared.groups.snapshot());
             let mut count = |e: &_| {
                 let ExpiryJudgement::Lives(verdict) = judge.judge(shared, &table, &*list.volume, e) else {
                     return;
@@ -226,34 +285,5 @@ impl Spool {
             list.entries.each(&mut count).map_err(|e| unreadable(&e))?;
         }
         Ok(())
-    }
-}
-
-/// Counter of the steps of one piece of work, reported to [`Progress`] now and then.
-struct StepCounter<'a> {
-    progress: &'a dyn Progress,
-    done: u64,
-}
-
-impl<'a> StepCounter<'a> {
-    /// Number of steps between two reports.
-    const EVERY: u64 = 10_000;
-
-    fn begin(progress: &'a dyn Progress, what: &str, total: u64) -> Self {
-        progress.start(what, total);
-        Self { progress, done: 0 }
-    }
-
-    fn step(&mut self) {
-        self.done += 1;
-        if self.done.is_multiple_of(Self::EVERY) {
-            self.progress.step(self.done);
-        }
-    }
-}
-
-impl Drop for StepCounter<'_> {
-    fn drop(&mut self) {
-        self.progress.finish();
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::method::Volume;
+use crate::index::fold::SharedIndexes;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
-use crate::spool::Spool;
+use crate::reader::SpoolReader;
 use disk::ReadMode;
 use netnews::date;
 use std::path::PathBuf;
@@ -23,13 +23,21 @@ pub struct Explanation {
     pub lines: Vec<(&'static str, String)>,
 }
 
-impl Spool {
+/// Tokens as people and other programs see them, and explanations of what is stored at them.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens<'s> {
+    shared: &'s SharedIndexes,
+    reader: SpoolReader<'s>,
+}
+
+impl<'s> Tokens<'s> {
+    pub(crate) fn new(shared: &'s SharedIndexes, reader: SpoolReader<'s>) -> Self {
+        Self { shared, reader }
+    }
+
     /// Returns a token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
-    pub fn token_text(&self, token: &Token) -> String {
-        match self.shared.volumes.load().get(token.volume) {
-            Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
-            None => token.to_string(),
-        }
+    pub fn text(&self, token: &Token) -> String {
+        self.shared.volumes.load().token_text(token)
     }
 
     /// Returns the file of a token's article, in classes with one file per article.
@@ -38,7 +46,7 @@ impl Spool {
     }
 
     /// Reads a token's text form.
-    pub fn parse_token(&self, text: &str) -> Option<Token> {
+    pub fn parse(&self, text: &str) -> Option<Token> {
         let (name, place) = text.split_once(':')?;
         let volumes = self.shared.volumes.load();
         let volume = volumes.named(name)?;
@@ -48,25 +56,27 @@ impl Spool {
 
     /// Explains what history knows about a Message-ID.
     pub fn explain_message_id(&self, message_id: &[u8]) -> (Lookup, Option<Explanation>) {
-        let key = self.key(message_id);
-        let found = self.lookup(&key);
+        let key = self.shared.hasher.key(message_id);
+        let found = self.reader.lookup(&key);
         let explanation = match found {
-            Lookup::Present(token) | Lookup::Hidden(token) => Some(self.explain_token(&token, Some(&key))),
+            Lookup::Present(token) | Lookup::Hidden(token) => Some(self.explain(&token, Some(&key))),
             Lookup::Unknown | Lookup::Remembered | Lookup::Gone => None,
         };
         (found, explanation)
     }
 
     /// Explains what is stored at a token.
-    pub fn explain_token(&self, token: &Token, expect: Option<&ArticleKey>) -> Explanation {
+    pub fn explain(&self, token: &Token, expect: Option<&ArticleKey>) -> Explanation {
         let mut e =
-            Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
+            Explanation { token: self.text(token), message_id: None, alive: false, lines: Vec::new() };
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume) else {
             e.lines.push(("volume", format!("number {} is not in the configuration", token.volume)));
             return e;
         };
-        self.explain_place(volume, token, &mut e);
+        e.lines.push(("method", volume.method().name().into()));
+        e.lines.push(("buffer", volume.name().into()));
+        e.lines.push(("place", volume.explain_place(token.place)));
         let mut buf = Vec::new();
         match volume.fetch(token.place, ReadMode::Wait, &mut buf) {
             Ok(Some((header, live))) => {
@@ -84,9 +94,8 @@ impl Spool {
                     .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
                 e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
                 e.lines.push(("arrived", time_text(header.arrived)));
-                if let Some(hidden) =
-                    self.hidden_article(&header.key).filter(|h| h.token.place == token.place)
-                {
+                let hidden = self.shared.hidden.get(&header.key);
+                if let Some(hidden) = hidden.filter(|h| h.token.place == token.place) {
                     let why = if hidden.reason.is_empty() { "" } else { ": " };
                     let since = time_text(hidden.since);
                     e.lines.push(("hidden", format!("by {}, {since}{why}{}", hidden.by, hidden.reason)));
@@ -125,12 +134,6 @@ impl Spool {
                 None
             }
         }
-    }
-
-    fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {
-        e.lines.push(("method", volume.method().name().into()));
-        e.lines.push(("buffer", volume.name().into()));
-        e.lines.push(("place", volume.explain_place(token.place)));
     }
 }
 

@@ -1,27 +1,29 @@
 //! Changing the configuration of an open spool: checked, prepared, and applied at one moment; or refused
 //! without effect.
 //!
-//! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] creates new
-//! files on disk (buffers, directories of classes), without effect on anything else, and removes them if it
-//! is dropped. [`PreparedConfig::switch`] holds the writer, writes the rows that record the change, and then
-//! cannot fail. The caller makes the configuration durable beforehand, so a crash at any point leaves a spool
-//! that opens with it (`docs/states.md`).
+//! Three steps. [`Reconfiguration::judge`] reports the obstacles and changes nothing.
+//! [`Reconfiguration::prepare`] creates new files on disk (buffers, directories of classes), without effect
+//! on anything else, and removes them if it is dropped. [`PreparedConfig::switch`] holds the writer, writes
+//! the rows that record the change, and then cannot fail. The caller makes the configuration durable
+//! beforehand, so a crash at any point leaves a spool that opens with it (`docs/states.md`).
 
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
-use crate::base::error::SpoolError;
+use crate::base::error::{SpoolError, SpoolTrouble};
 use crate::base::token::MethodKind;
+use crate::care::buffers::{must_be_blank, new_residents, remove_residents};
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::kept::KeptList;
-use crate::index::residents::{Residents, ResidentsState};
+use crate::index::residents::Residents;
 use crate::index::rules::{CLASSES_MAX, StorageRules};
 use crate::journal::{JournalRow, VolumeRow};
 use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, MemoryVolume, Volume, VolumeTable, tree_header};
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, indexes, marks, secret_of, trees};
-use crate::spool::Spool;
 use crate::write::commit::SpoolWriter;
 use crate::write::floor::Floors;
+use crate::write::locked::LockedWriter;
 use crate::write::manager::Class;
 use crate::write::policy::ExpiryPolicy;
 use disk::clock::unix_now;
@@ -48,10 +50,17 @@ pub enum ObjectionSubject {
     Whole,
 }
 
+/// Changes of the configuration of an open spool; see the module's documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct Reconfiguration<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+}
+
 /// A configuration ready to be applied; new files are removed if it is dropped instead.
 #[derive(Debug)]
 pub struct PreparedConfig<'s> {
-    spool: &'s Spool,
+    parts: Reconfiguration<'s>,
     config: SpoolConfig,
     rules: StorageRules,
     /// Group conditions of the rules that each group meets, by group id; `None`: the rules are unchanged.
@@ -82,7 +91,11 @@ fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 
     |name| classes.iter().position(|class| class.name == name)
 }
 
-impl Spool {
+impl<'s> Reconfiguration<'s> {
+    pub(crate) fn new(shared: &'s SharedIndexes, writer: &'s LockedWriter) -> Self {
+        Self { shared, writer }
+    }
+
     /// Returns everything that prevents applying a configuration now; changes nothing.
     pub fn judge(&self, new: &SpoolConfig) -> Vec<ConfigObjection> {
         let mut writer = self.writer.lock();
@@ -91,7 +104,7 @@ impl Spool {
         let fresh: Vec<&BufferConfig> = new.buffers.iter().filter(|b| !known(b)).collect();
         drop(writer);
         for buffer in fresh {
-            if let Err(error) = crate::care::buffers::must_be_blank(&*self.shared.disk, &buffer.path) {
+            if let Err(error) = must_be_blank(&*self.shared.disk, &buffer.path) {
                 objections.push(buffer_objection(buffer, error.to_string()));
             }
         }
@@ -230,7 +243,7 @@ impl Spool {
     }
 
     /// Creates the missing files of a configuration, or returns all obstacles without doing anything.
-    pub fn prepare(&self, config: SpoolConfig) -> Result<PreparedConfig<'_>, Vec<ConfigObjection>> {
+    pub fn prepare(&self, config: SpoolConfig) -> Result<PreparedConfig<'s>, Vec<ConfigObjection>> {
         let objections = self.judge(&config);
         if !objections.is_empty() {
             return Err(objections);
@@ -242,7 +255,8 @@ impl Spool {
         let policy = Arc::new(ExpiryPolicy::new(&config).map_err(whole)?);
         let changed = self.shared.current.load().rules != config.rules;
         let rule_bits = changed.then(|| self.rule_bits(&rules));
-        let mut prepared = PreparedConfig { spool: self, config, rules, rule_bits, policy, made: Vec::new() };
+        let mut prepared =
+            PreparedConfig { parts: *self, config, rules, rule_bits, policy, made: Vec::new() };
         prepared.make().map(|()| prepared)
     }
 
@@ -274,8 +288,7 @@ fn is_buffer(volume: &dyn Volume, name: &str) -> bool {
 impl PreparedConfig<'_> {
     /// Creates missing buffers and directories, and reserves space for buffers that grow.
     fn make(&mut self) -> Result<(), Vec<ConfigObjection>> {
-        let spool = self.spool;
-        let volumes = spool.shared.volumes.load();
+        let volumes = self.parts.shared.volumes.load();
         for buffer in self.config.buffers.clone() {
             let made = match volumes.cycbuff(&buffer.name) {
                 Some(volume) if buffer.size_bytes > volume.file_bytes() => volume
@@ -298,7 +311,7 @@ impl PreparedConfig<'_> {
 
     /// Returns the number of a new volume; numbers are never reused.
     fn next_id(&self) -> Result<u16, SpoolError> {
-        let mut writer = self.spool.accepting()?;
+        let mut writer = self.parts.writer.accepting()?;
         let id = writer.folds.next_volume;
         let next = id.checked_add(1).ok_or_else(|| SpoolError::Unfit("there were 65,535 volumes".into()))?;
         writer.folds.next_volume = next;
@@ -306,22 +319,22 @@ impl PreparedConfig<'_> {
     }
 
     fn make_buffer(&mut self, buffer: &BufferConfig) -> Result<(), SpoolError> {
-        let shared = &self.spool.shared;
-        let was_there = crate::care::buffers::must_be_blank(&*shared.disk, &buffer.path)?.is_some();
+        let shared = self.parts.shared;
+        let was_there = must_be_blank(&*shared.disk, &buffer.path)?.is_some();
         let secret = secret_of(&*shared.disk, &shared.config.dir)?;
         let files = if was_there { Vec::new() } else { vec![buffer.path.clone()] };
         let made = Cycbuff::create(&*shared.disk, buffer, self.next_id()?, &secret);
         match made.and_then(|made| self.add(Arc::new(made), files.clone())) {
             Ok(()) => Ok(()),
             Err(error) => {
-                unmake(self.spool, &files);
+                unmake(shared, &files);
                 Err(error)
             }
         }
     }
 
     fn make_class(&mut self, class: &ClassConfig) -> Result<(), SpoolError> {
-        let shared = &self.spool.shared;
+        let shared = self.parts.shared;
         let id = self.next_id()?;
         if class.method == MethodKind::Memory {
             return self
@@ -332,24 +345,23 @@ impl PreparedConfig<'_> {
         let files =
             if tree_header::is_blank(&*shared.disk, dir)? { tree_header::files(dir) } else { Vec::new() };
         let known = trees::TreeInfo { head: None, id, secret: &secret, used: false };
-        let names = self.spool.writer.lock().folds.names.clone();
+        let names = self.parts.writer.lock().folds.names.clone();
         let made = trees::open(&shared.disk, &names, class, known).and_then(|volume| {
             let taken = shared.volumes.load().get(volume.id()).is_some();
             let taken = taken || self.made.iter().any(|made| made.volume.id() == volume.id());
             let text = || format!("{} belongs to a volume that is in use", dir.display());
             if taken { Err(SpoolError::Unfit(text())) } else { self.add(volume, files.clone()) }
         });
-        made.inspect_err(|_| unmake(self.spool, &files))
+        made.inspect_err(|_| unmake(shared, &files))
     }
 
     fn add(&mut self, volume: Arc<dyn Volume>, files: Vec<PathBuf>) -> Result<(), SpoolError> {
-        let shared = &self.spool.shared;
-        let paths = SpoolPaths::new(&shared.config.dir);
-        let dir = |parent: &Path| parent.join(format!("{:05}", volume.id()));
-        let residents = Residents::open(&shared.disk, dir(&paths.residents), ResidentsState::default())
-            .map_err(SpoolError::io("open residents in", &paths.residents))?;
-        let kept = volume.retained().map(|_| KeptList::open(&shared.disk, dir(&paths.kept), &Vec::new()));
-        let kept = kept.transpose().map_err(SpoolError::io("open residents in", &paths.kept))?;
+        let shared = self.parts.shared;
+        let residents = new_residents(shared, volume.id())?;
+        let parent = SpoolPaths::new(&shared.config.dir).kept;
+        let dir = || parent.join(format!("{:05}", volume.id()));
+        let kept = volume.retained().map(|_| KeptList::open(&shared.disk, dir(), &Vec::new()));
+        let kept = kept.transpose().map_err(SpoolError::io("open residents in", &parent))?;
         self.made.push(NewVolume { volume, residents, kept, files });
         Ok(())
     }
@@ -357,44 +369,40 @@ impl PreparedConfig<'_> {
     /// Applies the configuration. An error leaves the spool as it was, except for buffers that have already
     /// grown.
     pub fn switch(mut self) -> Result<(), SpoolError> {
-        let spool = self.spool;
-        let mut writer = spool.accepting()?;
-        if let Some(objection) = spool.judge_held(&mut writer, &self.config).into_iter().next() {
+        let Reconfiguration { shared, writer } = self.parts;
+        let mut writer = writer.accepting()?;
+        if let Some(objection) = self.parts.judge_held(&mut writer, &self.config).into_iter().next() {
             return Err(SpoolError::Unfit(objection.text));
         }
-        let grown = grow(spool, &mut writer, &self.config)?;
-        let headers = spool.shared.row_headers.add(&*spool.shared.disk, &self.config.overview_headers);
+        let grown = grow(shared, &mut writer, &self.config)?;
+        let headers = shared.row_headers.add(&*shared.disk, &self.config.overview_headers);
         headers.map_err(SpoolError::io("note the further headers of overview in", &self.config.dir))?;
-        let old = spool.shared.current.load_full();
+        let old = shared.current.load_full();
         if let Err(trouble) = self.write_rows(&mut writer, &old) {
             writer.journal.discard();
-            return Err(SpoolError::Unfit(format!("the spool takes no changes: {trouble}")));
+            return Err(SpoolError::no_changes(&trouble));
         }
         // Nothing can fail from here on.
         let made = std::mem::take(&mut self.made);
         let is_new = !made.is_empty();
-        made.into_iter().for_each(|made| put(spool, &mut writer, made));
-        let removed = take_buffers(spool, &mut writer, &self.config);
+        made.into_iter().for_each(|new| writer.folds.add_volume(new.volume, new.residents, new.kept));
+        let removed = take_buffers(shared, &mut writer, &self.config);
         self.apply(&mut writer, &old);
         let smaller = self.config.article_bytes_max < old.article_bytes_max;
         if grown || is_new || smaller || !removed.is_empty() {
             // The next opening must begin with the current volumes, and read unsynced data as it is now.
-            let _trouble_is_known = spool.wait_for_checkpoint(&writer);
+            let _trouble_is_known = writer.sync.await_checkpoint();
             writer.checkpoint_unless_pending();
         }
         for volume in removed {
             // A file still marked as the buffer would only be refused by the next use of its path.
-            let _stays = spool.wait_for_checkpoint(&writer).map(|()| spool.remove_residents(volume.id()));
+            let _stays = writer.sync.await_checkpoint().map(|()| remove_residents(shared, volume.id()));
             let _stays = volume.cycbuff().map(|buffer| buffer.retract("removed"));
         }
         Ok(())
     }
 
-    fn write_rows(
-        &self,
-        writer: &mut SpoolWriter,
-        old: &SpoolConfig,
-    ) -> Result<(), crate::base::error::SpoolTrouble> {
+    fn write_rows(&self, writer: &mut SpoolWriter, old: &SpoolConfig) -> Result<(), SpoolTrouble> {
         if self.made.is_empty() && self.config.path_identity == old.path_identity {
             return Ok(());
         }
@@ -411,7 +419,7 @@ impl PreparedConfig<'_> {
     }
 
     fn apply(&mut self, writer: &mut SpoolWriter, old: &SpoolConfig) {
-        let shared = self.spool.shared.clone();
+        let shared = self.parts.shared;
         let config = std::mem::replace(&mut self.config, SpoolConfig::new(PathBuf::new()));
         let volumes = shared.volumes.load();
         for class in config.classes.iter().filter(|class| class.method.keeps()) {
@@ -436,7 +444,7 @@ impl PreparedConfig<'_> {
         writer.generation += 1;
         shared.packing.configure(&config.classes);
         if config.durability != old.durability {
-            self.spool.sync.set_durability(config.durability);
+            writer.sync.set_durability(config.durability);
         }
         writer.behind.set_bytes(config.hot_memory.bytes);
         marks::set(&*shared.disk, &config, &config.buffers);
@@ -448,23 +456,23 @@ impl Drop for PreparedConfig<'_> {
     fn drop(&mut self) {
         for made in std::mem::take(&mut self.made) {
             drop(made.volume);
-            unmake(self.spool, &made.files);
+            unmake(self.parts.shared, &made.files);
         }
     }
 }
 
 /// Removes new files that are not used; failing to remove them is harmless.
-fn unmake(spool: &Spool, files: &[PathBuf]) {
+fn unmake(shared: &SharedIndexes, files: &[PathBuf]) {
     for file in files {
-        let _stays = spool.shared.disk.remove(file);
+        let _stays = shared.disk.remove(file);
     }
 }
 
 /// Grows buffers to their configured sizes; returns whether any grew.
-fn grow(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Result<bool, SpoolError> {
+fn grow(shared: &SharedIndexes, writer: &mut SpoolWriter, config: &SpoolConfig) -> Result<bool, SpoolError> {
     let mut any = false;
     for buffer in &config.buffers {
-        let volumes = spool.shared.volumes.load();
+        let volumes = shared.volumes.load();
         let Some(volume) = volumes.cycbuff(&buffer.name) else { continue };
         if buffer.size_bytes <= volume.file_bytes() {
             continue;
@@ -472,7 +480,7 @@ fn grow(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Result
         let grown = volume.grow(buffer.size_bytes, unix_now());
         let grown = grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))?;
         let grown = grown.ok_or_else(|| cannot_resize(buffer, volume.file_bytes()))?;
-        spool.shared.volumes.put(Arc::new(grown));
+        shared.volumes.put(Arc::new(grown));
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == buffer.name) {
             known.size_bytes = buffer.size_bytes;
         }
@@ -481,28 +489,17 @@ fn grow(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Result
     Ok(any)
 }
 
-/// Appends a new volume to the others.
-fn put(spool: &Spool, writer: &mut SpoolWriter, made: NewVolume) {
-    spool.shared.volumes.put(made.volume);
-    writer.folds.residents.push(made.residents);
-    writer.folds.kept.push(made.kept);
-}
-
 /// Removes the buffers that are no longer in the configuration; they are empty.
-fn take_buffers(spool: &Spool, writer: &mut SpoolWriter, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
-    let mut removed = Vec::new();
-    for old in &writer.buffers {
-        if config.buffers.iter().any(|b| b.name == old.name) {
-            continue;
-        }
-        let volumes = spool.shared.volumes.load_full();
-        let Some(index) = volumes.all().iter().position(|v| is_buffer(&**v, &old.name)) else { continue };
-        let Some(volume) = volumes.all().get(index) else { continue };
-        spool.shared.volumes.take(volume.id());
-        writer.folds.residents.remove(index);
-        writer.folds.kept.remove(index);
-        removed.push(volume.clone());
-    }
+fn take_buffers(
+    shared: &SharedIndexes,
+    writer: &mut SpoolWriter,
+    config: &SpoolConfig,
+) -> Vec<Arc<dyn Volume>> {
+    let left_out = |old: &&BufferConfig| !config.buffers.iter().any(|new| new.name == old.name);
+    let volumes = shared.volumes.load_full();
+    let volume = |old: &BufferConfig| volumes.all().iter().find(|v| is_buffer(&***v, &old.name)).cloned();
+    let removed: Vec<_> = writer.buffers.iter().filter(left_out).filter_map(volume).collect();
+    removed.iter().for_each(|volume| writer.folds.remove_volume(volume.id()));
     removed
 }
 

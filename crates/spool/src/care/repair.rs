@@ -6,27 +6,28 @@
 
 mod error;
 mod kept;
-mod residents;
 mod rows;
 
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
+use crate::care::finding::{FINDINGS_MAX, Finding, SpoolDamage, VerifyReport};
+use crate::care::verify::Verifier;
 use crate::index::history::HistoryLookup;
+use crate::index::residents::residents_between;
 use crate::index::withdrawing::RemoveFiles;
 use crate::journal::JournalRow;
 use crate::method::cnfs::record;
-use crate::spool::Spool;
 use crate::write::commit::SpoolWriter;
-use disk::Progress;
-use disk::ReadMode;
+use disk::clock::unix_now;
+use disk::{FileAccess, Progress, ReadMode, durable_replace};
 pub use error::RepairError;
-pub(super) use rows::LossPolicy;
-use rows::WantedRows;
+use kept::KeptRepair;
+use rows::{LossPolicy, RowSearch};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::warn;
 
 /// Maximum number of rounds: repairs uncover hidden damage, which the next round handles while there is
 /// progress.
@@ -34,91 +35,12 @@ const ROUNDS_MAX: usize = 20;
 /// Maximum number of findings repaired in one round; the rest is left to the next.
 const REPAIRED_TOGETHER_MAX: usize = 100_000;
 
-/// Damaged part, with all data needed to repair it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SpoolDamage {
-    /// Bytes of an article.
-    Article { key: ArticleKey, token: Token, numbers: Vec<(GroupId, u64)> },
-    /// A living article whose usage bit is clear.
-    UsageBit { token: Token },
-    /// A usage bit without an article.
-    StrayBit { token: Token },
-    /// A living article that is missing from history.
-    Unknown { key: ArticleKey, token: Token, arrived: u32 },
-    /// A record of history.
-    HistoryRecord { number: u64 },
-    /// A record of history without a slot in the index.
-    HistoryIndex { number: u64, key: ArticleKey },
-    /// A word of the history's index.
-    HistoryWord { word: (usize, usize) },
-    /// A block of overview rows.
-    Block { group: GroupId, first: u64, last: u64 },
-    /// A living number without article or row.
-    Number { group: GroupId, number: u64 },
-    /// A file that the next checkpoint rewrites or makes obsolete.
-    Checkpointed,
-    /// A file of the journal.
-    Journal { start: u64 },
-    /// The file `secret`.
-    Secret,
-    /// A copy of a dictionary.
-    Dictionary,
-    /// A retained article that is missing in its place and whole under another of its names.
-    Misplaced { key: ArticleKey, token: Token, numbers: Vec<(GroupId, u64)> },
-    /// The name of a number that does not lead to its article.
-    Name { token: Token, group: GroupId, number: u64 },
-    /// A retained article that is missing from the list of its volume.
-    Unlisted { index: usize, key: ArticleKey, token: Token },
-    /// Pages of a volume's list of retained articles.
-    KeptPages { index: usize },
-    /// A page of a volume's residents.
-    ResidentsPage { volume: u16, page: u64 },
-    /// A file that belongs to no article.
-    Stray { volume: u16, path: PathBuf },
-    /// A whole article that no index knows.
-    NotIndexed { volume: u16, path: PathBuf },
-    /// Damage that was repaired when it was found.
-    Rebuilt,
-    /// A copy of `newsreel.tree`.
-    TreeFile { dir: PathBuf },
-    /// The file of a durable reader of the journal.
-    Cursor { name: String },
-    /// The names of the readers' files.
-    ReaderNames,
-}
-
-impl SpoolDamage {
-    /// Returns the action of a repair.
-    pub fn repair(&self) -> &'static str {
-        match self {
-            Self::Article { .. } => "give the article up: its numbers end, its Message-ID stays known",
-            Self::UsageBit { .. } => "set the bit: the article can be read again",
-            Self::StrayBit { .. } => "clear the bit",
-            Self::Unknown { .. } => "enter the Message-ID into history",
-            Self::HistoryRecord { .. } => "make it an empty record; a living article gets a new one",
-            Self::HistoryIndex { .. } => "enter it into the index",
-            Self::HistoryWord { .. } => "make it one that leads nowhere astray",
-            Self::Block { .. } => "rebuild the rows from the articles",
-            Self::Number { .. } => "end the number",
-            Self::Checkpointed => "take a checkpoint, which rewrites it or makes it obsolete",
-            Self::Journal { .. } => "take a checkpoint, which makes it obsolete, and remove it",
-            Self::Secret => "write it again",
-            Self::Dictionary | Self::TreeFile { .. } => "write it again from the other copy",
-            Self::Misplaced { .. } => "put the article in its place again from another of its names",
-            Self::Name { .. } => "link it to the article again",
-            Self::Unlisted { .. } => "enter it into the list",
-            Self::KeptPages { .. } => "write the list again without them",
-            Self::ResidentsPage { .. } => "write it again from the buffer",
-            Self::Stray { .. } => "remove it",
-            Self::NotIndexed { .. } => "enter the article into journal and indexes",
-            Self::Rebuilt => "rebuilt already",
-            Self::Cursor { .. } => {
-                "write it again from the other copy, or from what is claimed for the reader"
-            }
-            Self::ReaderNames => "write them again",
-        }
-    }
-}
+/// Number of history entries above which the indexes are checked while serving, not before.
+const ENTRIES_BEFORE_SERVING_MAX: u64 = 1 << 17;
+/// Maximum number of findings of a check of the indexes that are logged one by one.
+const LOGGED_MAX: usize = 20;
+/// Maximum number of rounds of a check of the indexes.
+const LOOKS_MAX: usize = 4;
 
 /// Result of repairing a finding.
 #[derive(Debug)]
@@ -140,12 +62,24 @@ pub struct RepairReport {
     pub after: Option<VerifyReport>,
 }
 
-impl Spool {
+/// Repairs of an open spool; see the module's documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct Repairer<'s> {
+    verifier: Verifier<'s>,
+    /// Whether the indexes were checked for damage since the spool was opened.
+    is_looked_over: &'s AtomicBool,
+}
+
+impl<'s> Repairer<'s> {
+    pub(crate) fn new(verifier: Verifier<'s>, is_looked_over: &'s AtomicBool) -> Self {
+        Self { verifier, is_looked_over }
+    }
+
     /// Verifies; then, unless it is a dry run, repairs the findings and verifies again. Serving continues
     /// meanwhile.
     pub fn repair(&self, dry_run: bool, progress: &dyn Progress) -> RepairReport {
         let most = if dry_run { FINDINGS_MAX } else { REPAIRED_TOGETHER_MAX };
-        let before = self.verify_keeping(most, progress);
+        let before = self.verifier.verify_keeping(most, progress);
         if dry_run || before.problems() == 0 {
             return RepairReport { before, ..RepairReport::default() };
         }
@@ -154,7 +88,7 @@ impl Spool {
         for _ in 0..ROUNDS_MAX {
             let mut repaired = self.mend_all(&found.findings, LossPolicy::Accepted, progress);
             // The journal does not record repairs of indexes.
-            if let Err(e) = self.checkpoint() {
+            if let Err(e) = self.verifier.writer.checkpoint() {
                 let e = Arc::new(e);
                 for done in repaired.iter_mut().filter(|r| r.result.is_ok()) {
                     done.result = Err(RepairError::NoCheckpoint(e.clone()));
@@ -162,7 +96,7 @@ impl Spool {
             }
             let goes_on = repaired.iter().any(|r| r.result.is_ok());
             report.repaired.extend(repaired);
-            let after = self.verify_keeping(most, progress);
+            let after = self.verifier.verify_keeping(most, progress);
             // Damage may have been hidden by other damage, or did not fit into the last list.
             let is_done = after.problems() == 0 || !goes_on || after.findings == found.findings;
             found = after;
@@ -174,26 +108,68 @@ impl Spool {
         report
     }
 
-    pub(super) fn mend_all(
+    /// Checks the indexes of a spool that has just been opened, if that takes no more than a moment, and
+    /// repairs damage. Returns the number of repairs.
+    pub(crate) fn look_over_at_opening(&self) -> u64 {
+        if self.verifier.shared.history.entries() > ENTRIES_BEFORE_SERVING_MAX {
+            return 0;
+        }
+        self.look_over()
+    }
+
+    /// Checks the indexes and repairs damage, unless that was done at opening. Returns the number of repairs.
+    /// Serving continues meanwhile.
+    pub fn look_over(&self) -> u64 {
+        if self.is_looked_over.swap(true, Ordering::AcqRel) {
+            return 0;
+        }
+        let (dir, mut mended) = (self.verifier.shared.config.dir.display(), 0);
+        let mut report = self.verifier.verify_indexes(false);
+        for _ in 0..LOOKS_MAX {
+            if report.problems() == 0 {
+                break;
+            }
+            for finding in report.findings.iter().take(LOGGED_MAX) {
+                warn!("spool {dir}: {} {}", finding.place, finding.what);
+            }
+            let repaired = self.mend_all(&report.findings, LossPolicy::Refused, &());
+            let done = repaired.iter().filter(|repaired| repaired.result.is_ok()).count() as u64;
+            if let Err(e) = self.verifier.writer.checkpoint() {
+                warn!("spool {dir}: what was mended may be damaged again after the next start: {e}");
+            }
+            mended += done;
+            if done == 0 {
+                break;
+            }
+            // Damage to overview does not cause articles missing from history.
+            let is_block = |damage: &Option<SpoolDamage>| matches!(damage, Some(SpoolDamage::Block { .. }));
+            report = self.verifier.verify_indexes(!report.findings.iter().all(|f| is_block(&f.damage)));
+        }
+        if mended > 0 {
+            let left = report.problems();
+            warn!("spool {dir}: {mended} damaged parts of indexes were rebuilt, {left} are left");
+        }
+        mended
+    }
+
+    fn mend_all(
         &self,
         findings: &[Finding],
         loss: LossPolicy,
         progress: &dyn Progress,
     ) -> Vec<RepairedFinding> {
-        let mut wanted = WantedRows::default();
+        let mut rows = RowSearch::new(self.verifier.shared, self.verifier.writer, loss);
         findings.iter().for_each(|f| {
             if let Some(SpoolDamage::Block { group, first, last }) = f.damage {
-                wanted.add(group, first..=last);
+                rows.want(group, first..=last);
             }
         });
         // One pass over the lists of articles serves all damaged blocks.
-        let rows = self.read_rows(&wanted, loss, progress);
+        rows.find(progress);
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
                 None => Err(RepairError::NotPossible),
-                Some(SpoolDamage::Block { group, first, .. }) => {
-                    self.renew_block(*group, *first, &rows, loss)
-                }
+                Some(SpoolDamage::Block { group, first, .. }) => rows.renew_block(*group, *first),
                 Some(damage) => self.mend(damage),
             };
             RepairedFinding { finding: finding.clone(), result }
@@ -202,12 +178,12 @@ impl Spool {
     }
 
     fn mend(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
-        let history = &self.shared.history;
+        let history = &self.verifier.shared.history;
         match damage {
-            SpoolDamage::Dictionary => Ok(self.mend_dictionaries().map(drop)?),
+            SpoolDamage::Dictionary => Ok(self.verifier.shared.packing.mend().map(drop)?),
             SpoolDamage::Secret => Ok(self.write_secret()?),
-            SpoolDamage::Cursor { name } => Ok(self.readers.mend_cursor(name)?),
-            SpoolDamage::ReaderNames => Ok(self.readers.mend_names()?),
+            SpoolDamage::Cursor { name } => Ok(self.verifier.readers.mend_cursor(name)?),
+            SpoolDamage::ReaderNames => Ok(self.verifier.readers.mend_names()?),
             SpoolDamage::Rebuilt | SpoolDamage::Checkpointed | SpoolDamage::Block { .. } => Ok(()),
             SpoolDamage::Journal { start } => Ok(self.leave_journal_file(*start)?),
             SpoolDamage::HistoryIndex { number, key } => {
@@ -218,23 +194,24 @@ impl Spool {
                 Ok(())
             }
             SpoolDamage::HistoryRecord { number } => {
-                self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
+                self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
                 Ok(history.empty(*number)?)
             }
             SpoolDamage::Unknown { key, token, arrived } => {
-                let _writer = self.writer().lock();
-                let alive = self.shared.volumes.load().is_alive(token);
+                let _writer = self.verifier.writer.lock();
+                let alive = self.verifier.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
-                    let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
-                    self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
+                    self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
+                    let arrived = u32::try_from(unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived)?;
                 }
                 Ok(())
             }
             SpoolDamage::UsageBit { token } => {
-                let _writer = self.writer().lock();
-                if let Some(volume) = self.shared.volumes.load().get(token.volume).and_then(|v| v.cyclic())
+                let _writer = self.verifier.writer.lock();
+                if let Some(volume) =
+                    self.verifier.shared.volumes.load().get(token.volume).and_then(|v| v.cyclic())
                     && (volume.tail()..volume.head()).contains(&token.place)
                 {
                     volume.mark_alive(token.place);
@@ -242,8 +219,8 @@ impl Spool {
                 Ok(())
             }
             SpoolDamage::StrayBit { token } => {
-                let _writer = self.writer().lock();
-                let volumes = self.shared.volumes.load();
+                let _writer = self.verifier.writer.lock();
+                let volumes = self.verifier.shared.volumes.load();
                 if let Some(volume) = volumes.get(token.volume).and_then(|v| v.cyclic()) {
                     volume.mark_dead(token.place);
                 }
@@ -255,14 +232,16 @@ impl Spool {
             | SpoolDamage::KeptPages { .. }
             | SpoolDamage::Stray { .. }
             | SpoolDamage::NotIndexed { .. }
-            | SpoolDamage::TreeFile { .. } => self.mend_kept(damage),
+            | SpoolDamage::TreeFile { .. } => {
+                KeptRepair { shared: self.verifier.shared, writer: self.verifier.writer }.mend(damage)
+            }
             SpoolDamage::Article { key, token, numbers } => {
-                let mut writer = self.writer().lock();
+                let mut writer = self.verifier.writer.lock();
                 self.give_up(&mut writer, *key, *token, numbers)
             }
             SpoolDamage::ResidentsPage { volume, page } => self.mend_residents(*volume, *page),
             SpoolDamage::Number { group, number } => {
-                let _writer = self.writer().lock();
+                let _writer = self.verifier.writer.lock();
                 self.end_number(*group, *number);
                 Ok(())
             }
@@ -272,16 +251,16 @@ impl Spool {
     /// Makes a journal file obsolete, and removes it.
     fn leave_journal_file(&self, start: u64) -> io::Result<()> {
         {
-            let mut writer = self.writer().lock();
+            let mut writer = self.verifier.writer.lock();
             if writer.journal.start() == start {
                 writer.next_journal_file()?;
             }
         }
-        self.checkpoint()?;
-        let dir = self.shared.config.dir.join("journal");
-        let removed = self.shared.disk.remove(&dir.join(crate::journal::file_name(start)));
+        self.verifier.writer.checkpoint()?;
+        let dir = self.verifier.shared.config.dir.join("journal");
+        let removed = self.verifier.shared.disk.remove(&dir.join(crate::journal::file_name(start)));
         removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
-        self.shared.disk.sync_dir(&dir)
+        self.verifier.shared.disk.sync_dir(&dir)
     }
 
     /// Ends an article whose bytes are damaged, as a cancel does.
@@ -292,13 +271,15 @@ impl Spool {
         token: Token,
         numbers: &[(GroupId, u64)],
     ) -> Result<(), RepairError> {
-        let table = self.group_table();
+        let table = self.verifier.shared.groups.snapshot();
         let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
-        let volumes = self.shared.volumes.load();
+        let volumes = self.verifier.shared.volumes.load();
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
         // A retained article may be known by its Message-ID only.
-        let known =
-            || keeps && matches!(self.shared.history.lookup(&key), HistoryLookup::At(t, _) if t == token);
+        let known = || {
+            keeps
+                && matches!(self.verifier.shared.history.lookup(&key), HistoryLookup::At(t, _) if t == token)
+        };
         let mut buf = Vec::new();
         // An earlier repair may have fixed it. History keeps the upper 96 bits of a key.
         let is_whole = volumes.get(token.volume).is_some_and(|v| {
@@ -315,12 +296,38 @@ impl Spool {
     }
 
     fn end_number(&self, group: GroupId, number: u64) {
-        if let Some(group) = self.group(group) {
+        if let Some(group) = self.verifier.shared.groups.get(group) {
             let mut state = group.state();
             if state.end(number) {
-                self.shared.is_digest_vague.store(true, std::sync::atomic::Ordering::Release);
-                self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
+                self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
+                self.verifier.shared.generation.fetch_add(1, Ordering::Release);
             }
         }
+    }
+
+    /// Rewrites a damaged page of residents from the volume.
+    fn mend_residents(&self, volume: u16, page: u64) -> Result<(), RepairError> {
+        let mut writer = self.verifier.writer.lock();
+        let volumes = self.verifier.shared.volumes.load_full();
+        let Some(index) = volumes.index(volume) else { return Ok(()) };
+        let Some(volume) = volumes.all().get(index).and_then(|v| v.cyclic()) else { return Ok(()) };
+        let table = self.verifier.shared.groups.snapshot();
+        let read = |from, to| residents_between(&table, volume, from, to);
+        let Some(residents) = writer.folds.residents.get_mut(index) else { return Ok(()) };
+        if residents.skip_damaged_front(page, read)? {
+            writer.sync.await_checkpoint()?;
+            writer.checkpoint()?;
+            writer.sync.await_checkpoint()?;
+            writer.accepting()?;
+        }
+        let Some(residents) = writer.folds.residents.get_mut(index) else { return Ok(()) };
+        Ok(residents.mend(page, read)?)
+    }
+
+    /// Rewrites the file `secret`.
+    fn write_secret(&self) -> io::Result<()> {
+        let path = self.verifier.shared.config.dir.join("secret");
+        let text = crate::open::recovery::secret_text(self.verifier.shared.hasher.secret());
+        durable_replace(&*self.verifier.shared.disk, &path, &[text.as_bytes()], FileAccess::Owner)
     }
 }

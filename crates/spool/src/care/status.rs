@@ -4,13 +4,17 @@ use crate::base::config::SpoolConfig;
 use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, RowSavings, SpoolMetrics};
 use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint;
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::LiveSet;
+use crate::index::history::Reservations;
 use crate::index::overview::{GroupOverview, RowEntry};
-use crate::journal;
+use crate::journal::{self, Readers};
 use crate::method::cnfs::Cycbuff;
+use crate::method::packing::DictionaryStatus;
 use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::SpoolPaths;
-use crate::spool::Spool;
+use crate::write::locked::LockedWriter;
+use arc_swap::ArcSwap;
 use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +26,28 @@ const ROWS_TRIED: u64 = 256;
 /// An overview row of typical length.
 const ROW_USUAL: &[u8] = &[b'x'; 300];
 
-impl Spool {
+/// The state of an open spool in numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct SpoolMeter<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+    readers: &'s Readers,
+    offers: &'s Reservations,
+    /// Latest result of [`SpoolMeter::measure`].
+    measured: &'s ArcSwap<SpoolMetrics>,
+}
+
+impl<'s> SpoolMeter<'s> {
+    pub(crate) fn new(
+        shared: &'s SharedIndexes,
+        writer: &'s LockedWriter,
+        readers: &'s Readers,
+        offers: &'s Reservations,
+        measured: &'s ArcSwap<SpoolMetrics>,
+    ) -> Self {
+        Self { shared, writer, readers, offers, measured }
+    }
+
     /// Returns the state in numbers, measured now: reads the disk, without blocking commits.
     pub fn status(&self) -> io::Result<SpoolMetrics> {
         self.measure()?;
@@ -32,23 +57,28 @@ impl Spool {
     /// Returns the state in numbers, without the writer's lock and without reading the disk: counters in
     /// memory as of now, the rest as of [`SpoolMetrics::measured`].
     pub fn report(&self) -> SpoolMetrics {
-        let measured = self.measured.load();
+        let (measured, sync) = (self.measured.load(), self.writer.sync());
         SpoolMetrics {
             groups: self.shared.groups.table().sorted().len() as u64,
             articles: self.shared.articles.load(Ordering::Relaxed),
             hidden: self.shared.hidden.count() as u64,
             history_entries: self.shared.history.entries(),
-            digest: self.digest(),
+            digest: self.shared.digest(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             passed_over: self.shared.passed_over.load(Ordering::Relaxed),
             unnumbered: self.saved(),
-            journal_position: self.sync.written(),
-            undurable_bytes: self.sync.written().saturating_sub(self.sync.durable()),
-            readers: self.journal_readers(),
-            offers: self.reservations.len() as u64,
-            trouble: self.trouble(),
+            journal_position: sync.written(),
+            undurable_bytes: sync.written().saturating_sub(sync.durable()),
+            readers: self.readers.status(),
+            offers: self.offers.len() as u64,
+            trouble: sync.trouble(),
             ..SpoolMetrics::clone(&measured)
         }
+    }
+
+    /// Returns the dictionaries that articles were or are compressed with, oldest first.
+    pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
+        self.shared.packing.status()
     }
 
     /// Returns the savings by articles without numbers.
@@ -61,7 +91,7 @@ impl Spool {
         (articles > 0).then(|| RowSavings { articles, overview_bytes, nanos: cost() as u64 })
     }
 
-    /// Measures the data about volumes, classes and files for [`Spool::report`]. To be called every few
+    /// Measures the data about volumes, classes and files for [`SpoolMeter::report`]. To be called every few
     /// seconds; reads the disk. The writer's lock is held only to copy the writer's counters.
     pub fn measure(&self) -> io::Result<()> {
         let (current, now) = (self.shared.current.load(), unix_now());

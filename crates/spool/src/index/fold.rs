@@ -51,7 +51,7 @@ pub(crate) const SITES_MAX: usize = 4096;
 pub(crate) struct SharedIndexes {
     /// Configuration as of opening: directory and sizes, which do not change.
     pub config: SpoolConfig,
-    /// Current configuration, for settings that may change while serving; see [`crate::Spool::prepare`].
+    /// Current configuration, for settings that may change while serving; see [`crate::Reconfiguration`].
     pub current: ArcSwap<SpoolConfig>,
     pub disk: Arc<dyn Disk>,
     pub hasher: KeyHasher,
@@ -212,6 +212,21 @@ impl Folds {
         let id = self.next_volume.checked_sub(1)?;
         let there = self.shared.volumes.load().all().iter().any(|v| v.id() >= id);
         (!there).then(|| VolumeRow { id, method: MethodKind::Trash as u8, name: String::new(), head: 0 })
+    }
+
+    /// Adds a volume, with its lists, after the others.
+    pub fn add_volume(&mut self, volume: Arc<dyn Volume>, residents: Residents, kept: Option<KeptList>) {
+        self.shared.volumes.put(volume);
+        self.residents.push(residents);
+        self.kept.push(kept);
+    }
+
+    /// Removes a volume, with its lists.
+    pub fn remove_volume(&mut self, id: u16) {
+        let Some(index) = self.shared.volumes.load().index(id) else { return };
+        self.shared.volumes.take(id);
+        self.residents.remove(index);
+        self.kept.remove(index);
     }
 
     /// Records that the disk was full for an index file, whose missing data is in memory.

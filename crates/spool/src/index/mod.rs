@@ -6,6 +6,7 @@
 pub(crate) mod ages;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
+mod digest;
 pub(crate) mod fold;
 pub(crate) mod groups;
 pub(crate) mod hidden;

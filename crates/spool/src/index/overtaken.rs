@@ -1,5 +1,5 @@
 //! Articles of a cyclic volume that were overwritten before a reader in place order had reached them
-//! ([`crate::Spool::watch_overwriting`]).
+//! ([`crate::CyclicArticles::watch`]).
 //!
 //! Without watches, an overwritten article costs one load of a flag.
 

@@ -6,7 +6,9 @@
 //! rows recording the removal of every article in it are durable, and the write position is in a later file.
 
 use super::cnfs::record::{self, RecordHeader};
-use super::volume::{Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeKind, fetch_record};
+use super::volume::{
+    Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeBase, VolumeKind, fetch_record,
+};
 use crate::base::codec::{ByteReader, put_varint};
 use crate::base::config::{ClassConfig, TreeConfig};
 use crate::base::error::ReadError;
@@ -15,8 +17,7 @@ use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
 use crate::method::tree_header;
-use disk::ReadMode;
-use disk::{Disk, DiskFile, OpenMode};
+use disk::{Disk, DiskFile, OpenMode, ReadMode};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -44,13 +45,11 @@ struct AppendFile {
 /// The files of one class.
 #[derive(Debug)]
 pub(crate) struct AppendOnly {
-    id: u16,
-    name: String,
+    base: VolumeBase,
     dir: PathBuf,
     disk: Arc<dyn Disk>,
     file_bytes: AtomicU64,
     files_max: AtomicU64,
-    head: AtomicU64,
     files: Ordered<BTreeMap<u64, AppendFile>, { rank::TABLES }>,
     /// A file was created or removed since the last sync.
     names_changed: AtomicBool,
@@ -71,13 +70,11 @@ impl AppendOnly {
             }
         }
         Ok(Self {
-            id,
-            name: class.name.clone(),
+            base: VolumeBase::new(id, &class.name, MethodKind::AppendOnly, head.unwrap_or(0)),
             dir: class.tree.path.clone(),
             disk: disk.clone(),
             file_bytes: AtomicU64::new(within(class.tree.file_bytes)),
             files_max: AtomicU64::new(class.tree.files_max),
-            head: AtomicU64::new(head.unwrap_or(0)),
             files: Ordered::new(files),
             names_changed: AtomicBool::new(true),
             inherited: AtomicBool::new(true),
@@ -127,32 +124,12 @@ fn within(file_bytes: u64) -> u64 {
 }
 
 impl Volume for AppendOnly {
-    fn id(&self) -> u16 {
-        self.id
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn method(&self) -> MethodKind {
-        MethodKind::AppendOnly
+    fn base(&self) -> &VolumeBase {
+        &self.base
     }
 
     fn kind(&self) -> VolumeKind<'_> {
         VolumeKind::Retained(self)
-    }
-
-    fn head(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
-    }
-
-    fn advance(&self, head: u64) {
-        self.head.fetch_max(head, Ordering::AcqRel);
-    }
-
-    fn reset_head(&self, head: u64) {
-        self.head.store(head, Ordering::Release);
     }
 
     fn padded(&self, len: usize) -> u64 {

@@ -4,7 +4,7 @@
 //! need not survive, and as the model that the other methods are compared with.
 
 use super::cnfs::record::RecordHeader;
-use super::volume::{Cyclic, Volume, VolumeKind, fetch_record};
+use super::volume::{Cyclic, Volume, VolumeBase, VolumeKind, fetch_record};
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
@@ -13,14 +13,12 @@ use disk::ReadMode;
 use lock_order::{INNERMOST, OrderedRw};
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// A cyclic volume in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryVolume {
-    id: u16,
-    name: String,
-    head: AtomicU64,
+    base: VolumeBase,
     bytes: OrderedRw<Vec<u8>, INNERMOST>,
     live: OrderedRw<BTreeSet<u64>, INNERMOST>,
 }
@@ -34,33 +32,22 @@ impl MemoryVolume {
         let area = size_bytes.next_multiple_of(BLOCK_BYTES).max(1 << 16);
         let head = head.map_or(area, |h| (h / area + 2) * area);
         let bytes = OrderedRw::new(vec![0; area as usize]);
-        Self { id, name: name.into(), head: AtomicU64::new(head), bytes, live: OrderedRw::default() }
+        let base = VolumeBase::new(id, name, MethodKind::Memory, head);
+        Self { base, bytes, live: OrderedRw::default() }
     }
 }
 
 impl Volume for MemoryVolume {
-    fn id(&self) -> u16 {
-        self.id
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn method(&self) -> MethodKind {
-        MethodKind::Memory
+    fn base(&self) -> &VolumeBase {
+        &self.base
     }
 
     fn kind(&self) -> VolumeKind<'_> {
         VolumeKind::Cyclic(self)
     }
 
-    fn head(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
-    }
-
     fn advance(&self, head: u64) {
-        self.head.fetch_max(head, Ordering::AcqRel);
+        self.base.head.fetch_max(head, Ordering::AcqRel);
         let tail = self.tail();
         let mut live = self.live.write();
         while live.first().is_some_and(|p| *p < tail) {
@@ -68,20 +55,8 @@ impl Volume for MemoryVolume {
         }
     }
 
-    fn reset_head(&self, head: u64) {
-        self.head.store(head, Ordering::Release);
-    }
-
     fn padded(&self, len: usize) -> u64 {
         (len as u64).next_multiple_of(BLOCK_BYTES)
-    }
-
-    fn plan(&self, head: u64, len: usize) -> Option<u64> {
-        self.plan_in_cycle(head, len)
-    }
-
-    fn joins(&self, place: u64) -> bool {
-        self.offset(place) != Some(0)
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
@@ -112,14 +87,6 @@ impl Volume for MemoryVolume {
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         fetch_record(place, self.room(place), buf, |place, buf| self.read_at(place, patience, buf))
-    }
-
-    fn place_text(&self, place: u64) -> String {
-        self.cycle_text(place)
-    }
-
-    fn parse_place(&self, text: &str) -> Option<u64> {
-        self.parse_cycle(text)
     }
 
     fn explain_place(&self, place: u64) -> String {

@@ -61,7 +61,7 @@ pub(crate) struct VolumeTable {
 }
 
 impl VolumeTable {
-    fn new(all: Vec<Arc<dyn Volume>>) -> Self {
+    pub fn new(all: Vec<Arc<dyn Volume>>) -> Self {
         let mut by_id = Vec::new();
         for (i, volume) in all.iter().enumerate() {
             let id = usize::from(volume.id());
@@ -102,6 +102,14 @@ impl VolumeTable {
     /// Returns the cyclic buffer of this name.
     pub fn cycbuff(&self, name: &str) -> Option<&Cycbuff> {
         self.cycbuffs().find(|buffer| buffer.name() == name)
+    }
+
+    /// Returns a token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
+    pub fn token_text(&self, token: &Token) -> String {
+        match self.get(token.volume) {
+            Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
+            None => token.to_string(),
+        }
     }
 
     pub fn is_alive(&self, token: &Token) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! Articles lie in the order of their arrival, so the first one after a given time is found by bisection:
 //! some thirty headers are read, for any size of the volume. Nothing is locked: articles overwritten
-//! meanwhile are not counted. Called by `Spool::measure`.
+//! meanwhile are not counted. Called by `SpoolMeter::measure`.
 
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::volume::Cyclic;

@@ -15,9 +15,25 @@ use disk::ReadMode;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the first read: most text articles fit.
 const FIRST_READ_BYTES: usize = 4096;
+
+/// Properties that each volume has.
+#[derive(Debug)]
+pub(crate) struct VolumeBase {
+    pub id: u16,
+    pub name: String,
+    pub method: MethodKind,
+    pub head: AtomicU64,
+}
+
+impl VolumeBase {
+    pub fn new(id: u16, name: &str, method: MethodKind, head: u64) -> Self {
+        Self { id, name: name.into(), method, head: AtomicU64::new(head) }
+    }
+}
 
 /// A container of articles. The writer alone plans, advances and writes; any thread reads.
 ///
@@ -25,27 +41,48 @@ const FIRST_READ_BYTES: usize = 4096;
 /// articles are dead for every reader), `write`. The new places become visible only after the journal row is
 /// written.
 pub(crate) trait Volume: Send + Sync + Debug {
+    /// Returns the properties that each volume has.
+    fn base(&self) -> &VolumeBase;
     /// Returns the volume's number in tokens.
-    fn id(&self) -> u16;
+    fn id(&self) -> u16 {
+        self.base().id
+    }
     /// Returns the volume's name in tokens' text form.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        &self.base().name
+    }
     /// Returns the volume's storage method.
-    fn method(&self) -> MethodKind;
+    fn method(&self) -> MethodKind {
+        self.base().method
+    }
     /// Returns the rest of the interface, which depends on how articles leave the volume.
     fn kind(&self) -> VolumeKind<'_>;
     /// Returns the write position: places below are taken.
-    fn head(&self) -> u64;
+    fn head(&self) -> u64 {
+        self.base().head.load(Ordering::Acquire)
+    }
     /// Moves the write position; in a cyclic volume everything one area before it is dead at once (CNFS-11).
-    fn advance(&self, head: u64);
+    fn advance(&self, head: u64) {
+        self.base().head.fetch_max(head, Ordering::AcqRel);
+    }
     /// Sets the write position as found by a rebuild; nothing is displaced.
-    fn reset_head(&self, head: u64);
+    fn reset_head(&self, head: u64) {
+        self.base().head.store(head, Ordering::Release);
+    }
     /// Returns the length of a record on the volume: whole blocks.
     fn padded(&self, len: usize) -> u64;
     /// Returns the place of a record of `len` bytes with the write position at `head`; `None` if it cannot be
-    /// stored.
-    fn plan(&self, head: u64, len: usize) -> Option<u64>;
+    /// stored. In a cyclic volume an article is never split (CNFS-02).
+    fn plan(&self, head: u64, len: usize) -> Option<u64> {
+        match self.kind() {
+            VolumeKind::Cyclic(volume) => volume.plan_in_cycle(head, len),
+            VolumeKind::Retained(_) => Some(head),
+        }
+    }
     /// Reports whether a record that begins here may be written in one call with the one before it.
-    fn joins(&self, place: u64) -> bool;
+    fn joins(&self, place: u64) -> bool {
+        matches!(self.kind(), VolumeKind::Cyclic(volume) if volume.offset(place) != Some(0))
+    }
     /// Returns the write position after an article.
     fn end_of(&self, place: u64, stored_bytes: u64) -> u64 {
         place + stored_bytes
@@ -70,9 +107,19 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Makes all written data durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the second part of a token's text form.
-    fn place_text(&self, place: u64) -> String;
+    fn place_text(&self, place: u64) -> String {
+        match self.kind() {
+            VolumeKind::Cyclic(volume) => volume.cycle_text(place),
+            VolumeKind::Retained(_) => format!("{place:x}"),
+        }
+    }
     /// Reads what [`Volume::place_text`] wrote.
-    fn parse_place(&self, text: &str) -> Option<u64>;
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        match self.kind() {
+            VolumeKind::Cyclic(volume) => volume.parse_cycle(text),
+            VolumeKind::Retained(_) => u64::from_str_radix(text, 16).ok(),
+        }
+    }
     /// Describes the location of a place for operators.
     fn explain_place(&self, place: u64) -> String;
 }
@@ -168,7 +215,7 @@ pub(crate) trait Cyclic: Volume {
         place + self.room(place)
     }
 
-    /// Implements [`Volume::plan`] for cyclic volumes: an article is never split (CNFS-02).
+    /// Implements [`Volume::plan`] for cyclic volumes.
     fn plan_in_cycle(&self, head: u64, len: usize) -> Option<u64> {
         let len = self.padded(len);
         if len > self.area() {

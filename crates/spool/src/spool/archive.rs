@@ -1,23 +1,14 @@
-//! Interface for archives, which copy retained articles before they expire, and those of cyclic volumes
-//! before they are overwritten.
+//! Interface for archives, which copy the articles of cyclic volumes before they are overwritten.
 
-use super::Spool;
 use crate::base::error::ReadError;
 use crate::base::key::ArticleKey;
-use crate::base::leaving::ExpiryHook;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
+use crate::index::fold::SharedIndexes;
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Archive that copies articles leaving the spool.
-pub trait Archivist: ExpiryHook {
-    /// Copies the articles that were held back since the last call. Returns whether a pass may now remove
-    /// articles that the last one could not.
-    fn archive_held(&self, spool: &Spool) -> bool;
-}
 
 /// A volume that overwrites its oldest articles; positions are places, which only grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,19 +47,19 @@ pub struct OverwrittenArticles {
     pub numbers: Vec<Vec<(String, u64)>>,
 }
 
-impl Spool {
-    /// Sets or removes the archivist that is called before expiry removes articles.
-    pub fn set_archivist(&self, archivist: Option<Arc<dyn Archivist>>) {
-        *self.archivist.lock() = archivist;
-    }
+/// The articles of volumes that overwrite them, for archives that copy them before that.
+#[derive(Debug, Clone, Copy)]
+pub struct CyclicArticles<'s> {
+    shared: &'s SharedIndexes,
+}
 
-    /// Returns the archivist, if any.
-    pub(crate) fn archivist(&self) -> Option<Arc<dyn Archivist>> {
-        self.archivist.lock().clone()
+impl<'s> CyclicArticles<'s> {
+    pub(crate) fn new(shared: &'s SharedIndexes) -> Self {
+        Self { shared }
     }
 
     /// Returns the volumes that overwrite their oldest articles.
-    pub fn cyclic_volumes(&self) -> Vec<CyclicVolume> {
+    pub fn volumes(&self) -> Vec<CyclicVolume> {
         let volumes = self.shared.volumes.load();
         let cyclic = |volume: &Arc<dyn crate::method::Volume>| {
             let own = volume.cyclic()?;
@@ -113,12 +104,12 @@ impl Spool {
 
     /// Records that `reader` has read the articles of a cyclic volume before a place: from now on,
     /// overwritten articles from there on are counted for it.
-    pub fn watch_overwriting(&self, reader: &str, volume: u16, read_to: u64) {
+    pub fn watch(&self, reader: &str, volume: u16, read_to: u64) {
         self.shared.overtaken.watch(reader, volume, read_to);
     }
 
     /// Ends the watches of all readers that `is_kept` rejects.
-    pub fn end_watching_but(&self, is_kept: &dyn Fn(&str) -> bool) {
+    pub fn end_watches_but(&self, is_kept: &dyn Fn(&str) -> bool) {
         self.shared.overtaken.keep(is_kept);
     }
 

@@ -1,54 +1,64 @@
-//! [`Spool`]: the handle that the server holds.
+//! [`Spool`]: the handle that the server holds, for everything that it does with articles.
+//!
+//! Whatever else concerns an open spool belongs to types that borrow only those parts of it that they need,
+//! such as [`Expiry`] and [`Verifier`]; the handle makes them.
 
-mod apply;
 pub(crate) mod archive;
 mod digest;
-mod forget;
-mod groups;
-mod hide;
 pub(crate) mod maker;
-mod moved;
 mod notes;
-mod readers;
+pub(crate) mod readers;
 pub(crate) mod rebuild;
-mod sites;
+pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
-mod whole_maps;
-pub(crate) mod withdraw;
 
+use crate::apply::Applier;
+use crate::apply::filing::Filing;
+use crate::apply::forgetting::HourlyForgetting;
+use crate::apply::hashes::ImportedHashes;
 use crate::base::config::{Durability, SpoolConfig};
 use crate::base::digest::SiteDigest;
 use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::latency::{LatencyCounts, LatencyHistogram};
 use crate::base::ordered::{Ordered, rank};
 use crate::base::status::SpoolMetrics;
 use crate::base::token::Token;
-use crate::index::change::CommitTicket;
+use crate::care::buffers::Buffers;
+use crate::care::expire::{Expiry, ExpiryState};
+use crate::care::explain::Tokens;
+use crate::care::overview::OverviewCare;
+use crate::care::purge::Purge;
+use crate::care::reconfigure::Reconfiguration;
+use crate::care::repair::Repairer;
+use crate::care::status::SpoolMeter;
+use crate::care::verify::Verifier;
+use crate::index::change::{Change, ChangeKind, ChangeOutcome, CommitTicket};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
 use crate::index::shared_log::SharedLog;
 use crate::journal::Readers;
-use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, RecoveryReport};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, RowSelection};
-use crate::write::commit::SpoolWriter;
-use crate::write::expire::ExpireReport;
+use crate::reader::SpoolReader;
+use crate::write::locked::LockedWriter;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
-use archive::Archivist;
-use disk::Progress;
-use disk::ReadMode;
+use archive::CyclicArticles;
 use disk::clock::unix_now;
-use disk::{Disk, FileAccess, durable_replace};
+use disk::{Disk, Progress, ReadMode};
 use netnews::GroupMarks;
+use netnews::wildmat::Wildmat;
+use readers::JournalReaders;
+use snapshot::write::Snapshots;
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -75,31 +85,23 @@ pub enum OfferAnswer {
 
 /// An open spool.
 pub struct Spool {
-    pub(crate) shared: Arc<SharedIndexes>,
-    pub(crate) writer: Ordered<SpoolWriter, { rank::WRITER }>,
-    pub(crate) sync: Arc<SyncState>,
+    shared: Arc<SharedIndexes>,
+    writer: LockedWriter,
+    sync: Arc<SyncState>,
     thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
-    pub(crate) reservations: Arc<Reservations>,
-    pub(crate) readers: Readers,
-    rows_replayed: u64,
-    /// Latest possible arrival of a remembered hash of another server, in Unix seconds; 0: there is none.
-    newest_hash: AtomicU64,
-    /// When Message-IDs were last forgotten, in Unix seconds.
-    forgotten_at: AtomicU64,
-    /// Latest result of `measure`.
-    pub(crate) measured: ArcSwap<SpoolMetrics>,
+    reservations: Arc<Reservations>,
+    readers: Readers,
+    hashes: ImportedHashes,
+    forgetting: HourlyForgetting,
+    /// Latest result of [`SpoolMeter::measure`].
+    measured: ArcSwap<SpoolMetrics>,
     /// Times for which the writer was held, divided by the entries of a batch.
     held: LatencyHistogram,
     /// Held by a pass that compresses cold overview.
-    pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
+    packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
     /// Whether the indexes were checked for damage since the spool was opened.
-    pub(crate) is_looked_over: AtomicBool,
-    /// Held by a pass of expiry.
-    pub(crate) expiring: Ordered<(), { rank::EXPIRING }>,
-    /// Total of all passes since the spool was opened.
-    pub(crate) expired: Ordered<ExpireReport, { rank::INNERMOST }>,
-    /// Archivist to be called before expiry removes articles.
-    archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
+    is_looked_over: AtomicBool,
+    expiry: ExpiryState,
     /// Log that several machines share, if this spool follows one.
     shared_log: OnceLock<Arc<dyn SharedLog>>,
     _lock: Box<dyn Send + Sync>,
@@ -141,29 +143,25 @@ impl Spool {
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
         };
         let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
-        let newest_hash = AtomicU64::new(moved::newest_hash(&shared));
-        let forgotten_at = AtomicU64::new(writer.folds.forgotten_at.into());
+        let forgetting = HourlyForgetting::since(writer.folds.forgotten_at.into());
         let spool = Self {
+            hashes: ImportedHashes::of(&shared),
             shared,
-            writer: Ordered::new(writer),
+            writer: LockedWriter::new(writer),
             sync,
             thread: Ordered::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
-            rows_replayed: recovery.rows,
-            newest_hash,
-            forgotten_at,
+            forgetting,
             measured: ArcSwap::default(),
             held: LatencyHistogram::default(),
             packing_overview: Ordered::default(),
             is_looked_over: AtomicBool::new(recovery.new),
-            expiring: Ordered::default(),
-            expired: Ordered::default(),
-            archivist: Ordered::default(),
+            expiry: ExpiryState::default(),
             shared_log: OnceLock::new(),
             _lock: lock,
         };
-        recovery.mended = spool.look_over_at_opening();
+        recovery.mended = spool.repairer().look_over_at_opening();
         Ok((spool, recovery))
     }
 
@@ -173,11 +171,6 @@ impl Spool {
         self.shared.row_headers.any()
     }
 
-    /// Returns the number of journal rows replayed when it was opened: 0 after an orderly close.
-    pub fn rows_replayed(&self) -> u64 {
-        self.rows_replayed
-    }
-
     /// Returns the hash of a Message-ID.
     pub fn key(&self, message_id: &[u8]) -> ArticleKey {
         self.shared.hasher.key(message_id)
@@ -185,11 +178,7 @@ impl Spool {
 
     /// Looks up a Message-ID in the history.
     pub fn lookup(&self, key: &ArticleKey) -> Lookup {
-        let is_missing = |found: &Lookup| matches!(found, Lookup::Unknown | Lookup::Gone);
-        match self.ask_whole_maps(is_missing, || self.shared.lookup(key)) {
-            Lookup::Present(token) if self.shared.hidden.covers(key, &token) => Lookup::Hidden(token),
-            found => found,
-        }
+        self.reader().lookup(key)
     }
 
     /// Reports which of these Message-IDs, passed with their keys, history knows; much faster than individual
@@ -206,6 +195,32 @@ impl Spool {
         self.shared.history.lookup(key) != HistoryLookup::None
     }
 
+    /// Reports whether INN's hash of this Message-ID was imported, and is still remembered.
+    pub fn is_hash_known(&self, message_id: &[u8]) -> bool {
+        self.hashes.is_known(&self.shared, message_id)
+    }
+
+    /// Returns for how long Message-IDs without an article are remembered, in seconds.
+    pub fn remember_secs(&self) -> u64 {
+        self.shared.current.load().remember_secs
+    }
+
+    /// Returns when an article arrived (Unix seconds), and whether it is still stored; `None` if its
+    /// Message-ID is unknown.
+    pub fn seen(&self, key: &ArticleKey) -> Option<(u32, bool)> {
+        match self.shared.history.lookup(key) {
+            HistoryLookup::None => None,
+            HistoryLookup::Remembered { arrived } => Some((arrived, false)),
+            HistoryLookup::At(token, arrived) => Some((arrived, self.shared.volumes.load().is_alive(&token))),
+        }
+    }
+
+    /// Returns the number of Message-IDs in history, with and without articles, including imported hashes and
+    /// their marks.
+    pub fn history_entries(&self) -> u64 {
+        self.shared.history.entries()
+    }
+
     /// Answers offers of these Message-IDs, passed with their keys, one by one.
     pub fn reserve<'s>(
         &'s self,
@@ -220,6 +235,56 @@ impl Spool {
                 .reserve(*key, RESERVATION_TTL)
                 .map_or(OfferAnswer::InFlight, OfferAnswer::Wanted),
         })
+    }
+
+    /// Applies changes at a time, in Unix seconds, in their order: the only way into the spool. Blocks for
+    /// microseconds, or while the disk is slow. Returns an outcome for each. On `Err` the outcomes so far are
+    /// valid, and of the other changes some may have been applied, which are unchanged if they are applied
+    /// again.
+    pub fn apply(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        self.forgetting.forget_old(&self.writer, time)?;
+        let mut applier = Applier::new(&self.shared, &self.writer, time, outcomes);
+        let mut ticket = None;
+        let mut runs = changes.chunk_by(|change, next| change.kind() == next.kind()).peekable();
+        while let Some(run) = runs.next() {
+            applier.announce(run, runs.peek().and_then(|next| next.first()));
+            match run.first().map(Change::kind) {
+                Some(ChangeKind::Filing) => ticket = Some(self.filing().file(time, run, applier.outcomes)?),
+                Some(ChangeKind::Withdrawing) => applier.withdraw(run)?,
+                Some(ChangeKind::Forgetting) => applier.forget(run)?,
+                Some(ChangeKind::Hiding) => applier.hide(run)?,
+                Some(ChangeKind::Unhiding) => applier.unhide(run)?,
+                Some(ChangeKind::Groups) => applier.change_groups(run)?,
+                Some(ChangeKind::Noting) => applier.note(run)?,
+                Some(ChangeKind::Site) => applier.name_sites(run)?,
+                Some(ChangeKind::Position) => applier.reach(run)?,
+                None => {}
+            }
+        }
+        Ok(ticket.unwrap_or_else(|| self.ticket()))
+    }
+
+    /// Like [`Spool::apply`], but returns `None` if another thread is applying changes, a sync has to be
+    /// waited for, or articles may have to be compressed.
+    pub fn try_apply(
+        &self,
+        time: u64,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Option<Result<CommitTicket, SpoolTrouble>> {
+        let are_filed = changes.iter().all(|change| change.kind() == ChangeKind::Filing);
+        let is_ready = are_filed && !self.forgetting.is_due(time);
+        if is_ready { self.filing().try_file(time, changes, outcomes) } else { None }
+    }
+
+    fn filing(&self) -> Filing<'_> {
+        let Self { shared, writer, held, hashes, .. } = self;
+        Filing { shared, writer, held, hashes }
     }
 
     fn is_pending(&self, key: &ArticleKey) -> bool {
@@ -277,6 +342,28 @@ impl Spool {
         self.sync.on_durable(callback);
     }
 
+    /// Returns all hidden articles, in the order in which they were hidden.
+    pub fn hidden(&self) -> Vec<Arc<HiddenArticle>> {
+        self.shared.hidden.all()
+    }
+
+    /// Returns the entry of a hidden article; `None`: it is not hidden, or no longer stored.
+    pub fn hidden_article(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
+        self.shared.hidden.get(key)
+    }
+
+    /// Returns the names of all sites, by their numbers.
+    pub fn site_names(&self) -> Vec<String> {
+        self.writer.lock().folds.sites.clone()
+    }
+
+    /// Returns the number that stands for a site in [`crate::RowFacts::sites`], if it has one; it never
+    /// stands for another site.
+    pub fn known_site(&self, name: &str) -> Option<u32> {
+        let writer = self.writer.lock();
+        writer.folds.sites.iter().position(|site| site == name).map(|number| number as u32)
+    }
+
     /// Returns the current table of groups, for many look-ups.
     pub fn group_table(&self) -> Arc<GroupTable> {
         self.shared.groups.snapshot()
@@ -289,12 +376,12 @@ impl Spool {
 
     /// Returns a group by number.
     pub fn group(&self, id: GroupId) -> Option<Arc<Group>> {
-        self.shared.groups.table().get(id).cloned()
+        self.shared.groups.get(id)
     }
 
     /// Returns all groups, sorted by name.
     pub fn groups(&self) -> Arc<[Arc<Group>]> {
-        self.shared.groups.table().sorted().clone()
+        self.shared.groups.sorted()
     }
 
     /// Returns a group's marks, exact at this moment.
@@ -326,7 +413,7 @@ impl Spool {
         patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.read_whole_maps(patience, out, |out| self.shared.read_shown(token, expect, patience, out))
+        self.reader().read(token, expect, patience, out)
     }
 
     /// Like [`Spool::read`], including hidden articles: for decisions about them, not for readers.
@@ -337,7 +424,7 @@ impl Spool {
         patience: ReadMode,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.read_whole_maps(patience, out, |out| self.shared.read(token, expect, patience, out))
+        self.reader().read_whole(patience, out, |out| self.shared.read(token, expect, patience, out))
     }
 
     /// Returns the token of the article with this number.
@@ -414,60 +501,6 @@ impl Spool {
         self.shared.withdrawals.load(Ordering::Acquire)
     }
 
-    /// Returns the dictionaries that articles were or are compressed with, oldest first.
-    pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
-        self.shared.packing.status()
-    }
-
-    pub(crate) fn writer(&self) -> &Ordered<SpoolWriter, { rank::WRITER }> {
-        &self.writer
-    }
-
-    /// Takes a checkpoint of the indexes and waits until it is on disk.
-    pub fn checkpoint(&self) -> io::Result<()> {
-        loop {
-            self.await_checkpoint();
-            let mut writer = self.writer_at(unix_now());
-            if let Some(trouble) = self.sync.trouble() {
-                return Err(io::Error::other(trouble.to_string()));
-            }
-            if self.sync.is_checkpoint_pending() {
-                continue;
-            }
-            if writer.is_between_positions() {
-                drop(writer);
-                std::thread::sleep(apply::BETWEEN_POSITIONS);
-                continue;
-            }
-            // Together with those of the checkpoint, both copies are written.
-            writer.write_headers()?;
-            writer.write_groups()?;
-            writer.checkpoint()?;
-            drop(writer);
-            self.await_checkpoint();
-            return Ok(());
-        }
-    }
-
-    /// Waits while a checkpoint is being written.
-    pub(crate) fn await_checkpoint(&self) {
-        while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Rewrites the file `secret`.
-    pub(crate) fn write_secret(&self) -> io::Result<()> {
-        let path = self.shared.config.dir.join("secret");
-        let text = crate::open::recovery::secret_text(self.shared.hasher.secret());
-        durable_replace(&*self.shared.disk, &path, &[text.as_bytes()], FileAccess::Owner)
-    }
-
-    /// Rewrites damaged or missing copies of dictionaries; returns how many.
-    pub fn mend_dictionaries(&self) -> io::Result<u64> {
-        self.shared.packing.mend()
-    }
-
     /// Returns how many of these articles are still stored.
     pub fn count_living(&self, tokens: &[Token]) -> u64 {
         let volumes = self.shared.volumes.load();
@@ -505,11 +538,6 @@ impl Spool {
         Some((record.clone(), self.digest()?))
     }
 
-    /// Returns the name of a volume, for a token's text form.
-    pub fn volume_name(&self, volume: u16) -> Option<String> {
-        self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())
-    }
-
     /// Returns the disk of the spool, for small files beside it.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.shared.disk
@@ -520,13 +548,83 @@ impl Spool {
         &self.shared.config
     }
 
+    /// Takes a checkpoint of the indexes and waits until it is on disk.
+    pub fn checkpoint(&self) -> io::Result<()> {
+        self.writer.checkpoint()
+    }
+
+    /// Returns what looks up and reads articles.
+    pub fn reader(&self) -> SpoolReader<'_> {
+        SpoolReader::new(&self.shared, &self.writer)
+    }
+
+    /// Returns the journal, for readers.
+    pub fn journal(&self) -> JournalReaders<'_> {
+        JournalReaders::new(&self.readers, &self.writer)
+    }
+
+    /// Returns the articles of volumes that overwrite them, for archives.
+    pub fn cyclic_articles(&self) -> CyclicArticles<'_> {
+        CyclicArticles::new(&self.shared)
+    }
+
+    /// Returns tokens as people and other programs see them.
+    pub fn tokens(&self) -> Tokens<'_> {
+        Tokens::new(&self.shared, self.reader())
+    }
+
+    /// Returns the state in numbers.
+    pub fn meter(&self) -> SpoolMeter<'_> {
+        SpoolMeter::new(&self.shared, &self.writer, &self.readers, &self.reservations, &self.measured)
+    }
+
+    /// Returns the checks of spool and indexes against each other.
+    pub fn verifier(&self) -> Verifier<'_> {
+        Verifier::new(&self.shared, &self.writer, &self.readers)
+    }
+
+    /// Returns the repairs of damage.
+    pub fn repairer(&self) -> Repairer<'_> {
+        Repairer::new(self.verifier(), &self.is_looked_over)
+    }
+
+    /// Returns the expiry of retained articles.
+    pub fn expiry(&self) -> Expiry<'_> {
+        Expiry::new(&self.shared, &self.writer, &self.forgetting, &self.expiry)
+    }
+
+    /// Returns a purge of the groups whose names match; a dry run only counts.
+    pub fn purge<'s>(&'s self, groups: &'s Wildmat, dry_run: bool) -> Purge<'s> {
+        Purge::new(&self.shared, &self.writer, groups, dry_run)
+    }
+
+    /// Returns the maintenance of buffers.
+    pub fn buffers(&self) -> Buffers<'_> {
+        Buffers::new(&self.shared, &self.writer)
+    }
+
+    /// Returns the changes of the configuration.
+    pub fn reconfiguration(&self) -> Reconfiguration<'_> {
+        Reconfiguration::new(&self.shared, &self.writer)
+    }
+
+    /// Returns the writing of snapshots.
+    pub fn snapshots(&self) -> Snapshots<'_> {
+        Snapshots::new(self.journal(), &self.shared, &self.writer)
+    }
+
+    /// Returns the care for overview.
+    pub fn overview(&self) -> OverviewCare<'_> {
+        OverviewCare::new(&self.shared, &self.writer, &self.packing_overview)
+    }
+
     /// Closes the spool properly: writes everything in memory and syncs, so that the next start replays
     /// nothing. On a full disk everything is synced, and the next start replays what could not be written.
     pub fn close(&self) -> Result<(), SpoolError> {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();
         let dir = self.shared.config.dir.clone();
-        let mut writer = self.writer_at(unix_now());
+        let mut writer = self.writer.lock_at(unix_now());
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
         let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");

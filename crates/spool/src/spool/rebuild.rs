@@ -4,8 +4,7 @@ use crate::base::config::{Commit, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{self, GivenUp};
-use disk::Disk;
-use disk::Progress;
+use disk::{Disk, Progress};
 use std::sync::Arc;
 
 /// Result of a rebuild.

@@ -3,7 +3,7 @@
 //! page of the history log that were remembered without an article.
 //!
 //! Used while opening; by the writer, which checks whether the disk's count of lost pages has risen before it
-//! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::spool`]).
+//! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::reader`]).
 //! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
 use crate::base::error::{SpoolTrouble, TroubleKind};

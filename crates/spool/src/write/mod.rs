@@ -13,6 +13,7 @@ pub(crate) mod fence;
 pub(crate) mod floor;
 pub(crate) mod lateness;
 pub(crate) mod leaving;
+pub(crate) mod locked;
 pub(crate) mod manager;
 pub(crate) mod mending;
 pub(crate) mod policy;

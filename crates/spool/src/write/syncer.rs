@@ -10,7 +10,7 @@
 //! it (`lateness.rs`).
 
 use crate::base::config::Durability;
-use crate::base::error::{SpoolTrouble, TroubleKind};
+use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::key::ArticleKey;
 use crate::base::latency::LatencyHistogram;
 use crate::base::ordered::{Ordered, rank};
@@ -312,6 +312,17 @@ impl SyncState {
 
     pub fn is_checkpoint_pending(&self) -> bool {
         self.checkpointing.load(Ordering::Acquire)
+    }
+
+    /// Waits while a checkpoint is being written.
+    pub fn await_checkpoint(&self) -> Result<(), SpoolError> {
+        while self.is_checkpoint_pending() {
+            if let Some(trouble) = self.trouble() {
+                return Err(SpoolError::no_changes(&trouble));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Returns the journal position of the checkpoint on the disk; 0 if there is none.

@@ -212,7 +212,7 @@ fn unit(events: &[(u64, Event)], machine: &Machine) -> usize {
 fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> TestResult<Vec<String>> {
     match unit {
         [(time, Event::Expire)] if expires_by_name => {
-            let due = spool.due(*time)?;
+            let due = spool.expiry().due(*time)?;
             let mut changes = Vec::with_capacity(due.len());
             for DueArticle { key, groups } in &due {
                 changes.push(Change::Expire { id: ArticleIdent::Key(*key), groups });
@@ -221,11 +221,11 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> Tes
             return Ok(vec!["expired".into()]);
         }
         [(time, Event::Expire)] => {
-            spool.expire_as_of(*time, false)?;
+            spool.expiry().expire(*time, false)?;
             return Ok(vec!["expired".into()]);
         }
         [(_, Event::Purge(n))] => {
-            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false, &())?;
+            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false).run(&())?;
             return Ok(vec![format!("purged {report:?}")]);
         }
         _ => {}
@@ -383,7 +383,7 @@ fn play(machine: &Machine, events: &[(u64, Event)], seed: u64) -> Played {
     played.is_rebuilt |= recovery.rebuilt.is_some();
     played.answers = answers(&spool, events);
     played.digest = Some(spool.digest().unwrap());
-    assert_eq!(spool.verify(&()).findings, []);
+    assert_eq!(spool.verifier().verify(&()).findings, []);
     played
 }
 
@@ -420,7 +420,8 @@ fn answers(spool: &Spool, events: &[(u64, Event)]) -> Vec<String> {
         let kind = format!("{found:?}");
         all.push(format!("{id} {} {:?}", kind.split('(').next().unwrap(), spool.seen(&key)));
         if let Lookup::Present(token) | Lookup::Hidden(token) = found {
-            assert!(spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap(), "{id}");
+            let read = spool.read_stored(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap();
+            assert!(read, "{id} {found:?} {events:?}");
             all.push(String::from_utf8(buf.article().to_vec()).unwrap());
         }
         if let Some(hidden) = spool.hidden_article(&key) {

@@ -230,7 +230,7 @@ fn peer_that_wants_everything_is_no_longer_asked() {
     let checks = recorder.seen(|seen| seen.commands.iter().filter(|c| c.starts_with("CHECK")).count());
     assert_eq!(checks, 100);
     // The peer has them from elsewhere: from 10 percent on it is asked again.
-    recorder.behave(Behaviour { rejects: 100_000, ..Behaviour::default() });
+    recorder.behave(Behaviour { refuses: 100_000, rejects: 100_000, ..Behaviour::default() });
     hand_in(&mut client, 200..400, "misc.test");
     wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["no_check"] == false);
 }

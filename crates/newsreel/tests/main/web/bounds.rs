@@ -105,8 +105,11 @@ fn requests_without_memory_get_retry_after() {
     let mbox = format!("GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut unread = Vec::new();
     let begun = Instant::now();
+    // Another page each time, as pages are kept.
+    let mut articles = 0..400;
     let refused = loop {
-        let answer = get(address, "/article/1%40x.example");
+        let next = articles.next().expect("a refusal before the last article");
+        let answer = get(address, &format!("/article/{next}%40x.example"));
         if answer.status != 200 {
             break answer;
         }
@@ -119,6 +122,19 @@ fn requests_without_memory_get_retry_after() {
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("5")));
     drop(unread);
     wait_for(|| get(address, "/article/1%40x.example").status, |status| *status == 200);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so() {
+    let (_server, address) = site("connections_per_address_max = 2", std::iter::empty());
+    let held = [connect(address), connect(address)];
+    // The refusal is never lost to the request that crosses it.
+    for _ in 0..50 {
+        let refused = get(address, "/health");
+        assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("5")));
+    }
+    drop(held);
+    wait_for(|| get(address, "/health").status, |status| *status == 200);
 }
 
 /// Requests the mbox of the thread of article 1, and reads only the status.

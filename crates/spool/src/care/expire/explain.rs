@@ -1,7 +1,7 @@
 //! Explanations of when and why an article expires.
 
-use super::survey::{VolumeList, lives};
-use crate::base::config::{BufferOrder, ExpireConfig, NEVER, Retention};
+use super::survey::{Survey, VolumeList, lives};
+use crate::base::config::{BufferOrder, NEVER, Retention};
 use crate::base::error::SpoolTrouble;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
@@ -10,7 +10,7 @@ use crate::index::kept::KeptEntry;
 use crate::index::weights::GroupWeight;
 use crate::method::{Cyclic, Volume, VolumeKind, rates};
 use crate::read::Lookup;
-use crate::spool::Spool;
+use crate::reader::SpoolReader;
 use crate::write::expire::{ExpiryJudge, unreadable};
 use crate::write::policy::ExpiryPolicy;
 use crate::write::threads::ThreadArrivals;
@@ -85,21 +85,22 @@ pub struct NumberExpiry {
     pub is_capped: bool,
 }
 
-impl Spool {
-    /// Returns the current expiry rules.
-    pub fn expire_rules(&self) -> Vec<ExpireConfig> {
-        self.shared.current.load().expire.clone()
-    }
+/// Explains expiry.
+pub(super) struct ExpiryExplainer<'s> {
+    pub survey: Survey<'s>,
+}
 
+impl ExpiryExplainer<'_> {
     /// Explains when the article with a Message-ID expires, and why; for an article that is not stored,
     /// returns its state.
-    pub fn explain_expiry(&self, message_id: &[u8]) -> Result<Result<ArticleExpiry, Lookup>, SpoolTrouble> {
-        let key = self.key(message_id);
-        let token = match self.lookup(&key) {
+    pub fn explain(&self, message_id: &[u8]) -> Result<Result<ArticleExpiry, Lookup>, SpoolTrouble> {
+        let Survey { shared, writer } = self.survey;
+        let (key, reader) = (shared.hasher.key(message_id), SpoolReader::new(shared, writer));
+        let token = match reader.lookup(&key) {
             Lookup::Present(token) | Lookup::Hidden(token) => token,
             other => return Ok(Err(other)),
         };
-        let volumes = self.shared.volumes.load();
+        let volumes = shared.volumes.load();
         let Some(volume) = volumes.get(token.volume) else { return Ok(Err(Lookup::Gone)) };
         let (name, method) = (volume.name().to_owned(), volume.method().name());
         let mut expiry =
@@ -113,7 +114,7 @@ impl Spool {
                 expiry.fate = self.overwritten(cyclic, &token);
             }
             VolumeKind::Retained(_) => {
-                let lists = self.lists();
+                let lists = self.survey.lists();
                 if let Some(e) = find(&lists, volume, key, token.place)? {
                     (expiry.arrived, expiry.expires) = (e.arrived.into(), e.expires.into());
                     expiry.fate = self.kept(&lists, volume, &e)?;
@@ -128,7 +129,7 @@ impl Spool {
         let bytes_left = token.place.saturating_sub(volume.tail());
         let age = rates::oldest(volume).map_or(0, |(_, arrived)| now.saturating_sub(arrived.into()));
         let written = rates::written_since(volume, now.saturating_sub(DAY_SECS));
-        let current = self.shared.current.load();
+        let current = self.survey.shared.current.load();
         // A buffer that is filled sequentially with others is written to only in its turn.
         let is_alone = current.classes.iter().all(|class| {
             let has = class.buffers.iter().any(|name| name == volume.name());
@@ -151,8 +152,8 @@ impl Spool {
         volume: &dyn Volume,
         e: &KeptEntry,
     ) -> Result<ExpiryFate, SpoolTrouble> {
-        let mut judge = ExpiryJudge::new(self.writer.lock().policy.clone(), unix_now());
-        let table = self.shared.groups.snapshot();
+        let mut judge = ExpiryJudge::new(self.survey.writer.lock().policy.clone(), unix_now());
+        let table = self.survey.shared.groups.snapshot();
         let mut own: Vec<(GroupId, u64, Option<usize>, GroupWeight)> = Vec::new();
         for (id, number) in &e.numbers {
             let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
@@ -196,7 +197,7 @@ impl Spool {
             numbers.push(NumberExpiry { group, number, rule, due: term.due, newer, is_capped });
         }
         leave_together(&mut numbers, &judge.policy);
-        let room = self.room(volume).map(|room| (room.free, room.free_min));
+        let room = self.survey.room(volume).map(|room| (room.free, room.free_min));
         let thread_newest = by_thread.then_some(newest.into());
         Ok(ExpiryFate::Kept { numbers, thread_newest, given_up_from, room })
     }

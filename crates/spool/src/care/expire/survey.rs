@@ -1,16 +1,16 @@
 //! Data about many articles that a pass of expiry needs, read from the lists of retained articles.
 
-use super::StepCounter;
 use crate::base::error::SpoolTrouble;
 use crate::base::ids::{GroupFlag, GroupId};
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::GroupTable;
 use crate::index::kept::{KeptEntry, KeptSnapshot};
 use crate::index::weights::{GroupWeight, GroupWeights};
 use crate::method::Volume;
-use crate::spool::Spool;
 use crate::write::caps::CapSearch;
 use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
-use crate::write::room::GiveUpCandidates;
+use crate::write::locked::LockedWriter;
+use crate::write::room::{FreeSpace, GiveUpCandidates};
 use crate::write::threads::ThreadArrivals;
 use disk::Progress;
 use std::collections::HashMap;
@@ -38,9 +38,16 @@ pub(super) fn lives(table: &GroupTable, e: &KeptEntry) -> bool {
     e.numbers.iter().any(|(id, n)| table.get(*id).is_some_and(|g| g.state().live.contains(*n)))
 }
 
-impl Spool {
+/// Surveys of retained articles.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Survey<'s> {
+    pub shared: &'s SharedIndexes,
+    pub writer: &'s LockedWriter,
+}
+
+impl Survey<'_> {
     /// Returns all lists of retained articles.
-    pub(super) fn lists(&self) -> Vec<VolumeList> {
+    pub fn lists(&self) -> Vec<VolumeList> {
         let writer = self.writer.lock();
         let volumes = self.shared.volumes.load();
         let lists = volumes.all().iter().zip(&writer.folds.kept).enumerate();
@@ -52,7 +59,7 @@ impl Spool {
     }
 
     /// Returns the lowest numbers that caps let stay, where a cap is exceeded.
-    pub(super) fn cuts(
+    pub fn cuts(
         &self,
         judge: &mut ExpiryJudge,
         progress: &dyn Progress,
@@ -125,7 +132,7 @@ impl Spool {
     }
 
     /// Returns the arrivals of the newest articles of all threads.
-    pub(super) fn threads(&self, progress: &dyn Progress) -> Result<ThreadArrivals, SpoolTrouble> {
+    pub fn threads(&self, progress: &dyn Progress) -> Result<ThreadArrivals, SpoolTrouble> {
         let (table, lists) = (self.shared.groups.snapshot(), self.lists());
         let entries = lists.iter().map(|list| list.entries.entries).sum();
         let mut threads = ThreadArrivals::new(entries);
@@ -144,7 +151,7 @@ impl Spool {
 
     /// Chooses the articles of a volume to be given up for space, if necessary: as much as is wanted beyond
     /// what is due.
-    pub(super) fn choose_to_give_up(
+    pub fn choose_to_give_up(
         &self,
         index: usize,
         judge: &mut ExpiryJudge,
@@ -172,7 +179,7 @@ impl Spool {
         }
         let (mut candidates, mut due) = (GiveUpCandidates::default(), 0);
         let table = self.shared.groups.snapshot();
-        let mut add = |e: &KeptEntry| match judge.judge(&self.shared, &table, &*list.volume, e) {
+        let mut add = |e: &KeptEntry| match judge.judge(self.shared, &table, &*list.volume, e) {
             ExpiryJudgement::Lives(verdict) if !verdict.stays => due += e.stored_bytes,
             ExpiryJudgement::Lives(verdict) if verdict.may_give_up => {
                 candidates.add(u64::from(e.arrived), e.stored_bytes);
@@ -184,5 +191,45 @@ impl Spool {
             judge.give_up.insert(volume.id(), candidates.give_up(wanted - due));
         }
         Ok(())
+    }
+
+    /// Returns the space available to the class of a volume, if it is configured to leave some free.
+    pub fn room(&self, volume: &dyn Volume) -> Option<FreeSpace> {
+        volume.retained()?;
+        let current = self.shared.current.load();
+        let class =
+            current.classes.iter().find(|c| c.name == volume.name() && c.method == volume.method())?;
+        let free_min = class.tree.free_min?;
+        let system = self.shared.disk.file_system(&class.tree.path).ok()?;
+        Some(FreeSpace::new(free_min, system.free_bytes, system.total_bytes))
+    }
+}
+
+/// Counter of the steps of one piece of work, reported to [`Progress`] now and then.
+pub(super) struct StepCounter<'a> {
+    progress: &'a dyn Progress,
+    done: u64,
+}
+
+impl<'a> StepCounter<'a> {
+    /// Number of steps between two reports.
+    const EVERY: u64 = 10_000;
+
+    pub fn begin(progress: &'a dyn Progress, what: &str, total: u64) -> Self {
+        progress.start(what, total);
+        Self { progress, done: 0 }
+    }
+
+    pub fn step(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(Self::EVERY) {
+            self.progress.step(self.done);
+        }
+    }
+}
+
+impl Drop for StepCounter<'_> {
+    fn drop(&mut self) {
+        self.progress.finish();
     }
 }

@@ -1,9 +1,10 @@
 //! Repairs in volumes of retained articles: names, lists, remaining files.
 
-use super::{RepairError, SpoolDamage};
+use super::error::RepairError;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::index::fold::Folds;
+use crate::care::finding::SpoolDamage;
+use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::HistoryLookup;
 use crate::index::kept::{KeptEntry, thread_of};
 use crate::journal::JournalRow;
@@ -11,8 +12,8 @@ use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::{Retained, tree_header};
 use crate::open::rebuild::Region;
 use crate::open::recovery::unjournaled::take_record;
-use crate::spool::Spool;
 use crate::write::commit::{SpoolWriter, trouble};
+use crate::write::locked::LockedWriter;
 use crate::write::syncer::failed_sync;
 use disk::ReadMode;
 use netnews::article::{Article, Known};
@@ -20,10 +21,17 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-impl Spool {
-    pub(super) fn mend_kept(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
+/// Repairs of volumes of retained articles.
+pub(super) struct KeptRepair<'s> {
+    pub shared: &'s SharedIndexes,
+    pub writer: &'s LockedWriter,
+}
+
+impl KeptRepair<'_> {
+    /// Repairs damage; does nothing if it is not of such a volume.
+    pub fn mend(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
         let volumes = self.shared.volumes.load();
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         match damage {
             SpoolDamage::Misplaced { key, token, numbers } => {
                 let volume = volumes.get(token.volume).and_then(|v| v.retained());
@@ -31,7 +39,7 @@ impl Spool {
                 if restored.unwrap_or(Ok(false))? { Ok(()) } else { Err(RepairError::NoWholeName) }
             }
             SpoolDamage::Name { token, group, number } => {
-                let lives = self.group(*group).is_some_and(|g| g.state().live.contains(*number));
+                let lives = self.shared.groups.get(*group).is_some_and(|g| g.state().live.contains(*number));
                 let volume = volumes.get(token.volume).and_then(|v| v.retained()).filter(|_| lives);
                 Ok(volume.map_or(Ok(()), |v| v.restore_name(token.place, *group, *number))?)
             }
@@ -77,7 +85,7 @@ impl Spool {
     ) -> Result<(), RepairError> {
         let table = self.shared.groups.snapshot();
         let place = volume.place_of_file(path, &mut |name| table.id(name))?;
-        let region = place.map(|place| Region::of_places(&self.shared, volume, &[place]));
+        let region = place.map(|place| Region::of_places(self.shared, volume, &[place]));
         let record = region.as_ref().and_then(|region| Some((region, region.records.first()?)));
         let Some((region, record)) = record.filter(|(_, record)| record.resolved && record.live) else {
             return Err(RepairError::NotFirstName);

@@ -4,16 +4,17 @@
 //! the wanted numbers. If rows of living numbers are missing after that, all articles that may have them are
 //! read: whole buffers, and all other articles that history leads to.
 
-use super::RepairError;
+use super::error::RepairError;
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
+use crate::index::fold::SharedIndexes;
 use crate::index::history::HistoryLookup;
 use crate::index::overview::{BlockRows, RowEntry};
 use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
-use crate::spool::Spool;
+use crate::write::locked::LockedWriter;
 use disk::Progress;
 use netnews::overview_row::append_row;
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ const READ_TOGETHER: usize = 256;
 
 /// Whether a repair may end numbers that no readable article has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::care) enum LossPolicy {
+pub(super) enum LossPolicy {
     /// A block with such numbers stays as it is.
     Refused,
     /// Such numbers end.
@@ -33,15 +34,11 @@ pub(in crate::care) enum LossPolicy {
 
 /// Numbers whose rows are needed.
 #[derive(Debug, Default)]
-pub(super) struct WantedRows {
+struct WantedRows {
     ranges: BTreeMap<GroupId, Vec<RangeInclusive<u64>>>,
 }
 
 impl WantedRows {
-    pub fn add(&mut self, group: GroupId, range: RangeInclusive<u64>) {
-        self.ranges.entry(group).or_default().push(range);
-    }
-
     fn contains(&self, (group, number): &(GroupId, u64)) -> bool {
         self.ranges.get(group).is_some_and(|ranges| ranges.iter().any(|r| r.contains(number)))
     }
@@ -53,7 +50,7 @@ impl WantedRows {
 
 /// Rows by group and number.
 #[derive(Debug, Default)]
-pub(super) struct RowsFound(BTreeMap<(GroupId, u64), (RowEntry, Vec<u8>)>);
+struct RowsFound(BTreeMap<(GroupId, u64), (RowEntry, Vec<u8>)>);
 
 impl RowsFound {
     /// Adds the wanted rows of the articles in a region of a volume.
@@ -71,41 +68,52 @@ impl RowsFound {
     }
 }
 
-impl Spool {
+/// Search for the rows of damaged blocks.
+pub(super) struct RowSearch<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+    loss: LossPolicy,
+    wanted: WantedRows,
+    found: RowsFound,
+}
+
+impl<'s> RowSearch<'s> {
+    pub fn new(shared: &'s SharedIndexes, writer: &'s LockedWriter, loss: LossPolicy) -> Self {
+        Self { shared, writer, loss, wanted: WantedRows::default(), found: RowsFound::default() }
+    }
+
+    /// Adds numbers to those whose rows are wanted.
+    pub fn want(&mut self, group: GroupId, range: RangeInclusive<u64>) {
+        self.wanted.ranges.entry(group).or_default().push(range);
+    }
+
     /// Reads the wanted rows from the articles; if losses are accepted, from all articles if necessary.
-    pub(super) fn read_rows(
-        &self,
-        wanted: &WantedRows,
-        loss: LossPolicy,
-        progress: &dyn Progress,
-    ) -> RowsFound {
-        let mut found = RowsFound::default();
-        if wanted.ranges.is_empty() {
-            return found;
+    pub fn find(&mut self, progress: &dyn Progress) {
+        if self.wanted.ranges.is_empty() {
+            return;
         }
-        for (volume, places) in self.places_listed(wanted) {
-            self.read_places(volume, &places, wanted, &mut found);
+        for (volume, places) in self.places_listed() {
+            self.read_places(volume, &places);
         }
-        if loss == LossPolicy::Accepted && self.lacks_rows(wanted, &found) {
-            self.read_buffers(wanted, progress, &mut found);
+        if self.loss == LossPolicy::Accepted && self.lacks_rows() {
+            self.read_buffers(progress);
             for (volume, places) in self.places_in_history() {
-                self.read_places(volume, &places, wanted, &mut found);
+                self.read_places(volume, &places);
             }
         }
-        found
     }
 
     /// Returns the places, by volume, of the articles that have wanted numbers according to the volumes'
     /// lists, except for damaged pages.
-    fn places_listed(&self, wanted: &WantedRows) -> BTreeMap<u16, Vec<u64>> {
+    fn places_listed(&self) -> BTreeMap<u16, Vec<u64>> {
         let mut listed = BTreeMap::<u16, Vec<u64>>::new();
         let volumes = self.shared.volumes.load();
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         let folds = &mut writer.folds;
         for ((volume, residents), kept) in volumes.all().iter().zip(&mut folds.residents).zip(&mut folds.kept)
         {
             let mut enter = |place: u64, numbers: &[(GroupId, u64)]| {
-                if wanted.has_any_of(numbers) {
+                if self.wanted.has_any_of(numbers) {
                     listed.entry(volume.id()).or_default().push(place);
                 }
             };
@@ -134,15 +142,15 @@ impl Spool {
         places
     }
 
-    fn read_places(&self, volume: u16, places: &[u64], wanted: &WantedRows, found: &mut RowsFound) {
+    fn read_places(&mut self, volume: u16, places: &[u64]) {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(volume) else { return };
         for places in places.chunks(READ_TOGETHER) {
-            found.add(&Region::of_places(&self.shared, volume, places), volume, wanted);
+            self.found.add(&Region::of_places(self.shared, volume, places), volume, &self.wanted);
         }
     }
 
-    fn read_buffers(&self, wanted: &WantedRows, progress: &dyn Progress, found: &mut RowsFound) {
+    fn read_buffers(&mut self, progress: &dyn Progress) {
         let volumes = self.shared.volumes.load();
         let mut region = Region::default();
         for volume in volumes.cycbuffs() {
@@ -151,47 +159,41 @@ impl Spool {
             progress.start(&format!("reading buffer {}", volume.name()), end - start);
             let mut at = start;
             while at < end {
-                at = region.read(&self.shared, &mut scan, at..(at + Region::BYTES_MAX).min(end));
+                at = region.read(self.shared, &mut scan, at..(at + Region::BYTES_MAX).min(end));
                 progress.step(at.min(end) - start);
-                found.add(&region, volume, wanted);
+                self.found.add(&region, volume, &self.wanted);
             }
             progress.finish();
         }
     }
 
     /// Reports whether living numbers have no row among those found.
-    fn lacks_rows(&self, wanted: &WantedRows, found: &RowsFound) -> bool {
-        wanted.ranges.iter().any(|(id, ranges)| {
-            let Some(group) = self.group(*id) else { return false };
+    fn lacks_rows(&self) -> bool {
+        self.wanted.ranges.iter().any(|(id, ranges)| {
+            let Some(group) = self.shared.groups.get(*id) else { return false };
             let state = group.state();
             let mut living = ranges.iter().flat_map(|range| state.live.range(range.clone()));
-            living.any(|number| !found.0.contains_key(&(*id, number)))
+            living.any(|number| !self.found.0.contains_key(&(*id, number)))
         })
     }
 
     /// Replaces the damaged rows of a block. Numbers without a readable article are removed, or the block
     /// stays as it is.
-    pub(super) fn renew_block(
-        &self,
-        group: GroupId,
-        first: u64,
-        found: &RowsFound,
-        loss: LossPolicy,
-    ) -> Result<(), RepairError> {
-        let mut writer = self.writer().lock();
-        let Some(group) = self.group(group) else { return Ok(()) };
+    pub fn renew_block(&self, group: GroupId, first: u64) -> Result<(), RepairError> {
+        let mut writer = self.writer.lock();
+        let Some(group) = self.shared.groups.get(group) else { return Ok(()) };
         let state = &mut *group.state();
         let block = state.overview.blocks.iter().find(|b| b.first == first && b.live > 0);
         let Some(last) = block.map(|b| b.last) else { return Ok(()) };
         let mut rows = BlockRows::default();
-        for ((_, number), (entry, text)) in found.0.range((group.id, first)..=(group.id, last)) {
+        for ((_, number), (entry, text)) in self.found.0.range((group.id, first)..=(group.id, last)) {
             if state.live.contains(*number) {
                 rows.text.extend_from_slice(text);
                 rows.entries.push(RowEntry { end: rows.text.len() as u32, ..*entry });
             }
         }
         let lost: Vec<u64> = state.live.range(first..=last).filter(|n| rows.find(*n).is_none()).collect();
-        if loss == LossPolicy::Refused && !lost.is_empty() {
+        if self.loss == LossPolicy::Refused && !lost.is_empty() {
             return Err(RepairError::MissingArticles { numbers: lost.len() });
         }
         for number in lost {

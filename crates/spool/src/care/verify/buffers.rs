@@ -1,21 +1,25 @@
 //! Checks of the buffers, record by record, against usage bitmaps and history.
 
-use super::VerifyReport;
 use crate::base::token::Token;
-use crate::care::repair::SpoolDamage;
+use crate::care::finding::{SpoolDamage, VerifyReport};
+use crate::index::fold::SharedIndexes;
 use crate::index::history::HistoryLookup;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
-use crate::spool::Spool;
-use disk::Progress;
-use disk::ReadMode;
+use disk::{Progress, ReadMode};
 
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;
 
-impl Spool {
-    pub(super) fn verify_buffers(&self, progress: &dyn Progress, report: &mut VerifyReport) {
+/// Checks buffers.
+pub(super) struct BufferCheck<'s> {
+    pub shared: &'s SharedIndexes,
+}
+
+impl BufferCheck<'_> {
+    /// Checks all buffers.
+    pub fn check(&self, progress: &dyn Progress, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
         for volume in volumes.cycbuffs() {
             let mut scan = Scan::new(volume);
@@ -23,24 +27,24 @@ impl Spool {
             progress.start(&format!("checking buffer {}", volume.name()), end - start);
             let mut expected = start;
             while let Some(header) = scan.next() {
-                self.verify_gap(volume, expected, header.place, report);
+                self.check_gap(volume, expected, header.place, report);
                 expected = scan.at;
                 report.records += 1;
                 if report.records.is_multiple_of(RECORDS_PER_STEP) {
                     progress.step(header.place - start);
                 }
                 if scan.live {
-                    self.verify_record(volume, &header, report);
+                    self.check_record(volume, &header, report);
                 }
-                self.verify_gap(volume, header.place + volume.block(), scan.at, report);
+                self.check_gap(volume, header.place + volume.block(), scan.at, report);
             }
-            self.verify_gap(volume, expected, end, report);
+            self.check_gap(volume, expected, end, report);
             progress.finish();
         }
     }
 
     /// Checks that no record lives between two records, or within one.
-    fn verify_gap(&self, volume: &dyn Cyclic, from: u64, to: u64, report: &mut VerifyReport) {
+    fn check_gap(&self, volume: &dyn Cyclic, from: u64, to: u64, report: &mut VerifyReport) {
         let mut place = from;
         while place < to {
             // The volume may have advanced since. In one that has grown, two places may share a bit for a
@@ -48,15 +52,19 @@ impl Spool {
             if volume.is_alive(place) && !is_anothers(volume, place) {
                 let what = "the buffer's bitmap says that an article lives here, but there is none, or it \
                     is damaged";
-                let token = self.token_at(volume, place, 0);
-                report.found(self.token_text(&token), what, Some(SpoolDamage::StrayBit { token }));
+                let token = token_at(volume, place, 0);
+                report.found(
+                    self.shared.volumes.load().token_text(&token),
+                    what,
+                    Some(SpoolDamage::StrayBit { token }),
+                );
             }
             place += volume.block();
         }
     }
 
-    fn verify_record(&self, volume: &dyn Cyclic, header: &RecordHeader, report: &mut VerifyReport) {
-        let token = self.token_at(volume, header.place, header.class);
+    fn check_record(&self, volume: &dyn Cyclic, header: &RecordHeader, report: &mut VerifyReport) {
+        let token = token_at(volume, header.place, header.class);
         let known = match self.shared.history.lookup(&header.key) {
             HistoryLookup::At(at, _) => at.volume == token.volume && at.place == token.place,
             // Cancelled article.
@@ -70,16 +78,16 @@ impl Spool {
         }
         if known && !alive {
             let what = "the article is whole, but the buffer's bitmap does not have it";
-            report.found(self.token_text(&token), what, Some(SpoolDamage::UsageBit { token }));
+            report.found(
+                self.shared.volumes.load().token_text(&token),
+                what,
+                Some(SpoolDamage::UsageBit { token }),
+            );
         } else if alive && !known {
             let what = "the article is whole, but history does not lead to it: it may be taken again";
             let damage = SpoolDamage::Unknown { key: header.key, token, arrived: header.arrived };
-            report.found(self.token_text(&token), what, Some(damage));
+            report.found(self.shared.volumes.load().token_text(&token), what, Some(damage));
         }
-    }
-
-    fn token_at(&self, volume: &dyn Cyclic, place: u64, class: u8) -> Token {
-        Token { method: volume.method(), class, volume: volume.id(), place }
     }
 }
 
@@ -91,4 +99,8 @@ fn is_anothers(volume: &dyn Cyclic, place: u64) -> bool {
     header.is_some_and(|(h, _)| {
         h.place != place && volume.offset(h.place) == volume.offset(place) && volume.is_alive(h.place)
     })
+}
+
+fn token_at(volume: &dyn Cyclic, place: u64, class: u8) -> Token {
+    Token { method: volume.method(), class, volume: volume.id(), place }
 }

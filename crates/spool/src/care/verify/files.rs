@@ -1,15 +1,15 @@
 //! Checks of the files that have checksums of their own: secret, buffers' headers, checkpoint, journal,
 //! residents, dictionaries, and the files of the journal's readers.
 
-use super::VerifyReport;
 use crate::base::status::CursorDamage;
-use crate::care::repair::SpoolDamage;
+use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::checkpoint::{Checkpoint, NAMES};
-use crate::journal::{JournalReader, ReaderDamage};
+use crate::index::fold::SharedIndexes;
+use crate::journal::{JournalReader, ReaderDamage, Readers};
 use crate::method::Volume;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::read_secret;
-use crate::spool::Spool;
+use crate::write::locked::LockedWriter;
 use disk::OpenMode;
 use std::io;
 use std::sync::Arc;
@@ -17,27 +17,39 @@ use std::sync::Arc;
 /// Number of attempts to read a file that may just have been replaced.
 const TRIES: usize = 3;
 
-impl Spool {
-    pub(super) fn verify_files(&self, report: &mut VerifyReport) {
-        let paths = SpoolPaths::new(&self.shared.config.dir);
-        self.verify_secret(&paths, report);
-        self.verify_checkpoint(&paths, report);
-        self.verify_groups(report);
-        self.verify_journal(&paths, report);
+/// Checks files.
+pub(super) struct FileCheck<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+    readers: &'s Readers,
+    paths: SpoolPaths,
+}
+
+impl<'s> FileCheck<'s> {
+    pub fn new(shared: &'s SharedIndexes, writer: &'s LockedWriter, readers: &'s Readers) -> Self {
+        Self { shared, writer, readers, paths: SpoolPaths::new(&shared.config.dir) }
+    }
+
+    /// Checks all files.
+    pub fn check(&self, report: &mut VerifyReport) {
+        self.check_secret(report);
+        self.check_checkpoint(report);
+        self.check_groups(report);
+        self.check_journal(report);
         for volume in self.shared.volumes.load().cycbuffs() {
             volume.verify(&mut |what| {
                 report.found(format!("buffer {}", volume.name()), what, Some(SpoolDamage::Checkpointed));
             });
         }
-        self.verify_residents(report);
-        self.verify_readers(&paths, report);
+        check_residents(self.shared, self.writer, report);
+        self.check_readers(report);
         self.shared.packing.verify(&mut |place, what, mendable| {
             report.found(place, what, mendable.then_some(SpoolDamage::Dictionary))
         });
     }
 
-    fn verify_secret(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
-        let path = paths.dir.join("secret");
+    fn check_secret(&self, report: &mut VerifyReport) {
+        let path = self.paths.dir.join("secret");
         let read = || {
             let file = self.shared.disk.open(&path, OpenMode::ReadOnly)?;
             let mut text = vec![0; file.len()?.min(4096) as usize];
@@ -51,16 +63,16 @@ impl Spool {
         }
     }
 
-    fn verify_checkpoint(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
+    fn check_checkpoint(&self, report: &mut VerifyReport) {
         let is_there =
-            |name: &str| self.shared.disk.open(&paths.index.join(name), OpenMode::ReadOnly).is_ok();
+            |name: &str| self.shared.disk.open(&self.paths.index.join(name), OpenMode::ReadOnly).is_ok();
         // A checkpoint may be in progress; before the first one is taken there is no file.
-        self.await_checkpoint();
+        let _trouble_is_no_damage = self.writer.sync().await_checkpoint();
         if !NAMES.iter().any(|name| is_there(name)) {
             return;
         }
         for name in NAMES {
-            let path = paths.index.join(name);
+            let path = self.paths.index.join(name);
             // Files are replaced by rename: each attempt reads a whole file.
             let whole = || Checkpoint::read_copy(&*self.shared.disk, &path).ok().flatten().is_some();
             if !(0..TRIES).any(|_| whole()) {
@@ -70,7 +82,7 @@ impl Spool {
         }
     }
 
-    fn verify_groups(&self, report: &mut VerifyReport) {
+    fn check_groups(&self, report: &mut VerifyReport) {
         for path in self.shared.groups_file.damaged() {
             let what = "is damaged or missing; the other copy has all groups, and so has the journal";
             report.found(path.display().to_string(), what, Some(SpoolDamage::Checkpointed));
@@ -78,24 +90,24 @@ impl Spool {
     }
 
     /// Checks that every file of the journal is whole, and that the last one reaches the written position.
-    fn verify_journal(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
+    fn check_journal(&self, report: &mut VerifyReport) {
         for _ in 0..TRIES {
             // A checkpoint may remove files while they are read.
-            match self.look_over_journal(paths) {
+            match self.look_over_journal() {
                 Ok(damaged) => {
                     for (start, end) in damaged {
                         let what = format!(
                             "is damaged at position {end}: a start after a crash could not replay what \
                                 follows, nor a rebuild use it"
                         );
-                        let place = paths.journal.join(crate::journal::file_name(start));
+                        let place = self.paths.journal.join(crate::journal::file_name(start));
                         report.found(place.display().to_string(), what, Some(SpoolDamage::Journal { start }));
                     }
                     return;
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => {
-                    let place = paths.journal.display().to_string();
+                    let place = self.paths.journal.display().to_string();
                     return report.found(place, format!("cannot be read: {e}"), None);
                 }
             }
@@ -103,13 +115,13 @@ impl Spool {
     }
 
     /// Returns the damaged files: the start of each, and the position of its damage.
-    fn look_over_journal(&self, paths: &SpoolPaths) -> io::Result<Vec<(u64, u64)>> {
+    fn look_over_journal(&self) -> io::Result<Vec<(u64, u64)>> {
         let disk = Arc::clone(&self.shared.disk);
-        let starts = JournalReader::open(&disk, &paths.journal, None)?.starts().to_vec();
+        let starts = JournalReader::open(&disk, &self.paths.journal, None)?.starts().to_vec();
         let mut damaged = Vec::new();
         for (i, start) in starts.iter().enumerate() {
-            let written = self.ticket().0;
-            let (end, bad) = JournalReader::look_over(&disk, &paths.journal, *start)?;
+            let written = self.writer.sync().written();
+            let (end, bad) = JournalReader::look_over(&disk, &self.paths.journal, *start)?;
             // In the last file a row may be incomplete at the moment; the rows written before must be there.
             let last = i + 1 == starts.len();
             if if last { end < written || bad && end == *start } else { bad } {
@@ -119,26 +131,12 @@ impl Spool {
         Ok(damaged)
     }
 
-    pub(super) fn verify_residents(&self, report: &mut VerifyReport) {
-        let mut writer = self.writer().lock();
-        let volumes = self.shared.volumes.load();
-        for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
-            residents.verify(&mut |page| {
-                let what =
-                    "is damaged; its content is read from the buffer when it is needed, so nothing is lost";
-                let damage = SpoolDamage::ResidentsPage { volume: volume.id(), page };
-                let place = format!("residents of {}, page at {page}", volume.name());
-                report.found(place, what, Some(damage));
-            });
-        }
-    }
-
     /// Checks cursors, deferred articles, and files of both that were set aside.
-    fn verify_readers(&self, paths: &SpoolPaths, report: &mut VerifyReport) {
+    fn check_readers(&self, report: &mut VerifyReport) {
         let damaged = match self.readers.damaged() {
             Ok(damaged) => damaged,
             Err(e) => {
-                let place = paths.journal.display().to_string();
+                let place = self.paths.journal.display().to_string();
                 return report.found(place, format!("files of readers cannot be read: {e}"), None);
             }
         };
@@ -172,7 +170,22 @@ impl Spool {
                     (name, "was damaged and set aside; remove it when nothing of it is needed", None)
                 }
             };
-            report.found(paths.journal.join(file).display().to_string(), what, damage);
+            report.found(self.paths.journal.join(file).display().to_string(), what, damage);
         }
+    }
+}
+
+/// Checks the pages of all residents.
+pub(super) fn check_residents(shared: &SharedIndexes, writer: &LockedWriter, report: &mut VerifyReport) {
+    let mut writer = writer.lock();
+    let volumes = shared.volumes.load();
+    for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
+        residents.verify(&mut |page| {
+            let what =
+                "is damaged; its content is read from the buffer when it is needed, so nothing is lost";
+            let damage = SpoolDamage::ResidentsPage { volume: volume.id(), page };
+            let place = format!("residents of {}, page at {page}", volume.name());
+            report.found(place, what, Some(damage));
+        });
     }
 }

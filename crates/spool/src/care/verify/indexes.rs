@@ -6,105 +6,62 @@
 //! stays as it is if not all of its articles are found. Other files with checksums are checked when they are
 //! opened.
 
-use super::VerifyReport;
+use super::buffers::BufferCheck;
+use super::files::check_residents;
+use super::history::HistoryCheck;
+use super::kept::KeptCheck;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::care::repair::{LossPolicy, SpoolDamage};
+use crate::care::finding::{SpoolDamage, VerifyReport};
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::overview::BlockRows;
 use crate::method::cnfs::record;
 use crate::method::{Cyclic, Volume};
 use crate::read::Lookup;
-use crate::spool::Spool;
+use crate::write::locked::LockedWriter;
 use disk::ReadMode;
-use std::sync::atomic::Ordering;
-use tracing::warn;
 
-/// Number of history entries above which the indexes are checked while serving, not before.
-const ENTRIES_BEFORE_SERVING_MAX: u64 = 1 << 17;
-/// Maximum number of findings that are logged one by one.
-const LOGGED_MAX: usize = 20;
-/// Maximum number of rounds: repairs may uncover hidden damage.
-const ROUNDS_MAX: usize = 4;
+/// Checks indexes.
+pub(super) struct IndexCheck<'s> {
+    pub shared: &'s SharedIndexes,
+    pub writer: &'s LockedWriter,
+}
 
-impl Spool {
-    /// Checks the indexes of a spool that has just been opened, if that takes no more than a moment, and
-    /// repairs damage. Returns the number of repairs.
-    pub(crate) fn look_over_at_opening(&self) -> u64 {
-        if self.shared.history.entries() > ENTRIES_BEFORE_SERVING_MAX {
-            return 0;
-        }
-        self.look_over_indexes()
-    }
-
-    /// Checks the indexes and repairs damage, unless that was done at opening. Returns the number of repairs.
-    /// Serving continues meanwhile.
-    pub fn look_over_indexes(&self) -> u64 {
-        if self.is_looked_over.swap(true, Ordering::AcqRel) {
-            return 0;
-        }
-        let (dir, mut mended) = (self.shared.config.dir.display(), 0);
-        let mut report = self.verify_indexes(false);
-        for _ in 0..ROUNDS_MAX {
-            if report.problems() == 0 {
-                break;
-            }
-            for finding in report.findings.iter().take(LOGGED_MAX) {
-                warn!("spool {dir}: {} {}", finding.place, finding.what);
-            }
-            let repaired = self.mend_all(&report.findings, LossPolicy::Refused, &());
-            let done = repaired.iter().filter(|repaired| repaired.result.is_ok()).count() as u64;
-            if let Err(e) = self.checkpoint() {
-                warn!("spool {dir}: what was mended may be damaged again after the next start: {e}");
-            }
-            mended += done;
-            if done == 0 {
-                break;
-            }
-            // Damage to overview does not cause articles missing from history.
-            let is_block = |damage: &Option<SpoolDamage>| matches!(damage, Some(SpoolDamage::Block { .. }));
-            report = self.verify_indexes(!report.findings.iter().all(|f| is_block(&f.damage)));
-        }
-        if mended > 0 {
-            let left = report.problems();
-            warn!("spool {dir}: {mended} damaged parts of indexes were rebuilt, {left} are left");
-        }
-        mended
-    }
-
+impl IndexCheck<'_> {
     /// Checks all indexes. With `after_damage`, articles may be missing from history: all rows of overview
     /// and all records of buffers are compared with it.
-    fn verify_indexes(&self, after_damage: bool) -> VerifyReport {
+    pub fn check(&self, after_damage: bool) -> VerifyReport {
         let mut report = VerifyReport::keeping_all();
-        self.verify_entries(&mut report);
-        for group in self.groups().iter() {
-            self.verify_blocks(group, after_damage, &mut report);
+        self.check_entries(&mut report);
+        for group in self.shared.groups.sorted().iter() {
+            self.check_blocks(group, after_damage, &mut report);
         }
         if after_damage {
-            self.verify_buffers(&(), &mut report);
+            BufferCheck { shared: self.shared }.check(&(), &mut report);
         }
-        self.verify_lists(&mut report);
-        self.verify_residents(&mut report);
+        KeptCheck { shared: self.shared, writer: self.writer }.check_lists(&mut report);
+        check_residents(self.shared, self.writer, &mut report);
         report
     }
 
     /// Checks history, and the usage bits of the articles that it leads to.
-    fn verify_entries(&self, report: &mut VerifyReport) {
+    fn check_entries(&self, report: &mut VerifyReport) {
         let (history, volumes) = (&self.shared.history, self.shared.volumes.load_full());
         let is_dark = |token: &Token| {
             let volume = volumes.get(token.volume).filter(|v| v.method() == token.method);
             let buffer = volume.and_then(|v| v.cycbuff());
             buffer.is_some_and(|v| (v.tail()..v.head()).contains(&token.place) && !v.is_alive(token.place))
         };
-        let mut dark = Vec::new();
+        let (mut dark, records) = (Vec::new(), HistoryCheck { shared: self.shared });
         history.for_each(0, &mut |number, record| {
-            let Some(record) = self.check_record(number, record, report) else { return };
+            let Some(record) = records.check_record(number, record, report) else { return };
             let token = record.token.filter(is_dark);
             dark.extend(token.map(|token| (record.key_bits, token)));
         });
-        self.check_history_words(report);
+        records.check_words(report);
         // A bit may be clear because its page could not be read.
-        if let Err(trouble) = self.writer().lock().mend_lost_pages() {
+        if let Err(trouble) = self.writer.lock().mend_lost_pages() {
             report.found("mapped files", trouble.to_string(), None);
         }
         let mut buf = Vec::new();
@@ -116,13 +73,17 @@ impl Spool {
                 && record::is_whole(&buf);
             if is_whole {
                 let what = "the article is whole, but the buffer's bitmap does not have it";
-                report.found(self.token_text(&token), what, Some(SpoolDamage::UsageBit { token }));
+                report.found(
+                    self.shared.volumes.load().token_text(&token),
+                    what,
+                    Some(SpoolDamage::UsageBit { token }),
+                );
             }
         }
     }
 
     /// Checks the blocks of overview of a group; with `compare`, compares their rows with history.
-    fn verify_blocks(&self, group: &Group, compare: bool, report: &mut VerifyReport) {
+    fn check_blocks(&self, group: &Group, compare: bool, report: &mut VerifyReport) {
         let (blocks, open) = {
             let state = group.state();
             let open = if compare { state.overview.open.clone() } else { BlockRows::default() };
@@ -133,7 +94,7 @@ impl Spool {
             match block.read(group.id, ReadMode::Wait, &mut rows, &mut raw) {
                 Ok(()) if compare => self.compare_rows(group, &rows, report),
                 Ok(()) => {}
-                Err(_) => self.found_block(group, block.first, block.last, report),
+                Err(_) => report.found_block(group, block.first, block.last),
             }
         }
         self.compare_rows(group, &open, report);
@@ -143,7 +104,7 @@ impl Spool {
     fn compare_rows(&self, group: &Group, rows: &BlockRows, report: &mut VerifyReport) {
         for (i, entry) in rows.entries.iter().enumerate() {
             let id = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4)).unwrap_or_default();
-            let key: ArticleKey = self.key(id);
+            let key: ArticleKey = self.shared.hasher.key(id);
             let lives = || group.state().live.contains(entry.number);
             if lives() && self.shared.lookup(&key) == Lookup::Unknown && lives() {
                 let place = format!("{}:{}", group.name, entry.number);

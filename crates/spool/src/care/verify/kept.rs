@@ -1,23 +1,28 @@
-//! Checks of volumes of retained articles: the list of each volume against history, files against articles,
-//! names of crossposts.
+//! Checks of volumes of retained articles: the list of each volume against history, files against articles.
 //!
 //! Findings that may be commits or expiries in progress are checked again with the writer held.
 
-use super::VerifyReport;
-use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
-use crate::care::repair::SpoolDamage;
+use crate::care::finding::{SpoolDamage, VerifyReport};
+use crate::index::fold::SharedIndexes;
 use crate::index::history::{HistoryLookup, HistoryRecord};
 use crate::method::{Retained, Stray, StrayKind, tree_header};
-use crate::spool::Spool;
 use crate::write::commit::SpoolWriter;
+use crate::write::locked::LockedWriter;
 use disk::Progress;
 use std::collections::HashMap;
 use std::io;
 
-impl Spool {
-    pub(super) fn verify_kept(&self, progress: &dyn Progress, report: &mut VerifyReport) {
+/// Checks volumes of retained articles.
+pub(super) struct KeptCheck<'s> {
+    pub shared: &'s SharedIndexes,
+    pub writer: &'s LockedWriter,
+}
+
+impl KeptCheck<'_> {
+    /// Checks lists and files.
+    pub fn check(&self, progress: &dyn Progress, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
         for (index, volume) in volumes.all().iter().enumerate() {
             let Some(volume) = volume.retained() else { continue };
@@ -29,9 +34,9 @@ impl Spool {
                     continue;
                 }
             };
-            self.verify_listed(index, volume, &listed, report);
+            self.check_listed(index, volume, &listed, report);
             progress.start(&format!("checking the files of class {}", volume.name()), 0);
-            if let Err(e) = self.verify_strays(volume, &listed, report) {
+            if let Err(e) = self.check_strays(volume, &listed, report) {
                 report.found(place(), format!("its files cannot be looked through: {e}"), None);
             }
             progress.finish();
@@ -51,12 +56,12 @@ impl Spool {
     }
 
     /// Checks the lists of retained articles, without the files.
-    pub(super) fn verify_lists(&self, report: &mut VerifyReport) {
+    pub fn check_lists(&self, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
         for (index, volume) in volumes.all().iter().enumerate() {
             let Some(volume) = volume.retained() else { continue };
             match self.listed(index, report) {
-                Ok(listed) => self.verify_listed(index, volume, &listed, report),
+                Ok(listed) => self.check_listed(index, volume, &listed, report),
                 Err(e) => {
                     let place = format!("class {}", volume.name());
                     report.found(place, format!("the list of what is kept cannot be read: {e}"), None);
@@ -67,7 +72,7 @@ impl Spool {
 
     /// Returns places and keys of the articles in the list of a volume.
     fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, ArticleKey>> {
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         let (listed, damaged) = read_list(&mut writer, index)?;
         drop(writer);
         if damaged > 0 {
@@ -80,7 +85,7 @@ impl Spool {
     }
 
     /// Checks that every article is in the list, without which it never expires.
-    fn verify_listed(
+    fn check_listed(
         &self,
         index: usize,
         volume: &dyn Retained,
@@ -98,7 +103,7 @@ impl Spool {
         if missing.is_empty() {
             return;
         }
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         let Ok((listed, _)) = read_list(&mut writer, index) else { return };
         for record in missing {
             let key = ArticleKey(record.key_bits);
@@ -107,7 +112,7 @@ impl Spool {
             {
                 let what = "is not in the list of what is kept: it would never expire";
                 report.found(
-                    self.token_text(&token),
+                    self.shared.volumes.load().token_text(&token),
                     what,
                     Some(SpoolDamage::Unlisted { index, key, token }),
                 );
@@ -116,7 +121,7 @@ impl Spool {
     }
 
     /// Finds files that belong to no living article.
-    fn verify_strays(
+    fn check_strays(
         &self,
         volume: &dyn Retained,
         listed: &HashMap<u64, ArticleKey>,
@@ -126,7 +131,7 @@ impl Spool {
         if strays.is_empty() {
             return Ok(());
         }
-        let _writer = self.writer().lock();
+        let _writer = self.writer.lock();
         // Some may be articles that were just being stored or removed.
         let now = self.strays(volume, listed)?;
         for stray in strays.into_iter().filter(|stray| now.contains(stray)) {
@@ -164,32 +169,6 @@ impl Spool {
             StrayKind::Left | StrayKind::Foreign | StrayKind::Unreadable => 0,
         });
         Ok(strays)
-    }
-
-    /// Checks that a crosspost is found under the name of each of its numbers.
-    pub(super) fn verify_name(
-        &self,
-        place: &str,
-        token: Token,
-        at: (GroupId, u64),
-        report: &mut VerifyReport,
-    ) {
-        let volumes = self.shared.volumes.load();
-        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
-        match volume.has_name(token.place, at.0, at.1) {
-            Ok(true) => {}
-            Ok(false) => {
-                // The name may be in the middle of a change.
-                let _writer = self.writer().lock();
-                let lives = self.group(at.0).is_some_and(|g| g.state().live.contains(at.1));
-                if lives && matches!(volume.has_name(token.place, at.0, at.1), Ok(false)) {
-                    let what = "the file of this number is missing or another one: other programs do not \
-                        find the article there";
-                    report.found(place, what, Some(SpoolDamage::Name { token, group: at.0, number: at.1 }));
-                }
-            }
-            Err(e) => report.found(place, format!("the file of this number cannot be read: {e}"), None),
-        }
     }
 }
 

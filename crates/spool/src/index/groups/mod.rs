@@ -274,6 +274,16 @@ impl SharedGroups {
         self.table.load_full()
     }
 
+    /// Returns a group by number.
+    pub fn get(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.table.load().get(id).cloned()
+    }
+
+    /// Returns all groups, sorted by name.
+    pub fn sorted(&self) -> Arc<[Arc<Group>]> {
+        self.table.load().sorted().clone()
+    }
+
     /// Adds and removes groups. Called by the writer only.
     pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
         self.table.store(Arc::new(self.table.load().changed(add, remove)));

@@ -2,7 +2,7 @@
 //!
 //! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is,
 //! written to the current segment. Blocks of cold segments are compressed later
-//! ([`crate::care::pack_overview`]). The group's [`crate::index::groups::LiveSet`] decides which rows are
+//! ([`crate::care::overview`]). The group's [`crate::index::groups::LiveSet`] decides which rows are
 //! alive.
 
 mod block;

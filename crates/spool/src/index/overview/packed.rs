@@ -2,7 +2,7 @@
 //! (`docs/formats/overview.md`).
 //!
 //! Invariant: a packed block decodes to its original rows. Used by [`super::block`] for reading and by
-//! [`crate::care::pack_overview`] for writing.
+//! [`crate::care::overview`] for writing.
 
 use super::block::{BlockRows, HEADER_BYTES, RowEntry};
 use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};

@@ -1,7 +1,7 @@
 //! Overview segments: append-only files of closed blocks, in time order.
 //!
 //! Two kinds: plain segments take blocks as they close, packed segments take the compressed blocks of cold
-//! plain ones ([`crate::care::pack_overview`]). A segment is removed as a whole when its last block with a
+//! plain ones ([`crate::care::overview`]). A segment is removed as a whole when its last block with a
 //! living row has died or moved and no checkpoint refers to it any more. Only the writer appends to plain
 //! segments; readers hold the open file through an [`Arc`].
 

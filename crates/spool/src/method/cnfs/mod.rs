@@ -10,16 +10,14 @@ pub(crate) mod header;
 mod moving;
 pub(crate) mod record;
 
-use super::volume::{Cyclic, Volume, VolumeKind, fetch_record};
+use super::volume::{Cyclic, Volume, VolumeBase, VolumeKind, fetch_record};
 use crate::base::config::BufferConfig;
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
-use disk::ReadMode;
-use disk::about_size;
-use disk::{Disk, DiskFile, Mapping, OpenMode, ZeroFill, touch};
+use disk::{Disk, DiskFile, Mapping, OpenMode, ReadMode, ZeroFill, about_size, touch};
 pub(crate) use geometry::Geometry;
 use header::{BufferHeader, GrownLayout, HEADERS_BYTES, SLOT_BYTES};
 use record::RecordHeader;
@@ -32,8 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// One cyclic buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Cycbuff {
-    id: u16,
-    name: String,
     path: String,
     len: u64,
     geometry: Geometry,
@@ -90,10 +86,10 @@ fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<G
     }
 }
 
-/// State that changes while serving; a buffer that grows or moves keeps it.
+/// State of a buffer, most of which changes while serving; one that grows or moves keeps it.
 #[derive(Debug)]
 struct CycbuffState {
-    head: AtomicU64,
+    base: VolumeBase,
     dirty: AtomicBool,
     headers_written: AtomicU64,
     /// Length of the longest run of records written, in bytes.
@@ -333,7 +329,7 @@ impl Cycbuff {
         let buffer =
             Self::with_file(found.file.clone(), config, header.volume, &header.secret, Some(header))?;
         if let Some(head) = head {
-            buffer.state.head.store(head, Ordering::Release);
+            buffer.reset_head(head);
         }
         Ok(buffer)
     }
@@ -378,8 +374,9 @@ impl Cycbuff {
         let bitmap = file
             .map_words(geometry.bitmap_at, geometry.bitmap_words)
             .map_err(SpoolError::io("map buffer", &config.path))?;
+        let head = header.map_or(geometry.area, |h| h.head);
         let state = CycbuffState {
-            head: AtomicU64::new(header.map_or(geometry.area, |h| h.head)),
+            base: VolumeBase::new(id, &config.name, MethodKind::Cnfs, head),
             dirty: AtomicBool::new(true),
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
             longest: AtomicU64::new(0),
@@ -388,8 +385,6 @@ impl Cycbuff {
             syncing: Ordered::default(),
         };
         Ok(Self {
-            id,
-            name: config.name.clone(),
             path: config.path.display().to_string(),
             len: header.map_or(config.size_bytes, |h| h.len),
             geometry,
@@ -444,28 +439,16 @@ impl Cycbuff {
 }
 
 impl Volume for Cycbuff {
-    fn id(&self) -> u16 {
-        self.id
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn method(&self) -> MethodKind {
-        MethodKind::Cnfs
+    fn base(&self) -> &VolumeBase {
+        &self.state.base
     }
 
     fn kind(&self) -> VolumeKind<'_> {
         VolumeKind::Cyclic(self)
     }
 
-    fn head(&self) -> u64 {
-        self.state.head.load(Ordering::Acquire)
-    }
-
     fn advance(&self, head: u64) {
-        let old = self.state.head.swap(head, Ordering::AcqRel);
+        let old = self.state.base.head.swap(head, Ordering::AcqRel);
         if head <= old {
             return;
         }
@@ -486,20 +469,8 @@ impl Volume for Cycbuff {
         }
     }
 
-    fn reset_head(&self, head: u64) {
-        self.state.head.store(head, Ordering::Release);
-    }
-
     fn padded(&self, len: usize) -> u64 {
         (len as u64).next_multiple_of(self.geometry.block)
-    }
-
-    fn plan(&self, head: u64, len: usize) -> Option<u64> {
-        self.plan_in_cycle(head, len)
-    }
-
-    fn joins(&self, place: u64) -> bool {
-        self.offset(place) != Some(0)
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
@@ -564,14 +535,6 @@ impl Volume for Cycbuff {
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         fetch_record(place, self.room(place), buf, |place, buf| self.read_at(place, patience, buf))
-    }
-
-    fn place_text(&self, place: u64) -> String {
-        self.cycle_text(place)
-    }
-
-    fn parse_place(&self, text: &str) -> Option<u64> {
-        self.parse_cycle(text)
     }
 
     fn explain_place(&self, place: u64) -> String {
@@ -740,9 +703,9 @@ impl Cycbuff {
     fn header(&self, written: u64, now: u64) -> BufferHeader {
         let head = self.head();
         BufferHeader {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             path: self.path.clone(),
-            volume: self.id,
+            volume: self.id(),
             len: self.len,
             block: self.geometry.block as u32,
             head,

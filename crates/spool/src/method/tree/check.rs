@@ -118,7 +118,7 @@ impl FileTree {
             });
         }
         let all: Vec<&str> = parts.iter().map(String::as_str).chain([name]).collect();
-        paths::place_of(&all, self.method == MethodKind::Hashed)
+        paths::place_of(&all, self.base.method == MethodKind::Hashed)
             .is_some_and(|place| self.path(place).is_some_and(|p| p == path) && (living.place)(place))
     }
 

@@ -15,7 +15,8 @@ mod removing;
 use super::cnfs::record::{self, RecordHeader};
 use super::tree_header;
 use super::volume::{
-    ArticleRemoval, Inventory, LivingLookup, PlacementRequest, Retained, Stray, Volume, VolumeKind,
+    ArticleRemoval, Inventory, LivingLookup, PlacementRequest, Retained, Stray, Volume, VolumeBase,
+    VolumeKind,
 };
 use crate::base::config::{ClassConfig, TreeConfig};
 use crate::base::error::ReadError;
@@ -24,13 +25,12 @@ use crate::base::key::ArticleKey;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
 use crate::base::xref::pairs_of_line;
-use disk::ReadMode;
-use disk::{Disk, DiskFile, OpenMode};
+use disk::{Disk, DiskFile, OpenMode, ReadMode};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest file that is read: far above any article.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -57,15 +57,12 @@ pub(crate) fn files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
 /// The tree of one class.
 #[derive(Debug)]
 pub(crate) struct FileTree {
-    id: u16,
-    name: String,
-    method: MethodKind,
+    /// The write position is used by `timehash`: one more than the last place assigned.
+    base: VolumeBase,
     root: PathBuf,
     lines_end_in_lf: AtomicBool,
     disk: Arc<dyn Disk>,
     names: Arc<GroupNames>,
-    /// For `timehash`: one more than the last place assigned.
-    head: AtomicU64,
     dirty: AtomicBool,
     /// Held during a sync: a sync with nothing to do must know that the previous one has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
@@ -84,14 +81,11 @@ impl FileTree {
         head: Option<u64>,
     ) -> Self {
         Self {
-            id,
-            name: class.name.clone(),
-            method: class.method,
+            base: VolumeBase::new(id, &class.name, class.method, head.unwrap_or(0)),
             root: class.tree.path.clone(),
             lines_end_in_lf: AtomicBool::new(class.tree.lines_end_in_lf),
             disk: disk.clone(),
             names: names.clone(),
-            head: AtomicU64::new(head.unwrap_or(0)),
             dirty: AtomicBool::new(true),
             syncing: Ordered::default(),
             made: Ordered::default(),
@@ -99,13 +93,13 @@ impl FileTree {
     }
 
     fn is_bucketed(&self) -> bool {
-        self.method == MethodKind::Bucketed
+        self.base.method == MethodKind::Bucketed
     }
 
     fn path(&self, place: u64) -> Option<PathBuf> {
-        Some(match self.method {
+        Some(match self.base.method {
             MethodKind::Hashed => paths::hashed_path(&self.root, place),
-            MethodKind::Timehash => paths::timehash_path(&self.root, self.id, place),
+            MethodKind::Timehash => paths::timehash_path(&self.root, self.base.id, place),
             _ => {
                 let (group, number) = paths::number_of(place);
                 self.number_path(group, number)?
@@ -157,7 +151,7 @@ impl FileTree {
     }
 
     fn has_links(&self) -> bool {
-        matches!(self.method, MethodKind::Tradspool | MethodKind::Bucketed)
+        matches!(self.base.method, MethodKind::Tradspool | MethodKind::Bucketed)
     }
 
     fn make_dir_of(&self, path: &Path) -> io::Result<()> {
@@ -307,10 +301,21 @@ impl FileTree {
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
+    /// Reports whether an Xref line has any of these numbers. Without numbers, or without such a line, there
+    /// is nothing to compare, and the answer is yes.
+    fn has_any(&self, xref: &[u8], numbers: &[(GroupId, u64)]) -> bool {
+        let is_named = |(group, number): &(GroupId, u64)| {
+            let name = self.names.get(*group);
+            pairs_of_line(xref)
+                .any(|(own, n)| n == *number && name.as_ref().is_none_or(|name| name.as_bytes() == own))
+        };
+        numbers.is_empty() || pairs_of_line(xref).next().is_none() || numbers.iter().any(is_named)
+    }
+
     /// Reports whether the file at a place belongs there.
     fn belongs(&self, place: u64, header: &RecordHeader, record: &[u8]) -> bool {
         let data = record.get(record::HEADER_BYTES..).unwrap_or_default();
-        match self.method {
+        match self.base.method {
             MethodKind::Hashed => paths::is_hashed_of(place, header.message_id(data)),
             MethodKind::Timehash => true,
             _ => {
@@ -345,7 +350,7 @@ impl FileTree {
             let inner = file.strip_prefix(&self.root).unwrap_or(file);
             let parts: Vec<_> = inner.iter().map(|part| part.to_string_lossy()).collect();
             let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
-            paths::place_of(&parts, self.method == MethodKind::Hashed)
+            paths::place_of(&parts, self.base.method == MethodKind::Hashed)
         };
         // A crosspost is found under each of its names, and counted under the first.
         let is_own = |place: &u64| {
@@ -372,48 +377,20 @@ impl FileTree {
 }
 
 impl Volume for FileTree {
-    fn id(&self) -> u16 {
-        self.id
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn method(&self) -> MethodKind {
-        self.method
+    fn base(&self) -> &VolumeBase {
+        &self.base
     }
 
     fn kind(&self) -> VolumeKind<'_> {
         VolumeKind::Retained(self)
     }
 
-    fn head(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
-    }
-
-    fn advance(&self, head: u64) {
-        self.head.fetch_max(head, Ordering::AcqRel);
-    }
-
-    fn reset_head(&self, head: u64) {
-        self.head.store(head, Ordering::Release);
-    }
-
     fn padded(&self, len: usize) -> u64 {
         len as u64
     }
 
-    fn plan(&self, head: u64, _len: usize) -> Option<u64> {
-        Some(head)
-    }
-
-    fn joins(&self, _place: u64) -> bool {
-        false
-    }
-
     fn end_of(&self, place: u64, _stored_bytes: u64) -> u64 {
-        if self.method == MethodKind::Timehash { place + 1 } else { 0 }
+        if self.base.method == MethodKind::Timehash { place + 1 } else { 0 }
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
@@ -454,10 +431,15 @@ impl Volume for FileTree {
 
     fn cancel(&self, place: u64, key: ArticleKey, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         let Some(path) = self.path(place) else { return Ok(()) };
-        if self.method == MethodKind::Hashed
-            && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
+        if self.base.method == MethodKind::Hashed
+            && self
+                .glance(&path)
+                .ok()
+                .flatten()
+                .is_none_or(|(header, xref)| header.key != key || !self.has_any(&xref, numbers))
         {
-            // Happens in a replay if another article already has the name.
+            // Happens in a replay if the name already belongs to another article, or to the same one filed
+            // again after its Message-ID was forgotten.
             return Ok(());
         }
         self.names_of(place, numbers).iter().try_for_each(|path| self.remove(path))
@@ -485,14 +467,6 @@ impl Volume for FileTree {
         Ok(header.map(|h| (RecordHeader { place, ..h }, true)))
     }
 
-    fn place_text(&self, place: u64) -> String {
-        format!("{place:x}")
-    }
-
-    fn parse_place(&self, text: &str) -> Option<u64> {
-        u64::from_str_radix(text, 16).ok()
-    }
-
     fn explain_place(&self, place: u64) -> String {
         let there = |path: &PathBuf| self.is_there(path).unwrap_or(false);
         let own = self.path(place);
@@ -516,7 +490,7 @@ impl Retained for FileTree {
     }
 
     fn settle(&self, p: &PlacementRequest<'_>) -> u64 {
-        match self.method {
+        match self.base.method {
             MethodKind::Hashed => self.settle_hashed(p),
             MethodKind::Timehash => self.settle_timehash(p),
             _ => p.first.and_then(|(group, number)| paths::number_place(group, number)).unwrap_or(u64::MAX),

@@ -223,11 +223,12 @@ impl SpoolWriter {
         s: &CommitScratch,
     ) -> Result<Token, SpoolTrouble> {
         let Some(volume) = volume.retained() else { return Ok(token) };
-        let history = &self.folds.shared.history;
+        let (history, removals) = (&self.folds.shared.history, &self.folds.shared.removals);
         let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
         let pending = |p: &PreparedEntry, place| p.token.is_some_and(|t| is_here(t, place));
         let lives = |place, key: ArticleKey| {
             s.prepared.iter().any(|p| pending(p, place))
+                || removals.has_hashed(token.volume, place)
                 || matches!(history.lookup(&key), HistoryLookup::At(t, _) if is_here(t, place))
         };
         let first = part(&s.numbers, numbers)?.first().copied();

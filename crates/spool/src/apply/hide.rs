@@ -3,7 +3,7 @@
 //! As for cancels, articles are looked up without the writer's lock and one sync makes many rows durable
 //! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
-use super::Spool;
+use super::Applier;
 use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 use crate::base::key::ArticleKey;
@@ -17,14 +17,9 @@ use std::sync::Arc;
 /// Maximum number of rows made durable by one sync.
 const AT_ONCE_MAX: usize = 1_024;
 
-impl Spool {
+impl Applier<'_> {
     /// Hides articles, durably.
-    pub(super) fn hide(
-        &self,
-        time: u64,
-        run: &[Change<'_>],
-        outcomes: &mut Vec<ChangeOutcome>,
-    ) -> Result<(), SpoolTrouble> {
+    pub fn hide(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         let is_named = |change: &Change<'_>| match change {
             Change::Hide { by, reason, .. } => {
                 !by.is_empty() && by.len() <= HIDER_BYTES_MAX && reason.len() <= REASON_BYTES_MAX
@@ -37,15 +32,10 @@ impl Spool {
             );
             return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
-        run.chunks(AT_ONCE_MAX).try_for_each(|some| self.hide_some(time, some, outcomes))
+        run.chunks(AT_ONCE_MAX).try_for_each(|some| self.hide_some(some))
     }
 
-    fn hide_some(
-        &self,
-        time: u64,
-        changes: &[Change<'_>],
-        outcomes: &mut Vec<ChangeOutcome>,
-    ) -> Result<(), SpoolTrouble> {
+    fn hide_some(&mut self, changes: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         loop {
             let table = self.shared.groups.snapshot();
             let mut unreadable = None;
@@ -53,22 +43,21 @@ impl Spool {
             if let Some(e) = unreadable {
                 return Err(cannot_read(&e));
             }
-            let mut writer = self.writer_at(time);
+            let mut writer = self.writer.lock_at(self.time);
             // The numbers belong to the groups in `table`.
             if Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
-                return self.hide_now(&mut writer, changes, living, outcomes);
+                return self.hide_now(&mut writer, changes, living);
             }
         }
     }
 
     fn hide_now(
-        &self,
+        &mut self,
         writer: &mut SpoolWriter,
         changes: &[Change<'_>],
         mut living: BTreeMap<ArticleKey, LocatedArticle>,
-        outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<(), SpoolTrouble> {
-        let shared = &self.shared;
+        let shared = self.shared;
         let (mut hides, mut new) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
             let Change::Hide { message_id, by, reason, since } = change else { continue };
@@ -107,19 +96,14 @@ impl Spool {
         writer.accepting()?;
         writer.commit_rows(&rows)?;
         new.into_iter().for_each(|hidden| writer.folds.hide(hidden));
-        outcomes.append(&mut hides);
+        self.outcomes.append(&mut hides);
         Ok(())
     }
 
     /// Shows hidden articles again, under their old numbers.
-    pub(super) fn unhide(
-        &self,
-        time: u64,
-        run: &[Change<'_>],
-        outcomes: &mut Vec<ChangeOutcome>,
-    ) -> Result<(), SpoolTrouble> {
+    pub fn unhide(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         for some in run.chunks(AT_ONCE_MAX) {
-            let mut writer = self.writer_at(time);
+            let mut writer = self.writer.lock_at(self.time);
             writer.accepting()?;
             let mut seen = BTreeSet::new();
             let hidden: Vec<_> = some
@@ -134,20 +118,10 @@ impl Spool {
                 .collect();
             writer.commit_rows(&rows)?;
             hidden.iter().flatten().for_each(|hidden| writer.folds.unhide(hidden.key));
-            outcomes
+            self.outcomes
                 .extend(hidden.iter().map(|hidden| ChangeOutcome::Changed(usize::from(hidden.is_some()))));
         }
         Ok(())
-    }
-
-    /// Returns all hidden articles, in the order in which they were hidden.
-    pub fn hidden(&self) -> Vec<Arc<HiddenArticle>> {
-        self.shared.hidden.all()
-    }
-
-    /// Returns the entry of a hidden article; `None`: it is not hidden, or no longer stored.
-    pub fn hidden_article(&self, key: &ArticleKey) -> Option<Arc<HiddenArticle>> {
-        self.shared.hidden.get(key)
     }
 }
 

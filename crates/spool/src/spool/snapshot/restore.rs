@@ -151,7 +151,7 @@ impl Restoration<'_> {
         }
         let mut outcomes = Vec::with_capacity(changes.len());
         // Articles of one class are stored in their order, so a kill leaves none without those before it.
-        let classes = self.spool.writer().lock().classes_of(&changes);
+        let classes = self.spool.writer.lock().classes_of(&changes);
         let (mut rest, mut classes) = (&changes[..], &classes[..]);
         while !rest.is_empty() {
             let first = classes.iter().flatten().next();

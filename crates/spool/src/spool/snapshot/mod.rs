@@ -3,10 +3,8 @@
 
 mod entry;
 mod file;
-mod restore;
-mod write;
+pub(crate) mod restore;
+pub(crate) mod write;
 
 #[cfg(feature = "testing")]
 pub(crate) use file::{entries_again, entries_in};
-pub use restore::{RestoreReport, restore};
-pub use write::SnapshotReport;

@@ -1,15 +1,17 @@
-//! Compression of cold overview: the blocks of a plain segment move, as packed blocks, into a packed segment.
+//! Care for overview while serving: cold overview is compressed, and groups that are quiet give back memory.
 //!
-//! Invariants: nothing is changed in place; a block counts as moved, in memory, once its packed form is
-//! written whole; the plain segment is removed by the first checkpoint that does not refer to it. The
-//! writer's lock is taken only briefly, never while a block is read, compressed or written. Called by the
-//! server in a background thread of its own; the remnants of a crash are described in
-//! `docs/formats/overview.md`.
+//! Compression moves the blocks of a plain segment, as packed blocks, into a packed segment. Invariants:
+//! nothing is changed in place; a block counts as moved, in memory, once its packed form is written whole;
+//! the plain segment is removed by the first checkpoint that does not refer to it. The writer's lock is taken
+//! only briefly, never while a block is read, compressed or written. The server does both in background
+//! threads; the remnants of a crash are described in `docs/formats/overview.md`.
 
 use crate::base::ids::GroupId;
+use crate::base::ordered::{Ordered, rank};
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
-use crate::index::overview::{BlockLocation, BlockRef, BlockRows, OverviewSegment, packed};
-use crate::spool::Spool;
+use crate::index::overview::{BlockLocation, BlockRef, BlockRows, OverviewSegment, REST_PART, packed};
+use crate::write::locked::LockedWriter;
 use disk::ReadMode;
 use disk::clock::unix_now;
 use std::io;
@@ -23,6 +25,9 @@ const STEP_BYTES: u64 = 256 << 10;
 const BLOCKS_MERGED: usize = 4;
 /// A checkpoint is taken when the segments that wait for it have this many times its size.
 const IDLE_PER_CHECKPOINT: u64 = 2;
+/// Number of groups whose overview is examined under one hold of the writer's lock: at most a MiB is written
+/// there.
+const GROUPS_AT_ONCE: usize = 64;
 
 /// Results of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,19 +72,35 @@ fn put_block(
     rows.text.clear();
 }
 
-impl Spool {
+/// Care for the overview of an open spool; see the module's documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct OverviewCare<'s> {
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+    packing: &'s Ordered<(), { rank::PACKING_OVERVIEW }>,
+}
+
+impl<'s> OverviewCare<'s> {
+    pub(crate) fn new(
+        shared: &'s SharedIndexes,
+        writer: &'s LockedWriter,
+        packing: &'s Ordered<(), { rank::PACKING_OVERVIEW }>,
+    ) -> Self {
+        Self { shared, writer, packing }
+    }
+
     /// Compresses all cold overview, and has the plain files removed if that is worth a checkpoint. `pause`
     /// is called after each step with its duration, and ends the pass by returning false. Only one pass runs
     /// at a time.
-    pub fn pack_overview(&self, pause: &mut dyn FnMut(Duration) -> bool) -> io::Result<PackReport> {
+    pub fn pack(&self, pause: &mut dyn FnMut(Duration) -> bool) -> io::Result<PackReport> {
         let mut report = PackReport::default();
-        let Some(_pass) = self.packing_overview.try_lock() else { return Ok(report) };
+        let Some(_pass) = self.packing.try_lock() else { return Ok(report) };
         let before = match self.shared.current.load().overview_cold_secs {
             0 => u64::MAX,
             secs => unix_now().saturating_sub(secs),
         };
-        while !report.stopped && self.trouble().is_none() {
-            let cold = self.writer().lock().folds.segments.cold(before);
+        while !report.stopped && self.writer.sync().trouble().is_none() {
+            let cold = self.writer.lock().folds.segments.cold(before);
             let Some(segment) = cold else { break };
             self.pack_segment(&segment, pause, &mut report)?;
             self.drop_idle_segments();
@@ -125,7 +146,7 @@ impl Spool {
         let (mut bytes, mut moving, mut plain, mut done) = (Vec::new(), Vec::new(), 0, 0);
         while let Some((group, first)) = rest.get(done).filter(|_| plain < STEP_BYTES) {
             let find = |g: Arc<Group>| g.state().overview.blocks_in(segment.number, *first, BLOCKS_MERGED);
-            let blocks = self.group(*group).map(find).unwrap_or_default();
+            let blocks = self.shared.groups.get(*group).map(find).unwrap_or_default();
             // A dead block yields none, a merged one several.
             let last = blocks.last().map_or(*first, |b| b.first);
             done += rest.iter().skip(done).take_while(|next| **next <= (*group, last)).count();
@@ -174,12 +195,12 @@ impl Spool {
         bytes: &[u8],
         report: &mut PackReport,
     ) -> io::Result<()> {
-        let (to, end) = self.writer().lock().folds.segments.packed()?;
+        let (to, end) = self.writer.lock().folds.segments.packed()?;
         // There is only one pass, so nothing else writes there.
         to.write(bytes, end)?;
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         for m in moving {
-            let Some(group) = self.group(m.group) else { continue };
+            let Some(group) = self.shared.groups.get(m.group) else { continue };
             let placed = BlockLocation { segment: to.clone(), offset: end + m.at, len: m.len };
             if group.state().overview.moved(m.group, &m.blocks, placed) {
                 report.blocks += m.blocks.len() as u64;
@@ -196,10 +217,34 @@ impl Spool {
 
     /// Takes a checkpoint if segments without rows are many times as large: it removes them.
     fn drop_idle_segments(&self) {
-        let mut writer = self.writer().lock();
+        let mut writer = self.writer.lock();
         let idle = writer.folds.segments.idle_bytes();
         if idle > 0 && idle >= IDLE_PER_CHECKPOINT * 2 * writer.checkpointed.1 {
             writer.checkpoint_unless_pending();
+        }
+    }
+
+    /// Frees memory that is not needed while things are quiet: open overview blocks of groups in which
+    /// nothing was filed for `quiet_secs` are written to a segment if at least a quarter full, otherwise they
+    /// lose their spare memory; cached data of readers that was not used for a while is forgotten.
+    pub fn rest(&self, quiet_secs: u64) {
+        let now = unix_now();
+        self.shared.checked_blocks.rest(now);
+        let before = now.saturating_sub(quiet_secs);
+        let enough = self.shared.config.overview.block_text_bytes / REST_PART;
+        let may_rest = |group: &&Arc<Group>| {
+            let state = group.state();
+            state.changed <= before && state.overview.may_rest(enough)
+        };
+        let groups = self.shared.groups.sorted();
+        let groups: Vec<GroupId> = groups.iter().filter(may_rest).map(|group| group.id).collect();
+        for some in groups.chunks(GROUPS_AT_ONCE) {
+            let mut writer = self.writer.lock();
+            // Nothing is done after trouble, or after closing.
+            if self.writer.sync().trouble().is_some() {
+                return;
+            }
+            writer.folds.rest(some, before);
         }
     }
 }

@@ -3,17 +3,19 @@
 //! Articles are looked up without the writer's lock, and one sync makes many rows durable before anything is
 //! withdrawn.
 
-use super::Spool;
+use super::Applier;
 use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, LocatedArticle};
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::GroupTable;
 use crate::index::withdrawing::RemoveFiles;
 use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::{SpoolWriter, trouble};
+use crate::write::locked::LockedWriter;
 use disk::ReadMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,21 +25,16 @@ const AT_ONCE_MAX: usize = 1_024;
 /// Maximum on a full disk, so that the rows fit into the reserved space.
 const AT_ONCE_FULL_MAX: usize = 64;
 
-impl Spool {
+impl Applier<'_> {
     /// Withdraws articles. One sync of the journal makes up to 1,024 rows durable. An unreadable article
     /// causes an error after the others are withdrawn.
-    pub(super) fn withdraw(
-        &self,
-        time: u64,
-        run: &[Change<'_>],
-        outcomes: &mut Vec<ChangeOutcome>,
-    ) -> Result<(), SpoolTrouble> {
+    pub fn withdraw(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         let mut unreadable = None;
-        let mut at_once = if self.trouble().is_some() { AT_ONCE_FULL_MAX } else { AT_ONCE_MAX };
+        let mut at_once = if self.writer.sync().trouble().is_some() { AT_ONCE_FULL_MAX } else { AT_ONCE_MAX };
         let mut rest = run;
         while !rest.is_empty() {
             let (some, later) = rest.split_at(rest.len().min(at_once));
-            match self.withdraw_some(time, some, &mut unreadable) {
+            match self.withdraw_some(some, &mut unreadable) {
                 // The disk has just become full.
                 Err(trouble) if trouble.kind == TroubleKind::Full && at_once > AT_ONCE_FULL_MAX => {
                     at_once = AT_ONCE_FULL_MAX;
@@ -45,9 +42,10 @@ impl Spool {
                 withdrawn => {
                     let mut withdrawn = withdrawn?;
                     // For an article that occurs twice, only the first change has found it.
-                    let found = |change: &Change<'_>| withdrawn.remove(&change.key(&self.shared.hasher));
+                    let hasher = &self.shared.hasher;
+                    let found = |change: &Change<'_>| withdrawn.remove(&change.key(hasher));
                     let found = some.iter().map(found);
-                    outcomes.extend(found.map(|found| ChangeOutcome::Changed(usize::from(found))));
+                    self.outcomes.extend(found.map(|found| ChangeOutcome::Changed(usize::from(found))));
                     rest = later;
                 }
             }
@@ -61,7 +59,6 @@ impl Spool {
     /// Withdraws articles; returns those that existed.
     fn withdraw_some(
         &self,
-        time: u64,
         changes: &[Change<'_>],
         unreadable: &mut Option<ReadError>,
     ) -> Result<BTreeSet<ArticleKey>, SpoolTrouble> {
@@ -71,8 +68,8 @@ impl Spool {
             if living.is_empty() {
                 return Ok(BTreeSet::new());
             }
-            self.sync.sync_journal()?;
-            let mut writer = self.writer_at(time);
+            self.writer.sync().sync_journal()?;
+            let mut writer = self.writer.lock_at(self.time);
             // The numbers belong to the groups in `table`.
             if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
                 continue;
@@ -91,19 +88,12 @@ impl Spool {
                 end_now(&mut writer, &rows)?;
             }
             drop(writer);
-            self.remove_files()?;
-            if self.sync.trouble().is_some() {
+            remove_files(self.shared, self.writer)?;
+            if self.writer.sync().trouble().is_some() {
                 self.writer.lock().end_freeing();
             }
             return Ok(withdrawn);
         }
-    }
-
-    /// Removes the files of articles that have left the indexes. Called without the writer's lock.
-    pub(crate) fn remove_files(&self) -> Result<(), SpoolTrouble> {
-        let volumes = self.shared.volumes.load_full();
-        let removed = self.shared.removals.finish(&volumes);
-        removed.map_err(|e| self.sync.stop(trouble("remove the file of an article", &e)))
     }
 
     /// Returns the living ones of the articles that these changes name, each once.
@@ -136,6 +126,12 @@ impl Spool {
         }
         living
     }
+}
+
+/// Removes the files of articles that have left the indexes. Called without the writer's lock.
+pub(crate) fn remove_files(shared: &SharedIndexes, writer: &LockedWriter) -> Result<(), SpoolTrouble> {
+    let removed = shared.removals.finish(&shared.volumes.load_full());
+    removed.map_err(|e| writer.sync().stop(trouble("remove the file of an article", &e)))
 }
 
 /// Returns the row by which a living article is withdrawn; `None` if it is in none of the groups that it is

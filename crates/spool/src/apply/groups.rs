@@ -1,9 +1,8 @@
 //! Creation, change and removal of groups.
 
-use super::Spool;
 use crate::base::error::{SpoolTrouble, TroubleKind};
 use crate::base::limits::NUMBER_MAX;
-use crate::index::change::{Change, ChangeOutcome, GroupUpdate};
+use crate::index::change::GroupUpdate;
 use crate::index::groups::{GroupTable, NewGroup};
 use crate::index::promise::MARGIN_MIN;
 use crate::journal::{GroupRow, JournalRow};
@@ -15,7 +14,7 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// Rows of a set of updates.
 #[derive(Default)]
-struct GroupRows {
+pub(super) struct GroupRows {
     new: Vec<GroupRow>,
     changed: Vec<GroupRow>,
     /// Names, with the highest number that may have been shown.
@@ -24,29 +23,12 @@ struct GroupRows {
     reflagged: bool,
 }
 
-impl Spool {
-    /// Creates, changes and removes groups; each set of updates is one commit. A group that cannot be created
-    /// fails its whole set.
-    pub(super) fn change_groups(
-        &self,
-        time: u64,
-        run: &[Change<'_>],
-        outcomes: &mut Vec<ChangeOutcome>,
-    ) -> Result<(), SpoolTrouble> {
-        for change in run {
-            let Change::Groups(updates) = change else { continue };
-            self.sync.sync_journal()?;
-            let mut writer = self.writer_at(time);
-            writer.accepting()?;
-            let rows = GroupRows::of(updates, &writer, &self.shared.groups.snapshot())?;
-            outcomes.push(ChangeOutcome::Changed(rows.commit(&mut writer)?));
-        }
-        Ok(())
-    }
-}
-
 impl GroupRows {
-    fn of(updates: &[GroupUpdate], writer: &SpoolWriter, table: &GroupTable) -> Result<Self, SpoolTrouble> {
+    pub fn of(
+        updates: &[GroupUpdate],
+        writer: &SpoolWriter,
+        table: &GroupTable,
+    ) -> Result<Self, SpoolTrouble> {
         let mut rows = Self::default();
         let mut names = HashSet::new();
         for update in updates {
@@ -87,7 +69,7 @@ impl GroupRows {
     }
 
     /// Commits the rows and applies them; returns their number.
-    fn commit(self, writer: &mut SpoolWriter) -> Result<usize, SpoolTrouble> {
+    pub fn commit(self, writer: &mut SpoolWriter) -> Result<usize, SpoolTrouble> {
         let Self { new, changed, removed, reflagged } = self;
         let groups = new.iter().chain(&changed).cloned().map(JournalRow::Group);
         let gone =

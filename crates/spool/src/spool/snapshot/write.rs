@@ -11,13 +11,15 @@ use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::note::NoteKind;
+use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::HistoryRecord;
 use crate::journal::{JournalReader, JournalRow};
 use crate::open::paths::SpoolPaths;
 use crate::read::article::ArticleBuf;
-use crate::spool::Spool;
+use crate::spool::readers::JournalReaders;
 use crate::write::commit::SpoolWriter;
+use crate::write::locked::LockedWriter;
 use disk::{Progress, ReadMode};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -76,7 +78,7 @@ impl RecordBits {
 
 /// A snapshot in progress.
 struct SnapshotRun<'a> {
-    spool: &'a Spool,
+    spool: Snapshots<'a>,
     out: SnapshotWriter,
     /// Position of the journal at the beginning.
     position: u64,
@@ -91,18 +93,34 @@ struct SnapshotRun<'a> {
     report: SnapshotReport,
 }
 
-impl Spool {
+/// Snapshots of an open spool; see the module's documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct Snapshots<'s> {
+    journal: JournalReaders<'s>,
+    shared: &'s SharedIndexes,
+    writer: &'s LockedWriter,
+}
+
+impl<'s> Snapshots<'s> {
+    pub(crate) fn new(
+        journal: JournalReaders<'s>,
+        shared: &'s SharedIndexes,
+        writer: &'s LockedWriter,
+    ) -> Self {
+        Self { journal, shared, writer }
+    }
+
     /// Writes a snapshot to the file at `path`, which must not exist; meanwhile it is called `path.part`, and
     /// one of that name is continued if it is of this spool. The file has the spool's secret, so only its
     /// owner can read it.
-    pub fn snapshot(&self, path: &Path, progress: &dyn Progress) -> Result<SnapshotReport, SpoolError> {
+    pub fn write(&self, path: &Path, progress: &dyn Progress) -> Result<SnapshotReport, SpoolError> {
         let io = || SpoolError::io("write", path);
         let part = part_of(path);
         if self.shared.disk.open(path, disk::OpenMode::ReadOnly).is_ok() {
             let exists = io::Error::new(ErrorKind::AlreadyExists, "it exists; choose another name");
             return Err(io()(exists));
         }
-        let _claim = self.pin("snapshot").map_err(io())?;
+        let _claim = self.journal.pin("snapshot").map_err(io())?;
         let mut run = match self.continued(&part).map_err(io())? {
             Some(run) => run,
             None => self.begun(&part).map_err(io())?,
@@ -120,7 +138,7 @@ impl Spool {
     }
 
     /// Begins a snapshot.
-    fn begun(&self, part: &Path) -> io::Result<SnapshotRun<'_>> {
+    fn begun(&self, part: &Path) -> io::Result<SnapshotRun<'s>> {
         let mut run = self.run_of(SnapshotWriter::open(&*self.shared.disk, part, 0)?);
         // Rows are written whole while the writer is held.
         let time = {
@@ -133,10 +151,10 @@ impl Spool {
         Ok(run)
     }
 
-    fn run_of(&self, out: SnapshotWriter) -> SnapshotRun<'_> {
+    fn run_of(&self, out: SnapshotWriter) -> SnapshotRun<'s> {
         let first = self.shared.history.checkpoint().first_record;
         SnapshotRun {
-            spool: self,
+            spool: *self,
             out,
             position: 0,
             next: first,
@@ -149,7 +167,7 @@ impl Spool {
     }
 
     /// Continues the snapshot in the file `part`; `None` if there is none of this spool, or it is too old.
-    fn continued(&self, part: &Path) -> io::Result<Option<SnapshotRun<'_>>> {
+    fn continued(&self, part: &Path) -> io::Result<Option<SnapshotRun<'s>>> {
         let disk = &*self.shared.disk;
         let mut reader = match SnapshotReader::open(disk, part) {
             Ok(reader) => reader,
@@ -232,7 +250,7 @@ impl SnapshotRun<'_> {
             self.records(end)?;
             progress.step(self.next - first);
         }
-        let mut writer = spool.writer_at_position();
+        let mut writer = spool.writer.lock_at_position();
         if let Some(trouble) = &writer.folds.failed {
             let text = format!("the indexes are not whole: {trouble}");
             return Err(SnapshotFault::Trouble(SpoolTrouble::new(TroubleKind::Io, text)));
@@ -263,7 +281,7 @@ impl SnapshotRun<'_> {
 
     /// Writes the article of a record; returns false if it has none.
     fn article(&mut self, table: &GroupTable, number: u64, record: &HistoryRecord) -> io::Result<bool> {
-        let shared = self.spool.shared.clone();
+        let shared = self.spool.shared;
         let Some(token) = record.token.filter(|token| shared.volumes.load().is_alive(token)) else {
             return Ok(false);
         };
@@ -304,7 +322,7 @@ impl SnapshotRun<'_> {
 
     /// Writes what has left since it was written, and all that is not an article; the writer is held.
     fn end(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
-        let shared = self.spool.shared.clone();
+        let shared = self.spool.shared;
         let volumes = shared.volumes.load();
         let lives = |record: &HistoryRecord| record.token.is_some_and(|token| volumes.is_alive(&token));
         let articles = std::mem::take(&mut self.articles);
@@ -349,7 +367,7 @@ impl SnapshotRun<'_> {
             articles: self.report.articles,
             ids: self.ids,
             forgotten_at: writer.folds.forgotten_at,
-            digest: self.spool.digest().map(|digest| digest.0),
+            digest: self.spool.shared.digest().map(|digest| digest.0),
         }
         .put(&mut self.out.content);
         self.report.ids = self.ids;
