@@ -27,9 +27,9 @@ section! {
         credentials: Option<PathBuf> = Maybe(FilePath), example "fe1.creds", effect Restart, of machine;
         /// A file with certificates of the authorities that those of the log's nodes are from.
         ca: Option<PathBuf> = Maybe(FilePath), example "ca.pem", effect Restart, of machine;
-        /// A file with the certificate that is shown to the log's nodes, and one with its key.
+        /// A file with the certificate that is shown to the log's nodes.
         certificate: Option<PathBuf> = Maybe(FilePath), example "fe1.pem", effect Restart, of machine;
-        /// The key of that certificate.
+        /// A file with the key of that certificate.
         private_key: Option<PathBuf> = Maybe(FilePath), example "fe1.key", effect Restart, of machine;
         /// What readers see of articles that other members have just accepted. "fresh": marks, lists of
         /// groups, and that there is no such article, are answered with everything that the log has by then,
