@@ -93,7 +93,9 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 # Three nodes of nats-server, from PATH or NEWSREEL_NATS_SERVER; without it the tests are skipped with a message.
 test-cluster: ## the tests of a cluster on a real engine
 	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p newsreel --features cluster --lib --bins --test cluster -- -D warnings
 	$(CARGO) test --locked -p cluster --features nats --test engine
+	$(CARGO) test --locked -p newsreel --features cluster --test cluster
 
 # Needs python3; with npm, axe-core looks at the pages too. Pictures of them are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)

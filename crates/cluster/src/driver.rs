@@ -13,7 +13,7 @@ use crate::proposer::{NotCommitted, ProposalId};
 use crate::world::World;
 use lock_order::Innermost;
 use parking_lot::Condvar;
-use spool::{Change, ChangeOutcome, CommitTicket, SharedLog, Spool, SpoolTrouble, TroubleKind};
+use spool::{Change, ChangeOutcome, CommitTicket, SharedLogStatus, Spool, SpoolTrouble, TroubleKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +87,10 @@ pub struct MemberStatus {
     pub log: Option<(u64, u64)>,
     /// Messages that are not applied yet.
     pub lag: u64,
-    /// Time since the engine has answered last.
-    pub silent: Option<Duration>,
+    /// Time of the engine's last answer.
+    answered_at: Option<Duration>,
+    /// Message that the log had at a time, and that is not applied yet.
+    due: Option<(u64, Duration)>,
     /// Messages on their way to the engine.
     pub in_flight: usize,
     /// Messages that were sent again.
@@ -134,7 +136,8 @@ impl MemberHandle {
             reached,
             log: None,
             lag: 0,
-            silent: None,
+            answered_at: None,
+            due: None,
             in_flight: 0,
             retries: 0,
             may_propose: false,
@@ -154,6 +157,14 @@ impl MemberHandle {
     /// Returns the status.
     pub fn status(&self) -> MemberStatus {
         self.status.lock().clone()
+    }
+
+    /// Returns for how long the log has had what is not applied yet, or has not answered, whichever is
+    /// longer.
+    pub fn behind(&self) -> Duration {
+        let (now, status) = (self.world.now(), self.status.lock());
+        let since = [status.answered_at, status.due.map(|(_, since)| since)];
+        since.into_iter().flatten().min().map_or(Duration::MAX, |since| now.saturating_sub(since))
     }
 
     /// Hands over an event of the engine; waits while too many do.
@@ -293,7 +304,7 @@ impl MemberHandle {
                 // Those that were answered in time wait no longer.
                 marks.pop_front().into_iter().for_each(|(waiter, _)| waiter.tell(Err(NotCommitted::InDoubt)));
             }
-            self.note_status(&mut member, now, late.len() as u64);
+            self.note_status(&mut member, late.len() as u64);
             if !has_more {
                 let fresh_until = fresh.values().chain(&marks).map(|(_, until)| *until).min();
                 let until = [member.next_event(), fresh_until].into_iter().flatten().min();
@@ -309,7 +320,7 @@ impl MemberHandle {
         waiting.into_iter().for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
     }
 
-    fn note_status(&self, member: &mut Member, now: Duration, late: u64) {
+    fn note_status(&self, member: &mut Member, late: u64) {
         let sites = member.fold().sites();
         if self.sites.lock().len() != sites.len() {
             *self.sites.lock() = Arc::new(sites.to_vec());
@@ -319,7 +330,12 @@ impl MemberHandle {
         status.state = member.state().clone();
         status.reached = member.fold().reached();
         status.log = member.reach().map(|(reach, _)| (reach.first, reach.last));
-        status.silent = member.reach().map(|(_, at)| now.saturating_sub(at));
+        status.answered_at = member.reach().map(|(_, at)| at);
+        status.due.take_if(|(message, _)| *message <= status.reached);
+        if status.due.is_none() {
+            status.due =
+                member.reach().map(|(reach, at)| (reach.last, at)).filter(|(last, _)| *last > status.reached);
+        }
         status.lag = member.lag();
         (status.in_flight, status.retries) = (in_flight, retries);
         status.may_propose = member.may_propose();
@@ -344,17 +360,19 @@ pub enum ReadFreshness {
 pub struct ClusterLog {
     member: Arc<MemberHandle>,
     reads: ReadFreshness,
+    lag_max: Duration,
 }
 
 impl ClusterLog {
-    /// Creates the log of a member.
-    pub fn new(member: Arc<MemberHandle>, reads: ReadFreshness) -> Self {
-        Self { member, reads }
+    /// Creates the log of a member, which takes no changes while it is so far behind.
+    pub fn new(member: Arc<MemberHandle>, reads: ReadFreshness, lag_max: Duration) -> Self {
+        Self { member, reads, lag_max }
     }
 }
 
-impl SharedLog for ClusterLog {
-    fn commit(
+impl ClusterLog {
+    /// See [`spool::SharedLog::commit`].
+    pub fn commit(
         &self,
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
@@ -362,11 +380,13 @@ impl SharedLog for ClusterLog {
         self.member.commit(changes, outcomes)
     }
 
-    fn is_accepting(&self) -> bool {
-        self.member.status.lock().may_propose
+    /// See [`spool::SharedLog::is_accepting`].
+    pub fn is_accepting(&self) -> bool {
+        self.member.status.lock().may_propose && self.member.behind() <= self.lag_max
     }
 
-    fn freshen(&self) {
+    /// See [`spool::SharedLog::freshen`].
+    pub fn freshen(&self) {
         // An answer that cannot be had in time is given from what is here, and counted.
         match self.reads {
             ReadFreshness::Local => {}
@@ -374,9 +394,29 @@ impl SharedLog for ClusterLog {
             ReadFreshness::Strict => _ = self.member.freshen_strictly(),
         }
     }
+
+    /// See [`spool::SharedLog::status`].
+    pub fn status(&self) -> SharedLogStatus {
+        let (status, behind) = (self.member.status(), self.member.behind());
+        let (log_first, log_last) = status.log.unwrap_or_default();
+        SharedLogStatus {
+            member: status.name,
+            number: status.number,
+            state: status.state.to_string(),
+            is_accepting: status.may_propose && behind <= self.lag_max,
+            position: status.reached,
+            log_first,
+            log_last,
+            behind_ms: u64::try_from(behind.as_millis()).unwrap_or(u64::MAX),
+            in_flight: status.in_flight,
+            retries: status.retries,
+            stale_reads: status.stale_reads,
+        }
+    }
 }
 
 /// Returns the trouble of changes that were not committed.
 fn trouble_of(not: &NotCommitted) -> SpoolTrouble {
-    SpoolTrouble::new(TroubleKind::Io, not.to_string())
+    let kind = if *not == NotCommitted::InDoubt { TroubleKind::InDoubt } else { TroubleKind::Io };
+    SpoolTrouble::new(kind, not.to_string())
 }

@@ -13,12 +13,14 @@ pub const REPLICAS_MIN: usize = 3;
 pub struct NodeFacts {
     /// Address of the monitoring port.
     pub address: String,
+    /// Whether it answers.
+    pub is_reached: bool,
     /// Whether everything is synced before it is acknowledged; `None`: the node does not say.
     pub syncs_always: Option<bool>,
 }
 
 impl NodeFacts {
-    /// Reads the answer to `/jsz`.
+    /// Reads the answer to `/jsz`; empty: there is none.
     pub fn of(address: &str, answer: &str) -> Self {
         let value = answer.split_once("\"sync_always\"").map(|(_, rest)| rest.trim_start_matches([':', ' ']));
         // The setting is left out of the answer where it is not set.
@@ -27,14 +29,14 @@ impl NodeFacts {
             Some(value) => Some(value.starts_with("true")),
             None => is_answer.then_some(false),
         };
-        Self { address: address.to_owned(), syncs_always }
+        Self { address: address.to_owned(), is_reached: !answer.is_empty(), syncs_always }
     }
 }
 
 /// What a member asks of an engine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EngineDemands {
-    /// Cluster and creation of the log that the spool has applied; `None` for a new member.
+    /// Cluster and creation of the log that the spool has applied; `None` for a new cluster.
     pub known: Option<(ClusterId, u64)>,
     /// Whether an engine may acknowledge what is not synced.
     pub allows_lazy: bool,
@@ -66,7 +68,7 @@ pub enum EngineFault {
     Lazy(String),
     /// A node does not say whether it syncs.
     Silent(String),
-    /// No monitoring port is named.
+    /// The monitoring port of a node is not named.
     NoMonitor,
 }
 
@@ -116,7 +118,7 @@ impl fmt::Display for EngineFault {
                  address in [cluster] monitor"
             ),
             Self::NoMonitor => f.write_str(
-                "whether the engine syncs is not known; name the monitoring ports of its nodes in [cluster] \
+                "whether the engine syncs is not known; name the monitoring ports of all its nodes in [cluster] \
                  monitor",
             ),
         }
@@ -149,11 +151,15 @@ pub fn faults(facts: &EngineFacts, nodes: &[NodeFacts], demands: &EngineDemands)
         _ => {}
     }
     if !demands.allows_lazy {
-        if nodes.is_empty() {
+        if nodes.len() < facts.replicas {
             faults.push(EngineFault::NoMonitor);
         }
+        // A node may be away while a member starts, as long as most of them answer; not when a log begins.
+        let reached = nodes.iter().filter(|node| node.is_reached).count();
+        let may_be_away = demands.known.is_some() && 2 * reached > nodes.len();
         faults.extend(nodes.iter().filter_map(|node| match node.syncs_always {
             Some(true) => None,
+            None if !node.is_reached && may_be_away => None,
             Some(false) => Some(EngineFault::Lazy(node.address.clone())),
             None => Some(EngineFault::Silent(node.address.clone())),
         }));
@@ -189,7 +195,7 @@ mod tests {
 
     fn nodes() -> Vec<NodeFacts> {
         let answer = "{\"config\": {\"sync_interval\": 120000000000, \"sync_always\": true}}";
-        vec![NodeFacts::of("127.0.0.1:8222", answer)]
+        vec![NodeFacts::of("127.0.0.1:8222", answer); 3]
     }
 
     #[test]
@@ -214,9 +220,17 @@ mod tests {
         refused(other, &nodes(), "0202020202020202");
         refused(EngineFacts { created: 6, ..sound() }, &nodes(), "created again");
         let lazy = NodeFacts::of("127.0.0.1:8222", "{\"config\": {\"sync_interval\": 120000000000}}");
-        refused(sound(), &[lazy.clone()], "sync_interval: always");
-        refused(sound(), &[NodeFacts::of("a", "<html>")], "set http:");
-        refused(sound(), &[], "monitor");
+        let with = |node: NodeFacts| [vec![node], nodes().split_off(1)].concat();
+        refused(sound(), &with(lazy.clone()), "sync_interval: always");
+        refused(sound(), &with(NodeFacts::of("a", "<html>")), "set http:");
+        refused(sound(), &nodes()[1..], "monitor");
+        // One node of three may be away, unless the cluster is new.
+        let away = || NodeFacts::of("127.0.0.1:8222", "");
+        assert_eq!(faults(&sound(), &with(away()), &demands), []);
+        let two = [away(), away(), nodes().remove(0)];
+        assert_eq!(faults(&sound(), &two, &demands).len(), 2);
+        let new = EngineDemands { known: None, allows_lazy: false };
+        assert_eq!(faults(&sound(), &with(away()), &new), [EngineFault::Silent("127.0.0.1:8222".into())]);
         assert_eq!(faults(&sound(), &[lazy], &EngineDemands { known, allows_lazy: true }), []);
         assert!(is_recent("2.16.0-beta.1") && is_recent("3.0.0"));
     }

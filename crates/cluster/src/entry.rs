@@ -9,7 +9,7 @@ use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
 use spool::{
     ArticleGroups, ArticleIdent, ArticleKey, ArticleKind, ByteReader, Change, Criteria, GroupChange,
-    GroupFlag, GroupUpdate, NewArticle, NewGroup, RowFacts, TaggedFields, put_bytes, put_varint,
+    GroupFlag, GroupUpdate, NewArticle, NewGroup, NoteKind, RowFacts, TaggedFields, put_bytes, put_varint,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -36,6 +36,8 @@ mod kind {
     pub const UNHIDE: u8 = 6;
     pub const GROUPS: u8 = 7;
     pub const SITE: u8 = 8;
+    pub const NOTE: u8 = 9;
+    pub const EXPIRE: u8 = 10;
     pub const MEMBER: u8 = 16;
     pub const PART: u8 = 17;
     pub const MARK: u8 = 18;
@@ -87,6 +89,22 @@ pub enum LogEntry<'a> {
     Site {
         /// Name of the site.
         name: &'a str,
+    },
+    /// A small fact is noted, or, without a value, no longer.
+    Note {
+        /// Kind of the note.
+        kind: NoteKind,
+        /// Name of the note.
+        key: &'a [u8],
+        /// What is noted.
+        value: Option<&'a [u8]>,
+    },
+    /// A kept article leaves groups.
+    Expire {
+        /// The article.
+        id: ArticleIdent<'a>,
+        /// Names of the groups.
+        groups: Vec<String>,
     },
     /// A process of a member begins, or the member leaves.
     Member(MemberEntry<'a>),
@@ -257,9 +275,21 @@ impl SectionWriter {
                 self.put_name(name.as_bytes(), &mut payload)?;
                 kind::SITE
             }
+            Change::Note { kind, key, value, .. } => {
+                payload.push(kind.code());
+                put_bytes(key, &mut payload);
+                put_optional(*value, &mut payload);
+                kind::NOTE
+            }
+            Change::Expire { id, groups } => {
+                put_ident(id, &mut payload);
+                put_varint(groups.len() as u64, &mut payload);
+                for group in *groups {
+                    self.put_name(group.as_bytes(), &mut payload)?;
+                }
+                kind::EXPIRE
+            }
             Change::Purge { .. } => return Err(UnsharedChange::Kind("a purge")),
-            Change::Expire { .. } => return Err(UnsharedChange::Kind("an expiry")),
-            Change::Note { .. } => return Err(UnsharedChange::Kind("a note")),
             Change::Position { .. } => return Err(UnsharedChange::Kind("a position")),
         };
         self.put_entry(kind, &payload)
@@ -532,6 +562,8 @@ fn read_entry<'a>(kind: u8, payload: &'a [u8], names: &[&'a [u8]]) -> Result<Log
         kind::UNHIDE => r.ident().map(|id| LogEntry::Unhide { id }),
         kind::GROUPS => r.updates().map(LogEntry::Groups),
         kind::SITE => r.name_text().map(|name| LogEntry::Site { name }),
+        kind::NOTE => r.note(),
+        kind::EXPIRE => r.expire(),
         kind::MEMBER => r.member().map(LogEntry::Member),
         kind::PART => r.part().map(LogEntry::Part),
         kind::MARK => Some(LogEntry::Mark),
@@ -584,6 +616,20 @@ impl<'a> EntryReader<'a, '_> {
         let is_bounded =
             (1..=spool::HIDER_BYTES_MAX).contains(&by.len()) && reason.len() <= spool::REASON_BYTES_MAX;
         is_bounded.then_some(LogEntry::Hide { message_id, by, reason })
+    }
+
+    fn note(&mut self) -> Option<LogEntry<'a>> {
+        let (kind, key) = (NoteKind::of(self.r.u8()?)?, self.r.bytes()?);
+        let value = if self.flag()? { Some(self.r.bytes()?) } else { None };
+        let is_bounded = key.len() <= spool::NOTE_KEY_BYTES_MAX
+            && value.is_none_or(|value| value.len() <= spool::NOTE_VALUE_BYTES_MAX);
+        is_bounded.then_some(LogEntry::Note { kind, key, value })
+    }
+
+    fn expire(&mut self) -> Option<LogEntry<'a>> {
+        let (id, count) = (self.ident()?, self.r.count(1)?);
+        let groups = (0..count).map(|_| self.name_text().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
+        Some(LogEntry::Expire { id, groups })
     }
 
     fn member(&mut self) -> Option<MemberEntry<'a>> {

@@ -12,6 +12,7 @@ use spool::{Change, ChangeOutcome, CommitTicket, Spool, SpoolTrouble};
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Seconds by which a member's clock may be ahead of the engine's.
@@ -139,8 +140,7 @@ impl Fold {
     pub fn open(spool: Arc<Spool>) -> Result<Self, FoldStop> {
         let record = spool.position().ok_or(FoldStop::NoPosition)?;
         let position = LogPosition::decode(&record).ok_or(FoldStop::NoPosition)?;
-        let dir = spool.config().dir.join("parts");
-        let parts = PartFiles::open(spool.disk(), dir, &position).map_err(FoldStop::Parts)?;
+        let parts = PartFiles::open(spool.disk(), parts_dir(&spool), &position).map_err(FoldStop::Parts)?;
         let sites = spool.site_names();
         Ok(Self {
             spool,
@@ -387,11 +387,41 @@ impl Fold {
     }
 }
 
+/// Gets the parts of the large articles that were on their way at a position, whose files another member has,
+/// from the log, of which `message` returns the message of a sequence. Returns false if it no longer has all.
+pub fn fetch_parts(
+    spool: &Spool,
+    position: &LogPosition,
+    mut message: impl FnMut(u64) -> Option<EngineMessage>,
+) -> Result<bool, FoldStop> {
+    let Some(first) = position.uploads.iter().map(|upload| upload.begun).min() else { return Ok(true) };
+    let mut found = LogPosition { uploads: Vec::new(), ..position.clone() };
+    let mut files = PartFiles::open(spool.disk(), parts_dir(spool), &found).map_err(FoldStop::Parts)?;
+    for sequence in first..=position.sequence {
+        let Some(message) = message(sequence) else { return Ok(false) };
+        let bad = |error| FoldStop::Message { sequence, error };
+        let read = LogMessage::read(&message.bytes).map_err(bad)?;
+        let member = read.head.tag.member;
+        for entry in read_body(&read.body).map_err(bad)? {
+            let LogEntry::Part(part) = entry else { continue };
+            if position.uploads.iter().any(|open| (open.member, open.upload) == (member, part.upload)) {
+                files.put(&mut found, member, sequence, &part).map_err(FoldStop::Parts)?;
+            }
+        }
+    }
+    Ok(found.uploads == position.uploads)
+}
+
+/// Returns the directory of parts.
+fn parts_dir(spool: &Spool) -> PathBuf {
+    spool.config().dir.join("parts")
+}
+
 /// Returns how many entries from the first on are applied together.
 fn unit_of(entries: &[LogEntry<'_>]) -> usize {
     let run = |is_of: &dyn Fn(&LogEntry<'_>) -> bool| entries.iter().take_while(|entry| is_of(entry)).count();
     match entries.first() {
-        Some(LogEntry::Part(_) | LogEntry::Forget { .. }) => 1,
+        Some(LogEntry::Part(_) | LogEntry::Forget { .. } | LogEntry::Expire { .. }) => 1,
         Some(entry) if is_in_parts(entry) => 1,
         Some(LogEntry::Cancel { .. }) => {
             run(&|entry| matches!(entry, LogEntry::Cancel { .. })).min(WITHDRAWN_AT_ONCE_MAX)
@@ -411,7 +441,7 @@ fn is_in_parts(entry: &LogEntry<'_>) -> bool {
 }
 
 fn is_in_place(entry: &LogEntry<'_>) -> bool {
-    matches!(entry, LogEntry::Cancel { .. } | LogEntry::Forget { .. })
+    matches!(entry, LogEntry::Cancel { .. } | LogEntry::Forget { .. } | LogEntry::Expire { .. })
 }
 
 /// Returns the change of an entry that is no article.
@@ -425,6 +455,10 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
         LogEntry::Hide { message_id, by, reason } => {
             Change::Hide { message_id, by, reason, since: u64::from(time) }
         }
+        LogEntry::Note { kind, key, value } => {
+            Change::Note { kind: *kind, key, value: *value, since: u64::from(time) }
+        }
+        LogEntry::Expire { id, groups } => Change::Expire { id: *id, groups },
         LogEntry::Unhide { id } => Change::Unhide { id: *id },
         LogEntry::Groups(updates) => Change::Groups(updates),
         LogEntry::Site { name } => Change::Site { name },

@@ -5,6 +5,8 @@
 //! - [`position`]: how far a member has applied it, kept by the spool with what was applied;
 //! - [`fold`]: applies messages in order, with no clock;
 //! - [`proposer`]: makes messages of what sessions propose, and retries them under one tag;
+//! - [`leases`]: which member does what one of them does at a time;
+//! - [`members`]: who is a member, and what all of them must share;
 //! - [`member`]: both of them as one state machine, driven by the events of an [`engine`].
 //!
 //! Time, waiting and randomness come from a [`World`], so that a simulation decides about them. Nothing here
@@ -19,8 +21,10 @@ pub mod entry;
 #[cfg(test)]
 mod flaw;
 pub mod fold;
+pub mod leases;
 mod machine;
 pub mod member;
+pub mod members;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod message;
@@ -35,7 +39,7 @@ mod world;
 
 pub use driver::{ClusterLog, EVENTS_MAX, MemberHandle, MemberStatus, ReadFreshness};
 pub use engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
-pub use fold::{EntryOutcome, Fold, FoldStop};
+pub use fold::{EntryOutcome, Fold, FoldStop, fetch_parts};
 pub use machine::MachineWorld;
 pub use member::{Member, MemberState};
 pub use message::{ClusterId, MessageTag};

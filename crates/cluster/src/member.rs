@@ -9,11 +9,17 @@ use crate::fold::{EntryOutcome, Fold, FoldStop};
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
 use spool::CommitTicket;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause before the log is followed again.
 const FOLLOW_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Time after which the log is followed again if it has messages and none arrives: what the engine has for a
+/// member may end with one of its nodes, without a word. Doubled as long as that is of no use.
+const FOLLOW_SILENT_MIN: Duration = Duration::from_secs(2);
+/// Longest such time.
+const FOLLOW_SILENT_MAX: Duration = Duration::from_secs(16);
 /// Pause before a message is applied again that met trouble of the spool.
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the engine is asked for the reach of the log, while no reader asks.
@@ -36,6 +42,21 @@ pub enum MemberState {
     Foreign,
     /// It has stopped for good, with the reason.
     Stopped(String),
+}
+
+impl fmt::Display for MemberState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CatchingUp => f.write_str("applies what the log had before"),
+            Self::Following => f.write_str("follows the log"),
+            Self::Stalled(why) => write!(f, "waits for its spool: {why}"),
+            Self::Behind => f.write_str(
+                "has stopped: the log no longer has the next message; join again with a snapshot of another member",
+            ),
+            Self::Foreign => f.write_str("has stopped: the log was created again"),
+            Self::Stopped(why) => write!(f, "has stopped: {why}"),
+        }
+    }
 }
 
 /// A question that waits until everything is applied that the log had when it was asked.
@@ -65,6 +86,9 @@ pub struct Member {
     /// End of the log when this process began.
     begun_at: Option<u64>,
     follow_at: Option<Duration>,
+    /// Time since which nothing that was missing has arrived, and after which the log is followed again.
+    silent_since: Duration,
+    silent_max: Duration,
     stalled: Option<(crate::engine::EngineMessage, Duration)>,
     next_question: u64,
     next_fresh: u64,
@@ -104,6 +128,8 @@ impl Member {
             is_announced: false,
             begun_at: None,
             follow_at: Some(Duration::ZERO),
+            silent_since: Duration::ZERO,
+            silent_max: FOLLOW_SILENT_MIN,
             stalled: None,
             next_question: 0,
             next_fresh: 0,
@@ -212,6 +238,9 @@ impl Member {
             self.proposer.stop();
             return;
         }
+        if self.lag() == 0 {
+            self.silent_since = now;
+        }
         (self.reach, self.reached_at) = (Some(reach), Some(now));
         self.begun_at.get_or_insert(reach.last);
         let known = self.fresh.iter_mut().filter(|fresh| fresh.asked.is_some_and(|asked| asked <= question));
@@ -242,6 +271,7 @@ impl Member {
         match self.fold.apply(&message) {
             Ok(Some(folded)) => {
                 self.stalled = None;
+                (self.silent_since, self.silent_max) = (now, FOLLOW_SILENT_MIN);
                 if matches!(self.state, MemberState::Stalled(_)) {
                     self.state = MemberState::CatchingUp;
                 }
@@ -301,8 +331,13 @@ impl Member {
                 self.follow_at = Some(now);
             }
         }
+        if self.silent_until().is_some_and(|until| until <= now) {
+            self.follow_at = Some(now);
+            self.silent_max = (self.silent_max * 2).min(FOLLOW_SILENT_MAX);
+        }
         if self.follow_at.is_some_and(|at| at <= now) && self.stalled.is_none() && !self.has_stopped() {
             self.follow_at = None;
+            self.silent_since = now;
             self.engine.follow(self.fold.reached());
         }
         self.ask(now);
@@ -335,6 +370,12 @@ impl Member {
         self.engine.ask_reach(question);
     }
 
+    /// Returns when the log is followed again, unless something arrives; `None` if nothing is missing.
+    fn silent_until(&self) -> Option<Duration> {
+        let is_missing = self.lag() > 0 && self.stalled.is_none() && !self.has_stopped();
+        is_missing.then_some(self.silent_since + self.silent_max)
+    }
+
     fn settle_fresh(&mut self) {
         let reached = self.fold.reached();
         let is_answered = |fresh: &FreshQuestion| fresh.upto.is_some_and(|upto| upto <= reached);
@@ -346,7 +387,8 @@ impl Member {
     pub fn next_event(&self) -> Option<Duration> {
         let asking = self.asking.map_or(self.ask_at, |(_, until)| until);
         let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
-        [self.follow_at, Some(asking), stalled, self.proposer.next_event()].into_iter().flatten().min()
+        let events = [self.follow_at, self.silent_until(), Some(asking), stalled, self.proposer.next_event()];
+        events.into_iter().flatten().min()
     }
 
     /// Returns the results of proposals that are new.

@@ -3,6 +3,7 @@
 //! Sizes are checked before anything is decompressed or allocated. Read by the fold, written by the
 //! proposer.
 
+use crate::world::World;
 use disk::crc::crc32c;
 use spool::ByteReader;
 use std::borrow::Cow;
@@ -27,6 +28,13 @@ const IS_COMPRESSED: u8 = 1;
 /// Id of a cluster, drawn when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ClusterId(pub [u8; 8]);
+
+impl ClusterId {
+    /// Draws the id of a new cluster.
+    pub fn random(world: &dyn World) -> Self {
+        Self(world.random().to_be_bytes())
+    }
+}
 
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,6 +35,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes that the engine sends ahead while the log is followed. Without a bound the crate never finishes on
 /// large messages.
 const FOLLOW_BYTES_MAX: i64 = 4 << 20;
+/// Time within which a replica has heard of the leader of a log: they hear every second, and elect another
+/// leader after 4 seconds at the earliest.
+const HEARD_MAX: Duration = Duration::from_secs(3);
 /// Key in the stream's metadata that names the cluster.
 const CLUSTER_KEY: &str = "newsreel-cluster";
 
@@ -137,8 +140,11 @@ impl NatsEngine {
             .build()
             .map_err(NatsError::Threads)?;
         let client = runtime.block_on(connect(&connection))?;
-        let jetstream =
-            context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client);
+        let jetstream = {
+            // The context spawns a task.
+            let _inside = runtime.enter();
+            context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client)
+        };
         Ok(Self { runtime: Some(runtime), jetstream, connection })
     }
 
@@ -191,6 +197,18 @@ impl NatsEngine {
         Ok(EngineFacts::of(&info, &server.version, server.max_payload))
     }
 
+    /// Returns a message of the log; `None` if it has none of this sequence, or does not answer.
+    pub fn message(&self, sequence: u64) -> Option<EngineMessage> {
+        let name = self.connection.log();
+        self.wait(async {
+            let stream = self.jetstream.get_stream_no_info(&name).await.ok()?;
+            let message = stream.direct_get(sequence).await.ok()?;
+            let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
+            Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload.to_vec().into() })
+        })
+        .flatten()
+    }
+
     /// Returns the log, whose events go to `sink`.
     pub fn log(self: &Arc<Self>, sink: Arc<dyn Fn(EngineEvent) + Send + Sync>) -> Arc<NatsLog> {
         Arc::new(NatsLog { engine: self.clone(), sink, following: Innermost::default() })
@@ -223,7 +241,9 @@ const MONITOR_BYTES_MAX: u64 = 4 << 20;
 /// Asks the monitoring port of a node, `HOST:PORT`, whether it syncs what it acknowledges.
 pub fn node_facts(address: &str) -> NodeFacts {
     let ask = || -> std::io::Result<String> {
-        let mut stream = std::net::TcpStream::connect(address)?;
+        let resolved = std::net::ToSocketAddrs::to_socket_addrs(address)?.next();
+        let resolved = resolved.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+        let mut stream = std::net::TcpStream::connect_timeout(&resolved, ANSWER_MAX)?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
         let request = format!("GET /jsz HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -367,7 +387,7 @@ impl EngineLog for NatsLog {
         let _ = self.spawn(async move {
             let reach = async {
                 let stream = jetstream.get_stream_no_info(&name).await.ok()?;
-                let info = stream.get_info().await.ok()?;
+                let info = stream.get_info().await.ok().filter(has_quorum)?;
                 let facts = EngineFacts::of(&info, "", 0);
                 Some(LogReach { created: facts.created, first: facts.first, last: facts.last })
             };
@@ -375,6 +395,15 @@ impl EngineLog for NatsLog {
             tell(&sink, EngineEvent::Reach { question, reach });
         });
     }
+}
+
+/// Reports whether the node that has answered leads the log, and most replicas have heard of it lately:
+/// without a quorum a former leader answers for 18 seconds, and every other node does, with what it has.
+fn has_quorum(info: &Info) -> bool {
+    let Some(cluster) = &info.cluster else { return true };
+    let heard =
+        cluster.replicas.iter().filter(|replica| !replica.offline && replica.active < HEARD_MAX).count();
+    cluster.leader.is_some() && 2 * (heard + 1) > cluster.replicas.len() + 1
 }
 
 /// Follows the log by an ordered consumer; `None` if it could not be created. Returns once it ends.

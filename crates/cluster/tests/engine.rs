@@ -3,160 +3,42 @@
 //! `NEWSREEL_NATS_SERVER`) the tests are skipped with a message, or fail if CI is set.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod nodes;
+
 use cluster::engine_check::{EngineDemands, EngineFault, NodeFacts, faults};
 use cluster::nats::{NatsConnection, NatsEngine, node_facts};
 use cluster::*;
 use disk::{ReadMode, RealDisk};
 use netnews::Article;
 use netnews::overview_row::OverviewFields;
+use nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};
 use spool::*;
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// After this a test that waits has failed.
-const WAIT_MAX: Duration = Duration::from_secs(90);
-
-/// Path of the engine's program, if there is one.
-fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("NEWSREEL_NATS_SERVER").map(PathBuf::from);
-    let in_path = || {
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|file| file.is_file())
-    };
-    let found = named.or_else(in_path).filter(|file| file.is_file());
-    if found.is_none() {
-        let why = "skipped: no nats-server in PATH or NEWSREEL_NATS_SERVER \
-                   (go install github.com/nats-io/nats-server/v2@v2.15.2)";
-        assert!(std::env::var_os("CI").is_none(), "{why}");
-        let _ = writeln!(std::io::stderr(), "{why}");
-    }
-    found
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < WAIT_MAX, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
+fn connection(nodes: &Nodes, member: &str) -> NatsConnection {
+    NatsConnection {
+        site: "test".into(),
+        member: member.into(),
+        servers: nodes.ports.iter().map(|[client, ..]| format!("nats://127.0.0.1:{client}")).collect(),
+        ..NatsConnection::default()
     }
 }
 
-/// Directory that is removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("newsreel-cluster-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
+fn connect(nodes: &Nodes, member: &str) -> Arc<NatsEngine> {
+    let mut engine = None;
+    wait_until("the engine takes connections", || {
+        engine = NatsEngine::connect(connection(nodes, member)).ok();
+        engine.is_some()
+    });
+    Arc::new(engine.unwrap())
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Nodes of an engine on this machine.
-struct Nodes {
-    program: PathBuf,
-    dir: PathBuf,
-    ports: Vec<[u16; 3]>,
-    running: Vec<Option<Child>>,
-    sync: &'static str,
-}
-
-impl Nodes {
-    fn start(program: PathBuf, dir: &Path, nodes: usize, sync: &'static str) -> Self {
-        let ports = (0..nodes).map(|_| [free_port(), free_port(), free_port()]).collect();
-        let mut all = Self { program, dir: dir.into(), ports, running: Vec::new(), sync };
-        for node in 0..nodes {
-            all.running.push(None);
-            all.run(node);
-        }
-        all
-    }
-
-    /// Starts a node.
-    fn run(&mut self, node: usize) {
-        let [client, route, monitor] = self.ports[node];
-        let dir = self.dir.join(format!("n{node}"));
-        std::fs::create_dir_all(&dir).unwrap();
-        let routes: Vec<String> =
-            self.ports.iter().map(|[_, route, _]| format!("nats://127.0.0.1:{route}")).collect();
-        let cluster = match self.ports.len() {
-            1 => String::new(),
-            _ => format!(
-                "cluster {{ name: newsreel, listen: \"127.0.0.1:{route}\", routes: [{}] }}\n",
-                routes.iter().map(|route| format!("\"{route}\"")).collect::<Vec<_>>().join(", ")
-            ),
-        };
-        let text = format!(
-            "server_name: n{node}\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
-             jetstream {{ store_dir: \"{}\", max_file_store: 4GB, sync_interval: {} }}\n{cluster}",
-            dir.join("data").display(),
-            self.sync
-        );
-        std::fs::write(dir.join("nats.conf"), text).unwrap();
-        let log = std::fs::File::create(dir.join("log")).unwrap();
-        let child = Command::new(&self.program)
-            .arg("-c")
-            .arg(dir.join("nats.conf"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.running[node] = Some(child);
-    }
-
-    /// Kills a node.
-    fn kill(&mut self, node: usize) {
-        if let Some(mut child) = self.running[node].take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    fn connection(&self, member: &str) -> NatsConnection {
-        NatsConnection {
-            site: "test".into(),
-            member: member.into(),
-            servers: self.ports.iter().map(|[client, ..]| format!("nats://127.0.0.1:{client}")).collect(),
-            ..NatsConnection::default()
-        }
-    }
-
-    fn connect(&self, member: &str) -> Arc<NatsEngine> {
-        let mut engine = None;
-        wait_until("the engine takes connections", || {
-            engine = NatsEngine::connect(self.connection(member)).ok();
-            engine.is_some()
-        });
-        Arc::new(engine.unwrap())
-    }
-
-    fn monitored(&self) -> Vec<NodeFacts> {
-        self.ports.iter().map(|[_, _, monitor]| node_facts(&format!("127.0.0.1:{monitor}"))).collect()
-    }
-}
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        (0..self.running.len()).for_each(|node| self.kill(node));
-    }
+fn monitored(nodes: &Nodes) -> Vec<NodeFacts> {
+    nodes.ports.iter().map(|[_, _, monitor]| node_facts(&format!("127.0.0.1:{monitor}"))).collect()
 }
 
 /// A member at work.
@@ -195,7 +77,7 @@ impl Site {
     /// Starts a member, with a new spool or the one that it had.
     fn start(nodes: &Nodes, dir: &Path, number: u16) -> Self {
         let name = format!("m{number}");
-        let engine = nodes.connect(&name);
+        let engine = connect(nodes, &name);
         let mut known = None;
         wait_until("the log is there", || {
             known = engine.facts().ok();
@@ -241,13 +123,18 @@ impl Site {
 
     /// Offers an article; returns what became of it.
     fn offer(&self, number: u64) -> Result<ChangeOutcome, SpoolTrouble> {
+        self.offer_lines(number, number as usize % 60)
+    }
+
+    /// Offers an article with so many lines.
+    fn offer_lines(&self, number: u64, lines: usize) -> Result<ChangeOutcome, SpoolTrouble> {
         let id = format!("<{number}@test.example>");
         let group = format!("t.g{}", number % 7);
         let wire = format!(
             "Path: {}!not-for-mail\r\nFrom: a@x.example\r\nNewsgroups: {group}\r\nSubject: {number}\r\n\
              Message-ID: {id}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n{}",
             self.handle.status().name,
-            "a line of text\r\n".repeat(number as usize % 60)
+            "a line of text\r\n".repeat(lines)
         )
         .into_bytes();
         let article = Article::parse(&wire).unwrap();
@@ -286,7 +173,7 @@ impl Site {
 }
 
 fn create(nodes: &Nodes) {
-    let engine = nodes.connect("create");
+    let engine = connect(nodes, "create");
     wait_until("the log is created", || engine.create(CLUSTER, nodes.ports.len(), 1 << 30).is_ok());
 }
 
@@ -296,11 +183,11 @@ fn three_members_number_alike_while_nodes_are_killed() {
     let scratch = Scratch::new("kills");
     let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
     create(&nodes);
-    let engine = nodes.connect("check");
+    let engine = connect(&nodes, "check");
     let facts = engine.facts().unwrap();
     assert_eq!(facts.cluster, Some(CLUSTER));
     let demands = EngineDemands { known: Some((CLUSTER, facts.created)), allows_lazy: false };
-    assert_eq!(faults(&facts, &nodes.monitored(), &demands), []);
+    assert_eq!(faults(&facts, &monitored(&nodes), &demands), []);
 
     let sites: Vec<Site> = (1..=3).map(|number| Site::start(&nodes, &scratch.0, number)).collect();
     let groups: Vec<GroupUpdate> = (0..7)
@@ -384,14 +271,81 @@ fn three_members_number_alike_while_nodes_are_killed() {
 }
 
 #[test]
+fn large_articles_come_in_parts_and_repeated_appends_count_once() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("parts");
+    let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
+    create(&nodes);
+    let sites: Vec<Site> = (1..=2).map(|number| Site::start(&nodes, &scratch.0, number)).collect();
+    let group = |n| GroupUpdate::Add(NewGroup { name: format!("t.g{n}"), created: 9, ..NewGroup::default() });
+    let groups: Vec<GroupUpdate> = (0..7).map(group).collect();
+    sites[0].handle.commit(&[Change::Groups(&groups)], &mut Vec::new()).unwrap();
+    // 3.2 MB each, in seven parts; a node is killed while they are on their way.
+    std::thread::scope(|scope| {
+        for (site, first) in sites.iter().zip([0, 100]) {
+            scope.spawn(move || {
+                for number in first..first + 6 {
+                    let begun = Instant::now();
+                    loop {
+                        match site.offer_lines(number, 200_000) {
+                            // It had been in doubt.
+                            Ok(ChangeOutcome::Filed(_) | ChangeOutcome::Duplicate) => break,
+                            other => {
+                                eprintln!(
+                                    "{number} {:?}: {other:?} {:?}",
+                                    begun.elapsed(),
+                                    site.handle.status()
+                                );
+                                assert!(begun.elapsed() < WAIT_MAX, "{number}: {other:?}");
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        nodes.kill(2);
+    });
+    nodes.run(2);
+    wait_until("both are fresh", || sites.iter().all(|site| site.handle.freshen()));
+    let answers = sites[0].answers();
+    assert_eq!(answers.iter().filter(|line| line.contains("@test.example")).count(), 12);
+    assert_eq!(sites[1].answers(), answers);
+
+    // The engine knows a repeated append by its tag.
+    let engine = connect(&nodes, "repeats");
+    let (to, events) = std::sync::mpsc::channel();
+    let log = engine.log(Arc::new(move |event| drop(to.send(event))));
+    let tag = MessageTag { member: 9, incarnation: 1, counter: 0 };
+    let mut sequences = Vec::new();
+    for _ in 0..2 {
+        log.append(tag, Arc::from(&b"no message of a member"[..]));
+        sequences.push(events.recv_timeout(WAIT_MAX).unwrap());
+    }
+    assert!(matches!(sequences[0], EngineEvent::Appended { .. }), "{sequences:?}");
+    assert_eq!(sequences[0], sequences[1]);
+    // What no member has written stops all of them, loudly.
+    let has_stopped = |site: &Site| matches!(site.handle.status().state, MemberState::Stopped(_));
+    wait_until("the members stop", || sites.iter().all(has_stopped));
+
+    // An entry of the table changes by comparing its revision.
+    wait_until("the table answers", || engine.get("a") == Ok(None));
+    let revision = engine.put_if("a", b"1", 0).unwrap();
+    assert_eq!(engine.put_if("a", b"2", 0), Err(TableError::Changed));
+    engine.put_if("a", b"2", revision).unwrap();
+    assert_eq!(engine.get("a").unwrap().unwrap().value, b"2");
+    sites.into_iter().for_each(Site::end);
+}
+
+#[test]
 fn engines_that_may_lose_what_they_acknowledge_are_refused() {
     let Some(program) = program() else { return };
     let scratch = Scratch::new("refused");
     let nodes = Nodes::start(program, &scratch.0, 1, "2m");
     create(&nodes);
-    let engine = nodes.connect("check");
+    let engine = connect(&nodes, "check");
     let facts = engine.facts().unwrap();
-    let found = faults(&facts, &nodes.monitored(), &EngineDemands::default());
+    let found = faults(&facts, &monitored(&nodes), &EngineDemands::default());
     assert!(found.contains(&EngineFault::Replicas(1)), "{found:?}");
     assert!(found.iter().any(|fault| matches!(fault, EngineFault::Lazy(_))), "{found:?}");
     let other = EngineDemands { known: Some((ClusterId([9; 8]), facts.created)), allows_lazy: true };

@@ -221,6 +221,11 @@ impl Feeds {
         }
     }
 
+    /// Returns the names of the peers that are fed.
+    pub fn names(&self) -> Vec<String> {
+        self.running.lock().keys().cloned().collect()
+    }
+
     /// Returns the status of a peer's feed; `None` if there is none.
     pub fn status(&self, peer: &str) -> Option<FeedStatus> {
         let peer = self.running.lock().get(peer)?.peer.clone();

@@ -27,7 +27,7 @@ use site::serve::numbers;
 use site::session::{ReceiveBudget, SessionContext};
 use site_base::memory::give_back_after_start;
 use site_config::{Config, LiveConfig};
-use spool::Spool;
+use spool::{SharedLog, Spool};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -79,12 +79,13 @@ pub async fn run_with<S: NewsSource>(
 }
 
 /// Starts what a server does without being asked.
-fn start_housekeeping(server: &Server, tasks: &mut JoinSet<()>) {
+fn start_housekeeping(server: &Arc<Server>, tasks: &mut JoinSet<()>) {
     let site = &server.site;
     tasks.spawn(operators::keep_renewed(site.clone()));
     tasks.spawn(operators::rest_when_quiet(site.clone()));
     operators::look_over_indexes(site);
     tasks.spawn(operators::file_incoming(site.clone()));
+    tasks.spawn(operators::keep_leading(server.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
     tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
@@ -152,6 +153,7 @@ async fn run_from<S: NewsSource>(
     block_in_place(|| site.filer.end_filters());
     // Feeds stop after the last article has arrived, so that it is still sent.
     block_in_place(|| server.feeds.stop());
+    block_in_place(|| site.spool.shared_log().into_iter().for_each(SharedLog::end));
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
     Ok(())

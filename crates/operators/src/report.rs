@@ -10,8 +10,8 @@ mod rows;
 
 pub use rows::{
     ArchiveStatus, BatchesStatus, BufferReport, ClassReport, JournalReaderReport, KeptVolumeReport,
-    LoginStatus, ModerationStatus, Overhead, PeerStatus, PullStatus, Report, SearchStatus, ServerStatus,
-    SpoolStatus, UnnumberedSavings,
+    LoginStatus, MemberFigures, ModerationStatus, Overhead, PeerStatus, PullStatus, Report, SearchStatus,
+    ServerStatus, SpoolStatus, UnnumberedSavings,
 };
 
 use super::archive::Archives;
@@ -29,7 +29,7 @@ use site_base::clock::{unix_now, unix_secs};
 use site_base::counters::read;
 use site_base::units;
 use site_config::Config;
-use spool::{Glance, GlancedBuffer, Spool};
+use spool::{Glance, GlancedBuffer, SharedLogStatus, Spool};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -228,6 +228,23 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         upstreams: Vec::new(),
         cache: None,
         search: None,
+        cluster: site.spool.shared_log().map(|log| member(&log.status())),
+    }
+}
+
+fn member(status: &SharedLogStatus) -> MemberFigures {
+    MemberFigures {
+        member: status.member.clone(),
+        state: status.state.clone(),
+        accepting: status.is_accepting,
+        position: status.position,
+        log_first: status.log_first,
+        log_last: status.log_last,
+        lag_messages: status.log_last.saturating_sub(status.position),
+        lag_secs: status.behind_ms / 1_000,
+        in_flight: status.in_flight as u64,
+        retries: status.retries,
+        stale_reads: status.stale_reads,
     }
 }
 

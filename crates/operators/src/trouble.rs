@@ -43,6 +43,12 @@ fn trouble(weight: Severity, what: impl Into<String>, advice: impl Into<String>)
 pub fn all(report: &Report, now: u64) -> Vec<ReportedProblem> {
     let mut found = Vec::new();
     spool(&report.spool, now, &mut found);
+    let member = report.server.as_ref().and_then(|server| server.cluster.as_ref());
+    if let Some(member) = member.filter(|member| !member.accepting) {
+        let what = format!("No articles are accepted: the member {} {}", member.member, member.state);
+        let advice = "Readers are served. `newsreel cluster status` shows the log and the other members.";
+        found.push(trouble(Severity::Bad, what, advice));
+    }
     if let Some(server) = &report.server {
         of_server(server, now, &mut found);
     }

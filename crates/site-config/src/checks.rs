@@ -19,6 +19,9 @@ use site_base::units::counted;
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
 
+/// Longest name of a cluster or one of its members, in bytes.
+const CLUSTER_NAME_BYTES_MAX: usize = 32;
+
 /// Maximum number of additional headers in overview.
 const OVERVIEW_HEADERS_MAX: usize = 32;
 
@@ -44,6 +47,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<ConfigFau
     checker.access();
     checker.sign_up();
     checker.within_sections();
+    checker.cluster();
 }
 
 struct ConfigChecker<'a> {
@@ -488,6 +492,54 @@ impl ConfigChecker<'_> {
                 let message = format!("every buffer of class `{name}` is retired: it could store nothing");
                 self.fault(span, "all retired", message, "add a buffer to it first");
             }
+        }
+    }
+
+    /// Checks a member of a cluster: what is filed, and under which numbers, must follow from the log alone.
+    fn cluster(&mut self) {
+        let draft = self.draft;
+        let cluster = &draft.cluster;
+        if cluster.servers.value.as_ref().is_none_or(Vec::is_empty) {
+            return;
+        }
+        let is_plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let mut names = vec![(&cluster.site.span, cluster.site.value.as_deref())];
+        if is_left_out(&cluster.member) {
+            let advice = "for example: member = \"fe1\"";
+            self.fault(&cluster.head, "in this section", "the member of the cluster has no name", advice);
+        }
+        names.push((&cluster.member.span, given(&cluster.member).map(String::as_str)));
+        for (span, name) in names {
+            if name.is_some_and(|name| !is_plain(name) || name.len() > CLUSTER_NAME_BYTES_MAX) {
+                let message = format!("`{}` is no name in a cluster", name.unwrap_or_default());
+                self.fault(span, "here", message, "use at most 32 letters, digits and \"-\"");
+            }
+        }
+        if is_left_out(&cluster.certificate) != is_left_out(&cluster.private_key) {
+            let message = "a certificate and its key belong together";
+            self.fault(&cluster.head, "in this section", message, "set both certificate and private_key");
+        }
+        if draft.site.numbers.value == Some(false) {
+            let advice = "remove [cluster]: servers without numbers need not agree, so run them side by side";
+            self.fault(&draft.site.numbers.span, "here", "members of a cluster number articles", advice);
+        }
+        for class in &draft.classes {
+            if !matches!(class.method.value, None | Some(Method::Cnfs)) {
+                let message = "members of a cluster store articles in cyclic buffers only";
+                self.fault(&class.method.span, "here", message, "set method = \"cnfs\"");
+            }
+            if given(&class.keep_at_least).is_some() {
+                let message = "members of a cluster cannot refuse an article that the log has";
+                self.fault(&class.keep_at_least.span, "here", message, "remove keep_at_least and overflow");
+            }
+        }
+        for expire in &draft.expire {
+            let message = "members of a cluster keep articles until they are overwritten";
+            self.fault(&expire.head, "this section", message, "remove the section");
+        }
+        for server in &draft.body_servers {
+            let message = "members of a cluster do not fetch bodies";
+            self.fault(&server.head, "this section", message, "remove the section");
         }
     }
 

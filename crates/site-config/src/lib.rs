@@ -19,6 +19,7 @@ mod batches;
 mod cache;
 mod checks;
 mod cidr;
+mod cluster;
 mod control;
 mod diff;
 mod distributions;
@@ -69,6 +70,7 @@ pub use auth::{Auth, AuthMechanism, Authenticator};
 pub use batches::Batches;
 pub use cache::Cache;
 pub use cidr::{Cidr, NetworkError};
+pub use cluster::{Cluster, ClusterReads, EngineSync};
 pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{ConfigChange, Difference, differences};
 pub use distributions::{DistributionError, Distributions};
@@ -147,6 +149,8 @@ sections! {
     web: Web,
     /// Full text search.
     search: Search,
+    /// Several servers of one site.
+    cluster: Cluster,
     /// Requirements on posts.
     posting: Posting,
     /// Handling of control messages; the first match decides.
@@ -224,6 +228,7 @@ impl Config {
             body_servers,
             upstreams,
             cache,
+            cluster,
             ..
         } = &mut self;
         let archives = archives.iter_mut().map(|archive| &mut archive.path);
@@ -235,6 +240,9 @@ impl Config {
         for path in own.chain(of_tls).chain(of_links) {
             *path = beside(file, path);
         }
+        let of_cluster =
+            [&mut cluster.credentials, &mut cluster.ca, &mut cluster.certificate, &mut cluster.private_key];
+        of_cluster.into_iter().flatten().for_each(|path| *path = beside(file, path));
         for send in peers.iter_mut().filter_map(|peer| peer.send.as_mut()) {
             send.batch.iter_mut().chain(&mut send.file).for_each(|path| *path = site.data.join(&path));
             send.link_files().for_each(|path| *path = beside(file, path));
@@ -282,6 +290,7 @@ pub fn held_back(old: &Config, mut new: Config) -> Config {
     }
     new.cache.path.clone_from(&old.cache.path);
     new.site.control_group.clone_from(&old.site.control_group);
+    new.cluster.clone_from(&old.cluster);
     new
 }
 

@@ -21,6 +21,13 @@ certificate = ["news.crt", "/etc/news/other.crt"]
 key = ["news.key", "/etc/news/other.key"]
 client_ca = "ca.crt"
 
+[cluster]
+member = "fe1"
+credentials = "fe1.creds"
+ca = "ca.pem"
+certificate = "fe1.pem"
+private_key = "fe1.key"
+
 [[buffer]]
 name = "text0"
 path = "text0.cyc"
@@ -771,4 +778,34 @@ fn the_page_in_docs_is_the_table() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
     let text = std::fs::read_to_string(&page).unwrap_or_default();
     assert!(text == manual::markdown(), "docs/config.md is stale: run `make docs`");
+}
+
+#[test]
+fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
+    let cluster = "[cluster]\nservers = [\"e1:4222\"]\nsite = \"example\"\nmember = \"fe1\"\n";
+    let spool = "[[buffer]]\nname = \"a\"\npath = \"a.cyc\"\nsize = \"1 GiB\"\n\
+                 [[class]]\nname = \"text\"\nbuffers = [\"a\"]\n[[rule]]\nclass = \"text\"\n";
+    let parsed = |text: &str| parse(text, Path::new("/etc/newsreel.toml"));
+    let config = parsed(&format!("{cluster}{spool}")).unwrap();
+    assert!(config.cluster.is_used());
+    assert_eq!(config.cluster.reads, ClusterReads::Fresh);
+    assert!(!parsed(spool).unwrap().cluster.is_used());
+    let refused = |text: String, words: &str| {
+        let error = parsed(&text).unwrap_err();
+        assert!(
+            error.faults().iter().any(|fault| fault.message.contains(words)),
+            "{words}: {:?}",
+            error.faults()
+        );
+    };
+    refused(format!("{}{spool}", cluster.replace("member = \"fe1\"\n", "")), "has no name");
+    refused(format!("{}{spool}", cluster.replace("fe1", "f e")), "no name in a cluster");
+    refused(format!("{cluster}private_key = \"a.key\"\n{spool}"), "belong together");
+    refused(format!("{cluster}[site]\nnumbers = false\n{spool}"), "number articles");
+    let memory = spool.replace("buffers = [\"a\"]", "method = \"memory\"\nsize = \"1 MiB\"");
+    refused(format!("{cluster}{memory}"), "cyclic buffers only");
+    let kept = spool.replace("[[rule]]", "keep_at_least = \"1 day\"\n[[rule]]");
+    refused(format!("{cluster}{kept}"), "cannot refuse");
+    refused(format!("{cluster}{spool}[[expire]]\nkeep = \"9 days\"\n"), "until they are overwritten");
+    refused(format!("{cluster}{spool}[[body_server]]\nname = \"b\"\nfrom = \"b:119\"\n"), "do not fetch");
 }

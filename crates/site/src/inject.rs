@@ -35,6 +35,7 @@ use poster::Author;
 use refusal::shown;
 use site_base::clock::unix_now;
 use site_config::{Access, Config, LiveConfig, NamePattern};
+use spool::TroubleKind;
 use stamp::InjectionMarks;
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -307,7 +308,14 @@ async fn file(
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| PostRefusal::Trouble)?;
     }
+    let is_in_doubt = receipt.trouble.is_some_and(|trouble| trouble.kind == TroubleKind::InDoubt);
     match dispositions.first() {
+        Some(Disposition::TryLater) if is_in_doubt => {
+            let id = Article::parse(&judged.wire)
+                .ok()
+                .and_then(|article| article.message_id().map(|id| shown(id.as_bytes())));
+            Err(PostRefusal::InDoubt(id.unwrap_or_default()))
+        }
         Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
         Some(Disposition::Rejected(reject)) => Err(PostRefusal::Rejected(reject.clone())),
         Some(Disposition::Deferred(DeferralReason::Unjudged)) => Err(PostRefusal::Unjudged),

@@ -243,6 +243,7 @@ impl IncomingFeed {
     fn is_accepting(&self) -> bool {
         let spool = &self.site.spool;
         (spool.trouble().is_none() || block_in_place(|| spool.is_accepting()))
+            && self.site.filer.log().is_accepting()
             && !self.site.filer.is_deferring()
     }
 

@@ -140,7 +140,7 @@ pub use index::change::{
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
-pub use index::shared_log::SharedLog;
+pub use index::shared_log::{JobLead, SharedLog, SharedLogStatus};
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
     ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,

@@ -71,7 +71,7 @@ const FLOORS: &[Building] = &[
             &["listening"],
         ],
     },
-    Building { name: "newsreel", rows: &[&["server"], &["cli"]] },
+    Building { name: "newsreel", rows: &[&["server", "member"], &["cli"]] },
 ];
 
 /// Files above all floors, which are what other crates see.

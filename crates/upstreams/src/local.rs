@@ -79,6 +79,13 @@ impl LocalSpool {
         Ok(Fetched::Whole)
     }
 
+    /// Waits until readers here see what readers of other members of the cluster may have seen.
+    fn freshen(&self) {
+        if let Some(log) = self.spool.shared_log() {
+            block_in_place(|| log.freshen());
+        }
+    }
+
     fn token(
         &self,
         place: SourceLocator<'_, GroupId>,
@@ -90,7 +97,12 @@ impl LocalSpool {
             }
             SourceLocator::MessageId(id) => {
                 let key = self.spool.key(id.as_bytes());
-                match self.spool.lookup(&key) {
+                let mut found = self.spool.lookup(&key);
+                if found == Lookup::Unknown && self.spool.shared_log().is_some() {
+                    self.freshen();
+                    found = self.spool.lookup(&key);
+                }
+                match found {
                     Lookup::Present(token) => Some((token, Some(key))),
                     _ => None,
                 }
@@ -118,6 +130,7 @@ impl NewsSource for LocalSpool {
     }
 
     async fn group(&self, name: &[u8], base: CountingBase) -> Answer<Option<(GroupId, GroupMarks)>> {
+        self.freshen();
         let id = self.spool.group_id(name);
         Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks))))
     }
@@ -128,6 +141,7 @@ impl NewsSource for LocalSpool {
         which: GroupSelection<'_, GroupId>,
         base: CountingBase,
     ) -> Answer<LocalGroups> {
+        self.freshen();
         let one = |id: Option<GroupId>| id.and_then(|id| self.spool.group(id)).into_iter().collect();
         let groups = match which {
             GroupSelection::All | GroupSelection::Like(_) => self.spool.groups(),
@@ -139,6 +153,7 @@ impl NewsSource for LocalSpool {
     }
 
     async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
+        self.freshen();
         Ok(Some(self.spool.list_active()))
     }
 

@@ -1,7 +1,8 @@
 //! `/health` and `/ready`, for programs that start, stop and balance servers.
 //!
 //! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it accepts articles and is
-//! not stopping, else 503 with the reason. Neither reveals anything else, so both are open to all.
+//! not stopping, and, as a member of a cluster, follows its log, else 503 with the reason. Neither reveals
+//! anything else, so both are open to all.
 
 use super::{WebState, answers};
 use axum::Router;
@@ -26,6 +27,10 @@ async fn ready(State(shared): State<Arc<WebState>>) -> Response {
     }
     if site.filer.paused().is_some() {
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is paused.");
+    }
+    if !site.filer.log().is_accepting() {
+        let text = "This member does not follow the log of the cluster; see newsreel status.";
+        return answers::text(StatusCode::SERVICE_UNAVAILABLE, text);
     }
     match site.spool.trouble() {
         None => answers::text(StatusCode::OK, "ready"),

@@ -18,7 +18,8 @@ figures! {
         /// Open connections to the peer.
         gauge connections: u64,
         /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
-        /// limit), `waiting` (for another attempt) or `stopped` (by an operator).
+        /// limit), `waiting` (for another attempt) or `stopped` (by an operator, or as another member of the
+        /// cluster feeds the peer).
         text state: String,
         /// Seconds until the next attempt to connect.
         gauge retry_secs: Option<u64>,

@@ -250,6 +250,17 @@ pub(super) enum CliCommand {
         file: PathBuf,
     },
 
+    /// Run several servers of one site, of which any may be lost
+    #[command(
+        long_about = "Run several servers of one site, with the same articles under the same numbers, of which any may be \
+        lost. They apply one log, which NATS JetStream keeps on three machines or more; [cluster] in the configuration \
+        names them. docs/cluster.md explains it all. newsreel must be built with the feature cluster."
+    )]
+    Cluster {
+        #[command(subcommand)]
+        command: ClusterCommand,
+    },
+
     /// File a batch of articles
     #[command(
         long_about = "File a batch of articles (\"#! rnews N\" lines, each followed by an article) or a single article, plain or \
@@ -814,4 +825,57 @@ pub(super) struct InitOptions {
     /// The server's name in Path [default: the machine's host name]
     #[arg(long, value_name = "NAME", value_parser = path_identity)]
     pub(super) path_identity: Option<String>,
+}
+
+/// Commands about the cluster of a site.
+#[derive(Debug, Subcommand)]
+pub(super) enum ClusterCommand {
+    /// Make a cluster of this site, which is its first member (the server must be stopped)
+    #[command(
+        long_about = "Make a cluster of this site, which is its first member: the log is created on the nodes in \
+        [cluster] servers, with three replicas and cluster.log_size. Articles, numbers and history stay as they are. The \
+        server must be stopped."
+    )]
+    Create,
+
+    /// Invite another server: reserve its name, and write a snapshot of this one for it
+    #[command(
+        long_about = "Invite another server: reserve its name, and write a snapshot of this one for it to a file, as \
+        newsreel snapshot does, while the server runs. The file has the secret of the site: keep it from others."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cluster invite fe2 /backup/fe2.snapshot")]
+    Invite {
+        /// Name of the new member, as it will be in its [cluster] member
+        name: String,
+        /// The file; it must not exist
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+
+    /// Make this server a member, of a snapshot of another one (the server must be stopped)
+    #[command(
+        long_about = "Make this server a member of the cluster, of the snapshot that newsreel cluster invite has written. \
+        The directory has a configuration and no news yet. What has happened since the snapshot comes from the log once \
+        the server runs; if the log no longer has it, a later snapshot is needed. A call that was interrupted is continued \
+        when the command is repeated."
+    )]
+    Join {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+
+    /// End the membership of this server (the server must be stopped)
+    #[command(
+        long_about = "End the membership of this server: it does not start as a member again, and its name is free. Its \
+        spool stays as it is."
+    )]
+    Leave,
+
+    /// Show the members and the log
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }

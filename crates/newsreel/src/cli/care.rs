@@ -147,7 +147,7 @@ pub(super) fn restore(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
     }
 }
 
-fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
+pub(super) fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
     match ControlClient::find(&config.site.data)? {
         ControlSocketState::Silent | ControlSocketState::Nobody => Ok(()),
         ControlSocketState::Server(_) => {

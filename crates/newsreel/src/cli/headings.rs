@@ -37,6 +37,7 @@ const HEADINGS: [CommandHeading; 5] = [
             "expire",
             "archive",
             "cache",
+            "cluster",
             "completions",
         ],
     },

@@ -13,6 +13,7 @@ mod cache;
 mod cache_stats;
 mod care;
 mod check;
+mod cluster;
 mod compare;
 mod control;
 mod ctl;
@@ -131,6 +132,7 @@ fn run(command: CliCommand, at: &SiteLocation) -> Result<(), CliError> {
         CliCommand::Send(options) => send::send(&options, at),
         CliCommand::Export { command } => export::export(command, at),
         CliCommand::Import { command } => import::import(command, at),
+        CliCommand::Cluster { command } => cluster::run(&command, at),
         CliCommand::Cache { command } => cache::run(command, at, serve::up_cache),
         CliCommand::Completions { shell } => manuals::completions(&Cli::command(), shell),
         CliCommand::Docs { figures: true, .. } => screen::say(page::markdown().trim_end()),

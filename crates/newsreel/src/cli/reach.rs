@@ -222,7 +222,7 @@ pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<ControlClient, C
 }
 
 /// Opens an existing spool. The mount point of a disk that is not mounted must not become a new, empty spool.
-fn open_existing(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
+pub(super) fn open_existing(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
     if let Some(text) = missing(config)? {
         return Err(SpoolError::Unfit(text));
     }

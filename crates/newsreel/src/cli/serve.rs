@@ -67,7 +67,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
         tracing::warn!("{advice}");
     }
     let (spool, _logged) = match reach::open_to_serve(config) {
-        Ok(opened) => opened,
+        Ok((spool, logged)) => (Arc::new(spool), logged),
         Err(error @ SpoolError::Unfit(_)) => return Err(CliError::Usage(error.to_string())),
         Err(error) => return Err(error.into()),
     };
@@ -82,6 +82,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
         tracing::warn!("{advice}");
     }
     let listeners = listeners::of(config)?;
+    crate::member::follow(config, &spool).map_err(problem)?;
     let runtime = crate::server::runtime().map_err(problem)?;
     let shutdown = {
         let _inside = runtime.enter();
@@ -90,7 +91,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     if inviting {
         say(invitation(config, &spool, &listeners))?;
     }
-    let served = runtime.block_on(crate::server::run(config.clone(), Arc::new(spool), listeners, shutdown));
+    let served = runtime.block_on(crate::server::run(config.clone(), spool, listeners, shutdown));
     served.map_err(|error| CliError::Problem(format!("the server stopped: {error}")))
 }
 

@@ -16,8 +16,8 @@ use super::typed::TypedOperation;
 use feed_tables::feeds_text;
 use operators::reply::Reply;
 use operators::report::{
-    BatchesStatus, CacheCounts, CacheStatus, FilterStatus, PullStatus, Report, ServerStatus, SpamCheckStatus,
-    UpstreamStatus,
+    BatchesStatus, CacheCounts, CacheStatus, FilterStatus, MemberFigures, PullStatus, Report, ServerStatus,
+    SpamCheckStatus, UpstreamStatus,
 };
 use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
@@ -66,6 +66,7 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     if !server.upstreams.is_empty() {
         texts.push(upstreams_text(&server.upstreams));
     }
+    texts.extend(server.cluster.as_ref().map(member_text));
     texts.extend(server.cache.as_ref().map(cache_text));
     if !server.pulls.is_empty() {
         texts.push(pulls_text(&server.pulls, now));
@@ -161,6 +162,19 @@ pub(super) fn cache_text(cache: &CacheStatus) -> String {
     let table = counts_text("cached", &cache.kinds);
     let (used, size) = (about_size(cache.used_bytes), about_size(cache.size_bytes));
     format!("{table}\n  {used} of {size} in {}", counted(cache.files, "file"))
+}
+
+fn member_text(member: &MemberFigures) -> String {
+    format!(
+        "member {} of a cluster: {}{}\n  {} of {} messages of the log applied, {} on their way, {} sent again",
+        member.member,
+        member.state,
+        if member.accepting { "" } else { "; NOTHING IS ACCEPTED" },
+        grouped(member.position),
+        grouped(member.log_last),
+        grouped(member.in_flight),
+        grouped(member.retries),
+    )
 }
 
 fn pulls_text(pulls: &[PullStatus], now: u64) -> String {

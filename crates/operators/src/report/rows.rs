@@ -80,6 +80,8 @@ figures! {
         part cache: Option<CacheStatus>,
         /// The search index; absent if there is none.
         part search: Option<SearchStatus>,
+        /// This server as a member of a cluster; absent if it is none.
+        part cluster: Option<MemberFigures>,
         /// Filter programs, in the order of the configuration.
         list("filter") filters: Vec<FilterStatus>,
         /// Built-in filters that are on.
@@ -136,6 +138,37 @@ figures! {
         gauge gives_way: bool,
         /// Reason why nothing is added now; empty if there is none.
         trouble("Whether nothing can be added to the search index") problem: String,
+    }
+}
+
+figures! {
+    /// This server as a member of a cluster.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct MemberFigures {
+        /// Name of the member.
+        text member: String,
+        /// State, in a few words.
+        text state: String,
+        /// Whether articles are accepted, as far as the log of the cluster has a say in that.
+        gauge accepting: bool,
+        /// Last message of the log that is applied here.
+        gauge position: u64,
+        /// First message that the log still has.
+        gauge log_first: u64,
+        /// Last message of the log.
+        gauge log_last: u64,
+        /// Messages of the log that are not applied here yet.
+        gauge lag_messages: u64,
+        /// Seconds since the log had something that is not applied here yet, or has answered, whichever is
+        /// longer.
+        gauge lag_secs: u64,
+        /// Messages on their way to the log.
+        gauge in_flight: u64,
+        /// Messages that were sent to the log again, since the start.
+        counter retries: u64,
+        /// Answers to readers that were to be as fresh as the log, and may not have been, since the start.
+        counter stale_reads: u64,
     }
 }
 

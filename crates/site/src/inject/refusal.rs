@@ -56,6 +56,8 @@ pub enum PostRefusal {
     Unjudged,
     /// The server is paused, in the operator's words.
     Paused(String),
+    /// The log of a cluster has not answered, so the post with this Message-ID may be filed.
+    InDoubt(String),
     /// A failure of the server.
     Trouble,
 }
@@ -103,6 +105,9 @@ impl fmt::Display for PostRefusal {
             Self::NotSigned(why) => write!(f, "it cannot be signed: {why}"),
             Self::Paused(paused) => write!(f, "Posting failed: {paused}; try again later"),
             Self::Unjudged => f.write_str("Posts cannot be judged now, try again later"),
+            Self::InDoubt(id) => {
+                write!(f, "{id} may have been accepted; do not post again before looking for it")
+            }
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }
     }

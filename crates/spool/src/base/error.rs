@@ -76,6 +76,8 @@ pub enum TroubleKind {
     Bug,
     /// The request is impossible; nothing is wrong with the spool.
     Refused,
+    /// A shared log has not answered: the request may be carried out, now or later.
+    InDoubt,
 }
 
 /// Failure of our own: the article was neither accepted nor rejected, and the sender should try later.

@@ -23,12 +23,12 @@ impl NoteKind {
     pub const ALL: [Self; 3] = [Self::EarlyCancel, Self::EarlyHide, Self::ControlDate];
 
     /// Returns the kind in journal and checkpoint.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         self as u8
     }
 
     /// Returns the kind with a code; `None` for one of a later version.
-    pub(crate) fn of(code: u8) -> Option<Self> {
+    pub fn of(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 

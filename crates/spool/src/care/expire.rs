@@ -157,6 +157,10 @@ impl<'s> Expiry<'s> {
     }
 
     fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, SpoolTrouble> {
+        // A shared log decides what leaves, and when ids are forgotten.
+        if self.survey.writer.is_of_shared_log() {
+            return Ok(ExpireReport::default());
+        }
         let _one_at_a_time = self.state.passing.lock();
         // As before any other change: what is forgotten must not depend on what this pass removes.
         self.forgetting.forget_old(self.survey.writer, now)?;

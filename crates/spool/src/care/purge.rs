@@ -64,6 +64,11 @@ impl<'s> Purge<'s> {
 
     /// Removes the articles, or counts those that would be removed. Articles that arrive meanwhile stay.
     pub fn run(mut self, progress: &dyn Progress) -> Result<PurgeReport, SpoolTrouble> {
+        if !self.dry_run && self.writer.is_of_shared_log() {
+            let text =
+                "members of a cluster cannot purge groups; cancel their articles, or remove the groups";
+            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
+        }
         let (shared, wildmat) = (self.shared, self.wildmat);
         let mut groups = shared.groups.sorted().to_vec();
         groups.retain(|group| wildmat.matches(group.name.as_bytes()));

@@ -5,6 +5,48 @@ use crate::base::error::SpoolTrouble;
 use crate::index::change::{Change, ChangeOutcome, CommitTicket};
 use std::fmt::Debug;
 
+/// State of a member that applies a shared log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedLogStatus {
+    /// Name of the member.
+    pub member: String,
+    /// Number of the member.
+    pub number: u16,
+    /// State, in a few words.
+    pub state: String,
+    /// Whether changes can be proposed at the moment.
+    pub is_accepting: bool,
+    /// Last message of the log that is applied.
+    pub position: u64,
+    /// First message that the log still has, as known last.
+    pub log_first: u64,
+    /// Last message of the log, as known last.
+    pub log_last: u64,
+    /// Time since the log had something that is not applied yet, or since it answered last, whichever is
+    /// longer, in milliseconds.
+    pub behind_ms: u64,
+    /// Messages on their way to the log.
+    pub in_flight: usize,
+    /// Messages that were sent again, since the start.
+    pub retries: u64,
+    /// Answers to readers since the start that were to be fresh, and may not have been.
+    pub stale_reads: u64,
+}
+
+/// Whether this member does a job that one member does at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobLead {
+    /// It does, as before.
+    Held,
+    /// It does from now on.
+    Taken {
+        /// How far another member had come; `None` if this member did it last, or no one did.
+        reached: Option<u64>,
+    },
+    /// It does not.
+    Elsewhere,
+}
+
 /// A log that several machines share. Calls wait for it.
 pub trait SharedLog: Debug + Send + Sync {
     /// Proposes changes, and returns once they are applied here, with an outcome for each. An error says that
@@ -20,4 +62,14 @@ pub trait SharedLog: Debug + Send + Sync {
 
     /// Waits until readers here see what readers elsewhere may have seen, as far as that is wanted.
     fn freshen(&self);
+
+    /// Returns the state of the member.
+    fn status(&self) -> SharedLogStatus;
+
+    /// Says that this member would do a job, and how far it has come; returns whether it is to do it. To be
+    /// called every second or two.
+    fn lead(&self, job: &str, reached: u64) -> JobLead;
+
+    /// Ends it: nothing more is proposed, or applied. Called before the spool is closed.
+    fn end(&self);
 }

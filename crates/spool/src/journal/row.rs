@@ -204,6 +204,8 @@ impl<'a> JournalRow<'a> {
             | Self::Hide(_)
             | Self::Unhide { .. }
             | Self::HideAhead { .. }
+            | Self::Note { .. }
+            | Self::Forgotten { .. }
             | Self::Forget { .. } => true,
             _ => self.may_restate(),
         }

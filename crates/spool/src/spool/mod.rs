@@ -18,6 +18,7 @@ use crate::apply::filing::Filing;
 use crate::apply::forgetting::HourlyForgetting;
 use crate::apply::hashes::ImportedHashes;
 use crate::base::config::{Durability, SpoolConfig};
+use crate::base::digest::SiteDigest;
 use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
@@ -526,6 +527,15 @@ impl Spool {
     pub fn position(&self) -> Option<Vec<u8>> {
         let writer = self.writer.lock();
         Some(writer.folds.position.clone()).filter(|record| !record.is_empty())
+    }
+
+    /// Returns the record of the position in a shared log with the digest of the site there; `None` without
+    /// such a log, while a message of it is being applied, and while the digest is not known.
+    pub fn digest_at_position(&self) -> Option<(Vec<u8>, SiteDigest)> {
+        let writer = self.writer.lock();
+        let record = Some(&writer.folds.position).filter(|record| !record.is_empty());
+        let record = record.filter(|_| !writer.is_between_positions())?;
+        Some((record.clone(), self.digest()?))
     }
 
     /// Returns the disk of the spool, for small files beside it.

@@ -9,6 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Pause while a message of a shared log is being applied.
+const BETWEEN_POSITIONS: Duration = Duration::from_millis(1);
+
 /// The writer, which one thread holds at a time.
 #[derive(Debug)]
 pub(crate) struct LockedWriter {
@@ -44,6 +47,23 @@ impl LockedWriter {
         writer
     }
 
+    /// Locks the writer at a moment when everything that is applied is named by the position in a shared log.
+    pub fn lock_at_position(&self) -> HeldWriter<'_> {
+        loop {
+            let writer = self.writer.lock();
+            if !writer.is_between_positions() {
+                return writer;
+            }
+            drop(writer);
+            std::thread::sleep(BETWEEN_POSITIONS);
+        }
+    }
+
+    /// Reports whether all changes come from a shared log.
+    pub fn is_of_shared_log(&self) -> bool {
+        !self.writer.lock().folds.position.is_empty()
+    }
+
     /// Locks the writer, if it accepts.
     pub fn accepting(&self) -> Result<HeldWriter<'_>, SpoolError> {
         let mut writer = self.writer.lock();
@@ -64,7 +84,7 @@ impl LockedWriter {
             }
             if writer.is_between_positions() {
                 drop(writer);
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(BETWEEN_POSITIONS);
                 continue;
             }
             // Together with those of the checkpoint, both copies are written.

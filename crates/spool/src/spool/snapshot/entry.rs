@@ -19,6 +19,7 @@ mod kind {
     pub const END: u8 = 12;
     /// Bit of kinds that a program may ignore if it does not know them.
     pub const MAY_BE_IGNORED: u8 = 0x80;
+    pub const POSITION: u8 = MAY_BE_IGNORED | 1;
 }
 
 /// A group as a snapshot has it.
@@ -62,6 +63,8 @@ pub(crate) enum SnapshotEntry<'a> {
     /// Last entry: numbers of articles and Message-IDs, when ids were last forgotten, and the digest, if
     /// known.
     End { articles: u64, ids: u64, forgotten_at: u32, digest: Option<u128> },
+    /// Record of the position in a shared log at the end.
+    Position { record: &'a [u8] },
     /// An entry of a kind that may be ignored.
     Ignored,
 }
@@ -132,6 +135,10 @@ impl<'a> SnapshotEntry<'a> {
                 out.extend_from_slice(&forgotten_at.to_le_bytes());
                 digest.iter().for_each(|digest| out.extend_from_slice(&digest.to_le_bytes()));
             }
+            Self::Position { record } => {
+                out.push(kind::POSITION);
+                put_bytes(record, out);
+            }
             Self::Ignored => {}
         }
     }
@@ -173,6 +180,7 @@ impl<'a> SnapshotEntry<'a> {
                 let digest = if r.is_empty() { None } else { Some(r.u128()?) };
                 Self::End { articles, ids, forgotten_at, digest }
             }
+            kind::POSITION => Self::Position { record: r.bytes()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored,
             _ => return None,
         })
@@ -236,6 +244,7 @@ mod tests {
             SnapshotEntry::GroupRemoved { name: b"x", high: 3 },
             SnapshotEntry::Hide { message_id: b"<a@b>", since: 5, by: b"operator", reason: b"" },
             SnapshotEntry::Note { kind: NoteKind::EarlyHide, since: 5, key: b"k", value: b"v" },
+            SnapshotEntry::Position { record: b"here" },
             SnapshotEntry::End { articles: 1, ids: 2, forgotten_at: 3, digest: Some(1 << 100) },
             SnapshotEntry::End { articles: 1, ids: 2, forgotten_at: 3, digest: None },
         ];

@@ -32,7 +32,7 @@ use std::sync::Arc;
 const ORIGIN: &str = "import";
 
 /// Result of a restoration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Articles of the snapshot.
     pub articles: u64,
@@ -48,6 +48,8 @@ pub struct RestoreReport {
     pub is_same: Option<bool>,
     /// Digest of the restored site.
     pub digest: Option<SiteDigest>,
+    /// Record of the position in a shared log that the snapshot has; the restored site follows no log.
+    pub position: Option<Vec<u8>>,
 }
 
 /// Makes a spool of the snapshot at `path`, in the directory, buffers and classes of `config`.
@@ -226,6 +228,10 @@ impl Restoration<'_> {
             SnapshotEntry::Note { kind, since, key, value } => {
                 let since = u64::from(*since);
                 self.one(Change::Note { kind: *kind, key, value: Some(value), since })
+            }
+            SnapshotEntry::Position { record } => {
+                self.report.position = Some(record.to_vec());
+                Ok(())
             }
             SnapshotEntry::End { articles, ids, forgotten_at, digest } => {
                 // What was forgotten then is forgotten here.

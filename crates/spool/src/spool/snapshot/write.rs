@@ -248,7 +248,7 @@ impl SnapshotRun<'_> {
             self.records(end)?;
             progress.step(self.next - first);
         }
-        let mut writer = spool.writer.lock();
+        let mut writer = spool.writer.lock_at_position();
         if let Some(trouble) = &writer.folds.failed {
             let text = format!("the indexes are not whole: {trouble}");
             return Err(SnapshotFault::Trouble(SpoolTrouble::new(TroubleKind::Io, text)));
@@ -357,6 +357,9 @@ impl SnapshotRun<'_> {
             let (since, key, value) = (keyed.note.since, &*keyed.key, &*keyed.note.value);
             SnapshotEntry::Note { kind: keyed.kind, since, key, value }.put(&mut self.out.content);
             self.out.write_full()?;
+        }
+        if !writer.folds.position.is_empty() {
+            SnapshotEntry::Position { record: &writer.folds.position }.put(&mut self.out.content);
         }
         SnapshotEntry::End {
             articles: self.report.articles,

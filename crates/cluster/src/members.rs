@@ -1,0 +1,289 @@
+//! The table of a cluster: its members, how far each has come, and the settings that all of them must share.
+//!
+//! Entries are lines of text, changed by comparing their revision. Nothing that decides about news is here:
+//! the log alone does that.
+
+use crate::engine::{EngineTable, TableError};
+use std::fmt;
+
+/// Key of the list of members.
+const MEMBERS_KEY: &str = "members";
+/// Key of the settings.
+const SETTINGS_KEY: &str = "settings";
+/// Longest name of a member, in bytes.
+const NAME_BYTES_MAX: usize = 32;
+/// Maximum number of members.
+pub const MEMBERS_MAX: usize = 64;
+
+/// Failure to read or change the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MembersError {
+    /// The engine does not answer.
+    Table(TableError),
+    /// An entry cannot be read.
+    Damaged(&'static str),
+    /// There is no room for another member.
+    Full,
+    /// A name that no member can have.
+    Name(String),
+    /// A setting differs from that of the cluster.
+    Setting {
+        /// Name of the setting.
+        name: String,
+        /// Value here.
+        own: String,
+        /// Value in the cluster.
+        shared: String,
+    },
+}
+
+impl fmt::Display for MembersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(error) => error.fmt(f),
+            Self::Damaged(key) => write!(f, "the entry {key} in the table of the cluster cannot be read"),
+            Self::Name(name) => {
+                write!(f, "`{name}` is no name of a member: use at most 32 letters, digits and \"-\"")
+            }
+            Self::Full => write!(f, "a cluster has at most {MEMBERS_MAX} members"),
+            Self::Setting { name, own, shared } => write!(
+                f,
+                "{name} is {own} here and {shared} in the cluster; all members must have the same, as what they \
+                 answer follows from it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MembersError {}
+
+impl From<TableError> for MembersError {
+    fn from(error: TableError) -> Self {
+        Self::Table(error)
+    }
+}
+
+/// A member, as the table names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedMember {
+    /// Number of the member, which its messages have; never used again for another.
+    pub number: u16,
+    /// Name of the member.
+    pub name: String,
+    /// Whether it has left.
+    pub has_left: bool,
+}
+
+/// Reads the list of members; `None` if there is none, and the revision of the entry.
+fn read_members(table: &dyn EngineTable) -> Result<(Vec<NamedMember>, u64), MembersError> {
+    let Some(entry) = table.get(MEMBERS_KEY)? else { return Ok((Vec::new(), 0)) };
+    let damaged = || MembersError::Damaged(MEMBERS_KEY);
+    let text = String::from_utf8(entry.value).map_err(|_| damaged())?;
+    let member = |line: &str| {
+        let mut words = line.split(' ');
+        let (number, name) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+        let has_left = match words.next() {
+            None => false,
+            Some("left") => true,
+            Some(_) => return None,
+        };
+        Some(NamedMember { number, name, has_left })
+    };
+    let members: Option<Vec<_>> = text.lines().map(member).collect();
+    Ok((members.ok_or_else(damaged)?, entry.revision))
+}
+
+/// Changes the list of members, again and again while others change it.
+fn change_members<T>(
+    table: &dyn EngineTable,
+    mut change: impl FnMut(&mut Vec<NamedMember>) -> Result<T, MembersError>,
+) -> Result<T, MembersError> {
+    loop {
+        let (mut members, revision) = read_members(table)?;
+        let before = members.clone();
+        let done = change(&mut members)?;
+        if members == before {
+            return Ok(done);
+        }
+        let line = |member: &NamedMember| {
+            let left = if member.has_left { " left" } else { "" };
+            format!("{} {}{left}\n", member.number, member.name)
+        };
+        let text: String = members.iter().map(line).collect();
+        match table.put_if(MEMBERS_KEY, text.as_bytes(), revision) {
+            Ok(_) => return Ok(done),
+            Err(TableError::Changed) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Returns the members, also those that have left.
+pub fn members(table: &dyn EngineTable) -> Result<Vec<NamedMember>, MembersError> {
+    Ok(read_members(table)?.0)
+}
+
+/// Returns the number of a member that has not left; `None` if there is none of this name.
+pub fn number_of(table: &dyn EngineTable, name: &str) -> Result<Option<u16>, MembersError> {
+    let is_it = |member: &&NamedMember| member.name == name && !member.has_left;
+    Ok(members(table)?.iter().find(is_it).map(|member| member.number))
+}
+
+/// Adds a member of this name, if there is none; returns its number.
+pub fn add_member(table: &dyn EngineTable, name: &str) -> Result<u16, MembersError> {
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if !is_plain || !(1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Err(MembersError::Name(name.to_owned()));
+    }
+    change_members(table, |members| {
+        if let Some(known) = members.iter().find(|member| member.name == name && !member.has_left) {
+            return Ok(known.number);
+        }
+        let last = members.iter().map(|member| member.number).max().unwrap_or_default();
+        let number = last.checked_add(1).ok_or(MembersError::Full)?;
+        if members.iter().filter(|member| !member.has_left).count() >= MEMBERS_MAX {
+            return Err(MembersError::Full);
+        }
+        members.push(NamedMember { number, name: name.to_owned(), has_left: false });
+        Ok(number)
+    })
+}
+
+/// Notes that a member has left; returns whether it was one, and how many others there still are.
+pub fn remove_member(table: &dyn EngineTable, name: &str) -> Result<(bool, usize), MembersError> {
+    change_members(table, |members| {
+        let own = members.iter_mut().find(|member| member.name == name && !member.has_left);
+        let was_one = own.map(|member| member.has_left = true).is_some();
+        Ok((was_one, members.iter().filter(|member| !member.has_left).count()))
+    })
+}
+
+/// Keeps the settings that all members must share, where the table has none yet; else compares them.
+pub fn share_settings(table: &dyn EngineTable, own: &[(&str, String)]) -> Result<(), MembersError> {
+    let text: String = own.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    loop {
+        let Some(entry) = table.get(SETTINGS_KEY)? else {
+            match table.put_if(SETTINGS_KEY, text.as_bytes(), 0) {
+                Ok(_) => return Ok(()),
+                Err(TableError::Changed) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let shared = String::from_utf8(entry.value).map_err(|_| MembersError::Damaged(SETTINGS_KEY))?;
+        // A setting that only one of the versions knows does not count.
+        for (name, own) in own {
+            let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+            if let Some(shared) = shared.lines().find_map(of_name).filter(|shared| shared != own) {
+                return Err(MembersError::Setting { name: (*name).to_owned(), own: own.clone(), shared });
+            }
+        }
+        return Ok(());
+    }
+}
+
+/// What a member says about itself from time to time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemberReport {
+    /// Time of the report, in Unix seconds, by the clock of the member.
+    pub time: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Last message that is applied.
+    pub position: u64,
+    /// Digest of the site at that position; empty if it is not known.
+    pub digest: String,
+    /// State, in a few words.
+    pub state: String,
+}
+
+impl MemberReport {
+    /// Writes the report of a member.
+    pub fn put(&self, table: &dyn EngineTable, name: &str) -> Result<(), TableError> {
+        let Self { time, version, position, digest, state } = self;
+        let digest = if digest.is_empty() { "-" } else { digest };
+        let text = format!("{time} {version} {position} {digest} {}", state.replace('\n', " "));
+        loop {
+            let key = key_of(name);
+            let revision = table.get(&key)?.map_or(0, |entry| entry.revision);
+            match table.put_if(&key, text.as_bytes(), revision) {
+                Err(TableError::Changed) => {}
+                done => return done.map(drop),
+            }
+        }
+    }
+
+    /// Reads the report of a member; `None` if there is none.
+    pub fn get(table: &dyn EngineTable, name: &str) -> Result<Option<Self>, MembersError> {
+        let Some(entry) = table.get(&key_of(name))? else { return Ok(None) };
+        let read = || {
+            let text = String::from_utf8(entry.value).ok()?;
+            let mut words = text.splitn(5, ' ');
+            Some(Self {
+                time: words.next()?.parse().ok()?,
+                version: words.next()?.to_owned(),
+                position: words.next()?.parse().ok()?,
+                digest: words.next().map(|digest| digest.trim_start_matches('-').to_owned())?,
+                state: words.next()?.to_owned(),
+            })
+        };
+        read().map(Some).ok_or(MembersError::Damaged("report"))
+    }
+}
+
+fn key_of(name: &str) -> String {
+    format!("report.{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryEngine;
+
+    #[test]
+    fn members_keep_their_numbers_and_numbers_are_not_used_again() {
+        let table = MemoryEngine::new(1);
+        assert_eq!(number_of(&table, "fe1"), Ok(None));
+        assert_eq!(add_member(&table, "fe1"), Ok(1));
+        assert_eq!(add_member(&table, "fe2"), Ok(2));
+        assert_eq!(add_member(&table, "fe1"), Ok(1));
+        assert_eq!(remove_member(&table, "fe2"), Ok((true, 1)));
+        assert_eq!(remove_member(&table, "fe2"), Ok((false, 1)));
+        assert_eq!(number_of(&table, "fe2"), Ok(None));
+        assert_eq!(add_member(&table, "fe2"), Ok(3));
+        assert_eq!(add_member(&table, "f 3"), Err(MembersError::Name("f 3".into())));
+        let names: Vec<String> = members(&table).unwrap().into_iter().map(|member| member.name).collect();
+        assert_eq!(names, ["fe1", "fe2", "fe2"]);
+    }
+
+    #[test]
+    fn settings_of_the_first_member_count_for_all() {
+        let table = MemoryEngine::new(1);
+        let settings =
+            |identity: &str| [("path_identity", identity.to_owned()), ("remember_days", "10".into())];
+        share_settings(&table, &settings("a.example")).unwrap();
+        share_settings(&table, &settings("a.example")).unwrap();
+        let differs = share_settings(&table, &settings("b.example")).unwrap_err().to_string();
+        assert!(
+            differs.contains("path_identity is b.example here and a.example in the cluster"),
+            "{differs}"
+        );
+    }
+
+    #[test]
+    fn reports_are_read_as_written() {
+        let table = MemoryEngine::new(1);
+        assert_eq!(MemberReport::get(&table, "fe1"), Ok(None));
+        let mut report = MemberReport {
+            time: 5,
+            version: "0.2.0".into(),
+            position: 77,
+            digest: "abc".into(),
+            state: "follows the log".into(),
+        };
+        for digest in ["abc", ""] {
+            report.digest = digest.into();
+            report.put(&table, "fe1").unwrap();
+            assert_eq!(MemberReport::get(&table, "fe1"), Ok(Some(report.clone())));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A server as a member of a cluster, where the configuration has `[cluster]`.
+//!
+//! `connecting` reaches the nodes of the log and refuses those that could lose what they acknowledge;
+//! `following` drives the member while the server runs; `joining` makes and removes members. All of them are
+//! built with the feature `cluster` only: without it, a server with `[cluster]` does not start. Called by
+//! `cli`.
+
+#[cfg(feature = "cluster")]
+mod connecting;
+#[cfg(feature = "cluster")]
+mod following;
+#[cfg(feature = "cluster")]
+pub mod joining;
+#[cfg(not(feature = "cluster"))]
+pub mod without_clusters;
+
+use serde::Serialize;
+use site_config::Config;
+use spool::Spool;
+use std::fmt;
+use std::sync::Arc;
+#[cfg(not(feature = "cluster"))]
+pub use without_clusters as joining;
+
+/// Reason why a server is not a member of its cluster.
+#[derive(Debug)]
+pub enum MemberError {
+    /// The program has no clusters.
+    NotBuilt,
+    /// The log's nodes do not answer, or not as they should.
+    #[cfg(feature = "cluster")]
+    Engine(cluster::nats::NatsError),
+    /// The log's nodes could lose what they acknowledge, or are those of another cluster.
+    #[cfg(feature = "cluster")]
+    Unsafe(Vec<cluster::engine_check::EngineFault>),
+    /// The table of the cluster cannot be used, or does not fit.
+    #[cfg(feature = "cluster")]
+    Table(cluster::members::MembersError),
+    /// The log cannot be applied.
+    #[cfg(feature = "cluster")]
+    Fold(cluster::FoldStop),
+    /// The spool cannot be used.
+    Spool(spool::SpoolError),
+    /// Something else, in words.
+    Other(String),
+}
+
+impl fmt::Display for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt => f.write_str(
+                "this newsreel was built without clusters, so it cannot be a member of one: build it with the feature \
+                 cluster, or remove [cluster] from the configuration",
+            ),
+            #[cfg(feature = "cluster")]
+            Self::Engine(error) => error.fmt(f),
+            #[cfg(feature = "cluster")]
+            Self::Unsafe(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                write!(f, "the log of the cluster is not safe:\n  - {}", faults.join("\n  - "))
+            }
+            #[cfg(feature = "cluster")]
+            Self::Table(error) => error.fmt(f),
+            #[cfg(feature = "cluster")]
+            Self::Fold(error) => error.fmt(f),
+            Self::Spool(error) => error.fmt(f),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for MemberError {}
+
+impl From<spool::SpoolError> for MemberError {
+    fn from(error: spool::SpoolError) -> Self {
+        Self::Spool(error)
+    }
+}
+
+/// State of a cluster.
+#[derive(Debug, Serialize)]
+pub struct ClusterStatus {
+    /// Id of the cluster.
+    pub cluster: String,
+    /// The log.
+    pub log: ClusterLogStatus,
+    /// Members that have not left.
+    pub members: Vec<ClusterMemberStatus>,
+}
+
+/// State of the log of a cluster.
+#[derive(Debug, Serialize)]
+pub struct ClusterLogStatus {
+    /// First message that it still has.
+    pub first: u64,
+    /// Last message.
+    pub last: u64,
+    /// Number of nodes that have it.
+    pub replicas: usize,
+    /// Name of the node that leads it.
+    pub leader: Option<String>,
+    /// The other nodes.
+    pub followers: Vec<LogFollowerStatus>,
+}
+
+/// A node that follows the one that leads the log.
+#[derive(Debug, Serialize)]
+pub struct LogFollowerStatus {
+    /// Name of the node.
+    pub name: String,
+    /// Whether it has everything.
+    pub current: bool,
+}
+
+/// A member, as the table of the cluster has it.
+#[derive(Debug, Serialize)]
+pub struct ClusterMemberStatus {
+    /// Name of the member.
+    pub name: String,
+    /// Number of the member.
+    pub number: u16,
+    /// What it has said about itself last.
+    pub report: Option<ClusterMemberReport>,
+}
+
+/// What a member has said about itself.
+#[derive(Debug, Serialize)]
+pub struct ClusterMemberReport {
+    /// Time of the report, in Unix seconds.
+    pub time: u32,
+    /// Version of newsreel.
+    pub version: String,
+    /// Last message of the log that is applied.
+    pub position: u64,
+    /// Digest of the news at that position; empty if it is not known.
+    pub digest: String,
+    /// State, in a few words.
+    pub state: String,
+}
+
+/// Lets the spool follow the log of the cluster, if there is one: from then on the log alone changes it.
+/// Returns once what the log has now is applied.
+pub fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+    if !config.cluster.is_used() {
+        return Ok(());
+    }
+    #[cfg(feature = "cluster")]
+    return following::follow(config, spool);
+    #[cfg(not(feature = "cluster"))]
+    {
+        let _ = spool;
+        Err(MemberError::NotBuilt)
+    }
+}

@@ -1,0 +1,98 @@
+//! Reaching the nodes of a cluster's log, and refusing those that could lose what they acknowledge.
+
+use super::MemberError;
+use cluster::engine_check::{EngineDemands, NodeFacts, faults};
+use cluster::members::share_settings;
+use cluster::nats::{EngineFacts, NatsConnection, NatsEngine, node_facts};
+use cluster::{ClusterId, EngineTable};
+use site_config::{Cluster, Config, EngineSync};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time for which nodes that do not answer yet are asked again: they may be starting, or elect a leader.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Pause before they are asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(300);
+
+/// The nodes of a log, connected.
+pub(super) struct ConnectedLog {
+    pub engine: Arc<NatsEngine>,
+    pub facts: EngineFacts,
+    monitored: Vec<NodeFacts>,
+}
+
+/// Asks again until there is an answer, or for a minute.
+pub(super) fn patiently<T, E>(mut ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Err(_) if begun.elapsed() < ANSWER_WAIT_MAX => std::thread::sleep(ASK_AGAIN_AFTER),
+            done => return done,
+        }
+    }
+}
+
+/// Connects to the nodes.
+pub(super) fn connect(cluster: &Cluster) -> Result<Arc<NatsEngine>, MemberError> {
+    let connection = NatsConnection {
+        site: cluster.site.clone(),
+        member: cluster.member.clone().unwrap_or_default(),
+        servers: cluster.servers.clone(),
+        credentials: cluster.credentials.clone(),
+        ca: cluster.ca.clone(),
+        certificate: cluster.certificate.clone().zip(cluster.private_key.clone()),
+    };
+    let engine = patiently(|| NatsEngine::connect(connection.clone())).map_err(MemberError::Engine)?;
+    Ok(Arc::new(engine))
+}
+
+impl ConnectedLog {
+    /// Connects to the nodes and asks them about themselves and the log.
+    pub fn of(cluster: &Cluster) -> Result<Self, MemberError> {
+        Self::on(connect(cluster)?, cluster)
+    }
+
+    /// Asks connected nodes about themselves and the log.
+    pub fn on(engine: Arc<NatsEngine>, cluster: &Cluster) -> Result<Self, MemberError> {
+        let facts = patiently(|| engine.facts()).map_err(MemberError::Engine)?;
+        let monitored = match cluster.sync {
+            EngineSync::Always => cluster.monitor.iter().map(|address| node_facts(address)).collect(),
+            EngineSync::Lazy => Vec::new(),
+        };
+        Ok(Self { engine, facts, monitored })
+    }
+
+    /// Refuses nodes and a log that are not safe, or not those of the spool's cluster, and members whose
+    /// answers would differ.
+    pub fn check(&self, config: &Config, known: Option<(ClusterId, u64)>) -> Result<(), MemberError> {
+        let allows_lazy = config.cluster.sync == EngineSync::Lazy;
+        let faults = faults(&self.facts, &self.monitored, &EngineDemands { known, allows_lazy });
+        if !faults.is_empty() {
+            return Err(MemberError::Unsafe(faults));
+        }
+        for node in self.monitored.iter().filter(|node| !node.is_reached) {
+            tracing::warn!(
+                node = node.address,
+                "a node of the log does not answer: whether it syncs is not known"
+            );
+        }
+        if allows_lazy {
+            tracing::warn!(
+                "[cluster] sync is \"lazy\": a power cut of the log's nodes may lose articles that were accepted"
+            );
+        }
+        let table: &dyn EngineTable = &*self.engine;
+        let own = shared_settings(config);
+        share_settings(table, &own).map_err(MemberError::Table)
+    }
+}
+
+/// Settings from which answers follow, so that all members must have the same.
+fn shared_settings(config: &Config) -> [(&'static str, String); 3] {
+    let site = &config.site;
+    [
+        ("site.path_identity", site.path_identity.clone()),
+        ("site.remember_days", site.remember_days.to_string()),
+        ("site.overview_headers", site.overview_headers.join(",")),
+    ]
+}

@@ -1,0 +1,216 @@
+//! A member at work: the threads that apply the log and say how far that is.
+
+use super::MemberError;
+use super::connecting::{ConnectedLog, patiently};
+use cluster::engine::next_incarnation;
+use cluster::leases::Leases;
+use cluster::members::{MemberReport, number_of};
+use cluster::nats::NatsEngine;
+use cluster::{
+    ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
+    MemberState, ReadFreshness,
+};
+use lock_order::Innermost;
+use site_base::clock::unix_secs;
+use site_config::{ClusterReads, Config};
+use spool::{Change, ChangeOutcome, CommitTicket, JobLead, SharedLog, SharedLogStatus, Spool, SpoolTrouble};
+use std::fmt;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// Time for which a start waits until what the log has is applied, while nothing is applied.
+const STANDSTILL_MAX: Duration = Duration::from_secs(60);
+/// Pause between two looks at that.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval at which a member says how far it is.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// The log of a cluster, with the threads that drive its member.
+struct DrivenLog {
+    log: ClusterLog,
+    member: Arc<MemberHandle>,
+    threads: Innermost<Option<LogThreads>>,
+    engine: Arc<NatsEngine>,
+    leases: Innermost<Leases>,
+    begun: Instant,
+}
+
+struct LogThreads {
+    driver: JoinHandle<()>,
+    reporter: JoinHandle<()>,
+    /// Dropped to end the reporter.
+    end: Sender<()>,
+}
+
+impl fmt::Debug for DrivenLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DrivenLog").field("member", &self.member.status()).finish_non_exhaustive()
+    }
+}
+
+/// Starts the member of a spool, as [`super::follow`] does.
+pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+    let name = config.cluster.member.clone().unwrap_or_default();
+    let record = spool.position().ok_or_else(|| {
+        MemberError::Other(
+            "the spool belongs to no cluster yet: newsreel cluster create makes one of it, and newsreel cluster join \
+             adds a new member to one"
+                .into(),
+        )
+    })?;
+    let position = LogPosition::decode(&record).ok_or(MemberError::Fold(FoldStop::NoPosition))?;
+    let connected = ConnectedLog::of(&config.cluster)?;
+    connected.check(config, Some((position.cluster, position.created)))?;
+    let table: &dyn EngineTable = &*connected.engine;
+    let number = patiently(|| number_of(table, &name)).map_err(MemberError::Table)?;
+    let number = number.ok_or_else(|| {
+        MemberError::Other(format!(
+            "{name} is no member of the cluster: newsreel cluster invite, at a member, makes it one"
+        ))
+    })?;
+    let incarnation =
+        patiently(|| next_incarnation(table, number)).map_err(|error| MemberError::Table(error.into()))?;
+    let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
+
+    // Events come once there is a member to take them.
+    let sink: Arc<OnceLock<Weak<MemberHandle>>> = Arc::default();
+    let to = sink.clone();
+    let log = connected.engine.log(Arc::new(move |event: EngineEvent| {
+        to.get().and_then(Weak::upgrade).into_iter().for_each(|member| member.tell(event.clone()));
+    }));
+    let world = Arc::new(MachineWorld::default());
+    let (member, driven) = MemberHandle::new(fold, log, world, number, &name, incarnation)
+        .map_err(|trouble| MemberError::Other(trouble.to_string()))?;
+    let _ = sink.set(Arc::downgrade(&member));
+    let cannot = |error: std::io::Error| MemberError::Other(format!("cannot start a thread: {error}"));
+    let driver = std::thread::Builder::new()
+        .name("cluster-member".into())
+        .spawn({
+            let member = member.clone();
+            move || member.run(driven)
+        })
+        .map_err(cannot)?;
+    let (end, ended) = mpsc::channel();
+    let reporter = std::thread::Builder::new()
+        .name("cluster-report".into())
+        .spawn({
+            let (member, spool, engine) = (member.clone(), Arc::downgrade(spool), connected.engine.clone());
+            move || {
+                while ended.recv_timeout(REPORT_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    let Some(spool) = spool.upgrade() else { return };
+                    // Others only look at it, so a report that fails is passed over.
+                    let _ = report(&member, &spool).put(&*engine, &member.status().name);
+                }
+            }
+        })
+        .map_err(cannot)?;
+    let log = ClusterLog::new(member.clone(), freshness(config.cluster.reads), config.cluster.lag_max);
+    let threads = Innermost::new(Some(LogThreads { driver, reporter, end }));
+    let leases = Innermost::new(Leases::new(number, incarnation));
+    let engine = connected.engine.clone();
+    let begun = Instant::now();
+    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, leases, begun }));
+    await_log(&member)
+}
+
+/// Waits until the member has applied what the log had when it was started, and may propose.
+fn await_log(member: &MemberHandle) -> Result<(), MemberError> {
+    let (mut reached, mut since) = (0, Instant::now());
+    loop {
+        let status = member.status();
+        match status.state {
+            MemberState::Following if status.may_propose => {
+                info!(
+                    member = status.name,
+                    number = status.number,
+                    position = status.reached,
+                    "follows the log"
+                );
+                return Ok(());
+            }
+            MemberState::Behind | MemberState::Foreign | MemberState::Stopped(_) => {
+                return Err(MemberError::Other(format!("the member {}", status.state)));
+            }
+            _ => {}
+        }
+        if status.reached != reached {
+            (reached, since) = (status.reached, Instant::now());
+        } else if since.elapsed() > STANDSTILL_MAX {
+            warn!(
+                state = %status.state,
+                "the log of the cluster does not answer: readers are served from what is here, and nothing is accepted"
+            );
+            return Ok(());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn freshness(reads: ClusterReads) -> ReadFreshness {
+    match reads {
+        ClusterReads::Fresh => ReadFreshness::Fresh,
+        ClusterReads::Local => ReadFreshness::Local,
+        ClusterReads::Strict => ReadFreshness::Strict,
+    }
+}
+
+/// Returns what the member says about itself to the others.
+fn report(member: &MemberHandle, spool: &Spool) -> MemberReport {
+    let status = member.status();
+    let at = spool.digest_at_position();
+    let known = at.and_then(|(record, digest)| Some((LogPosition::decode(&record)?, digest)));
+    let (position, digest) = match known {
+        Some((position, digest)) if position.entries == 0 => (position.sequence, digest.to_string()),
+        _ => (status.reached, String::new()),
+    };
+    MemberReport {
+        time: u32::try_from(unix_secs()).unwrap_or(u32::MAX),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        position,
+        digest,
+        state: status.state.to_string(),
+    }
+}
+
+impl SharedLog for DrivenLog {
+    fn commit(
+        &self,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        self.log.commit(changes, outcomes)
+    }
+
+    fn is_accepting(&self) -> bool {
+        self.log.is_accepting()
+    }
+
+    fn freshen(&self) {
+        self.log.freshen();
+    }
+
+    fn status(&self) -> SharedLogStatus {
+        self.log.status()
+    }
+
+    fn lead(&self, job: &str, reached: u64) -> JobLead {
+        self.leases.lock().lead(&*self.engine, job, reached, self.begun.elapsed())
+    }
+
+    fn end(&self) {
+        self.leases.lock().give_up(&*self.engine);
+        self.member.end();
+        let threads = self.threads.lock().take();
+        if let Some(LogThreads { driver, reporter, end }) = threads {
+            drop(end);
+            for thread in [driver, reporter] {
+                if thread.join().is_err() {
+                    warn!("a thread of the cluster has failed");
+                }
+            }
+        }
+    }
+}
