@@ -706,6 +706,22 @@ fn header_conditions_and_overflows_are_checked() {
 }
 
 #[test]
+fn a_ring_needs_buffers_with_room_for_it_and_depends_on_nothing_else() {
+    let ring = |class: &str, size: &str| {
+        let name = format!("name = \"{class}\"\n");
+        GOOD.replacen(&format!("[[class]]\n{name}"), &format!("[[class]]\n{name}ring = \"{size}\"\n"), 1)
+    };
+    assert_eq!(read(&ring("text", "1900 MiB")).unwrap().classes[0].ring, Some(1900 << 20));
+    for (class, size, message) in [
+        ("text", "2 GiB", "the buffers of class `text` have room for a ring of 1.99 GiB and not of 2.00 GiB"),
+        ("big", "1 GiB", "with keep_at_least, or as an overflow, a class is given what depends on buffers"),
+        ("archive", "1 GiB", "only a class of method \"cnfs\" has a ring"),
+    ] {
+        assert_eq!(only_fault(&ring(class, size)).0, message);
+    }
+}
+
+#[test]
 fn without_numbers_no_class_keeps_articles_by_group() {
     let all = faults(&GOOD.replacen("[site]\n", "[site]\nnumbers = false\n", 1));
     let shown: Vec<&str> = all.iter().map(|fault| fault.2.as_str()).collect();
