@@ -71,13 +71,14 @@ fn one(class: &spool::ClassStatus, status: &spool::SpoolMetrics, config: &Config
     let area: u64 = buffers().map(|b| b.area_bytes).chain(kept().map(|k| k.room_bytes)).sum();
     let configured = config.classes.iter().find(|c| c.name == class.name);
     let secs = |span: Option<Duration>| span.map(|span| span.as_secs());
+    let ring = configured.and_then(|class| class.ring).unwrap_or(u64::MAX);
     ClassReport {
         name: class.name.clone(),
         method: class.method.to_owned(),
         oldest_arrival,
         hour_bytes_per_sec: rate(hour_bytes.sum(), HOUR_SECS),
         day_bytes_per_sec: day,
-        stays_secs: (day > 0.0 && age >= RATE_SECS_MIN).then(|| (area as f64 / day) as u64),
+        stays_secs: (day > 0.0 && age >= RATE_SECS_MIN).then(|| (area.min(ring) as f64 / day) as u64),
         room_bytes: area,
         worst_day: None,
         stays_worst_secs: None,
@@ -87,6 +88,7 @@ fn one(class: &spool::ClassStatus, status: &spool::SpoolMetrics, config: &Config
         keep_at_least_secs: secs(configured.and_then(|c| c.keep_at_least)),
         spilled: class.spilled,
         turned_away: class.turned_away,
+        overwritten_early: class.overwritten_early.unwrap_or_default(),
     }
 }
 

@@ -145,6 +145,11 @@ fn class(class: &ClassReport, now: u64) -> Vec<ReportedProblem> {
         let advice = "Enlarge its buffers, give it an overflow class, or lower keep_at_least.";
         found.push(trouble(Severity::Warn, what, advice));
     }
+    if class.overwritten_early > 0 {
+        let articles = counted(class.overwritten_early, "article");
+        let what = format!("{articles} of class {} were overwritten within its ring", class.name);
+        found.push(trouble(Severity::Warn, what, "Enlarge its buffers, or make its ring smaller."));
+    }
     found
 }
 

@@ -9,18 +9,26 @@ use std::path::{Component, PathBuf};
 
 use super::access::AccessDraft;
 use super::faults::{ConfigFault, nearest};
-use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
+use super::storage::{BUFFER_BYTES_MIN, BufferDraft, ClassDraft, RuleDraft, compresses};
 use super::table::SpannedValue;
 use super::tls::{PeerDraft, SendDraft};
-use super::{AgeBasis, ArticleCompression, Cidr, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
+use super::{
+    AgeBasis, ArticleCompression, BufferOrder, Cidr, Draft, FeedOrder, KnownCertificate, Method, PeerTls,
+    keeps,
+};
 use super::{STRANGER_NAME, SignUpMode};
-use site_base::units::counted;
+use site_base::units::{about_size, counted};
 
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
 
 /// Longest name of a cluster or one of its members, in bytes.
 const CLUSTER_NAME_BYTES_MAX: usize = 32;
+/// Room in a buffer beyond a ring: what is stored at once, twice the stripe of an interleaved buffer, and
+/// what is written ahead.
+const RING_SPARE_BYTES: u64 = 4 << 20;
+/// Bytes of a buffer for each byte of usage bits, with the smallest blocks, rounded down.
+const BYTES_PER_USAGE_BYTE: u64 = 500;
 
 /// Maximum number of additional headers in overview.
 const OVERVIEW_HEADERS_MAX: usize = 32;
@@ -39,6 +47,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<ConfigFau
     checker.buffers_of_classes();
     checker.without_numbers();
     checker.overflows();
+    checker.rings();
     checker.rules(end);
     checker.expire();
     checker.archives();
@@ -81,6 +90,14 @@ fn names<'a>(all: impl Iterator<Item = &'a SpannedValue<String>>) -> Vec<&'a str
 fn names_a_file(name: &str, bytes_max: usize) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     name.len() <= bytes_max && name.bytes().all(is_plain) && !name.starts_with('.')
+}
+
+/// Returns how much of a ring a buffer of this size can hold: what is left after headers and usage bits, what
+/// an article may leave free before the end, and what is written at once before the ring turns.
+fn room_in_buffer(size: u64, article_bytes_max: u64) -> u64 {
+    let written_at_once = RING_SPARE_BYTES.min(size / 2);
+    let before_the_end = article_bytes_max.min(size / 4);
+    size.saturating_sub(size / BYTES_PER_USAGE_BYTE + written_at_once + before_the_end)
 }
 
 impl ConfigChecker<'_> {
@@ -569,6 +586,62 @@ impl ConfigChecker<'_> {
                 let message = format!("the overflow of class `{}` leads back to itself", own.unwrap_or("?"));
                 self.fault(span, "goes in a circle", message, "end with a class without overflow");
             }
+        }
+    }
+
+    /// Checks that what leaves a ring depends on nothing else, and that the buffers have room for it.
+    fn rings(&mut self) {
+        let draft = self.draft;
+        for class in &draft.classes {
+            let (Some(ring), at) = (given(&class.ring), &class.ring.span) else { continue };
+            let name = class.name.value.as_deref();
+            if class.method.value.is_some_and(|method| method != Method::Cnfs) {
+                let message = "only a class of method \"cnfs\" has a ring";
+                self.fault(at, "of no use", message, "remove the key, or set method = \"cnfs\"");
+                continue;
+            }
+            let is_bound = given(&class.keep_at_least).is_some();
+            if is_bound
+                || draft.classes.iter().any(|other| given(&other.overflow).map(String::as_str) == name)
+            {
+                let message =
+                    "with keep_at_least, or as an overflow, a class is given what depends on buffers";
+                self.fault(at, "so a ring means nothing", message, "remove the ring, or the guarantee");
+                continue;
+            }
+            if let Some(room) = self.ring_room(class).filter(|room| room < ring) {
+                let message = format!(
+                    "the buffers of class `{}` have room for a ring of {} and not of {}",
+                    name.unwrap_or("?"),
+                    about_size(room),
+                    about_size(*ring)
+                );
+                self.fault(
+                    at,
+                    "too large",
+                    message,
+                    "enlarge the buffers or add one, or make the ring smaller",
+                );
+            }
+        }
+    }
+
+    /// Returns the longest ring that the buffers of a class have room for, in bytes; `None` if their sizes
+    /// are not known here.
+    fn ring_room(&self, class: &ClassDraft) -> Option<u64> {
+        let article_bytes_max = self.draft.site.article_bytes_max.value?;
+        let buffer = |name: &String| self.draft.buffers.iter().find(|b| b.name.value.as_ref() == Some(name));
+        let mut rooms = Vec::new();
+        for buffer in class.buffers.value.as_deref()?.iter().map(buffer) {
+            let BufferDraft { size, retired, .. } = buffer?;
+            if retired.value == Some(false) {
+                rooms.push(room_in_buffer(*given(size)?, article_bytes_max));
+            }
+        }
+        match class.order.value? {
+            BufferOrder::Sequential => Some(rooms.iter().sum()),
+            // Each gets as much as the others.
+            BufferOrder::Interleave => Some(rooms.iter().min()? * rooms.len() as u64),
         }
     }
 

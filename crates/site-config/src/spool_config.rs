@@ -60,6 +60,7 @@ fn class(class: &super::Class) -> spool::ClassConfig {
             keep_at_least_secs: span.as_secs(),
             overflow: class.overflow.clone(),
         }),
+        ring_bytes: class.ring,
     }
 }
 

@@ -82,6 +82,16 @@ section! {
         /// How long articles of the class should stay. newsreel status, and the log once a day, warn if they
         /// will not at the present rate; there is no other effect.
         keep_target: Option<Duration> = Maybe(Span), example "90 days";
+        /// A logical ring for a class of method cnfs: an article leaves when more than this was filed in the
+        /// class after it. Each counts with its length, its header of 67 bytes and what is missing to a
+        /// multiple of 64, without compression, cancelled or not. So which articles are here follows from
+        /// what was filed alone, and is the same on machines with other buffers or compression. Its buffers
+        /// must have room for the ring and some MiB more; larger ones keep nothing longer. Blocks above 64
+        /// bytes need more room. Articles that are overwritten before they have left the ring are counted
+        /// (newsreel status) and logged. Articles from before the ring was set leave when it is full. Without
+        /// the key, an article stays until its buffer overwrites it.
+        ring: Option<u64> = Maybe(Size { min: BUFFER_BYTES_MIN, max: u64::MAX }), example "16 GiB",
+            when Class::is_cyclic;
         /// The directory of a class of method appendonly, tradspool, bucketed, hashed or timehash, relative
         /// to data. Each class needs its own. Default: kept/NAME.
         path: Option<PathBuf> = Maybe(FilePath), example "/news/articles",

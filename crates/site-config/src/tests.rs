@@ -41,6 +41,7 @@ block = "4 KiB"
 
 [[class]]
 name = "text"
+ring = "1900 MiB"
 buffers = ["text0"]
 
 [[class]]
@@ -710,6 +711,23 @@ fn header_conditions_and_overflows_are_checked() {
         ("keep_at_least = \"3 days\"\n", "", "overflow without keep_at_least: nothing would ever go there"),
     ] {
         assert_eq!(only_fault(&with(from, to)).0, message);
+    }
+}
+
+#[test]
+fn a_ring_needs_buffers_with_room_for_it_and_depends_on_nothing_else() {
+    let ring = |class: &str, size: &str| {
+        let without = with("ring = \"1900 MiB\"\n", "");
+        let name = format!("name = \"{class}\"\n");
+        without.replacen(&format!("[[class]]\n{name}"), &format!("[[class]]\n{name}ring = \"{size}\"\n"), 1)
+    };
+    assert_eq!(read(GOOD).unwrap().classes[0].ring, Some(1900 << 20));
+    for (class, size, message) in [
+        ("text", "2 GiB", "the buffers of class `text` have room for a ring of 1.99 GiB and not of 2.00 GiB"),
+        ("big", "1 GiB", "with keep_at_least, or as an overflow, a class is given what depends on buffers"),
+        ("archive", "1 GiB", "only a class of method \"cnfs\" has a ring"),
+    ] {
+        assert_eq!(only_fault(&ring(class, size)).0, message);
     }
 }
 

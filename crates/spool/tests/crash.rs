@@ -168,52 +168,68 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
 }
 
-fn steps(durability: Durability) -> u64 {
+/// Of some forty articles that the buffers hold, a ring has ten.
+fn ring_config(durability: Durability) -> SpoolConfig {
+    let mut config = test_config(durability);
+    config.classes[0].ring_bytes = Some(12 << 10);
+    config
+}
+
+fn steps(config: &SpoolConfig) -> u64 {
     let sim = SimDisk::new();
     let mut told = Told::default();
-    run(&sim, &test_config(durability), &mut told).unwrap();
+    run(&sim, config, &mut told).unwrap();
     assert_eq!(told.acknowledged.len() as u64, BATCHES * PER_BATCH);
     sim.steps()
 }
 
-fn crash_everywhere(durability: Durability, kind: CrashKind) {
-    let config = test_config(durability);
-    let (steps, every) = (steps(durability), crash_every(3));
+fn crash_everywhere(config: &SpoolConfig, kind: CrashKind) {
+    let (durability, steps, every) = (config.durability, steps(config), crash_every(3));
     assert!(steps > 100, "{steps}");
     let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
     let tried = crashed_at(
         (0..steps + 5).step_by(every),
         kind,
-        |sim, told| run(sim, &config, told),
-        |image, told, what| check(image, &config, told, keeps_all, &format!("{durability:?} {what}")),
+        |sim, told| run(sim, config, told),
+        |image, told, what| check(image, config, told, keeps_all, &format!("{durability:?} {what}")),
     );
     assert!(tried * every as u64 >= steps);
 }
 
 #[test]
 fn killed_at_every_step() {
-    crash_everywhere(Durability::Process, CrashKind::Kill);
+    crash_everywhere(&test_config(Durability::Process), CrashKind::Kill);
+}
+
+#[test]
+fn killed_at_every_step_with_a_ring() {
+    crash_everywhere(&ring_config(Durability::Process), CrashKind::Kill);
+}
+
+#[test]
+fn power_cut_at_every_step_with_a_ring_keeps_what_was_acknowledged() {
+    crash_everywhere(&ring_config(Durability::Always), CrashKind::Power);
 }
 
 #[test]
 fn power_cut_at_every_step_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Power);
+    crash_everywhere(&test_config(Durability::Always), CrashKind::Power);
 }
 
 #[test]
 fn power_cut_that_loses_all_unsynced_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Lost);
+    crash_everywhere(&test_config(Durability::Always), CrashKind::Lost);
 }
 
 #[test]
 fn power_cut_without_syncs_tears_nothing_and_uses_no_number_twice() {
-    crash_everywhere(Durability::Process, CrashKind::Power);
+    crash_everywhere(&test_config(Durability::Process), CrashKind::Power);
 }
 
 /// The machine runs on, but the disk was away: its boot id is no proof that anything unsynced is still there.
 #[test]
 fn remounted_at_every_step_uses_no_number_twice() {
-    crash_everywhere(Durability::Process, CrashKind::Remount);
+    crash_everywhere(&test_config(Durability::Process), CrashKind::Remount);
 }
 
 /// A start after a kill shows articles, and refuses known Message-IDs, only if they have reached the disk: a
@@ -223,7 +239,7 @@ fn what_is_known_after_a_kill_outlives_a_power_cut() {
     let config = test_config(Durability::Always);
     let mut known = 0;
     crashed_at(
-        (0..steps(Durability::Always)).step_by(5 * crash_every(3)),
+        (0..steps(&config)).step_by(5 * crash_every(3)),
         CrashKind::Kill,
         |sim, told| run(sim, &config, told),
         |image, told: &Told, what| {
@@ -247,7 +263,7 @@ fn what_is_known_after_a_kill_outlives_a_power_cut() {
 #[test]
 fn every_call_may_fail() {
     let config = test_config(Durability::Always);
-    let steps = steps(Durability::Always);
+    let steps = steps(&config);
     failed_at(
         (0..steps).step_by(crash_every(3)),
         |sim, told| run(sim, &config, told),

@@ -40,6 +40,7 @@ mod recovery;
 mod reports;
 mod residents;
 mod resting;
+mod rings;
 mod rot;
 mod same_entries;
 mod shared_log;

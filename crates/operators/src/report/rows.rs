@@ -455,6 +455,9 @@ figures! {
         counter spilled: u64,
         /// Articles rejected since the start, because only articles under the promise could have made room.
         counter turned_away: u64,
+        /// Articles that were overwritten since the start although they had not left the ring of the class.
+        #[serde(default)]
+        counter overwritten_early: u64,
     }
 }
 

@@ -55,6 +55,9 @@ pub struct ClassConfig {
     pub tree: TreeConfig,
     /// Minimum retention, and the overflow class for new articles that could only be stored by violating it.
     pub floor: Option<Floor>,
+    /// For `cnfs`: bytes, counted without compression, that are filed in the class after an article before it
+    /// leaves; `None`: it stays until its buffer overwrites it.
+    pub ring_bytes: Option<u64>,
 }
 
 /// Place and form in which a class keeps articles until they are due: for `appendonly` and for the methods
@@ -154,6 +157,7 @@ impl Default for ClassConfig {
             compress: None,
             tree: TreeConfig::default(),
             floor: None,
+            ring_bytes: None,
         }
     }
 }

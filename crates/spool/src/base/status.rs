@@ -71,6 +71,9 @@ pub struct ClassStatus {
     pub spilled: u64,
     /// Articles not stored since the start, as neither the class nor an overflow could take them.
     pub turned_away: u64,
+    /// Articles that its buffers have overwritten since the start although they had not left its ring;
+    /// `None`: it has no ring.
+    pub overwritten_early: Option<u64>,
 }
 
 /// A reader of the journal, such as a feed.

@@ -10,6 +10,7 @@ use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
 use crate::index::fold::SharedIndexes;
 use crate::index::residents::{Residents, ResidentsState};
+use crate::index::rings::RingClass;
 use crate::journal::{JournalRow, VolumeRow};
 use crate::method::cnfs::{Cycbuff, FoundBuffer};
 use crate::method::{Cyclic, Volume, VolumeTable};
@@ -304,6 +305,11 @@ impl<'s> Buffers<'s> {
         for class in writer.classes.iter_mut().filter(|c| !c.buffers.is_empty()) {
             class.use_buffers(&volumes, &retired);
         }
+        let current = self.shared.current.load();
+        let classes = current.classes.iter().zip(&writer.classes);
+        let rings: Vec<_> =
+            classes.filter_map(|(config, class)| RingClass::of(config, &class.buffers)).collect();
+        writer.folds.rings.configure(&rings, &volumes);
         if let Some(row) = row {
             writer.commit_now(row).map_err(|t| SpoolError::no_changes(&t))?;
         }

@@ -15,6 +15,7 @@ use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::kept::KeptList;
 use crate::index::residents::Residents;
+use crate::index::rings::RingClass;
 use crate::index::rules::{CLASSES_MAX, StorageRules};
 use crate::journal::{JournalRow, VolumeRow};
 use crate::method::cnfs::Cycbuff;
@@ -387,10 +388,11 @@ impl PreparedConfig<'_> {
         let is_new = !made.is_empty();
         made.into_iter().for_each(|new| writer.folds.add_volume(new.volume, new.residents, new.kept));
         let removed = take_buffers(shared, &mut writer, &self.config);
-        self.apply(&mut writer, &old);
+        let is_turned = self.apply(&mut writer, &old);
         let smaller = self.config.article_bytes_max < old.article_bytes_max;
-        if grown || is_new || smaller || !removed.is_empty() {
-            // The next opening must begin with the current volumes, and read unsynced data as it is now.
+        if grown || is_new || smaller || is_turned || !removed.is_empty() {
+            // The next opening must begin with the current volumes and rings, and read unsynced data as it is
+            // now.
             let _trouble_is_known = writer.sync.await_checkpoint();
             writer.checkpoint_unless_pending();
         }
@@ -418,7 +420,8 @@ impl PreparedConfig<'_> {
         writer.write_now()
     }
 
-    fn apply(&mut self, writer: &mut SpoolWriter, old: &SpoolConfig) {
+    /// Uses the configuration; returns whether rings have changed.
+    fn apply(&mut self, writer: &mut SpoolWriter, old: &SpoolConfig) -> bool {
         let shared = self.parts.shared;
         let config = std::mem::replace(&mut self.config, SpoolConfig::new(PathBuf::new()));
         let volumes = shared.volumes.load();
@@ -448,7 +451,9 @@ impl PreparedConfig<'_> {
         }
         writer.behind.set_bytes(config.hot_memory.bytes);
         marks::set(&*shared.disk, &config, &config.buffers);
+        let is_turned = writer.folds.rings.configure(&RingClass::all(&config), &volumes);
         shared.current.store(Arc::new(config));
+        is_turned
     }
 }
 

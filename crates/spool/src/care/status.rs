@@ -139,6 +139,7 @@ impl<'s> SpoolMeter<'s> {
             buffers: class.volumes.iter().filter_map(named).collect(),
             spilled: class.spilled,
             turned_away: class.turned_away,
+            overwritten_early: writer.folds.rings.early(&config.name),
         });
         let status = SpoolMetrics {
             classes: classes.collect(),

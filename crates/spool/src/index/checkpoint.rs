@@ -18,6 +18,7 @@ use crate::index::kept::KeptState;
 use crate::index::notes::KeyedNote;
 use crate::index::overview::{BlockRef, BlockRows, OverviewSegment, OverviewSegments, SegmentState};
 use crate::index::residents::ResidentsState;
+use crate::index::rings::Ring;
 use crate::journal::{GroupRow, VolumeRow};
 use disk::{Disk, DiskFile, FileAccess, OpenMode, durable_replace};
 use sections::CheckpointError;
@@ -99,6 +100,10 @@ pub(crate) struct Checkpoint {
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,
     pub kept: Vec<KeptCheckpoint>,
+    /// Rings of classes.
+    pub rings: Vec<Ring>,
+    /// Places before which everything has left its ring, by number of the volume.
+    pub left_to: Vec<(u16, u64)>,
     /// Names of removed groups by number.
     pub gone_names: Vec<(u32, String)>,
     /// Length of the file in bytes.

@@ -24,13 +24,14 @@ use crate::index::promise::GroupNumbers;
 use crate::index::published::UnnumberedCounts;
 pub(crate) use crate::index::published::{PublishContext, PublishedArticle};
 use crate::index::removals::Removals;
-use crate::index::residents::{Residents, residents_between};
+use crate::index::residents::{Resident, ResidentEntry, Residents, residents_between};
+use crate::index::rings::Rings;
 use crate::index::row_headers::RowHeaders;
 use crate::index::rules::StorageRules;
 use crate::index::withdrawing::RemoveFiles;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, JournalRow, VolumeRow};
 use crate::method::packing::ArticlePacker;
-use crate::method::{LivingLookup, Volume, Volumes};
+use crate::method::{Cyclic, LivingLookup, Volume, Volumes};
 use arc_swap::ArcSwap;
 use disk::Disk;
 use netnews::decimal::append_decimal;
@@ -45,6 +46,14 @@ const ROW_FRAME_BYTES_MAX: usize = 32;
 
 /// Maximum number of sites that ever had a number.
 pub(crate) const SITES_MAX: usize = 4096;
+
+/// What makes the oldest articles of a volume leave.
+enum LeavingBy {
+    /// They lie before the place up to which the volume is about to be overwritten.
+    Overwriting { tail: u64 },
+    /// The ring of their class.
+    Ring,
+}
 
 /// State that readers see.
 #[derive(Debug)]
@@ -127,6 +136,7 @@ pub(crate) struct Folds {
     pub rules: StorageRules,
     /// Residents, by volume index.
     pub residents: Vec<Residents>,
+    pub rings: Rings,
     /// Lists of retained articles, by volume index.
     pub kept: Vec<Option<KeptList>>,
     /// Group names for paths of files.
@@ -182,6 +192,7 @@ impl Folds {
             forgotten_at: 0,
             rules,
             residents,
+            rings: Rings::default(),
             kept: Vec::new(),
             names: Arc::default(),
             segments,
@@ -245,21 +256,63 @@ impl Folds {
     }
 
     fn displace_to(&mut self, volume: usize, head: u64, replay: bool) -> io::Result<()> {
-        let shared = self.shared.clone();
-        let volumes = shared.volumes.load();
-        let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
-            return Err(io::Error::other(own_bug!("volume {volume} has no list of residents")));
+        let volumes = self.shared.volumes.load_full();
+        let Some(v) = volumes.all().get(volume) else {
+            return Err(io::Error::other(own_bug!("volume {volume} is not there")));
         };
-        let table = shared.groups.table();
         let Some(cyclic) = v.cyclic() else {
             v.advance(head);
             return Ok(());
         };
-        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, cyclic, from, to);
         let tail = cyclic.tail_at(head.max(v.head()));
+        let gone = self.let_leave(volume, cyclic, &LeavingBy::Overwriting { tail }, replay)?;
+        v.advance(head);
+        self.count_left(gone);
+        Ok(())
+    }
+
+    /// Lets the articles leave of which more than their ring's size was filed after them. Those in a damaged
+    /// page of residents leave together. A failure stops the writer.
+    pub fn turn_rings(&mut self, replay: bool) {
+        if self.rings.is_empty() {
+            return;
+        }
+        let volumes = self.shared.volumes.load_full();
+        for (index, volume) in volumes.all().iter().enumerate() {
+            let Some(cyclic) = volume.cyclic().filter(|volume| self.rings.has(volume.id())) else { continue };
+            match self.let_leave(index, cyclic, &LeavingBy::Ring, replay) {
+                Ok(gone) => self.count_left(gone),
+                Err(e) => self.note("residents", Err(e)),
+            }
+        }
+        self.rings.count_early();
+    }
+
+    /// Subtracts articles that have left from the count.
+    fn count_left(&self, gone: u64) {
+        self.shared.articles.fetch_sub(gone, Ordering::Relaxed);
+        if gone > 0 {
+            self.shared.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Takes the oldest articles of a volume out of all indexes, as long as they leave; returns how many of
+    /// them lived.
+    fn let_leave(&mut self, volume: usize, v: &dyn Cyclic, by: &LeavingBy, replay: bool) -> io::Result<u64> {
+        let shared = self.shared.clone();
+        let table = shared.groups.table();
+        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, v, from, to);
+        let Self { residents, rings, .. } = self;
+        let Some(residents) = residents.get_mut(volume) else {
+            return Err(io::Error::other(own_bug!("volume {volume} has no list of residents")));
+        };
         let (mut gone, now) = (0, self.time);
         loop {
-            let resident = match residents.pop_before(tail) {
+            let leaves = |resident: &Resident| match by {
+                LeavingBy::Overwriting { tail } => resident.place < *tail,
+                LeavingBy::Ring => rings.has_left(v.id(), resident),
+            };
+            let resident = match residents.pop_if(leaves) {
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                     residents.recover(recover)?;
                     continue;
@@ -294,14 +347,14 @@ impl Folds {
                 shared.overtaken.overwritten(v.id(), resident.place, &resident.numbers);
             }
             gone += u64::from(lived);
+            match by {
+                LeavingBy::Overwriting { .. } if lived && !replay => rings.overwrite(v.id(), &resident),
+                LeavingBy::Overwriting { .. } => {}
+                LeavingBy::Ring => v.leave_to(resident.place + v.block()),
+            }
             residents.recycle(resident);
         }
-        v.advance(head);
-        shared.articles.fetch_sub(gone, Ordering::Relaxed);
-        if gone > 0 {
-            shared.generation.fetch_add(1, Ordering::Release);
-        }
-        Ok(())
+        Ok(gone)
     }
 
     /// Publishes an accepted article: history, residents, numbers, overview. Returns true if it lives;
@@ -325,7 +378,7 @@ impl Folds {
 
     /// Enters an article into all indexes; returns true if it lives.
     fn enter(&mut self, context: &PublishContext<'_>, a: &PublishedArticle<'_>) -> bool {
-        let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
+        let Self { shared, residents, rings, kept, segments, failed, full, unclosed, .. } = self;
         let ArticleRow { key, token, arrived, fields, .. } = a.row;
         if let Err(e) = shared.history.insert(key, Some(token), arrived) {
             // Nothing refers to an article without history; a restart restores it from its row.
@@ -349,7 +402,10 @@ impl Folds {
         volume.mark_alive(token.place);
         let pushed = match list {
             Some(list) => list.push(&a.kept(&shared.hasher)),
-            None => residents.push(token.place, arrived, a.numbers),
+            None => {
+                let ring_end = rings.file(token.volume, fields);
+                residents.push(&ResidentEntry { place: token.place, arrived, numbers: a.numbers, ring_end })
+            }
         };
         match pushed {
             Err(e) if is_full(&e) => put_off(full, "residents", &e),
@@ -746,6 +802,7 @@ impl Folds {
             &PublishedArticle { row: *a, numbers: &numbers, xref: &xref, hidden: hidden.as_ref() },
         );
         self.count_published(u64::from(lives));
+        self.turn_rings(true);
         self.scratch = numbers;
         self.xref = xref;
         Ok(())

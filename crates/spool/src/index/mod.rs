@@ -19,6 +19,7 @@ pub(crate) mod promise;
 mod published;
 pub(crate) mod removals;
 pub(crate) mod residents;
+pub(crate) mod rings;
 pub(crate) mod row_headers;
 pub(crate) mod rules;
 pub(crate) mod shared_log;

@@ -29,6 +29,25 @@ pub(crate) struct Resident {
     /// Time of arrival, in Unix seconds.
     pub arrived: u32,
     pub numbers: Vec<(GroupId, u64)>,
+    /// Count of its class's ring at its end; 0: it has none.
+    pub ring_end: u64,
+}
+
+impl Resident {
+    /// Returns the entry of this article.
+    fn entry(&self) -> ResidentEntry<'_> {
+        let Self { place, arrived, ref numbers, ring_end } = *self;
+        ResidentEntry { place, arrived, numbers, ring_end }
+    }
+}
+
+/// Entry of an article that is about to be added; fields as in [`Resident`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResidentEntry<'a> {
+    pub place: u64,
+    pub arrived: u32,
+    pub numbers: &'a [(GroupId, u64)],
+    pub ring_end: u64,
 }
 
 /// State of a stream in a checkpoint: byte positions in the stream.
@@ -91,8 +110,8 @@ impl Residents {
     }
 
     /// Adds an article that was stored after all others.
-    pub fn push(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)]) -> io::Result<()> {
-        self.pages.push(place, arrived, numbers)
+    pub fn push(&mut self, entry: &ResidentEntry<'_>) -> io::Result<()> {
+        self.pages.push(entry)
     }
 
     /// Writes the data that an earlier push could not write.
@@ -141,10 +160,9 @@ impl Residents {
         Ok(self.front.as_ref())
     }
 
-    /// Removes the front if it is before `tail`. `InvalidData`: its page is damaged; see
-    /// [`Residents::recover`].
-    pub fn pop_before(&mut self, tail: u64) -> io::Result<Option<Resident>> {
-        if self.front()?.is_none_or(|r| r.place >= tail) {
+    /// Removes the front if it leaves. `InvalidData`: its page is damaged; see [`Residents::recover`].
+    pub fn pop_if(&mut self, leaves: impl FnOnce(&Resident) -> bool) -> io::Result<Option<Resident>> {
+        if !self.front()?.is_some_and(leaves) {
             return Ok(None);
         }
         let taken = self.recovered.pop_front().or_else(|| {
@@ -267,8 +285,11 @@ mod tests {
     use disk::{OpenMode, SimDisk};
     use std::io::IoSlice;
 
-    fn numbers(i: u64) -> Vec<(GroupId, u64)> {
-        (0..1 + i % 3).map(|k| (GroupId(k as u32), i * 7 + k)).collect()
+    /// Article `i`; a third of them belong to no ring.
+    fn resident(i: u64) -> Resident {
+        let numbers = (0..1 + i % 3).map(|k| (GroupId(k as u32), i * 7 + k)).collect();
+        let ring_end = if i % 3 == 0 { 0 } else { (1 << 40) + i * 1_000 };
+        Resident { place: i * 64, arrived: i as u32, numbers, ring_end }
     }
 
     #[test]
@@ -279,13 +300,12 @@ mod tests {
         let (mut pushed, mut popped) = (0u64, 0u64);
         while pushed < 300_000 {
             for _ in 0..1 + pushed % 977 {
-                r.push(pushed * 64, pushed as u32, &numbers(pushed)).unwrap();
+                r.push(&resident(pushed).entry()).unwrap();
                 pushed += 1;
             }
             let keep = 140_000 + pushed % 1000;
-            while let Some(x) = r.pop_before(pushed.saturating_sub(keep) * 64).unwrap() {
-                let want = Resident { place: popped * 64, arrived: popped as u32, numbers: numbers(popped) };
-                assert_eq!(x, want);
+            while let Some(x) = r.pop_if(|x| x.place < pushed.saturating_sub(keep) * 64).unwrap() {
+                assert_eq!(x, resident(popped));
                 popped += 1;
                 r.recycle(x);
             }
@@ -314,7 +334,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(sim);
         let dir = PathBuf::from("/r");
         let mut r = Residents::open(&disk, dir.clone(), ResidentsState::default()).unwrap();
-        (0..10_000).for_each(|n| r.push(n * 64, n as u32, &numbers(n)).unwrap());
+        (0..10_000).for_each(|n| r.push(&resident(n).entry()).unwrap());
         let state = r.checkpoint().unwrap();
         let file = disk.open(&dir.join("0000000000.res"), OpenMode::Existing).unwrap();
         for bit in (0..PAGE_BYTES * 8).step_by(4999) {
@@ -332,7 +352,7 @@ mod tests {
             let mut next = 0;
             let all = 10_000 * 64;
             while next < 10_000 {
-                match r.pop_before(all) {
+                match r.pop_if(|x| x.place < all) {
                     Ok(x) => {
                         assert_eq!(x.unwrap().place, next * 64);
                         next += 1;
@@ -341,8 +361,7 @@ mod tests {
                         .recover(|from, to| {
                             assert_eq!(from, Some((next - 1) * 64 + 1));
                             let lost = next..to.unwrap() / 64;
-                            lost.map(|n| Resident { place: n * 64, arrived: 0, numbers: numbers(n) })
-                                .collect()
+                            lost.map(resident).collect()
                         })
                         .unwrap(),
                 }

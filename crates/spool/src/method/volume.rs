@@ -180,7 +180,15 @@ pub(crate) trait Cyclic: Volume {
         self.tail_at(self.head())
     }
 
-    /// Returns the oldest place that may live once the write position is `head`.
+    /// Returns the place before which every article has left its class's ring; 0: none has.
+    fn left_to(&self) -> u64 {
+        0
+    }
+
+    /// Records that the articles before this place have left their class's ring.
+    fn leave_to(&self, _place: u64) {}
+
+    /// Returns the oldest place that is not overwritten once the write position is `head`.
     fn tail_at(&self, head: u64) -> u64 {
         head.saturating_sub(self.area())
     }

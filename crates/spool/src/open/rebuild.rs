@@ -31,6 +31,7 @@ pub(crate) use leftovers::{LeftOutVolumes, VolumesNamed, volumes_named};
 use regions::Regions;
 pub(crate) use regions::{Region, ScannedRecord};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// Maximum number of reading threads.
 const THREADS_MAX: usize = 16;
@@ -94,6 +95,9 @@ pub(crate) fn from_buffers(
         regions.stop();
         published
     });
+    let published = shared.articles.load(Ordering::Relaxed);
+    folds.turn_rings(false);
+    let articles = articles - (published - shared.articles.load(Ordering::Relaxed));
     let left_out = remember_old(folds, &leftovers, old);
     hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {

@@ -448,6 +448,7 @@ impl SpoolWriter {
             articles += u64::from(self.folds.publish(context, &published));
         }
         self.folds.count_published(articles);
+        self.folds.turn_rings(false);
         self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(s.bytes);
         Ok(())

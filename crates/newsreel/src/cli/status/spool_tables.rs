@@ -122,6 +122,9 @@ pub fn classes_text(spool: &SpoolStatus, now: u64) -> String {
         if class.turned_away > 0 {
             notes.push(format!("{} REJECTED", grouped(class.turned_away)));
         }
+        if class.overwritten_early > 0 {
+            notes.push(format!("{} OVERWRITTEN WITHIN THE RING", grouped(class.overwritten_early)));
+        }
         notes.join(", ")
     };
     Columns::of(&spool.classes)

@@ -15,9 +15,11 @@ use crate::index::history;
 use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
+use crate::index::rings::{put_rings, read_rings};
 use crate::journal::{
     GroupRow, VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume,
 };
+use crate::method::Cyclic;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -41,8 +43,9 @@ mod tag {
     pub const HIDDEN: u8 = 9;
     pub const NOTES: u8 = 10;
     pub const POSITION: u8 = 11;
+    pub const RINGS: u8 = 12;
     /// Highest tag that must be known.
-    pub const LAST: u8 = POSITION;
+    pub const LAST: u8 = RINGS;
     /// Sections that every checkpoint has.
     pub const ALWAYS: [u8; 5] = [STATE, HISTORY, VOLUMES, SEGMENTS, GROUPS];
 }
@@ -127,6 +130,19 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint) -> io::Res
     }
     if !folds.position.is_empty() {
         put_section(tag::POSITION, &mut out, |out| put_bytes(&folds.position, out));
+    }
+    let volumes = shared.volumes.load();
+    let cyclic = volumes.all().iter().filter_map(|volume| volume.cyclic());
+    let left: Vec<&dyn Cyclic> = cyclic.filter(|v| v.left_to() > v.tail_at(v.head())).collect();
+    if !folds.rings.is_empty() || !left.is_empty() {
+        put_section(tag::RINGS, &mut out, |out| {
+            put_rings(folds.rings.all(), out);
+            put_varint(left.len() as u64, out);
+            for volume in left {
+                put_varint(u64::from(volume.id()), out);
+                put_varint(volume.left_to(), out);
+            }
+        });
     }
     taken.bytes = out;
     Ok(())
@@ -300,6 +316,12 @@ impl Checkpoint {
             }
             tag::NOTES => self.notes = read_notes(r)?,
             tag::POSITION => self.log_position = r.bytes()?.to_vec(),
+            tag::RINGS => {
+                self.rings = read_rings(r)?;
+                for _ in 0..r.count(2)? {
+                    self.left_to.push((u16::try_from(r.varint()?).ok()?, r.varint()?));
+                }
+            }
             _ => {
                 for _ in 0..r.count(1)? {
                     self.sites.push(r.text()?);

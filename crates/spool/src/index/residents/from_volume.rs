@@ -23,7 +23,7 @@ pub(crate) fn residents_between(
         let data = scan.record().get(HEADER_BYTES..).unwrap_or_default();
         let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
         let numbers = groups.numbers_in(line);
-        found.push_back(Resident { place: header.place, arrived: header.arrived, numbers });
+        found.push_back(Resident { place: header.place, arrived: header.arrived, numbers, ring_end: 0 });
     }
     found
 }

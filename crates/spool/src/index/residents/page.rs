@@ -3,7 +3,7 @@
 //! Invariant: a page on disk is never rewritten, except a damaged one by a repair; one that is not full when
 //! a checkpoint is taken is never extended.
 
-use super::{FILE_BYTES, Resident, damaged};
+use super::{FILE_BYTES, Resident, ResidentEntry, damaged};
 use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
 use disk::{Disk, DiskFile, OpenMode};
@@ -20,19 +20,30 @@ const HEAD_BYTES: usize = 6;
 /// Number of unwritten bytes at which pages are written.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// Added to the number of an entry's groups if a count of a ring follows; more than `GROUPS_MAX`.
+const HAS_RING_END: u64 = 1 << 13;
+
 /// Values that the entries of a page are relative to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ResidentCoder {
     place: u64,
     arrived: u32,
+    ring_end: u64,
 }
 
 impl ResidentCoder {
-    fn put(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+    fn put(&mut self, entry: &ResidentEntry<'_>, out: &mut Vec<u8>) {
+        let ResidentEntry { place, arrived, numbers, ring_end } = *entry;
         put_varint(zigzag(place.wrapping_sub(self.place)), out);
         put_varint(zigzag(i64::from(arrived.wrapping_sub(self.arrived) as i32) as u64), out);
         (self.place, self.arrived) = (place, arrived);
-        put_varint(numbers.len() as u64, out);
+        if ring_end == 0 {
+            put_varint(numbers.len() as u64, out);
+        } else {
+            put_varint(numbers.len() as u64 + HAS_RING_END, out);
+            put_varint(zigzag(ring_end.wrapping_sub(self.ring_end)), out);
+            self.ring_end = ring_end;
+        }
         for (group, number) in numbers {
             put_varint(u64::from(group.0), out);
             put_varint(*number, out);
@@ -49,14 +60,19 @@ impl ResidentCoder {
         let mut r = ByteReader(entries.get(*offset..)?);
         let place = self.place.wrapping_add(unzigzag(r.varint()?));
         let arrived = self.arrived.wrapping_add(unzigzag(r.varint()?) as u32);
-        let count = r.count(2)?;
+        let (mut count, mut ring_end) = (r.varint()?, 0);
+        if let Some(numbers) = count.checked_sub(HAS_RING_END) {
+            (count, ring_end) = (numbers, self.ring_end.wrapping_add(unzigzag(r.varint()?)));
+        }
+        (count <= r.0.len() as u64 / 2).then_some(())?;
         spare.clear();
         for _ in 0..count {
             spare.push((GroupId(u32::try_from(r.varint()?).ok()?), r.varint()?));
         }
         *offset = entries.len() - r.0.len();
-        *self = Self { place, arrived };
-        Some(Resident { place, arrived, numbers: std::mem::take(spare) })
+        let last_end = if ring_end == 0 { self.ring_end } else { ring_end };
+        *self = Self { place, arrived, ring_end: last_end };
+        Some(Resident { place, arrived, numbers: std::mem::take(spare), ring_end })
     }
 }
 
@@ -115,16 +131,16 @@ impl ResidentPages {
         self.open_at() + self.open.len() as u64
     }
 
-    pub fn push(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    pub fn push(&mut self, entry: &ResidentEntry<'_>) -> io::Result<()> {
         let (start, before) = (self.open.len(), self.coder);
-        self.coder.put(place, arrived, numbers, &mut self.open);
+        self.coder.put(entry, &mut self.open);
         if HEAD_BYTES + self.open.len() <= PAGE_BYTES as usize {
             return Ok(());
         }
         self.open.truncate(start);
         self.coder = before;
         self.seal();
-        self.coder.put(place, arrived, numbers, &mut self.open);
+        self.coder.put(entry, &mut self.open);
         if self.sealed.len() >= WRITE_BYTES { self.write_sealed() } else { Ok(()) }
     }
 
@@ -220,7 +236,7 @@ impl ResidentPages {
             let (mut coder, mut page) = (ResidentCoder::default(), Vec::new());
             while let Some(entry) = entries.peek() {
                 let len = page.len();
-                coder.put(entry.place, entry.arrived, &entry.numbers, &mut page);
+                coder.put(&entry.entry(), &mut page);
                 if HEAD_BYTES + page.len() > PAGE_BYTES as usize {
                     page.truncate(len);
                     break;

@@ -100,6 +100,8 @@ struct CycbuffState {
     cancelled: Ordered<Option<Vec<u64>>, { rank::TABLES }>,
     /// Held during a sync: a sync that finds the buffer clean must know that the previous one has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
+    /// Place before which every article has left its class's ring.
+    left_to: AtomicU64,
 }
 
 /// Amount of a usage bitmap that is read at once.
@@ -383,6 +385,7 @@ impl Cycbuff {
             ahead: ZeroFill::default(),
             cancelled: Ordered::default(),
             syncing: Ordered::default(),
+            left_to: AtomicU64::new(0),
         };
         Ok(Self {
             path: config.path.display().to_string(),
@@ -493,6 +496,7 @@ impl Volume for Cycbuff {
         place < head
             && place >= self.geometry.tail_at(head)
             && self.bit(place).is_some_and(|(word, mask)| word.load(Ordering::Acquire) & mask.to_le() != 0)
+            && place >= self.left_to()
     }
 
     fn mark_alive(&self, place: u64) {
@@ -559,8 +563,20 @@ impl Cyclic for Cycbuff {
         self.geometry.block
     }
 
+    fn tail(&self) -> u64 {
+        self.tail_at(self.head()).max(self.left_to())
+    }
+
     fn tail_at(&self, head: u64) -> u64 {
         self.geometry.tail_at(head)
+    }
+
+    fn left_to(&self) -> u64 {
+        self.state.left_to.load(Ordering::Acquire)
+    }
+
+    fn leave_to(&self, place: u64) {
+        self.state.left_to.fetch_max(place, Ordering::AcqRel);
     }
 
     fn offset(&self, place: u64) -> Option<u64> {

@@ -139,6 +139,7 @@ impl RebuildFront {
         let table = shared.groups.table();
         if !record.live {
             folds.remember(header.key, header.arrived);
+            folds.rings.file(self.volume, region.fields(record));
             return false;
         }
         let follows = |(group, number): &(GroupId, u64)| {

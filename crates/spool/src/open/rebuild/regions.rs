@@ -117,7 +117,7 @@ impl Region {
             }
         }
         let fields_start = self.text.len() as u32;
-        let live = live && self.put_fields(shared, &header, record);
+        let live = self.put_fields(shared, &header, record) && live;
         self.records.push(ScannedRecord {
             header,
             live,

@@ -24,6 +24,7 @@ use crate::base::token::MethodKind;
 use crate::index::checkpoint::{self, Checkpoint};
 use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::{History, OldLog};
+use crate::index::rings::RingClass;
 use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalRow, JournalWriter, go_back};
 use crate::method::VolumeTable;
 use crate::method::cnfs::FoundBuffer;
@@ -389,6 +390,7 @@ fn finish_recovery(
         .map_err(io("bring the volumes up to date with"))?;
     folds.settle_count().map_err(io("count articles after reading"))?;
     grow(&shared, config)?;
+    let has_other_rings = folds.rings.configure(&RingClass::all(config), &shared.volumes.load());
     let mut writer = writer_of(folds, journal, config)?;
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
     writer.folds.settle_digest().map_err(io("count articles after reading"))?;
@@ -407,6 +409,10 @@ fn finish_recovery(
     writer.checkpointed = (from, checkpoint_bytes);
     writer.sync.set_checkpointed(if checkpoint_bytes > 0 { from } else { 0 });
     writer.journal.reveal(writer.folds.next_sequence);
+    if has_other_rings {
+        // A replay turns the rings as the checkpoint has them.
+        writer.checkpoint_unless_pending();
+    }
     Ok(SpoolOpening::Opened(Box::new((writer, recovery))))
 }
 

@@ -14,6 +14,7 @@ use crate::index::history::History;
 use crate::index::kept::KeptList;
 use crate::index::overview::OverviewSegments;
 use crate::index::residents::{Residents, ResidentsState};
+use crate::index::rings::{RingClass, Rings};
 use crate::index::row_headers::RowHeaders;
 use crate::index::rules::{CLASSES_MAX, StorageRules};
 use crate::journal::{GroupsFile, VolumeRow};
@@ -137,6 +138,9 @@ pub(super) fn start(
     let mut folds = Folds::new(shared, rules, residents, segments, unix_now());
     folds.next_volume = next_volume;
     (folds.kept, folds.names) = (kept, names);
+    let rings = checkpoint.map_or_else(Vec::new, |c| c.rings.clone());
+    let volumes = folds.shared.volumes.load_full();
+    folds.rings = Rings::new(rings, &RingClass::all(config), &volumes, checkpoint.is_none());
     match checkpoint {
         Some(c) if !load(&mut folds, c) => Ok(Err(LostIndex::OverviewSegment)),
         _ => Ok(Ok(folds)),
@@ -218,6 +222,12 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         None => folds.shared.is_digest_vague.store(true, Ordering::Release),
     }
     folds.note_all(&c.notes);
+    let volumes = folds.shared.volumes.load();
+    for (id, place) in &c.left_to {
+        if let Some(volume) = volumes.get(*id).and_then(|volume| volume.cyclic()) {
+            volume.leave_to(*place);
+        }
+    }
     true
 }
 
