@@ -288,7 +288,7 @@ mod tests {
     /// Article `i`; a third of them belong to no ring.
     fn resident(i: u64) -> Resident {
         let numbers = (0..1 + i % 3).map(|k| (GroupId(k as u32), i * 7 + k)).collect();
-        let ring_end = if i % 3 == 0 { 0 } else { (1 << 40) + i * 1_000 };
+        let ring_end = if i.is_multiple_of(3) { 0 } else { (1 << 40) + i * 1_000 };
         Resident { place: i * 64, arrived: i as u32, numbers, ring_end }
     }
 
