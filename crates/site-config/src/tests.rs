@@ -744,10 +744,10 @@ fn without_numbers_no_class_keeps_articles_by_group() {
 #[test]
 fn broken_toml_is_reported_with_its_line() {
     let all = faults(&with("size = \"1 TB\"", "size = 1 TB"));
-    assert_eq!(all[0].1, 22, "{all:?}");
+    assert_eq!(all[0].1, 29, "{all:?}");
     assert!(all[0].0.starts_with("not TOML: "), "{all:?}");
     let all = faults(&with("block = \"4 KiB\"", "size = \"2 TB\""));
-    assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 23));
+    assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 30));
     // An unclosed bracket would otherwise cause a fault on each line after it.
     let all = faults(&with("size = \"1 TB\"", "size = [\"1 TB\""));
     assert_eq!(all.len(), 1, "{all:?}");

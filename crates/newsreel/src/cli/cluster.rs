@@ -152,6 +152,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(text.lines().last().unwrap().starts_with("  fe2"), "{text}");
+        assert!(text.lines().last().unwrap().starts_with("fe2"), "{text}");
     }
 }
