@@ -34,6 +34,7 @@ pub(crate) fn full_report(name: &str) -> Report {
         pulls: vec![PullStatus { name: name(), run: PullCounts::default(), ..PullStatus::default() }],
         upstreams: vec![UpstreamStatus { name: name(), ..UpstreamStatus::default() }],
         cache: Some(cache),
+        cluster: Some(MemberFigures { member: name(), ..MemberFigures::default() }),
         search: Some(SearchStatus::default()),
         spam: vec![SpamCheckStatus { name: name(), ..SpamCheckStatus::default() }],
         filters: vec![FilterStatus { name: name(), down: true, ..FilterStatus::default() }],
