@@ -4,7 +4,7 @@ use super::locate::SiteLocation;
 use super::password;
 use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
-use super::table::{Columns, age};
+use super::table::Columns;
 use access::User;
 use access::rules;
 use access::users;
@@ -16,6 +16,7 @@ use operators::accounts::{AccountsCommand, AccountsOperation};
 use operators::reply::SignUpRow;
 use serde::Serialize;
 use site_base::clock::unix_secs;
+use site_base::figures::age;
 use site_config::{Access, Config};
 use std::fmt;
 
