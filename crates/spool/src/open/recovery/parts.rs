@@ -28,7 +28,6 @@ use disk::Progress;
 use disk::clock::unix_now;
 use disk::copy_aside;
 use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -48,31 +47,22 @@ pub(super) struct OpeningSource<'a> {
 }
 
 /// An index that does not match the checkpoint.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum LostIndex {
+    #[error("history is lost ({0})")]
     History(io::Error),
+    #[error("overview is lost ({0})")]
     Overview(io::Error),
     /// A segment that the checkpoint names is missing from the overview.
+    #[error("overview is lost")]
     OverviewSegment,
     /// The list of the articles in a volume.
+    #[error("the list of what {volume} holds is damaged")]
     Articles {
         /// Name of the volume.
         volume: String,
     },
 }
-
-impl fmt::Display for LostIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::History(error) => write!(f, "history is lost ({error})"),
-            Self::Overview(error) => write!(f, "overview is lost ({error})"),
-            Self::OverviewSegment => f.write_str("overview is lost"),
-            Self::Articles { volume } => write!(f, "the list of what {volume} holds is damaged"),
-        }
-    }
-}
-
-impl std::error::Error for LostIndex {}
 
 /// Opens volumes and folds, as of a checkpoint or empty. The inner error is an index that does not match the
 /// checkpoint: without it the folds must be rebuilt.
