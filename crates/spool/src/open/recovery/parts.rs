@@ -27,7 +27,7 @@ use arc_swap::ArcSwap;
 use disk::Progress;
 use disk::clock::unix_now;
 use disk::copy_aside;
-use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
+use disk::{Disk, FileAccess, OpenMode, durable_replace, hex, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -296,7 +296,7 @@ const SECRET_FILE_BYTES: usize = 42;
 
 /// Returns the contents of the file `secret`.
 pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
-    let digits = hex(secret);
+    let digits = hex::digits(secret);
     format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
@@ -326,17 +326,13 @@ pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolErro
     read.map_err(SpoolError::io("read", &path))?;
     let secret = read_secret(&text);
     let secret = secret.ok_or_else(|| SpoolError::Unfit(format!("{} is damaged", path.display())))?;
-    Ok(hex(&secret))
+    Ok(hex::digits(&secret))
 }
 
 /// Returns random bytes of the system, as used by the standard library for hashing.
 fn random_secret() -> [u8; 16] {
     let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
     (u128::from(half()) << 64 | u128::from(half())).to_be_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Opens or creates the volumes: buffers by the configuration, and one for each `memory` class. Also returns
@@ -365,7 +361,7 @@ fn open_volumes(
             (Some(found), _) if found.header.is_none() && rebuild.is_some() => {
                 let told = told.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
                 let id = told.map_or_else(&mut fresh, |v| v.id);
-                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex(secret))?)
+                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex::digits(secret))?)
             }
             (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
             (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
@@ -373,7 +369,7 @@ fn open_volumes(
             }
             (None, known) => {
                 let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex(secret))?)
+                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex::digits(secret))?)
             }
         });
     }
@@ -382,7 +378,7 @@ fn open_volumes(
         let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == class.method as u8);
         let used = known.is_some_and(|(v, _)| checkpoint.is_some_and(|c| c.keeps_in(v.id)));
         let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-        let known = TreeInfo { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
+        let known = TreeInfo { head: known.map(|(v, _)| v.head), id, secret: &hex::digits(secret), used };
         volumes.push(super::trees::open(disk, names, class, known)?);
     }
     for (gone, _) in saved {
