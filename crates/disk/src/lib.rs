@@ -5,8 +5,8 @@
 //! ENOSPC) and can crash, which loses, tears or reorders everything that was not synced. Small files are
 //! replaced as a whole ([`durable_replace`]) or grow by checked lines ([`AppendLog`]).
 //!
-//! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well,
-//! since every crate that writes files needs them.
+//! The checksum of all formats ([`crc`]), hexadecimal digits ([`hex`]), the clocks and the trait for progress
+//! reports live here as well, since every crate that writes files needs them.
 //!
 //! ```
 //! use disk::{Disk, FileAccess, RealDisk, durable_replace, read_small};
@@ -27,6 +27,7 @@ mod ahead;
 pub mod clock;
 pub mod crc;
 mod dirs;
+pub mod hex;
 mod holes;
 mod map;
 mod open_dirs;

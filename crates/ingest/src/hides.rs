@@ -200,7 +200,7 @@ enum OldLine<'a> {
 
 impl<'a> OldLine<'a> {
     fn of(line: LogLine<'a>) -> Option<Self> {
-        let LogLine::Whole(line) = line else { return None };
+        let line = line.text()?;
         let (key, rest) = line.split_once('\t')?;
         let key = ArticleKey(u128::from_str_radix(key, 16).ok()?);
         if !rest.contains('\t') {

@@ -7,7 +7,6 @@ use super::reviews::{FilterAction, FilterReview};
 use super::{BatchOutcome, Filer};
 use netnews::MessageId;
 use spool::{ArticleKey, ChangeMaker as _, Lookup, ReadError, SpoolTrouble};
-use std::fmt;
 
 /// Output of `filter review` for an article that can be released at once, and for one that must arrive
 /// again.
@@ -15,41 +14,35 @@ const NOW: &str = "now";
 const WHEN_IT_COMES: &str = "when it comes";
 
 /// Reason why an article is not released.
+#[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// No action of a filter on it is known.
+    #[error("no filter is known to have refused or hidden it")]
     Unknown,
     /// The filter only ran in shadow mode and let it in.
+    #[error("it was let in: {0} would only have refused it")]
     Shadow(String),
     /// The article was withdrawn while it was set aside, or after its release.
+    #[error("it has been withdrawn")]
     Withdrawn,
     /// The article stays set aside, for this reason.
+    #[error("it is not filed, and stays set aside: {0}")]
     NotFiled(String),
     /// Hidden by another than the filter.
+    #[error("it is hidden by {0}; newsreel unhide shows it")]
     HiddenBy(String),
     /// The article is no longer in the spool.
+    #[error("it is not here any more")]
     Gone,
     /// The article that was set aside cannot be read.
+    #[error("it cannot be read: {0}")]
     Unreadable(ReadError),
     /// The release cannot be recorded.
+    #[error("{0}")]
     Io(std::io::Error),
     /// The spool takes no changes.
+    #[error("{0}")]
     Trouble(SpoolTrouble),
-}
-
-impl fmt::Display for ReleaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("no filter is known to have refused or hidden it"),
-            Self::Shadow(filter) => write!(f, "it was let in: {filter} would only have refused it"),
-            Self::Withdrawn => f.write_str("it has been withdrawn"),
-            Self::NotFiled(why) => write!(f, "it is not filed, and stays set aside: {why}"),
-            Self::HiddenBy(by) => write!(f, "it is hidden by {by}; newsreel unhide shows it"),
-            Self::Gone => f.write_str("it is not here any more"),
-            Self::Unreadable(error) => write!(f, "it cannot be read: {error}"),
-            Self::Io(error) => error.fmt(f),
-            Self::Trouble(trouble) => trouble.fmt(f),
-        }
-    }
 }
 
 /// Returns how an article can be released; empty if it cannot.

@@ -133,12 +133,12 @@ impl FilterReview {
 
 /// Returns whether a line of the findings is complete.
 pub fn is_whole(line: LogLine<'_>) -> bool {
-    matches!(line, LogLine::Whole(text) if FilterReview::parsed(text).is_some())
+    line.text().and_then(FilterReview::parsed).is_some()
 }
 
 /// Returns whether a line of the releases is complete.
 pub fn is_release_whole(line: LogLine<'_>) -> bool {
-    matches!(line, LogLine::Whole(text) if released(text).is_some())
+    line.text().and_then(released).is_some()
 }
 
 /// Returns the key and the filter in a line of the releases.
@@ -210,10 +210,7 @@ impl FilterReviews {
     pub fn all(&self) -> io::Result<Vec<FilterReview>> {
         let mut all = Vec::new();
         self.files.read(|line| {
-            let review = match line {
-                LogLine::Whole(text) => FilterReview::parsed(text),
-                LogLine::Other(_) => None,
-            };
+            let review = line.text().and_then(FilterReview::parsed);
             let is_one = review.is_some();
             all.extend(review);
             is_one
@@ -240,8 +237,7 @@ impl FilterReviews {
         let mut all = Vec::new();
         let (disk, path) = (self.disk.clone(), self.dir.join(RELEASED_NAME));
         let log = AppendLog::open(disk, path, FileAccess::Group, RELEASED_BYTES_MAX, |line| {
-            let LogLine::Whole(text) = line else { return false };
-            let release = released(text);
+            let release = line.text().and_then(released);
             let is_one = release.is_some();
             all.extend(release);
             is_one

@@ -21,39 +21,31 @@ use spool::{
     ArticleBuf, ArticleIdent, ArticleKey, Change, ChangeMaker as _, ChangeOutcome, Lookup, Spool,
     SpoolTrouble,
 };
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tracing::{debug, info, warn};
 
 /// Reason why an article withdraws nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WithdrawalRefusal {
     /// Not honored according to `[[control]]` or `[cancel]`.
+    #[error("cancels are not honored here")]
     NotHonored,
     /// The target is not here, or the sender may not know of it.
+    #[error("that article is not here")]
     NotHere,
     /// The target has no Cancel-Lock.
+    #[error("that article has no lock")]
     NoLock,
     /// No Cancel-Key matches the lock.
+    #[error("no key fits that article's lock")]
     NoKey,
     /// The target cannot be read or withdrawn now.
+    #[error("that article cannot be withdrawn now")]
     Trouble,
 }
 
 /// Text reported to the poster.
-impl fmt::Display for WithdrawalRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotHonored => "cancels are not honored here",
-            Self::NotHere => "that article is not here",
-            Self::NoLock => "that article has no lock",
-            Self::NoKey => "no key fits that article's lock",
-            Self::Trouble => "that article cannot be withdrawn now",
-        })
-    }
-}
-
 /// An article of a batch that withdraws another one.
 #[derive(Debug)]
 pub(super) struct BatchWithdrawal<'a> {

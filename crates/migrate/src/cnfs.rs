@@ -4,8 +4,6 @@
 //! `docs/formats/inn.md`. Called by `import::source`. Sources: cnfsheadconf(8), cycbuff.conf(5), CNFS-07 to
 //! CNFS-09, and buffers made by INN 2.7.
 
-use std::fmt;
-
 /// Bytes before the usage bitmap, including the header.
 pub const HEADER_BYTES: usize = 512;
 /// Size of the longest article header, in bytes.
@@ -33,28 +31,17 @@ pub struct CycbuffHeader {
 }
 
 /// Reason why a file is not read as a buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The file does not begin with the magic of a buffer.
+    #[error("it does not begin with CBuf3 or CBuf4, so it is no CNFS buffer, or its header is lost")]
     NoMagic,
     /// The buffer was written by an INN before 2.3.
+    #[error("it is a CNFS buffer of an INN before 2.3; let a newer INN take it over first")]
     TooOld,
     /// The named field is invalid.
+    #[error("the field \"{0}\" of its header makes no sense")]
     Field(&'static str),
-}
-
-impl fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoMagic => f.write_str(
-                "it does not begin with CBuf3 or CBuf4, so it is no CNFS buffer, or its header is lost",
-            ),
-            Self::TooOld => {
-                f.write_str("it is a CNFS buffer of an INN before 2.3; let a newer INN take it over first")
-            }
-            Self::Field(name) => write!(f, "the field \"{name}\" of its header makes no sense"),
-        }
-    }
 }
 
 impl CycbuffHeader {

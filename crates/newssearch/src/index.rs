@@ -53,26 +53,9 @@ const PARTS: usize = 8;
 const PARTS_BUILDING: usize = 24;
 
 /// Reason why the index cannot be used.
-#[derive(Debug)]
-pub struct IndexError(TantivyError);
-
-impl fmt::Display for IndexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the search index: {}", self.0)
-    }
-}
-
-impl std::error::Error for IndexError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
-impl From<TantivyError> for IndexError {
-    fn from(error: TantivyError) -> Self {
-        Self(error)
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("the search index: {0}")]
+pub struct IndexError(#[from] TantivyError);
 
 impl From<io::Error> for IndexError {
     fn from(error: io::Error) -> Self {

@@ -6,8 +6,6 @@
 //! parsed query is bounded in size, whatever the input. Called by the web reader and the control socket;
 //! described in `docs/search.md`.
 
-use std::fmt;
-
 use netnews::{MessageId, Wildmat};
 
 use crate::words::{WORD_BYTES_MAX, words};
@@ -69,50 +67,42 @@ pub enum SearchField {
 }
 
 /// Reason why a query cannot be answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// The query is empty.
+    #[error("nothing to look for: type some words")]
     Empty,
     /// The query has only excluded words.
+    #[error("only words to leave out: add one to look for")]
     OnlyWithout,
     /// The query is longer than [`QUERY_BYTES_MAX`].
+    #[error("a query has at most {query_bytes_max} bytes", query_bytes_max = QUERY_BYTES_MAX)]
     TooLong,
     /// The query has too many words.
+    #[error("a query has at most {words_max} words", words_max = WORDS_MAX)]
     TooManyWords,
     /// The query has too many patterns of groups.
+    #[error("a query has group: at most {groups_max} times", groups_max = GROUPS_MAX)]
     TooManyGroups,
     /// The word is longer than any indexed word.
+    #[error(
+        "{0}: words of more than {word_bytes_max} bytes are not indexed",
+        word_bytes_max = WORD_BYTES_MAX
+    )]
     LongWord(String),
     /// The wildmat is invalid.
+    #[error("group:{0}: not a pattern such as comp.lang.*")]
     BadGroup(String),
     /// The date is invalid.
+    #[error("{0}: not a date such as 2026-01-31, 2026-01 or 2026")]
     BadDate(String),
     /// The Message-ID is invalid.
+    #[error("thread:{0}: not a Message-ID such as <1234@example.org>")]
     BadThread(String),
     /// No such order of results.
+    #[error("order:{0}: it can be order:newest or order:oldest")]
     BadOrder(String),
 }
-
-impl fmt::Display for QueryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("nothing to look for: type some words"),
-            Self::OnlyWithout => f.write_str("only words to leave out: add one to look for"),
-            Self::TooLong => write!(f, "a query has at most {QUERY_BYTES_MAX} bytes"),
-            Self::TooManyWords => write!(f, "a query has at most {WORDS_MAX} words"),
-            Self::TooManyGroups => write!(f, "a query has group: at most {GROUPS_MAX} times"),
-            Self::LongWord(word) => {
-                write!(f, "{word}: words of more than {WORD_BYTES_MAX} bytes are not indexed")
-            }
-            Self::BadGroup(text) => write!(f, "group:{text}: not a pattern such as comp.lang.*"),
-            Self::BadDate(text) => write!(f, "{text}: not a date such as 2026-01-31, 2026-01 or 2026"),
-            Self::BadThread(text) => write!(f, "thread:{text}: not a Message-ID such as <1234@example.org>"),
-            Self::BadOrder(text) => write!(f, "order:{text}: it can be order:newest or order:oldest"),
-        }
-    }
-}
-
-impl std::error::Error for QueryError {}
 
 impl Query {
     /// Parses a query.

@@ -11,10 +11,11 @@ const LAPSES_IN_A_ROW_MAX: u32 = 2;
 
 /// Reason why a connection failed or a server did not do what was requested. After any error but
 /// [`Error::Request`] and [`Error::Full`] the connection is of no more use.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The name of the server could not be looked up.
+    #[error("cannot look up {host}: {source}")]
     Lookup {
         /// The name.
         host: Box<str>,
@@ -22,6 +23,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No connection could be made to any of the server's addresses; this is the last of them.
+    #[error("cannot connect to {address}: {source}")]
     Connect {
         /// The address.
         address: SocketAddr,
@@ -29,14 +31,19 @@ pub enum Error {
         source: io::Error,
     },
     /// The connection broke.
-    Broken(io::Error),
+    #[error("connection broken: {0}")]
+    Broken(#[source] io::Error),
     /// The server ended the connection where more was expected.
+    #[error("the server closed the connection")]
     Ended,
     /// The server took too long.
+    #[error("timed out waiting for {0}")]
     TimedOut(WaitEvent),
     /// TLS could not be negotiated, or the server's identity is wrong (RFC 8446 section 6.2).
-    Tls(rustls::Error),
+    #[error("TLS failed: {}", tls_fault(.0))]
+    Tls(#[source] rustls::Error),
     /// The server refused something that the connection needs: service, encryption, login, compression.
+    #[error("the server refused {step}: {code} {text}")]
     Refused {
         /// Step that was refused.
         step: SetupStep,
@@ -47,15 +54,20 @@ pub enum Error {
     },
     /// The server asks for a login (480) though it has accepted one on this connection; the field is the text
     /// of its answer. On a new connection it may accept one again (RFC 4643 section 2.2).
+    #[error("the server no longer honours the login: 480 {0}")]
     LoggedOut(Box<str>),
     /// The server does not offer what the connection needs.
+    #[error("the server does not offer {0}")]
     NotOffered(&'static str),
     /// The server breaks the protocol.
-    Protocol(ProtocolFault),
+    #[error("the server breaks the protocol: {0}")]
+    Protocol(#[source] ProtocolFault),
     /// The request is invalid; nothing was sent, and the connection is unchanged.
+    #[error("{0}")]
     Request(&'static str),
     /// The queue or the number of unanswered commands is at its limit ([`Limits`](crate::Limits)); nothing
     /// was sent, and the connection is unchanged. Answers have to be read first.
+    #[error("too many commands wait for their answers")]
     Full,
 }
 
@@ -92,30 +104,40 @@ pub enum SetupStep {
 }
 
 /// Violation of the protocol by a server.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolFault {
     /// A line is longer than this many bytes.
+    #[error("a line of more than {0} bytes")]
     LineTooLong(usize),
     /// A block is longer than this many bytes.
+    #[error("a block of more than {0} bytes")]
     BlockTooLong(u64),
     /// A block has not ended within this time.
+    #[error("a block that takes more than {} s", .0.as_secs())]
     BlockTooSlow(Duration),
     /// A line that should begin with a response code does not; the field is its beginning.
+    #[error("`{0}` does not begin with a response code")]
     NoCode(Box<str>),
     /// An answer with this code is not allowed where it came.
+    #[error("an unexpected answer with code {0}")]
     UnexpectedCode(u16),
     /// The answer to the offer or the transfer of an article is not one of the protocol; the field is its
     /// beginning.
+    #[error("unexpected answers about articles, the last `{0}`")]
     OddAnswer(Box<str>),
     /// Octets arrived where none may: after the answer to STARTTLS or COMPRESS. An attacker may have put them
     /// there.
+    #[error("octets before TLS or compression began")]
     EarlyInput,
     /// The SASL exchange is invalid, for this reason.
+    #[error("{0}")]
     Sasl(&'static str),
     /// The server could not prove that it knows the password (RFC 5802 section 5).
+    #[error("the server could not prove that it knows the password")]
     ServerProof,
     /// The compressed or encrypted stream is damaged.
+    #[error("{0}")]
     Stream(io::Error),
 }
 
@@ -176,39 +198,6 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lookup { host, source } => write!(f, "cannot look up {host}: {source}"),
-            Self::Connect { address, source } => write!(f, "cannot connect to {address}: {source}"),
-            Self::Broken(source) => write!(f, "connection broken: {source}"),
-            Self::Ended => f.write_str("the server closed the connection"),
-            Self::TimedOut(wait) => write!(f, "timed out waiting for {wait}"),
-            Self::Tls(source) => match untrusted(source) {
-                Some(text) => write!(f, "TLS failed: {text}"),
-                None => write!(f, "TLS failed: {source}"),
-            },
-            Self::Refused { step, code, text } => write!(f, "the server refused {step}: {code} {text}"),
-            Self::LoggedOut(text) => write!(f, "the server no longer honours the login: 480 {text}"),
-            Self::NotOffered(what) => write!(f, "the server does not offer {what}"),
-            Self::Protocol(fault) => write!(f, "the server breaks the protocol: {fault}"),
-            Self::Request(why) => f.write_str(why),
-            Self::Full => f.write_str("too many commands wait for their answers"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Lookup { source, .. } | Self::Connect { source, .. } | Self::Broken(source) => Some(source),
-            Self::Tls(source) => Some(source),
-            Self::Protocol(ProtocolFault::Stream(source)) => Some(source),
-            _ => None,
-        }
-    }
-}
-
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
@@ -253,23 +242,9 @@ impl fmt::Display for SetupStep {
     }
 }
 
-impl fmt::Display for ProtocolFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LineTooLong(bytes_max) => write!(f, "a line of more than {bytes_max} bytes"),
-            Self::BlockTooLong(bytes_max) => write!(f, "a block of more than {bytes_max} bytes"),
-            Self::BlockTooSlow(time_max) => {
-                write!(f, "a block that takes more than {} s", time_max.as_secs())
-            }
-            Self::NoCode(line) => write!(f, "`{line}` does not begin with a response code"),
-            Self::UnexpectedCode(code) => write!(f, "an unexpected answer with code {code}"),
-            Self::OddAnswer(line) => write!(f, "unexpected answers about articles, the last `{line}`"),
-            Self::EarlyInput => f.write_str("octets before TLS or compression began"),
-            Self::Sasl(what) => f.write_str(what),
-            Self::ServerProof => f.write_str("the server could not prove that it knows the password"),
-            Self::Stream(source) => write!(f, "{source}"),
-        }
-    }
+/// Describes a failure of TLS.
+fn tls_fault(error: &rustls::Error) -> String {
+    untrusted(error).map_or_else(|| error.to_string(), str::to_owned)
 }
 
 /// Returns in words why a certificate is not trusted, where tls_ca can help. rustls-webpki returns

@@ -9,7 +9,6 @@ use access::users::{SignUpError, confirm_sign_up, refuse_sign_up, waiting_sign_u
 use disk::Disk;
 use serde::{Deserialize, Serialize};
 use site_config::Config;
-use std::fmt;
 
 /// Action on accounts that wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,20 +37,13 @@ pub struct AccountsOperation {
 }
 
 /// Reason why nothing was done about an account.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum AccountError {
+    #[error("{0}")]
     Files(SignUpError),
     /// The configuration gives rights to this name by now.
+    #[error("the configuration gives rights to this name; refuse it")]
     Reserved,
-}
-
-impl fmt::Display for AccountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Files(error) => error.fmt(f),
-            Self::Reserved => f.write_str("the configuration gives rights to this name; refuse it"),
-        }
-    }
 }
 
 impl Operation for AccountsOperation {

@@ -106,8 +106,7 @@ impl AuditEntry {
     }
 
     fn parsed(line: LogLine<'_>) -> Option<Self> {
-        let LogLine::Whole(text) = line else { return None };
-        let fields: Vec<&str> = text.split('\t').collect();
+        let fields: Vec<&str> = line.text()?.split('\t').collect();
         let [at, road, user, address, result, action, said] = *fields.as_slice() else { return None };
         let road = AuditRoad::ALL.into_iter().find(|one| one.word() == road)?;
         let ok = match result {

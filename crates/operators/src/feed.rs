@@ -8,30 +8,21 @@ use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder, batch
 use serde::{Deserialize, Serialize};
 use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
-use std::{fmt, io};
+use std::io;
 
 /// Reason why a command to a feed was not carried out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum FeedOrderError {
     /// The text names no place in the journal; contains what the parser of dates says of it.
+    #[error("{0}, nor a position of the journal")]
     Place(String),
     /// This peer is not fed.
+    #[error("there is no feed to a peer `{0}`")]
     NoFeed(String),
     /// The feed to this peer could not store the change.
+    #[error("feed to {0}: {1}")]
     NotDone(String, io::Error),
 }
-
-impl fmt::Display for FeedOrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Place(error) => write!(f, "{error}, nor a position of the journal"),
-            Self::NoFeed(peer) => write!(f, "there is no feed to a peer `{peer}`"),
-            Self::NotDone(peer, error) => write!(f, "feed to {peer}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FeedOrderError {}
 
 /// Command for the feed to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]

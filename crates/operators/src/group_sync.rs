@@ -7,7 +7,6 @@ use access::tls::RemoteServer;
 use nntp_io::{ClientLimits, NntpClient, Role};
 use site_config::NamePattern;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
 /// The server's own groups, which no other server decides about.
 const OWN: [&str; 5] = ["control", "control.*", "junk", "to", "to.*"];
@@ -35,27 +34,14 @@ pub struct SyncChanges {
 }
 
 /// Reason why a server's lists are not available.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GroupListError {
     /// The settings of the connection are wrong.
+    #[error("{0}")]
     Config(String),
     /// The server cannot be reached, or its answer cannot be used.
-    Server(nntp_io::Error),
-}
-
-impl fmt::Display for GroupListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(text) => f.write_str(text),
-            Self::Server(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<nntp_io::Error> for GroupListError {
-    fn from(error: nntp_io::Error) -> Self {
-        Self::Server(error)
-    }
+    #[error("{0}")]
+    Server(#[from] nntp_io::Error),
 }
 
 /// Asks a server for the groups that match.

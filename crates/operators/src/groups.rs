@@ -56,38 +56,27 @@ pub struct GroupSetting {
 }
 
 /// Reason why a group was not added or changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum GroupRequestError {
     /// The name is invalid.
+    #[error("not a valid group name")]
     Name,
     /// The name should not be given to a group.
+    #[error("{0}")]
     Naming(NamingFault),
     /// The group that this alias names has an invalid name.
+    #[error("`={0}`: not a valid group name")]
     Alias(String),
     /// This text is not a flag.
+    #[error("`{0}` is not a flag; the flags are y, n, m, j, x and =other.name")]
     Flag(String),
     /// There is no such group.
+    #[error("no such group")]
     NoSuchGroup,
     /// The spool did not accept the change.
+    #[error("{}", .0.text)]
     Spool(SpoolTrouble),
 }
-
-impl fmt::Display for GroupRequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name => f.write_str("not a valid group name"),
-            Self::Naming(fault) => fault.fmt(f),
-            Self::Alias(name) => write!(f, "`={name}`: not a valid group name"),
-            Self::Flag(text) => {
-                write!(f, "`{text}` is not a flag; the flags are y, n, m, j, x and =other.name")
-            }
-            Self::NoSuchGroup => f.write_str("no such group"),
-            Self::Spool(trouble) => f.write_str(&trouble.text),
-        }
-    }
-}
-
-impl std::error::Error for GroupRequestError {}
 
 fn changed(name: &str, changed: bool) -> Reply {
     Reply::Changed { name: name.to_owned(), changed, error: None }

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use spool::Spool;
+use std::io;
 use std::path::PathBuf;
-use std::{fmt, io};
 
 use super::Sink;
 use super::operation::{OperatedSite, Operation};
@@ -15,44 +15,27 @@ use ingest::control::{Keyring, SigningKey};
 use site_base::units::counted;
 
 /// Reason why a command about keys failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum KeyCommandError {
     /// The content of the file did not arrive in Base64.
+    #[error("{0}")]
     Encoding(base64::DecodeError),
     /// The keyring cannot be read or written.
-    Keyring(io::Error),
+    #[error("{0}")]
+    Keyring(#[from] io::Error),
     /// The file has no usable key.
+    #[error("there is no OpenPGP public key (of version 4) in it")]
     NoKey,
     /// These keys were not imported; a reason each.
+    #[error("{}", .0.join("; "))]
     NotImported(Vec<String>),
     /// No key has this name.
+    #[error("there is no key `{0}`; `newsreel keys list` lists them")]
     Unknown(String),
     /// Several keys have this name.
+    #[error("several keys are called `{0}`; name one by its fingerprint")]
     Ambiguous(String),
 }
-
-impl From<io::Error> for KeyCommandError {
-    fn from(error: io::Error) -> Self {
-        Self::Keyring(error)
-    }
-}
-
-impl fmt::Display for KeyCommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Encoding(error) => error.fmt(f),
-            Self::Keyring(error) => error.fmt(f),
-            Self::NoKey => f.write_str("there is no OpenPGP public key (of version 4) in it"),
-            Self::NotImported(reasons) => f.write_str(&reasons.join("; ")),
-            Self::Unknown(name) => write!(f, "there is no key `{name}`; `newsreel keys list` lists them"),
-            Self::Ambiguous(name) => {
-                write!(f, "several keys are called `{name}`; name one by its fingerprint")
-            }
-        }
-    }
-}
-
-impl std::error::Error for KeyCommandError {}
 
 /// Action on the site's keys; answered by [`Reply::Text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]

@@ -5,7 +5,6 @@
 //! groups, and follows reloads. Used by `control_socket`.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
@@ -52,17 +51,9 @@ pub(crate) struct SpoolViewOptions {
 }
 
 /// Refusal of a mount: the reader at this address, as whom it would look, may not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no [[access]] section lets readers at {0} read; name another address with --reader")]
 pub(crate) struct ReaderMayNotRead(IpAddr);
-
-impl fmt::Display for ReaderMayNotRead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(reader) = self;
-        write!(f, "no [[access]] section lets readers at {reader} read; name another address with --reader")
-    }
-}
-
-impl std::error::Error for ReaderMayNotRead {}
 
 /// Articles of a running server.
 pub(crate) struct SpoolArticles {

@@ -2,7 +2,6 @@
 
 use disk::ReadMode;
 use spool::{ReadError, Spool};
-use std::fmt;
 
 use super::Sink;
 use super::operation::{OperatedSite, Operation};
@@ -15,32 +14,21 @@ use site_base::clock::unix_now;
 const LINES_MAX: u64 = 100_000_000;
 
 /// Reason why a group has no map.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum NameMapError {
     /// There is no group of this name.
+    #[error("there is no group {0}")]
     NoGroup(String),
     /// The numbers of the group need more than [`LINES_MAX`] lines.
+    #[error("{group} reaches from {low} to {high}: too long for a map")]
     TooLong { group: String, low: u64, high: u64 },
     /// This is too wide for a line.
+    #[error("{0} does not fit a line of a map")]
     DoesNotFit(String),
     /// A token cannot be read.
+    #[error("{0}")]
     Spool(ReadError),
 }
-
-impl fmt::Display for NameMapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoGroup(group) => write!(f, "there is no group {group}"),
-            Self::TooLong { group, low, high } => {
-                write!(f, "{group} reaches from {low} to {high}: too long for a map")
-            }
-            Self::DoesNotFit(what) => write!(f, "{what} does not fit a line of a map"),
-            Self::Spool(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NameMapError {}
 
 /// Return a group's name.map; answered by its lines, one [`Reply::Text`] each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

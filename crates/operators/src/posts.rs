@@ -7,34 +7,19 @@ use super::reply::{PostRow, Reply};
 use clap::Subcommand;
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
-use std::{fmt, io};
+use std::io;
 use upstreams::{QueuedPostStatus, UpstreamPosts};
 
 /// Reason why nothing was done about a post.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum PostActionError {
     /// The queue cannot be written.
-    Queue(io::Error),
+    #[error("{0}")]
+    Queue(#[from] io::Error),
     /// The post is being sent at this moment.
+    #[error("it is being sent; try again")]
     BeingSent,
 }
-
-impl From<io::Error> for PostActionError {
-    fn from(error: io::Error) -> Self {
-        Self::Queue(error)
-    }
-}
-
-impl fmt::Display for PostActionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue(error) => error.fmt(f),
-            Self::BeingSent => f.write_str("it is being sent; try again"),
-        }
-    }
-}
-
-impl std::error::Error for PostActionError {}
 
 /// Action on posts that wait for upstreams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]

@@ -7,6 +7,7 @@
 
 pub mod page;
 mod rows;
+mod texts;
 
 pub use rows::{
     ArchiveStatus, BatchesStatus, BufferReport, ClassReport, JournalReaderReport, KeptVolumeReport,

@@ -3,20 +3,11 @@
 use site_base::clock::unix_now;
 use site_base::units;
 use site_config::FeedStart;
-use std::fmt;
 
 /// A text that should be a date or a time span, and is neither.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is neither a date such as 2026-01-31 nor a time span such as 2h")]
 pub(crate) struct InvalidStart(String);
-
-impl fmt::Display for InvalidStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        write!(f, "`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h")
-    }
-}
-
-impl std::error::Error for InvalidStart {}
 
 /// Parses a date or a time span before now; returns Unix seconds.
 pub(crate) fn since(text: &str) -> Result<u64, InvalidStart> {

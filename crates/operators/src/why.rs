@@ -17,7 +17,7 @@ use spool::{
     ArticleBuf, ArticleKey, ArticleKind, JournalBatch, JournalEvent, Lookup, ReadError, Spool, TailStart,
 };
 use std::convert::Infallible;
-use std::{fmt, io};
+use std::io;
 
 /// Data about an article that the journal still has.
 struct RecordedArticle {
@@ -30,33 +30,24 @@ struct RecordedArticle {
 }
 
 /// Reason why it cannot be explained whether an article is sent to a peer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum WhyError {
     /// No peer of this name is fed.
+    #[error("there is no peer `{0}` with [peer.send]")]
     NoPeer(String),
     /// The article of this Message-ID is not here, for this reason.
+    #[error("{0} {1}")]
     Absent(String, &'static str),
     /// The article cannot be read.
+    #[error("{0}")]
     Spool(ReadError),
     /// The stored article is malformed.
+    #[error("{0}")]
     Malformed(MalformedArticle),
     /// The journal cannot be read.
+    #[error("{0}")]
     Journal(io::Error),
 }
-
-impl fmt::Display for WhyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPeer(peer) => write!(f, "there is no peer `{peer}` with [peer.send]"),
-            Self::Absent(message_id, state) => write!(f, "{message_id} {state}"),
-            Self::Spool(error) => error.fmt(f),
-            Self::Malformed(error) => error.fmt(f),
-            Self::Journal(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for WhyError {}
 
 /// Explain why an article is sent to a peer, or is not
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]

@@ -23,9 +23,7 @@ pub fn with_sum(mut lines: String) -> String {
 pub(crate) fn sum_line(parts: &[&[u8]]) -> String {
     let mut context = Context::new(&SHA256);
     parts.iter().for_each(|part| context.update(part));
-    let hash = context.finish();
-    let sum: String = hash.as_ref().iter().take(SUM_BYTES).map(|octet| format!("{octet:02x}")).collect();
-    format!("{FIRST_WORD}{sum}\n")
+    format!("{FIRST_WORD}{}\n", disk::hex::start_of(context.finish(), SUM_BYTES))
 }
 
 /// Returns the bytes before the hash; `None` if the hash is wrong or missing.

@@ -5,7 +5,6 @@
 //! 1024. Whole numbers only. Used for the configuration, command-line options and the tables of `newsreel
 //! status`.
 
-use std::fmt;
 use std::time::Duration;
 
 pub use disk::about_size;
@@ -14,49 +13,36 @@ use spool::Durability;
 const HUNDRED_YEARS_SECS: u64 = 100 * 365 * 86_400;
 
 /// Reason why a text is not the size, the time or the durability that was expected; each holds what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a number with a unit, where a size is expected.
+    #[error("`{0}` is not a size")]
     NotASize(String),
     /// Not a unit of size.
+    #[error("`{0}` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")]
     UnknownSizeUnit(String),
     /// A size of 2^62 bytes or more.
+    #[error("`{0}` is too large")]
     SizeTooLarge(String),
     /// Not a number with a unit, where a time is expected.
+    #[error("`{0}` is not a time")]
     NotATime(String),
     /// A time without a unit.
+    #[error("`{0}` lacks a unit; use ms, s, min, h or days")]
     NoTimeUnit(String),
     /// Not a unit of time.
+    #[error("`{0}` is not a unit of time; use ms, s, min, h or days")]
     UnknownTimeUnit(String),
     /// A time of 2^53 milliseconds or more.
+    #[error("`{0}` is too long")]
     TimeTooLong(String),
     /// None of the three durabilities.
+    #[error("`{0}` is not a durability")]
     NotADurability(String),
     /// The durability `interval` with a time of 0.
+    #[error("an interval must be longer than 0; \"always\" loses nothing")]
     EmptyInterval,
 }
-
-impl fmt::Display for QuantityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotASize(text) => write!(f, "`{text}` is not a size"),
-            Self::UnknownSizeUnit(unit) => {
-                write!(f, "`{unit}` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
-            }
-            Self::SizeTooLarge(text) => write!(f, "`{text}` is too large"),
-            Self::NotATime(text) => write!(f, "`{text}` is not a time"),
-            Self::NoTimeUnit(text) => write!(f, "`{text}` lacks a unit; use ms, s, min, h or days"),
-            Self::UnknownTimeUnit(unit) => {
-                write!(f, "`{unit}` is not a unit of time; use ms, s, min, h or days")
-            }
-            Self::TimeTooLong(text) => write!(f, "`{text}` is too long"),
-            Self::NotADurability(text) => write!(f, "`{text}` is not a durability"),
-            Self::EmptyInterval => f.write_str("an interval must be longer than 0; \"always\" loses nothing"),
-        }
-    }
-}
-
-impl std::error::Error for QuantityError {}
 
 fn size_unit(unit: &str) -> Option<u64> {
     Some(match unit.to_ascii_lowercase().as_str() {

@@ -38,11 +38,13 @@ impl From<IpAddr> for Cidr {
 }
 
 /// Reason why a text is not an address or a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// The part before the slash, or all of it without a slash, is not an address; holds the whole text.
+    #[error("`{0}` is not an IP address or a network")]
     NotANetwork(String),
     /// No prefix of such addresses has this length.
+    #[error("`/{prefix}` is not a prefix length from 0 to {bits_max}")]
     PrefixLength {
         /// The text after the slash.
         prefix: String,
@@ -50,6 +52,7 @@ pub enum NetworkError {
         bits_max: u8,
     },
     /// Bits after the prefix are not 0.
+    #[error("`{text}` has bits set beyond its prefix; write `{network}`")]
     BitsBeyondPrefix {
         /// The whole text.
         text: String,
@@ -57,22 +60,6 @@ pub enum NetworkError {
         network: IpNet,
     },
 }
-
-impl fmt::Display for NetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotANetwork(text) => write!(f, "`{text}` is not an IP address or a network"),
-            Self::PrefixLength { prefix, bits_max } => {
-                write!(f, "`/{prefix}` is not a prefix length from 0 to {bits_max}")
-            }
-            Self::BitsBeyondPrefix { text, network } => {
-                write!(f, "`{text}` has bits set beyond its prefix; write `{network}`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NetworkError {}
 
 impl FromStr for Cidr {
     type Err = NetworkError;

@@ -31,30 +31,21 @@ enum Accepted {
 }
 
 /// Reason why a text is not a list of distributions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DistributionError {
     /// An entry is empty or holds characters that no distribution has.
+    #[error("`{0}` is not a distribution")]
     NotADistribution(String),
     /// An entry is `all`, which is not a distribution.
+    #[error("`all` is not a distribution; use `*` for all of them")]
     All,
     /// `world` is excluded.
+    #[error("`world` cannot be excluded: it means no restriction")]
     WorldExcluded,
     /// The entries together are not a wildmat.
+    #[error("{0}")]
     Pattern(WildmatError),
 }
-
-impl fmt::Display for DistributionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotADistribution(entry) => write!(f, "`{entry}` is not a distribution"),
-            Self::All => f.write_str("`all` is not a distribution; use `*` for all of them"),
-            Self::WorldExcluded => f.write_str("`world` cannot be excluded: it means no restriction"),
-            Self::Pattern(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DistributionError {}
 
 impl Distributions {
     /// Parses `text`: names between commas, those after `!` excluded.

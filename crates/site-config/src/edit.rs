@@ -57,15 +57,19 @@ pub enum ConfigEdit {
 }
 
 /// Reason why a change does not apply to the text of a configuration.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum EditFault {
     /// The text is not TOML.
+    #[error("{}", .0.message())]
     Toml(TomlError),
     /// The section, which exists once, is not written with a head of its own.
+    #[error("it does not write [{0}]; change it by hand")]
     NotASection(&'static str),
     /// Sections of this name are not written with heads of their own.
+    #[error("it does not write its {0} sections as [[{0}]]; change it by hand")]
     NotSections(&'static str),
     /// No section has this name.
+    #[error("it has no [[{section}]] with the name \"{name}\"")]
     NoneNamed {
         /// `buffer` or `class`.
         section: &'static str,
@@ -73,28 +77,9 @@ pub enum EditFault {
         name: String,
     },
     /// The class, whose name this is, has no list of buffers.
+    #[error("its class \"{0}\" has no buffers")]
     NoBuffers(String),
 }
-
-impl fmt::Display for EditFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Toml(error) => f.write_str(error.message()),
-            Self::NotASection(section) => {
-                write!(f, "it does not write [{section}]; change it by hand")
-            }
-            Self::NotSections(section) => {
-                write!(f, "it does not write its {section} sections as [[{section}]]; change it by hand")
-            }
-            Self::NoneNamed { section, name } => {
-                write!(f, "it has no [[{section}]] with the name \"{name}\"")
-            }
-            Self::NoBuffers(class) => write!(f, "its class \"{class}\" has no buffers"),
-        }
-    }
-}
-
-impl std::error::Error for EditFault {}
 
 /// Reason why a configuration file was not changed.
 #[derive(Debug)]

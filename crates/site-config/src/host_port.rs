@@ -2,19 +2,22 @@
 //!
 //! Called by `kinds`, and by the command line for its options.
 
-use std::fmt;
 use std::net::Ipv6Addr;
 
 /// Reason why a text is not `HOST:PORT`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostPortError {
     /// There is no colon.
+    #[error("`{0}` lacks a port; write HOST:PORT")]
     NoPort(String),
     /// The text in brackets is not an IPv6 address.
+    #[error("`{0}` is not an IPv6 address")]
     NotIpv6(String),
     /// An IPv6 address has no brackets; holds the whole text.
+    #[error("`{0}`: write an IPv6 address in brackets, as in [::1]:119")]
     NoBrackets(String),
     /// Nothing precedes the port.
+    #[error("`{text}` lacks a host; every address of the machine is 0.0.0.0:{port} and [::]:{port}")]
     NoHost {
         /// The whole text.
         text: String,
@@ -22,27 +25,9 @@ pub enum HostPortError {
         port: String,
     },
     /// The text after the last colon is not the number of a port.
+    #[error("`{0}` is not a port from 0 to 65535")]
     NotAPort(String),
 }
-
-impl fmt::Display for HostPortError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPort(text) => write!(f, "`{text}` lacks a port; write HOST:PORT"),
-            Self::NotIpv6(inner) => write!(f, "`{inner}` is not an IPv6 address"),
-            Self::NoBrackets(text) => {
-                write!(f, "`{text}`: write an IPv6 address in brackets, as in [::1]:119")
-            }
-            Self::NoHost { text, port } => write!(
-                f,
-                "`{text}` lacks a host; every address of the machine is 0.0.0.0:{port} and [::]:{port}"
-            ),
-            Self::NotAPort(port) => write!(f, "`{port}` is not a port from 0 to 65535"),
-        }
-    }
-}
-
-impl std::error::Error for HostPortError {}
 
 /// Checks that `text` is `HOST:PORT`.
 pub fn check_host_port(text: &str) -> Result<(), HostPortError> {

@@ -13,16 +13,9 @@ pub struct Hours {
 }
 
 /// A text that is not a range of hours.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` are not hours; write them as in \"1-6\" or \"22-7\"")]
 pub struct HoursError(String);
-
-impl fmt::Display for HoursError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` are not hours; write them as in \"1-6\" or \"22-7\"", self.0)
-    }
-}
-
-impl std::error::Error for HoursError {}
 
 impl FromStr for Hours {
     type Err = HoursError;

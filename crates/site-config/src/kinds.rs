@@ -591,29 +591,46 @@ fn list<T>(
 }
 
 /// Reason why a text is not what a key takes.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum TextFault {
     /// Empty, or with control characters.
+    #[error("the text must not be empty or hold control characters")]
     EmptyOrControls,
     /// Empty, too long, or with control characters other than tabs and line ends.
+    #[error(
+        "the text must have 1 to {lines_bytes_max} bytes, and no control characters",
+        lines_bytes_max = LINES_BYTES_MAX
+    )]
     NotLines,
     /// An argument of a program with a NUL.
+    #[error("an argument must not hold NUL")]
     Nul,
     /// Not the name of a buffer or class.
+    #[error(
+        "`{0}` is not 1 to {name_bytes_max} letters, digits, `_`, `.` or `-`",
+        name_bytes_max = NAME_BYTES_MAX
+    )]
     NotAName(String),
     /// Not a mail address.
+    #[error("`{0}` is not a mail address")]
     NotAMailAddress(String),
     /// Not a wildmat, for this reason.
+    #[error("`{0}` is not a wildmat: {1}")]
     NotAWildmat(String, WildmatError),
     /// Not a path identity.
+    #[error("`{0}` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces")]
     NotAPathIdentity(String),
     /// Not the name of a header.
+    #[error("`{0}` is not a header's name")]
     NotAHeader(String),
     /// Not the name of a header that can be added to overview.
+    #[error("`{0}` is not a header's name, or overview has it anyway")]
     NotAFurtherHeader(String),
     /// Not an IP address.
+    #[error("`{0}` is not an IP address")]
     NotAnIpAddress(String),
     /// A template that makes no mail address.
+    #[error("`{template}` makes no mail address: {address}")]
     NoMailAddress {
         /// The template.
         template: String,
@@ -621,36 +638,6 @@ enum TextFault {
         address: String,
     },
 }
-
-impl fmt::Display for TextFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EmptyOrControls => f.write_str("the text must not be empty or hold control characters"),
-            Self::NotLines => {
-                write!(f, "the text must have 1 to {LINES_BYTES_MAX} bytes, and no control characters")
-            }
-            Self::Nul => f.write_str("an argument must not hold NUL"),
-            Self::NotAName(text) => {
-                write!(f, "`{text}` is not 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-`")
-            }
-            Self::NotAMailAddress(text) => write!(f, "`{text}` is not a mail address"),
-            Self::NotAWildmat(text, error) => write!(f, "`{text}` is not a wildmat: {error}"),
-            Self::NotAPathIdentity(text) => {
-                write!(f, "`{text}` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces")
-            }
-            Self::NotAHeader(name) => write!(f, "`{name}` is not a header's name"),
-            Self::NotAFurtherHeader(name) => {
-                write!(f, "`{name}` is not a header's name, or overview has it anyway")
-            }
-            Self::NotAnIpAddress(text) => write!(f, "`{text}` is not an IP address"),
-            Self::NoMailAddress { template, address } => {
-                write!(f, "`{template}` makes no mail address: {address}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TextFault {}
 
 fn read_text(text: &str) -> Result<String, TextFault> {
     match text.is_empty() || text.chars().any(char::is_control) {

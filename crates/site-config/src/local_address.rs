@@ -37,24 +37,15 @@ impl LocalAddress {
 }
 
 /// Reason why a text is not a local address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocalAddressError {
     /// The text after `*:` is not the number of a port.
+    #[error("`{0}` is not a port from 0 to 65535")]
     NotAPort(String),
     /// Without a port, the text is not an address or a network.
+    #[error("{0}; write ADDRESS, ADDRESS:PORT or *:PORT")]
     Network(NetworkError),
 }
-
-impl fmt::Display for LocalAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAPort(port) => write!(f, "`{port}` is not a port from 0 to 65535"),
-            Self::Network(error) => write!(f, "{error}; write ADDRESS, ADDRESS:PORT or *:PORT"),
-        }
-    }
-}
-
-impl std::error::Error for LocalAddressError {}
 
 impl FromStr for LocalAddress {
     type Err = LocalAddressError;

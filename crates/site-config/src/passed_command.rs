@@ -13,26 +13,15 @@ pub struct PassedCommand {
 }
 
 /// Reason why a text is not a command that can be passed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PassedCommandError {
     /// Not a command word, or one with a code from 100 to 299; holds the text.
+    #[error("`{0}` is not a command, or a command and a code from 100 to 299")]
     NotACommand(String),
     /// This server answers the command itself; holds the command word.
+    #[error("`{0}` is answered here")]
     AnsweredHere(String),
 }
-
-impl fmt::Display for PassedCommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotACommand(text) => {
-                write!(f, "`{text}` is not a command, or a command and a code from 100 to 299")
-            }
-            Self::AnsweredHere(verb) => write!(f, "`{verb}` is answered here"),
-        }
-    }
-}
-
-impl std::error::Error for PassedCommandError {}
 
 impl FromStr for PassedCommand {
     type Err = PassedCommandError;

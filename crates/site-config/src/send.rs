@@ -141,16 +141,9 @@ pub enum FeedStart {
 }
 
 /// A text that is no beginning of a feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is neither \"now\" nor \"oldest\" nor a date such as 2026-01-31")]
 pub struct FeedStartError(String);
-
-impl fmt::Display for FeedStartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is neither \"now\" nor \"oldest\" nor a date such as 2026-01-31", self.0)
-    }
-}
-
-impl std::error::Error for FeedStartError {}
 
 impl FeedStart {
     /// Parses `now`, `oldest` or `YYYY-MM-DD`.
@@ -210,11 +203,13 @@ pub struct HashSplit {
 }
 
 /// Reason why a text is not a part of all articles; each holds the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashSplitError {
     /// Not of the form of a part.
+    #[error("`{0}` is not a part such as 1-3/10 or 2/4:8")]
     NotAPart(String),
     /// A part is 0 or larger than the number of parts, or the higher one is first.
+    #[error("`{text}`: parts count from 1 to {of}, the lower one first")]
     Order {
         /// The text.
         text: String,
@@ -222,22 +217,9 @@ pub enum HashSplitError {
         of: u32,
     },
     /// The offset is larger than 12.
+    #[error("`{0}`: the offset is at most 12")]
     Offset(String),
 }
-
-impl fmt::Display for HashSplitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAPart(text) => write!(f, "`{text}` is not a part such as 1-3/10 or 2/4:8"),
-            Self::Order { text, of } => {
-                write!(f, "`{text}`: parts count from 1 to {of}, the lower one first")
-            }
-            Self::Offset(text) => write!(f, "`{text}`: the offset is at most 12"),
-        }
-    }
-}
-
-impl std::error::Error for HashSplitError {}
 
 impl HashSplit {
     /// Parses `N/M` or `N-M/M`, with `:OFFSET` (or INN's `_OFFSET`) after it.

@@ -264,26 +264,15 @@ pub enum KnownCertificate {
 const FINGERPRINT_PREFIX: &str = "sha256:";
 
 /// Reason why a text names no certificate; each holds the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KnownCertificateError {
     /// Empty, or with spaces or control characters.
+    #[error("`{0}` is no name of a certificate")]
     NotAName(String),
     /// Not 64 hexadecimal digits after `sha256:`.
+    #[error("`{0}`: a fingerprint is sha256: and 64 hexadecimal digits")]
     NotAFingerprint(String),
 }
-
-impl fmt::Display for KnownCertificateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAName(text) => write!(f, "`{text}` is no name of a certificate"),
-            Self::NotAFingerprint(text) => {
-                write!(f, "`{text}`: a fingerprint is sha256: and 64 hexadecimal digits")
-            }
-        }
-    }
-}
-
-impl std::error::Error for KnownCertificateError {}
 
 impl KnownCertificate {
     /// Parses a name, or `sha256:` and 64 hexadecimal digits, with or without colons between octets.

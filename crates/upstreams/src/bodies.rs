@@ -61,35 +61,29 @@ const OWN_HEADER: &str = "X-Newsreel-Body: ";
 type BodyResult = Result<Option<Arc<Vec<u8>>>, BodyFetchError>;
 
 /// Reason why an article was not fetched from a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum BodyFetchError {
     /// No server is configured.
+    #[error("no [[body_server]] is configured")]
     NoServer,
     /// The server did not answer in time.
+    #[error("it did not answer in time")]
     TimedOut,
     /// The server was unreachable a moment ago.
+    #[error("it could not be reached a moment ago")]
     Down,
     /// There is no connection to the server, or it broke.
+    #[error("{0}")]
     Broken(Box<str>),
     /// The server no longer honours the login.
+    #[error("{0}")]
     LoggedOut(Box<str>),
     /// The server's answer is not the article.
+    #[error("it answers `{0}`")]
     Refused(Box<str>),
     /// The server sent something else than the article.
+    #[error("it sends {0}")]
     Other(&'static str),
-}
-
-impl fmt::Display for BodyFetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoServer => f.write_str("no [[body_server]] is configured"),
-            Self::TimedOut => f.write_str("it did not answer in time"),
-            Self::Down => f.write_str("it could not be reached a moment ago"),
-            Self::Broken(why) | Self::LoggedOut(why) => f.write_str(why),
-            Self::Refused(line) => write!(f, "it answers `{line}`"),
-            Self::Other(what) => write!(f, "it sends {what}"),
-        }
-    }
 }
 
 impl From<nntp_io::Error> for BodyFetchError {

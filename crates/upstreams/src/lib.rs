@@ -32,7 +32,7 @@ pub use upstream::{
 use netnews::{GroupMarks, MessageId};
 use site_config::{LiveConfig, PassedList};
 use std::error::Error;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -40,31 +40,15 @@ use std::sync::Arc;
 pub type Answer<T> = Result<T, SourceError>;
 
 /// Reason why a source has no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The answer is not available now, as when another server does not respond; asking again later may
     /// help. The reason is for the log.
+    #[error("{0}")]
     Unavailable(String),
     /// An internal fault, as when a disk cannot be read.
-    Fault(Box<dyn Error + Send + Sync>),
-}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(reason) => f.write_str(reason),
-            Self::Fault(error) => Debug::fmt(error, f),
-        }
-    }
-}
-
-impl Error for SourceError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unavailable(_) => None,
-            Self::Fault(error) => Some(&**error),
-        }
-    }
+    #[error("{0:?}")]
+    Fault(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// Locator of an article.

@@ -15,7 +15,6 @@
 //! Source: UFS-10.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -72,58 +71,34 @@ pub struct ConversionReport {
 }
 
 /// Reason why a directory was not converted, or not completely.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     /// Error of the file system.
-    Io(io::Error),
+    #[error("{0}")]
+    Io(#[source] io::Error),
     /// Subdirectories have names that buckets need.
+    #[error("it has subdirectories with the names of buckets ({}); it stays as it is", listed(.0))]
     Names(Vec<OsString>),
     /// The directory has an entry that no managed directory of this scheme has.
+    #[error("{name} in it is no bucket of scheme {0}; it stays as it is", name = .1.to_string_lossy())]
     OtherScheme(BucketScheme, OsString),
     /// Two different files have the same name, one in its bucket and one outside.
+    #[error(
+        "these names exist in a bucket and outside, as different files: {}; remove one of each, and run the \
+         command again",
+        listed(.0)
+    )]
     Twice(Vec<OsString>),
     /// Another process is converting it.
+    #[error("another process is converting it")]
     Busy,
 }
 
-impl fmt::Display for ConvertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: &[OsString]| {
-            let shown: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| name.to_string_lossy()).collect();
-            let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
-            format!("{}{more}", shown.join(", "))
-        };
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Names(names) => {
-                write!(
-                    f,
-                    "it has subdirectories with the names of buckets ({}); it stays as it is",
-                    list(names)
-                )
-            }
-            Self::OtherScheme(scheme, name) => {
-                let name = name.to_string_lossy();
-                write!(f, "{name} in it is no bucket of scheme {scheme}; it stays as it is")
-            }
-            Self::Twice(names) => write!(
-                f,
-                "these names exist in a bucket and outside, as different files: {}; remove one of each, and \
-                 run the command again",
-                list(names)
-            ),
-            Self::Busy => f.write_str("another process is converting it"),
-        }
-    }
-}
-
-impl std::error::Error for ConvertError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            _ => None,
-        }
-    }
+/// Returns the first of some names.
+fn listed(names: &[OsString]) -> String {
+    let shown: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| name.to_string_lossy()).collect();
+    let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 impl From<Errno> for ConvertError {

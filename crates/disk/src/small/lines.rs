@@ -34,6 +34,13 @@ pub enum LogLine<'a> {
     Other(&'a [u8]),
 }
 
+impl<'a> LogLine<'a> {
+    /// Returns the text of a whole line.
+    pub fn text(self) -> Option<&'a str> {
+        if let Self::Whole(text) = self { Some(text) } else { None }
+    }
+}
+
 /// A text file of lines `CHECKSUM TEXT`, where the checksum is the CRC-32C of the text as 8 hexadecimal
 /// digits. Lines are appended, and the file is replaced when too many of them are obsolete.
 #[derive(Debug)]

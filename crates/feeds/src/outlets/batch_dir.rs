@@ -9,7 +9,6 @@ use site_base::lock::Leaf;
 use site_base::units::{about_size, counted};
 use site_config::PeerSend;
 use spool::ArticleKey;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +24,12 @@ pub(crate) const EXTENSION: &str = ".rnews";
 const UNFINISHED: &str = ".rnews.new";
 
 /// Fullness of a directory: as many batches, or as large ones, as may wait there.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no more is made: {} ({}) not fetched yet in {dir}",
+    counted(*.files, "batch"),
+    about_size(*.bytes)
+)]
 pub struct BatchDirFull {
     /// Number of batches in it.
     files: u64,
@@ -34,15 +38,6 @@ pub struct BatchDirFull {
     /// The directory.
     dir: PathBuf,
 }
-
-impl fmt::Display for BatchDirFull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (files, bytes) = (counted(self.files, "batch"), about_size(self.bytes));
-        write!(f, "no more is made: {files} ({bytes}) not fetched yet in {}", self.dir.display())
-    }
-}
-
-impl std::error::Error for BatchDirFull {}
 
 /// The batches of one peer.
 #[derive(Debug)]

@@ -21,7 +21,6 @@ use ingest::batches::BatchPacker;
 use site_base::clock::unix_ms;
 use site_base::counters::add;
 use spool::TailStart;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,44 +133,33 @@ pub(crate) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<Bat
 }
 
 /// Reason why no batch was made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// No feed to a peer of this name runs.
+    #[error("there is no feed to a peer `{0}`")]
     NoFeed(String),
     /// No peer of this name is sent articles.
+    #[error("there is no peer `{0}` with [peer.send]")]
     NoPeer(String),
     /// The feed to the peer of this name does not make batches.
+    #[error("the feed to {0} does not make batches: it has no key `batch`")]
     NoBatches(String),
     /// An operator has stopped the feed to the peer of this name.
+    #[error("the feed to {0} is stopped")]
     Stopped(String),
     /// As many batches as may wait are not fetched yet.
+    #[error("{0}")]
     Full(BatchDirFull),
     /// A batch cannot be written.
+    #[error("cannot make a batch: {0}")]
     Write(io::Error),
     /// The journal cannot be read.
+    #[error("cannot read the journal: {0}")]
     Journal(io::Error),
     /// The spool has failed; the error has all words.
+    #[error("{0}")]
     Io(io::Error),
 }
-
-impl fmt::Display for BatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFeed(peer) => write!(f, "there is no feed to a peer `{peer}`"),
-            Self::NoPeer(peer) => write!(f, "there is no peer `{peer}` with [peer.send]"),
-            Self::NoBatches(peer) => {
-                write!(f, "the feed to {peer} does not make batches: it has no key `batch`")
-            }
-            Self::Stopped(peer) => write!(f, "the feed to {peer} is stopped"),
-            Self::Full(full) => full.fmt(f),
-            Self::Write(error) => write!(f, "cannot make a batch: {error}"),
-            Self::Journal(error) => write!(f, "cannot read the journal: {error}"),
-            Self::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BatchError {}
 
 /// Selection of the batches of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

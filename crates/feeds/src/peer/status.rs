@@ -6,6 +6,7 @@ use crate::peer::set_aside::SetAsideArticle;
 use site_base::clock::unix_secs;
 use site_base::counters::read;
 use site_base::figures;
+use site_base::units::{about_span, grouped};
 use site_config::FeedTransport;
 use spool::JournalMark;
 use std::sync::atomic::Ordering;
@@ -15,54 +16,73 @@ figures! {
     /// Status of the feed to a peer; counts are since it began.
     #[serde(default)]
     pub struct FeedStatus {
-        /// Open connections to the peer.
-        gauge connections: u64,
         /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
         /// limit), `waiting` (for another attempt) or `stopped` (by an operator, or as another member of the
         /// cluster feeds the peer).
-        text state: String,
+        text state: String => words("state" = |feed, _| feed.state_text(), Status) text("feed", Top),
+        /// Open connections to the peer.
+        gauge connections: u64 => count("connections", Status),
         /// Seconds until the next attempt to connect.
         gauge retry_secs: Option<u64>,
         /// Articles not sent yet: those to be offered, and all later ones in the journal.
-        gauge lag_articles: u64,
+        gauge lag_articles: u64 => count("articles behind", Status, Page) count("lag", Top),
         /// Bytes of journal between the first unsettled article and the end.
-        gauge lag_bytes: u64,
+        gauge lag_bytes: u64 => size("journal", Status),
         /// Seconds since the oldest unsettled article arrived.
-        gauge lag_secs: u64,
+        gauge lag_secs: u64 => delay("time", Status, Page) delay("since", Top),
         /// Articles offered, or sent without an offer.
-        counter offered: u64,
+        counter offered: u64 => count("offered", Sent, Page),
         /// Offered articles that the peer wanted.
-        counter wanted: u64,
+        counter wanted: u64 => count("wanted", Sent),
         /// Offers that the peer refused.
-        counter refused: u64,
+        counter refused: u64 => count("refused", Sent, Page),
         /// Articles that the peer took.
-        counter accepted: u64,
+        counter accepted: u64 => count("accepted", Sent, Page) growth("to/s", Top),
         /// Articles sent that the peer did not take.
-        counter rejected: u64,
+        counter rejected: u64 => count("rejected", Sent, Page),
         /// Number of times that the peer deferred an article.
-        counter deferred: u64,
+        counter deferred: u64 => count("deferred", Sent, Page),
         /// Articles to be offered again later.
-        gauge waiting: u64,
+        gauge waiting: u64 => count("later", Status),
         /// Articles not offered: the journal moved on, or they were overwritten or too old.
-        counter missed: u64,
+        counter missed: u64 => count("missed", Sent),
         /// Message-IDs of the last missed articles, where known.
         hidden missed_ids: Vec<String>,
         /// Articles that got odd answers and are to be offered again.
-        gauge set_aside: u64,
+        gauge set_aside: u64 => count("set aside", Odd),
         /// Articles given up after odd answers.
-        counter given_up: u64,
+        counter given_up: u64 => count("given up", Odd),
         /// The last articles that got odd answers, with the answers.
-        hidden set_aside_articles: Vec<SetAsideArticle>,
-        /// Articles taken per second, on average since the feed began.
-        gauge articles_per_sec: f64,
+        hidden set_aside_articles: Vec<SetAsideArticle> =>
+            words("the last to" = |feed, _| feed.last_set_aside().message_id, Odd)
+            words("answer" = |feed, _| feed.last_set_aside().answer, Odd),
         /// Bytes of articles sent.
-        counter sent_bytes: u64,
+        counter sent_bytes: u64 => size("sent", Sent),
+        /// Articles taken per second, on average since the feed began.
+        gauge articles_per_sec: f64 =>
+            number("articles/s" = |feed, _| grouped(feed.articles_per_sec as u64), Sent),
         /// Whether articles are sent without being offered first.
         gauge no_check: bool,
         /// Output waiting for other programs; absent if articles leave over connections.
         part output: Option<OutputStatus>,
         /// Last error that has not been resolved.
-        trouble("Whether something went wrong and has not gone right since") last_error: Option<String>,
+        trouble("Whether something went wrong and has not gone right since") last_error: Option<String> =>
+            trouble("last error" = |feed, _| feed.last_error.clone().unwrap_or_default(), Status),
+    }
+}
+
+impl FeedStatus {
+    /// Describes what the feed does, and when it tries again if it waits.
+    fn state_text(&self) -> String {
+        match self.retry_secs {
+            Some(secs) => format!("{}, again in {}", self.state, about_span(secs)),
+            None => self.state.clone(),
+        }
+    }
+
+    /// Returns the last article that got an odd answer; an empty one if there is none.
+    fn last_set_aside(&self) -> SetAsideArticle {
+        self.set_aside_articles.last().cloned().unwrap_or_default()
     }
 }
 
@@ -70,16 +90,16 @@ figures! {
     /// Output for other programs.
     #[serde(default)]
     pub struct OutputStatus {
-        /// The directory of batches, the file of lines, or the program.
-        text to: String,
         /// Waiting files.
-        gauge waiting_files: u64,
+        gauge waiting_files: u64 => count("files waiting", Status),
         /// Waiting bytes.
-        gauge waiting_bytes: u64,
+        gauge waiting_bytes: u64 => size("bytes", Status),
         /// Batches made since the feed began.
-        counter batches_made: u64,
+        counter batches_made: u64 => count("batches made", Status),
         /// Batches handed over to the program.
-        counter batches_handed_over: u64,
+        counter batches_handed_over: u64 => count("handed over", Status),
+        /// The directory of batches, the file of lines, or the program.
+        text to: String => text("at", Status),
     }
 }
 

@@ -52,20 +52,30 @@ pub(crate) struct ConnectionEnd {
 }
 
 /// Reason why a connection must end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionFault {
-    Connection(Error),
+    #[error("{0}")]
+    Connection(#[from] Error),
     /// The peer closes it.
+    #[error("the peer closed the connection: {0}")]
     Closing(String),
     /// An answer after which it is unknown what the next one is about.
+    #[error("unexpected answer: {0}")]
     Answer(String),
     /// Odd answers to several articles in a row; this is the last.
+    #[error(
+        "{odd_in_a_row_max} articles in a row had unexpected answers; the last: {0}",
+        odd_in_a_row_max = ODD_IN_A_ROW_MAX
+    )]
     Odd(String),
     /// The configuration names no address.
+    #[error("there is no place to connect to")]
     NoAddress,
     /// The settings of the connection cannot be used.
+    #[error("{0}")]
     Settings(RemoteServerError),
     /// An address that accepts connections has refused or broken this one.
+    #[error("{host}:{port}: {error}")]
     At {
         /// Host of the address.
         host: String,
@@ -75,32 +85,8 @@ pub(crate) enum ConnectionFault {
         error: Error,
     },
     /// The peer does not take headers without bodies; this is its answer to MODE HEADFEED.
+    #[error("the peer takes no feed of headers: MODE HEADFEED is answered `{0}`")]
     NoHeadFeed(String),
-}
-
-impl From<Error> for ConnectionFault {
-    fn from(error: Error) -> Self {
-        Self::Connection(error)
-    }
-}
-
-impl std::fmt::Display for ConnectionFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Connection(error) => write!(f, "{error}"),
-            Self::Closing(text) => write!(f, "the peer closed the connection: {text}"),
-            Self::Answer(text) => write!(f, "unexpected answer: {text}"),
-            Self::Odd(text) => {
-                write!(f, "{ODD_IN_A_ROW_MAX} articles in a row had unexpected answers; the last: {text}")
-            }
-            Self::NoAddress => f.write_str("there is no place to connect to"),
-            Self::Settings(error) => error.fmt(f),
-            Self::At { host, port, error } => write!(f, "{host}:{port}: {error}"),
-            Self::NoHeadFeed(answer) => {
-                write!(f, "the peer takes no feed of headers: MODE HEADFEED is answered `{answer}`")
-            }
-        }
-    }
 }
 
 /// Connects to a peer and sends until there is nothing to send, or the connection ends. With `is_only` it

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use disk::{Disk, NewFile};
+use disk::{Disk, NewFile, hex};
 use ring::digest::{SHA256, digest};
 
 /// Directory below `site.data`.
@@ -51,7 +51,7 @@ impl Quarantine {
             self.disk.make_like(&self.dir, &self.data, false)?;
         }
         let hash = digest(&SHA256, piece);
-        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let name = hex::start_of(hash, NAME_BYTES);
         let path = self.dir.join(&name);
         self.kept += 1;
         if self.disk.about(&path)?.is_some() {

@@ -9,8 +9,6 @@ use netnews::openpgp::{
     Certificate, PublicKey, SelfSignature, SignatureKind, certificates, crc24, dearmored, outdated,
 };
 use site_base::lock::Leaf;
-use std::error::Error;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,18 +43,11 @@ pub struct SigningKey {
 }
 
 /// Reason why the key with this fingerprint is not taken: it has no user that it has signed itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the key {fingerprint} has no user that it has signed itself")]
 pub struct KeyWithoutUser {
     fingerprint: String,
 }
-
-impl fmt::Display for KeyWithoutUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the key {} has no user that it has signed itself", self.fingerprint)
-    }
-}
-
-impl Error for KeyWithoutUser {}
 
 impl SigningKey {
     /// Reads a key from a certificate; fails if its self-signature is missing.

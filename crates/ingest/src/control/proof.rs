@@ -7,51 +7,44 @@ use netnews::openpgp::{HashAlgorithm, Signature, SignatureKind};
 use netnews::{Article, Known};
 use site_base::clock::unix_now;
 use std::cell::OnceCell;
-use std::{fmt, io};
+use std::io;
 
 /// Largest distance of a signature ahead of the clock, in seconds.
 const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// Reason why a signature does not count.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
     /// The article is not signed in pgpcontrol's form.
+    #[error("{0}")]
     Form(BadSignature),
     /// The hash function of the signature is too weak.
+    #[error("its hash function is weak or unknown")]
     WeakHash,
     /// The signature is not of a text.
+    #[error("it is not a signature of a text")]
     NotOfText,
     /// The signature was made more than a day ahead of the clock.
+    #[error("it was made more than a day ahead")]
     Ahead,
     /// The signature has expired.
+    #[error("it has expired")]
     Expired,
     /// The keys cannot be read.
+    #[error("{0}")]
     Keyring(io::Error),
     /// No trusted key made the signature.
+    #[error("no trusted key has made it")]
     NoKey,
     /// Reason why its key cannot be used.
+    #[error("its key cannot be used: {0}")]
     KeyUnusable(&'static str),
     /// The signing key has expired.
+    #[error("its key has expired")]
     KeyExpired,
     /// The signature is of another text.
+    #[error("it is not of this text")]
     OtherText,
-}
-
-impl fmt::Display for SignatureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Form(bad) => return bad.fmt(f),
-            Self::WeakHash => "its hash function is weak or unknown",
-            Self::NotOfText => "it is not a signature of a text",
-            Self::Ahead => "it was made more than a day ahead",
-            Self::Expired => "it has expired",
-            Self::Keyring(error) => return error.fmt(f),
-            Self::NoKey => "no trusted key has made it",
-            Self::KeyUnusable(why) => return write!(f, "its key cannot be used: {why}"),
-            Self::KeyExpired => "its key has expired",
-            Self::OtherText => "it is not of this text",
-        })
-    }
 }
 
 /// The signer of an article, determined on first use.

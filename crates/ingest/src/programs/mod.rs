@@ -74,13 +74,20 @@ figures! {
         /// Name of the filter.
         name name: String,
         /// Whether it cannot judge now.
-        gauge down: bool,
+        gauge down: bool =>
+            words("state" = |filter, _| filter.state().to_owned(), Status, Page),
         /// Articles, posts and logins that it has judged since the start.
-        counter judged: u64,
+        counter judged: u64 => count("judged", Status, Page),
         /// Articles, posts and logins that passed or were deferred without being judged.
-        counter unjudged: u64,
+        counter unjudged: u64 => count("not judged", Status, Page),
         /// Number of starts of the program.
-        counter starts: u64,
+        counter starts: u64 => count("started", Status, Page),
+    }
+}
+
+impl FilterStatus {
+    fn state(&self) -> &'static str {
+        if self.down { "cannot judge" } else { "judges" }
     }
 }
 

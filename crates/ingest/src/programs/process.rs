@@ -9,8 +9,6 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use site_base::program::{ProcessGroup, piped};
 use site_config::FilterProgram;
 use site_log::SiteLog;
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::mem;
 use std::process::ExitStatus;
@@ -33,46 +31,37 @@ const LOG_LINES_MAX: u32 = 100;
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Fault of a program.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramFault {
+    #[error("cannot be started: {0}")]
     CannotStart(io::Error),
     /// It did not get ready in time.
+    #[error("was not ready within {} s", START_TIMEOUT.as_secs())]
     NotReady,
     /// The first line is another, with this text.
+    #[error("wrote `{0}` as its first line")]
     FirstLine(String),
     /// A line that means nothing, with this text.
+    #[error("wrote `{0}`")]
     UnknownLine(String),
+    #[error("wrote a line of more than {line_bytes_max} bytes", line_bytes_max = LINE_BYTES_MAX)]
     LineTooLong,
+    #[error("wrote more verdicts than it was asked for")]
     TooManyVerdicts,
+    #[error("was done before it had written all verdicts")]
     TooFewVerdicts,
     /// Its output ended.
+    #[error("ended")]
     Ended,
     /// It has exited, with this status.
+    #[error("ended: {0}")]
     Exited(ExitStatus),
     /// No answer within this time.
+    #[error("did not answer within {} ms", .0.as_millis())]
     TimedOut(Duration),
+    #[error("{0}")]
     Io(io::Error),
 }
-
-impl fmt::Display for ProgramFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CannotStart(error) => write!(f, "cannot be started: {error}"),
-            Self::NotReady => write!(f, "was not ready within {} s", START_TIMEOUT.as_secs()),
-            Self::FirstLine(line) => write!(f, "wrote `{line}` as its first line"),
-            Self::UnknownLine(line) => write!(f, "wrote `{line}`"),
-            Self::LineTooLong => write!(f, "wrote a line of more than {LINE_BYTES_MAX} bytes"),
-            Self::TooManyVerdicts => f.write_str("wrote more verdicts than it was asked for"),
-            Self::TooFewVerdicts => f.write_str("was done before it had written all verdicts"),
-            Self::Ended => f.write_str("ended"),
-            Self::Exited(status) => write!(f, "ended: {status}"),
-            Self::TimedOut(limit) => write!(f, "did not answer within {} ms", limit.as_millis()),
-            Self::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for ProgramFault {}
 
 /// A program that is ready for requests.
 pub(super) struct FilterProcess {

@@ -17,6 +17,7 @@ use netnews::{Article, Known, newsgroups};
 use site_base::clock::unix_now;
 use site_base::figures;
 use site_base::lock::Leaf;
+use site_base::units::grouped;
 use site_config::{ConfigWord, Spam as SpamConfig, SpamMode};
 use std::cell::LazyCell;
 use std::ops::Deref;
@@ -48,9 +49,18 @@ figures! {
         /// Name, as in verdicts for storage rules.
         name name: String,
         /// Mode, as the configuration writes it.
-        text mode: String,
+        text mode: String => text("mode", Status, Page),
         /// Articles and posts since the start that it has refused, or would have.
-        counter found: u64,
+        counter found: u64 =>
+            number("found" = |check, _| check.found_text(false), Status, Page)
+            number("would have refused" = |check, _| check.found_text(true), Status, Page),
+    }
+}
+
+impl SpamCheckStatus {
+    /// Returns the count, if the mode is "shadow" or is not, and otherwise a dash.
+    fn found_text(&self, is_shadow: bool) -> String {
+        if (self.mode == SpamMode::Shadow.word()) == is_shadow { grouped(self.found) } else { "-".to_owned() }
     }
 }
 

@@ -247,8 +247,7 @@ fn made_id(old: &OldHeaders<'_>, body: &[u8]) -> String {
         hash.update(line.strip_suffix(b"\r").unwrap_or(line));
         hash.update([b'\n']);
     }
-    let digits: String = hash.finalize().iter().map(|octet| format!("{octet:02x}")).collect();
-    format!("<{digits}@content.invalid>")
+    format!("<{}@content.invalid>", disk::hex::digits(&hash.finalize()))
 }
 
 /// Converts the form of A News: `A` and an identifier, newsgroups, path, date and title in a line each,

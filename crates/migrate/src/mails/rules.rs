@@ -5,8 +5,6 @@
 //! lists.dev`; the pattern is a wildmat as in the configuration, and matches the whole value, ignoring
 //! case.
 
-use std::error::Error;
-use std::fmt;
 use std::str::FromStr;
 
 use netnews::article::Headers;
@@ -22,29 +20,18 @@ pub struct GroupRule {
 }
 
 /// Reason why a rule or a group name is invalid.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GroupRuleError {
     /// The text is not a rule.
+    #[error("write a rule as HEADER: PATTERN = GROUP, such as \"List-Id: *dev.example.org* = lists.dev\"")]
     Form,
     /// The pattern is invalid.
+    #[error("its pattern is not one: {0}")]
     Pattern(WildmatError),
     /// The group name is invalid.
+    #[error("`{0}` is not a valid group name")]
     Group(String),
 }
-
-impl fmt::Display for GroupRuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form => f.write_str(
-                "write a rule as HEADER: PATTERN = GROUP, such as \"List-Id: *dev.example.org* = lists.dev\"",
-            ),
-            Self::Pattern(error) => write!(f, "its pattern is not one: {error}"),
-            Self::Group(name) => write!(f, "`{name}` is not a valid group name"),
-        }
-    }
-}
-
-impl Error for GroupRuleError {}
 
 impl FromStr for GroupRule {
     type Err = GroupRuleError;

@@ -3,9 +3,11 @@
 //! Called by `settings`. Source: diablo-files(5) of Diablo 4 and 5.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use toml_edit::Value;
 
+use super::keys::{self, MappedKey, row};
 use super::patterns::{HostList, Patterns, ResolveHost, bracketed, peer_name};
 use super::sheet::{ConfigDraft, DraftSection};
 use super::text::{ConfLine, NotConverted, SourcePosition, lines, quoted};
@@ -177,6 +179,41 @@ fn peer(
     section
 }
 
+/// Keys of a label that become one of ours.
+const KEYS: &[MappedKey] = &[
+    row("host", "peer", "send.to", |host| Ok(format!("{}:119", bracketed(host)).into())),
+    row("hostname", "peer", "send.to", |host| Ok(format!("{}:119", bracketed(host)).into())),
+    row("maxcross", "peer", "send.crossposts_max", |value| Ok(count(value)?.max(1).into())),
+    row("maxpath", "peer", "send.hops_max", |value| Ok(count(value)?.into())),
+    row("maxsize", "peer", "send.size_max", |value| Ok(size_text(number(value)?).into())),
+    row("minsize", "peer", "send.size_min", |value| Ok(size_text(number(value)?).into())),
+    row("maxconnect", "peer", "max_connections", |value| Ok(count(value)?.max(1).into())),
+    row("maxparallel", "peer", "send.connections", |value| Ok(count(value)?.clamp(1, 100).into())),
+    row("startdelay", "peer", "send.delay", |value| {
+        Ok(span_text(Duration::from_secs(number(value)?.min(86_400))).into())
+    }),
+    row("stream", "peer", "send.streaming", |value| Ok(is_on(value).into())),
+    row("headfeed", "peer", "send.headers_only", |value| Ok(is_on(value).into())),
+    row("bindaddress", "peer", "send.bind", keys::text),
+    row("hashfeed", "peer", "send.hash", |value| {
+        let text = value.replace('_', ":");
+        HashSplit::parse(&text).map_err(|error| error.to_string())?;
+        Ok(text.into())
+    }),
+];
+
+fn number(value: &str) -> Result<u64, NotConverted> {
+    value.parse().map_err(|_| NotConverted::from("not a number"))
+}
+
+fn count(value: &str) -> Result<i64, NotConverted> {
+    Ok(number(value)?.min(1_000_000) as i64)
+}
+
+fn is_on(value: &str) -> bool {
+    !["0", "no", "off", "false"].contains(&value)
+}
+
 fn key(
     word: &str,
     value: &str,
@@ -188,9 +225,6 @@ fn key(
     if value.is_empty() && !matches!(word, "headfeed" | "stream") {
         return Err("nothing stands after it".into());
     }
-    let number = || value.parse::<u64>().map_err(|_| NotConverted::from("not a number"));
-    let count = || number().map(|count| count.min(1_000_000) as i64);
-    let is_on = !["0", "no", "off", "false"].contains(&value);
     match word {
         "addgroup" => lists.groups.push(value.to_owned()),
         "delgroup" => lists.groups.push(format!("!{value}")),
@@ -200,34 +234,15 @@ fn key(
         "alias" if is_path_identity(value) => lists.aliases.push(value.to_owned()),
         "alias" => return Err("path_never has no patterns".into()),
         "arttypes" => return lists.types(value),
-        "host" | "hostname" => section.key("send.to", format!("{}:119", bracketed(value)), place),
         "inhost" => {
             let hosts = HostList::parse(value, resolve);
             section.key("addresses", Value::from_iter(hosts.networks), place);
             hosts.looked_up.iter().chain(&hosts.unknown).for_each(|text| section.remark(place, text));
         }
-        "maxcross" => section.key("send.crossposts_max", count()?.max(1), place),
-        "maxpath" => section.key("send.hops_max", count()?, place),
-        "maxsize" => section.key("send.size_max", size_text(number()?), place),
-        "minsize" => section.key("send.size_min", size_text(number()?), place),
-        "maxconnect" => section.key("max_connections", count()?.max(1), place),
-        "maxparallel" => section.key("send.connections", count()?.clamp(1, 100), place),
-        "startdelay" => {
-            section.key(
-                "send.delay",
-                span_text(std::time::Duration::from_secs(number()?.min(86_400))),
-                place,
-            );
+        _ => {
+            let row = keys::find(KEYS, word).ok_or("no equivalent")?;
+            section.key(row.ours, (row.value)(value)?, place);
         }
-        "stream" => section.key("send.streaming", is_on, place),
-        "headfeed" => section.key("send.headers_only", is_on, place),
-        "bindaddress" => section.key("send.bind", value, place),
-        "hashfeed" => {
-            let text = value.replace('_', ":");
-            HashSplit::parse(&text).map_err(|error| error.to_string())?;
-            section.key("send.hash", text, place);
-        }
-        _ => return Err("no equivalent".into()),
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use toml_edit::Value;
 use super::blocks::{self, ScopedBlock};
 use super::flags;
 use super::inn_conf::InnConf;
+use super::keys::is_among;
 use super::newsfeeds::{self, Newsfeeds, NewsfeedsEntry};
 use super::patterns::{Patterns, bracketed};
 use super::peers::{ConvertedPeer, PasswordFiles, of_names};
@@ -372,7 +373,7 @@ impl Destinations<'_> {
             sheet.remark(peer.place, format!("newsfeeds feeds no site `{}` by innfeed", quoted(&peer.name)));
         }
         for pair in &self.innfeed_pairs {
-            if !PER_PEER.contains(&pair.key.as_str()) {
+            if !is_among(PER_PEER, &pair.key) {
                 let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
                 sheet.unsaid(pair.place, line, "not needed, there is no innfeed to be set up");
             } else if self.funnels.is_empty() {
@@ -383,22 +384,9 @@ impl Destinations<'_> {
 }
 
 /// Keys of innfeed.conf that have an equivalent.
-const PER_PEER: [&str; 14] = [
-    "ip-name",
-    "port-number",
-    "max-connections",
-    "streaming",
-    "response-timeout",
-    "initial-reconnect-time",
-    "max-reconnect-time",
-    "username",
-    "password",
-    "bindaddress",
-    "bindaddress6",
-    "drop-deferred",
-    "no-check-high",
-    "no-check-low",
-];
+const PER_PEER: &str = "ip-name port-number max-connections streaming response-timeout initial-reconnect-time \
+                        max-reconnect-time username password bindaddress bindaddress6 drop-deferred no-check-high \
+                        no-check-low";
 
 fn innfeed_key(
     pair: &blocks::ConfPair,

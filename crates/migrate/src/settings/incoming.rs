@@ -5,6 +5,7 @@
 use toml_edit::Value;
 
 use super::blocks::{self, ConfPair, ScopedBlock};
+use super::keys::is_among;
 use super::patterns::{HostList, Patterns, ResolveHost};
 use super::peers::{ConvertedPeer, PasswordFiles};
 use super::sheet::{ConfigDraft, DraftSection};
@@ -27,7 +28,7 @@ pub(super) fn read(
     sheet.saw(lines);
     let peers = found.iter().map(|scoped| peer(scoped, resolve, secrets)).collect();
     for pair in &parsed.root.pairs {
-        if !KEYS.contains(&pair.key.as_str()) {
+        if !is_among(KEYS, &pair.key) {
             sheet.remark(pair.place, format!("`{}`: not a key of incoming.conf", quoted(&pair.key)));
         } else if found.is_empty() {
             sheet.remark(pair.place, format!("`{}` is about no peer", quoted(&pair.key)));
@@ -36,23 +37,8 @@ pub(super) fn read(
     peers
 }
 
-const KEYS: [&str; 15] = [
-    "hostname",
-    "streaming",
-    "max-connections",
-    "password",
-    "patterns",
-    "xbatch",
-    "hold-time",
-    "identd",
-    "ignore",
-    "list",
-    "nolist",
-    "resendid",
-    "skip",
-    "comment",
-    "email",
-];
+const KEYS: &str = "hostname streaming max-connections password patterns xbatch hold-time identd ignore list nolist \
+                    resendid skip comment email";
 
 fn peer(scoped: &ScopedBlock, resolve: ResolveHost<'_>, secrets: &mut PasswordFiles) -> ConvertedPeer {
     let mut peer = ConvertedPeer::new(&scoped.name, scoped.place);

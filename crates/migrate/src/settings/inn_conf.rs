@@ -3,16 +3,16 @@
 //! Keys without an equivalent are in `inn_keys`. Called by `settings`. Source: inn.conf(5) of INN 2.7.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use netnews::overview_row::is_further;
 use toml_edit::Value;
 
 use super::inn_keys::{UnmappedKey, fate};
+use super::keys::{self, MappedKey, is_among, number, row};
 use super::sheet::ConfigDraft;
 use super::text::{NotConverted, SourcePosition, is_true, lines, pieces, quoted};
 use crate::conf::inn_conf_value;
-use site_base::units::{size_text, span_text};
+use site_base::units::size_text;
 use site_config::{host_name, is_path_identity};
 
 const FILE: &str = "inn.conf";
@@ -134,6 +134,9 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut ConfigDraft) {
                 Some(UnmappedKey::NoEqual(_)) if is_off(&setting.value) => {
                     sheet.unsaid(place, line, "off in INN, and without an equal here");
                 }
+                Some(UnmappedKey::NotCarriedOver(why)) => {
+                    sheet.unsaid(place, line, format!("not carried over, {why}"));
+                }
                 Some(UnmappedKey::NoEqual(why)) => sheet.unsaid(place, line, format!("no equivalent: {why}")),
                 None => sheet.remark(place, format!("{line}: INN 2.7 has no such key")),
             },
@@ -149,14 +152,38 @@ fn is_off(value: &str) -> bool {
     ["false", "no", "off", "0"].contains(&value)
 }
 
-/// Parses a whole number.
-fn number(value: &str) -> Result<u64, NotConverted> {
-    value.parse().map_err(|_| format!("`{}` is not a whole number", quoted(value)).into())
-}
+/// Keys that become one of ours.
+const KEYS: &[MappedKey] = &[
+    row("pathhost", "site", "path_identity", keys::text),
+    row("organization", "site", "organization", keys::text),
+    row("artcutoff", "site", "max_age_days", age_max),
+    row("maxartsize", "site", "article_bytes_max", article_size),
+    row("extraoverviewadvertised", "site", "overview_headers", overview_headers),
+    row("wanttrash", "site", "unknown_groups", |value| {
+        Ok(if is_true(value) { "junk" } else { "reject" }.into())
+    }),
+    row("clienttimeout", "limits", "idle_timeout", keys::seconds),
+    row("docancels", "cancel", "honor", honored),
+    row("tlscertfile", "tls", "certificate", keys::text),
+    row("tlskeyfile", "tls", "key", keys::text),
+    row("tlscafile", "tls", "client_ca", keys::text),
+    row("mta", "moderation", "sendmail", keys::text),
+    row("moderatormailer", "moderation", "default_address", keys::text),
+    row("localmaxartsize", "posting", "article_bytes_max", article_size),
+    row("addinjectionpostinghost", "posting", "posting_host", shown),
+    row("addinjectionpostingaccount", "posting", "posting_account", shown),
+    row("complaints", "posting", "complaints_to", keys::text),
+    row("checkincludedtext", "posting", "check_quoted", keys::boolean),
+    row("backoffpostfast", "posting", "backoff_fast", keys::seconds),
+    row("backoffpostslow", "posting", "backoff_slow", keys::seconds),
+    row("backofftrigger", "posting", "backoff_trigger", |value| {
+        Ok((number(value)?.clamp(1, 1_000_000) as i64).into())
+    }),
+];
 
-fn seconds(value: &str) -> Result<String, NotConverted> {
-    Ok(span_text(Duration::from_secs(number(value)?)))
-}
+/// Keys converted by `listen`, `defaults`, and the peers.
+const ELSEWHERE: &str = "port bindaddress bindaddress6 pathalias pathcluster groupbaseexpiry storeonxref wireformat \
+                         allownewnews sourceaddress";
 
 /// Converts one key; returns whether there was something to write.
 fn one(
@@ -166,104 +193,69 @@ fn one(
     conf: &InnConf,
     sheet: &mut ConfigDraft,
 ) -> Result<bool, NotConverted> {
-    match key {
-        "pathhost" => sheet.single("site").key("path_identity", value, place),
-        "organization" => sheet.single("site").key("organization", value, place),
-        // Converted by `listen`, `defaults`, and the peers.
-        "port" | "bindaddress" | "bindaddress6" | "pathalias" | "pathcluster" | "groupbaseexpiry"
-        | "storeonxref" | "wireformat" | "allownewnews" | "sourceaddress" => {}
-        "artcutoff" => match number(value)? {
-            0 => sheet.single("site").key("max_age_days", "none", place),
-            days => sheet.single("site").key("max_age_days", days.min(36_000) as i64, place),
-        },
-        "maxartsize" => sheet.single("site").key("article_bytes_max", article_size(number(value)?), place),
-        "extraoverviewadvertised" => {
-            let names = value.split_ascii_whitespace().map(|name| name.trim_matches('"'));
-            let names = names.filter(|name| is_further(name.as_bytes()));
-            sheet.single("site").key("overview_headers", Value::from_iter(names), place);
-        }
-        "wanttrash" if is_true(value) => sheet.single("site").key("unknown_groups", "junk", place),
-        "wanttrash" => sheet.single("site").key("unknown_groups", "reject", place),
-        "maxconnections" => {
-            let why = "it counts connections of peers; limits.connections_max counts readers too, and each \
-                       peer has a max_connections of its own";
-            return Err(why.into());
-        }
-        "clienttimeout" => sheet.single("limits").key("idle_timeout", seconds(value)?, place),
-        "peertimeout" => {
-            return Err(
-                "limits.idle_timeout holds for peers and readers alike, and is INN's clienttimeout".into()
-            );
-        }
-        "docancels" => cancels(value, place, sheet)?,
-        "tlscertfile" => sheet.single("tls").key("certificate", value, place),
-        "tlskeyfile" if conf.get("tlscertfile").is_some() => sheet.single("tls").key("key", value, place),
-        "tlscafile" if conf.get("tlscertfile").is_some() => {
-            sheet.single("tls").key("client_ca", value, place)
-        }
-        "tlskeyfile" | "tlscafile" => return Err("there is no tlscertfile".into()),
-        "mta" => sheet.single("moderation").key("sendmail", value, place),
-        "moderatormailer" => sheet.single("moderation").key("default_address", value, place),
-        _ => return posting(key, value, place, conf, sheet),
-    }
-    Ok(true)
-}
-
-/// Converts keys about posts.
-fn posting(
-    key: &str,
-    value: &str,
-    place: SourcePosition,
-    conf: &InnConf,
-    sheet: &mut ConfigDraft,
-) -> Result<bool, NotConverted> {
-    let shown = |is_shown: bool| if is_shown { "shown" } else { "hidden" };
     let is_default = |key: &str, default: &str| conf.get(key).is_none_or(|setting| setting.value == default);
-    // With these values INN never delays a poster.
-    let no_backoff = is_default("backoffpostfast", "0") && is_default("backoffpostslow", "1");
-    let posting = sheet.single("posting");
     match key {
-        "localmaxartsize" => match number(value)? {
-            0 => posting.remark(place, "`localmaxartsize: 0`: posts are as long as site.article_bytes_max"),
-            size => posting.key("article_bytes_max", article_size(size), place),
-        },
-        "addinjectionpostinghost" => posting.key("posting_host", shown(is_true(value)), place),
-        "addinjectionpostingaccount" => posting.key("posting_account", shown(is_true(value)), place),
-        "complaints" => posting.key("complaints_to", value, place),
-        "checkincludedtext" => posting.key("check_quoted", is_true(value), place),
-        "backoffpostfast" | "backoffpostslow" | "backofftrigger" | "backoffk" if no_backoff => {
+        key if is_among(ELSEWHERE, key) => return Ok(true),
+        "tlskeyfile" | "tlscafile" if conf.get("tlscertfile").is_none() => {
+            return Err("there is no tlscertfile".into());
+        }
+        // With these values INN never delays a poster.
+        "backoffpostfast" | "backoffpostslow" | "backofftrigger" | "backoffk"
+            if is_default("backoffpostfast", "0") && is_default("backoffpostslow", "1") =>
+        {
             return Err("INN makes no poster wait with these values; [posting] has its own".into());
         }
-        "backoffpostfast" => posting.key("backoff_fast", seconds(value)?, place),
-        "backoffpostslow" => posting.key("backoff_slow", seconds(value)?, place),
-        "backofftrigger" => posting.key("backoff_trigger", number(value)?.clamp(1, 1_000_000) as i64, place),
-        "backoffk" => return Err("each wait is twice as long as the one before".into()),
-        _ => return Ok(false),
+        "localmaxartsize" if number(value)? == 0 => {
+            let text = "`localmaxartsize: 0`: posts are as long as site.article_bytes_max";
+            sheet.single("posting").remark(place, text);
+            return Ok(true);
+        }
+        _ => {}
+    }
+    let Some(row) = keys::find(KEYS, key) else { return Ok(false) };
+    let ours = (row.value)(value)?;
+    let section = sheet.single(row.section);
+    section.key(row.ours, ours, place);
+    if key == "docancels" && value == "auth" {
+        section.key("unlocked", true, place);
     }
     Ok(true)
 }
 
-fn cancels(value: &str, place: SourcePosition, sheet: &mut ConfigDraft) -> Result<(), NotConverted> {
-    let cancel = sheet.single("cancel");
+/// Converts the days after which articles are refused.
+fn age_max(value: &str) -> Result<Value, NotConverted> {
+    Ok(match number(value)? {
+        0 => "none".into(),
+        days => (days.min(36_000) as i64).into(),
+    })
+}
+
+/// Converts a list of headers, without those that overview has anyway.
+fn overview_headers(value: &str) -> Result<Value, NotConverted> {
+    let names = value.split_ascii_whitespace().map(|name| name.trim_matches('"'));
+    Ok(Value::from_iter(names.filter(|name| is_further(name.as_bytes()))))
+}
+
+fn shown(value: &str) -> Result<Value, NotConverted> {
+    Ok(if is_true(value) { "shown" } else { "hidden" }.into())
+}
+
+/// Converts which cancels are honored.
+fn honored(value: &str) -> Result<Value, NotConverted> {
     match value {
-        "require-auth" => cancel.key("honor", "verified", place),
-        "auth" => {
-            cancel.key("honor", "verified", place);
-            cancel.key("unlocked", true, place);
-        }
-        "none" | "all" => cancel.key("honor", value, place),
-        _ => return Err("neither require-auth, auth, none nor all".into()),
+        "require-auth" | "auth" => Ok("verified".into()),
+        "none" | "all" => Ok(value.into()),
+        _ => Err("neither require-auth, auth, none nor all".into()),
     }
-    Ok(())
 }
 
 /// Converts a size limit: no limit in INN, and sizes not accepted by newsreel, become the nearest accepted
 /// size.
-fn article_size(bytes: u64) -> String {
-    match bytes {
-        0 => size_text(1 << 30),
-        bytes => size_text(bytes.clamp(1 << 10, 1 << 30)),
-    }
+fn article_size(value: &str) -> Result<Value, NotConverted> {
+    Ok(match number(value)? {
+        0 => size_text(1 << 30).into(),
+        bytes => size_text(bytes.clamp(1 << 10, 1 << 30)).into(),
+    })
 }
 
 /// Converts the listening addresses: like innd, one address per family, or none.

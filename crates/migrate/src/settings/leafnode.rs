@@ -7,6 +7,7 @@ use std::time::Duration;
 use netnews::newsgroups;
 use toml_edit::Value;
 
+use super::keys::{self, MappedKey, row};
 use super::patterns::{bracketed, peer_name};
 use super::peers::PasswordFiles;
 use super::sheet::{ConfigDraft, DraftSection, origins};
@@ -193,65 +194,66 @@ fn expiry(settings: &[LeafnodeSetting], sheet: &mut ConfigDraft) {
     }
 }
 
+/// Keys of the site that become one of ours.
+const KEYS: &[MappedKey] = &[
+    row("hostname", "site", "path_identity", keys::text),
+    row("maxage", "site", "max_age_days", |value| {
+        Ok(match number(value)? {
+            // Without a limit.
+            0 => "none".into(),
+            days => (days.min(36_000) as i64).into(),
+        })
+    }),
+    row("maxbytes", "site", "article_bytes_max", |value| {
+        Ok(size_text(number(value)?.clamp(1 << 10, 1 << 30)).into())
+    }),
+    row("timeout_client", "limits", "idle_timeout", |value| {
+        Ok(span_text(Duration::from_secs(number(value)?.clamp(1, 86_400))).into())
+    }),
+    row("newsadmin", "posting", "complaints_to", keys::text),
+];
+
+/// Keys converted by `access`, `expiry`, `posts` and `server`.
+const ELSEWHERE: &str = "allowstrangers expire groupexpire server username password port initialfetch feedtype noread \
+                         nopost timeout nodesc noxover updateactive noactive post_anygroup only_groups_pcre \
+                         only_groups_match_all";
+
+/// Keys without an equivalent, with reasons.
+const UNMAPPED: &[(&str, &str)] = &[
+    ("clamp_maxage", "max_age_days does not depend on [[expire]]"),
+    ("minlines maxlines", "see [[filter]]; article_bytes_max limits octets"),
+    ("delaybody delaybody_in_situ", "see [[upstream]], which fetches what is read"),
+    ("timeout_fetchnews timeout_lock", "nothing waits for a lock"),
+    ("create_all_links", "articles are stored once, and are in all their groups"),
+    ("debugmode linebuffer", "see [log]"),
+    ("maxfetch", "a pull misses nothing that is new"),
+    ("maxcrosspost", "see spam.crossposts"),
+    ("filterfile article_despite_filter", "see [[filter]] and [spam]"),
+    ("timeout_short timeout_long timeout_active", "groups are fetched, read or not"),
+];
+
+fn number(value: &str) -> Result<u64, NotConverted> {
+    value.parse().map_err(|_| NotConverted::from("not a number"))
+}
+
 /// Converts keys of the site; those of servers are left to `server`.
 fn site(setting: &LeafnodeSetting, sheet: &mut ConfigDraft) -> Result<(), NotConverted> {
-    let (place, value) = (setting.place, setting.value.as_str());
-    let number = || value.parse::<u64>().map_err(|_| NotConverted::from("not a number"));
-    match setting.key.as_str() {
-        "hostname" => sheet.single("site").key("path_identity", value, place),
-        // Without a limit.
-        "maxage" if number()? == 0 => sheet.single("site").key("max_age_days", "none", place),
-        "maxage" => {
-            let days = number()?.clamp(1, 36_000);
-            sheet.single("site").key("max_age_days", days as i64, place);
-            super::expire::remember_days(None, Some(days), sheet);
+    let (key, value, place) = (setting.key.as_str(), setting.value.as_str(), setting.place);
+    if key == "allowstrangers" {
+        sheet.saw([place]);
+    }
+    if keys::is_among(ELSEWHERE, key) {
+        return Ok(());
+    }
+    let Some(row) = keys::find(KEYS, key) else {
+        return Err(keys::words(UNMAPPED, key).unwrap_or("newsreel does not know it").into());
+    };
+    sheet.single(row.section).key(row.ours, (row.value)(value)?, place);
+    match number(value) {
+        Ok(days @ 1..) if key == "maxage" => {
+            super::expire::remember_days(None, Some(days.min(36_000)), sheet);
         }
-        "timeout_client" => {
-            let span = span_text(Duration::from_secs(number()?.clamp(1, 86_400)));
-            sheet.single("limits").key("idle_timeout", span, place);
-        }
-        "maxbytes" => {
-            sheet.single("site").key(
-                "article_bytes_max",
-                size_text(number()?.clamp(1 << 10, 1 << 30)),
-                place,
-            );
-        }
-        "newsadmin" => sheet.single("posting").key("complaints_to", value, place),
-        "allowstrangers" => sheet.saw([place]),
-        "expire"
-        | "groupexpire"
-        | "server"
-        | "username"
-        | "password"
-        | "port"
-        | "initialfetch"
-        | "feedtype"
-        | "noread"
-        | "nopost"
-        | "timeout"
-        | "nodesc"
-        | "noxover"
-        | "updateactive"
-        | "noactive"
-        | "post_anygroup"
-        | "only_groups_pcre"
-        | "only_groups_match_all" => {}
-        "clamp_maxage" => return Err("max_age_days does not depend on [[expire]]".into()),
-        "minlines" | "maxlines" => return Err("see [[filter]]; article_bytes_max limits octets".into()),
-        "delaybody" | "delaybody_in_situ" => {
-            return Err("see [[upstream]], which fetches what is read".into());
-        }
-        "timeout_fetchnews" | "timeout_lock" => return Err("nothing waits for a lock".into()),
-        "create_all_links" => return Err("articles are stored once, and are in all their groups".into()),
-        "debugmode" | "linebuffer" => return Err("see [log]".into()),
-        "maxfetch" => return Err("a pull misses nothing that is new".into()),
-        "maxcrosspost" => return Err("see spam.crossposts".into()),
-        "filterfile" | "article_despite_filter" => return Err("see [[filter]] and [spam]".into()),
-        "timeout_short" | "timeout_long" | "timeout_active" => {
-            return Err("groups are fetched, read or not".into());
-        }
-        _ => return Err("newsreel does not know it".into()),
+        _ => {}
     }
     Ok(())
 }

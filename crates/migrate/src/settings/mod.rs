@@ -16,6 +16,7 @@ mod flags;
 mod incoming;
 mod inn_conf;
 mod inn_keys;
+mod keys;
 mod leafnode;
 mod moderators;
 mod newsfeeds;

@@ -11,6 +11,7 @@ use toml_edit::Value;
 
 use super::blocks::{self, ConfBlock, ConfPair};
 use super::inn_conf::InnConf;
+use super::keys::{self, is_among};
 use super::patterns::{HostList, Patterns, ResolveHost};
 use super::sheet::{ConfigDraft, DraftSection};
 use super::text::{SourcePosition, is_true, pieces, quoted};
@@ -77,8 +78,7 @@ impl ReaderGroups {
             };
             let mut whole = inner.clone();
             let is_auth = inner.word == "auth";
-            let belongs =
-                |pair: &&ConfPair| pair.key == "key" || is_auth == AUTH_KEYS.contains(&pair.key.as_str());
+            let belongs = |pair: &&ConfPair| pair.key == "key" || is_auth == is_among(AUTH_KEYS, &pair.key);
             for pair in nearer.iter().filter(belongs) {
                 if whole.get(&pair.key).is_none() {
                     whole.pairs.push(pair.clone());
@@ -90,26 +90,22 @@ impl ReaderGroups {
 }
 
 /// Keys of auth groups; others belong to access groups, and `key` to both.
-const AUTH_KEYS: [&str; 15] = [
-    "hosts",
-    "localaddress",
-    "default",
-    "default-domain",
-    "require_encryption",
-    "require_ssl",
-    "auth",
-    "res",
-    "perl_auth",
-    "python_auth",
-    "perl_access",
-    "python_access",
-    "perl_dynamic",
-    "python_dynamic",
-    "program",
-];
+const AUTH_KEYS: &str = "hosts localaddress default default-domain require_encryption require_ssl auth res perl_auth \
+                         python_auth perl_access python_access perl_dynamic python_dynamic program";
 
 /// Programs that decide in place of access groups.
-const ACCESS_HOOKS: [&str; 4] = ["perl_access", "python_access", "perl_dynamic", "python_dynamic"];
+const ACCESS_HOOKS: &str = "perl_access python_access perl_dynamic python_dynamic";
+
+/// Keys of access groups without an equivalent, with the words about each.
+const UNMAPPED: &[(&str, &str)] = &[
+    (
+        "localmaxartsize complaints checkincludedtext addinjectionpostinghost addinjectionpostingaccount \
+         backoff_auth backoff_db backoff_k backoff_postfast backoff_postslow backoff_trigger addcanlockuser",
+        " has no equivalent: [posting] and [cancel] hold for the whole site",
+    ),
+    ("clienttimeout", " has no equivalent: limits.idle_timeout holds for all"),
+    ("reject_with", ": these clients have no access; the text is not sent"),
+];
 
 struct ReadersConversion<'a, 'b> {
     conf: &'a InnConf,
@@ -272,7 +268,7 @@ impl<'a> ReadersConversion<'a, '_> {
     fn barred(&self, auth: &ConfBlock, access: Option<&ConfBlock>) -> Option<String> {
         let excluded =
             auth.get("hosts").map(|pair| HostList::parse(&pair.value, self.resolve).unknown_without);
-        let hook = auth.pairs.iter().find(|pair| ACCESS_HOOKS.contains(&pair.key.as_str()));
+        let hook = auth.pairs.iter().find(|pair| is_among(ACCESS_HOOKS, &pair.key));
         if self.has_includes {
             return Some("readers.conf includes files, whose groups may say otherwise".into());
         }
@@ -488,35 +484,13 @@ fn other(pair: &ConfPair, section: &mut DraftSection, is_anonymous: bool) {
             _ => section.saw([place]),
         },
         "addcanlockuser" if is_anonymous && pair.value == "none" => {
-            section.remark(
-                place,
-                format!("{line} is not needed: only users who have logged in get a lock of their own"),
-            );
+            let why = "is not needed: only users who have logged in get a lock of their own";
+            section.remark(place, format!("{line} {why}"));
         }
-        "localmaxartsize"
-        | "complaints"
-        | "checkincludedtext"
-        | "addinjectionpostinghost"
-        | "addinjectionpostingaccount"
-        | "backoff_auth"
-        | "backoff_db"
-        | "backoff_k"
-        | "backoff_postfast"
-        | "backoff_postslow"
-        | "backoff_trigger"
-        | "addcanlockuser" => {
-            section.remark(
-                place,
-                format!("{line} has no equivalent: [posting] and [cancel] hold for the whole site"),
-            );
+        key => {
+            let words = keys::words(UNMAPPED, key).unwrap_or(" has no equivalent");
+            section.remark(place, format!("{line}{words}"));
         }
-        "clienttimeout" => {
-            section.remark(place, format!("{line} has no equivalent: limits.idle_timeout holds for all"))
-        }
-        "reject_with" => {
-            section.remark(place, format!("{line}: these clients have no access; the text is not sent"))
-        }
-        _ => section.remark(place, format!("{line} has no equivalent")),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `archive status`.
 
 use super::listing::ListedRow;
-use super::table::Columns;
+use super::table::status_table;
 use operators::report::ArchiveStatus;
-use site_base::units::{about_size, about_span, counted, grouped};
+use site_base::units::{about_span, counted};
 
 impl ListedRow for ArchiveStatus {
     fn table(archives: &[Self], now: u64) -> String {
@@ -16,19 +16,7 @@ pub(super) fn text(archives: &[ArchiveStatus], now: u64) -> String {
     if archives.is_empty() {
         return "there is no [[archive]] in the configuration".to_owned();
     }
-    let mut text = Columns::of(archives)
-        .left("archive", |archive| archive.name.clone())
-        .left("at", |archive| archive.when.clone())
-        .left("form", |archive| archive.form.clone())
-        .right("copied", |archive| grouped(archive.archived))
-        .right("missed", |archive| grouped(archive.missed))
-        .left("last copy", |archive| match archive.last {
-            Some(at) => format!("{} ago", about_span(now.saturating_sub(at))),
-            None => "not since the start".to_owned(),
-        })
-        .right("to read", |archive| archive.waiting_bytes.map_or_else(String::new, about_size))
-        .left("in", |archive| archive.path.clone())
-        .text();
+    let mut text = status_table("archive", archives, now);
     for archive in archives.iter().filter(|archive| !archive.problem.is_empty()) {
         text.push_str(&format!("\n  {}: {}", archive.name, archive.problem));
         if let Some(secs) = archive.gives_up_secs {

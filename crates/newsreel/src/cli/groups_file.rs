@@ -39,11 +39,13 @@ pub(super) enum GroupsFileError {
 }
 
 /// Fault of a line in a file of groups.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum GroupLineFault {
     /// The name is invalid.
+    #[error("`{0}` is not a valid group name")]
     Name(String),
     /// The flag is invalid.
+    #[error("`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {example}")]
     Flag {
         /// The word in place of the flag.
         flag: String,
@@ -51,6 +53,7 @@ pub(super) enum GroupLineFault {
         example: String,
     },
     /// The line of active.times has no name, or no time.
+    #[error("not a name, a time in seconds since 1970 and a creator")]
     Times,
 }
 
@@ -66,21 +69,7 @@ impl fmt::Display for GroupsFileError {
     }
 }
 
-impl fmt::Display for GroupLineFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => write!(f, "`{name}` is not a valid group name"),
-            Self::Flag { flag, example } => {
-                write!(f, "`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {example}")
-            }
-            Self::Times => f.write_str("not a name, a time in seconds since 1970 and a creator"),
-        }
-    }
-}
-
 impl std::error::Error for GroupsFileError {}
-
-impl std::error::Error for GroupLineFault {}
 
 /// Parses the groups of a file; an error names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, GroupsFileError> {

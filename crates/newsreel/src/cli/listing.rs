@@ -3,7 +3,7 @@
 use super::locate::SiteLocation;
 use super::reach;
 use super::screen::{CliError, say, say_json};
-use super::table::{Columns, age};
+use super::table::Columns;
 use super::typed::TypedOperation;
 use operators::archive::operation::{ArchiveCommand, ArchiveOperation};
 use operators::buffers::{BufferCommand, BufferOperation};
@@ -16,6 +16,7 @@ use operators::report::ArchiveStatus;
 use operators::request::Request;
 use serde::Serialize;
 use site_base::clock::unix_secs;
+use site_base::figures::age;
 use site_base::units::{about_size, about_span};
 
 /// Rows that an answer lists.

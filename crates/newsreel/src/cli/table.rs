@@ -1,6 +1,6 @@
 //! Aligned columns for people.
 
-use site_base::units::about_span;
+use site_base::figures::{FigurePlace, ShownFigures};
 
 /// Rows below the heads of their columns, each column as wide as its widest text, separated by two spaces.
 pub(super) struct Columns<'a, T> {
@@ -23,6 +23,19 @@ impl<'a, T> Columns<'a, T> {
     /// Adds a column of numbers, aligned right.
     pub(super) fn right(self, head: &str, cell: impl Fn(&T) -> String) -> Self {
         self.column(head, cell, |text, width| format!("{text:>width$}  "))
+    }
+
+    /// Adds the columns of figures that are shown in a place; rows without figures have empty cells.
+    pub(super) fn figures<F: ShownFigures>(
+        self,
+        place: FigurePlace,
+        now: u64,
+        of: impl Fn(&T) -> Option<&F>,
+    ) -> Self {
+        F::columns(place).fold(self, |table, column| {
+            let text = |row: &T| of(row).map_or_else(String::new, |figures| column.text(figures, now));
+            if column.is_number() { table.right(column.head, text) } else { table.left(column.head, text) }
+        })
     }
 
     fn column(
@@ -53,9 +66,13 @@ impl<'a, T> Columns<'a, T> {
     }
 }
 
-/// Returns how long ago the oldest article arrived, if there is one.
-pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
-    oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)))
+/// Returns the table of `newsreel status` about some objects, which begins with their names; empty if there
+/// are none.
+pub(super) fn status_table<F: ShownFigures>(head: &str, rows: &[F], now: u64) -> String {
+    Columns::of(rows)
+        .left(head, |row| row.row_name().to_owned())
+        .figures(FigurePlace::Status, now, |row| Some(row))
+        .text_if_any()
 }
 
 #[cfg(test)]

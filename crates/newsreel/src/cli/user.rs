@@ -4,7 +4,7 @@ use super::locate::SiteLocation;
 use super::password;
 use super::reach;
 use super::screen::{CliError, complain, problem, say, say_json};
-use super::table::{Columns, age};
+use super::table::Columns;
 use access::User;
 use access::rules;
 use access::users;
@@ -16,8 +16,8 @@ use operators::accounts::{AccountsCommand, AccountsOperation};
 use operators::reply::SignUpRow;
 use serde::Serialize;
 use site_base::clock::unix_secs;
+use site_base::figures::age;
 use site_config::{Access, Config};
-use std::fmt;
 
 /// Subcommands of `user`.
 #[derive(Debug, Subcommand)]
@@ -156,31 +156,18 @@ fn credentials(password: &[u8]) -> Result<StoredCredentials, CliError> {
 }
 
 /// Reason why users were not changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum UserChangeError {
     /// A user of this name exists.
+    #[error("user `{0}` is there already; newsreel user passwd and user set change users")]
     Exists(String),
     /// There is no user of this name.
+    #[error("there is no user `{0}`; see newsreel user list")]
     Unknown(String),
     /// There is no user of this name, so none of those named was removed.
+    #[error("there is no user `{0}`; see newsreel user list; nobody was removed")]
     NoneRemoved(String),
 }
-
-impl fmt::Display for UserChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exists(name) => {
-                write!(f, "user `{name}` is there already; newsreel user passwd and user set change users")
-            }
-            Self::Unknown(name) => write!(f, "there is no user `{name}`; see newsreel user list"),
-            Self::NoneRemoved(name) => {
-                write!(f, "there is no user `{name}`; see newsreel user list; nobody was removed")
-            }
-        }
-    }
-}
-
-impl std::error::Error for UserChangeError {}
 
 fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), CliError> {
     let (name, groups) = (prepared(name)?, groups(group_names)?);

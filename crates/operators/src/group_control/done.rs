@@ -167,7 +167,7 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
 
 /// Reads a line of the file of earlier versions: the key of its note, and the message.
 fn entry(line: LogLine<'_>) -> Option<(String, LastControl)> {
-    let LogLine::Whole(line) = line else { return None };
+    let line = line.text()?;
     let (word, rest) = line.split_once(' ')?;
     let subject = match word {
         "group" => ControlSubject::Group,

@@ -3,7 +3,7 @@
 //! One line for each notice in a bounded file below `site.data`. For forgotten notices a date is kept:
 //! nothing older is carried out. Format: `docs/formats/notices.md`.
 
-use disk::{Disk, LogLine};
+use disk::{Disk, LogLine, hex};
 use site_base::durable_table::{DurableTable, TableEntry};
 use std::io;
 use std::path::Path;
@@ -103,7 +103,7 @@ enum NoticeLine {
 }
 
 fn entry(line: LogLine<'_>) -> Option<NoticeLine> {
-    let LogLine::Whole(text) = line else { return None };
+    let text = line.text()?;
     match text.strip_prefix(FORGOTTEN) {
         Some(time) => time.parse().ok().map(NoticeLine::Forgotten),
         None => parsed(text).map(|(digest, notice)| NoticeLine::Done(digest, notice)),
@@ -121,17 +121,12 @@ fn went(notice: Option<DoneNotice>) -> Option<i64> {
 }
 
 fn text(digest: &Digest, notice: &DoneNotice) -> String {
-    let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    format!("{digest} {} {} {} {}", notice.signed, notice.at, notice.listed, notice.key)
+    format!("{} {} {} {} {}", hex::digits(digest), notice.signed, notice.at, notice.listed, notice.key)
 }
 
 fn parsed(line: &str) -> Option<(Digest, DoneNotice)> {
     let mut words = line.split(' ');
-    let hex = words.next().filter(|hex| hex.len() == 64 && hex.is_ascii())?;
-    let mut digest = [0; 32];
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
+    let digest = hex::octets(words.next()?.as_bytes())?;
     let signed = words.next()?.parse().ok()?;
     let at = words.next()?.parse().ok()?;
     let listed = words.next()?.parse().ok()?;

@@ -21,7 +21,6 @@ pub use counts::{PullCounts, PullDetails};
 pub(super) use state::is_whole as is_marks_file_whole;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,45 +152,26 @@ impl PullSite {
 }
 
 /// Reason why a run ended early. Articles filed stay, and the next run continues.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {
     /// The configuration, or a file that it names, is wrong.
+    #[error("{0}")]
     Config(String),
     /// The server failed, or the connection to it.
-    Server(Error),
+    #[error("{0}")]
+    Server(#[from] Error),
     /// Our spool accepts nothing.
+    #[error("the spool stopped accepting: {0}")]
     Spool(String),
     /// More articles were refused than can be set aside; the last of them.
+    #[error("too many articles are set aside: {0}")]
     TooManyAside(String),
     /// The marks cannot be read or written.
-    Marks(io::Error),
+    #[error("marks of what was fetched: {0}")]
+    Marks(#[from] io::Error),
     /// The server stops, or the client no longer waits for the end.
+    #[error("the pull was stopped")]
     Stopped,
-}
-
-impl fmt::Display for PullError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(text) => f.write_str(text),
-            Self::Server(error) => error.fmt(f),
-            Self::Spool(text) => write!(f, "the spool stopped accepting: {text}"),
-            Self::TooManyAside(text) => write!(f, "too many articles are set aside: {text}"),
-            Self::Stopped => f.write_str("the pull was stopped"),
-            Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
-        }
-    }
-}
-
-impl From<Error> for PullError {
-    fn from(error: Error) -> Self {
-        Self::Server(error)
-    }
-}
-
-impl From<io::Error> for PullError {
-    fn from(error: io::Error) -> Self {
-        Self::Marks(error)
-    }
 }
 
 /// Fetches and files everything new. If the future is dropped, the next run continues.

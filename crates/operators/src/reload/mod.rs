@@ -31,27 +31,14 @@ use tracing::{error, info};
 pub(crate) const BUSY: &str = "another command is changing the configuration; try again when it has ended";
 
 /// The reason why a new configuration was refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The file is wrong, or does not suit this server as it runs.
-    File(ConfigError),
+    #[error("{}", .0.report(false).trim_end())]
+    File(#[from] ConfigError),
     /// Applying it failed.
+    #[error("{0}")]
     Trouble(String),
-}
-
-impl std::fmt::Display for ReloadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File(error) => f.write_str(error.report(false).trim_end()),
-            Self::Trouble(text) => f.write_str(text),
-        }
-    }
-}
-
-impl From<ConfigError> for ReloadError {
-    fn from(error: ConfigError) -> Self {
-        Self::File(error)
-    }
 }
 
 /// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.

@@ -1,12 +1,16 @@
 //! The rows of a report: every figure with its type and help.
 //!
-//! The JSON of `newsreel status`, the metrics and `docs/figures.md` are made from them.
+//! The JSON of `newsreel status`, the metrics and `docs/figures.md` are made from them, and with the columns
+//! after `=>` the tables of `newsreel status`, of `newsreel top` and of the operator's page. Columns that are
+//! computed from several figures are in `texts`.
 
+use super::texts::{ago, marked, overhead_text};
 use crate::pull::{PullCounts, PullDetails};
 use feeds::FeedStatus;
 use ingest::SpamCheckStatus;
 use ingest::programs::FilterStatus;
 use site_base::figures;
+use site_base::units::{about_size, counted, grouped};
 use upstreams::{CacheStatus, UpstreamStatus};
 
 figures! {
@@ -33,45 +37,50 @@ figures! {
         /// Seconds since the server began to listen.
         gauge uptime_secs: u64,
         /// Addresses it listens on, with resolved ports.
-        hidden listen: Vec<String>,
+        hidden listen: Vec<String> => words("" = |server, _| server.listen.join(", "), Line("listens on")),
         /// Addresses it listens on for HTTP.
-        hidden web: Vec<String>,
+        hidden web: Vec<String> => words("" = |server, _| server.web.join(", "), Line("web on")),
         /// Connections open now.
-        gauge connections: u64,
+        gauge connections: u64 => count("now", Line("connections")),
         /// Connections open now that are compressed.
-        gauge compressed: u64,
+        gauge compressed: u64 => count("of them compressed", Line("connections")),
         /// Connections refused since the start: unknown addresses and limits.
-        counter refused: u64,
+        counter refused: u64 => count("refused", Line("connections")),
         /// Connections of readers served since the start.
-        counter readers_served: u64,
+        counter readers_served: u64 => count("readers served", Line("connections")),
         /// Logins of clients.
-        part logins: LoginStatus,
+        part logins: LoginStatus => part("logins"),
         /// Unix seconds at which the first of the certificates expires; absent if there is none.
-        gauge certificate_expires: Option<i64>,
+        gauge certificate_expires: Option<i64> =>
+            words("" = ServerStatus::certificate_text, Line("certificate")),
         /// Changes of the configuration that took effect since the start.
-        counter reloads: u64,
+        counter reloads: u64 => count("", Line("reloads")),
         /// Peers, in the order of the configuration.
         list("peer") peers: Vec<PeerStatus>,
         /// Unix seconds since when the operator has paused the acceptance of articles; absent if not paused.
-        gauge paused_since: Option<u64>,
+        gauge paused_since: Option<u64> => words("" = ServerStatus::paused_text, Line("PAUSED")),
         /// Reason for the pause, in the operator's words.
         text paused_reason: String,
         /// Articles accepted since the start, from all sources.
-        counter accepted: u64,
+        counter accepted: u64 => count("accepted", Line("articles")),
         /// Articles rejected since the start, from all sources.
-        counter rejected: u64,
+        counter rejected: u64 => count("rejected", Line("articles")),
         /// Articles deferred with "try later" since the start.
-        counter try_later: u64,
+        counter try_later: u64 => count("to be tried later", Line("articles")),
         /// Bytes of receive buffers beyond those that every connection has.
-        gauge receive_bytes: u64,
+        gauge receive_bytes: u64 => size("of receive buffers", Line("articles")),
         /// Cancels and Supersedes that wait for the article they withdraw.
-        gauge early_cancels: u64,
+        gauge early_cancels: u64 => count("waiting for their article", Line("cancels")),
         /// Articles that NoCeM notices listed before their arrival.
-        gauge early_hides: u64,
+        gauge early_hides: u64 =>
+            words("listed by notices before they came" = |server, _| counted(server.early_hides, "article"),
+                Line("hides")),
         /// Posts to moderated groups.
-        part moderation: ModerationStatus,
+        part moderation: ModerationStatus => part("moderation"),
         /// Batches that wait in batches.incoming.
-        part batches: BatchesStatus,
+        part batches: BatchesStatus =>
+            part("batches")
+            words("" = |server, _| server.batches.problem_text(), Line("NOT FILED")),
         /// Standing pulls, in the order of the configuration.
         list("pull") pulls: Vec<PullStatus>,
         /// Upstreams, in the order of the configuration.
@@ -98,20 +107,21 @@ figures! {
     pub struct ArchiveStatus {
         /// Name.
         name name: String,
-        /// Directory.
-        text path: String,
         /// When articles are copied, as the configuration writes it.
-        text when: String,
+        text when: String => text("at", Status, Page),
         /// Form of the archive, as the configuration writes it.
-        text form: String,
+        text form: String => text("form", Status, Page),
         /// Number of articles ever copied.
-        counter archived: u64,
-        /// Unix seconds of the last copy since the start; absent if there was none.
-        gauge last: Option<u64>,
-        /// Bytes of journal that are still to be read; absent if articles are copied on expiry.
-        gauge waiting_bytes: Option<u64>,
+        counter archived: u64 => count("copied", Status, Page),
         /// Number of articles ever removed without a copy.
-        counter missed: u64,
+        counter missed: u64 => count("missed", Status, Page),
+        /// Unix seconds of the last copy since the start; absent if there was none.
+        gauge last: Option<u64> =>
+            words("last copy" = |archive, now| ago(archive.last, "not since the start", now), Status, Page),
+        /// Bytes of journal that are still to be read; absent if articles are copied on expiry.
+        gauge waiting_bytes: Option<u64> => size("to read", Status, Page),
+        /// Directory.
+        text path: String => text("in", Status, Page),
         /// Articles due that wait because the archive fails.
         gauge held: u64,
         /// Longest time they still wait, in seconds; absent if none waits.
@@ -177,13 +187,13 @@ figures! {
     #[derive(Copy, Eq)]
     pub struct LoginStatus {
         /// Successful logins.
-        counter succeeded: u64,
+        counter succeeded: u64 => count("succeeded", Status),
         /// Logins with a wrong name, password or proof.
-        counter failed: u64,
+        counter failed: u64 => count("failed", Status),
         /// Failures that locked out an address or a user.
-        counter lock_outs: u64,
+        counter lock_outs: u64 => count("lock-outs", Status),
         /// Attempts refused because of a lock-out.
-        counter refused: u64,
+        counter refused: u64 => count("refused by them", Status),
     }
 }
 
@@ -193,15 +203,15 @@ figures! {
     #[serde(default)]
     pub struct BatchesStatus {
         /// Batches that wait to be filed.
-        gauge waiting: u64,
+        gauge waiting: u64 => count("waiting", Status),
         /// Bytes of waiting batches.
-        gauge waiting_bytes: u64,
+        gauge waiting_bytes: u64 => size("in them", Status),
         /// Batches filed since the start.
-        counter filed: u64,
+        counter filed: u64 => count("filed", Status),
         /// Articles accepted from batches.
-        counter accepted: u64,
+        counter accepted: u64 => count("articles accepted", Status),
         /// Damaged pieces of batches in quarantine.
-        gauge damaged: u64,
+        gauge damaged: u64 => count("damaged pieces in quarantine", Status),
         /// Reason why the oldest batch waits; empty if it does not, or has not been tried yet.
         trouble("Whether the oldest batch cannot be filed") problem: String,
     }
@@ -215,20 +225,22 @@ figures! {
         /// Name.
         name name: String,
         /// Server to pull from.
-        text from: String,
+        text from: String => text("from", Status, Page),
         /// Unix seconds of the start of the current run; absent if none is in progress.
         gauge running_since: Option<u64>,
         /// Unix seconds of the end of the last run, with or without an error; absent if there was none.
-        gauge last_run: Option<u64>,
+        gauge last_run: Option<u64> => words("last run" = PullStatus::last_run_text, Status, Page),
         /// Start in Unix seconds of the last complete run, as of which everything on the server is here;
         /// absent if there was none.
-        gauge complete: Option<u64>,
+        gauge complete: Option<u64> =>
+            words("complete" = |pull, now| ago(pull.complete, "never", now), Status, Page)
+            number("to do" = |pull, _| grouped(pull.run.total.saturating_sub(pull.run.done)), Status, Page),
         /// Runs since the start.
         counter runs: u64,
         /// Articles fetched since the start.
-        counter fetched: u64,
+        counter fetched: u64 => count("fetched", Status, Page),
         /// Articles filed since the start.
-        counter accepted: u64,
+        counter accepted: u64 => count("accepted", Status, Page),
         /// Counts of the current or the last run.
         part run: PullCounts,
         /// Details besides the counts.
@@ -243,13 +255,13 @@ figures! {
     #[derive(Copy, Eq)]
     pub struct ModerationStatus {
         /// Mails to be sent.
-        gauge waiting: u64,
+        gauge waiting: u64 => count("to be mailed", Status),
         /// Mails sent since the start.
-        counter sent: u64,
+        counter sent: u64 => count("mailed", Status),
         /// Mails set aside since the start because they cannot be sent.
-        gauge failed: u64,
+        gauge failed: u64 => count("put aside", Status),
         /// Posts that wait for `newsreel moderation`.
-        gauge held: u64,
+        gauge held: u64 => count("to approve", Status),
     }
 }
 
@@ -259,13 +271,16 @@ figures! {
         /// Name.
         name name: String,
         /// Open connections from the peer.
-        gauge connections: u64,
+        gauge connections: u64 => count("connections", Status, Page) count("conn", Top),
         /// Message-IDs offered by the peer (IHAVE, CHECK, and TAKETHIS without CHECK).
-        counter offered: u64,
+        counter offered: u64 => count("offered", Status, Page),
         /// Articles accepted from the peer.
-        counter accepted: u64,
+        counter accepted: u64 => count("accepted", Status, Page) growth("from/s", Top),
         /// Articles from the peer that were rejected.
-        counter rejected: u64,
+        counter rejected: u64 =>
+            count("rejected", Status, Page)
+            number("not wanted" = |peer, _| grouped(peer.not_wanted()), Page)
+            growth("rejected/s", Top),
         /// The feed to the peer; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         part feed: Option<FeedStatus>,
@@ -281,65 +296,72 @@ figures! {
         /// Durability of stored articles, as the configuration writes it.
         text durability: String,
         /// Reason why the spool stopped accepting articles; absent if it accepts them.
-        trouble("Whether no articles are accepted") stopped: Option<String>,
+        trouble("Whether no articles are accepted") stopped: Option<String> =>
+            words("" = |spool, _| spool.stopped.clone().unwrap_or_default(), Line("ACCEPTS NOTHING:")),
         /// Reason why the spool cannot be opened; the figures are then those of its last checkpoint and of
         /// the headers of its buffers. Absent if it is open.
         #[serde(skip_serializing_if = "Option::is_none")]
         hidden unopened: Option<String>,
         /// Articles stored.
-        gauge articles: u64,
+        gauge articles: u64 => words("" = |spool, _| spool.articles_text(), Line("articles")),
         /// Hidden articles among these.
         gauge hidden: u64,
         /// Groups.
         gauge groups: u64,
         /// Message-IDs in history.
-        gauge history_entries: u64,
+        gauge history_entries: u64 => count("Message-IDs in history", Line("articles")),
         /// Digest of all that readers, peers and history can see, in hexadecimal digits: equal for sites with
         /// one secret that have the same news. Absent if damage was repaired since the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        hidden digest: Option<String>,
+        hidden digest: Option<String> =>
+            words("" = |spool, _| spool.digest.clone().unwrap_or_default(), Line("digest")),
         /// First 48 bits of that digest, as a number; absent like it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gauge digest_start: Option<u64>,
         /// Message-IDs of articles that peers were asked to send and have not sent yet.
-        gauge offers: u64,
+        gauge offers: u64 => count("requested from peers", Line("articles")),
         /// Unix seconds of the last measurement of data on disk: buffers, kept volumes, classes and file
         /// sizes.
-        gauge measured: u64,
+        gauge measured: u64 => words("" = SpoolStatus::measured_text, Line("MEASURED")),
         /// Bytes of journal.
-        gauge journal_bytes: u64,
+        gauge journal_bytes: u64 => size("", Line("journal")),
         /// Bytes ever written to the journal.
         counter journal_position: u64,
         /// Bytes of journal that a power failure now could lose.
-        gauge undurable_bytes: u64,
+        gauge undurable_bytes: u64 => size("of it not durable yet", Line("journal")),
         /// Bytes of recent writes of a busy feed that stay in memory; absent if all do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        gauge hot_memory_bytes: Option<u64>,
+        gauge hot_memory_bytes: Option<u64> =>
+            size("of recent writes in memory", Line("busy feeds")),
         /// Bytes written by busy feeds whose memory was released, since the start.
         #[serde(default)]
-        counter released_bytes: u64,
+        counter released_bytes: u64 =>
+            words("released since the start" = |spool, _| spool.released_text(), Line("busy feeds")),
         /// Readers of the journal.
         #[serde(default)]
         list("reader") readers: Vec<JournalReaderReport>,
         /// Journal rows that a start after a crash now would replay.
-        gauge rows_to_replay: u64,
+        gauge rows_to_replay: u64 => count("rows to replay after a crash", Line("journal")),
         /// Bytes of history files.
-        gauge history_bytes: u64,
+        gauge history_bytes: u64 => size("of history", Line("indexes")),
         /// Bytes of overview files.
-        gauge overview_bytes: u64,
+        gauge overview_bytes: u64 => size("of overview", Line("indexes")),
         /// Bytes of residents files.
-        gauge residents_bytes: u64,
+        gauge residents_bytes: u64 => size("of residents", Line("indexes")),
         /// Bytes of both copies of the last checkpoint.
-        gauge checkpoint_bytes: u64,
+        gauge checkpoint_bytes: u64 => size("of checkpoints", Line("indexes")),
         /// Pages of mapped files that could not be read and were rebuilt.
-        counter mended_pages: u64,
+        counter mended_pages: u64 => some("unreadable pages rebuilt", Line("repaired")),
         /// File names of articles that were skipped, because files unknown to the indexes have them.
-        counter passed_over: u64,
+        counter passed_over: u64 =>
+            some("names passed over: files that no index knows have them", Line("file names")),
         /// Articles filed without numbers since the start (site.numbers), and the savings.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        part unnumbered: Option<UnnumberedSavings>,
+        part unnumbered: Option<UnnumberedSavings> =>
+            words("" = |spool, _| spool.unnumbered_text(), Line("unnumbered")),
         /// Bytes on disk for each article beyond its own; absent with too few articles for an estimate.
-        part overhead: Option<Overhead>,
+        part overhead: Option<Overhead> =>
+            words("" = |spool, _| overhead_text(spool.overhead.as_ref()), Line("overhead")),
         /// The classes.
         list("class") classes: Vec<ClassReport>,
         /// The buffers.
@@ -357,16 +379,16 @@ figures! {
         /// Whether the reader has a cursor file, by which its position and its claim survive a restart.
         gauge durable: bool,
         /// Position from which rows are claimed for the reader.
-        gauge position: u64,
+        gauge position: u64 => count("position", Status),
         /// Bytes of journal from there to the end.
-        gauge backlog_bytes: u64,
+        gauge backlog_bytes: u64 => size("backlog", Status),
         /// Bytes of journal that were removed before the reader reached them.
         counter lost_bytes: u64,
         /// Articles that it lost with them.
-        counter lost_articles: u64,
+        counter lost_articles: u64 => count("articles lost", Status),
         /// Damage found in the cursor file since the start, and its consequence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        hidden damage: Option<String>,
+        hidden damage: Option<String> => words("" = |reader, _| reader.note(), Status),
     }
 }
 
@@ -421,16 +443,16 @@ figures! {
         /// Name.
         name name: String,
         /// Storage method.
-        text method: String,
+        text method: String => text("method", Status),
         /// Unix seconds of the arrival of the oldest article; absent if there is none.
-        gauge oldest_arrival: Option<u64>,
+        gauge oldest_arrival: Option<u64> => age("oldest article", Status),
         /// Bytes written per second, over the last hour.
-        gauge hour_bytes_per_sec: f64,
+        gauge hour_bytes_per_sec: f64 => rate("last hour", Status),
         /// Bytes written per second, over the last day.
-        gauge day_bytes_per_sec: f64,
+        gauge day_bytes_per_sec: f64 => rate("last day", Status),
         /// Seconds that an article stays at the last day's rate; absent if nothing was written, or not for an
         /// hour yet.
-        gauge stays_secs: Option<u64>,
+        gauge stays_secs: Option<u64> => number("articles stay" = |class, _| class.stays_text(), Status),
         /// Capacity in bytes.
         #[serde(default)]
         gauge room_bytes: u64,
@@ -439,7 +461,7 @@ figures! {
         hidden worst_day: Option<String>,
         /// Seconds that an article would stay if every day were like that.
         #[serde(default)]
-        gauge stays_worst_secs: Option<u64>,
+        gauge stays_worst_secs: Option<u64> => span("worst day", Status),
         /// Unix seconds from which articles will not stay as long as they should; absent if they will, at the
         /// last day's rate.
         #[serde(default)]
@@ -448,16 +470,16 @@ figures! {
         #[serde(default)]
         gauge promise_missed: Option<u64>,
         /// Target for how long articles stay, in seconds.
-        gauge keep_target_secs: Option<u64>,
+        gauge keep_target_secs: Option<u64> => span("target", Status),
         /// Promise of how long articles stay, in seconds.
-        gauge keep_at_least_secs: Option<u64>,
+        gauge keep_at_least_secs: Option<u64> => span("promise", Status),
         /// Articles that went to the overflow class since the start.
         counter spilled: u64,
         /// Articles rejected since the start, because only articles under the promise could have made room.
         counter turned_away: u64,
         /// Articles that were overwritten since the start although they had not left the ring of the class.
         #[serde(default)]
-        counter overwritten_early: u64,
+        counter overwritten_early: u64 => words("" = ClassReport::notes, Status),
     }
 }
 
@@ -479,14 +501,17 @@ figures! {
         /// Name.
         name name: String,
         /// Size in bytes.
-        gauge size_bytes: u64,
+        gauge size_bytes: u64 => size("size", Status),
         /// Bytes for articles when the buffer is full; 0 if unknown.
         #[serde(default)]
         gauge area_bytes: u64,
         /// Bytes that hold articles.
-        gauge used_bytes: u64,
+        gauge used_bytes: u64 =>
+            number("used" = |buffer, _| buffer.if_here(about_size(buffer.used_bytes)), Status)
+            number("%" = |buffer, _| buffer.if_here(buffer.used_percent()), Status),
         /// Cycle number: 1 until the buffer wraps for the first time.
-        gauge cycle: u64,
+        gauge cycle: u64 =>
+            number("cycle" = |buffer, _| buffer.if_here(buffer.cycle.to_string()), Status),
         /// Write position in the area of articles; 0 if the spool cannot be opened.
         #[serde(default)]
         gauge head_bytes: u64,
@@ -505,10 +530,10 @@ figures! {
         gauge holes_share: Option<f64>,
         /// Unix seconds of the arrival of the oldest article; absent if the buffer is empty, or the spool not
         /// open.
-        gauge oldest_arrival: Option<u64>,
+        gauge oldest_arrival: Option<u64> => number("oldest article" = BufferReport::oldest_text, Status),
         /// Whether the file is missing: its disk is not mounted, and the spool cannot be opened.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        hidden away: bool,
+        hidden away: bool => words("" = |buffer, _| marked(buffer.away, "AWAY"), Status),
     }
 }
 
@@ -518,16 +543,18 @@ figures! {
         /// Name, which is that of the class.
         name name: String,
         /// Storage method.
-        text method: String,
+        text method: String => text("method", Status),
         /// Number of articles; cancelled ones are counted until expiry has passed them.
-        gauge articles: u64,
+        gauge articles: u64 => count("articles", Status),
         /// Stored size of the articles, in bytes.
-        gauge bytes: u64,
+        gauge bytes: u64 => size("size", Status),
         /// Capacity in bytes, including the articles.
-        gauge room_bytes: u64,
+        gauge room_bytes: u64 => size("room", Status),
         /// Whether the volume accepts no more articles for now.
         gauge full: bool,
         /// Unix seconds of the arrival of the oldest article; absent if the volume is empty.
-        gauge oldest_arrival: Option<u64>,
+        gauge oldest_arrival: Option<u64> =>
+            age("oldest article", Status)
+            words("" = |kept, _| marked(kept.full, "FULL"), Status),
     }
 }

@@ -67,15 +67,19 @@ pub struct SendCounts {
 }
 
 /// Reason why sending ended early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     /// The command, or a file that it names, is wrong.
+    #[error("{0}")]
     Config(String),
     /// The server failed, or the connection to it.
-    Server(Error),
+    #[error("{0}")]
+    Server(#[from] Error),
     /// The articles cannot be read.
+    #[error("cannot read the articles: {0}")]
     Source(io::Error),
     /// The server stops, or the client no longer waits for the end.
+    #[error("sending was stopped")]
     Stopped,
 }
 
@@ -87,23 +91,6 @@ impl SendError {
             Self::Server(error) => error.retry() == RetryAdvice::Later,
             Self::Stopped => true,
         }
-    }
-}
-
-impl std::fmt::Display for SendError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Config(text) => f.write_str(text),
-            Self::Server(error) => error.fmt(f),
-            Self::Stopped => f.write_str("sending was stopped"),
-            Self::Source(error) => write!(f, "cannot read the articles: {error}"),
-        }
-    }
-}
-
-impl From<Error> for SendError {
-    fn from(error: Error) -> Self {
-        Self::Server(error)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use disk::{Disk, FileAccess, durable_replace, read_small};
+use disk::{Disk, FileAccess, durable_replace, hex, read_small};
 use ring::digest::{SHA256, digest};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -106,7 +106,7 @@ fn about(path: &Path, error: io::Error) -> io::Error {
 
 fn write(disk: &dyn Disk, data: &Path, path: &Path, octets: &[u8; SECRET_BYTES]) -> io::Result<()> {
     disk.create_dir(data)?;
-    let text = format!("{} {}\n", hexadecimal(octets), checksum(octets));
+    let text = format!("{} {}\n", hex::digits(octets), checksum(octets));
     durable_replace(disk, path, &[text.as_bytes()], FileAccess::Owner)
 }
 
@@ -118,26 +118,17 @@ pub fn is_whole(text: &[u8]) -> bool {
 /// Returns the octets in a text, and whether a checksum follows, which then matches.
 fn parse(text: &[u8]) -> Option<([u8; SECRET_BYTES], bool)> {
     let (digits, sum) = text.trim_ascii_end().split_at_checked(2 * SECRET_BYTES)?;
-    let mut octets = [0; SECRET_BYTES];
-    for (octet, pair) in octets.iter_mut().zip(digits.chunks(2)) {
-        *octet = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
+    let octets = hex::octets(digits)?;
     if sum.is_empty() {
         return Some((octets, false));
     }
-    let is_right = hexadecimal(&octets).as_bytes() == digits
+    let is_right = hex::digits(&octets).as_bytes() == digits
         && sum.strip_prefix(b" ") == Some(checksum(&octets).as_bytes());
     is_right.then_some((octets, true))
 }
 
 fn checksum(octets: &[u8; SECRET_BYTES]) -> String {
-    let hash = digest(&SHA256, octets);
-    let hash = hash.as_ref();
-    hexadecimal(hash.get(..CHECKSUM_BYTES).unwrap_or(hash))
-}
-
-fn hexadecimal(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    hex::start_of(digest(&SHA256, octets), CHECKSUM_BYTES)
 }
 
 #[cfg(test)]

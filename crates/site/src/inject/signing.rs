@@ -8,7 +8,6 @@ use netnews::control::pgp_sig::UnsignedArticle;
 use netnews::{Article, Known};
 use site_base::printable;
 use site_base::program::{ProcessGroup, complaint, piped};
-use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -60,11 +59,13 @@ fn unsigned(wire: &[u8]) -> Result<Vec<u8>, PostRefusal> {
 }
 
 /// Reason why the program has signed nothing.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum SigningError {
     /// The configuration names no program.
+    #[error("no program is named")]
     NoProgram,
     /// The program cannot be started, or waited for.
+    #[error("{program}: {error}")]
     Io {
         /// The program.
         program: String,
@@ -72,6 +73,7 @@ enum SigningError {
         error: io::Error,
     },
     /// The program has ended in failure.
+    #[error("{program}: {status}: {}", printable::line(.complaint))]
     Failed {
         /// The program.
         program: String,
@@ -81,20 +83,6 @@ enum SigningError {
         complaint: String,
     },
 }
-
-impl fmt::Display for SigningError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoProgram => f.write_str("no program is named"),
-            Self::Io { program, error } => write!(f, "{program}: {error}"),
-            Self::Failed { program, status, complaint } => {
-                write!(f, "{program}: {status}: {}", printable::line(complaint))
-            }
-        }
-    }
-}
-
-impl std::error::Error for SigningError {}
 
 /// Runs the program to its end; returns its output.
 async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, SigningError> {

@@ -5,7 +5,6 @@
 
 use site_base::lock::Leaf;
 use std::collections::HashSet;
-use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
@@ -16,21 +15,14 @@ const PERIOD: Duration = Duration::from_secs(60);
 const LINES_MAX: usize = 30;
 
 /// The reason why a connection was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionRefusal {
     /// No `[[peer]]` and no `[[access]]` section matches the client.
+    #[error("no [[peer]] or [[access]] section is for this address")]
     Unknown,
     /// A limit is reached; its description.
+    #[error("{0}")]
     Full(String),
-}
-
-impl fmt::Display for ConnectionRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("no [[peer]] or [[access]] section is for this address"),
-            Self::Full(reason) => f.write_str(reason),
-        }
-    }
 }
 
 /// Refusals of the current period.

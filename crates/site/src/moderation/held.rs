@@ -4,7 +4,7 @@
 //! waiting, and approving it again finds the article known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
-use disk::{CheckedFile, Disk, FileAccess, durable_create, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, durable_create, hex, read_or_set_aside};
 use hashbrown::HashSet;
 use ring::digest::{SHA256, digest};
 use site_base::fields;
@@ -159,8 +159,7 @@ impl HeldPosts {
 
     fn path(&self, message_id: &str) -> PathBuf {
         let hash = digest(&SHA256, message_id.as_bytes());
-        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
-        self.dir.join(name + POST)
+        self.dir.join(hex::start_of(hash, NAME_BYTES) + POST)
     }
 }
 

@@ -8,7 +8,6 @@ use super::queue::QueuedMail;
 use super::unsent::MailError;
 use netnews::nntp::wire::dot_stuff;
 use netnews::printable::replaced;
-use std::fmt;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -31,39 +30,30 @@ struct SmtpReply {
 }
 
 /// Reason why there is no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum SmtpFault {
     /// The connection has failed.
+    #[error("{0}")]
     Io(io::Error),
     /// No connection came about in time.
+    #[error("no connection")]
     NoConnection,
     /// The server has not read a command in time.
+    #[error("takes nothing more")]
     TakesNothing,
     /// The server has not answered in time.
+    #[error("no answer")]
     NoAnswer,
     /// The server has closed the connection, or sent a line that is too long.
+    #[error("the connection ended")]
     Ended,
     /// A line does not begin with a code; holds the line.
+    #[error("`{0}` is no answer")]
     NotAnAnswer(String),
     /// The answer has too many lines.
+    #[error("an answer without end")]
     Endless,
 }
-
-impl fmt::Display for SmtpFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::NoConnection => f.write_str("no connection"),
-            Self::TakesNothing => f.write_str("takes nothing more"),
-            Self::NoAnswer => f.write_str("no answer"),
-            Self::Ended => f.write_str("the connection ended"),
-            Self::NotAnAnswer(line) => write!(f, "`{line}` is no answer"),
-            Self::Endless => f.write_str("an answer without end"),
-        }
-    }
-}
-
-impl std::error::Error for SmtpFault {}
 
 /// An SMTP connection.
 struct SmtpConnection {

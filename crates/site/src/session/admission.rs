@@ -7,7 +7,6 @@ use super::ConnectedClient;
 use crate::site::{ConnectionLimit, ConnectionPermit, Site};
 use access::limits::{AccessPermit, LimitReached};
 use nntp_io::rate::Bandwidth;
-use std::fmt;
 use std::sync::Arc;
 
 /// A client with the permits for its session, which end with it.
@@ -20,26 +19,17 @@ pub struct AdmittedClient {
 }
 
 /// The limit because of which a client is not served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AdmissionLimit {
     /// A limit on connections.
+    #[error("{0}")]
     Connections(ConnectionLimit),
     /// A limit of its `[[access]]` section.
+    #[error("{0}")]
     Access(LimitReached),
 }
 
 /// Formats the message for the client.
-impl fmt::Display for AdmissionLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connections(limit) => limit.fmt(f),
-            Self::Access(limit) => limit.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AdmissionLimit {}
-
 impl AdmittedClient {
     /// Takes the permits for the session of a client.
     pub fn new(client: ConnectedClient, site: &Site) -> Result<Self, AdmissionLimit> {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 /// Reason why a spool could not be opened or an operation on it failed. The text says what is wrong, where,
 /// and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// A system call failed.
+    #[error("cannot {doing} {path}: {source}")]
     Io {
         /// Operation that failed.
         doing: &'static str,
@@ -20,10 +21,13 @@ pub enum SpoolError {
         source: io::Error,
     },
     /// Another process has the spool open.
+    #[error("{0} is in use by another newsreel process; stop that one first")]
     Locked(PathBuf),
     /// The configuration and the files on disk do not match, or a file is not what it should be.
+    #[error("{0}")]
     Unfit(String),
     /// The caller could not change the configuration.
+    #[error(transparent)]
     Config(CommitError),
 }
 
@@ -32,29 +36,6 @@ impl SpoolError {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
-    }
-}
-
-impl fmt::Display for SpoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
-            Self::Locked(path) => {
-                write!(f, "{} is in use by another newsreel process; stop that one first", path.display())
-            }
-            Self::Unfit(text) => f.write_str(text),
-            Self::Config(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SpoolError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Config(error) => error.source(),
-            Self::Locked(_) | Self::Unfit(_) => None,
-        }
     }
 }
 
@@ -133,12 +114,14 @@ impl std::error::Error for SpoolTrouble {
 }
 
 /// Reason why something could not be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes are not in memory and the caller did not want to wait for the disk.
+    #[error("not in memory")]
     WouldBlock,
     /// The disk failed, or what was read is damaged.
-    Failed(io::Error),
+    #[error("{0}")]
+    Failed(#[source] io::Error),
 }
 
 impl ReadError {
@@ -151,24 +134,6 @@ impl ReadError {
 impl From<io::Error> for ReadError {
     fn from(e: io::Error) -> Self {
         if e.kind() == io::ErrorKind::WouldBlock { Self::WouldBlock } else { Self::Failed(e) }
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WouldBlock => f.write_str("not in memory"),
-            Self::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::WouldBlock => None,
-            Self::Failed(error) => Some(error),
-        }
     }
 }
 

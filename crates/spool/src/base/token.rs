@@ -4,6 +4,7 @@
 //! buffers the place is the *absolute position*: cycle number x area size + offset, so that tokens of one
 //! volume grow with time and "is it still alive" is one comparison (CNFS-11). See `docs/formats/token.md`.
 
+use disk::hex;
 use std::fmt;
 
 /// How an article is stored.
@@ -100,17 +101,12 @@ impl Token {
 
     /// Returns the binary form as hexadecimal digits.
     pub fn to_hex(&self) -> String {
-        self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::digits(&self.to_bytes())
     }
 
     /// Reads what [`Token::to_hex`] wrote.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let mut bytes = [0; Self::BYTES];
-        (text.len() == 2 * Self::BYTES).then_some(())?;
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Self::from_bytes(&bytes)
+        Self::from_bytes(&hex::octets::<{ Self::BYTES }>(text.as_bytes())?)
     }
 
     /// Reads the binary form; `None` for an unknown method.

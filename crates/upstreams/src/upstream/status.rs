@@ -5,6 +5,7 @@ use super::table::Upstream;
 use newscache::{CacheStats, RequestKind};
 use site_base::counters::read;
 use site_base::figures;
+use site_base::units::grouped;
 
 figures! {
     /// Status of an upstream since the start.
@@ -14,30 +15,42 @@ figures! {
         /// Name of the upstream.
         name name: String,
         /// The server.
-        text host: String,
+        text host: String =>
+            text("server", Status)
+            words("state" = |upstream, _| upstream.state().to_owned(), Status),
         /// Connections made.
-        counter connections: u64,
+        counter connections: u64 => count("connections", Status, Page),
         /// Most connections that the server lets us have at once, if it has refused one more; 0 if it has
         /// not.
-        gauge connections_limit: u64,
+        gauge connections_limit: u64 =>
+            number("at most" = |upstream, _| upstream.limit_text(), Status, Page),
         /// Questions asked.
-        counter questions: u64,
+        counter questions: u64 => count("questions", Status, Page),
         /// Questions without an answer.
-        counter failures: u64,
+        counter failures: u64 => count("failures", Status, Page),
         /// Wrong answers.
-        counter wrong: u64,
+        counter wrong: u64 => count("wrong", Status, Page),
         /// Bytes received.
-        counter bytes: u64,
+        counter bytes: u64 => size("received", Status, Page),
         /// Posts waiting for the upstream.
-        gauge posts_waiting: u64,
+        gauge posts_waiting: u64 => count("posts", Status, Page),
         /// Posts refused by the upstream and kept for the operator.
-        gauge posts_refused: u64,
+        gauge posts_refused: u64 => count("refused", Status, Page),
         /// Reason why it is away; empty if it answers, as far as is known.
         trouble("Whether the upstream is away") problem: String,
     }
 }
 
 impl UpstreamStatus {
+    /// Returns `answers` or `away`.
+    pub fn state(&self) -> &'static str {
+        if self.problem.is_empty() { "answers" } else { "away" }
+    }
+
+    fn limit_text(&self) -> String {
+        if self.connections_limit == 0 { "-".to_owned() } else { grouped(self.connections_limit) }
+    }
+
     pub(super) fn of(upstream: &Upstream, posts: QueuedPostCounts) -> Self {
         let tally = &upstream.pool.tally;
         Self {
@@ -84,13 +97,25 @@ figures! {
         /// Name of the kind, upstream or group.
         name of: String,
         /// Number of requests.
-        counter requests: u64,
+        counter requests: u64 => count("requests", Status, Page),
         /// Requests answered completely from the cache.
-        counter hits: u64,
+        counter hits: u64 =>
+            count("hits", Status, Page)
+            number("share" = |counts, _| counts.share_text(), Status, Page),
         /// Bytes from the cache.
-        counter cache_bytes: u64,
+        counter cache_bytes: u64 => size("from cache", Status, Page),
         /// Bytes from upstream.
-        counter upstream_bytes: u64,
+        counter upstream_bytes: u64 => size("from upstream", Status, Page),
+    }
+}
+
+impl CacheCounts {
+    /// Returns the share of requests that the cache answered.
+    fn share_text(&self) -> String {
+        match self.requests {
+            0 => "-".to_owned(),
+            requests => format!("{} %", self.hits * 100 / requests),
+        }
     }
 }
 

@@ -3,49 +3,41 @@
 use crate::SourceError;
 use netnews::printable::replaced;
 use nntp_io::{Error, ProtocolFault};
-use std::fmt;
 
 /// Reason why a question to an upstream has no answer. A reply that something does not exist is an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UpstreamError {
     /// The upstream cannot be asked now, or did not answer; for the log.
+    #[error("{0}")]
     Away(String),
     /// The kept connection had ended; another one may do.
+    #[error("the server closed the connection")]
     Stale,
     /// The connection ended in the middle of an answer; another one may do. Never the final result of a
     /// question.
+    #[error("{0}")]
     Broken(String),
     /// No data arrived within the time limit of an answer. Never the final result of a question.
+    #[error("{0}")]
     Silent(String),
     /// The server asks for a login though it has just accepted ours.
+    #[error("{0}")]
     LoggedOut(String),
     /// The server does not answer such questions, or not ours.
+    #[error("refused: {0} {1}")]
     Refused(u16, String),
     /// The answer is wrong, in this way.
+    #[error("{0}")]
     Wrong(String),
     /// A list did not end within its limits, or such a list is not requested again yet.
+    #[error("{0}")]
     Endless(String),
     /// The answer has not begun within the time after which another server is asked.
+    #[error("no answer in the time that others take")]
     Slow,
     /// No server has the article.
+    #[error("no server has the article")]
     Missing,
-}
-
-impl fmt::Display for UpstreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Away(text)
-            | Self::Broken(text)
-            | Self::Silent(text)
-            | Self::LoggedOut(text)
-            | Self::Endless(text)
-            | Self::Wrong(text) => f.write_str(text),
-            Self::Missing => f.write_str("no server has the article"),
-            Self::Slow => f.write_str("no answer in the time that others take"),
-            Self::Stale => f.write_str("the server closed the connection"),
-            Self::Refused(code, text) => write!(f, "refused: {code} {text}"),
-        }
-    }
 }
 
 impl From<Error> for UpstreamError {

@@ -1,6 +1,7 @@
 //! Upstreams and the cache: health, space, posts that wait for an upstream; retry, drop, hide.
 
 use super::desk::{ActionNotice, OperatorDesk, PlannedAction, ago};
+use super::figure_table::{FigureRow, figure_table};
 use super::figures;
 use super::paths;
 use crate::WebState;
@@ -13,7 +14,7 @@ use newspages::header;
 use operators::hide::{HiddenFilter, HideOperation, UnhideOperation};
 use operators::posts::{PostsCommand, PostsOperation};
 use operators::reply::{PostRow, Reply};
-use operators::report::{CacheCounts, CacheStatus, UpstreamStatus};
+use operators::report::{CacheStatus, UpstreamStatus};
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, counted, grouped};
 use std::sync::Arc;
@@ -104,32 +105,25 @@ fn of_upstreams(upstreams: &[UpstreamStatus]) -> Markup {
             h2 #upstreams { "Upstreams" }
             @if upstreams.is_empty() { p { "There is no " code { "[[upstream]]" } "." } }
             @else {
-                div.card.table { table {
-                    thead { tr {
-                        th scope="col" { "upstream" } th scope="col" { "state" }
-                        @for title in ["connections", "questions", "failures", "wrong answers", "received"] {
-                            th.n scope="col" { (title) }
-                        }
-                    } }
-                    tbody { @for upstream in upstreams { tr {
-                        th scope="row" { (upstream.name) " " span.quiet { (upstream.host) } }
-                        td.wide data-label="state" {
-                            @if upstream.problem.is_empty() { span.state.sending { "answers" } }
-                            @else { span.state.stopped { (upstream.problem) } }
-                        }
-                        td.n data-label="connections" { (grouped(upstream.connections)) }
-                        td.n data-label="questions" { (grouped(upstream.questions)) }
-                        td.n data-label="failures" { (grouped(upstream.failures)) }
-                        td.n data-label="wrong answers" { (grouped(upstream.wrong)) }
-                        td.n data-label="received" { (about_size(upstream.bytes)) }
-                    } } }
-                } }
+                (figure_table("upstream", &["problem"], upstreams.iter().map(of_upstream), unix_secs()))
             }
         }
     }
 }
 
+fn of_upstream(upstream: &UpstreamStatus) -> FigureRow<'_, UpstreamStatus> {
+    let state = if upstream.problem.is_empty() { "sending" } else { "stopped" };
+    FigureRow {
+        head: html! {
+            (upstream.name) " " span.quiet { (upstream.host) } " " span.state.(state) { (upstream.state()) }
+        },
+        figures: upstream,
+        further: html! { td.wide data-label="problem" { (upstream.problem) } },
+    }
+}
+
 fn space(cache: &CacheStatus) -> Markup {
+    let requests = cache.kinds.iter().chain(cache.groups.iter().take(GROUPS_MAX));
     let share = if cache.size_bytes == 0 { 0.0 } else { cache.used_bytes as f64 / cache.size_bytes as f64 };
     let used = format!("{} of {}", about_size(cache.used_bytes), about_size(cache.size_bytes));
     html! {
@@ -143,27 +137,7 @@ fn space(cache: &CacheStatus) -> Markup {
         }
         section aria-labelledby="requests" {
             h2 #requests { "Requests of readers" }
-            div.card.table { table {
-                thead { tr {
-                    th scope="col" { "kind or group" }
-                    @for title in ["requests", "from the cache", "cached bytes", "fetched bytes"] {
-                        th.n scope="col" { (title) }
-                    }
-                } }
-                tbody { @for counts in cache.kinds.iter().chain(cache.groups.iter().take(GROUPS_MAX)) { (counted_row(counts)) } }
-            } }
-        }
-    }
-}
-
-fn counted_row(counts: &CacheCounts) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (counts.of) }
-            td.n data-label="requests" { (grouped(counts.requests)) }
-            td.n data-label="from the cache" { (grouped(counts.hits)) }
-            td.n data-label="cached bytes" { (about_size(counts.cache_bytes)) }
-            td.n data-label="fetched bytes" { (about_size(counts.upstream_bytes)) }
+            (figure_table("kind or group", &[], requests.map(FigureRow::of), unix_secs()))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Feeds to peers: how far they are behind, what is set aside and why; stop, resume, retry, give up.
 
 use super::desk::{ActionNotice, OperatorDesk, PlannedAction};
+use super::figure_table::figure_list;
 use super::paths;
 use crate::WebState;
 use crate::form::FormSubmission;
@@ -11,7 +12,8 @@ use maud::{Markup, html};
 use newspages::urls;
 use operators::feed::{BatchOperation, FeedCommand, FeedOperation};
 use operators::report::FeedStatus;
-use site_base::units::{about_size, about_span, counted, grouped};
+use site_base::clock::unix_secs;
+use site_base::units::grouped;
 use std::sync::Arc;
 
 const PATH: &str = paths::FEEDS;
@@ -67,28 +69,12 @@ fn all(desk: &OperatorDesk<'_>, notice: Option<&ActionNotice>) -> Response {
 }
 
 fn one(desk: &OperatorDesk<'_>, name: &str, feed: &FeedStatus) -> Markup {
-    let peer = [("peer", name)];
+    let (peer, now) = ([("peer", name)], unix_secs());
     html! {
         section.card {
             h2 { (name) " " span.state.(feed.state) { (feed.state) } }
-            @if let Some(error) = &feed.last_error { p.problem { (error) } }
-            dl {
-                dt { "not sent yet" }
-                dd {
-                    (counted(feed.lag_articles, "article"))
-                    @if feed.lag_articles > 0 { ", the oldest " (about_span(feed.lag_secs)) " ago" }
-                }
-                dt { "to be offered again" } dd { (grouped(feed.waiting)) }
-                @if let Some(secs) = feed.retry_secs { dt { "next attempt" } dd { "in " (about_span(secs)) } }
-                dt { "taken" } dd { (grouped(feed.accepted)) " of " (grouped(feed.offered)) " offered, " (about_size(feed.sent_bytes)) }
-                dt { "refused, rejected, deferred" }
-                dd { (grouped(feed.refused)) ", " (grouped(feed.rejected)) ", " (grouped(feed.deferred)) }
-                @if feed.missed > 0 { dt { "missed" } dd { (grouped(feed.missed)) } }
-                @if feed.given_up > 0 { dt { "given up" } dd { (grouped(feed.given_up)) } }
-                @if let Some(output) = &feed.output {
-                    dt { "output" } dd { (output.to) ": " (grouped(output.waiting_files)) " files, " (about_size(output.waiting_bytes)) }
-                }
-            }
+            (figure_list(feed, now))
+            @if let Some(output) = &feed.output { h3 { "Output" } (figure_list(output, now)) }
             @if !feed.set_aside_articles.is_empty() { (set_aside(feed)) }
             div.ways {
                 @if feed.state == "stopped" { (desk.button("Resume", "start", &peer)) }

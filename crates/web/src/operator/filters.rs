@@ -1,6 +1,7 @@
 //! What filters found: counts, the newest findings, and their release.
 
 use super::desk::{ActionNotice, OperatorDesk, PlannedAction, ago};
+use super::figure_table::{FigureRow, figure_section, figure_table};
 use super::paths;
 use crate::WebState;
 use crate::form::{FormSubmission, asked};
@@ -11,7 +12,7 @@ use maud::{Markup, html};
 use newspages::{header, urls};
 use operators::filter::{FilterCommand, FilterOperation};
 use operators::reply::{Reply, ReviewRow};
-use operators::report::{Report, SpamCheckStatus};
+use operators::report::Report;
 use site_base::clock::unix_secs;
 use site_base::units::grouped;
 use std::collections::{BTreeMap, VecDeque};
@@ -91,7 +92,7 @@ async fn found(
     let heard = desk.ask(review, none, HeardFindings::hear).await?;
     let report = desk.server().report();
     let body = html! {
-        (checks(&report))
+        (checks(&report, now))
         (counts(&heard))
         section aria-labelledby="findings" {
             h2 #findings { "Newest findings" }
@@ -112,25 +113,20 @@ async fn found(
 }
 
 /// Renders the built-in filters and filter programs with their counts since the start.
-fn checks(report: &Report) -> Markup {
-    let spam: &[SpamCheckStatus] = report.server.as_ref().map_or(&[], |server| &server.spam);
+fn checks(report: &Report, now: u64) -> Markup {
+    let (spam, programs) = match &report.server {
+        Some(server) => (server.spam.as_slice(), server.filters.as_slice()),
+        None => (&[][..], &[][..]),
+    };
     html! {
         section aria-labelledby="built-in" {
             h2 #built-in { "Built-in filters since the start" }
             @if spam.is_empty() { p { "None is on: " code { "[spam]" } " turns them on." } }
             @else {
-                div.card.table { table {
-                    thead { tr { th scope="col" { "filter" } th scope="col" { "mode" } th.n scope="col" { "found" } } }
-                    tbody { @for check in spam { tr {
-                        th scope="row" { (check.name) }
-                        td data-label="mode" {
-                            @if check.mode == "shadow" { "shadow: would have refused" } @else { (check.mode) }
-                        }
-                        td.n data-label="found" { (grouped(check.found)) }
-                    } } }
-                } }
+                (figure_table("filter", &[], spam.iter().map(FigureRow::of), now))
             }
         }
+        (figure_section("Filter programs since the start", "programs", "filter", programs, now))
     }
 }
 

@@ -10,6 +10,7 @@ mod audit;
 mod cache;
 pub(super) mod desk;
 mod feeds;
+mod figure_table;
 mod figures;
 mod filters;
 mod moderation;
@@ -26,6 +27,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use desk::OperatorDesk;
+use figure_table::figure_section;
 use maud::html;
 use operators::trouble;
 use site::log::recent;
@@ -58,8 +60,10 @@ async fn operator(State(shared): State<Arc<WebState>>, visitor: Visitor) -> Resu
         (parts::tiles(&report, server, samples))
         (parts::buffers(&report.spool, now))
         (parts::classes(&report.spool, now))
-        (parts::peers_in(server, samples))
-        (parts::peers_out(server, samples))
+        (parts::peers_in(server, samples, now))
+        (parts::peers_out(server, samples, now))
+        (figure_section("Pulls", "pulls", "pull", &server.pulls, now))
+        (figure_section("Archives", "archives", "archive", &server.archives, now))
         (parts::events(&recent::events(), now))
     };
     Ok(HtmlPage::new(&shared, &visitor, "Server").refreshed_every(REFRESH_SECS).answer(StatusCode::OK, &body))

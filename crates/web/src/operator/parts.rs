@@ -2,6 +2,7 @@
 //!
 //! Each is a function from figures to markup; a part without data is left out.
 
+use super::figure_table::{FigureRow, figure_table};
 use super::figures::{self, BufferRing};
 use super::samples::{HistorySpan, LoadHistory, LoadSeries};
 use maud::{Markup, html};
@@ -226,81 +227,52 @@ fn one_class(class: &ClassReport, now: u64) -> Markup {
 }
 
 /// Renders the articles received from peers.
-pub(super) fn peers_in(server: &ServerStatus, samples: &LoadHistory) -> Markup {
+pub(super) fn peers_in(server: &ServerStatus, samples: &LoadHistory, now: u64) -> Markup {
     if server.peers.is_empty() {
         return html! {};
     }
+    let rows = server.peers.iter().map(|peer| peer_in(peer, samples));
     html! {
         section aria-labelledby="peers-in" {
             h2 #peers-in { "Coming in" }
-            div.card.table { table {
-                thead { tr {
-                    th scope="col" { "peer" }
-                    @for title in ["connections", "offered", "accepted", "refused", "rejected"] { th.n scope="col" { (title) } }
-                    th scope="col" { "last hour" } th scope="col" { "last day" }
-                } }
-                tbody { @for peer in &server.peers { (one_peer_in(peer, samples)) } }
-            } }
+            (figure_table("peer", &["last hour", "last day"], rows, now))
         }
     }
 }
 
-fn one_peer_in(peer: &PeerStatus, samples: &LoadHistory) -> Markup {
-    // Offers that were neither accepted nor rejected were not requested.
-    let refused = peer.offered.saturating_sub(peer.accepted).saturating_sub(peer.rejected);
-    html! {
-        tr {
-            th scope="row" { (peer.name) }
-            (number("connections", peer.connections)) (number("offered", peer.offered))
-            (number("accepted", peer.accepted)) (number("refused", refused)) (number("rejected", peer.rejected))
-            (both_spans(samples, LoadSeries::From(&peer.name), &format!("accepted from {}", peer.name)))
-        }
-    }
+fn peer_in<'a>(peer: &'a PeerStatus, samples: &LoadHistory) -> FigureRow<'a, PeerStatus> {
+    let further = both_spans(samples, LoadSeries::From(&peer.name), &format!("accepted from {}", peer.name));
+    FigureRow { further, ..FigureRow::of(peer) }
 }
 
 /// Renders the articles sent to peers.
-pub(super) fn peers_out(server: &ServerStatus, samples: &LoadHistory) -> Markup {
-    let feeds = || server.peers.iter().filter_map(|peer| Some((peer, peer.feed.as_ref()?)));
-    if feeds().next().is_none() {
+pub(super) fn peers_out(server: &ServerStatus, samples: &LoadHistory, now: u64) -> Markup {
+    if server.peers.iter().all(|peer| peer.feed.is_none()) {
         return html! {};
     }
+    let rows = server.peers.iter().filter_map(|peer| peer_out(peer, samples));
+    let further = ["behind, last hour", "sent, last hour", "sent, last day"];
     html! {
         section aria-labelledby="peers-out" {
             h2 #peers-out { "Going out" }
-            div.card.table { table {
-                thead { tr {
-                    th scope="col" { "peer" } th scope="col" { "state" }
-                    @for title in ["behind", "offered", "accepted", "refused", "rejected", "deferred"] { th.n scope="col" { (title) } }
-                    th scope="col" { "behind, last hour" } th scope="col" { "sent, last hour" } th scope="col" { "sent, last day" }
-                } }
-                tbody { @for (peer, feed) in feeds() { (one_peer_out(&peer.name, feed, samples)) } }
-            } }
+            (figure_table("peer", &further, rows, now))
         }
     }
 }
 
-fn one_peer_out(name: &str, feed: &FeedStatus, samples: &LoadHistory) -> Markup {
-    let behind = match feed.lag_articles {
-        0 => "\u{2013}".to_owned(),
-        articles => format!("{}, {}", about_span(feed.lag_secs), counted(articles, "article")),
-    };
-    html! {
-        tr {
-            th scope="row" { (name) }
-            td data-label="state" { span.state.(feed.state) { (feed.state) } }
-            td.n data-label="behind" { (behind) }
-            (number("offered", feed.offered)) (number("accepted", feed.accepted)) (number("refused", feed.refused))
-            (number("rejected", feed.rejected)) (number("deferred", feed.deferred))
+fn peer_out<'a>(peer: &'a PeerStatus, samples: &LoadHistory) -> Option<FigureRow<'a, FeedStatus>> {
+    let (name, feed) = (peer.name.as_str(), peer.feed.as_ref()?);
+    let behind = samples.series(LoadSeries::Lag(name), HistorySpan::Hour);
+    Some(FigureRow {
+        head: html! { (name) " " span.state.(feed.state) { (feed.state) } },
+        figures: feed,
+        further: html! {
             td.spark data-label="behind, last hour" {
-                (figures::line(&samples.series(LoadSeries::Lag(name), HistorySpan::Hour), &format!("{name} behind, the last hour")))
+                (figures::line(&behind, &format!("{name} behind, the last hour")))
             }
             (both_spans(samples, LoadSeries::To(name), &format!("sent to {name}")))
-        }
-    }
-}
-
-fn number(label: &str, value: u64) -> Markup {
-    html! { td.n data-label=(label) { (grouped(value)) } }
+        },
+    })
 }
 
 /// Renders the last hour and the last day of a figure.

@@ -1,6 +1,5 @@
 //! Values of options that need a check of their own; used by the declarations in `args`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use site_config::{check_host_port, is_path_identity};
@@ -10,27 +9,18 @@ use site_config::{check_host_port, is_path_identity};
 pub(crate) struct Age(pub(crate) Option<u32>);
 
 /// Reason why a value of an option is not accepted.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgumentError {
     /// Neither a number of days nor "none".
+    #[error("not a number of days from 1 to 36500, and not \"none\"")]
     Age,
     /// Not an address with a port; contains the reason.
+    #[error("{0}")]
     HostPort(String),
     /// Not a path identity.
+    #[error("not a path identity")]
     PathIdentity,
 }
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Age => f.write_str("not a number of days from 1 to 36500, and not \"none\""),
-            Self::HostPort(reason) => f.write_str(reason),
-            Self::PathIdentity => f.write_str("not a path identity"),
-        }
-    }
-}
-
-impl std::error::Error for ArgumentError {}
 
 impl FromStr for Age {
     type Err = ArgumentError;

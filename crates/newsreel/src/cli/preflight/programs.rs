@@ -3,7 +3,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
@@ -74,32 +73,21 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
 }
 
 /// Reason why a program cannot be run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum ProgramFault {
     /// It is a directory.
+    #[error("{0} is a directory")]
     Directory(PathBuf),
     /// The file may not be executed.
+    #[error("{0} may not be executed (chmod +x)")]
     NotExecutable(PathBuf),
     /// There is no such file.
+    #[error("there is no {0}")]
     Missing(String),
     /// No directory of PATH has it.
+    #[error("there is no {program} in {}", .path.to_string_lossy())]
     NotInPath { program: String, path: OsString },
 }
-
-impl fmt::Display for ProgramFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(file) => write!(f, "{} is a directory", file.display()),
-            Self::NotExecutable(file) => write!(f, "{} may not be executed (chmod +x)", file.display()),
-            Self::Missing(program) => write!(f, "there is no {program}"),
-            Self::NotInPath { program, path } => {
-                write!(f, "there is no {program} in {}", path.to_string_lossy())
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProgramFault {}
 
 /// Checks whether a program can be run, named by its path or by its file name in a directory of PATH.
 fn runnable(program: &str) -> Result<(), ProgramFault> {

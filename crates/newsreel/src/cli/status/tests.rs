@@ -2,8 +2,8 @@
 
 use super::*;
 use operators::report::{
-    BufferReport, ClassReport, FeedStatus, JournalReaderReport, KeptVolumeReport, LoginStatus,
-    ModerationStatus, OutputStatus, Overhead, PeerStatus, SpoolStatus,
+    BatchesStatus, BufferReport, ClassReport, FeedStatus, FilterStatus, JournalReaderReport,
+    KeptVolumeReport, LoginStatus, ModerationStatus, OutputStatus, Overhead, SpamCheckStatus,
 };
 
 fn report(server: Option<ServerStatus>) -> Report {
@@ -59,11 +59,11 @@ fn report(server: Option<ServerStatus>) -> Report {
 fn a_stopped_site_is_reported() {
     let expected = "news.example.org: no server runs\n\n\
                     spool data, durability always\n  \
-                    1,234 articles in 7 groups; history 5,000 Message-IDs, 0 requested from peers\n  \
-                    journal 1.00 MiB, 0 B of it not durable yet; 0 rows to replay after a crash\n  \
-                    history 0 B, overview 0 B, residents 0 B, checkpoints 0 B\n  \
-                    on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, overview 0, \
-                    residents 0, checkpoint 0)\n\n\
+                    articles     1,234 articles in 7 groups, 5,000 Message-IDs in history, 0 requested from peers\n  \
+                    journal      1.00 MiB, 0 B of it not durable yet, 0 rows to replay after a crash\n  \
+                    indexes      0 B of history, 0 B of overview, 0 B of residents, 0 B of checkpoints\n  \
+                    overhead     on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, \
+                    overview 0, residents 0, checkpoint 0)\n\n\
                     class  method  oldest article   last hour    last day  articles stay  worst day  target  promise\n\
                     text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h        6 h     1 d           BELOW \
                     TARGET\n\n\
@@ -124,7 +124,10 @@ fn young_site_has_no_forecast() {
     report.spool.classes[0].stays_secs = None;
     report.spool.classes[0].stays_worst_secs = None;
     let shown = text(&report, 8_205);
-    assert!(shown.contains("\n  on disk for each article beyond its own bytes: not known yet\n"), "{shown}");
+    assert!(
+        shown.contains("\n  overhead     on disk for each article beyond its own bytes: not known yet\n"),
+        "{shown}"
+    );
     assert!(
         shown.contains(
             "text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s  not known yet                1 d"
@@ -259,22 +262,22 @@ fn a_running_server_reports_everything() {
     let head = "news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n  \
                 listens on   127.0.0.1:1119\n  \
                 web on       127.0.0.1:8119\n  \
-                connections  1,000 now, 5 of them compressed; 6 refused, 7 readers served\n  \
-                logins       8 succeeded, 9 failed; 10 lock-outs, 11 refused by them\n  \
+                connections  1,000 now, 5 of them compressed, 6 refused, 7 readers served\n  \
+                logins       8 succeeded, 9 failed, 10 lock-outs, 11 refused by them\n  \
                 certificate  expires in 1 d\n  \
+                reloads      12\n  \
                 PAUSED       for 1 min 5 s (disk); newsreel ctl go\n  \
-                articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
+                articles     13 accepted, 14 rejected, 15 to be tried later, 2.00 KiB of receive buffers\n  \
                 cancels      16 waiting for their article\n  \
                 hides        21 articles listed by notices before they came\n  \
-                moderation   17 mails waiting, 18 sent, 19 put aside; 20 posts to approve\n  \
-                batches      21 waiting (1.00 KiB), 22 filed with 23 articles, \
+                moderation   17 to be mailed, 18 mailed, 19 put aside, 20 to approve\n  \
+                batches      21 waiting, 1.00 KiB in them, 22 filed, 23 articles accepted, \
                 24 damaged pieces in quarantine\n  \
-                \x20            NOT FILED: no room\n  \
-                reloads      12\n\n";
+                NOT FILED    no room\n\n";
     assert!(shown.starts_with(head), "{shown}");
-    let hot = "of what busy feeds write the newest 48.0 MiB stay in memory; 3.00 GiB given back since";
+    let hot = "\n  busy feeds   48.0 MiB of recent writes in memory, 3.00 GiB released since the start\n";
     assert!(shown.contains(hot), "{shown}");
-    assert!(shown.contains("\n  20 unreadable pages rebuilt\n"), "{shown}");
+    assert!(shown.contains("\n  repaired     20 unreadable pages rebuilt\n"), "{shown}");
     assert!(shown.contains("\nupstream            4   10,000         9         1\n"), "{shown}");
     let pull = "pull  from             last run  complete   to do  fetched  accepted\n\
                 far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
@@ -305,6 +308,6 @@ fn a_running_server_reports_everything() {
     assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
     let late = text(&report, 8_205 + 86_400);
     assert!(late.contains("\n  certificate  expires in 0 s\n"), "{late}");
-    assert!(late.contains("\n  MEASURED 1 d AGO: the disk does not answer\n"), "{late}");
+    assert!(late.contains("\n  MEASURED     1 d AGO: the disk does not answer\n"), "{late}");
     assert!(text(&report, 8_206 + 86_400).contains("\n  certificate  EXPIRED\n"));
 }

@@ -1,14 +1,15 @@
 //! The screen of `top`, as lines, from two reports of a server and the keys typed. Independent of a terminal.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::cli::status;
-use crate::cli::table::Columns;
+use crate::cli::table::{Columns, status_table};
 use operators::feed::{FeedCommand, FeedOperation};
 use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
 use operators::trouble;
 use operators::trouble::{ReportedProblem, Severity};
+use site_base::figures::{FigureCell, FigurePlace, ShownFigures};
 use site_base::units::{about_size, about_span, counted, grouped};
 
 /// Number of rates kept.
@@ -97,12 +98,16 @@ enum PeerSort {
     Lag,
 }
 
-/// A peer with its rates, in articles per second.
-struct PeerRow<'a> {
-    peer: &'a PeerStatus,
-    from: f64,
-    rejected: f64,
-    to: f64,
+impl PeerSort {
+    /// Returns the head of the column.
+    fn head(self) -> &'static str {
+        match self {
+            Self::Name => "peer",
+            Self::From => "from/s",
+            Self::To => "to/s",
+            Self::Lag => "lag",
+        }
+    }
 }
 
 /// Reports of the server and state of the screen.
@@ -139,7 +144,8 @@ impl TopView {
         let sent = |server: &ServerStatus| {
             server.peers.iter().filter_map(|peer| Some(peer.feed.as_ref()?.accepted)).sum()
         };
-        let (accepted, sent) = (self.rate(|server| server.accepted), self.rate(sent));
+        let rate = |growth| self.per_second(growth);
+        let (accepted, sent) = (rate(self.growth(|server| server.accepted)), rate(self.growth(sent)));
         for (rates, rate) in [(&mut self.accepted, accepted), (&mut self.sent, sent)] {
             rates.push_back(rate);
             if rates.len() > RATES_MAX {
@@ -172,7 +178,7 @@ impl TopView {
             }
             KeyPress::Other(b'p') => return self.pause(),
             KeyPress::Up | KeyPress::Down => {
-                let names: Vec<String> = self.peers().iter().map(|row| row.peer.name.clone()).collect();
+                let names: Vec<String> = self.peers().iter().map(|peer| peer.name.clone()).collect();
                 let at = names.iter().position(|name| Some(name) == self.chosen.as_ref()).unwrap_or(0);
                 let next = if key == KeyPress::Up { at.saturating_sub(1) } else { at + 1 };
                 self.chosen = names.get(next).or(names.last()).cloned();
@@ -198,36 +204,42 @@ impl TopView {
         server.peers.iter().find(|peer| Some(&peer.name) == self.chosen.as_ref())
     }
 
-    /// Returns the growth of a figure of the server, per second.
-    fn rate(&self, figure: impl Fn(&ServerStatus) -> u64) -> f64 {
-        let (Some((before, then)), (now, at)) = (&self.before, &self.now) else { return 0.0 };
-        let (Some(before), Some(now)) = (&before.server, &now.server) else { return 0.0 };
+    /// Returns the growth of a figure of the server since the look before.
+    fn growth(&self, figure: impl Fn(&ServerStatus) -> u64) -> u64 {
+        let before = self.before.as_ref().and_then(|(report, _)| report.server.as_ref());
+        let (Some(before), Some(now)) = (before, &self.now.0.server) else { return 0 };
         // The figures of a restarted server begin at zero.
-        let grown = figure(now).saturating_sub(figure(before)) as f64;
-        grown / at.duration_since(*then).as_secs_f64().max(0.001)
+        figure(now).saturating_sub(figure(before))
     }
 
-    /// Returns the peers with their rates, sorted.
-    fn peers(&self) -> Vec<PeerRow<'_>> {
+    /// Returns a growth since the look before, per second.
+    fn per_second(&self, growth: u64) -> f64 {
+        let Some((_, then)) = &self.before else { return 0.0 };
+        growth as f64 / self.now.1.duration_since(*then).as_secs_f64().max(0.001)
+    }
+
+    /// Returns the growth of a figure of a peer.
+    fn peer_growth(&self, peer: &PeerStatus, figure: impl Fn(&PeerStatus) -> u64) -> u64 {
+        self.growth(|server| server.peers.iter().find(|own| own.name == peer.name).map_or(0, &figure))
+    }
+
+    /// Returns the peers, sorted.
+    fn peers(&self) -> Vec<&PeerStatus> {
         let Some(server) = &self.now.0.server else { return Vec::new() };
-        let rate = |peer: &PeerStatus, figure: &dyn Fn(&PeerStatus) -> u64| {
-            self.rate(|server| server.peers.iter().find(|own| own.name == peer.name).map_or(0, figure))
-        };
-        let row = |peer| PeerRow {
-            peer,
-            from: rate(peer, &|peer| peer.accepted),
-            rejected: rate(peer, &|peer| peer.rejected),
-            to: rate(peer, &|peer| peer.feed.as_ref().map_or(0, |feed| feed.accepted)),
-        };
-        let mut rows: Vec<PeerRow<'_>> = server.peers.iter().map(row).collect();
-        let lag = |row: &PeerRow<'_>| row.peer.feed.as_ref().map_or(0, |feed| feed.lag_articles);
+        let mut peers: Vec<&PeerStatus> = server.peers.iter().collect();
+        let of_feed =
+            |peer: &PeerStatus, figure: fn(&FeedStatus) -> u64| peer.feed.as_ref().map_or(0, figure);
         match self.sort {
-            PeerSort::Name => rows.sort_by(|a, b| a.peer.name.cmp(&b.peer.name)),
-            PeerSort::From => rows.sort_by(|a, b| b.from.total_cmp(&a.from)),
-            PeerSort::To => rows.sort_by(|a, b| b.to.total_cmp(&a.to)),
-            PeerSort::Lag => rows.sort_by_key(|row| std::cmp::Reverse(lag(row))),
+            PeerSort::Name => peers.sort_by_key(|peer| peer.name.as_str()),
+            PeerSort::From => {
+                peers.sort_by_cached_key(|peer| Reverse(self.peer_growth(peer, |peer| peer.accepted)));
+            }
+            PeerSort::To => peers.sort_by_cached_key(|peer| {
+                Reverse(self.peer_growth(peer, |peer| of_feed(peer, |feed| feed.accepted)))
+            }),
+            PeerSort::Lag => peers.sort_by_key(|peer| Reverse(of_feed(peer, |feed| feed.lag_articles))),
         }
-        rows
+        peers
     }
 
     /// Returns the lines of a screen of this size, at `now` (Unix seconds).
@@ -236,7 +248,7 @@ impl TopView {
         let room = rows.saturating_sub(2);
         match (self.page, self.chosen_peer()) {
             (TopPage::Help, _) => lines.extend(plain(HELP)),
-            (TopPage::Peer, Some(peer)) => lines.extend(details(peer)),
+            (TopPage::Peer, Some(peer)) => lines.extend(details(peer, now)),
             _ => self.all(columns, room, now, &mut lines),
         }
         lines.resize(room + 1, ScreenLine { text: String::new(), style: LineStyle::Plain });
@@ -290,9 +302,10 @@ impl TopView {
         }
         let left = room.saturating_sub(lines.len() - begun);
         let spool = &self.now.0.spool;
-        let tables = [status::buffers_text(spool, now), status::classes_text(spool, now)];
+        let tables =
+            [status_table("buffer", &spool.buffers, now), status_table("class", &spool.classes, now)];
         let below: Vec<ScreenLine> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
-        let peers = self.peer_table(left.saturating_sub(below.len()));
+        let peers = self.peer_table(left.saturating_sub(below.len()), now);
         lines.extend(peers.into_iter().chain(below));
     }
 
@@ -328,27 +341,42 @@ impl TopView {
         .join("\n")
     }
 
+    /// Adds the columns of a peer, or of a part of it.
+    fn with_columns<'t, 'p, F: ShownFigures>(
+        &self,
+        table: Columns<'t, &'p PeerStatus>,
+        now: u64,
+        of: impl Fn(&PeerStatus) -> Option<&F>,
+    ) -> Columns<'t, &'p PeerStatus> {
+        F::columns(FigurePlace::Top).fold(table, |table, column| {
+            let growth = |peer: &PeerStatus, figure: fn(&F) -> u64| {
+                per_second(self.per_second(self.peer_growth(peer, |peer| of(peer).map_or(0, figure))))
+            };
+            let cell = |peer: &&PeerStatus| match (of(peer), &column.cell) {
+                (None, _) => String::new(),
+                (Some(_), FigureCell::Growth(figure)) => growth(peer, *figure),
+                (Some(figures), _) => column.text(figures, now),
+            };
+            let head = self.marked(column.head);
+            if column.is_number() { table.right(&head, cell) } else { table.left(&head, cell) }
+        })
+    }
+
+    /// Returns the head of a column, with a star if it is the one by which peers are sorted.
+    fn marked(&self, head: &str) -> String {
+        if head == self.sort.head() { format!("{head}*") } else { head.to_owned() }
+    }
+
     /// Returns the peers, as many as there is room for, around the chosen one.
-    fn peer_table(&self, room: usize) -> Vec<ScreenLine> {
+    fn peer_table(&self, room: usize, now: u64) -> Vec<ScreenLine> {
         let rows = self.peers();
         if rows.is_empty() || room < 3 {
             return Vec::new();
         }
-        let mark = |sort, text: &str| if self.sort == sort { format!("{text}*") } else { text.to_owned() };
-        let of = |row: &PeerRow<'_>, text: &dyn Fn(&FeedStatus) -> String| {
-            row.peer.feed.as_ref().map_or_else(String::new, text)
-        };
-        let table = Columns::of(&rows)
-            .left(&mark(PeerSort::Name, "peer"), |row| row.peer.name.clone())
-            .right("conn", |row| grouped(row.peer.connections))
-            .right(&mark(PeerSort::From, "from/s"), |row| per_second(row.from))
-            .right("rejected/s", |row| per_second(row.rejected))
-            .right(&mark(PeerSort::To, "to/s"), |row| of(row, &|_| per_second(row.to)))
-            .right(&mark(PeerSort::Lag, "lag"), |row| of(row, &|feed| grouped(feed.lag_articles)))
-            .right("since", |row| of(row, &|feed| about_span(feed.lag_secs)))
-            .left("feed", |row| of(row, &|feed| feed.state.clone()))
-            .text();
-        let chosen = rows.iter().position(|row| Some(&row.peer.name) == self.chosen.as_ref()).unwrap_or(0);
+        let table = Columns::of(&rows).left(&self.marked("peer"), |peer| peer.name.clone());
+        let table = self.with_columns(table, now, |peer| Some(peer));
+        let table = self.with_columns(table, now, |peer| peer.feed.as_ref()).text();
+        let chosen = rows.iter().position(|peer| Some(&peer.name) == self.chosen.as_ref()).unwrap_or(0);
         let shown = room - 2;
         let first = (chosen + 1).saturating_sub(shown);
         let mut texts = table.lines();
@@ -404,82 +432,33 @@ fn resident_bytes(pid: u32) -> Option<u64> {
 }
 
 /// Returns everything about a peer.
-fn details(peer: &PeerStatus) -> Vec<ScreenLine> {
-    let mut lines = vec![ScreenLine { text: format!("peer {}", peer.name), style: LineStyle::Head }];
-    let mut add = |what: &str, text: String| {
-        lines.push(ScreenLine { text: format!("  {what:<14}{text}"), style: LineStyle::Plain })
-    };
-    add("from it", format!("{} open", counted(peer.connections, "connection")));
-    add("offered", grouped(peer.offered));
-    add("accepted", grouped(peer.accepted));
-    add("rejected", grouped(peer.rejected));
+fn details(peer: &PeerStatus, now: u64) -> Vec<ScreenLine> {
+    let head = |text: String| ScreenLine { text, style: LineStyle::Head };
+    let mut lines = vec![head(format!("peer {}", peer.name))];
+    add_figures(peer, now, &mut lines);
     let Some(feed) = &peer.feed else {
-        add("to it", "nothing is sent".into());
+        lines.extend(plain("  nothing is sent to it"));
         return lines;
     };
-    feed_details(feed, &mut add);
-    if let Some(error) = &feed.last_error {
-        lines.push(ScreenLine { text: format!("  {error}"), style: LineStyle::Bad });
+    lines.push(head("the feed to it".to_owned()));
+    add_figures(feed, now, &mut lines);
+    lines.extend(feed.missed_ids.iter().flat_map(|id| plain(&format!("  missed: {id}"))));
+    for article in &feed.set_aside_articles {
+        lines.extend(plain(&format!("  odd answer to {}: {}", article.message_id, article.answer)));
+    }
+    if let Some(output) = &feed.output {
+        lines.push(head("its output".to_owned()));
+        add_figures(output, now, &mut lines);
     }
     lines
 }
 
-/// Adds the lines about the feed to a peer.
-fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
-    let retry = feed.retry_secs.map(|secs| format!(", next attempt in {}", about_span(secs)));
-    add(
-        "to it",
-        format!(
-            "{}{}, {} open",
-            feed.state,
-            retry.unwrap_or_default(),
-            counted(feed.connections, "connection")
-        ),
-    );
-    add(
-        "lag",
-        format!(
-            "{}, {} of journal, {}",
-            counted(feed.lag_articles, "article"),
-            about_size(feed.lag_bytes),
-            about_span(feed.lag_secs)
-        ),
-    );
-    add(
-        "offered",
-        format!(
-            "{}, of these {} wanted and {} not",
-            grouped(feed.offered),
-            grouped(feed.wanted),
-            grouped(feed.refused)
-        ),
-    );
-    add("accepted", format!("{} ({})", grouped(feed.accepted), about_size(feed.sent_bytes)));
-    add("rejected", grouped(feed.rejected));
-    add(
-        "deferred",
-        format!("{}, {} to be offered again", counted(feed.deferred, "time"), grouped(feed.waiting)),
-    );
-    add("missed", grouped(feed.missed));
-    feed.missed_ids.iter().for_each(|id| add("", id.clone()));
-    add(
-        "odd answers",
-        format!("{} set aside, {} given up", counted(feed.set_aside, "article"), grouped(feed.given_up)),
-    );
-    for article in &feed.set_aside_articles {
-        add("", format!("{}: {}", article.message_id, article.answer));
-    }
-    if let Some(output) = &feed.output {
-        add(
-            "output",
-            format!(
-                "{}: {} in {}",
-                output.to,
-                about_size(output.waiting_bytes),
-                counted(output.waiting_files, "file")
-            ),
-        );
-    }
+/// Adds a line for each figure that a table of `newsreel status` shows.
+fn add_figures<F: ShownFigures>(of: &F, now: u64, lines: &mut Vec<ScreenLine>) {
+    lines.extend(of.details(now).into_iter().map(|(column, text)| ScreenLine {
+        text: format!("  {:<16}{text}", column.head),
+        style: if column.is_trouble() { LineStyle::Bad } else { LineStyle::Plain },
+    }));
 }
 
 #[cfg(test)]
@@ -579,7 +558,7 @@ mod tests {
     #[test]
     fn keys_choose_sort_and_pause() {
         let mut view = view(4);
-        let first = |view: &TopView| view.peers()[0].peer.name.clone();
+        let first = |view: &TopView| view.peers()[0].name.clone();
         assert_eq!(view.press(KeyPress::Other(b'p')), KeyAction::Stay);
         assert!(texts(&view, (80, 24))[23].contains("nothing is sent to this peer"));
         view.press(KeyPress::Down);
@@ -592,7 +571,7 @@ mod tests {
         };
         assert_eq!(command, FeedCommand::Stop);
         view.press(KeyPress::Enter);
-        assert!(texts(&view, (80, 24)).join("\n").contains("sending, 0 connections open"));
+        assert!(texts(&view, (80, 24)).join("\n").contains("state           sending"));
         view.press(KeyPress::Back);
         assert_eq!(first(&view), "peer00.example.net");
         (0..3).for_each(|_| _ = view.press(KeyPress::Other(b's')));

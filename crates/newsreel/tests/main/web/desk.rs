@@ -219,7 +219,7 @@ fn findings_of_filters_are_counted_and_released() {
     let fred = Browser::of(address, "fred");
     let page = fred.get("/operator/filters").body;
     for part in
-        ["shadow: would have refused", "would refuse", "posted to too many groups", "hidden", "&lt;u&gt;"]
+        [">shadow<", "would have refused", "would refuse", "posted to too many groups", "hidden", "&lt;u&gt;"]
     {
         assert!(page.contains(part), "{part} is not in {page}");
     }

@@ -27,8 +27,7 @@ use arc_swap::ArcSwap;
 use disk::Progress;
 use disk::clock::unix_now;
 use disk::copy_aside;
-use disk::{Disk, FileAccess, OpenMode, durable_replace, read_around};
-use std::fmt;
+use disk::{Disk, FileAccess, OpenMode, durable_replace, hex, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -48,31 +47,22 @@ pub(super) struct OpeningSource<'a> {
 }
 
 /// An index that does not match the checkpoint.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum LostIndex {
+    #[error("history is lost ({0})")]
     History(io::Error),
+    #[error("overview is lost ({0})")]
     Overview(io::Error),
     /// A segment that the checkpoint names is missing from the overview.
+    #[error("overview is lost")]
     OverviewSegment,
     /// The list of the articles in a volume.
+    #[error("the list of what {volume} holds is damaged")]
     Articles {
         /// Name of the volume.
         volume: String,
     },
 }
-
-impl fmt::Display for LostIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::History(error) => write!(f, "history is lost ({error})"),
-            Self::Overview(error) => write!(f, "overview is lost ({error})"),
-            Self::OverviewSegment => f.write_str("overview is lost"),
-            Self::Articles { volume } => write!(f, "the list of what {volume} holds is damaged"),
-        }
-    }
-}
-
-impl std::error::Error for LostIndex {}
 
 /// Opens volumes and folds, as of a checkpoint or empty. The inner error is an index that does not match the
 /// checkpoint: without it the folds must be rebuilt.
@@ -306,7 +296,7 @@ const SECRET_FILE_BYTES: usize = 42;
 
 /// Returns the contents of the file `secret`.
 pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
-    let digits = hex(secret);
+    let digits = hex::digits(secret);
     format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
@@ -336,17 +326,13 @@ pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolErro
     read.map_err(SpoolError::io("read", &path))?;
     let secret = read_secret(&text);
     let secret = secret.ok_or_else(|| SpoolError::Unfit(format!("{} is damaged", path.display())))?;
-    Ok(hex(&secret))
+    Ok(hex::digits(&secret))
 }
 
 /// Returns random bytes of the system, as used by the standard library for hashing.
 fn random_secret() -> [u8; 16] {
     let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
     (u128::from(half()) << 64 | u128::from(half())).to_be_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Opens or creates the volumes: buffers by the configuration, and one for each `memory` class. Also returns
@@ -375,7 +361,7 @@ fn open_volumes(
             (Some(found), _) if found.header.is_none() && rebuild.is_some() => {
                 let told = told.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
                 let id = told.map_or_else(&mut fresh, |v| v.id);
-                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex(secret))?)
+                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex::digits(secret))?)
             }
             (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
             (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
@@ -383,7 +369,7 @@ fn open_volumes(
             }
             (None, known) => {
                 let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex(secret))?)
+                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex::digits(secret))?)
             }
         });
     }
@@ -392,7 +378,7 @@ fn open_volumes(
         let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == class.method as u8);
         let used = known.is_some_and(|(v, _)| checkpoint.is_some_and(|c| c.keeps_in(v.id)));
         let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-        let known = TreeInfo { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
+        let known = TreeInfo { head: known.map(|(v, _)| v.head), id, secret: &hex::digits(secret), used };
         volumes.push(super::trees::open(disk, names, class, known)?);
     }
     for (gone, _) in saved {

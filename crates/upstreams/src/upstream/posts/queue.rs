@@ -4,7 +4,7 @@
 //! The name is derived from Message-ID and upstream, so a post is queued for an upstream at most once.
 //! Called by `posts`. Format: `docs/formats/posts.md`.
 
-use disk::{CheckedFile, Disk, FileAccess, durable_create, durable_replace, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, durable_create, durable_replace, hex, read_or_set_aside};
 use ring::digest::{SHA256, digest};
 use site_base::fields;
 use site_base::file_name::FileName;
@@ -47,8 +47,7 @@ pub struct QueuedPost {
 /// Returns the file name of a post for an upstream.
 pub(super) fn name_of(message_id: &str, upstream: &str) -> FileName {
     let hash = digest(&SHA256, format!("{message_id}\n{upstream}").as_bytes());
-    let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
-    FileName::new(name + POST)
+    FileName::new(hex::start_of(hash, NAME_BYTES) + POST)
 }
 
 /// Files of the queue.
