@@ -4,7 +4,10 @@
 //! the log alone does that.
 
 use crate::engine::{EngineTable, TableError};
+use spool::OtherMember;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// Key of the list of members.
 const MEMBERS_KEY: &str = "members";
@@ -234,6 +237,45 @@ fn key_of(name: &str) -> String {
     format!("report.{name}")
 }
 
+/// The other members, and since when each is silent by the clock of this one: no times of day are compared.
+#[derive(Debug, Clone)]
+pub struct Neighbours {
+    own: u16,
+    /// Those that have not left, each with the revision of its report seen last, and since when.
+    seen: BTreeMap<u16, (String, u64, Duration)>,
+}
+
+impl Neighbours {
+    /// Creates those of a member, which has not looked for any yet.
+    pub fn of(own: u16) -> Self {
+        Self { own, seen: BTreeMap::new() }
+    }
+
+    /// Looks at the table; what cannot be read stays as it was.
+    pub fn look(&mut self, table: &dyn EngineTable, now: Duration) {
+        let Ok(mut members) = members(table) else { return };
+        members.retain(|member| !member.has_left && member.number != self.own);
+        self.seen.retain(|number, _| members.iter().any(|member| member.number == *number));
+        for NamedMember { number, name, .. } in members {
+            let Ok(found) = table.get(&key_of(&name)) else { continue };
+            let revision = found.map_or(0, |entry| entry.revision);
+            let known = self.seen.get(&number).filter(|(_, known, _)| *known == revision);
+            let since = known.map_or(now, |(_, _, since)| *since);
+            self.seen.insert(number, (name, revision, since));
+        }
+    }
+
+    /// Returns them, as last seen.
+    pub fn others(&self, now: Duration) -> Vec<OtherMember> {
+        let other = |(number, (name, _, since)): (&u16, &(String, u64, Duration))| OtherMember {
+            name: name.clone(),
+            number: *number,
+            silent: now.saturating_sub(*since),
+        };
+        self.seen.iter().map(other).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,6 +309,27 @@ mod tests {
             differs.contains("path_identity is b.example here and a.example in the cluster"),
             "{differs}"
         );
+    }
+
+    #[test]
+    fn a_member_is_silent_since_its_last_report_and_one_that_has_left_is_forgotten() {
+        let table = MemoryEngine::new(1);
+        for name in ["fe1", "fe2", "fe3"] {
+            add_member(&table, name).unwrap();
+        }
+        let mut seen = Neighbours::of(1);
+        let secs = Duration::from_secs;
+        seen.look(&table, secs(10));
+        for now in 11..=20 {
+            MemberReport::default().put(&table, "fe2").unwrap();
+            seen.look(&table, secs(now));
+        }
+        let other =
+            |name: &str, number, silent| OtherMember { name: name.into(), number, silent: secs(silent) };
+        assert_eq!(seen.others(secs(21)), [other("fe2", 2, 1), other("fe3", 3, 11)]);
+        remove_member(&table, "fe3").unwrap();
+        seen.look(&table, secs(25));
+        assert_eq!(seen.others(secs(25)), [other("fe2", 2, 5)]);
     }
 
     #[test]

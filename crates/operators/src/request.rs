@@ -13,8 +13,8 @@ use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
     accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
-    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status,
-    transmit, why, withdraw,
+    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, shared_config, snapshot,
+    status, transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,7 @@ requests! {
     Pause(pause::PauseOperation),
     Go(pause::GoOperation),
     Compare(reload::CompareOperation),
+    ClusterConfig(shared_config::ClusterConfigOperation),
     Rnews(control_socket::rnews::RnewsOperation),
     Import(control_socket::import::ImportOperation),
     Post(posting::PostOperation),
@@ -119,6 +120,7 @@ impl Request {
             }
             Self::Accounts(accounts) => !matches!(accounts.command, AccountsCommand::List {}),
             Self::Keys(keys) => !matches!(keys.command, KeysCommand::List),
+            Self::ClusterConfig(config) => config.apply.is_some(),
             Self::Filter(filter) => !matches!(filter.command, FilterCommand::Review { .. }),
             Self::Verify(verify) => verify.repair && !verify.dry_run,
             Self::Expire(expire) => !expire.dry_run && expire.explain.is_none() && expire.what_if.is_none(),

@@ -31,6 +31,11 @@ section! {
         certificate: Option<PathBuf> = Maybe(FilePath), example "fe1.pem", effect Restart, of machine;
         /// A file with the key of that certificate.
         private_key: Option<PathBuf> = Maybe(FilePath), example "fe1.key", effect Restart, of machine;
+        /// A file with the key of the cluster, which all members have and the log's nodes must not: users,
+        /// keys and secrets are sealed with it before they go through the log. newsreel cluster create makes
+        /// it.
+        key: PathBuf = FilePath, default "cluster.key", example "/etc/newsreel/cluster.key", effect Restart,
+            of machine;
         /// What readers see of articles that other members have just accepted. "fresh": marks, lists of
         /// groups, and that there is no such article, are answered with everything that the log has by then,
         /// so that clients may change between members. "local": with what has arrived here. "strict": as

@@ -101,6 +101,12 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
                 let forget = Change::Forget { id, arrived: *arrived };
                 spool.apply(time, &[forget, position], &mut outcomes)?
             }
+            // Some leave one of their groups only.
+            Entry::Cancel(n) if n % 3 == 0 => {
+                spool.sync()?;
+                let expire = Change::Expire { id, groups: &news.groups[..1] };
+                spool.apply(time, &[expire, position], &mut outcomes)?
+            }
             Entry::Cancel(_) => {
                 spool.sync()?;
                 spool.apply(time, &[Change::Cancel { id }, position], &mut outcomes)?
@@ -228,6 +234,33 @@ fn buffers_that_wrap_are_whole_once_the_log_is_applied_again() {
         for kind in [CrashKind::Kill, CrashKind::Power] {
             let (answers, ..) = play(&config, &messages, Some((kind, step)));
             assert_eq!(answers.len(), expected.len(), "{kind:?} at step {step}");
+        }
+    }
+}
+
+#[test]
+fn kept_articles_are_whole_once_the_log_is_applied_again() {
+    let mut config = shared(&[("a", 1 << 20)]);
+    let path = std::path::PathBuf::from("/s/kept");
+    // So small that files are removed, as everything in them is withdrawn.
+    config.classes.push(ClassConfig {
+        name: "kept".into(),
+        method: MethodKind::AppendOnly,
+        tree: TreeConfig { path, file_bytes: 1_500, ..TreeConfig::default() },
+        ..ClassConfig::default()
+    });
+    let of_kept = RuleConfig {
+        class: "kept".into(),
+        groups: Some("test.g0,test.g1,test.g2".into()),
+        ..RuleConfig::default()
+    };
+    config.rules.insert(0, of_kept);
+    let messages = messages(13);
+    let (expected, _, steps) = play(&config, &messages, None);
+    for step in (30..steps).step_by(crash_every(13)) {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            let (answers, ..) = play(&config, &messages, Some((kind, step)));
+            assert_eq!(answers, expected, "{kind:?} at step {step}");
         }
     }
 }

@@ -872,10 +872,37 @@ pub(super) enum ClusterCommand {
     )]
     Leave,
 
+    /// Change or show the configuration that all members share
+    Config {
+        #[command(subcommand)]
+        command: ClusterConfigCommand,
+    },
+
     /// Show the members and the log
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Commands about the configuration that the members of a cluster share
+#[derive(Debug, Subcommand)]
+pub(super) enum ClusterConfigCommand {
+    /// Make a file the configuration of all members
+    #[command(
+        long_about = "Make a file the configuration of all members: its keys of the site (newsreel explain-config says which \
+        are), each with the keys of the machine in its own newsreel.toml. Every member that is not away says first whether it \
+        can switch; if one cannot, nothing is changed. Then each writes its newsreel.toml and reloads it. A member that is \
+        away switches when it is back. From then on a reload at one member may change keys of the machine only."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cluster config apply newsreel.toml")]
+    Apply {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+
+    /// Print the file that was applied last
+    Show,
 }

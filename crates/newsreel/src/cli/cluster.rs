@@ -1,6 +1,6 @@
 //! `cluster create|invite|join|leave|status`: several servers of one site.
 
-use super::args::ClusterCommand;
+use super::args::{ClusterCommand, ClusterConfigCommand};
 use super::bar::Bar;
 use super::care::stopped;
 use super::locate::SiteLocation;
@@ -8,6 +8,8 @@ use super::reach;
 use super::screen::{CliError, problem, say, say_json};
 use super::table::Columns;
 use crate::member::{ClusterMemberReport, ClusterStatus, LogFollowerStatus, joining};
+use operators::reply::Reply;
+use operators::shared_config::ClusterConfigOperation;
 use operators::snapshot::SnapshotOperation;
 use site_base::clock::unix_secs;
 use site_base::units::{about_span, counted, grouped};
@@ -28,6 +30,7 @@ pub(super) fn run(command: &ClusterCommand, at: &SiteLocation) -> Result<(), Cli
         ClusterCommand::Invite { name, file } => invite(&config, name, file),
         ClusterCommand::Join { file } => join(&config, file),
         ClusterCommand::Leave => leave(&config),
+        ClusterCommand::Config { command } => configure(at, command),
         ClusterCommand::Status { json } => status(&config, *json),
     }
 }
@@ -47,9 +50,10 @@ fn invite(config: &Config, name: &str, file: &Path) -> Result<(), CliError> {
     joining::invite(config, name).map_err(problem)?;
     reach::print(config, SnapshotOperation { file: file.to_owned() })?;
     say(format_args!(
-        "{name} is invited. Copy {file} and this configuration to its machine, set member = \"{name}\" in [cluster] \
-         and its own addresses and paths there, and run:\n  newsreel cluster join {file}\n  newsreel serve",
-        file = file.display()
+        "{name} is invited. Copy {file}, {key} and this configuration to its machine, set member = \"{name}\" in \
+         [cluster] and its own addresses and paths there, and run:\n  newsreel cluster join {file}\n  newsreel serve",
+        file = file.display(),
+        key = config.cluster.key.display()
     ))
 }
 
@@ -73,6 +77,26 @@ fn leave(config: &Config) -> Result<(), CliError> {
     stopped(config, "cluster leave")?;
     let others = joining::leave(config).map_err(problem)?;
     say(format_args!("this server is no member any more; {} left", counted(others as u64, "member")))
+}
+
+/// Changes or shows the configuration that the members share; a running server does that.
+fn configure(at: &SiteLocation, command: &ClusterConfigCommand) -> Result<(), CliError> {
+    let operation = match command {
+        ClusterConfigCommand::Apply { file } => {
+            let cannot =
+                |error: std::io::Error| CliError::Usage(format!("cannot read {}: {error}", file.display()));
+            let text = std::fs::read_to_string(file).map_err(cannot)?;
+            ClusterConfigOperation { apply: Some(text) }
+        }
+        ClusterConfigCommand::Show => ClusterConfigOperation { apply: None },
+    };
+    let (mut said, mut refused) = (Vec::new(), Vec::new());
+    let ok = reach::server(at)?.ask(operation, &mut |reply| match reply {
+        Reply::Text(text) => said.push(text),
+        Reply::Error(text) => refused.push(text),
+        _ => {}
+    })?;
+    if ok { say(said.join("\n").trim_end()) } else { Err(CliError::Problem(refused.join("\n"))) }
 }
 
 fn status(config: &Config, json: bool) -> Result<(), CliError> {

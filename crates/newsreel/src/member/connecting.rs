@@ -5,7 +5,7 @@ use cluster::engine_check::{EngineDemands, NodeFacts, faults};
 use cluster::members::share_settings;
 use cluster::nats::{EngineFacts, NatsConnection, NatsEngine, node_facts};
 use cluster::{ClusterId, EngineTable};
-use site_config::{Cluster, Config, EngineSync};
+use site_config::{Class, Cluster, Config, EngineSync};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -88,11 +88,19 @@ impl ConnectedLog {
 }
 
 /// Settings from which answers follow, so that all members must have the same.
-fn shared_settings(config: &Config) -> [(&'static str, String); 3] {
+fn shared_settings(config: &Config) -> Vec<(&'static str, String)> {
     let site = &config.site;
-    [
+    let class = |class: &Class| match class.ring {
+        Some(ring) => format!("{} {} ring {ring}", class.name, class.method.name()),
+        None => format!("{} {}", class.name, class.method.name()),
+    };
+    let one_line = |text: Option<String>| text.unwrap_or_default().trim_end().replace('\n', "; ");
+    vec![
         ("site.path_identity", site.path_identity.clone()),
         ("site.remember_days", site.remember_days.to_string()),
         ("site.overview_headers", site.overview_headers.join(",")),
+        ("site.article_bytes_max", site.article_bytes_max.to_string()),
+        ("classes", config.classes.iter().map(class).collect::<Vec<_>>().join(", ")),
+        ("rules", one_line(config.part_of("[rule]"))),
     ]
 }

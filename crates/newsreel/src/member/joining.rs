@@ -4,6 +4,7 @@ use super::connecting::{ConnectedLog, connect, patiently};
 use super::{
     ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, LogFollowerStatus, MemberError,
 };
+use access::sealing::ClusterKey;
 use cluster::engine_check::REPLICAS_MIN;
 use cluster::members::{
     MemberReport, MembersError, NamedMember, add_member, members, number_of, remove_member,
@@ -46,6 +47,9 @@ pub fn create(config: &Config, spool: &Spool) -> Result<String, MemberError> {
         Ok(_) => return Err(MemberError::Unsafe(vec![cluster::engine_check::EngineFault::NoCluster])),
         Err(_) => ClusterId::random(&cluster::MachineWorld::default()),
     };
+    let key = &config.cluster.key;
+    let made = ClusterKey::create(&RealDisk::new(), key);
+    made.map_err(|error| other(format!("cannot make the key of the cluster, {}: {error}", key.display())))?;
     let size = config.cluster.log_size;
     patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(MemberError::Engine)?;
     let connected = ConnectedLog::on(engine, &config.cluster)?;

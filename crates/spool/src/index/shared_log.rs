@@ -4,6 +4,7 @@
 use crate::base::error::SpoolTrouble;
 use crate::index::change::{Change, ChangeOutcome, CommitTicket};
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// State of a member that applies a shared log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,21 @@ pub enum JobLead {
         reached: Option<u64>,
     },
     /// It does not.
-    Elsewhere,
+    Elsewhere {
+        /// How far the member that does it had come lately; `None` if that is not known.
+        reached: Option<u64>,
+    },
+}
+
+/// Another member of a cluster, as this one sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherMember {
+    /// Name of the member.
+    pub name: String,
+    /// Number of the member.
+    pub number: u16,
+    /// Time since it was last heard of, or since this member looks for it.
+    pub silent: Duration,
 }
 
 /// A log that several machines share. Calls wait for it.
@@ -67,8 +82,15 @@ pub trait SharedLog: Debug + Send + Sync {
     fn status(&self) -> SharedLogStatus;
 
     /// Says that this member would do a job, and how far it has come; returns whether it is to do it. To be
-    /// called every second or two.
+    /// called again before each piece of work. Does not wait: the first answer to a question about a job is
+    /// that it is done elsewhere.
     fn lead(&self, job: &str, reached: u64) -> JobLead;
+
+    /// Returns the other members that have not left, as last seen.
+    fn others(&self) -> Vec<OtherMember>;
+
+    /// Takes no changes from here on, for this reason, or takes them again. The log is applied in any case.
+    fn halt(&self, why: Option<String>);
 
     /// Ends it: nothing more is proposed, or applied. Called before the spool is closed.
     fn end(&self);
