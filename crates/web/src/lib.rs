@@ -117,7 +117,7 @@ impl HttpService {
             sessions: WebLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
-            renderers: Renderers::new(site.busy_threads.clone()),
+            renderers: Renderers::default(),
             kept: KeptPages::default(),
             budgets: NetworkBudgets::new(),
             sign_ups: NetworkBudgets::new(),
