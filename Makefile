@@ -42,8 +42,9 @@ run: has-cargo ## compile quickly, and serve a site in ./run: news on port 1119 
 	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
+# FEATURES=cluster makes a newsreel that can be a member of a cluster.
 build: has-cargo ## compile a release of newsreel, make man pages, completions and documents
-	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
+	$(CARGO) build --profile $(PROFILE) --locked -p newsreel $(if $(FEATURES),--features $(FEATURES))
 	@rm -rf $(SHARE) && $(BINARY) docs --share $(SHARE) --date "$(MAN_DATE)"
 	@$(CARGO) run --quiet --locked -p tidy -- --html $(SHARE)/doc/newsreel/html
 
@@ -240,6 +241,11 @@ deb: build ## a Debian package, for this machine
 	@mkdir -p $(DIST)
 	packaging/deb/build.sh $(BINARY) $(SHARE) $(DIST)
 
+# A build of its own: few sites need it, and it is linked with the client of NATS (decision 150).
+deb-cluster: export DEB_FLAVOUR = cluster
+deb-cluster: ## a Debian package of a newsreel that can be a member of a cluster
+	$(MAKE) deb FEATURES=cluster CARGO_TARGET_DIR=$(abspath $(or $(CARGO_TARGET_DIR),target))/cluster DIST=$(abspath $(DIST))
+
 # lintian looks at the package where it is installed.
 deb-test: deb ## install, upgrade and purge it in a clean Debian (root, debootstrap)
 	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb
@@ -295,7 +301,7 @@ source: ## the sources of the last commit, as a tarball
 	git archive --prefix=newsreel-$(VERSION)/ HEAD | gzip -9n > $(DIST)/newsreel-$(VERSION).tar.gz
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-dist: deb deb-arm64 rpm tarball oci sbom source ## all of these, with checksums, in target/dist
+dist: deb deb-cluster deb-arm64 rpm tarball oci sbom source ## all of these, with checksums, in target/dist
 	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
 
 # As root, with rpm, qemu-user, umoci and debootstrap beside what they are made with.

@@ -16,6 +16,7 @@ mod programs;
 pub mod rules;
 pub mod sasl;
 mod scram;
+pub mod sealing;
 pub mod tls;
 pub mod users;
 

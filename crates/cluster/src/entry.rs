@@ -289,7 +289,6 @@ impl SectionWriter {
                 }
                 kind::EXPIRE
             }
-            Change::Purge { .. } => return Err(UnsharedChange::Kind("a purge")),
             Change::Position { .. } => return Err(UnsharedChange::Kind("a position")),
         };
         self.put_entry(kind, &payload)

@@ -8,8 +8,9 @@ use crate::entry::{ArticleBody, ArticleEntry, LogEntry, read_body};
 use crate::message::{ClusterId, LogMessage, MessageError, MessageTag};
 use crate::parts::PartFiles;
 use crate::position::{LogPosition, TagVerdict};
-use spool::{Change, ChangeOutcome, CommitTicket, Spool, SpoolTrouble};
+use spool::{ArticleIdent, Change, ChangeOutcome, CommitTicket, Spool, SpoolTrouble};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -133,6 +134,16 @@ impl Fold {
         let record = position.encode();
         let changes = [Change::Position { record: &record }];
         spool.apply(u64::from(position.time), &changes, &mut Vec::new())?;
+        Ok(spool.sync()?)
+    }
+
+    /// Makes the spool of a member one that belongs to no cluster, with the same news. Everything in the log
+    /// is to be applied.
+    pub fn end(spool: &Spool) -> Result<(), FoldStop> {
+        spool.sync()?;
+        let time =
+            spool.position().as_deref().and_then(LogPosition::decode).map_or(0, |position| position.time);
+        spool.apply(u64::from(time), &[Change::Position { record: &[] }], &mut Vec::new())?;
         Ok(spool.sync()?)
     }
 
@@ -421,11 +432,13 @@ fn parts_dir(spool: &Spool) -> PathBuf {
 fn unit_of(entries: &[LogEntry<'_>]) -> usize {
     let run = |is_of: &dyn Fn(&LogEntry<'_>) -> bool| entries.iter().take_while(|entry| is_of(entry)).count();
     match entries.first() {
-        Some(LogEntry::Part(_) | LogEntry::Forget { .. } | LogEntry::Expire { .. }) => 1,
+        Some(LogEntry::Part(_) | LogEntry::Forget { .. }) => 1,
         Some(entry) if is_in_parts(entry) => 1,
         Some(LogEntry::Cancel { .. }) => {
             run(&|entry| matches!(entry, LogEntry::Cancel { .. })).min(WITHDRAWN_AT_ONCE_MAX)
         }
+        // Of several withdrawals of one article only the first counts, so it must be the only one.
+        Some(LogEntry::Expire { .. }) => distinct_expiries(entries).min(WITHDRAWN_AT_ONCE_MAX),
         // Sites have their numbers before articles name them.
         Some(LogEntry::Site { .. }) => run(&|entry| matches!(entry, LogEntry::Site { .. })),
         _ => run(&|entry| {
@@ -433,6 +446,17 @@ fn unit_of(entries: &[LogEntry<'_>]) -> usize {
             !is_in_place(entry) && !is_in_parts(entry) && !is_apart
         }),
     }
+}
+
+/// Returns how many entries from the first on let articles expire, each another one.
+fn distinct_expiries(entries: &[LogEntry<'_>]) -> usize {
+    let mut seen = HashSet::new();
+    let is_another = |entry: &&LogEntry<'_>| match entry {
+        LogEntry::Expire { id: ArticleIdent::Key(key), .. } => seen.insert(*key),
+        _ => false,
+    };
+    // One that is named otherwise is alone.
+    entries.iter().take_while(is_another).count().max(1)
 }
 
 /// Reports whether an entry is an article that came in parts.
@@ -473,4 +497,24 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
 /// Returns the trouble of a member whose buffers have no room.
 fn no_room() -> SpoolTrouble {
     SpoolTrouble::new(spool::TroubleKind::Full, "a storage class has no room for an article of the log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spool::ArticleKey;
+
+    #[test]
+    fn an_article_expires_at_most_once_in_what_is_applied_together() {
+        let expire = |key: u128| LogEntry::Expire {
+            id: ArticleIdent::Key(ArticleKey(key)),
+            groups: vec!["a.b".into()],
+        };
+        let named = LogEntry::Expire { id: ArticleIdent::Id(b"<a@b>"), groups: Vec::new() };
+        assert_eq!(unit_of(&[expire(1), expire(2), expire(1), expire(3)]), 2);
+        assert_eq!(unit_of(&[expire(1), named.clone(), expire(2)]), 1);
+        assert_eq!(unit_of(&[named, expire(1)]), 1);
+        let many: Vec<LogEntry<'_>> = (0..200).map(expire).collect();
+        assert_eq!(unit_of(&many), WITHDRAWN_AT_ONCE_MAX);
+    }
 }

@@ -5,6 +5,7 @@
 //! its own clock. Times of day are compared nowhere. With the entry goes how far the holder has come.
 
 use crate::engine::{EngineTable, TableError};
+use lock_order::Innermost;
 use spool::JobLead;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,8 @@ const RENEW_EVERY: Duration = Duration::from_secs(2);
 const HELD_MAX: Duration = Duration::from_secs(7);
 /// Time after which another member takes a lease that was not renewed; longer than holders keep it.
 const FREE_AFTER: Duration = Duration::from_secs(10);
+/// Time after which a job that no one here asks about is left to others.
+const ASKED_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// A lease as the table has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +73,108 @@ impl Leases {
     /// call. To be called more often than leases are renewed.
     pub fn lead(&mut self, table: &dyn EngineTable, job: &str, reached: u64, now: Duration) -> JobLead {
         let (member, incarnation) = (self.member, self.incarnation);
-        let own = LeaseEntry { member, incarnation, reached };
         let known = self.known.entry(key_of(job)).or_default();
-        known.reached = reached;
+        // What was settled once stays so.
+        known.reached = known.reached.max(reached);
+        let own = LeaseEntry { member, incarnation, reached: known.reached };
         match known.held {
             Some((_, renewed)) if now.saturating_sub(renewed) < RENEW_EVERY => JobLead::Held,
             Some(held) => renew(table, &key_of(job), own, held, known, now),
-            None => take(table, &key_of(job), own, known, now).unwrap_or(JobLead::Elsewhere),
+            None => take(table, &key_of(job), own, known, now),
+        }
+    }
+
+    /// Returns until when the lease of a job is held without being renewed; `None` if it is not held.
+    fn held_until(&self, job: &str) -> Option<Duration> {
+        self.known.get(&key_of(job))?.held.map(|(_, renewed)| renewed + HELD_MAX)
+    }
+
+    /// Gives up the lease of a job, if it is held here.
+    fn give_up_one(&mut self, table: &dyn EngineTable, job: &str) {
+        let key = key_of(job);
+        if let Some(lease) = self.known.remove(&key) {
+            free(table, &key, &lease);
         }
     }
 
     /// Gives up the leases that are held here, so that others take them at once.
     pub fn give_up(&mut self, table: &dyn EngineTable) {
-        for (key, lease) in std::mem::take(&mut self.known) {
-            let Some((revision, _)) = lease.held else { continue };
-            let entry = LeaseEntry { member: 0, incarnation: 0, reached: lease.reached };
-            // If that fails, it is free after a while.
-            let _ = table.put_if(&key, entry.text().as_bytes(), revision);
+        std::mem::take(&mut self.known).iter().for_each(|(key, lease)| free(table, key, lease));
+    }
+}
+
+/// Writes that no one holds a lease any more, if it is held here.
+fn free(table: &dyn EngineTable, key: &str, lease: &KnownLease) {
+    let Some((revision, _)) = lease.held else { return };
+    let entry = LeaseEntry { member: 0, incarnation: 0, reached: lease.reached };
+    // If that fails, it is free after a while.
+    let _ = table.put_if(key, entry.text().as_bytes(), revision);
+}
+
+/// A job that someone here would do.
+#[derive(Debug, Default)]
+struct WantedJob {
+    reached: u64,
+    /// Time of the last question about it.
+    asked: Duration,
+    /// Time until which it is done here.
+    held_until: Duration,
+    /// What was found when it was taken, until that is asked for.
+    taken: Option<Option<u64>>,
+    /// How far the member that does it had come, if another does.
+    elsewhere: Option<u64>,
+}
+
+/// The jobs that this member would do. Questions about them are answered without waiting, of what
+/// [`WantedJobs::renew`] last found, which a thread calls about every second.
+#[derive(Debug, Default)]
+pub struct WantedJobs(Innermost<BTreeMap<String, WantedJob>>);
+
+impl WantedJobs {
+    /// Says that this member would do a job, and how far it has come; see [`spool::SharedLog::lead`].
+    pub fn lead(&self, job: &str, reached: u64, now: Duration) -> JobLead {
+        let mut jobs = self.0.lock();
+        let wanted = jobs.entry(job.to_owned()).or_default();
+        wanted.asked = now;
+        if wanted.held_until <= now {
+            wanted.taken = None;
+            return JobLead::Elsewhere { reached: wanted.elsewhere };
+        }
+        if let Some(reached) = wanted.taken.take() {
+            return JobLead::Taken { reached };
+        }
+        wanted.reached = wanted.reached.max(reached);
+        JobLead::Held
+    }
+
+    /// Keeps the leases of the jobs, takes those that are free, and gives up those that no one asks about;
+    /// `now` returns the time.
+    pub fn renew(&self, leases: &mut Leases, table: &dyn EngineTable, now: impl Fn() -> Duration) {
+        let begun = now();
+        let mut forgotten = Vec::new();
+        let wanted: Vec<(String, u64)> = {
+            let mut jobs = self.0.lock();
+            jobs.retain(|job, wanted| {
+                let is_wanted = begun.saturating_sub(wanted.asked) < ASKED_WITHIN;
+                if !is_wanted {
+                    forgotten.push(job.clone());
+                }
+                is_wanted
+            });
+            jobs.iter().map(|(job, wanted)| (job.clone(), wanted.reached)).collect()
+        };
+        forgotten.iter().for_each(|job| leases.give_up_one(table, job));
+        for (job, reached) in wanted {
+            let lead = leases.lead(table, &job, reached, now());
+            let held_until = leases.held_until(&job).unwrap_or_default();
+            let mut jobs = self.0.lock();
+            let Some(wanted) = jobs.get_mut(&job) else { continue };
+            wanted.held_until = held_until;
+            match lead {
+                JobLead::Held => {}
+                JobLead::Taken { reached } => wanted.taken = Some(reached),
+                JobLead::Elsewhere { reached } => wanted.elsewhere = reached.or(wanted.elsewhere),
+            }
         }
     }
 }
@@ -111,9 +199,10 @@ fn renew(
                 known.held = Some((entry.revision, renewed));
                 still_held(known, renewed, now)
             }
-            Ok(_) => {
+            Ok(found) => {
                 known.held = None;
-                JobLead::Elsewhere
+                let found = found.and_then(|entry| LeaseEntry::of(&entry.value));
+                JobLead::Elsewhere { reached: found.map(|found| found.reached) }
             }
             Err(_) => still_held(known, renewed, now),
         },
@@ -131,35 +220,59 @@ fn still_held(known: &mut KnownLease, renewed: Duration, now: Duration) -> JobLe
         return JobLead::Held;
     }
     known.held = None;
-    JobLead::Elsewhere
+    JobLead::Elsewhere { reached: None }
 }
 
-/// Takes a lease that is free, or whose holder is silent; `None` if it is held elsewhere.
+/// Takes a lease that is free, or whose holder is silent.
 fn take(
     table: &dyn EngineTable,
     key: &str,
     own: LeaseEntry,
     known: &mut KnownLease,
     now: Duration,
-) -> Option<JobLead> {
-    let (revision, found) = match table.get(key).ok()? {
-        None => (0, None),
-        Some(entry) => (entry.revision, LeaseEntry::of(&entry.value)),
+) -> JobLead {
+    let (revision, found) = match table.get(key) {
+        Err(_) => return JobLead::Elsewhere { reached: None },
+        Ok(None) => (0, None),
+        Ok(Some(entry)) => (entry.revision, LeaseEntry::of(&entry.value)),
     };
+    let elsewhere = JobLead::Elsewhere { reached: found.map(|found| found.reached) };
     // What an earlier process of this member has done is known here.
     let is_own = found.is_none_or(|found| found.member == own.member);
     let is_free = is_own || found.is_some_and(|found| found.member == 0);
     if !is_free {
         let since = known.seen.filter(|(seen, _)| *seen == revision).map_or(now, |(_, since)| since);
         known.seen = Some((revision, since));
-        (now.saturating_sub(since) >= FREE_AFTER).then_some(())?;
+        if now.saturating_sub(since) < FREE_AFTER {
+            return elsewhere;
+        }
     }
-    let reached = found.filter(|_| !is_own).map(|found| found.reached);
-    let entry = LeaseEntry { reached: reached.unwrap_or(own.reached), ..own };
-    let revision = table.put_if(key, entry.text().as_bytes(), revision).ok()?;
+    known.reached = found.map_or(own.reached, |found| found.reached.max(own.reached));
+    let entry = LeaseEntry { reached: known.reached, ..own };
+    let Ok(revision) = table.put_if(key, entry.text().as_bytes(), revision) else { return elsewhere };
     known.held = Some((revision, now));
     known.seen = None;
-    Some(JobLead::Taken { reached })
+    JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) }
+}
+
+/// Beginning of the keys of leases.
+pub const LEASE_PREFIX: &str = "lease.";
+
+/// Returns the number of the member that holds the lease with this entry; `None` if none does.
+pub fn holder_of(value: &[u8]) -> Option<u16> {
+    LeaseEntry::of(value).map(|entry| entry.member).filter(|member| *member > 0)
+}
+
+/// Returns the job of a key; `None` if it is the key of something else.
+pub fn job_of(key: &str) -> Option<String> {
+    let mut pieces = key.strip_prefix(LEASE_PREFIX)?.split('=');
+    let mut job = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (byte, rest) = piece.split_at_checked(2)?;
+        job.push(u8::from_str_radix(byte, 16).ok()?);
+        job.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(job).ok()
 }
 
 /// Returns the key of a job; bytes that keys cannot have are written in hexadecimal.
@@ -168,7 +281,7 @@ fn key_of(job: &str) -> String {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(b).to_string(),
         b => format!("={b:02x}"),
     };
-    format!("lease.{}", job.bytes().map(byte).collect::<String>())
+    format!("{LEASE_PREFIX}{}", job.bytes().map(byte).collect::<String>())
 }
 
 #[cfg(test)]
@@ -182,19 +295,60 @@ mod tests {
         Duration::from_secs(secs)
     }
 
+    fn elsewhere(reached: u64) -> JobLead {
+        JobLead::Elsewhere { reached: Some(reached) }
+    }
+
+    #[test]
+    fn jobs_of_a_member_that_is_silent_move_within_12_seconds_with_what_it_had_reached() {
+        let table = MemoryEngine::new(1);
+        let (mut first, mut second) = (Leases::new(1, 5), Leases::new(2, 9));
+        let (ours, theirs) = (WantedJobs::default(), WantedJobs::default());
+        let jobs: Vec<String> = (0..30).map(|n| format!("job.{n}")).collect();
+        let asked = |wanted: &WantedJobs, reached, now| -> Vec<JobLead> {
+            jobs.iter().map(|job| wanted.lead(job, reached, secs(now))).collect()
+        };
+        assert_eq!(asked(&ours, 1, 0), vec![JobLead::Elsewhere { reached: None }; 30]);
+        ours.renew(&mut first, &table, || secs(0));
+        assert_eq!(asked(&ours, 1, 0), vec![JobLead::Taken { reached: None }; 30]);
+        for now in 1..20 {
+            assert_eq!(asked(&ours, now, now), vec![JobLead::Held; 30], "{now}");
+            ours.renew(&mut first, &table, || secs(now));
+            let lead = asked(&theirs, 0, now);
+            assert!(lead.iter().all(|lead| matches!(lead, JobLead::Elsewhere { .. })), "{now}: {lead:?}");
+            theirs.renew(&mut second, &table, || secs(now));
+        }
+        assert_eq!(asked(&theirs, 0, 19), vec![elsewhere(18); 30], "as renewed last, at 18 s");
+        // The first is silent from here on, and must not work any more before the second begins.
+        let moved = (20..).find(|now| {
+            theirs.renew(&mut second, &table, || secs(*now));
+            let (here, there) = (asked(&ours, 19, *now), asked(&theirs, 0, *now));
+            let is_at_work = |lead: &JobLead| !matches!(lead, JobLead::Elsewhere { .. });
+            assert!(!here.iter().any(is_at_work) || !there.iter().any(is_at_work), "{now}: both");
+            there.iter().all(|lead| matches!(lead, JobLead::Taken { reached: Some(17..) }))
+        });
+        assert!(moved.is_some_and(|at| at - 19 <= 12), "{moved:?}");
+        // What is not asked about is given up at once, and what was reached stays with it.
+        theirs.renew(&mut second, &table, || secs(40) + ASKED_WITHIN);
+        let mut third = Leases::new(3, 1);
+        assert_eq!(third.lead(&table, "job.0", 0, secs(1)), JobLead::Taken { reached: Some(18) });
+    }
+
     #[test]
     fn one_member_holds_a_lease_and_another_takes_it_once_the_holder_is_silent() {
         let table = MemoryEngine::new(1);
         let (mut first, mut second) = (Leases::new(1, 5), Leases::new(2, 9));
         assert_eq!(first.lead(&table, JOB, 100, secs(0)), JobLead::Taken { reached: None });
-        assert_eq!(second.lead(&table, JOB, 7, secs(0)), JobLead::Elsewhere);
+        assert_eq!(second.lead(&table, JOB, 7, secs(0)), elsewhere(100));
         for now in 1..60 {
             assert_eq!(first.lead(&table, JOB, 100 + now, secs(now)), JobLead::Held);
-            assert_eq!(second.lead(&table, JOB, 7, secs(now)), JobLead::Elsewhere, "{now}");
+            let lead = second.lead(&table, JOB, 7, secs(now));
+            assert!(matches!(lead, JobLead::Elsewhere { reached: Some(100..) }), "{now}: {lead:?}");
         }
         // The first is silent from 59 s on; its clock may be another.
         for now in 60..68 {
-            assert_eq!(second.lead(&table, JOB, 7, secs(now)), JobLead::Elsewhere, "{now}");
+            let lead = second.lead(&table, JOB, 7, secs(now));
+            assert!(matches!(lead, JobLead::Elsewhere { reached: Some(156..) }), "{now}: {lead:?}");
         }
         let taken = (68..72).find_map(|now| match second.lead(&table, JOB, 7, secs(now)) {
             JobLead::Taken { reached } => Some((now, reached)),
@@ -202,7 +356,7 @@ mod tests {
         });
         let (at, reached) = taken.unwrap();
         assert!(at >= 68 && reached.is_some_and(|reached| (156..=159).contains(&reached)), "{taken:?}");
-        assert_eq!(first.lead(&table, JOB, 300, secs(72)), JobLead::Elsewhere);
+        assert!(matches!(first.lead(&table, JOB, 300, secs(72)), JobLead::Elsewhere { .. }));
     }
 
     #[test]
@@ -215,8 +369,10 @@ mod tests {
         assert_eq!(second.lead(&table, JOB, 7, secs(1)), JobLead::Taken { reached: Some(150) });
         let mut later = Leases::new(2, 10);
         assert_eq!(later.lead(&table, JOB, 8, secs(0)), JobLead::Taken { reached: None });
-        assert_eq!(second.lead(&table, JOB, 7, secs(9)), JobLead::Elsewhere);
+        assert_eq!(second.lead(&table, JOB, 7, secs(9)), elsewhere(150));
         assert_eq!(key_of("feed.a b"), "lease.feed=2ea=20b");
+        assert_eq!(job_of("lease.feed=2ea=20b").as_deref(), Some("feed.a b"));
+        assert_eq!((job_of("report.fe1"), job_of("lease.a=2")), (None, None));
     }
 
     /// A table that answers nothing.
@@ -237,12 +393,12 @@ mod tests {
     fn a_holder_without_answers_gives_up_before_another_may_take_the_lease() {
         let table = MemoryEngine::new(1);
         let mut first = Leases::new(1, 5);
-        assert_eq!(first.lead(&Silent, JOB, 1, secs(0)), JobLead::Elsewhere);
+        assert_eq!(first.lead(&Silent, JOB, 1, secs(0)), JobLead::Elsewhere { reached: None });
         first.lead(&table, JOB, 1, secs(1));
         for now in 2..8 {
             assert_eq!(first.lead(&Silent, JOB, 1, secs(now)), JobLead::Held, "{now}");
         }
-        assert_eq!(first.lead(&Silent, JOB, 1, secs(8)), JobLead::Elsewhere);
+        assert_eq!(first.lead(&Silent, JOB, 1, secs(8)), JobLead::Elsewhere { reached: None });
         assert!(HELD_MAX < FREE_AFTER);
         // It is its own once the table answers.
         assert_eq!(first.lead(&table, JOB, 1, secs(9)), JobLead::Taken { reached: None });

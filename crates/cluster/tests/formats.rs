@@ -6,7 +6,6 @@ use cluster::entry::{ArticleBody, LogEntry, MemberEntry, SectionWriter, Unshared
 use cluster::message::{ClusterId, LogMessage, MESSAGE_BYTES_MAX, MessageHead, MessageTag, encode};
 use disk::SimRandom;
 use netnews::overview_row::OverviewFields;
-use netnews::wildmat::Wildmat;
 use netnews::{Article, Known};
 use spool::*;
 
@@ -209,10 +208,8 @@ fn a_large_article_comes_in_parts_before_its_entry() {
 #[test]
 fn what_the_log_cannot_carry_is_refused_before_it_is_sent() {
     let mut writer = SectionWriter::default();
-    let groups = Wildmat::parse(b"a.*").unwrap();
-    let purge = Change::Purge { id: ArticleIdent::Id(ID.as_bytes()), groups: &groups };
-    let refused = writer.push(&purge, &[], || 0).unwrap_err();
-    assert_eq!(refused.to_string(), "a purge cannot go through the log of a cluster");
+    let refused = writer.push(&Change::Position { record: b"here" }, &[], || 0).unwrap_err();
+    assert_eq!(refused.to_string(), "a position cannot go through the log of a cluster");
     let huge = wire(&"x\r\n".repeat(14 << 20));
     let refused = with_article(&huge, |article| writer.push(&Change::Article(article), &[], || 0));
     assert_eq!(refused, Err(UnsharedChange::TooLong));

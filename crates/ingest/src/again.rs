@@ -4,11 +4,11 @@
 //! Called once, by `server`, before anything else is filed. All rows after the position up to which
 //! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing.
 
-use super::follow_ups::FollowUps;
+use super::follow_ups::{FollowUps, PositionHold};
 use super::withdraw::{FollowUpTask, WithdrawalRequest, kept, target};
 use disk::ReadMode;
 use netnews::Article;
-use spool::{ArticleBuf, ArticleKey, ArticleKind, ArticleRow, JournalBatch, JournalEvent, TailStart};
+use spool::{ArticleBuf, ArticleKey, ArticleKind, ArticleRow, Cursor, JournalBatch, JournalEvent, TailStart};
 use std::io;
 
 /// Name of the cursor.
@@ -22,12 +22,33 @@ const IMPORT: &[u8] = b"import";
 pub(super) fn obey_again(follow_ups: &FollowUps) -> io::Result<usize> {
     let mut cursor = follow_ups.spool.journal().cursor(CURSOR, TailStart::Now)?;
     let hold = follow_ups.hold_from(cursor.mark());
-    let mut looked_at = 0;
-    let mut batch = JournalBatch::default();
+    let looked_at = queue_all(follow_ups, &hold, |batch| cursor.next(batch))?;
+    while follow_ups.carry_out() {}
+    drop(hold);
+    follow_ups.keep_position(cursor);
+    Ok(looked_at)
+}
+
+/// Obeys the articles after a cursor that are here and withdraw others, by whichever member of a cluster they
+/// were filed. Returns how many were examined. Blocks.
+pub(super) fn obey_from(follow_ups: &FollowUps, cursor: &mut Cursor) -> io::Result<usize> {
+    let hold = follow_ups.hold();
+    let looked_at = queue_all(follow_ups, &hold, |batch| cursor.next(batch))?;
+    while follow_ups.carry_out() {}
+    Ok(looked_at)
+}
+
+/// Queues the tasks of all articles that a reader of the journal finds; returns their number.
+fn queue_all(
+    follow_ups: &FollowUps,
+    hold: &PositionHold<'_>,
+    mut next: impl FnMut(&mut JournalBatch) -> io::Result<()>,
+) -> io::Result<usize> {
+    let (mut looked_at, mut batch) = (0, JournalBatch::default());
     loop {
-        cursor.next(&mut batch)?;
+        next(&mut batch)?;
         if batch.is_empty() {
-            break;
+            return Ok(looked_at);
         }
         for (_, event) in batch.events() {
             let JournalEvent::Article(row) = event else { continue };
@@ -36,10 +57,6 @@ pub(super) fn obey_again(follow_ups: &FollowUps) -> io::Result<usize> {
             hold.queue(task.into_iter());
         }
     }
-    while follow_ups.carry_out() {}
-    drop(hold);
-    follow_ups.keep_position(cursor);
-    Ok(looked_at)
 }
 
 /// Returns the task of an article and the key it withdraws, if the article is still present.

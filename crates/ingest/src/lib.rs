@@ -71,7 +71,7 @@ use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
 use site_log::{SiteLog, TurnGuard};
-use spool::{CommitTicket, Spool, SpoolTrouble, Token};
+use spool::{CommitTicket, Cursor, Spool, SpoolTrouble, Token};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -378,6 +378,12 @@ impl Filer {
     /// during their own withdrawal. Blocks.
     pub fn obey_again(&self) -> io::Result<usize> {
         again::obey_again(&self.follow_ups)
+    }
+
+    /// Obeys articles after a cursor that withdraw others, by whichever member of a cluster they were filed.
+    /// Returns how many were examined. Blocks.
+    pub fn obey_from(&self, cursor: &mut Cursor) -> io::Result<usize> {
+        again::obey_from(&self.follow_ups, cursor)
     }
 
     /// Waits until all withdrawals of a batch are done; returns why the first of its articles that withdrew

@@ -9,6 +9,7 @@ use admitting::admitting;
 use feeds::Feeds;
 use operators::archive::{Archives, keep_archiving};
 use operators::audit::AuditLog;
+use operators::cluster_texts::ClusterTexts;
 use operators::control_socket;
 use operators::days;
 use operators::days::DayKeeper;
@@ -17,6 +18,8 @@ use operators::reload::reload;
 use operators::report;
 use operators::report::MeasureRequests;
 use operators::running::Server;
+use operators::shared_config::keep_configured;
+use operators::shared_files::{SharedFiles, keep_sharing};
 use operators::{ControlMessages, keep_expiring, supervisor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use site::Site;
@@ -86,8 +89,12 @@ fn start_housekeeping(server: &Arc<Server>, tasks: &mut JoinSet<()>) {
     operators::look_over_indexes(site);
     tasks.spawn(operators::file_incoming(site.clone()));
     tasks.spawn(operators::keep_leading(server.clone()));
+    tasks.spawn(operators::obey_for_others(site.clone()));
+    tasks.spawn(keep_configured(server.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
-    tasks.spawn(server.upstreams.clone().run(site.stopping()));
+    let spool = site.spool.clone();
+    let sends_posts = move |upstream: &str| spool.leads(&format!("posts.{upstream}"));
+    tasks.spawn(server.upstreams.clone().run(sends_posts, site.stopping()));
     tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
 }
 
@@ -103,6 +110,8 @@ async fn run_from<S: NewsSource>(
     let listeners = ListeningSockets::given(listeners.into(), &config);
     let offer = TlsOffer::read(&config).map_err(io::Error::other)?;
     let config = LiveConfig::new(config);
+    // Before anything reads them.
+    let shared_files = block_in_place(|| SharedFiles::open(&config.load(), &spool))?;
     let moderation = ModerationQueue::open(&config, spool.disk())?;
     let injector = Injector::open(spool.disk().clone(), &config, moderation.clone(), upstreams.clone());
     let context = Arc::new(SessionContext { injector, budget: ReceiveBudget::default() });
@@ -125,7 +134,9 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
     tasks.spawn(operators::retention::watch(site.clone()));
     tasks.spawn(control_messages.carry_out());
-    tasks.spawn(moderation.run(site.stopping()));
+    let (waiting, posts) = (moderation.clone(), server.upstreams.clone());
+    tasks.spawn(keep_sharing(site.clone(), shared_files, waiting, posts));
+    tasks.spawn(moderation.run(leading(site, "mail"), site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
     start_housekeeping(&server, &mut tasks);
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
@@ -178,6 +189,7 @@ fn assemble<S: NewsSource>(
             measuring,
             pulls,
             archives,
+            shared_config: ClusterTexts::of(&site),
             audit: AuditLog::of(site.spool.disk().clone(), &site.config.load().site.data),
             context,
             feeds,
@@ -211,6 +223,12 @@ impl IndexThreads {
         self.days.end();
         self.indexing.end();
     }
+}
+
+/// Returns the question whether this server does a job that one member of a cluster does at a time.
+fn leading(site: &Site, job: &'static str) -> impl Fn() -> bool + Send + Sync + use<> {
+    let spool = site.spool.clone();
+    move || spool.leads(job)
 }
 
 /// Carries out the withdrawals that a crash left undone.

@@ -55,7 +55,7 @@ fn lead_feeds(server: &Server, settled: &mut BTreeMap<String, u64>) {
                 from.into_iter().chain([OperatorOrder::Start]).for_each(|order| give(server, &peer, order));
                 settled.insert(peer, since.unwrap_or_default());
             }
-            JobLead::Elsewhere => {
+            JobLead::Elsewhere { .. } => {
                 if settled.remove(&peer).is_some() {
                     info!(peer, "fed by another member");
                 }

@@ -12,9 +12,9 @@ use crate::operation::Operation;
 use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
-    accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
-    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status,
-    transmit, why, withdraw,
+    accounts, archive, buffers, cached, care, control_socket, drain, expire, explain, export, feed, filter,
+    groups, hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, shared_config,
+    snapshot, status, transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,9 @@ requests! {
     Reload(reload::ReloadOperation),
     Pause(pause::PauseOperation),
     Go(pause::GoOperation),
+    Drain(drain::DrainOperation),
     Compare(reload::CompareOperation),
+    ClusterConfig(shared_config::ClusterConfigOperation),
     Rnews(control_socket::rnews::RnewsOperation),
     Import(control_socket::import::ImportOperation),
     Post(posting::PostOperation),
@@ -119,6 +121,7 @@ impl Request {
             }
             Self::Accounts(accounts) => !matches!(accounts.command, AccountsCommand::List {}),
             Self::Keys(keys) => !matches!(keys.command, KeysCommand::List),
+            Self::ClusterConfig(config) => config.apply.is_some(),
             Self::Filter(filter) => !matches!(filter.command, FilterCommand::Review { .. }),
             Self::Verify(verify) => verify.repair && !verify.dry_run,
             Self::Expire(expire) => !expire.dry_run && expire.explain.is_none() && expire.what_if.is_none(),

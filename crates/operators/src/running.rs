@@ -3,6 +3,7 @@
 use crate::Pulls;
 use crate::archive::Archives;
 use crate::audit::AuditLog;
+use crate::cluster_texts::ClusterTexts;
 use crate::days;
 use crate::days::DayTotals;
 use crate::report;
@@ -39,6 +40,8 @@ pub struct Server {
     pub search: Arc<crate::search::SearchService>,
     /// The actions of operators.
     pub audit: AuditLog,
+    /// The configuration that the members of a cluster share.
+    pub shared_config: ClusterTexts,
     /// Measures the spool for reports.
     pub measuring: Arc<MeasureRequests>,
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use netnews::{MessageId, Wildmat};
 use site_log::SiteLog;
-use spool::{ArticleIdent, ChangeMaker as _, Lookup, PurgeReport, Spool, SpoolTrouble};
+use spool::{ArticleIdent, ChangeMaker as _, Lookup, PurgeReport, SpoolTrouble};
 
 use super::operation::{OperatedSite, Operation};
 use super::reply::{PurgeRow, Reply};
@@ -59,7 +59,7 @@ pub struct PurgeOperation {
 
 impl Operation for PurgeOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
-        purge(site.spool(), &self.groups, self.dry_run, sink)
+        purge(&site.log(), &self.groups, self.dry_run, sink)
     }
 }
 
@@ -105,7 +105,7 @@ fn one(log: &SiteLog, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, 
 }
 
 /// Removes all articles from the groups that match.
-fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+fn purge(log: &SiteLog, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let wildmat = match Wildmat::parse(groups.as_bytes()) {
         Ok(wildmat) => wildmat,
         Err(error) => {
@@ -113,7 +113,7 @@ fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> boo
             return false;
         }
     };
-    let purged = spool.purge(&wildmat, dry_run).run(&sink::ProgressRelay::new(sink));
+    let purged = log.purge(&wildmat, dry_run, &sink::ProgressRelay::new(sink));
     match purged {
         Ok(PurgeReport { groups: 0, .. }) => {
             sink(Reply::Error(format!("no group matches `{groups}`; nothing is purged")));

@@ -540,16 +540,7 @@ impl ConfigChecker<'_> {
             let advice = "remove [cluster]: servers without numbers need not agree, so run them side by side";
             self.fault(&draft.site.numbers.span, "here", "members of a cluster number articles", advice);
         }
-        for class in &draft.classes {
-            if !matches!(class.method.value, None | Some(Method::Cnfs)) {
-                let message = "members of a cluster store articles in cyclic buffers only";
-                self.fault(&class.method.span, "here", message, "set method = \"cnfs\"");
-            }
-            if given(&class.keep_at_least).is_some() {
-                let message = "members of a cluster cannot refuse an article that the log has";
-                self.fault(&class.keep_at_least.span, "here", message, "remove keep_at_least and overflow");
-            }
-        }
+        draft.classes.iter().for_each(|class| self.class_of_member(class));
         for expire in &draft.expire {
             let message = "members of a cluster keep articles until they are overwritten";
             self.fault(&expire.head, "this section", message, "remove the section");
@@ -557,6 +548,35 @@ impl ConfigChecker<'_> {
         for server in &draft.body_servers {
             let message = "members of a cluster do not fetch bodies";
             self.fault(&server.head, "this section", message, "remove the section");
+        }
+    }
+
+    /// Checks a class of a member: what leaves it must follow from what was filed.
+    fn class_of_member(&mut self, class: &ClassDraft) {
+        if !matches!(class.method.value, None | Some(Method::Cnfs)) {
+            let message = "members of a cluster store articles in cyclic buffers only";
+            return self.fault(&class.method.span, "here", message, "set method = \"cnfs\"");
+        }
+        if given(&class.keep_at_least).is_some() {
+            let message = "members of a cluster cannot refuse an article that the log has";
+            return self.fault(
+                &class.keep_at_least.span,
+                "here",
+                message,
+                "remove keep_at_least and overflow",
+            );
+        }
+        if is_left_out(&class.ring) {
+            let message = format!(
+                "class `{}` has no ring, so members with other buffers would keep other articles",
+                name(&class.name)
+            );
+            let room = self.ring_room(class).filter(|room| *room >= BUFFER_BYTES_MIN);
+            let largest = room.map_or_else(|| "16 GiB".to_owned(), |room| format!("{} MiB", room >> 20));
+            let advice = format!(
+                "set the same ring at all members, at most that of the smallest: ring = \"{largest}\""
+            );
+            self.fault(&class.head, "in this section", message, &advice);
         }
     }
 

@@ -23,7 +23,8 @@ section! {
         /// Whether the log's nodes must sync before they acknowledge. "lazy": a power cut may lose articles
         /// that were accepted, and members may then differ.
         sync: EngineSync = word(), default "always", example "lazy", effect Restart;
-        /// A file with the credentials of this server for the log, as nsc makes them.
+        /// A file with the credentials of this server for the log: a key, as newsreel cluster engine-conf
+        /// makes it, or what nsc makes.
         credentials: Option<PathBuf> = Maybe(FilePath), example "fe1.creds", effect Restart, of machine;
         /// A file with certificates of the authorities that those of the log's nodes are from.
         ca: Option<PathBuf> = Maybe(FilePath), example "ca.pem", effect Restart, of machine;
@@ -31,6 +32,11 @@ section! {
         certificate: Option<PathBuf> = Maybe(FilePath), example "fe1.pem", effect Restart, of machine;
         /// A file with the key of that certificate.
         private_key: Option<PathBuf> = Maybe(FilePath), example "fe1.key", effect Restart, of machine;
+        /// A file with the key of the cluster, which all members have and the log's nodes must not: users,
+        /// keys and secrets are sealed with it before they go through the log. newsreel cluster create makes
+        /// it.
+        key: PathBuf = FilePath, default "cluster.key", example "/etc/newsreel/cluster.key", effect Restart,
+            of machine;
         /// What readers see of articles that other members have just accepted. "fresh": marks, lists of
         /// groups, and that there is no such article, are answered with everything that the log has by then,
         /// so that clients may change between members. "local": with what has arrived here. "strict": as

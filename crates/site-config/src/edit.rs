@@ -127,8 +127,14 @@ pub fn apply(file: &Path, changes: &[ConfigEdit]) -> Result<(), ConfigEditError>
     let edit = |text: String, change| edited(&text, change);
     let edited = changes.iter().try_fold(text, edit);
     let edited = edited.map_err(|fault| ConfigEditError::Change(file.clone(), fault))?;
-    super::parse(&edited, &file).map_err(ConfigEditError::Invalid)?;
-    durable_replace(&RealDisk::new(), &file, &[edited.as_bytes()], FileAccess::All)
+    replace_file(&file, &edited)
+}
+
+/// Replaces a configuration file, if the new text is right.
+pub fn replace_file(file: &Path, text: &str) -> Result<(), ConfigEditError> {
+    let file = file.canonicalize().map_err(|error| ConfigEditError::Find(file.to_owned(), error))?;
+    super::parse(text, &file).map_err(ConfigEditError::Invalid)?;
+    durable_replace(&RealDisk::new(), &file, &[text.as_bytes()], FileAccess::All)
         .map_err(|error| ConfigEditError::Write(file, error))
 }
 

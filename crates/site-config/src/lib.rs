@@ -46,6 +46,7 @@ mod search;
 mod send;
 mod shape;
 mod site;
+mod site_part;
 mod spam;
 mod spool_config;
 mod storage;
@@ -96,6 +97,7 @@ pub use send::{
     HashSplit, HashSplitError, LineItem,
 };
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
+pub use site_part::{is_of_site, with_own_keys};
 pub use spam::{Spam, SpamMode};
 pub use spool::{BufferOrder, Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method};
 pub use storage::{
@@ -242,7 +244,8 @@ impl Config {
         }
         let of_cluster =
             [&mut cluster.credentials, &mut cluster.ca, &mut cluster.certificate, &mut cluster.private_key];
-        of_cluster.into_iter().flatten().for_each(|path| *path = beside(file, path));
+        let of_cluster = of_cluster.into_iter().flatten().chain([&mut cluster.key]);
+        of_cluster.for_each(|path| *path = beside(file, path));
         for send in peers.iter_mut().filter_map(|peer| peer.send.as_mut()) {
             send.batch.iter_mut().chain(&mut send.file).for_each(|path| *path = site.data.join(&path));
             send.link_files().for_each(|path| *path = beside(file, path));

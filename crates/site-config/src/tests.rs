@@ -802,7 +802,7 @@ fn the_page_in_docs_is_the_table() {
 fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
     let cluster = "[cluster]\nservers = [\"e1:4222\"]\nsite = \"example\"\nmember = \"fe1\"\n";
     let spool = "[[buffer]]\nname = \"a\"\npath = \"a.cyc\"\nsize = \"1 GiB\"\n\
-                 [[class]]\nname = \"text\"\nbuffers = [\"a\"]\n[[rule]]\nclass = \"text\"\n";
+                 [[class]]\nname = \"text\"\nring = \"900 MiB\"\nbuffers = [\"a\"]\n[[rule]]\nclass = \"text\"\n";
     let parsed = |text: &str| parse(text, Path::new("/etc/newsreel.toml"));
     let config = parsed(&format!("{cluster}{spool}")).unwrap();
     assert!(config.cluster.is_used());
@@ -820,7 +820,13 @@ fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
     refused(format!("{}{spool}", cluster.replace("fe1", "f e")), "no name in a cluster");
     refused(format!("{cluster}private_key = \"a.key\"\n{spool}"), "belong together");
     refused(format!("{cluster}[site]\nnumbers = false\n{spool}"), "number articles");
-    let memory = spool.replace("buffers = [\"a\"]", "method = \"memory\"\nsize = \"1 MiB\"");
+    let error = parsed(&format!("{cluster}{}", spool.replace("ring = \"900 MiB\"\n", ""))).unwrap_err();
+    let [fault] = error.faults() else { panic!("{:?}", error.faults()) };
+    assert!(fault.message.contains("class `text` has no ring"), "{fault:?}");
+    assert!(fault.advice.as_ref().unwrap().ends_with("ring = \"1013 MiB\""), "{fault:?}");
+    refused(format!("{cluster}{}", spool.replace("900 MiB", "1 GiB")), "have room for a ring of");
+    let memory =
+        spool.replace("ring = \"900 MiB\"\nbuffers = [\"a\"]", "method = \"memory\"\nsize = \"1 MiB\"");
     refused(format!("{cluster}{memory}"), "cyclic buffers only");
     let kept = spool.replace("[[rule]]", "keep_at_least = \"1 day\"\n[[rule]]");
     refused(format!("{cluster}{kept}"), "cannot refuse");

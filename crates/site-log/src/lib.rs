@@ -78,7 +78,9 @@ impl ChangeMaker for SiteLog {
 mod tests {
     use super::*;
     use disk::SimDisk;
-    use spool::{ArticleIdent, JobLead, Lookup, NewGroup, SharedLog, SharedLogStatus, SpoolConfig};
+    use spool::{
+        ArticleIdent, JobLead, Lookup, NewGroup, OtherMember, SharedLog, SharedLogStatus, SpoolConfig,
+    };
 
     /// A log that several machines share, which refuses everything.
     #[derive(Debug)]
@@ -100,8 +102,14 @@ mod tests {
         }
 
         fn lead(&self, _: &str, _: u64) -> JobLead {
-            JobLead::Elsewhere
+            JobLead::Elsewhere { reached: None }
         }
+
+        fn others(&self) -> Vec<OtherMember> {
+            Vec::new()
+        }
+
+        fn halt(&self, _: Option<String>) {}
 
         fn end(&self) {}
     }
@@ -115,10 +123,10 @@ mod tests {
         let log = SiteLog::new(spool.clone());
         let id = ArticleIdent::Id(b"<a@b>");
         assert_eq!(log.remember(id).unwrap_err().text, OF_CLUSTER);
-        assert!(log.is_accepting());
+        assert!(log.is_accepting() && spool.leads("expiry"));
         spool.follow(Arc::new(Refusing));
         assert_eq!(log.remember(id).unwrap_err().text, "no quorum");
-        assert!(!log.is_accepting());
+        assert!(!log.is_accepting() && !spool.leads("expiry"));
         assert_eq!(spool.lookup(&spool.key(b"<a@b>")), Lookup::Unknown);
     }
 

@@ -37,6 +37,9 @@ use unsent::MailError;
 /// Interval at which the queue is checked when nothing is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
+/// Interval of questions whether another member of the cluster sends the mails.
+const LEAD_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Maximum length of the subject of a mail to the newsmaster.
 const SUBJECT_BYTES_MAX: usize = 200;
 
@@ -132,6 +135,13 @@ impl ModerationQueue {
     /// Returns the number of mails that are to be sent.
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Looks again at what waits: another member of the cluster has changed it. Blocks.
+    pub fn look(&self) {
+        self.queue.count_again();
+        self.held.count_again();
+        self.fresh.notify_one();
     }
 
     /// Returns the number of mails put aside since the start because they could not be sent.
@@ -237,13 +247,17 @@ impl ModerationQueue {
         }
     }
 
-    /// Sends queued mails until `stopping` resolves; a mail interrupted by that is sent again later.
-    pub async fn run(self: Arc<Self>, stopping: impl Future<Output = ()>) {
+    /// Sends queued mails until `stopping` resolves, while `leads` returns true; a mail interrupted by that
+    /// is sent again later.
+    pub async fn run(self: Arc<Self>, leads: impl Fn() -> bool, stopping: impl Future<Output = ()>) {
         let work = async {
             let mut retries = HashMap::new();
             let mut down = None;
             loop {
-                let pause = self.pass(&mut retries, &mut down).await;
+                let pause = match leads() {
+                    true => self.pass(&mut retries, &mut down).await,
+                    false => LEAD_INTERVAL,
+                };
                 tokio::select! {
                     () = self.fresh.notified() => {}
                     () = tokio::time::sleep(pause) => {}

@@ -129,7 +129,7 @@ pub use care::finding::{FINDINGS_MAX, Finding, VerifyReport};
 pub use care::glance::{Glance, GlancedBuffer, glance};
 pub use care::inspect::{Inspection, inspect};
 pub use care::overview::{OverviewCare, PackReport};
-pub use care::purge::{Purge, PurgeReport};
+pub use care::purge::PurgeReport;
 pub use care::reconfigure::{ConfigObjection, ObjectionSubject, PreparedConfig, Reconfiguration};
 pub use care::repair::{RepairError, RepairReport, RepairedFinding, Repairer};
 pub use care::status::SpoolMeter;
@@ -140,7 +140,9 @@ pub use index::change::{
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
-pub use index::shared_log::{JobLead, SharedLog, SharedLogStatus};
+pub use index::shared_log::{
+    JobLead, LogNodeOverview, MemberOverview, OtherMember, SharedLog, SharedLogOverview, SharedLogStatus,
+};
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
     ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,

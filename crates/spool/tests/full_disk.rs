@@ -411,7 +411,7 @@ fn expiry_makes_room_on_a_real_file_system() {
 }
 
 fn purge_all(spool: &Spool, _fed: u64) -> u64 {
-    spool.purge(&Wildmat::parse(b"test.*").unwrap(), false).run(&()).unwrap().articles
+    spool.purge(&Wildmat::parse(b"test.*").unwrap(), false, &()).unwrap().articles
 }
 
 fn cancel_all(spool: &Spool, fed: u64) -> u64 {
@@ -518,7 +518,7 @@ fn free_all(spool: &Spool, freed: &mut Freed) -> TestResult {
     freed.expired = true;
     spool.cancel(unwanted().id.as_bytes())?;
     freed.cancelled = true;
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())?;
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?;
     freed.purged = true;
     Ok(())
 }

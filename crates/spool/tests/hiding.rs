@@ -184,7 +184,7 @@ fn a_hidden_article_is_cancelled_purged_and_overwritten_like_any_other() {
     (0..2).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
     let all: Vec<String> = (0..2 * PER_BATCH).map(|n| news(n).id).collect();
     let wildmat = Wildmat::parse(PURGED.as_bytes()).unwrap();
-    let planned = |spool: &Spool| spool.purge(&wildmat, true).run(&()).unwrap();
+    let planned = |spool: &Spool| spool.purge(&wildmat, true, &()).unwrap();
     let before = planned(&spool);
     assert!(before.numbers > 4, "{before:?}");
     assert!(hide(&spool, &all).unwrap().iter().all(|h| *h == HideOutcome::Hidden));
@@ -192,7 +192,7 @@ fn a_hidden_article_is_cancelled_purged_and_overwritten_like_any_other() {
     assert_eq!(planned(&spool), before);
     assert!(spool.cancel(all[17].as_bytes()).unwrap());
     assert_eq!((spool.hidden().len(), spool.meter().status().unwrap().articles), (17, 17));
-    let report = spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&()).unwrap();
+    let report = spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &()).unwrap();
     assert_eq!(spool.hidden().len() as u64, 17 - report.articles);
     assert_eq!(spool.verifier().verify(&()).findings, []);
     let stay: Vec<String> = spool.hidden().iter().map(|h| h.message_id.clone()).collect();
@@ -323,7 +323,7 @@ fn feed(spool: &Spool, n: u64) -> TestResult {
 }
 
 fn purge(spool: &Spool) -> Result<PurgeReport, SpoolTrouble> {
-    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())
 }
 
 /// Hides, shows, cancels and purges in a spool that wraps twice.

@@ -46,7 +46,7 @@ fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> TestResult {
 }
 
 fn purge(spool: &Spool) -> TestResult<PurgeReport> {
-    Ok(spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false).run(&())?)
+    Ok(spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &())?)
 }
 
 fn run(sim: &SimDisk, told: &mut Told) -> TestResult {

@@ -101,6 +101,12 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
                 let forget = Change::Forget { id, arrived: *arrived };
                 spool.apply(time, &[forget, position], &mut outcomes)?
             }
+            // Some leave one of their groups only.
+            Entry::Cancel(n) if n % 3 == 0 => {
+                spool.sync()?;
+                let expire = Change::Expire { id, groups: &news.groups[..1] };
+                spool.apply(time, &[expire, position], &mut outcomes)?
+            }
             Entry::Cancel(_) => {
                 spool.sync()?;
                 spool.apply(time, &[Change::Cancel { id }, position], &mut outcomes)?
@@ -233,6 +239,33 @@ fn buffers_that_wrap_are_whole_once_the_log_is_applied_again() {
 }
 
 #[test]
+fn kept_articles_are_whole_once_the_log_is_applied_again() {
+    let mut config = shared(&[("a", 1 << 20)]);
+    let path = std::path::PathBuf::from("/s/kept");
+    // So small that files are removed, as everything in them is withdrawn.
+    config.classes.push(ClassConfig {
+        name: "kept".into(),
+        method: MethodKind::AppendOnly,
+        tree: TreeConfig { path, file_bytes: 1_500, ..TreeConfig::default() },
+        ..ClassConfig::default()
+    });
+    let of_kept = RuleConfig {
+        class: "kept".into(),
+        groups: Some("test.g0,test.g1,test.g2".into()),
+        ..RuleConfig::default()
+    };
+    config.rules.insert(0, of_kept);
+    let messages = messages(13);
+    let (expected, _, steps) = play(&config, &messages, None);
+    for step in (30..steps).step_by(crash_every(13)) {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            let (answers, ..) = play(&config, &messages, Some((kind, step)));
+            assert_eq!(answers, expected, "{kind:?} at step {step}");
+        }
+    }
+}
+
+#[test]
 fn a_spool_without_a_shared_log_has_no_position() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, &shared(&[("a", 1 << 20)]));
@@ -246,4 +279,32 @@ fn a_spool_without_a_shared_log_has_no_position() {
     let (spool, recovery) = open(&disk, &shared(&[("a", 1 << 20)]));
     assert_eq!(spool.position(), Some(b"here".to_vec()));
     assert!(!recovery.crashed);
+}
+
+#[test]
+fn a_spool_that_has_left_its_log_keeps_its_numbers_and_loses_nothing_in_a_kill() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = shared(&[("a", 1 << 20)]);
+    let (spool, _) = open(&disk, &config);
+    let file = |spool: &Spool, n| apply(spool, n, &[Entry::Article(n)], 0).unwrap();
+    spool.apply(NOW, &[Change::Position { record: &record(0, 0) }], &mut Vec::new()).unwrap();
+    apply(&spool, 1, &(0..GROUPS).map(Entry::AddGroup).collect::<Vec<_>>(), 0).unwrap();
+    (2..30).for_each(|n| file(&spool, n));
+    spool.sync().unwrap();
+    spool.apply(NOW, &[Change::Position { record: b"" }], &mut Vec::new()).unwrap();
+    assert_eq!(position(&spool), None);
+    // From now on there are no positions: nothing that is durable is cut off.
+    for n in 30..60 {
+        let news = News::new(n, GROUPS, 300);
+        let draft = NewsDraft::of(&news);
+        spool.apply(NOW + n, &[Change::Article(draft.article(NOW + n, &[]))], &mut Vec::new()).unwrap();
+    }
+    spool.sync().unwrap();
+    let before = answers(&spool);
+    drop(spool);
+    let (spool, recovery) = open(&disk, &config);
+    assert!(recovery.crashed);
+    assert_eq!((answers(&spool), position(&spool)), (before, None));
+    agree(&spool);
+    spool.close().unwrap();
 }

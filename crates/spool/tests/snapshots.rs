@@ -144,7 +144,7 @@ impl Progress for Meanwhile<'_> {
         }
         self.spool.unhide_all(&[self.spool.key(news(660).id.as_bytes())]).unwrap();
         self.spool.hide_all(&[news(661).id.as_bytes()], "operator", "later").unwrap();
-        self.spool.purge(&Wildmat::parse(b"test.g3").unwrap(), false).run(&()).unwrap();
+        self.spool.purge(&Wildmat::parse(b"test.g3").unwrap(), false, &()).unwrap();
         self.spool.remove_group("test.g0").unwrap();
         let more: Vec<News> = (ARTICLES..ARTICLES + 9).map(|n| News::new(n, 3, 400)).collect();
         for article in more {

@@ -1,6 +1,7 @@
 //! Changes that simulated clients ask for, and the spools of simulated members.
 
 use crate::entry::{Section, SectionWriter};
+use crate::fold::Fold;
 use disk::SimRandom;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
@@ -27,6 +28,8 @@ pub(super) enum SimChange {
     },
     Remember(u64),
     Cancel(u64),
+    /// The article leaves the first of its groups.
+    Leave(u64),
     Hide(u64),
     Unhide(u64),
     AddGroup(u64),
@@ -48,7 +51,8 @@ impl SimChange {
             }
             36..44 => Self::Article { number: any, copy: 0 },
             44..46 => Self::Remember(any),
-            46..49 => Self::Cancel(any),
+            46..48 => Self::Cancel(any),
+            48 => Self::Leave(any),
             49..51 => Self::Hide(any),
             51..53 => Self::Unhide(any),
             53..55 => Self::AddGroup(group),
@@ -75,6 +79,20 @@ pub(super) fn path(copy: u64) -> String {
     format!("copy{copy}!not-for-mail")
 }
 
+/// Returns the groups of an article.
+fn groups_of(number: u64) -> Vec<String> {
+    let mix = mixed(number);
+    let mut groups = vec![group(mix % GROUPS)];
+    if mix.is_multiple_of(5) {
+        groups.push(group((mix + 1) % GROUPS));
+    }
+    groups
+}
+
+fn mixed(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+}
+
 /// An article with what its change borrows.
 struct SimArticle {
     id: String,
@@ -86,12 +104,9 @@ struct SimArticle {
 
 impl SimArticle {
     fn new(number: u64, copy: u64, sites: &[String]) -> Self {
-        let mix = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let mix = mixed(number);
         let id = message_id(number);
-        let mut groups = vec![group(mix % GROUPS)];
-        if mix.is_multiple_of(5) {
-            groups.push(group((mix + 1) % GROUPS));
-        }
+        let groups = groups_of(number);
         let mut wire = format!(
             "Path: {}\r\nFrom: a@x.example\r\nNewsgroups: {}\r\nSubject: number {number}\r\nMessage-ID: {id}\r\n\
              Date: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n",
@@ -124,8 +139,9 @@ impl SimArticle {
     }
 }
 
-/// Returns the sections that propose these changes; `time` is the member's.
-pub(super) fn sections(changes: &[SimChange], sites: &[String], time: u32, uploads: u64) -> Vec<Section> {
+/// Returns the sections in which a member proposes these changes; `time` is the member's.
+pub(super) fn sections(changes: &[SimChange], fold: &Fold, time: u32, uploads: u64) -> Vec<Section> {
+    let sites = fold.sites();
     let mut writer = SectionWriter::default();
     let mut upload = uploads;
     let mut draw = || {
@@ -170,6 +186,12 @@ pub(super) fn sections(changes: &[SimChange], sites: &[String], time: u32, uploa
             SimChange::Cancel(number) => {
                 id = message_id(*number);
                 let change = Change::Cancel { id: ArticleIdent::Id(id.as_bytes()) };
+                writer.push(&change, sites, &mut draw).unwrap();
+            }
+            SimChange::Leave(number) => {
+                let key = fold.spool().key(message_id(*number).as_bytes());
+                let groups = groups_of(*number);
+                let change = Change::Expire { id: ArticleIdent::Key(key), groups: &groups[..1] };
                 writer.push(&change, sites, &mut draw).unwrap();
             }
             SimChange::Hide(number) => {

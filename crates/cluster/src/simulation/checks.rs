@@ -50,7 +50,7 @@ impl Checks {
 
     /// Notes that a change was proposed, whether or not it is ever carried out.
     pub fn proposed(&mut self, change: &SimChange) {
-        if let SimChange::Cancel(number) = change {
+        if let SimChange::Cancel(number) | SimChange::Leave(number) = change {
             self.withdrawable.insert(*number);
         }
     }

@@ -460,7 +460,7 @@ impl Simulation {
         let uploads = self.random.below(u64::MAX >> 8);
         let proposed = changes.clone();
         let taken = self.with_process(at, |process, now, clock| {
-            let sections = sections(&proposed, process.member.fold().sites(), clock, uploads);
+            let sections = sections(&proposed, process.member.fold(), clock, uploads);
             let id = process.member.propose(sections, now).ok()?;
             process.proposals.insert(id, proposed);
             Some(())

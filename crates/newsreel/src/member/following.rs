@@ -1,11 +1,15 @@
 //! A member at work: the threads that apply the log and say how far that is.
 
 use super::MemberError;
-use super::connecting::{ConnectedLog, patiently};
+use super::connecting::{ConnectedLog, patiently, table_answer};
+use super::offering::offer_snapshots;
+use super::watching::ClusterWatch;
 use cluster::engine::next_incarnation;
-use cluster::leases::Leases;
-use cluster::members::{MemberReport, number_of};
+use cluster::leases::{Leases, WantedJobs};
+use cluster::members::{ENDED, MemberReport, Neighbours, announce_format, number_of};
+use cluster::message::FORMAT;
 use cluster::nats::NatsEngine;
+use cluster::transfer::SnapshotOffer;
 use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
     MemberState, ReadFreshness,
@@ -13,9 +17,12 @@ use cluster::{
 use lock_order::Innermost;
 use site_base::clock::unix_secs;
 use site_config::{ClusterReads, Config};
-use spool::{Change, ChangeOutcome, CommitTicket, JobLead, SharedLog, SharedLogStatus, Spool, SpoolTrouble};
+use spool::{
+    Change, ChangeOutcome, CommitTicket, JobLead, NoteKind, OtherMember, SharedLog, SharedLogOverview,
+    SharedLogStatus, Spool, SpoolTrouble, TroubleKind,
+};
 use std::fmt;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,7 +32,9 @@ use tracing::{info, warn};
 const STANDSTILL_MAX: Duration = Duration::from_secs(60);
 /// Pause between two looks at that.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Interval at which a member says how far it is.
+/// Interval at which leases are renewed.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which a member says how far it is, and looks at the others.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// The log of a cluster, with the threads that drive its member.
@@ -34,15 +43,63 @@ struct DrivenLog {
     member: Arc<MemberHandle>,
     threads: Innermost<Option<LogThreads>>,
     engine: Arc<NatsEngine>,
-    leases: Innermost<Leases>,
-    begun: Instant,
+    watch: ClusterWatch,
+    duties: Arc<MemberDuties>,
+    /// Reason why no changes are taken.
+    halted: Innermost<Option<String>>,
 }
 
 struct LogThreads {
     driver: JoinHandle<()>,
-    reporter: JoinHandle<()>,
-    /// Dropped to end the reporter.
+    /// Returns the leases that it holds when it ends.
+    duties: JoinHandle<Leases>,
+    /// Dropped to end the thread of the duties.
     end: Sender<()>,
+}
+
+/// What a member does from time to time.
+#[derive(Debug)]
+struct MemberDuties {
+    jobs: WantedJobs,
+    neighbours: Innermost<Neighbours>,
+    /// Snapshot for members that join.
+    offer: Arc<SnapshotOffer>,
+    begun: Instant,
+}
+
+impl MemberDuties {
+    /// Renews leases, says how far the member is and looks at the others, until `ended`.
+    fn carry_out(
+        &self,
+        mut leases: Leases,
+        member: &MemberHandle,
+        spool: &Weak<Spool>,
+        table: &dyn EngineTable,
+        ended: &Receiver<()>,
+    ) -> Leases {
+        let mut reported: Option<Instant> = None;
+        loop {
+            self.jobs.renew(&mut leases, table, || self.begun.elapsed());
+            if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+                reported = Some(Instant::now());
+                let Some(spool) = spool.upgrade() else { return leases };
+                // Others only look at it, so a report that fails is passed over.
+                let _ = report(member, &spool).put(table, &member.status().name);
+                let mut neighbours = self.neighbours.lock().clone();
+                neighbours.look(table, self.begun.elapsed());
+                *self.neighbours.lock() = neighbours;
+                self.offer.drop_old();
+            }
+            if ended.recv_timeout(RENEW_EVERY) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+        }
+        if let Some(spool) = spool.upgrade() {
+            let last = MemberReport { state: ENDED.into(), ..report(member, &spool) };
+            let _ = last.put(table, &member.status().name);
+        }
+        leases
+    }
 }
 
 impl fmt::Debug for DrivenLog {
@@ -65,12 +122,13 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let connected = ConnectedLog::of(&config.cluster)?;
     connected.check(config, Some((position.cluster, position.created)))?;
     let table: &dyn EngineTable = &*connected.engine;
-    let number = patiently(|| number_of(table, &name)).map_err(MemberError::Table)?;
+    let number = table_answer(|| number_of(table, &name))?;
     let number = number.ok_or_else(|| {
         MemberError::Other(format!(
             "{name} is no member of the cluster: newsreel cluster invite, at a member, makes it one"
         ))
     })?;
+    table_answer(|| announce_format(table, &name, FORMAT))?;
     let incarnation =
         patiently(|| next_incarnation(table, number)).map_err(|error| MemberError::Table(error.into()))?;
     let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
@@ -94,25 +152,26 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
         })
         .map_err(cannot)?;
     let (end, ended) = mpsc::channel();
-    let reporter = std::thread::Builder::new()
-        .name("cluster-report".into())
+    let duties = Arc::new(MemberDuties {
+        jobs: WantedJobs::default(),
+        neighbours: Innermost::new(Neighbours::of(number)),
+        offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
+        begun: Instant::now(),
+    });
+    let on_duty = std::thread::Builder::new()
+        .name("cluster-duties".into())
         .spawn({
             let (member, spool, engine) = (member.clone(), Arc::downgrade(spool), connected.engine.clone());
-            move || {
-                while ended.recv_timeout(REPORT_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    let Some(spool) = spool.upgrade() else { return };
-                    // Others only look at it, so a report that fails is passed over.
-                    let _ = report(&member, &spool).put(&*engine, &member.status().name);
-                }
-            }
+            let (duties, leases) = (duties.clone(), Leases::new(number, incarnation));
+            move || duties.carry_out(leases, &member, &spool, &*engine, &ended)
         })
         .map_err(cannot)?;
     let log = ClusterLog::new(member.clone(), freshness(config.cluster.reads), config.cluster.lag_max);
-    let threads = Innermost::new(Some(LogThreads { driver, reporter, end }));
-    let leases = Innermost::new(Leases::new(number, incarnation));
+    let threads = Innermost::new(Some(LogThreads { driver, duties: on_duty, end }));
     let engine = connected.engine.clone();
-    let begun = Instant::now();
-    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, leases, begun }));
+    let watch = ClusterWatch::start(&engine).map_err(cannot)?;
+    let halted = Innermost::default();
+    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
     await_log(&member)
 }
 
@@ -181,11 +240,19 @@ impl SharedLog for DrivenLog {
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
-        self.log.commit(changes, outcomes)
+        // Files that members share do not depend on the configuration.
+        let is_of_files =
+            |change: &Change<'_>| matches!(change, Change::Note { kind: NoteKind::SharedFile, .. });
+        let halted = self.halted.lock().clone().filter(|_| !changes.iter().all(is_of_files));
+        match halted {
+            Some(why) => Err(SpoolTrouble::new(TroubleKind::Refused, why)),
+            None => self.log.commit(changes, outcomes),
+        }
     }
 
     fn is_accepting(&self) -> bool {
-        self.log.is_accepting()
+        let is_halted = self.halted.lock().is_some();
+        !is_halted && self.log.is_accepting()
     }
 
     fn freshen(&self) {
@@ -193,24 +260,39 @@ impl SharedLog for DrivenLog {
     }
 
     fn status(&self) -> SharedLogStatus {
-        self.log.status()
+        let mut status = self.log.status();
+        if let Some(why) = &*self.halted.lock() {
+            status.state.clone_from(why);
+            status.is_accepting = false;
+        }
+        status
+    }
+
+    fn overview(&self) -> SharedLogOverview {
+        self.watch.overview()
     }
 
     fn lead(&self, job: &str, reached: u64) -> JobLead {
-        self.leases.lock().lead(&*self.engine, job, reached, self.begun.elapsed())
+        self.duties.jobs.lead(job, reached, self.duties.begun.elapsed())
+    }
+
+    fn others(&self) -> Vec<OtherMember> {
+        self.duties.neighbours.lock().others(self.duties.begun.elapsed())
+    }
+
+    fn halt(&self, why: Option<String>) {
+        *self.halted.lock() = why;
     }
 
     fn end(&self) {
-        self.leases.lock().give_up(&*self.engine);
+        self.watch.end();
+        let Some(LogThreads { driver, duties, end }) = self.threads.lock().take() else { return };
+        drop(end);
+        // Others take the jobs of this member at once.
+        let is_whole = duties.join().map(|mut leases| leases.give_up(&*self.engine)).is_ok();
         self.member.end();
-        let threads = self.threads.lock().take();
-        if let Some(LogThreads { driver, reporter, end }) = threads {
-            drop(end);
-            for thread in [driver, reporter] {
-                if thread.join().is_err() {
-                    warn!("a thread of the cluster has failed");
-                }
-            }
+        if driver.join().is_err() || !is_whole {
+            warn!("a thread of the cluster has failed");
         }
     }
 }

@@ -3,8 +3,10 @@
 //! `NEWSREEL_NATS_SERVER`) the tests are skipped with a message, or fail if CI is set.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod chapter;
 #[path = "../../../cluster/tests/nodes/mod.rs"]
 mod nodes;
+mod operating;
 
 use nodes::{Nodes, Scratch, WAIT_MAX, free_port, program, wait_until};
 use std::collections::BTreeMap;
@@ -26,6 +28,21 @@ fn newsreel(dir: &Path, words: &[&str]) -> Output {
         .stdin(Stdio::null())
         .output()
         .unwrap()
+}
+
+/// Runs a command of newsreel that reads a line.
+fn told_a_line(dir: &Path, words: &[&str], line: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_newsreel"))
+        .args(words)
+        .arg("--dir")
+        .arg(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 /// Runs a command of newsreel that succeeds; returns what it prints.
@@ -141,7 +158,11 @@ struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn connect(port: u16) -> Option<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        Self::of(TcpStream::connect(("127.0.0.1", port)).ok()?)
+    }
+
+    /// Returns the client of a connection that has been greeted.
+    fn of(stream: TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
         let mut client = Self(BufReader::new(stream));
         client.line()?.starts_with("20").then_some(client)
@@ -235,6 +256,10 @@ fn members_of(names: &[&'static str], scratch: &Scratch, nodes: &Nodes, more: &s
     );
     let text = std::fs::read_to_string(first.dir.join("newsreel.toml")).unwrap() + more;
     first.configure(nodes, &text);
+    let refused = newsreel(&first.dir, &["cluster", "create"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("class `text` has no ring"), "{refused:?}");
+    let text = text.replace("[[class]]\n", "[[class]]\nring = \"8 MiB\"\n");
+    first.configure(nodes, &text);
     let told = done(&first.dir, &["cluster", "create"]);
     assert!(told.contains("its first member"), "{told}");
     let again = newsreel(&first.dir, &["cluster", "create"]);
@@ -249,12 +274,16 @@ fn members_of(names: &[&'static str], scratch: &Scratch, nodes: &Nodes, more: &s
         let file = scratch.0.join(format!("{name}.snapshot"));
         let told = done(&members[0].dir, &["cluster", "invite", name, file.to_str().unwrap()]);
         assert!(told.contains("newsreel cluster join"), "{told}");
-        let own = text.replace(&listen, &format!("127.0.0.1:{}", member.port));
+        // Other buffers than the first member has: rings decide what stays.
+        let own = text.replace("\"32 MiB\"", "\"24 MiB\"");
+        let own = own.replace(&listen, &format!("127.0.0.1:{}", member.port));
         member.configure(nodes, &own.replace(&web, &format!("127.0.0.1:{}", member.web)));
+        let key = members[0].dir.join("cluster.key");
+        std::fs::copy(key, member.dir.join("cluster.key")).unwrap();
         // What is posted between the snapshot and the start comes from the log.
         let answer = members[0].client().post(&format!("<{name}@three.example>"), "test.b").unwrap();
         assert!(answer.starts_with("240"), "{answer}");
-        let told = done(&member.dir, &["cluster", "join", file.to_str().unwrap()]);
+        let told = done(&member.dir, &["cluster", "join", "--snapshot", file.to_str().unwrap()]);
         assert!(told.contains("joined with"), "{told}");
         member.serve();
         members.push(member);
@@ -340,6 +369,20 @@ fn what_one_member_accepts_all_have_under_the_same_number_while_a_member_and_a_n
             client.ask("STAT <0@three.example>").unwrap().starts_with("430")
         });
         assert_eq!((member.page("/health"), member.page("/ready")), (200, 200));
+    }
+    await_same_digest(&members);
+    // A purge removes the articles of a group everywhere, but for those that are elsewhere, too.
+    for (id, groups) in [("<alone@three.example>", "test.new"), ("<both@three.example>", "test.new,test.a")] {
+        let answer = members[0].client().post(id, groups).unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+    }
+    done(&members[1].dir, &["purge", "--groups", "test.new", "--yes"]);
+    for member in &members {
+        let mut client = member.client();
+        let marks = client.ask("GROUP test.new").unwrap();
+        assert!(marks.starts_with("211 0 "), "{marks}");
+        assert!(client.ask("STAT <alone@three.example>").unwrap().starts_with("430"));
+        assert!(client.ask("STAT <both@three.example>").unwrap().starts_with("223"));
     }
     await_same_digest(&members);
 
@@ -515,6 +558,130 @@ fn a_peer_is_fed_by_one_member_and_by_another_once_that_is_killed() {
 }
 
 #[test]
+fn users_and_the_configuration_are_those_of_all_members() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("shared");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let more = "\n[auth]\nfailures_per_address_max = 100000\nfailures_per_user_max = 100000\n";
+    let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, more);
+    let logs_in = |member: &Member, name: &str, password: &str| {
+        let mut client = member.client();
+        client.ask(&format!("AUTHINFO USER {name}")).unwrap();
+        client.ask(&format!("AUTHINFO PASS {password}")).unwrap().starts_with("281")
+    };
+    // A user of one member is one of the other, whether that runs or not.
+    let added = told_a_line(&members[1].dir, &["user", "add", "fred"], "flintstone\n");
+    assert!(added.status.success(), "{added:?}");
+    wait_until("fred logs in at both", || members.iter().all(|member| logs_in(member, "fred", "flintstone")));
+    members[1].stop();
+    let added = told_a_line(&members[0].dir, &["user", "add", "wilma"], "pebbles-and-more\n");
+    assert!(added.status.success(), "{added:?}");
+    members[1].serve();
+    wait_until("wilma logs in at both", || members.iter().all(|m| logs_in(m, "wilma", "pebbles-and-more")));
+    done(&members[0].dir, &["user", "remove", "fred"]);
+    wait_until("fred logs in nowhere", || {
+        !members.iter().any(|member| logs_in(member, "fred", "flintstone"))
+    });
+
+    // A configuration that only one member can have changes none.
+    let file = |member: &Member| member.dir.join("newsreel.toml");
+    let read = |member: &Member| std::fs::read_to_string(file(member)).unwrap();
+    let before: Vec<String> = members.iter().map(read).collect();
+    let new = scratch.0.join("new.toml");
+    let candidate = |ring: &str, limit: u64| {
+        let text = before[0].replace("ring = \"8 MiB\"", &format!("ring = \"{ring}\""));
+        text + &format!("\n[limits]\nconnections_per_address_max = {limit}\n")
+    };
+    std::fs::write(&new, candidate("40 MiB", 77)).unwrap();
+    let refused = newsreel(&members[0].dir, &["cluster", "config", "apply", new.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains("fe2") && told.contains("have room for a ring of"), "{told}");
+    assert_eq!(members.iter().map(read).collect::<Vec<_>>(), before);
+    // One that all can have is that of all, with their own keys of the machine.
+    std::fs::write(&new, candidate("9 MiB", 77)).unwrap();
+    let told = done(&members[0].dir, &["cluster", "config", "apply", new.to_str().unwrap()]);
+    assert!(told.contains("2 members have switched"), "{told}");
+    for member in &members {
+        assert_eq!(done(&member.dir, &["show", "limits.connections_per_address_max"]).trim(), "77");
+        assert_eq!(done(&member.dir, &["show", "class.ring"]).trim(), "9 MiB");
+        assert_eq!(done(&member.dir, &["show", "cluster.member"]).trim(), member.name);
+        assert_eq!(member.page("/ready"), 200);
+    }
+    assert!(
+        done(&members[1].dir, &["cluster", "config", "show"]).contains("connections_per_address_max = 77")
+    );
+    // A reload at one member changes keys of the machine alone.
+    let applied = read(&members[1]);
+    std::fs::write(
+        file(&members[1]),
+        applied.replace("connections_per_address_max = 77", "connections_per_address_max = 78"),
+    )
+    .unwrap();
+    let refused = newsreel(&members[1].dir, &["ctl", "reload"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("newsreel cluster config apply"), "{refused:?}");
+    let quiet = applied.replace("[site]\n", "[site]\nlog_level = \"warn\"\n");
+    std::fs::write(file(&members[1]), &quiet).unwrap();
+    done(&members[1].dir, &["ctl", "reload"]);
+    // A member that was away switches when it is back; one that cannot takes nothing.
+    members[1].stop();
+    std::fs::write(&new, candidate("9 MiB", 79)).unwrap();
+    wait_until("the member is known to be away", || {
+        newsreel(&members[0].dir, &["cluster", "config", "apply", new.to_str().unwrap()]).status.success()
+    });
+    members[1].serve();
+    wait_until("it has switched", || {
+        read(&members[1]).contains("connections_per_address_max = 79") && members[1].page("/ready") == 200
+    });
+    members[0].stop();
+    members[1].stop();
+}
+
+#[test]
+fn control_messages_are_carried_out_by_one_member_and_by_another_once_that_is_killed() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("control");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let more = "\n[[control]]\ntype = \"newgroup\"\nfrom = \"admin@x.example\"\ngroups = \"made.*\"\n\
+                action = \"do\"\nage_max = \"10000 days\"\n";
+    let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, more);
+    done(&members[0].dir, &["group", "add", "control"]);
+    let send = |member: &Member, group: &str| {
+        let id = format!("<{group}@three.example>");
+        let answer = member.client().ask(&format!(
+            "TAKETHIS {id}\r\nPath: peer.example!not-for-mail\r\nFrom: admin@x.example\r\n\
+             Newsgroups: {group}\r\nSubject: cmsg newgroup {group}\r\nControl: newgroup {group}\r\n\
+             Approved: admin@x.example\r\nMessage-ID: {id}\r\nDate: {DATE}\r\n\r\nA new group.\r\n."
+        ));
+        assert!(answer.as_ref().unwrap().starts_with("239"), "{answer:?}");
+    };
+    let has = |member: &Member, group: &str| {
+        member.client().ask(&format!("GROUP {group}")).unwrap().starts_with("211")
+    };
+    // Whichever of them took it.
+    send(&members[0], "made.a");
+    send(&members[1], "made.b");
+    wait_until("both groups are there", || {
+        members.iter().all(|member| has(member, "made.a") && has(member, "made.b"))
+    });
+    members[0].kill();
+    let begun = Instant::now();
+    send(&members[1], "made.c");
+    wait_until("the second carries it out", || has(&members[1], "made.c"));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    members[0].serve();
+    members[1].kill();
+    let begun = Instant::now();
+    send(&members[0], "made.d");
+    wait_until("the first carries it out", || has(&members[0], "made.d"));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    members[1].serve();
+    await_same_digest(&members);
+    members[0].stop();
+    members[1].stop();
+}
+
+#[test]
 fn logs_that_are_not_safe_are_refused_with_the_cure() {
     let Some(program) = program() else { return };
     let scratch = Scratch::new("unsafe");
@@ -522,6 +689,7 @@ fn logs_that_are_not_safe_are_refused_with_the_cure() {
     let member = Member::new(&scratch, "fe1");
     done(&member.dir, &["init", "--buffer", "32 MiB", "--path-identity", "news.three.example"]);
     let text = std::fs::read_to_string(member.dir.join("newsreel.toml")).unwrap();
+    let text = text.replace("[[class]]\n", "[[class]]\nring = \"8 MiB\"\n");
     let refused = newsreel(&member.dir, &["cluster", "create"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("[cluster] servers"), "{refused:?}");
     member.configure(&nodes, &text);

@@ -327,6 +327,26 @@ fn debian_package_is_complete_and_never_deletes_articles() {
     for field in ["Provides", "Conflicts", "Breaks", "Replaces"] {
         assert!(!control.contains(&format!("{field}:")), "{control}");
     }
+    // That for members of clusters takes the place of this one, and of no other server.
+    let build = Command::new(packaging().join("deb/build.sh"))
+        .args(["/bin/true"])
+        .args([share.path(), out.path()])
+        .env("DEB_FLAVOUR", "cluster")
+        .env("DEB_COMPRESSION", "none")
+        .output()
+        .unwrap();
+    let deb = String::from_utf8(build.stdout).unwrap().trim().to_owned();
+    let output = Command::new("dpkg-deb").args(["--info", &deb]).output().unwrap();
+    let control = String::from_utf8(output.stdout).unwrap();
+    for field in [
+        "Package: newsreel-cluster\n",
+        "Suggests: nats-server (>= 2.15.2), ",
+        "Provides: newsreel (= ",
+        "Conflicts: newsreel\n",
+        "Replaces: newsreel\n",
+    ] {
+        assert!(control.contains(field), "{field}: {control}");
+    }
     // Neither removal nor purging touches the server's data.
     for script in ["prerm", "postrm"] {
         let text = fs::read_to_string(packaging().join("deb").join(script)).unwrap();

@@ -33,6 +33,16 @@ impl ArrivalCopier {
         done
     }
 
+    /// Passes over the articles before a place, which another member of the cluster has copied.
+    pub fn pass_to(&mut self, done: JournalMark) -> io::Result<()> {
+        if done.position > self.mark.position {
+            self.cursor.seek(done);
+            self.mark = done;
+            self.cursor.save_at(done)?;
+        }
+        Ok(())
+    }
+
     fn try_step(&mut self, spool: &Spool, section: &ArchiveSection) -> io::Result<bool> {
         self.cursor.next(&mut self.batch)?;
         if self.batch.is_empty() {

@@ -1,11 +1,13 @@
-//! The archives of a running server: a task for each.
+//! The archives of a running server: a task for each. In a cluster one member writes each archive.
 
 use super::Archives;
 use super::arrivals::ArrivalCopier;
 use super::overwriting::OverwriteCopier;
 use super::section::{ArchiveSection, CURSOR_PREFIX, reader_of};
+use crate::trailing::{SharedJournalWork, WorkTurn};
 use site::{SessionSignal, Site};
 use site_base::back_off::BackOff;
+use site_base::clock::unix_secs;
 use spool::Spool;
 use std::future::poll_fn;
 use std::io;
@@ -93,10 +95,11 @@ async fn copy(spool: Arc<Spool>, section: Arc<ArchiveSection>) {
 
 /// Follows new articles; returns only on an error.
 async fn follow(spool: &Arc<Spool>, section: &ArchiveSection) -> Result<std::convert::Infallible, io::Error> {
+    let job = format!("{CURSOR_PREFIX}{}", section.config.name);
     if section.is_for_expiry() {
         let mut overwriting = OverwriteCopier::default();
         loop {
-            if !block_in_place(|| overwriting.step(spool, section))? {
+            if !spool.leads(&job) || !block_in_place(|| overwriting.step(spool, section))? {
                 sleep(GATHER).await;
             }
             tokio::task::yield_now().await;
@@ -105,11 +108,21 @@ async fn follow(spool: &Arc<Spool>, section: &ArchiveSection) -> Result<std::con
     let mut arrivals = block_in_place(|| ArrivalCopier::open(spool, section)).inspect_err(|error| {
         error!(archive = section.config.name, %error, "cannot follow the journal");
     })?;
+    let mut work = SharedJournalWork::of(job);
     loop {
-        while block_in_place(|| arrivals.step(spool, section))? {
-            tokio::task::yield_now().await;
+        match block_in_place(|| work.turn(spool))? {
+            WorkTurn::Work => {
+                let begun = unix_secs();
+                while block_in_place(|| arrivals.step(spool, section))? {
+                    tokio::task::yield_now().await;
+                }
+                work.settle(begun);
+            }
+            WorkTurn::Wait(done) => block_in_place(|| done.map_or(Ok(()), |mark| arrivals.pass_to(mark)))?,
         }
-        poll_fn(|context| arrivals.cursor.poll_rows(context)).await;
+        if spool.shared_log().is_none() {
+            poll_fn(|context| arrivals.cursor.poll_rows(context)).await;
+        }
         sleep(GATHER).await;
     }
 }

@@ -4,7 +4,8 @@
 //! a crash are carried out after it. So that a flood of them costs the feeds next to nothing, groups are
 //! changed many at a time (`changes`), and the work, including the time in which it holds the spool's writer,
 //! is limited to a small share of the time while a feed comes in ([`crate::load`]); only rows of the journal
-//! that may be control messages are read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
+//! that may be control messages are read. In a cluster one member carries out those of all. Sources: RFC 5537
+//! section 5.2, INN's `controlchan`.
 
 mod changes;
 mod done;
@@ -16,6 +17,7 @@ mod notices_done;
 pub(super) use notices_done::is_whole as is_notice_whole;
 
 use crate::load::{FeedRate, TimeShare, WorkPace};
+use crate::trailing::{SharedJournalWork, WorkTurn};
 use changes::PendingChanges;
 use disk::ReadMode;
 use done::ControlHistory;
@@ -28,7 +30,7 @@ use notices_done::NoticesDone;
 use rustix::time::{ClockId, clock_gettime};
 use site::Site;
 use site::moderation::ModerationQueue;
-use site_base::clock::unix_now;
+use site_base::clock::{unix_now, unix_secs};
 use spool::{ArticleBuf, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, TailStart};
 use std::io;
 use std::sync::Arc;
@@ -43,6 +45,9 @@ const CURSOR: &str = "control";
 const SKIP_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of checks whether a feed comes in, while there is work to do.
 const FEED_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which a member of a cluster looks for messages that others have filed, and whether it carries
+/// them out.
+const SHARED_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a disk error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 
@@ -91,6 +96,7 @@ struct ControlReader {
     keyring: Keyring,
     pace: WorkPace,
     feed: FeedRate,
+    work: SharedJournalWork,
     /// Number of control messages filed since the start that have been read.
     read: u64,
     buf: ArticleBuf,
@@ -105,12 +111,17 @@ impl ControlReader {
         let (now, mark) = (Instant::now(), cursor.mark());
         let feed = FeedRate::of_journal(FEED_INTERVAL, site.spool.ticket().position(), now);
         let (pace, changes, buf) = (WorkPace::new(now), PendingChanges::default(), ArticleBuf::default());
-        Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
+        let work = SharedJournalWork::of(CURSOR.into());
+        Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, work, read: 0, buf })
     }
 
     /// Follows the journal; returns only on an error.
     async fn follow(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         let mut fresh = true;
+        while site.spool.shared_log().is_some() {
+            self.take_turn(site, mail).await?;
+            sleep(SHARED_INTERVAL).await;
+        }
         loop {
             if fresh {
                 self.catch_up(site, mail).await?;
@@ -122,6 +133,25 @@ impl ControlReader {
                 () = sleep(SKIP_INTERVAL) => false,
             };
         }
+    }
+
+    /// As a member of a cluster, carries out what all members have filed, or moves to where another member
+    /// has come that does so.
+    async fn take_turn(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
+        match block_in_place(|| self.work.turn(&site.spool))? {
+            WorkTurn::Work => {
+                let begun = unix_secs();
+                self.catch_up(site, mail).await?;
+                self.work.settle(begun);
+            }
+            WorkTurn::Wait(Some(done)) if done.position > self.mark.position => {
+                self.cursor.seek(done);
+                self.mark = done;
+                block_in_place(|| self.cursor.save_at(done))?;
+            }
+            WorkTurn::Wait(_) => {}
+        }
+        Ok(())
     }
 
     /// Returns to the first message that is not done.

@@ -2,7 +2,7 @@
 //!
 //! The pull of a section that a reload has changed or removed ends at once, and a changed one begins again;
 //! articles fetched stay. `newsreel pull` runs one in addition (`operation`); the lock of the server's marks
-//! prevents two runs from the same server at once.
+//! prevents two runs from the same server at once. In a cluster one member runs each.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{PullCounters, PullCounts, PullSite, PullSpec, run};
+use super::{PullCounters, PullCounts, PullError, PullSite, PullSpec, run};
 use crate::report::PullStatus;
 use site::{SessionSignal, Site};
 use site_base::clock::unix_secs;
 use site_config::{Config, Pull};
 
+/// Interval of questions whether another member of the cluster runs a pull.
+const LEAD_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of progress replies.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -83,7 +85,11 @@ pub async fn keep_pulling(site: Arc<Site>, pulls: Arc<Pulls>) {
 async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
     let spec = PullSpec::from(&pull);
     let mut last_error = String::new();
+    let job = format!("pull.{}", pull.name);
     loop {
+        while !site.spool.leads(&job) {
+            sleep(LEAD_INTERVAL).await;
+        }
         let counts = Arc::<PullCounters>::default();
         let before = unix_secs();
         pulls.change(&pull.name, |status| status.running_since = Some(before));
@@ -95,6 +101,9 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
                     ended = &mut run => break ended,
                     () = sleep(PROGRESS_INTERVAL) => {
                         pulls.change(&pull.name, |status| status.run = counts.now());
+                        if !site.spool.leads(&job) {
+                            break Err(PullError::Stopped);
+                        }
                     }
                 }
             }

@@ -1,12 +1,12 @@
 //! Objections to a new configuration in a running server, collected so that all of them are reported at once.
 
-use super::NextConfig;
+use super::{NextConfig, ReloadCause};
 use crate::running::Server;
 use access::tls::TlsOffer;
 use site::listening::ListenError;
 use site_config::table;
 use site_config::table::ReloadEffect;
-use site_config::{Config, ConfigChange, ConfigError, ConfigFault, ConfigLocation, Difference};
+use site_config::{Config, ConfigChange, ConfigError, ConfigFault, ConfigLocation, Difference, is_of_site};
 use spool::{ConfigObjection, ObjectionSubject};
 use std::path::Path;
 
@@ -17,8 +17,12 @@ pub(super) fn all(
     next: &NextConfig,
     text: &str,
     file: &Path,
+    cause: ReloadCause,
 ) -> Result<(), ConfigError> {
     let mut faults = FaultList::new(text, file, &next.config);
+    if cause == ReloadCause::Operator && server.shared_config.is_shared(&server.site.spool) {
+        faults.shared_keys(next.differences.iter().chain(&next.waiting));
+    }
     if faults.refused_keys(&next.differences) {
         // The paths of everything else depend on it.
         return faults.none();
@@ -74,6 +78,15 @@ impl<'t> FaultList<'t> {
             let old = old.as_deref().unwrap_or("none");
             let message = format!("{} {key} is {old} while the server runs", difference.section);
             self.add(&difference.place, message, "cannot change by a reload", Some(advice.into()));
+        }
+    }
+
+    /// Adds faults for what members of a cluster have alike.
+    fn shared_keys<'d>(&mut self, differences: impl Iterator<Item = &'d Difference>) {
+        for difference in differences.filter(|difference| is_of_site(difference)) {
+            let message = format!("all members of the cluster share this: {difference}");
+            let advice = "put it back, and change it at all of them: newsreel cluster config apply FILE";
+            self.add(&difference.place, message, "is the site's", Some(advice.into()));
         }
     }
 

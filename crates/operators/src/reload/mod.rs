@@ -43,8 +43,22 @@ pub enum ReloadError {
 
 /// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
 pub fn reload(server: &Server) -> Result<String, ReloadError> {
+    reload_by(server, ReloadCause::Operator)
+}
+
+/// Reason for a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReloadCause {
+    /// An operator has changed the file of this machine.
+    Operator,
+    /// The configuration of the cluster has changed, and the file with it.
+    Cluster,
+}
+
+/// Like [`reload`]; an operator may not change what members of a cluster share.
+pub(crate) fn reload_by(server: &Server, cause: ReloadCause) -> Result<String, ReloadError> {
     supervisor::reloading();
-    let done = take(server);
+    let done = take(server, cause);
     supervisor::ready();
     match &done {
         Ok(report) => info!("{}", report.line()),
@@ -80,7 +94,7 @@ pub struct CompareOperation {
 impl Operation for CompareOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
         let Some(server) = site.server(sink) else { return false };
-        let report = compare(server, &self.text, &self.file);
+        let report = compare(server, &self.text, &self.file, ReloadCause::Operator);
         replied(report.map(|report| Reply::Text(report.screen())), sink)
     }
 }
@@ -90,7 +104,12 @@ fn first_fault(error: &ConfigError) -> String {
 }
 
 /// Reports what a file would change, and what cannot be changed. Has no effect.
-fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, ReloadError> {
+fn compare(
+    server: &Server,
+    text: &str,
+    file: &Path,
+    cause: ReloadCause,
+) -> Result<ReloadReport, ReloadError> {
     let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
@@ -98,8 +117,14 @@ fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, Rel
     let file = if whole(&old.file) == whole(file) { &old.file } else { file };
     let new = config::parse(text, file)?;
     let next = NextConfig::of(&old, new);
-    judge::all(server, &old, &next, text, file)?;
+    judge::all(server, &old, &next, text, file, cause)?;
     Ok(ReloadReport::new(site, &next, file, false))
+}
+
+/// Reports what prevents a text from becoming the configuration of this member of a cluster. Has no effect.
+pub(crate) fn judge_of_cluster(server: &Server, text: &str) -> Result<(), ReloadError> {
+    let file = server.site.config.current().file.clone();
+    compare(server, text, &file, ReloadCause::Cluster).map(drop)
 }
 
 /// The next configuration.
@@ -120,7 +145,7 @@ impl NextConfig {
     }
 }
 
-fn take(server: &Server) -> Result<ReloadReport, ReloadError> {
+fn take(server: &Server, cause: ReloadCause) -> Result<ReloadReport, ReloadError> {
     let site = &server.site;
     let Some(_one_at_a_time) = site.changing.try_lock() else {
         return Err(ReloadError::Trouble(BUSY.into()));
@@ -130,7 +155,7 @@ fn take(server: &Server) -> Result<ReloadReport, ReloadError> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
     let next = NextConfig::of(&old, config::parse(&text, file)?);
-    judge::all(server, &old, &next, &text, file)?;
+    judge::all(server, &old, &next, &text, file, cause)?;
     // Prepared parts are undone if anything after them fails.
     let tls = TlsOffer::read(&next.config).map_err(|error| ReloadError::Trouble(error.to_string()))?;
     let mut faults = FaultList::new(&text, file, &next.config);

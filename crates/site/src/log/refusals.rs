@@ -20,6 +20,9 @@ pub enum ConnectionRefusal {
     /// No `[[peer]]` and no `[[access]]` section matches the client.
     #[error("no [[peer]] or [[access]] section is for this address")]
     Unknown,
+    /// The server is about to stop.
+    #[error("the server is being drained")]
+    Draining,
     /// A limit is reached; its description.
     #[error("{0}")]
     Full(String),

@@ -83,8 +83,13 @@ impl HeldPosts {
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let (waiting, adding, claimed) = <(AtomicUsize, Leaf<()>, Leaf<_>)>::default();
         let held = Self { disk, dir: data.join(DIR), waiting, adding, claimed };
-        held.waiting.store(held.names().len(), Ordering::Relaxed);
+        held.count_again();
         held
+    }
+
+    /// Counts the posts.
+    pub fn count_again(&self) {
+        self.waiting.store(self.names().len(), Ordering::Relaxed);
     }
 
     /// Adds a post, of which at most `max` may be held; durable when this returns.

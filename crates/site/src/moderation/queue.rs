@@ -63,13 +63,18 @@ impl MailQueue {
                 queue.disk.remove(&queue.dir.join(name))?;
             }
         }
-        queue.waiting.store(queue.names().len(), Ordering::Relaxed);
+        queue.count_again();
         Ok(queue)
     }
 
     /// Returns the number of waiting mails.
     pub fn len(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Counts the waiting mails.
+    pub fn count_again(&self) {
+        self.waiting.store(self.names().len(), Ordering::Relaxed);
     }
 
     /// Queues a mail durably; returns false if `max` are waiting already.

@@ -107,7 +107,6 @@ impl Applier<'_> {
         let mut buf = ArticleBuf::default();
         for change in changes {
             if let Change::Cancel { id: ArticleIdent::Located(article) }
-            | Change::Purge { id: ArticleIdent::Located(article), .. }
             | Change::Expire { id: ArticleIdent::Located(article), .. } = change
             {
                 living.insert(article.key, (*article).clone());
@@ -140,7 +139,6 @@ fn row_of(change: &Change<'_>, article: &LocatedArticle, table: &GroupTable) -> 
     let LocatedArticle { key, token, numbers } = article;
     let (key, token) = (*key, *token);
     let (inside, outside) = match change {
-        Change::Purge { groups, .. } => living_numbers(article, table, |name| groups.matches(name)),
         Change::Expire { groups, .. } => {
             living_numbers(article, table, |name| groups.iter().any(|group| group.as_bytes() == name))
         }

@@ -16,11 +16,13 @@ pub enum NoteKind {
     EarlyHide = 2,
     /// The date of the last control message about a group or hierarchy.
     ControlDate = 3,
+    /// Part of a small file that all machines of the site have, sealed.
+    SharedFile = 4,
 }
 
 impl NoteKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [Self; 3] = [Self::EarlyCancel, Self::EarlyHide, Self::ControlDate];
+    pub const ALL: [Self; 4] = [Self::EarlyCancel, Self::EarlyHide, Self::ControlDate, Self::SharedFile];
 
     /// Returns the kind in journal and checkpoint.
     pub fn code(self) -> u8 {
@@ -37,6 +39,7 @@ impl NoteKind {
         match self {
             Self::EarlyCancel | Self::EarlyHide => 65_536,
             Self::ControlDate => 100_000,
+            Self::SharedFile => 32_768,
         }
     }
 

@@ -1,11 +1,10 @@
 //! Purging: permanent removal of all articles from groups by the operator.
 //!
-//! Uses overview rows and reads no article. A batch of rows is durable, by one sync, before its articles are
-//! removed, so that a crash leaves the purge partly done and the indexes whole. An article that also lives in
+//! Uses overview rows and reads no article. A batch of them is withdrawn together, so that a crash leaves the
+//! purge partly done and the indexes whole. An article that also lives in
 //! other groups stays there and loses its numbers in the purged ones. Removed groups can be purged as well.
 //! Called by `newsreel purge`.
 
-use crate::apply::Applier;
 use crate::apply::withdraw::living_numbers;
 use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
@@ -18,7 +17,6 @@ use crate::index::groups::GroupTable;
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, RowSelection};
 use crate::write::locked::LockedWriter;
-use disk::clock::unix_now;
 use disk::{Progress, ReadMode};
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
@@ -42,33 +40,32 @@ pub struct PurgeReport {
     pub numbers: u64,
 }
 
+/// Has changes applied that withdraw articles; returns how many did.
+type Withdraw<'s> = dyn Fn(&[Change<'_>]) -> Result<u64, SpoolTrouble> + 's;
+
 /// A purge of the groups whose names match.
-#[derive(Debug)]
-pub struct Purge<'s> {
+pub(crate) struct Purge<'s> {
     shared: &'s SharedIndexes,
     writer: &'s LockedWriter,
+    withdraw: &'s Withdraw<'s>,
     wildmat: &'s Wildmat,
     dry_run: bool,
     report: PurgeReport,
 }
 
 impl<'s> Purge<'s> {
-    pub(crate) fn new(
+    pub fn new(
         shared: &'s SharedIndexes,
         writer: &'s LockedWriter,
+        withdraw: &'s Withdraw<'s>,
         wildmat: &'s Wildmat,
         dry_run: bool,
     ) -> Self {
-        Self { shared, writer, wildmat, dry_run, report: PurgeReport::default() }
+        Self { shared, writer, withdraw, wildmat, dry_run, report: PurgeReport::default() }
     }
 
     /// Removes the articles, or counts those that would be removed. Articles that arrive meanwhile stay.
     pub fn run(mut self, progress: &dyn Progress) -> Result<PurgeReport, SpoolTrouble> {
-        if !self.dry_run && self.writer.is_of_shared_log() {
-            let text =
-                "members of a cluster cannot purge groups; cancel their articles, or remove the groups";
-            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
-        }
         let (shared, wildmat) = (self.shared, self.wildmat);
         let mut groups = shared.groups.sorted().to_vec();
         groups.retain(|group| wildmat.matches(group.name.as_bytes()));
@@ -133,7 +130,7 @@ impl<'s> Purge<'s> {
         let cancel = |key: &ArticleKey| Change::Cancel { id: ArticleIdent::Key(*key) };
         self.report.articles += match self.dry_run {
             true => keys.len() as u64,
-            false => self.withdraw_all(&keys.iter().map(cancel).collect::<Vec<_>>())?,
+            false => (self.withdraw)(&keys.iter().map(cancel).collect::<Vec<_>>())?,
         };
         keys.clear();
         Ok(())
@@ -159,29 +156,21 @@ impl<'s> Purge<'s> {
     }
 
     fn purge_rows(&mut self, group: GroupId, rows: &[&[u8]]) -> Result<(), SpoolTrouble> {
-        let targets: Vec<LocatedArticle> = {
+        let targets: Vec<PurgedArticle> = {
             // Nothing is withdrawn while they are counted.
             let _writer = self.writer.lock();
             let table = self.shared.groups.snapshot();
             rows.iter().filter_map(|row| self.target(group, row, &table)).collect()
         };
-        if self.dry_run || targets.is_empty() {
-            return Ok(());
+        if !self.dry_run && !targets.is_empty() {
+            (self.withdraw)(&targets.iter().map(PurgedArticle::change).collect::<Vec<_>>())?;
         }
-        let purge = |article| Change::Purge { id: ArticleIdent::Located(article), groups: self.wildmat };
-        self.withdraw_all(&targets.iter().map(purge).collect::<Vec<_>>()).map(drop)
-    }
-
-    /// Applies changes that withdraw articles; returns how many did.
-    fn withdraw_all(&self, changes: &[Change<'_>]) -> Result<u64, SpoolTrouble> {
-        let mut outcomes = Vec::with_capacity(changes.len());
-        Applier::new(self.shared, self.writer, unix_now(), &mut outcomes).withdraw(changes)?;
-        Ok(outcomes.iter().map(|outcome| outcome.changed() as u64).sum())
+        Ok(())
     }
 
     /// Returns the article of an overview row, and counts what becomes of it; `None` if it has already been
     /// removed, or is handled in another purged group.
-    fn target(&mut self, group: GroupId, row: &[u8], table: &GroupTable) -> Option<LocatedArticle> {
+    fn target(&mut self, group: GroupId, row: &[u8], table: &GroupTable) -> Option<PurgedArticle> {
         let key = self.shared.hasher.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
         let article = LocatedArticle { key, token, numbers: table.numbers_in(field(row, index::XREF)?) };
@@ -192,7 +181,26 @@ impl<'s> Purge<'s> {
         self.report.numbers += if is_whole { article.numbers.len() } else { inside.len() } as u64;
         self.report.articles += u64::from(is_whole);
         self.report.crossposts += u64::from(!is_whole);
-        Some(article)
+        let name = |(id, _): &(GroupId, u64)| Some(table.get(*id)?.name.to_string());
+        let leaves = (!is_whole).then(|| inside.iter().filter_map(name).collect());
+        Some(PurgedArticle { article, leaves })
+    }
+}
+
+/// An article that is purged.
+struct PurgedArticle {
+    article: LocatedArticle,
+    /// Names of the groups that it leaves; `None`: all.
+    leaves: Option<Vec<String>>,
+}
+
+impl PurgedArticle {
+    fn change(&self) -> Change<'_> {
+        let id = ArticleIdent::Located(&self.article);
+        match &self.leaves {
+            None => Change::Cancel { id },
+            Some(groups) => Change::Expire { id, groups },
+        }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::base::note::NoteKind;
 use crate::base::token::Token;
 use crate::index::groups::{GroupChange, GroupTable, NewGroup};
 use netnews::overview_row::OverviewFields;
-use netnews::wildmat::Wildmat;
 
 /// One change.
 #[derive(Debug, Clone, Copy)]
@@ -41,14 +40,7 @@ pub enum Change<'a> {
         /// The article.
         id: ArticleIdent<'a>,
     },
-    /// An article leaves the groups whose names match; without any other group it is cancelled.
-    Purge {
-        /// The article.
-        id: ArticleIdent<'a>,
-        /// The groups.
-        groups: &'a Wildmat,
-    },
-    /// A kept article is due in these groups and leaves them; without any other group it is removed.
+    /// An article leaves these groups, in which it is due or purged; without any other group it is removed.
     Expire {
         /// The article.
         id: ArticleIdent<'a>,
@@ -93,7 +85,8 @@ pub enum Change<'a> {
     /// All changes so far are those of a log that several machines share, up to a position in it. A crash
     /// takes back what was applied after the last position, so that it can be applied again.
     Position {
-        /// Record of the position, 1 to [`crate::POSITION_BYTES_MAX`] bytes.
+        /// Record of the position, at most [`crate::POSITION_BYTES_MAX`] bytes. An empty one ends it: from
+        /// here on changes come from no shared log.
         record: &'a [u8],
     },
 }
@@ -116,7 +109,7 @@ impl Change<'_> {
     pub(crate) fn kind(&self) -> ChangeKind {
         match self {
             Self::Article(_) | Self::Remember { .. } => ChangeKind::Filing,
-            Self::Cancel { .. } | Self::Purge { .. } | Self::Expire { .. } => ChangeKind::Withdrawing,
+            Self::Cancel { .. } | Self::Expire { .. } => ChangeKind::Withdrawing,
             Self::Forget { .. } => ChangeKind::Forgetting,
             Self::Hide { .. } => ChangeKind::Hiding,
             Self::Unhide { .. } => ChangeKind::Unhiding,
@@ -135,7 +128,6 @@ impl Change<'_> {
             Self::Remember { id, .. }
             | Self::Forget { id, .. }
             | Self::Cancel { id }
-            | Self::Purge { id, .. }
             | Self::Expire { id, .. }
             | Self::Unhide { id } => id.key(hasher),
             Self::Hide { message_id, .. } => hasher.key(message_id),

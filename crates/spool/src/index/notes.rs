@@ -10,14 +10,18 @@ use crate::base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind
 use lock_order::{INNERMOST, OrderedRw};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const KINDS: usize = NoteKind::ALL.len();
+/// Kinds whose sums always count; later ones do once there are notes of them.
+const KINDS_ALWAYS: usize = 3;
 
 /// The notes.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     counts: [AtomicUsize; KINDS],
+    /// Number of changes since the start.
+    changes: [AtomicU64; KINDS],
     tables: OrderedRw<[NoteTable; KINDS], INNERMOST>,
 }
 
@@ -45,10 +49,18 @@ impl Notes {
         self.counts.get(at(kind)).map_or(0, |count| count.load(Ordering::Acquire))
     }
 
+    /// Returns the number of changes of notes of a kind since the start.
+    pub fn changes(&self, kind: NoteKind) -> u64 {
+        self.changes.get(at(kind)).map_or(0, |changes| changes.load(Ordering::Acquire))
+    }
+
     /// Returns the sum of all notes.
     pub fn sum(&self) -> SetSum {
         let tables = self.tables.read();
-        let kinds = tables.iter().map(|table| table.sum.0.to_le_bytes()).collect::<Vec<_>>().concat();
+        let has_notes = |table: &NoteTable| !table.by_key.is_empty();
+        let last = tables.iter().rposition(has_notes).map_or(0, |last| last + 1).max(KINDS_ALWAYS);
+        let sums = tables.iter().take(last).map(|table| table.sum.0.to_le_bytes());
+        let kinds = sums.collect::<Vec<_>>().concat();
         if tables.iter().all(|table| table.by_key.is_empty()) {
             return SetSum::default();
         }
@@ -104,6 +116,10 @@ impl Notes {
             change(table);
             count.store(table.by_key.len(), Ordering::Release);
         }
+        drop(tables);
+        self.changes.get(at(kind)).into_iter().for_each(|changes| {
+            changes.fetch_add(1, Ordering::Release);
+        });
     }
 }
 

@@ -3,9 +3,12 @@
 use super::Spool;
 use crate::base::error::SpoolTrouble;
 use crate::base::key::ArticleKey;
+use crate::care::purge::{Purge, PurgeReport};
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate};
 use crate::index::groups::{GroupChange, NewGroup};
+use disk::Progress;
 use disk::clock::unix_now;
+use netnews::wildmat::Wildmat;
 
 /// Result of hiding an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,22 @@ pub trait ChangeMaker {
     fn forget(&self, key: &ArticleKey, arrived: u32) -> Result<bool, SpoolTrouble> {
         let id = ArticleIdent::Key(*key);
         Ok(self.commit_one(Change::Forget { id, arrived })?.changed() > 0)
+    }
+
+    /// Removes all articles from the groups whose names match, for good; a dry run only counts them. Articles
+    /// that arrive meanwhile stay.
+    fn purge(
+        &self,
+        groups: &Wildmat,
+        dry_run: bool,
+        progress: &dyn Progress,
+    ) -> Result<PurgeReport, SpoolTrouble> {
+        let withdraw = |changes: &[Change<'_>]| {
+            let withdrawn = self.change_each(changes.iter().copied())?;
+            Ok(withdrawn.into_iter().map(u64::from).sum())
+        };
+        let Spool { shared, writer, .. } = self.spool();
+        Purge::new(shared, writer, &withdraw, groups, dry_run).run(progress)
     }
 
     /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each

@@ -31,7 +31,6 @@ use crate::care::buffers::Buffers;
 use crate::care::expire::{Expiry, ExpiryState};
 use crate::care::explain::Tokens;
 use crate::care::overview::OverviewCare;
-use crate::care::purge::Purge;
 use crate::care::reconfigure::Reconfiguration;
 use crate::care::repair::Repairer;
 use crate::care::status::SpoolMeter;
@@ -40,7 +39,7 @@ use crate::index::change::{Change, ChangeKind, ChangeOutcome, CommitTicket};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::{HistoryLookup, Reservation, Reservations};
-use crate::index::shared_log::SharedLog;
+use crate::index::shared_log::{JobLead, SharedLog};
 use crate::journal::Readers;
 use crate::open::recovery::{self, RecoveryReport};
 use crate::read::article::ArticleBuf;
@@ -53,7 +52,6 @@ use archive::CyclicArticles;
 use disk::clock::unix_now;
 use disk::{Disk, Progress, ReadMode};
 use netnews::GroupMarks;
-use netnews::wildmat::Wildmat;
 use readers::JournalReaders;
 use snapshot::write::Snapshots;
 use std::io;
@@ -528,6 +526,13 @@ impl Spool {
         self.shared_log.get().map(|log| &**log)
     }
 
+    /// Reports whether this machine does a job that one machine of the site does at a time; without a shared
+    /// log, always. To be asked again before each piece of work.
+    pub fn leads(&self, job: &str) -> bool {
+        let lead = self.shared_log().map(|log| log.lead(job, 0));
+        !matches!(lead, Some(JobLead::Elsewhere { .. }))
+    }
+
     /// Returns the secret under which Message-IDs are hashed.
     pub fn secret(&self) -> [u8; 16] {
         *self.shared.hasher.secret()
@@ -602,11 +607,6 @@ impl Spool {
     /// Returns the expiry of retained articles.
     pub fn expiry(&self) -> Expiry<'_> {
         Expiry::new(&self.shared, &self.writer, &self.forgetting, &self.expiry)
-    }
-
-    /// Returns a purge of the groups whose names match; a dry run only counts.
-    pub fn purge<'s>(&'s self, groups: &'s Wildmat, dry_run: bool) -> Purge<'s> {
-        Purge::new(&self.shared, &self.writer, groups, dry_run)
     }
 
     /// Returns the maintenance of buffers.

@@ -10,6 +10,11 @@ impl Spool {
         self.shared.notes.count(kind)
     }
 
+    /// Returns a number that changes whenever notes of a kind do.
+    pub fn note_changes(&self, kind: NoteKind) -> u64 {
+        self.shared.notes.changes(kind)
+    }
+
     /// Returns the note with a key.
     pub fn note_of(&self, kind: NoteKind, key: &[u8]) -> Option<Note> {
         self.shared.notes.get(kind, key)

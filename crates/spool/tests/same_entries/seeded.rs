@@ -262,7 +262,7 @@ fn carry_out(spool: &Spool, unit: &[(u64, Event)], expires_by_name: bool) -> Tes
             return Ok(vec!["expired".into()]);
         }
         [(_, Event::Purge(n))] => {
-            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false).run(&())?;
+            let report = spool.purge(&Wildmat::parse(group(*n).as_bytes()).unwrap(), false, &())?;
             return Ok(vec![format!("purged {report:?}")]);
         }
         _ => {}

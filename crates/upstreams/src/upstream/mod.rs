@@ -167,14 +167,14 @@ impl Upstreams {
         self.shared.prefetcher.apply(config.prefetch.clone());
     }
 
-    /// Sends waiting posts, prefetches, and saves the order of use of the cache at intervals, and when
-    /// `stopping` resolves.
-    pub async fn run(self, stopping: impl Future<Output = ()>) {
+    /// Sends waiting posts to those for which `leads` returns true, prefetches, and saves the order of use of
+    /// the cache at intervals, and when `stopping` resolves.
+    pub async fn run(self, leads: impl Fn(&str) -> bool, stopping: impl Future<Output = ()>) {
         let UpstreamsState { table, flights, delivery, prefetcher, refusing, .. } = &*self.shared;
         tokio::select! {
             () = stopping => {}
             () = self.keep_saved() => {}
-            () = delivery.keep_posting() => {}
+            () = delivery.keep_posting(leads) => {}
             () = prefetcher.run(table, flights, refusing) => {}
         }
         self.save();

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::cli::status;
 use crate::cli::table::{Columns, status_table};
 use operators::feed::{FeedCommand, FeedOperation};
 use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
@@ -302,8 +303,14 @@ impl TopView {
         }
         let left = room.saturating_sub(lines.len() - begun);
         let spool = &self.now.0.spool;
-        let tables =
-            [status_table("buffer", &spool.buffers, now), status_table("class", &spool.classes, now)];
+        let cluster = self.now.0.server.as_ref().and_then(|server| server.cluster.as_ref());
+        let members =
+            cluster.filter(|own| !own.members.is_empty()).map(|own| status::members_text(&own.members));
+        let tables = [
+            members.unwrap_or_default(),
+            status_table("buffer", &spool.buffers, now),
+            status_table("class", &spool.classes, now),
+        ];
         let below: Vec<ScreenLine> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
         let peers = self.peer_table(left.saturating_sub(below.len()), now);
         lines.extend(peers.into_iter().chain(below));

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::task::{Id, JoinSet, block_in_place};
 use tracing::{error, info, warn};
 
+/// Interval of questions whether another member of the cluster sends posts.
+const LEAD_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Upstream that takes posts to a group of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostTaker {
@@ -93,19 +96,24 @@ impl PostDelivery {
     }
 
     /// Sends queued posts, forever: those of each upstream in a task of its own, so that none waits for
-    /// another upstream.
-    pub(in super::super) async fn keep_posting(&self) {
+    /// another upstream. Where `leads` returns false, another member of the cluster sends them.
+    pub(in super::super) async fn keep_posting(&self, leads: impl Fn(&str) -> bool) {
         let mut sending = JoinSet::new();
         let mut upstreams = HashMap::<Id, Arc<str>>::new();
         loop {
             let is_busy = |upstream: &Arc<str>| upstreams.values().any(|busy| busy == upstream);
             let due: Vec<_> =
                 self.posts.due().into_iter().filter(|(upstream, _)| !is_busy(upstream)).collect();
-            for (upstream, names) in due {
+            let (own, others) = due.into_iter().partition::<Vec<_>, _>(|(upstream, _)| leads(upstream));
+            for (upstream, names) in own {
                 let task = sending.spawn(self.clone().send_in_order(upstream.clone(), names));
                 upstreams.insert(task.id(), upstream);
             }
-            let pause = self.posts.next_due(|upstream| upstreams.values().any(|busy| busy == upstream));
+            let is_elsewhere = |upstream: &Arc<str>| others.iter().any(|(other, _)| other == upstream);
+            let pause = self.posts.next_due(|upstream| {
+                is_elsewhere(upstream) || upstreams.values().any(|busy| busy == upstream)
+            });
+            let pause = if others.is_empty() { pause } else { pause.min(LEAD_INTERVAL) };
             tokio::select! {
                 () = self.posts.fresh.notified() => {}
                 () = tokio::time::sleep(pause) => {}

@@ -162,6 +162,19 @@ impl UpstreamPosts {
         self.fresh.notify_one();
     }
 
+    /// Takes in posts whose files are new, and forgets those whose files are no more: another member of the
+    /// cluster has changed them. Blocks.
+    pub fn look_again(&self) {
+        let files: HashMap<FileName, QueuedPost> = self.queue.all().into_iter().collect();
+        let mut entries = self.entries.lock();
+        entries.retain(|name, entry| entry.is_busy || files.contains_key(name));
+        for (name, post) in files {
+            entries.entry(name).or_insert_with(|| PostEntry::of(&post, true));
+        }
+        drop(entries);
+        self.fresh.notify_one();
+    }
+
     /// Queues a post, which stays busy; at most `max` may wait. Blocks.
     fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, QueuePostError> {
         let name = name_of(&post.message_id, &post.upstream);
