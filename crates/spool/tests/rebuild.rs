@@ -3,6 +3,7 @@
 use crate::news::*;
 use disk::{Disk, ReadMode, SimDisk};
 use spool::*;
+use std::path::Path;
 use std::sync::Arc;
 
 const SIZE: u64 = 700_000;
@@ -163,5 +164,53 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
             }
         }
         assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
+    }
+}
+
+/// Removes all files of the indexes, as a copy of a site without `index/` lacks them.
+fn lose_indexes(disk: &Arc<dyn Disk>) {
+    let lists = (0..4).flat_map(|id| [format!("index/residents/{id:05}"), format!("index/kept/{id:05}")]);
+    for dir in ["index", "index/history", "index/overview"].map(str::to_owned).into_iter().chain(lists) {
+        let dir = Path::new("/s").join(dir);
+        disk.list(&dir).unwrap().iter().for_each(|name| disk.remove(&dir.join(name)).unwrap());
+    }
+}
+
+/// Only rows of the journal have the ids of overwritten, cancelled and refused articles then.
+#[test]
+fn a_rebuild_without_indexes_knows_the_ids_that_a_start_does() {
+    let config = SpoolConfig { journal_keep_bytes: 1 << 40, ..config("/s", &[("a", 64 << 10)]) };
+    let disk = SimDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (spool, _) = open(&shared, &config);
+    add_groups(&spool, 3);
+    let news = |n: u64| News::new(n, 3, 900);
+    for n in 0..200 {
+        commit(&spool, &[news(n)]).unwrap();
+    }
+    assert!(fetch(&spool, &news(0).id).is_none(), "overwritten");
+    spool.cancel(news(195).id.as_bytes()).unwrap();
+    for id in ["<refused@x>", "<released@x>"] {
+        spool.remember(ArticleIdent::Id(id.as_bytes())).unwrap();
+    }
+    let released = spool.key(b"<released@x>");
+    let (arrived, _) = spool.seen(&released).unwrap();
+    assert!(spool.forget(&released, arrived).unwrap());
+    let (all, digest) = (agree(&spool), spool.digest());
+    assert!(digest.is_some());
+    spool.close().unwrap();
+    drop(spool);
+    for by_command in [false, true] {
+        let disk: Arc<dyn Disk> = Arc::new(disk.image().unwrap());
+        lose_indexes(&disk);
+        if by_command {
+            rebuild(disk.clone(), config.clone(), &()).unwrap();
+        }
+        let (spool, recovery) = open(&disk, &config);
+        let what = format!("by command: {by_command}; {recovery}");
+        let forgotten = (0..200).find(|n| !spool.is_known(&spool.key(news(*n).id.as_bytes())));
+        assert_eq!(forgotten, None, "{what}");
+        assert!(spool.is_known(&spool.key(b"<refused@x>")) && !spool.is_known(&released), "{what}");
+        assert_eq!((agree(&spool), spool.digest()), (all.clone(), digest), "{what}");
     }
 }

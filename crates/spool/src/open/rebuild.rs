@@ -8,14 +8,13 @@
 
 mod front;
 pub(crate) mod hidden;
+mod ids;
 mod leftovers;
 mod regions;
 
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::OldLog;
@@ -58,7 +57,7 @@ pub(crate) struct RebuildResult {
 }
 
 /// Fills empty folds from the buffers. Groups are taken from an otherwise unusable checkpoint and the groups
-/// file, and ids without an article from the old history.
+/// file, and ids without an article from the journal and the old history.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
@@ -98,7 +97,7 @@ pub(crate) fn from_buffers(
     let published = shared.articles.load(Ordering::Relaxed);
     folds.turn_rings(false);
     let articles = articles - (published - shared.articles.load(Ordering::Relaxed));
-    let left_out = remember_old(folds, &leftovers, old);
+    let left_out = ids::remember_old(folds, journal, &leftovers, old).map_err(io("read journal in"))?;
     hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {
         // Only the promises show which numbers were assigned after the last surviving row.
@@ -106,40 +105,6 @@ pub(crate) fn from_buffers(
     }
     progress.finish();
     Ok(RebuildResult { articles, position: end, left_out })
-}
-
-/// Remembers the ids that journal and history had without an article, or with an article that is left out;
-/// returns the number of the latter.
-fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>) -> GivenUp {
-    let shared = folds.shared.clone();
-    let loaded = shared.volumes.load();
-    // Remembers an id; returns whether it was unknown.
-    let mut remember = |key, arrived| {
-        let is_new = matches!(shared.history.lookup(&key), crate::index::history::HistoryLookup::None);
-        if is_new {
-            folds.remember(key, arrived);
-        }
-        is_new
-    };
-    for (key, arrived) in &leftovers.remembered {
-        remember(*key, *arrived);
-    }
-    let later = leftovers.left_out.iter().filter(|(key, arrived)| remember(*key, *arrived)).count();
-    let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
-    let mut left_out = GivenUp { articles: later as u64, is_exact };
-    old.history.for_each(&mut |record| {
-        // An article that is missing from its volume is lost: peers may send it again.
-        let lost = |token: Token| {
-            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
-            volume.is_some_and(|v| v.cyclic().is_none_or(|v| token.place >= v.tail()))
-        };
-        let is_left_out =
-            |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
-        if !record.token.is_some_and(lost) && remember(ArticleKey(record.key_bits), record.arrived) {
-            left_out.articles += u64::from(record.token.is_some_and(is_left_out));
-        }
-    });
-    left_out
 }
 
 /// Publishes the records of all volumes in the order of their sequence; returns the number of living

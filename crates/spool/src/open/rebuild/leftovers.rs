@@ -1,15 +1,16 @@
 //! Remains of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
-//! remembered ids.
+//! hidden articles, and which article rows count.
 
 use super::OldIndexes;
 use crate::base::hidden::HiddenArticle;
 use crate::base::key::ArticleKey;
+use crate::base::token::Token;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::PendingHides;
 use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
 use disk::Disk;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,13 +62,18 @@ pub(crate) struct LeftOutVolumes {
 #[derive(Default)]
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
-    pub remembered: Vec<(ArticleKey, u32)>,
+    /// Positions of void article rows.
+    voids: HashSet<u64>,
+    /// Volume and place of articles that a crash damaged.
+    given_up: HashSet<(u16, u64)>,
+    /// Time before which Message-IDs had arrived that are forgotten, in Unix seconds.
+    pub forgotten_before: u32,
     /// Hidden articles, by key.
     pub hidden: BTreeMap<ArticleKey, HiddenArticle>,
     /// Articles that were to be hidden as they were filed.
     ahead: PendingHides,
     /// Articles in rows after the checkpoint, in volumes that are left out, with their arrival.
-    pub left_out: Vec<(ArticleKey, u32)>,
+    pub left_out: BTreeMap<ArticleKey, u32>,
     /// Arrival of the last article row.
     arrived: u32,
     /// Whether the journal exists without missing rows in its middle.
@@ -78,7 +84,7 @@ pub(super) struct Leftovers {
 
 impl Leftovers {
     /// Reads all files, including those after a loss: each begins with the state of volumes and groups.
-    fn each_row(
+    pub fn each_row(
         &mut self,
         disk: &Arc<dyn Disk>,
         journal: &Path,
@@ -124,7 +130,7 @@ impl Leftovers {
                 && position >= without.since
                 && without.tails.contains_key(&a.token.volume)
             {
-                noted.left_out.push((a.key, a.arrived));
+                noted.left_out.insert(a.key, a.arrived);
             }
             noted.note(folds, &row)
         })?;
@@ -165,16 +171,17 @@ impl Leftovers {
             JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             JournalRow::Skip { volume, head } => self.head(*volume, *head),
             JournalRow::Volume(v) => self.head(v.id, v.head),
-            JournalRow::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
             JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. } => {
                 self.hidden.remove(key);
-                self.remembered.push((*key, self.arrived));
+                self.left_out.remove(key);
             }
-            JournalRow::Forgotten { at, notes_before, .. } => {
+            JournalRow::Forgotten { at, ids_before, notes_before } => {
+                self.forgotten_before = self.forgotten_before.max(*ids_before);
                 folds.shared.notes.forget(*notes_before);
                 folds.forgotten_at = *at;
             }
-            JournalRow::Forget { key } => self.remembered.retain(|(other, _)| other != key),
+            JournalRow::Void(positions) => self.voids.extend(positions),
+            JournalRow::Lost { volume, place, .. } => drop(self.given_up.insert((*volume, *place))),
             JournalRow::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
             JournalRow::Unhide { key, .. } => drop(self.hidden.remove(key)),
             JournalRow::Group(g) => take_group(folds, g),
@@ -188,14 +195,25 @@ impl Leftovers {
             | JournalRow::Closed => folds.apply(row)?,
             JournalRow::Synced { .. }
             | JournalRow::Probe
-            | JournalRow::Void(_)
             | JournalRow::Expire { .. }
-            | JournalRow::Lost { .. }
+            // Ids are read once the articles are found (`ids.rs`).
+            | JournalRow::Remember { .. }
+            | JournalRow::Forget { .. }
             // What a rebuild finds is that of no position: the spool has to join its cluster again.
             | JournalRow::Position { .. } => {}
             JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
+    }
+
+    /// Reports whether the article row at a position is void.
+    pub fn is_void(&self, position: u64) -> bool {
+        self.voids.contains(&position)
+    }
+
+    /// Reports whether a crash damaged the article at this place.
+    pub fn has_given_up(&self, token: Token) -> bool {
+        self.given_up.contains(&(token.volume, token.place))
     }
 
     fn head(&mut self, volume: u16, head: u64) {
