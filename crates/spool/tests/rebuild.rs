@@ -214,3 +214,48 @@ fn a_rebuild_without_indexes_knows_the_ids_that_a_start_does() {
         assert_eq!((agree(&spool), spool.digest()), (all.clone(), digest), "{what}");
     }
 }
+
+/// The class in memory has another volume number after the loss if a class that keeps has a greater one.
+#[test]
+fn high_marks_of_groups_in_memory_survive_the_loss_of_the_indexes() {
+    let mut config = config("/s", &[("a", 400_000)]);
+    config.journal_keep_bytes = 1 << 40;
+    let class = |name: &str, method| ClassConfig {
+        name: name.into(),
+        method,
+        size_bytes: 1 << 18,
+        tree: TreeConfig { path: format!("/s/{name}").into(), ..TreeConfig::default() },
+        ..ClassConfig::default()
+    };
+    config.classes.extend([class("ram", MethodKind::Memory), class("kept", MethodKind::Timehash)]);
+    let rule = |class: &str, group: &str| RuleConfig {
+        class: class.into(),
+        groups: Some(group.into()),
+        ..RuleConfig::default()
+    };
+    config.rules.splice(..0, [rule("ram", "test.g0"), rule("kept", "test.g1")]);
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (mut spool, _) = open(&disk, &config);
+    add_groups(&spool, 3);
+    let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks()).collect::<Vec<_>>();
+    let mut without = config.clone();
+    without.classes.remove(1);
+    without.rules.remove(0);
+    for (round, config) in (0..).zip([&config, &config, &without]) {
+        let news: Vec<News> = (round * 60..round * 60 + 60).map(|n| News::new(n, 3, 900)).collect();
+        commit(&spool, &news).unwrap();
+        spool.close().unwrap();
+        drop(spool);
+        // What was in memory has left.
+        (spool, _) = open(&disk, config);
+        let before = marks(&spool);
+        assert!(before.iter().all(|group| group.high > 10 * (round + 1)), "{before:?}");
+        spool.close().unwrap();
+        drop(spool);
+        lose_indexes(&disk);
+        let recovery;
+        (spool, recovery) = open(&disk, config);
+        assert_eq!(marks(&spool), before, "{round}: {recovery}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{round}");
+    }
+}

@@ -386,7 +386,8 @@ impl Folds {
             return false;
         }
         let Some(index) = context.volumes.index(token.volume) else {
-            // Replay of an article in a removed volume: known, but removed.
+            // Replay of an article in a removed volume: known, but removed. Readers have seen its numbers.
+            a.numbers.iter().for_each(|(group, number)| self.number_was_used(*group, *number));
             return false;
         };
         let (Some(volume), Some(residents), Some(list)) =
