@@ -33,6 +33,7 @@ mod load;
 pub mod moderation;
 pub(crate) mod mounted;
 pub mod name_map;
+pub mod old_files;
 pub mod operation;
 pub mod overview;
 pub mod pause;
