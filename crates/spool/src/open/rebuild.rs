@@ -6,6 +6,7 @@
 //! several buffers are taken in the order of their sequence, so that the folds see the articles in order of
 //! arrival.
 
+mod ended;
 mod front;
 pub(crate) mod hidden;
 mod ids;
@@ -23,6 +24,7 @@ use crate::method::scan::{Scan, header_at};
 use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
 use disk::Progress;
+use ended::EndedNumbers;
 pub(crate) use front::group_named;
 use front::{RebuildFront, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
@@ -39,7 +41,7 @@ const THREADS_MAX: usize = 16;
 pub(crate) struct OldIndexes<'a> {
     /// Checkpoint that is otherwise unusable.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// Hidden articles and notes according to a checkpoint.
+    /// State according to a checkpoint.
     pub kept: &'a hidden::CheckpointRemains,
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
@@ -84,13 +86,21 @@ pub(crate) fn from_buffers(
         volume.reset_head(head);
         volumes.push(volume);
     }
+    let rows = std::mem::take(&mut leftovers.ended);
+    let ended = EndedNumbers::new(rows, old.checkpoint, &shared.groups.snapshot());
     let kept = kept_fronts(folds).map_err(io("go through the articles for"))?;
     let regions = Regions::new(&shared, volumes);
+    // Records before these places are read all the same, for their Message-IDs.
+    for (id, place) in &old.kept.left_to {
+        if let Some(volume) = loaded.get(*id).and_then(|volume| volume.cyclic()) {
+            volume.leave_to(*place);
+        }
+    }
     progress.start("reading the buffers", regions.total_bytes());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
     let articles = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
-        let published = publish_all(folds, &regions, kept, progress);
+        let published = publish_all(folds, &regions, kept, &ended, progress);
         regions.stop();
         published
     });
@@ -113,6 +123,7 @@ fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
     mut kept: Vec<RebuildFront>,
+    ended: &EndedNumbers<'_>,
     progress: &dyn Progress,
 ) -> u64 {
     let mut fronts = cyclic_fronts(regions);
@@ -120,7 +131,7 @@ fn publish_all(
     fronts.extend(kept);
     let mut articles = 0;
     while let Some(front) = oldest(&mut fronts) {
-        articles += u64::from(front.publish(folds));
+        articles += u64::from(front.publish(folds, ended));
         if front.is_used_up() {
             front.next_region(regions);
             progress.step(regions.taken_bytes());

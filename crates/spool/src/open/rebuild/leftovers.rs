@@ -3,12 +3,13 @@
 
 use super::OldIndexes;
 use crate::base::hidden::HiddenArticle;
+use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::PendingHides;
-use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
+use crate::journal::{GroupRow, GroupsFound, JournalReader, JournalRow, VolumeRow};
 use disk::Disk;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -64,6 +65,8 @@ pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
     /// Positions of void article rows.
     voids: HashSet<u64>,
+    /// Numbers that ended while their article stayed.
+    pub ended: HashSet<(GroupId, u64)>,
     /// Volume and place of articles that a crash damaged.
     given_up: HashSet<(u16, u64)>,
     /// Time before which Message-IDs had arrived that are forgotten, in Unix seconds.
@@ -144,17 +147,46 @@ impl Leftovers {
         }
         noted.whole &= known_to <= noted.known_to;
         noted.known_to = noted.known_to.max(known_to);
-        if !noted.whole {
-            // The groups file is at least as new as the journal's rows about groups.
-            groups
-                .payloads
-                .iter()
-                .filter_map(|p| JournalRow::decode(p))
-                .try_for_each(|row| noted.note(folds, &row))?;
+        noted.take_groups_file(folds, groups)?;
+        Ok(noted)
+    }
+
+    /// Applies the groups file, which is at least as new as the journal's rows about groups. Of a journal
+    /// without missing rows it adds only what earlier groups of a name have shown.
+    fn take_groups_file(&mut self, folds: &mut Folds, groups: &GroupsFound) -> io::Result<()> {
+        // Group ids by name, and removals that no row of a group has followed, with the id of before.
+        let (mut ids, mut removed) = (BTreeMap::new(), BTreeMap::new());
+        for row in groups.payloads.iter().filter_map(|payload| JournalRow::decode(payload)) {
+            match row {
+                JournalRow::GroupRemoved { name, high } => {
+                    let id = ids.get(&name).copied();
+                    removed.insert(name, (id, high));
+                }
+                JournalRow::Group(row) => {
+                    // With the id of before, a crash has kept the removal from taking effect.
+                    let earlier = removed.remove(&row.name).filter(|(id, _)| *id != Some(row.id));
+                    ids.insert(row.name.clone(), row.id);
+                    if !self.whole {
+                        take_group(folds, &row);
+                    }
+                    let known = folds.shared.groups.table().id(row.name.as_bytes());
+                    if let Some((_, high)) = earlier
+                        && known == Some(GroupId(row.id))
+                        && let Some(numbers) = folds.numbers.get_mut(row.id as usize)
+                    {
+                        numbers.earlier = numbers.earlier.max(high);
+                    }
+                }
+                row if !self.whole => self.note(folds, &row)?,
+                _ => {}
+            }
+        }
+        if !self.whole {
+            removed.into_iter().for_each(|(name, (_, high))| folds.group_removed(&name, high));
             let ids = folds.numbers.len().max(groups.next_group as usize);
             folds.numbers.resize(ids, Default::default());
         }
-        Ok(noted)
+        Ok(())
     }
 
     fn note(&mut self, folds: &mut Folds, row: &JournalRow<'_>) -> io::Result<()> {
@@ -180,6 +212,7 @@ impl Leftovers {
                 folds.shared.notes.forget(*notes_before);
                 folds.forgotten_at = *at;
             }
+            JournalRow::Expire { gone: false, numbers, .. } => self.ended.extend(numbers),
             JournalRow::Void(positions) => self.voids.extend(positions),
             JournalRow::Lost { volume, place, .. } => drop(self.given_up.insert((*volume, *place))),
             JournalRow::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
@@ -195,7 +228,6 @@ impl Leftovers {
             | JournalRow::Closed => folds.apply(row)?,
             JournalRow::Synced { .. }
             | JournalRow::Probe
-            | JournalRow::Expire { .. }
             // Ids are read once the articles are found (`ids.rs`).
             | JournalRow::Remember { .. }
             | JournalRow::Forget { .. }
@@ -225,8 +257,9 @@ impl Leftovers {
 /// Applies a group's row when the row of its removal may be lost.
 fn take_group(folds: &mut Folds, row: &GroupRow) {
     let known = folds.shared.groups.table().id(row.name.as_bytes());
-    if known.is_some_and(|id| id.0 != row.id) {
-        folds.group_removed(&row.name, row.high);
+    if let Some(id) = known.filter(|id| id.0 != row.id) {
+        let assigned = folds.numbers.get(id.0 as usize).map_or(0, |numbers| numbers.assigned);
+        folds.group_removed(&row.name, assigned);
     }
     folds.group(row);
 }
@@ -238,6 +271,7 @@ fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.is_upgrade = c.is_old_form;
     (0..).zip(&c.sites).for_each(|(number, name)| folds.site(number, name));
     c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
+    c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
     c.groups.iter().for_each(|g| take_group(folds, &g.row));
     let ids = folds.numbers.len().max(c.next_group as usize);
     folds.numbers.resize(ids, Default::default());
