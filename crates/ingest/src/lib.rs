@@ -146,6 +146,19 @@ pub struct Filer {
     class_full: AtomicBool,
 }
 
+/// Returns the Unix seconds before which what waits for its article no longer counts.
+fn oldest_waiting(config: &Config) -> i64 {
+    unix_now() - i64::from(config.site.remember_days) * DAY_SECS
+}
+
+/// Takes the files in which earlier versions kept withdrawals and hides that wait for their articles into the
+/// log. A [`Filer`] does so, too.
+pub fn take_over_old_files(config: &Config, log: &Arc<SiteLog>) {
+    let (data, oldest) = (&config.site.data, oldest_waiting(config));
+    drop(early::EarlyWithdrawals::open(log.clone(), data, oldest));
+    drop(EarlyHides::open(log.clone(), data, oldest));
+}
+
 impl Filer {
     /// Creates a filer for `spool` with the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
@@ -161,7 +174,7 @@ impl Filer {
             spool.group_table(),
         );
         let site = &config.site;
-        let oldest = unix_now() - i64::from(site.remember_days) * DAY_SECS;
+        let oldest = oldest_waiting(&config);
         let withdrawals = Withdrawals::new(&config, &log, oldest);
         let follow_ups = Arc::new(FollowUps::new(log.clone(), spool.clone(), withdrawals));
         Self {

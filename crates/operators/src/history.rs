@@ -173,7 +173,7 @@ impl<'a, 'b> Export<'a, 'b> {
 
     fn run(mut self) -> std::io::Result<()> {
         // Articles that arrive from here on are named from the journal.
-        let begun = self.spool.journal().end().position;
+        let begun = self.spool.journal().mark(TailStart::Now)?.position;
         self.note_expires()?;
         for group in self.spool.groups().iter() {
             self.group(group)?;

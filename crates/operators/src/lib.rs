@@ -36,6 +36,7 @@ pub mod moderation;
 pub(crate) mod mounted;
 pub mod name_map;
 mod obeying_for_others;
+pub mod old_files;
 pub mod operation;
 pub mod overview;
 pub mod pause;

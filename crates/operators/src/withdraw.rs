@@ -38,10 +38,10 @@ impl Operation for CancelOperation {
 #[command(
     long_about = "Delete all articles of the matching groups, whether the server runs or not. An article that is also in \
     other groups stays there. The groups remain, and their numbering continues. A purged article cannot be restored, \
-    but a rebuild brings crossposted articles back into purged groups if they are stored in cyclic buffers."
+    but a rebuild after the loss of journal and indexes brings crossposted articles back into purged groups."
 )]
 pub struct PurgeOperation {
-    /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
+    /// The groups, a wildmat such as "alt.test.*,!alt.test.keep"
     #[arg(long, value_name = "WILDMAT")]
     pub groups: String,
     /// Only show what would be deleted

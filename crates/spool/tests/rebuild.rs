@@ -2,7 +2,9 @@
 
 use crate::news::*;
 use disk::{Disk, ReadMode, SimDisk};
+use netnews::wildmat::Wildmat;
 use spool::*;
+use std::path::Path;
 use std::sync::Arc;
 
 const SIZE: u64 = 700_000;
@@ -163,5 +165,252 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
             }
         }
         assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
+    }
+}
+
+/// Removes all files of the indexes, as a copy of a site without `index/` lacks them.
+fn lose_indexes(disk: &Arc<dyn Disk>) {
+    let lists = (0..4).flat_map(|id| [format!("index/residents/{id:05}"), format!("index/kept/{id:05}")]);
+    for dir in ["index", "index/history", "index/overview"].map(str::to_owned).into_iter().chain(lists) {
+        let dir = Path::new("/s").join(dir);
+        disk.list(&dir).unwrap().iter().for_each(|name| disk.remove(&dir.join(name)).unwrap());
+    }
+}
+
+fn lose_journal(disk: &Arc<dyn Disk>) {
+    let dir = Path::new("/s/journal");
+    disk.list(dir).unwrap().iter().for_each(|name| disk.remove(&dir.join(name)).unwrap());
+}
+
+/// Only rows of the journal have the ids of overwritten, cancelled and refused articles then.
+#[test]
+fn a_rebuild_without_indexes_knows_the_ids_that_a_start_does() {
+    let config = SpoolConfig { journal_keep_bytes: 1 << 40, ..config("/s", &[("a", 64 << 10)]) };
+    let disk = SimDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (spool, _) = open(&shared, &config);
+    add_groups(&spool, 3);
+    let news = |n: u64| News::new(n, 3, 900);
+    for n in 0..200 {
+        commit(&spool, &[news(n)]).unwrap();
+    }
+    assert!(fetch(&spool, &news(0).id).is_none(), "overwritten");
+    spool.cancel(news(195).id.as_bytes()).unwrap();
+    for id in ["<refused@x>", "<released@x>"] {
+        spool.remember(ArticleIdent::Id(id.as_bytes())).unwrap();
+    }
+    let released = spool.key(b"<released@x>");
+    let (arrived, _) = spool.seen(&released).unwrap();
+    assert!(spool.forget(&released, arrived).unwrap());
+    let (all, digest) = (agree(&spool), spool.digest());
+    assert!(digest.is_some());
+    spool.close().unwrap();
+    drop(spool);
+    for by_command in [false, true] {
+        let disk: Arc<dyn Disk> = Arc::new(disk.image().unwrap());
+        lose_indexes(&disk);
+        if by_command {
+            rebuild(disk.clone(), config.clone(), &()).unwrap();
+        }
+        let (spool, recovery) = open(&disk, &config);
+        let what = format!("by command: {by_command}; {recovery}");
+        let forgotten = (0..200).find(|n| !spool.is_known(&spool.key(news(*n).id.as_bytes())));
+        assert_eq!(forgotten, None, "{what}");
+        assert!(spool.is_known(&spool.key(b"<refused@x>")) && !spool.is_known(&released), "{what}");
+        assert_eq!((agree(&spool), spool.digest()), (all.clone(), digest), "{what}");
+    }
+}
+
+/// The class in memory has another volume number after the loss if a class that keeps has a greater one.
+#[test]
+fn high_marks_of_groups_in_memory_survive_the_loss_of_the_indexes() {
+    let mut config = config("/s", &[("a", 400_000)]);
+    config.journal_keep_bytes = 1 << 40;
+    let class = |name: &str, method| ClassConfig {
+        name: name.into(),
+        method,
+        size_bytes: 1 << 18,
+        tree: TreeConfig { path: format!("/s/{name}").into(), ..TreeConfig::default() },
+        ..ClassConfig::default()
+    };
+    config.classes.extend([class("ram", MethodKind::Memory), class("kept", MethodKind::Timehash)]);
+    let rule = |class: &str, group: &str| RuleConfig {
+        class: class.into(),
+        groups: Some(group.into()),
+        ..RuleConfig::default()
+    };
+    config.rules.splice(..0, [rule("ram", "test.g0"), rule("kept", "test.g1")]);
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (mut spool, _) = open(&disk, &config);
+    add_groups(&spool, 3);
+    let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks()).collect::<Vec<_>>();
+    let mut without = config.clone();
+    without.classes.remove(1);
+    without.rules.remove(0);
+    for (round, config) in (0..).zip([&config, &config, &without]) {
+        let news: Vec<News> = (round * 60..round * 60 + 60).map(|n| News::new(n, 3, 900)).collect();
+        commit(&spool, &news).unwrap();
+        spool.close().unwrap();
+        drop(spool);
+        // What was in memory has left.
+        (spool, _) = open(&disk, config);
+        let before = marks(&spool);
+        assert!(before.iter().all(|group| group.high > 10 * (round + 1)), "{before:?}");
+        spool.close().unwrap();
+        drop(spool);
+        lose_indexes(&disk);
+        let recovery;
+        (spool, recovery) = open(&disk, config);
+        assert_eq!(marks(&spool), before, "{round}: {recovery}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{round}");
+    }
+}
+
+/// Numbers of the earlier group are in the Xref of articles that are still there.
+#[test]
+fn a_group_that_was_removed_and_added_again_stays_without_its_earlier_articles() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Left {
+        All,
+        NoIndexes,
+        NoJournal,
+        GroupsFile,
+    }
+    for method in [MethodKind::Cnfs, MethodKind::Tradspool, MethodKind::AppendOnly] {
+        let mut config = config("/s", &[("a", 400_000)]);
+        config.checkpoint_rows = 50;
+        if method != MethodKind::Cnfs {
+            config.buffers.clear();
+            let class = &mut config.classes[0];
+            (class.method, class.size_bytes) = (method, 1 << 20);
+            class.buffers.clear();
+            class.tree = TreeConfig { path: "/s/kept".into(), ..TreeConfig::default() };
+        }
+        let disk = SimDisk::new();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let (spool, _) = open(&shared, &config);
+        add_groups(&spool, 2);
+        let news = |n: u64| News::new(n, 2, 500);
+        commit(&spool, &(0..30).map(news).collect::<Vec<_>>()).unwrap();
+        assert!(spool.remove_group("test.g0").unwrap());
+        commit(&spool, &(30..40).map(|n| News::new(n, 1, 500).unnumbered()).collect::<Vec<_>>()).unwrap();
+        add_groups(&spool, 2);
+        assert_eq!(spool.groups()[0].marks().count, 0);
+        for n in 40..50 {
+            commit(&spool, &[news(n)]).unwrap();
+        }
+        let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks()).collect::<Vec<_>>();
+        let (before, all) = (marks(&spool), agree(&spool));
+        spool.close().unwrap();
+        drop(spool);
+        for left in [Left::All, Left::NoIndexes, Left::NoJournal, Left::GroupsFile] {
+            let disk: Arc<dyn Disk> = Arc::new(disk.image().unwrap());
+            let what = format!("{method:?}, {left:?}");
+            if matches!(left, Left::NoIndexes | Left::GroupsFile) {
+                lose_indexes(&disk);
+            }
+            if matches!(left, Left::NoJournal | Left::GroupsFile) {
+                lose_journal(&disk);
+            }
+            for _ in 0..2 {
+                rebuild(disk.clone(), config.clone(), &()).unwrap();
+                let (spool, _) = open(&disk, &config);
+                assert_eq!(agree(&spool), all, "{what}");
+                let lows = |marks: Vec<netnews::GroupMarks>| marks.iter().map(|m| m.low).collect::<Vec<_>>();
+                assert_eq!(lows(marks(&spool)), lows(before.clone()), "{what}");
+                let read = |n: &u64| fetch(&spool, &news(*n).id) == Some(news(*n).wire);
+                assert_eq!((0..30).find(|n| !read(n)), None, "{what}: reachable by Message-ID as before");
+                assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+                spool.close().unwrap();
+            }
+        }
+    }
+}
+
+/// Numbers of crossposts end alone in expiry and in purges, where their article stays for other groups.
+#[test]
+fn numbers_that_ended_alone_do_not_come_back_in_a_rebuild() {
+    for method in [MethodKind::Cnfs, MethodKind::Hashed, MethodKind::Tradspool] {
+        let mut config = config("/s", &[("a", 400_000)]);
+        if method != MethodKind::Cnfs {
+            config.buffers.clear();
+            let class = &mut config.classes[0];
+            (class.method, class.size_bytes) = (method, 1 << 20);
+            class.buffers.clear();
+            class.tree = TreeConfig { path: "/s/kept".into(), ..TreeConfig::default() };
+            let keep = Retention::Secs { min: 0, default: 1, max: 1 };
+            config.expire =
+                vec![ExpireConfig { groups: Some("test.g0".into()), keep, ..ExpireConfig::default() }];
+        }
+        let disk = SimDisk::new();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let (spool, _) = open(&shared, &config);
+        add_groups(&spool, 2);
+        let news = |n: u64| News::new(n, 2, 500);
+        commit(&spool, &(0..60).map(news).collect::<Vec<_>>()).unwrap();
+        let is_crosspost = |n: &u64| news(*n).groups.len() == 2;
+        if method == MethodKind::Cnfs {
+            let wildmat = Wildmat::parse(b"test.g0").unwrap();
+            spool.purge(&wildmat, false).run(&()).unwrap();
+        } else {
+            spool.expiry().expire(NOW + 9, false).unwrap();
+        }
+        let all = agree(&spool);
+        assert!(all.iter().all(|(group, ..)| group == "test.g1") && (0..60).any(|n| is_crosspost(&n)));
+        spool.close().unwrap();
+        drop(spool);
+        for without_indexes in [false, true] {
+            let disk: Arc<dyn Disk> = Arc::new(disk.image().unwrap());
+            if without_indexes {
+                lose_indexes(&disk);
+            }
+            rebuild(disk.clone(), config.clone(), &()).unwrap();
+            let (spool, _) = open(&disk, &config);
+            assert_eq!(agree(&spool), all, "{method:?}, without indexes: {without_indexes}");
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{method:?}");
+        }
+    }
+}
+
+/// Files of methods with names are under that of the first group, which need not be carried any more.
+#[test]
+fn articles_whose_first_group_was_removed_stay_in_a_rebuild() {
+    for method in [MethodKind::Tradspool, MethodKind::Bucketed, MethodKind::Timehash, MethodKind::AppendOnly]
+    {
+        let mut config = config("/s", &[]);
+        let class = &mut config.classes[0];
+        (class.method, class.size_bytes) = (method, 1 << 20);
+        class.tree = TreeConfig { path: "/s/kept".into(), ..TreeConfig::default() };
+        class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
+        let disk = SimDisk::new();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let (spool, _) = open(&shared, &config);
+        add_groups(&spool, 3);
+        let news = |n: u64| News::new(n, 3, 500);
+        commit(&spool, &(0..60).map(news).collect::<Vec<_>>()).unwrap();
+        assert!(spool.remove_group("test.g0").unwrap());
+        let all = agree(&spool);
+        spool.close().unwrap();
+        drop(spool);
+        for lost in [&[][..], &["index"], &["journal"], &["index", "journal"]] {
+            let disk: Arc<dyn Disk> = Arc::new(disk.image().unwrap());
+            if lost.contains(&"index") {
+                lose_indexes(&disk);
+            }
+            if lost.contains(&"journal") {
+                lose_journal(&disk);
+            }
+            for _ in 0..2 {
+                rebuild(disk.clone(), config.clone(), &()).unwrap();
+                let (spool, _) = open(&disk, &config);
+                let what = format!("{method:?}, lost: {lost:?}");
+                assert_eq!(agree(&spool), all, "{what}");
+                let missing = (0..60).find(|n| fetch(&spool, &news(*n).id) != Some(news(*n).wire));
+                assert_eq!(missing, None, "{what}");
+                assert_eq!(spool.meter().status().unwrap().articles, 60, "{what}");
+                assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+                spool.close().unwrap();
+            }
+        }
     }
 }

@@ -168,12 +168,22 @@ fn a_ring_that_is_set_changed_or_removed_brings_nothing_back() {
     config.classes[0].ring_bytes = Some(RING_BYTES);
     take(&spool, &config);
     model.assert_has(&spool, &smaller, "the ring is larger again");
+    let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks()).collect::<Vec<_>>();
+    let before = marks(&spool);
     spool.close().unwrap();
     drop(spool);
-    config.classes[0].ring_bytes = None;
-    for _ in 0..2 {
+    for ring_bytes in [Some(RING_BYTES), None, None] {
+        config.classes[0].ring_bytes = ring_bytes;
+        let what = format!("{ring_bytes:?} in the configuration");
+        let report = rebuild(disk.clone(), config.clone(), &()).unwrap();
+        assert_eq!(report.articles, smaller.len() as u64, "{what}");
         let (spool, _) = open(&disk, &config);
-        model.assert_has(&spool, &smaller, "there is no ring any more");
+        model.assert_has(&spool, &smaller, &format!("rebuilt with {what}"));
+        assert_eq!(marks(&spool), before, "{what}");
+        spool.close().unwrap();
+        drop(spool);
+        let (spool, _) = open(&disk, &config);
+        model.assert_has(&spool, &smaller, &what);
         spool.close().unwrap();
     }
     let (spool, _) = open(&disk, &config);

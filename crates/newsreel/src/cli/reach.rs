@@ -15,6 +15,7 @@ use super::screen::{CliError, complain, problem, say};
 use operators::archive::Archives;
 use operators::audit::AuditParty;
 use operators::dispatch;
+use operators::old_files;
 use operators::operation::OperatedSite;
 use operators::reply::{FromReply, Reply};
 use operators::request::Request;
@@ -49,7 +50,7 @@ impl Reach {
             match open_existing(config) {
                 Ok((spool, _)) => {
                     spool.expiry().set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
-                    return Ok(Self::Here(Arc::new(spool)));
+                    return Ok(Self::Here(spool));
                 }
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
                 Err(SpoolError::Locked(path)) => {
@@ -221,12 +222,19 @@ pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<ControlClient, C
     }
 }
 
-/// Opens an existing spool. The mount point of a disk that is not mounted must not become a new, empty spool.
-pub(super) fn open_existing(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
+/// Opens an existing spool, and takes the files of earlier versions into it. The mount point of a disk that
+/// is not mounted must not become a new, empty spool.
+pub(super) fn open_existing(config: &Config) -> Result<(Arc<Spool>, RecoveryReport), SpoolError> {
     if let Some(text) = missing(config)? {
         return Err(SpoolError::Unfit(text));
     }
-    Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())
+    let (spool, report) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
+    let spool = Arc::new(spool);
+    // A command that makes room on a full disk does so all the same.
+    if let Err(error) = old_files::take_over(&spool, config) {
+        complain(format_args!("newsreel: a file of an earlier version stays as it is: {error}"));
+    }
+    Ok((spool, report))
 }
 
 /// Returns advice about a spool that does not exist; `None` if it exists.
@@ -259,7 +267,7 @@ pub(super) fn make(config: &Config) -> Result<(), CliError> {
 }
 
 /// Opens the spool for a server. Waits for a command that has it open, but not for another server.
-pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, RecoveryReport), SpoolError> {
+pub(super) fn open_to_serve(config: &Config) -> Result<(Arc<Spool>, RecoveryReport), SpoolError> {
     let mut wait = SpoolWait::new("a command, or another server that is starting");
     loop {
         match open_existing(config) {

@@ -67,7 +67,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
         tracing::warn!("{advice}");
     }
     let (spool, _logged) = match reach::open_to_serve(config) {
-        Ok((spool, logged)) => (Arc::new(spool), logged),
+        Ok(opened) => opened,
         Err(error @ SpoolError::Unfit(_)) => return Err(CliError::Usage(error.to_string())),
         Err(error) => return Err(error.into()),
     };

@@ -56,6 +56,34 @@ fn every_option_and_help_text_is_well_formed() {
     assert_eq!(undocumented, Vec::<String>::new());
 }
 
+/// Returns all texts of a command's help and man page, and those of the commands below it.
+fn help_texts(command: &clap::Command) -> Vec<String> {
+    let own = [command.get_about(), command.get_long_about()];
+    let around = [
+        command.get_before_help(),
+        command.get_before_long_help(),
+        command.get_after_help(),
+        command.get_after_long_help(),
+    ];
+    let mut texts: Vec<String> = own.into_iter().chain(around).flatten().map(ToString::to_string).collect();
+    for arg in command.get_arguments() {
+        let help = [arg.get_help(), arg.get_long_help()];
+        texts.extend(help.into_iter().flatten().map(ToString::to_string));
+        let values = arg.get_possible_values();
+        texts.extend(values.iter().filter_map(|value| value.get_help()).map(ToString::to_string));
+    }
+    texts.extend(command.get_subcommands().flat_map(help_texts));
+    texts
+}
+
+#[test]
+fn no_help_text_has_marks_of_the_source() {
+    let texts = help_texts(&Cli::command());
+    assert!(texts.len() > 300, "{} texts", texts.len());
+    let is_marked = |text: &&String| text.contains('\\') || text.contains("[`") || text.contains("](");
+    assert_eq!(texts.iter().filter(is_marked).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
 #[test]
 fn new_site_is_checked_and_shown_without_errors() {
     let home = tempfile::tempdir().unwrap();

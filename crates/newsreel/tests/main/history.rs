@@ -138,8 +138,11 @@ fn imported_history_survives_restart_and_rebuild() {
     assert!(told.contains("imported 1 article"), "{told}");
 }
 
+/// Returns the lines of a command, none of which may come twice.
 fn lines(output: &Output) -> BTreeSet<String> {
-    said(output).lines().map(str::to_owned).collect()
+    let lines: BTreeSet<String> = said(output).lines().map(str::to_owned).collect();
+    assert_eq!(said(output).lines().count(), lines.len());
+    lines
 }
 
 #[test]
@@ -186,6 +189,17 @@ fn history_moves_to_another_site_in_both_forms() {
     let out = home.path().join("out");
     said(&newsreel(&from, &["history", "export", "--out", out.to_str().unwrap()]));
     assert_eq!(fs::read_to_string(&out).unwrap().lines().map(str::to_owned).collect::<BTreeSet<_>>(), inn);
+
+    // Nothing has read the journal of a restored site yet.
+    let (snapshot, restored) = (home.path().join("news.snapshot"), home.path().join("restored"));
+    said(&newsreel(&from, &["snapshot", snapshot.to_str().unwrap()]));
+    fs::create_dir(&restored).unwrap();
+    fs::copy(from.join("newsreel.toml"), restored.join("newsreel.toml")).unwrap();
+    said(&newsreel(&restored, &["restore", snapshot.to_str().unwrap()]));
+    let stored: BTreeSet<String> =
+        cnews.iter().filter(|line| line.split('\t').count() == 3).cloned().collect();
+    assert!(stored.len() > 100, "{} articles", stored.len());
+    assert_eq!(lines(&newsreel(&restored, &["history", "export", "--form", "cnews"])), stored);
 
     // Another site refuses all of them.
     for (name, lines) in [("by-id", &cnews), ("by-hash", &inn)] {

@@ -72,3 +72,20 @@ fn site_of_b571c6a_is_served_with_all_its_data() {
     drop(serving);
     site.done(&["verify"]);
 }
+
+#[test]
+fn snapshot_before_the_first_start_has_what_the_older_version_kept_in_files() {
+    let (site, _) = site();
+    site.edit(|text| text.replacen("[site]\n", "[site]\nremember_days = 36500\n", 1));
+    let file = site.home().join("news.snapshot");
+    assert!(site.dir().join("data/early-cancels").exists());
+    site.done(&["snapshot", file.to_str().unwrap()]);
+    assert!(!site.dir().join("data/early-cancels").exists(), "it is part of the journal now");
+    let restored = Operated::unmade();
+    fs::create_dir_all(restored.dir()).unwrap();
+    fs::copy(site.dir().join("newsreel.toml"), restored.dir().join("newsreel.toml")).unwrap();
+    restored.done(&["restore", file.to_str().unwrap()]);
+    let _serving = restored.serve();
+    let status: serde_json::Value = serde_json::from_str(&restored.done(&["status", "--json"])).unwrap();
+    assert_eq!(status["server"]["early_cancels"], 1);
+}

@@ -31,6 +31,8 @@ use rustix::time::{ClockId, clock_gettime};
 use site::Site;
 use site::moderation::ModerationQueue;
 use site_base::clock::{unix_now, unix_secs};
+use site_config::Config;
+use site_log::SiteLog;
 use spool::{ArticleBuf, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, TailStart};
 use std::io;
 use std::sync::Arc;
@@ -56,6 +58,12 @@ pub struct ControlMessages {
     site: Arc<Site>,
     mail: Arc<ModerationQueue>,
     reader: ControlReader,
+}
+
+/// Takes the file in which earlier versions kept which messages were carried out into the log, as
+/// [`ControlMessages::open`] does.
+pub(super) fn take_over_old_file(config: &Config, log: &Arc<SiteLog>) -> io::Result<()> {
+    ControlHistory::open(log.clone(), &config.site.data).map(drop)
 }
 
 impl ControlMessages {

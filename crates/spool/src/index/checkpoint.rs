@@ -88,6 +88,7 @@ pub(crate) struct Checkpoint {
     pub known_ids: Option<SetSum>,
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
+    /// Removed groups, including those that exist again; see [`Folds::removals`].
     pub retired: Vec<(String, u64)>,
     /// Names of sites, by their number.
     pub sites: Vec<String>,

@@ -386,7 +386,8 @@ impl Folds {
             return false;
         }
         let Some(index) = context.volumes.index(token.volume) else {
-            // Replay of an article in a removed volume: known, but removed.
+            // Replay of an article in a removed volume: known, but removed. Readers have seen its numbers.
+            a.numbers.iter().for_each(|(group, number)| self.number_was_used(*group, *number));
             return false;
         };
         let (Some(volume), Some(residents), Some(list)) =
@@ -601,8 +602,8 @@ impl Folds {
         }
         if let Some(numbers) = self.numbers.get_mut(at) {
             *numbers = GroupNumbers::new(row, self.rules.group_bits(row.name.as_bytes()));
+            numbers.earlier = self.retired.remove(&row.name).unwrap_or_default();
         }
-        self.retired.remove(&row.name);
         self.names.put(GroupId(row.id), &row.name);
         let new = NewGroup {
             name: row.name.clone(),
@@ -627,6 +628,18 @@ impl Folds {
         }
         self.shared.groups.replace(Vec::new(), &[id]);
         self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the names of removed groups, including those that exist again, each with the highest number
+    /// that it may have shown before its removal.
+    pub fn removals(&self) -> Vec<(String, u64)> {
+        let table = self.shared.groups.snapshot();
+        let earlier = |group: &Arc<Group>| {
+            let high = self.numbers.get(group.id.0 as usize)?.earlier;
+            (high > 0).then(|| (group.name.to_string(), high))
+        };
+        let retired = self.retired.iter().map(|(name, high)| (name.clone(), *high));
+        retired.chain(table.sorted().iter().filter_map(earlier)).collect()
     }
 
     /// Returns the current row of a group.

@@ -27,6 +27,8 @@ pub(crate) struct GroupNumbers {
     /// Journal position and promise: durable as soon as the journal is synced to the position.
     pending: Option<(u64, u64)>,
     usage: NumberUsage,
+    /// Highest number that earlier groups of this name may have shown; 0 if there were none.
+    pub earlier: u64,
     /// Storage rules whose group condition the group meets, as bits.
     pub rule_bits: u64,
     /// Length of the group's name.
@@ -87,6 +89,7 @@ impl GroupNumbers {
             promised: row.promised,
             pending: None,
             usage: NumberUsage::default(),
+            earlier: 0,
             rule_bits,
             name_bytes: row.name.len(),
         }

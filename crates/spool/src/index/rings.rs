@@ -206,6 +206,20 @@ impl Rings {
     }
 }
 
+/// Appends places by number of the volume.
+pub(crate) fn put_places(places: &[(u16, u64)], out: &mut Vec<u8>) {
+    put_varint(places.len() as u64, out);
+    for (volume, place) in places {
+        put_varint(u64::from(*volume), out);
+        put_varint(*place, out);
+    }
+}
+
+/// Reads what [`put_places`] wrote.
+pub(crate) fn read_places(r: &mut ByteReader<'_>) -> Option<Vec<(u16, u64)>> {
+    (0..r.count(2)?).map(|_| Some((u16::try_from(r.varint()?).ok()?, r.varint()?))).collect()
+}
+
 /// Appends rings to a checkpoint.
 pub(crate) fn put_rings(rings: &[Ring], out: &mut Vec<u8>) {
     put_varint(rings.len() as u64, out);

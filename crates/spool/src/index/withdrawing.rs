@@ -71,12 +71,21 @@ impl Folds {
         self.note("the names of an article", ended);
     }
 
-    /// Ends numbers under which an article is not found after a rebuild has published it: they were due.
-    pub fn end_lost_names(&mut self, key: ArticleKey, token: Token, numbers: &[(GroupId, u64)]) {
+    /// Ends numbers of an article that a rebuild has published: those that are known to have ended, and those
+    /// under which it is not found, since they were due.
+    pub fn end_lost_names(
+        &mut self,
+        key: ArticleKey,
+        token: Token,
+        numbers: &[(GroupId, u64)],
+        ended: &[(GroupId, u64)],
+    ) {
         let volumes = self.shared.volumes.load();
-        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
-        let is_lost =
-            |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
+        let volume = volumes.get(token.volume).and_then(|v| v.retained());
+        let is_lost = |number: &&(GroupId, u64)| {
+            let found = volume.map(|volume| volume.is_found_as(token.place, number.0, number.1));
+            ended.contains(number) || matches!(found, Some(Ok(false)))
+        };
         let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
         if !lost.is_empty() {
             self.end_numbers(key, &lost);

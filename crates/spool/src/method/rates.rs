@@ -50,7 +50,7 @@ pub(crate) fn written_since(volume: &dyn Cyclic, since: u64) -> u64 {
             _ => high = middle,
         }
     }
-    head.saturating_sub(volume.next_living(low).unwrap_or(head).min(high.max(low)))
+    volume.next_living(low).map_or(0, |place| head.saturating_sub(place.min(high.max(low))))
 }
 
 /// Returns the bytes that records take beyond their data, on average over the last ones: header, padding, and
@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::base::config::BufferConfig;
     use crate::base::key::ArticleKey;
+    use crate::method::MemoryVolume;
     use crate::method::cnfs::{Cycbuff, record};
     use crate::method::volume::Volume;
     use disk::SimDisk;
@@ -127,6 +128,8 @@ mod tests {
         let buffer = Cycbuff::create(&SimDisk::new(), &config, 0, &"0".repeat(32)).unwrap();
         assert_eq!((written_since(&buffer, 0), oldest(&buffer), record_overhead(&buffer)), (0, None, None));
         assert_eq!(makeup(&buffer), None);
+        // Its write position begins after places that never were.
+        assert_eq!(written_since(&MemoryVolume::new(0, "ram", 1 << 20, None), 0), 0);
         let mut places = Vec::new();
         for n in 0..3000u32 {
             let len = 64 + 700 + (n as usize * 37) % 900;

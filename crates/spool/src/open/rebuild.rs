@@ -6,16 +6,16 @@
 //! several buffers are taken in the order of their sequence, so that the folds see the articles in order of
 //! arrival.
 
+mod ended;
 mod front;
 pub(crate) mod hidden;
+mod ids;
 mod leftovers;
 mod regions;
 
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::{Folds, SharedIndexes};
 use crate::index::history::OldLog;
@@ -24,6 +24,7 @@ use crate::method::scan::{Scan, header_at};
 use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
 use disk::Progress;
+use ended::EndedNumbers;
 pub(crate) use front::group_named;
 use front::{RebuildFront, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
@@ -40,7 +41,7 @@ const THREADS_MAX: usize = 16;
 pub(crate) struct OldIndexes<'a> {
     /// Checkpoint that is otherwise unusable.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// Hidden articles and notes according to a checkpoint.
+    /// State according to a checkpoint.
     pub kept: &'a hidden::CheckpointRemains,
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
@@ -58,7 +59,7 @@ pub(crate) struct RebuildResult {
 }
 
 /// Fills empty folds from the buffers. Groups are taken from an otherwise unusable checkpoint and the groups
-/// file, and ids without an article from the old history.
+/// file, and ids without an article from the journal and the old history.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
@@ -85,20 +86,28 @@ pub(crate) fn from_buffers(
         volume.reset_head(head);
         volumes.push(volume);
     }
+    let rows = std::mem::take(&mut leftovers.ended);
+    let ended = EndedNumbers::new(rows, old.checkpoint, &shared.groups.snapshot());
     let kept = kept_fronts(folds).map_err(io("go through the articles for"))?;
     let regions = Regions::new(&shared, volumes);
+    // Records before these places are read all the same, for their Message-IDs.
+    for (id, place) in &old.kept.left_to {
+        if let Some(volume) = loaded.get(*id).and_then(|volume| volume.cyclic()) {
+            volume.leave_to(*place);
+        }
+    }
     progress.start("reading the buffers", regions.total_bytes());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
     let articles = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
-        let published = publish_all(folds, &regions, kept, progress);
+        let published = publish_all(folds, &regions, kept, &ended, progress);
         regions.stop();
         published
     });
     let published = shared.articles.load(Ordering::Relaxed);
     folds.turn_rings(false);
     let articles = articles - (published - shared.articles.load(Ordering::Relaxed));
-    let left_out = remember_old(folds, &leftovers, old);
+    let left_out = ids::remember_old(folds, journal, &leftovers, old).map_err(io("read journal in"))?;
     hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {
         // Only the promises show which numbers were assigned after the last surviving row.
@@ -108,46 +117,13 @@ pub(crate) fn from_buffers(
     Ok(RebuildResult { articles, position: end, left_out })
 }
 
-/// Remembers the ids that journal and history had without an article, or with an article that is left out;
-/// returns the number of the latter.
-fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &OldIndexes<'_>) -> GivenUp {
-    let shared = folds.shared.clone();
-    let loaded = shared.volumes.load();
-    // Remembers an id; returns whether it was unknown.
-    let mut remember = |key, arrived| {
-        let is_new = matches!(shared.history.lookup(&key), crate::index::history::HistoryLookup::None);
-        if is_new {
-            folds.remember(key, arrived);
-        }
-        is_new
-    };
-    for (key, arrived) in &leftovers.remembered {
-        remember(*key, *arrived);
-    }
-    let later = leftovers.left_out.iter().filter(|(key, arrived)| remember(*key, *arrived)).count();
-    let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
-    let mut left_out = GivenUp { articles: later as u64, is_exact };
-    old.history.for_each(&mut |record| {
-        // An article that is missing from its volume is lost: peers may send it again.
-        let lost = |token: Token| {
-            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
-            volume.is_some_and(|v| v.cyclic().is_none_or(|v| token.place >= v.tail()))
-        };
-        let is_left_out =
-            |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
-        if !record.token.is_some_and(lost) && remember(ArticleKey(record.key_bits), record.arrived) {
-            left_out.articles += u64::from(record.token.is_some_and(is_left_out));
-        }
-    });
-    left_out
-}
-
 /// Publishes the records of all volumes in the order of their sequence; returns the number of living
 /// articles.
 fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
     mut kept: Vec<RebuildFront>,
+    ended: &EndedNumbers<'_>,
     progress: &dyn Progress,
 ) -> u64 {
     let mut fronts = cyclic_fronts(regions);
@@ -155,7 +131,7 @@ fn publish_all(
     fronts.extend(kept);
     let mut articles = 0;
     while let Some(front) = oldest(&mut fronts) {
-        articles += u64::from(front.publish(folds));
+        articles += u64::from(front.publish(folds, ended));
         if front.is_used_up() {
             front.next_region(regions);
             progress.step(regions.taken_bytes());

@@ -15,11 +15,10 @@ use crate::index::history;
 use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
-use crate::index::rings::{put_rings, read_rings};
+use crate::index::rings::{put_places, put_rings, read_places, read_rings};
 use crate::journal::{
     GroupRow, VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume,
 };
-use crate::method::Cyclic;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -133,15 +132,12 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut TakenCheckpoint) -> io::Res
     }
     let volumes = shared.volumes.load();
     let cyclic = volumes.all().iter().filter_map(|volume| volume.cyclic());
-    let left: Vec<&dyn Cyclic> = cyclic.filter(|v| v.left_to() > v.tail_at(v.head())).collect();
+    let left = cyclic.filter(|v| v.left_to() > v.tail_at(v.head()));
+    let left: Vec<(u16, u64)> = left.map(|v| (v.id(), v.left_to())).collect();
     if !folds.rings.is_empty() || !left.is_empty() {
         put_section(tag::RINGS, &mut out, |out| {
             put_rings(folds.rings.all(), out);
-            put_varint(left.len() as u64, out);
-            for volume in left {
-                put_varint(u64::from(volume.id()), out);
-                put_varint(volume.left_to(), out);
-            }
+            put_places(&left, out);
         });
     }
     taken.bytes = out;
@@ -174,8 +170,9 @@ fn put_volumes(folds: &mut Folds, taken: &mut TakenCheckpoint, out: &mut Vec<u8>
 }
 
 fn put_groups(folds: &Folds, out: &mut Vec<u8>) {
-    put_varint(folds.retired.len() as u64, out);
-    for (name, high) in &folds.retired {
+    let removals = folds.removals();
+    put_varint(removals.len() as u64, out);
+    for (name, high) in &removals {
         put_bytes(name.as_bytes(), out);
         put_varint(*high, out);
     }
@@ -318,9 +315,7 @@ impl Checkpoint {
             tag::POSITION => self.log_position = r.bytes()?.to_vec(),
             tag::RINGS => {
                 self.rings = read_rings(r)?;
-                for _ in 0..r.count(2)? {
-                    self.left_to.push((u16::try_from(r.varint()?).ok()?, r.varint()?));
-                }
+                self.left_to = read_places(r)?;
             }
             _ => {
                 for _ in 0..r.count(1)? {

@@ -1,5 +1,6 @@
 //! Progress of a rebuild in each volume: the region whose records are published next.
 
+use super::ended::EndedNumbers;
 use super::regions::{Region, Regions, ScannedRecord};
 use crate::base::facts::TaggedFields;
 use crate::base::ids::{GroupFlag, GroupId};
@@ -7,8 +8,10 @@ use crate::base::key::ArticleKey;
 use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, PublishedArticle};
+use crate::index::promise::GroupNumbers;
 use crate::journal::{ArticleRow, GroupRow};
 use crate::method::{Inventory, Volume};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -26,6 +29,8 @@ pub(super) struct RebuildFront {
     keys: Vec<ArticleKey>,
     method: MethodKind,
     kept: Option<KeptPlaces>,
+    /// Place before which everything has left its ring.
+    left_to: u64,
 }
 
 /// Places of a volume of retained articles, in the order of the articles.
@@ -57,12 +62,15 @@ pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<RebuildFront> {
 pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<RebuildFront>> {
     let shared = folds.shared.clone();
     let volumes = shared.volumes.load();
+    let table = shared.groups.snapshot();
+    let removed = folds.names.gone(|id| table.get(id).is_none());
+    let mut removed = removed.into_iter().map(|(id, name)| (name, GroupId(id))).collect();
     let mut fronts = Vec::new();
     for volume in volumes.all() {
         let Some(retained) = volume.retained() else { continue };
         let mut found = Vec::new();
         retained.inventory(&mut Inventory {
-            group: &mut |name| group_named(folds, name),
+            group: &mut |name| group_named(folds, name).or_else(|| removed_group(folds, &mut removed, name)),
             visit: &mut |sequence, place| found.push((sequence, place)),
         })?;
         found.sort_unstable();
@@ -80,8 +88,9 @@ pub(super) fn oldest(fronts: &mut [RebuildFront]) -> Option<&mut RebuildFront> {
 
 impl RebuildFront {
     fn new(volume: &dyn Volume, index: usize, kept: Option<KeptPlaces>) -> Self {
+        let left_to = volume.cyclic().map_or(0, |volume| volume.left_to());
         let (volume, method) = (volume.id(), volume.method());
-        Self { volume, index, region: None, at: 0, keys: Vec::new(), method, kept }
+        Self { volume, index, region: None, at: 0, keys: Vec::new(), method, kept, left_to }
     }
 
     fn record(&self) -> Option<&ScannedRecord> {
@@ -111,9 +120,10 @@ impl RebuildFront {
         }
     }
 
-    /// Publishes the next record. Of a cancelled one only the numbers and the Message-ID are kept, and one
-    /// whose numbers do not follow those published is skipped. Returns whether it lives.
-    pub fn publish(&mut self, folds: &mut Folds) -> bool {
+    /// Publishes the next record, without numbers of earlier groups. Of one that was cancelled or has left
+    /// its ring only the numbers and the Message-ID are kept, and one whose numbers do not follow those
+    /// published is skipped. Returns whether it lives.
+    pub fn publish(&mut self, folds: &mut Folds, ended: &EndedNumbers<'_>) -> bool {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {
             return false;
@@ -137,11 +147,21 @@ impl RebuildFront {
         folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
         let shared = folds.shared.clone();
         let table = shared.groups.table();
-        if !record.live {
+        if !record.live || header.place < self.left_to {
             folds.remember(header.key, header.arrived);
             folds.rings.file(self.volume, region.fields(record));
             return false;
         }
+        let is_own = |(group, number): &&(GroupId, u64)| {
+            folds.numbers.get(group.0 as usize).is_none_or(|numbers| *number > numbers.earlier)
+        };
+        let own: Vec<(GroupId, u64)>;
+        let numbers = if numbers.iter().all(|number| is_own(&number)) {
+            numbers
+        } else {
+            own = numbers.iter().filter(is_own).copied().collect();
+            &own
+        };
         let follows = |(group, number): &(GroupId, u64)| {
             table.get(*group).is_none_or(|group| group.state().overview.is_followed_by(*number))
         };
@@ -168,7 +188,7 @@ impl RebuildFront {
         let lives = folds.publish(&context, &published);
         folds.count_published(u64::from(lives));
         if numbers.len() > 1 {
-            folds.end_lost_names(header.key, token, numbers);
+            folds.end_lost_names(header.key, token, numbers, &ended.among(header.sequence, numbers));
         }
         true
     }
@@ -177,6 +197,20 @@ impl RebuildFront {
 /// Returns groups and numbers of a record, creating groups that are known from articles only.
 pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &ScannedRecord) -> Vec<(GroupId, u64)> {
     pairs_of(region.xref(record)).filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect()
+}
+
+/// Returns the number of a removed group, whose articles are in files under its name; `known` are the numbers
+/// of such groups.
+fn removed_group(folds: &mut Folds, known: &mut HashMap<Arc<str>, GroupId>, name: &[u8]) -> Option<GroupId> {
+    let name = std::str::from_utf8(name).ok().filter(|name| folds.retired.contains_key(*name))?;
+    if let Some(id) = known.get(name) {
+        return Some(*id);
+    }
+    let id = GroupId(folds.numbers.len() as u32);
+    folds.numbers.push(GroupNumbers::default());
+    folds.names.put(id, name);
+    known.insert(name.into(), id);
+    Some(id)
 }
 
 /// Returns a group by name; one that is known from articles only is created, open for posting.

@@ -1,5 +1,5 @@
-//! Hidden articles and notes in a rebuild: records have neither, so they are taken from the checkpoint and
-//! from the remaining rows of the journal.
+//! Hidden articles, notes, and where rings have got to, in a rebuild: records have none of them, so they are
+//! taken from the checkpoint and from the remaining rows of the journal.
 //!
 //! The checkpoint is removed before a rebuild begins, so its lists are kept in the file `hidden` until
 //! another checkpoint exists (`docs/formats/hidden.md`).
@@ -11,6 +11,7 @@ use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::history::HistoryLookup;
 use crate::index::notes::{KeyedNote, put_notes, read_notes};
+use crate::index::rings::{put_places, read_places};
 use crate::journal::{put_hidden, read_hidden};
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
@@ -37,17 +38,20 @@ fn path(dir: &Path) -> PathBuf {
 pub(crate) struct CheckpointRemains {
     pub hidden: Vec<HiddenArticle>,
     pub notes: Vec<KeyedNote>,
+    /// Places before which everything has left its ring, by number of the volume.
+    pub left_to: Vec<(u16, u64)>,
 }
 
-/// Returns the hidden articles and the notes of before a rebuild. Those in the checkpoint, which will be
-/// removed, are saved in the file.
+/// Returns the state of before a rebuild. That in the checkpoint, which will be removed, is saved in the
+/// file.
 pub(crate) fn before(
     disk: &dyn Disk,
     dir: &Path,
     checkpoint: Option<&Checkpoint>,
 ) -> io::Result<CheckpointRemains> {
     let Some(c) = checkpoint else { return kept(disk, dir) };
-    let state = CheckpointRemains { hidden: c.hidden.clone(), notes: c.notes.clone() };
+    let Checkpoint { hidden, notes, left_to, .. } = c;
+    let state = CheckpointRemains { hidden: hidden.clone(), notes: notes.clone(), left_to: left_to.clone() };
     keep(disk, dir, &state).map(|()| state)
 }
 
@@ -60,6 +64,7 @@ fn keep(disk: &dyn Disk, dir: &Path, state: &CheckpointRemains) -> io::Result<()
     put_varint(state.hidden.len() as u64, &mut list);
     state.hidden.iter().for_each(|hidden| put_sized(&mut list, |out| put_hidden(hidden, out)));
     put_notes(&state.notes, &mut list);
+    put_places(&state.left_to, &mut list);
     let crc = crc32c(&list).to_le_bytes();
     durable_replace(disk, &path(dir), &[MAGIC, &crc, &list], FileAccess::Group)
 }
@@ -83,7 +88,8 @@ fn read(bytes: &[u8]) -> Option<CheckpointRemains> {
     (crc == crc32c(r.0).to_le_bytes()).then_some(())?;
     let hidden = (0..r.count(4)?).map(|_| read_hidden(&mut r.sized()?)).collect::<Option<_>>()?;
     let notes = if old.is_some() { Vec::new() } else { read_notes(&mut r)? };
-    Some(CheckpointRemains { hidden, notes })
+    let left_to = if r.is_empty() { Vec::new() } else { read_places(&mut r)? };
+    Some(CheckpointRemains { hidden, notes, left_to })
 }
 
 /// Removes the saved lists, which are now in a checkpoint. Failing to remove it is harmless.

@@ -1,15 +1,17 @@
 //! Remains of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
-//! remembered ids.
+//! hidden articles, and which article rows count.
 
 use super::OldIndexes;
 use crate::base::hidden::HiddenArticle;
+use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
+use crate::base::token::Token;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::PendingHides;
-use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
+use crate::journal::{GroupRow, GroupsFound, JournalReader, JournalRow, VolumeRow};
 use disk::Disk;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,13 +63,20 @@ pub(crate) struct LeftOutVolumes {
 #[derive(Default)]
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
-    pub remembered: Vec<(ArticleKey, u32)>,
+    /// Positions of void article rows.
+    voids: HashSet<u64>,
+    /// Numbers that ended while their article stayed.
+    pub ended: HashSet<(GroupId, u64)>,
+    /// Volume and place of articles that a crash damaged.
+    given_up: HashSet<(u16, u64)>,
+    /// Time before which Message-IDs had arrived that are forgotten, in Unix seconds.
+    pub forgotten_before: u32,
     /// Hidden articles, by key.
     pub hidden: BTreeMap<ArticleKey, HiddenArticle>,
     /// Articles that were to be hidden as they were filed.
     ahead: PendingHides,
     /// Articles in rows after the checkpoint, in volumes that are left out, with their arrival.
-    pub left_out: Vec<(ArticleKey, u32)>,
+    pub left_out: BTreeMap<ArticleKey, u32>,
     /// Arrival of the last article row.
     arrived: u32,
     /// Whether the journal exists without missing rows in its middle.
@@ -78,7 +87,7 @@ pub(super) struct Leftovers {
 
 impl Leftovers {
     /// Reads all files, including those after a loss: each begins with the state of volumes and groups.
-    fn each_row(
+    pub fn each_row(
         &mut self,
         disk: &Arc<dyn Disk>,
         journal: &Path,
@@ -124,7 +133,7 @@ impl Leftovers {
                 && position >= without.since
                 && without.tails.contains_key(&a.token.volume)
             {
-                noted.left_out.push((a.key, a.arrived));
+                noted.left_out.insert(a.key, a.arrived);
             }
             noted.note(folds, &row)
         })?;
@@ -138,17 +147,46 @@ impl Leftovers {
         }
         noted.whole &= known_to <= noted.known_to;
         noted.known_to = noted.known_to.max(known_to);
-        if !noted.whole {
-            // The groups file is at least as new as the journal's rows about groups.
-            groups
-                .payloads
-                .iter()
-                .filter_map(|p| JournalRow::decode(p))
-                .try_for_each(|row| noted.note(folds, &row))?;
+        noted.take_groups_file(folds, groups)?;
+        Ok(noted)
+    }
+
+    /// Applies the groups file, which is at least as new as the journal's rows about groups. Of a journal
+    /// without missing rows it adds only what earlier groups of a name have shown.
+    fn take_groups_file(&mut self, folds: &mut Folds, groups: &GroupsFound) -> io::Result<()> {
+        // Group ids by name, and removals that no row of a group has followed, with the id of before.
+        let (mut ids, mut removed) = (BTreeMap::new(), BTreeMap::new());
+        for row in groups.payloads.iter().filter_map(|payload| JournalRow::decode(payload)) {
+            match row {
+                JournalRow::GroupRemoved { name, high } => {
+                    let id = ids.get(&name).copied();
+                    removed.insert(name, (id, high));
+                }
+                JournalRow::Group(row) => {
+                    // With the id of before, a crash has kept the removal from taking effect.
+                    let earlier = removed.remove(&row.name).filter(|(id, _)| *id != Some(row.id));
+                    ids.insert(row.name.clone(), row.id);
+                    if !self.whole {
+                        take_group(folds, &row);
+                    }
+                    let known = folds.shared.groups.table().id(row.name.as_bytes());
+                    if let Some((_, high)) = earlier
+                        && known == Some(GroupId(row.id))
+                        && let Some(numbers) = folds.numbers.get_mut(row.id as usize)
+                    {
+                        numbers.earlier = numbers.earlier.max(high);
+                    }
+                }
+                row if !self.whole => self.note(folds, &row)?,
+                _ => {}
+            }
+        }
+        if !self.whole {
+            removed.into_iter().for_each(|(name, (_, high))| folds.group_removed(&name, high));
             let ids = folds.numbers.len().max(groups.next_group as usize);
             folds.numbers.resize(ids, Default::default());
         }
-        Ok(noted)
+        Ok(())
     }
 
     fn note(&mut self, folds: &mut Folds, row: &JournalRow<'_>) -> io::Result<()> {
@@ -165,16 +203,18 @@ impl Leftovers {
             JournalRow::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             JournalRow::Skip { volume, head } => self.head(*volume, *head),
             JournalRow::Volume(v) => self.head(v.id, v.head),
-            JournalRow::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
             JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. } => {
                 self.hidden.remove(key);
-                self.remembered.push((*key, self.arrived));
+                self.left_out.remove(key);
             }
-            JournalRow::Forgotten { at, notes_before, .. } => {
+            JournalRow::Forgotten { at, ids_before, notes_before } => {
+                self.forgotten_before = self.forgotten_before.max(*ids_before);
                 folds.shared.notes.forget(*notes_before);
                 folds.forgotten_at = *at;
             }
-            JournalRow::Forget { key } => self.remembered.retain(|(other, _)| other != key),
+            JournalRow::Expire { gone: false, numbers, .. } => self.ended.extend(numbers),
+            JournalRow::Void(positions) => self.voids.extend(positions),
+            JournalRow::Lost { volume, place, .. } => drop(self.given_up.insert((*volume, *place))),
             JournalRow::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
             JournalRow::Unhide { key, .. } => drop(self.hidden.remove(key)),
             JournalRow::Group(g) => take_group(folds, g),
@@ -188,14 +228,24 @@ impl Leftovers {
             | JournalRow::Closed => folds.apply(row)?,
             JournalRow::Synced { .. }
             | JournalRow::Probe
-            | JournalRow::Void(_)
-            | JournalRow::Expire { .. }
-            | JournalRow::Lost { .. }
+            // Ids are read once the articles are found (`ids.rs`).
+            | JournalRow::Remember { .. }
+            | JournalRow::Forget { .. }
             // What a rebuild finds is that of no position: the spool has to join its cluster again.
             | JournalRow::Position { .. } => {}
             JournalRow::Begun { .. } | JournalRow::Ignored(_) => {}
         }
         Ok(())
+    }
+
+    /// Reports whether the article row at a position is void.
+    pub fn is_void(&self, position: u64) -> bool {
+        self.voids.contains(&position)
+    }
+
+    /// Reports whether a crash damaged the article at this place.
+    pub fn has_given_up(&self, token: Token) -> bool {
+        self.given_up.contains(&(token.volume, token.place))
     }
 
     fn head(&mut self, volume: u16, head: u64) {
@@ -207,8 +257,9 @@ impl Leftovers {
 /// Applies a group's row when the row of its removal may be lost.
 fn take_group(folds: &mut Folds, row: &GroupRow) {
     let known = folds.shared.groups.table().id(row.name.as_bytes());
-    if known.is_some_and(|id| id.0 != row.id) {
-        folds.group_removed(&row.name, row.high);
+    if let Some(id) = known.filter(|id| id.0 != row.id) {
+        let assigned = folds.numbers.get(id.0 as usize).map_or(0, |numbers| numbers.assigned);
+        folds.group_removed(&row.name, assigned);
     }
     folds.group(row);
 }
@@ -220,6 +271,7 @@ fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.is_upgrade = c.is_old_form;
     (0..).zip(&c.sites).for_each(|(number, name)| folds.site(number, name));
     c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
+    c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
     c.groups.iter().for_each(|g| take_group(folds, &g.row));
     let ids = folds.numbers.len().max(c.next_group as usize);
     folds.numbers.resize(ids, Default::default());

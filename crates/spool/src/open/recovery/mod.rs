@@ -168,7 +168,8 @@ fn try_to_open(
         found: &found,
         groups_file: &groups_file,
         checkpoint: None,
-        rebuild: None,
+        named: &[],
+        is_rebuild: false,
     };
     // A checkpoint is usable only if the journal still has the rows after it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
@@ -204,7 +205,10 @@ fn try_to_open(
     let kept = kept.map_err(io("keep the list of what is hidden in"))?;
     wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
-        let folds = fresh(&source, progress)?;
+        // A new volume must not have the number of one whose rows are there.
+        let named =
+            rebuild::volumes_named(disk, &paths.journal, None).map_err(io("read journal in"))?.volumes;
+        let folds = fresh(&OpeningSource { named: &named, ..source }, progress)?;
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
         if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
             let at = ReplayStart { position: 0, checkpoint_bytes: 0, survey, loss, groups: &groups };
@@ -241,7 +245,7 @@ fn open_rebuilt(
     let io = || SpoolError::io("read journal in", paths.dir.clone());
     let mut volumes = rebuild::volumes_named(disk, &paths.journal, None).map_err(io())?.volumes;
     volumes.extend(old.checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
-    let mut folds = fresh(&OpeningSource { rebuild: Some(&volumes), ..*source }, progress)?;
+    let mut folds = fresh(&OpeningSource { named: &volumes, is_rebuild: true, ..*source }, progress)?;
     let rebuilt = rebuild::from_buffers(&mut folds, &paths.journal, old, progress)?;
     let position = rebuilt.position;
     (recovery.rebuilt, recovery.left_out) = (Some(rebuilt.articles), rebuilt.left_out);

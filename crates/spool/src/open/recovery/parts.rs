@@ -42,8 +42,10 @@ pub(super) struct OpeningSource<'a> {
     pub groups_file: &'a Arc<GroupsFile>,
     /// Checkpoint to start from; `None` leaves the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// For a rebuild: volumes named by journal or checkpoint. The rebuild continues without missing ones.
-    pub rebuild: Option<&'a [VolumeRow]>,
+    /// Without a checkpoint to start from: volumes named by the journal, or by a checkpoint of no other use.
+    pub named: &'a [VolumeRow],
+    /// Whether the indexes are rebuilt from the buffers, which continues with new headers of buffers.
+    pub is_rebuild: bool,
 }
 
 /// An index that does not match the checkpoint.
@@ -342,13 +344,13 @@ fn open_volumes(
     secret: &[u8; 16],
     names: &Arc<GroupNames>,
 ) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
-    let OpeningSource { disk, config, found, checkpoint, rebuild, .. } = *source;
+    let OpeningSource { disk, config, found, checkpoint, named, is_rebuild, .. } = *source;
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
-    let told = rebuild.unwrap_or_default();
     let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
     let in_trees = super::trees::headers(&**disk, config)?;
     let in_trees = in_trees.iter().map(|h| h.volume);
-    let ids = saved.iter().map(|(v, _)| v.id).chain(told.iter().map(|v| v.id)).chain(on_disk).chain(in_trees);
+    let ids =
+        saved.iter().map(|(v, _)| v.id).chain(named.iter().map(|v| v.id)).chain(on_disk).chain(in_trees);
     let mut next = ids.max().map_or(0, |id| id + 1);
     let mut fresh = || {
         next += 1;
@@ -358,9 +360,9 @@ fn open_volumes(
     for (buffer, found) in config.buffers.iter().zip(found) {
         let known = saved.iter().find(|(v, _)| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
         volumes.push(match (found, known) {
-            (Some(found), _) if found.header.is_none() && rebuild.is_some() => {
-                let told = told.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
-                let id = told.map_or_else(&mut fresh, |v| v.id);
+            (Some(found), _) if found.header.is_none() && is_rebuild => {
+                let row = named.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
+                let id = row.map_or_else(&mut fresh, |v| v.id);
                 Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex::digits(secret))?)
             }
             (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),

@@ -35,9 +35,8 @@ impl SpoolWriter {
     /// Returns the current state of all groups, for the groups file.
     pub(super) fn groups_state(&self) -> GroupsState {
         let folds = &self.folds;
-        let retired = folds.retired.iter();
         let removed =
-            retired.map(|(name, high)| JournalRow::GroupRemoved { name: name.clone(), high: *high });
+            folds.removals().into_iter().map(|(name, high)| JournalRow::GroupRemoved { name, high });
         let table = folds.shared.groups.snapshot();
         let groups = table.sorted().iter().map(|group| JournalRow::Group(folds.group_row(group)));
         let synced = self.journal.sync_set().synced();

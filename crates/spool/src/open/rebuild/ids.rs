@@ -1,0 +1,92 @@
+//! Message-IDs without an article in a rebuild: no record has them, so they are taken from the rows of the
+//! journal and from the old history.
+//!
+//! An id is remembered if a replay of the rows would know it, except that of an article whose place should
+//! still have it: such an article is lost, and peers may send it again.
+
+use super::OldIndexes;
+use super::leftovers::Leftovers;
+use crate::base::key::ArticleKey;
+use crate::base::token::{MethodKind, Token};
+use crate::index::fold::Folds;
+use crate::index::history::HistoryLookup;
+use crate::journal::JournalRow;
+use crate::method::VolumeTable;
+use crate::open::recovery::GivenUp;
+use std::io;
+use std::path::Path;
+
+/// Remembers the ids that journal and history had without an article, or with an article that is left out;
+/// returns the number of the latter.
+pub(super) fn remember_old(
+    folds: &mut Folds,
+    journal: &Path,
+    leftovers: &Leftovers,
+    old: &OldIndexes<'_>,
+) -> io::Result<GivenUp> {
+    let shared = folds.shared.clone();
+    let loaded = shared.volumes.load();
+    let later = leftovers.left_out.iter().filter(|(key, arrived)| remember(folds, **key, **arrived)).count();
+    let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
+    let mut left_out = GivenUp { articles: later as u64, is_exact };
+    old.history.for_each(&mut |record| {
+        let is_left_out =
+            |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
+        let is_lost = record.token.is_some_and(|token| is_lost(&loaded, token));
+        if !is_lost && remember(folds, ArticleKey(record.key_bits), record.arrived) {
+            left_out.articles += u64::from(record.token.is_some_and(is_left_out));
+        }
+    });
+    drop(loaded);
+    remember_rows(folds, journal, leftovers)?;
+    Ok(left_out)
+}
+
+/// Remembers the ids in the rows of the journal.
+fn remember_rows(folds: &mut Folds, journal: &Path, leftovers: &Leftovers) -> io::Result<()> {
+    let shared = folds.shared.clone();
+    let loaded = shared.volumes.load();
+    let mut now = 0;
+    Leftovers::default().each_row(&shared.disk, journal, &mut |position, row| {
+        match row {
+            JournalRow::Article(a) => {
+                now = a.arrived.max(now);
+                let is_lost = is_lost(&loaded, a.token) && !leftovers.has_given_up(a.token);
+                if a.arrived >= leftovers.forgotten_before && !is_lost && !leftovers.is_void(position) {
+                    remember(folds, a.key, a.arrived);
+                    if let Some(key) = a.tagged.stands_for() {
+                        remember(folds, key, a.arrived);
+                    }
+                }
+            }
+            JournalRow::Remember { key, arrived } if arrived >= leftovers.forgotten_before => {
+                remember(folds, key, arrived);
+            }
+            JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. } => {
+                remember(folds, key, now);
+            }
+            JournalRow::Forget { key } => {
+                if matches!(shared.history.lookup(&key), HistoryLookup::Remembered { .. }) {
+                    folds.forget(key);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+/// Remembers an id; returns whether it was unknown.
+fn remember(folds: &mut Folds, key: ArticleKey, arrived: u32) -> bool {
+    let is_new = folds.shared.history.lookup(&key) == HistoryLookup::None;
+    if is_new {
+        folds.remember(key, arrived);
+    }
+    is_new
+}
+
+/// Reports whether an article that the rebuild has not found should be in its volume.
+fn is_lost(volumes: &VolumeTable, token: Token) -> bool {
+    let volume = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
+    volume.is_some_and(|v| v.cyclic().is_none_or(|v| token.place >= v.tail()))
+}
