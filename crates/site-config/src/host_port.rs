@@ -3,7 +3,7 @@
 //! Called by `kinds`, and by the command line for its options.
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Reason why a text is not `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,15 @@ impl fmt::Display for HostPortError {
 }
 
 impl std::error::Error for HostPortError {}
+
+/// Returns true if `HOST`, `HOST:PORT` or an address in brackets names this machine by its loopback network.
+pub fn is_loopback_host(text: &str) -> bool {
+    let host = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => text.rsplit_once(':').map_or(text, |(host, _)| host),
+    };
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
 
 /// Checks that `text` is `HOST:PORT`.
 pub fn check_host_port(text: &str) -> Result<(), HostPortError> {
