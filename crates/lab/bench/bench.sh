@@ -20,11 +20,12 @@
 # server that fills the page cache would otherwise be measured at the host's speed of finding memory (a factor
 # of three for 750 KB articles).
 #
-# Each server keeps its default durability. Every run is one JSON line in bench-results/, below one about the
-# machine. A row is MISSED if the ratio of the medians is below its limit. The null sink shows what the load
-# generator can send and receive at most. INN's figures for GROUP, OVER, LIST ACTIVE, connect and
-# many-connection ARTICLE are the better of two clients: an ordinary one, and one that acknowledges every
-# segment at once (which spares INN the delayed-ACK stall).
+# Each server keeps its default durability. INN has no filter of its own, so [spam], which `newsreel init` turns
+# on in shadow mode, is off but for a row that shows what it costs. Every run is one JSON line in
+# bench-results/, below one about the machine. A row is MISSED if the ratio of the medians is below its limit.
+# The null sink shows what the load generator can send and receive at most. INN's figures for GROUP, OVER,
+# LIST ACTIVE, connect and many-connection ARTICLE are the better of two clients: an ordinary one, and one that
+# acknowledges every segment at once (which spares INN the delayed-ACK stall).
 set -u -o pipefail
 cd "$(dirname "$0")/../../.." || exit 1
 die() { echo "bench: $*" >&2; exit 1; }
@@ -116,11 +117,14 @@ settle() {
 }
 fresh_newsreel() { fresh_binary "$NEWSREEL"; }
 fresh_base() { fresh_binary "$BASE"; }
+# The configuration that init writes has [spam] in a paragraph of its own.
+without_spam() { sed -i '/^\[spam\]/,/^$/d' "$1"; }
 fresh_binary() {
     local dir=$BENCH_DIR/newsreel
     rm -rf "$dir"
     "$1" init --dir "$dir" --listen "127.0.0.1:$PORT" --groups "$BENCH_DIR/corpus.t100k.active" --buffer "$BUFFER_MB MiB" \
         --peer 127.0.0.1 --reader 127.0.0.1 --tls-listen "127.0.0.1:$((PORT + 1))" >/dev/null || die "newsreel init failed"
+    [ -n "${SPAM:-}" ] || without_spam "$dir/newsreel.toml"
     "$1" serve --dir "$dir" >"$dir/log" 2>&1 &
     SERVER_PID=$!
     wait_port "$PORT" || { cat "$dir/log" >&2; die "newsreel did not start"; }
@@ -261,6 +265,11 @@ measure() {
     fresh "$s"
     feed takethis-1 "$s" t100k $ARTICLES --conns 1 --window 100
     result takethis-1-cpu "$s" "$CPU_US" "$JSON"
+    if [ "$s" != inn ]; then
+        SPAM=1 fresh "$s"
+        feed spam "$s" t100k $ARTICLES --conns 1 --window 100
+        result spam-cpu "$s" "$CPU_US" "$JSON"
+    fi
     fresh "$s"
     feed takethis-4 "$s" t100k $ARTICLES --conns 4 --window 100
     result takethis-4-cpu "$s" "$CPU_US" "$JSON"

@@ -9,7 +9,6 @@
 //! session costs nothing. `limits.busy_poll` turns polling off.
 
 use nntp_io::Transport;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,17 +19,6 @@ const POLL_MAX: Duration = Duration::from_micros(60);
 const QUICK_MAX: Duration = Duration::from_micros(250);
 /// Quick turn-arounds before the first try.
 const QUICK_MIN: u8 = 4;
-
-thread_local! {
-    /// Time that this thread has spent polling.
-    static POLLED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
-
-/// Returns the time that the calling thread has spent polling since it began. It is no work: a session that
-/// polls gives way at once.
-pub fn polled_by_this_thread() -> Duration {
-    POLLED.get()
-}
 
 /// Returns true if the event after the one at `earlier` follows quickly.
 pub fn is_quick(earlier: Instant) -> bool {
@@ -92,11 +80,9 @@ pub struct SpinGuard<'p> {
 impl SpinGuard<'_> {
     /// Polls until `look` finds something, another session is at work, or the time is over.
     pub fn poll<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let begun = Instant::now();
         loop {
-            let (seen, now) = (look(), Instant::now());
-            if seen.is_some() || !self.was_undisturbed() || now >= self.until {
-                POLLED.set(POLLED.get() + (now - begun));
+            let seen = look();
+            if seen.is_some() || !self.was_undisturbed() || Instant::now() >= self.until {
                 return seen;
             }
             std::hint::spin_loop();

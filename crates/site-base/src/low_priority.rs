@@ -1,8 +1,8 @@
 //! Threads of lower priority than all others of the server: a runtime of its own for work that can wait.
 //!
 //! If processors are short, what has these threads gives way to the rest: feeds to filing (decision 49),
-//! sessions that keep a processor busy to those with short commands (decision 69). On a machine with spare
-//! time it is not affected. Started at the first use, ended with the value.
+//! pages to sessions (decision 69). On a machine with spare time it is not affected. Started at the first
+//! use, ended with the value.
 
 use crate::lock::Leaf;
 use rustix::process::{getpriority_process, setpriority_process};

@@ -19,7 +19,6 @@ use nntp_io::CompressionPermits;
 use site_base::busy_poll::Polling;
 use site_base::counters::ServerCounters;
 use site_base::lock::rank;
-use site_base::low_priority::LowPriorityThreads;
 use site_config::{Config, LiveConfig};
 use spool::{CommitTicket, Spool, SpoolTrouble, TroubleKind};
 use std::pin::pin;
@@ -47,11 +46,6 @@ struct SignalState {
     reloads: u64,
 }
 
-/// Niceness of the threads of busy sessions relative to the server: above those of feeds.
-const BUSY_NICE: i32 = 5;
-/// Busy sessions and pages that may wait for the disk at once, beside one for each processor.
-const BUSY_BLOCKED_MAX: usize = 512;
-
 /// State shared by all sessions.
 pub struct Site {
     /// The current configuration.
@@ -76,8 +70,6 @@ pub struct Site {
     pub turned_away: ClassFullIds,
     /// The right of one session to poll its socket.
     pub polling: Arc<Polling>,
-    /// Threads of sessions that keep a processor busy, and of pages being rendered.
-    pub busy_threads: Arc<LowPriorityThreads>,
     /// Limit on compressed connections.
     pub compressed: CompressionPermits,
     /// Time of the start.
@@ -106,7 +98,6 @@ impl Site {
             waiting: WaitingBatches::default(),
             turned_away: ClassFullIds::default(),
             polling: Arc::new(Polling::new(config.load().limits.busy_poll)),
-            busy_threads: Arc::new(LowPriorityThreads::new("busy", BUSY_NICE, BUSY_BLOCKED_MAX)),
             compressed: CompressionPermits::default(),
             counters,
             config,

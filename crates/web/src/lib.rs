@@ -123,7 +123,7 @@ impl HttpService {
             providers: oidc::ProviderLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
-            renderers: Renderers::new(site.busy_threads.clone()),
+            renderers: Renderers::default(),
             kept: KeptPages::default(),
             budgets: NetworkBudgets::new(),
             sign_ups: NetworkBudgets::new(),

@@ -16,6 +16,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
+/// Niceness of the threads relative to the server: between sessions and feeds.
+const NICE: i32 = 5;
+/// Pages that may wait for the disk at once, beside one for each processor.
+const BLOCKED_MAX: usize = 512;
+
 /// The error if there was no thread, or the work was not done in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRendered;
@@ -23,7 +28,7 @@ pub(super) struct NotRendered;
 /// The threads on which pages are rendered, and the limit on their number.
 #[derive(Debug)]
 pub(super) struct Renderers {
-    threads: Arc<LowPriorityThreads>,
+    threads: LowPriorityThreads,
     permits: Arc<Semaphore>,
 }
 
@@ -36,13 +41,17 @@ impl Drop for StopGuard {
     }
 }
 
-impl Renderers {
-    /// Renders on `threads`, on half of the processors at most.
-    pub fn new(threads: Arc<LowPriorityThreads>) -> Self {
+impl Default for Renderers {
+    fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { threads, permits: Arc::new(Semaphore::new((processors / 2).max(1))) }
+        Self {
+            threads: LowPriorityThreads::new("pages", NICE, BLOCKED_MAX),
+            permits: Arc::new(Semaphore::new((processors / 2).max(1))),
+        }
     }
+}
 
+impl Renderers {
     /// Runs `render` for an input of this size, if it finishes within the limit.
     pub async fn render<T: Send + 'static>(
         &self,
@@ -90,7 +99,7 @@ mod tests {
 
     /// One at a time.
     fn renderers() -> Renderers {
-        let threads = Arc::new(LowPriorityThreads::new("pages-test", 1, 4));
+        let threads = LowPriorityThreads::new("pages-test", 1, 4);
         Renderers { threads, permits: Arc::new(Semaphore::new(1)) }
     }
 

@@ -5,7 +5,7 @@
 //! belongs to a flood if half of its hashes occurred often. Quoted lines and signatures, which good
 //! articles share, are left out, and so are words with digits.
 
-use super::counts::{DecayingCounts, hash, mixed, step};
+use super::counts::{DecayingCounts, hash, mixed};
 use netnews::{Article, Known};
 
 /// Number of orders under which the least hash is kept.
@@ -76,7 +76,7 @@ impl BodySketch {
 /// Word reader for a body.
 #[derive(Debug)]
 struct SketchBuilder {
-    /// State of the current word.
+    /// Hash of the current word so far.
     word: u64,
     word_letters: u32,
     has_digits: bool,
@@ -85,6 +85,7 @@ struct SketchBuilder {
     in_sequence: usize,
     sequences: u32,
     least: [u64; ORDERS],
+    /// Hash of all words, and number of their letters, of a short body.
     whole: u64,
     letters: u32,
 }
@@ -109,7 +110,7 @@ impl SketchBuilder {
     fn add(&mut self, byte: u8) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => {
-                self.word = step(self.word, byte | 0x20);
+                self.word = self.word.rotate_left(7) ^ u64::from(byte | 0x20);
                 self.word_letters += 1;
             }
             b'0'..=b'9' => self.has_digits = true,
@@ -126,8 +127,10 @@ impl SketchBuilder {
         if !is_word {
             return;
         }
-        self.letters += letters;
-        self.whole = mixed(self.whole ^ word);
+        if self.sequences < SEQUENCES_MIN {
+            self.letters += letters;
+            self.whole = mixed(self.whole ^ word);
+        }
         self.last.rotate_left(1);
         if let Some(last) = self.last.last_mut() {
             *last = word;

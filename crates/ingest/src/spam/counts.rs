@@ -55,7 +55,7 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Hashes one more byte.
-pub(super) fn step(hash: u64, byte: u8) -> u64 {
+fn step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
 

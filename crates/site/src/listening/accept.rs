@@ -1,10 +1,8 @@
 //! Accepting: a task for each listening socket, which also runs the sessions of its connections.
 
-use super::busy_sessions::give_way;
 use super::listener::PollingListener;
 use super::{Admit, ListenerControl};
 use site_base::back_off::BackOff;
-use site_base::low_priority::LowPriorityThreads;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
@@ -19,7 +17,6 @@ pub(super) async fn accept_all(
     mut listener: PollingListener,
     way: Arc<ListenerControl>,
     admit: Admit,
-    busy_threads: Arc<LowPriorityThreads>,
     stopping: impl Future<Output = ()> + Send,
 ) {
     let mut sessions = JoinSet::new();
@@ -32,7 +29,7 @@ pub(super) async fn accept_all(
                 // The system has accepted these connections already.
                 while let Some((socket, address)) = listener.waiting() {
                     if let Some(session) = admit(socket, address, way.beginning()) {
-                        sessions.spawn(give_way(session, busy_threads.clone()));
+                        sessions.spawn(session);
                     }
                 }
                 break;
@@ -61,7 +58,7 @@ pub(super) async fn accept_all(
         if let Some((socket, address)) = accepted
             && let Some(session) = admit(socket, address, way.beginning())
         {
-            sessions.spawn(give_way(session, busy_threads.clone()));
+            sessions.spawn(session);
         }
     }
     drop(listener);

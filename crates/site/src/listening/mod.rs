@@ -7,7 +7,6 @@
 
 mod accept;
 mod bind;
-mod busy_sessions;
 mod listener;
 pub mod proxied;
 
@@ -326,13 +325,7 @@ impl ListeningSockets {
             };
             let polling = self.site.polling.clone();
             let listener = listener::PollingListener::new(socket, is_passed, closing, polling)?;
-            let task = accept_all(
-                listener,
-                open.way.clone(),
-                self.admit.clone(),
-                self.site.busy_threads.clone(),
-                self.site.stopping(),
-            );
+            let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
         })();

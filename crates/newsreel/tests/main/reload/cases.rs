@@ -448,6 +448,23 @@ fn storage() -> Vec<Case> {
         ),
         case("buffers are filled one by one", |t| add(t, "# text", "order = \"sequential\""), holds),
         case(
+            "a class gets a ring",
+            |t| add(t, "# text", "ring = \"64 KiB\""),
+            |s| {
+                let (id, code) = s.feed("misc.test", "", "x");
+                assert_eq!((code.as_str(), &s.ask(GUEST, &format!("STAT {id}"))[..3]), ("239", "223"));
+                for filler in 0..8 {
+                    s.feed(
+                        "misc.test",
+                        "",
+                        &format!("{filler} {}\r\n", "0123456789abcdef".repeat(40)).repeat(16),
+                    );
+                }
+                assert_eq!(&s.ask(GUEST, &format!("STAT {id}"))[..3], "430");
+            },
+        ),
+        case("the ring is removed", |t| swap(t, "ring = \"64 KiB\"\n", ""), holds),
+        case(
             "articles are compressed",
             |t| add(t, "# text", "compress = \"zstd\""),
             |s| {
