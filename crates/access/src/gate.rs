@@ -7,12 +7,14 @@
 //! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 mod changing;
+mod mailing;
 mod signing_up;
 
-use super::User;
+use super::endpoint::ClientEndpoint;
 use super::lockout::{ActiveLockout, LockoutTable};
-use super::programs::AuthProgram;
+use super::outside::{OutsideLogins, OutsideUser, OutsideVerdict};
 use super::users::{ScramKeys, UserStore, UserTable, decoy_check, prepared, prepared_password, random};
+use super::{SpentTokens, User};
 use arc_swap::ArcSwap;
 use disk::Disk;
 use lock_order::OrderedRw;
@@ -20,7 +22,6 @@ use site_base::counters::add;
 use site_base::lock::rank;
 use site_config::{Auth, Config};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -29,21 +30,11 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
 pub use changing::PasswordChangeDenial;
-pub use signing_up::{NOTE_BYTES_MAX, SignUpDenial, is_reserved};
+pub use mailing::SignUpMail;
+pub use signing_up::{NOTE_BYTES_MAX, SignUpDenial, is_reserved, is_sign_up_name};
 
 /// Target of the lines about failed logins, as `packaging/fail2ban` and filters of operators know it.
 const LOG_TARGET: &str = "newsreel::access::gate";
-
-/// A client's connection, as needed for checks and for the log.
-#[derive(Debug, Clone, Copy)]
-pub struct ClientEndpoint {
-    /// Address of the client.
-    pub address: IpAddr,
-    /// Port of the client.
-    pub port: u16,
-    /// The local address of the connection.
-    pub local: Option<SocketAddr>,
-}
 
 /// The reason why a client is not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,23 +74,26 @@ pub struct LoginGate {
     /// Counts since the start.
     pub logins: LoginCounters,
     store: Arc<UserStore>,
-    programs: ArcSwap<Vec<AuthProgram>>,
+    outside: ArcSwap<OutsideLogins>,
     checks: ArcSwap<Semaphore>,
     lockout: OrderedRw<LockoutTable, { rank::LOCKOUTS }>,
+    /// Links to new accounts that were used.
+    spent: SpentTokens,
     /// Secret from which salts for unknown users are made while there is no users file.
     decoy: [u8; 16],
 }
 
 impl LoginGate {
-    /// Opens the users file and prepares the programs of a configuration.
+    /// Opens the users file and prepares the sources of other users of a configuration.
     pub fn new(disk: Arc<dyn Disk>, config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {
             logins: LoginCounters::default(),
             store: Arc::new(UserStore::open(disk, config.site.data.clone())),
-            programs: ArcSwap::from_pointee(programs(config)),
+            outside: ArcSwap::from_pointee(OutsideLogins::new(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
             lockout: OrderedRw::new(LockoutTable::new(auth)),
+            spent: SpentTokens::default(),
             // Without random numbers TLS would not start either; predictable salts then only reveal that a
             // user has no credentials here.
             decoy: random().unwrap_or_default(),
@@ -108,7 +102,7 @@ impl LoginGate {
 
     /// Applies another configuration; checks that are under way finish under the previous one.
     pub fn apply(&self, config: &Config) {
-        self.programs.store(Arc::new(programs(config)));
+        self.outside.store(Arc::new(OutsideLogins::new(config)));
         self.checks.store(Arc::new(Semaphore::new(config.auth.password_checks_max)));
         self.lockout.write().set_limits(&config.auth);
         self.store.table();
@@ -119,9 +113,11 @@ impl LoginGate {
     pub fn still(&self, user: &User, proven: bool) -> Option<Arc<User>> {
         let table = self.store.recent();
         match table.as_ref().and_then(|table| table.get(&user.name)) {
-            Some(record) => Some(Arc::new(record.user.clone())),
-            None if proven || !self.programs.load().is_empty() => {
-                Some(Arc::new(User { name: user.name.clone(), groups: Box::default() }))
+            // No other source speaks for a user who has a password here by now.
+            Some(record) if record.credentials.is_some() => Some(Arc::new(record.user.clone())),
+            Some(record) => Some(Arc::new(User { granted: user.granted.clone(), ..record.user.clone() })),
+            None if proven || self.outside.load().have_users() => {
+                Some(Arc::new(User { groups: Box::default(), ..user.clone() }))
             }
             None => None,
         }
@@ -137,9 +133,9 @@ impl LoginGate {
         hasher.finish()
     }
 
-    /// Returns true if there may be users with a password, here or with a program.
+    /// Returns true if there may be users with a password, here, with a program or in a directory.
     pub fn has_passwords(&self) -> bool {
-        !self.programs.load().is_empty() || self.has_users()
+        self.outside.load().check_passwords() || self.has_users()
     }
 
     /// Returns true if the users file has any users.
@@ -180,30 +176,54 @@ impl LoginGate {
         match verdict {
             PasswordVerdict::Right(user) => Ok(self.welcome(caller, user, how)),
             PasswordVerdict::Wrong => Err(self.deny(caller, name, how)),
-            // A program might accept the client under a name that is in the users file, which is unreadable.
+            // Another source might accept the client under a name in the users file, which is unreadable.
             PasswordVerdict::NotHere if self.store.is_unknown() => Err(LoginDenial::Trouble),
-            PasswordVerdict::NotHere => match self.ask_programs(caller, name, password).await {
-                Some(user) => Ok(self.welcome(caller, user, how)),
-                None => Err(self.deny(caller, name, how)),
+            PasswordVerdict::NotHere => match self.outside.load_full().ask(caller, name, password).await {
+                OutsideVerdict::Accepted(found) => match self.known_as_outside(found) {
+                    Some(user) => Ok(self.welcome(caller, user, how)),
+                    None => Err(self.deny(caller, name, how)),
+                },
+                OutsideVerdict::Refused => Err(self.deny(caller, name, how)),
+                OutsideVerdict::Unavailable => Err(LoginDenial::Trouble),
             },
         }
     }
 
-    async fn ask_programs(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Option<User> {
-        for program in self.programs.load_full().iter() {
-            if let Some(accepted) = program.accepts(caller, name, password).await {
-                return prepared(&accepted).map(|name| self.known_as(name));
-            }
+    /// Logs a client in as a user that a provider vouches for, in these groups. Nothing of that can be
+    /// guessed.
+    pub async fn vouched(
+        &self,
+        caller: &ClientEndpoint,
+        name: &str,
+        groups: Box<[Box<str>]>,
+        how: &'static str,
+    ) -> Result<Arc<User>, LoginDenial> {
+        self.refresh().await;
+        if self.store.is_unknown() {
+            return Err(LoginDenial::Trouble);
         }
-        None
+        match self.known_as_outside(OutsideUser { name: name.into(), groups }) {
+            Some(user) => Ok(self.welcome(caller, user, how)),
+            None => Err(self.deny(caller, name.as_bytes(), how)),
+        }
+    }
+
+    /// Returns the user that a source from outside has accepted; `None` if the name is none, or that of a
+    /// user with a password here, for whom no other source speaks.
+    fn known_as_outside(&self, found: OutsideUser) -> Option<User> {
+        let name = prepared(&found.name)?;
+        if self.has_own_password(&name) {
+            warn!(user = name, "a login from outside has the name of a user with a password here");
+            return None;
+        }
+        Some(User { granted: found.groups, ..self.known_as(name) })
     }
 
     /// Returns the user of that name, with the groups from the users file.
     fn known_as(&self, name: String) -> User {
         let table = self.store.recent();
         let record = table.as_ref().and_then(|table| table.get(&name));
-        record
-            .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone())
+        record.map_or_else(|| User::named(name.as_str()), |record| record.user.clone())
     }
 
     /// Returns the SCRAM keys of a user, or decoy keys for an unknown one.
@@ -278,7 +298,8 @@ impl LoginGate {
         Arc::new(user)
     }
 
-    fn open_to(&self, caller: &ClientEndpoint, name: &[u8]) -> Result<(), LoginDenial> {
+    /// Returns an error while the client is locked out.
+    pub fn open_to(&self, caller: &ClientEndpoint, name: &[u8]) -> Result<(), LoginDenial> {
         match self.lockout.read().locked(caller.address, name, Instant::now()) {
             None => Ok(()),
             Some(ActiveLockout { left, is_first }) => {
@@ -305,10 +326,6 @@ impl LoginGate {
             }
         }
     }
-}
-
-fn programs(config: &Config) -> Vec<AuthProgram> {
-    config.authenticators.iter().map(AuthProgram::new).collect()
 }
 
 /// Checks a password against the users file; takes equally long whether or not the user exists.

@@ -66,7 +66,7 @@ pub fn is_user_of(access: &Access, user: Option<&User>) -> bool {
     let Some(user) = user else { return !access.names_users() };
     access.users.as_ref().is_none_or(|users| users.matches(user.name.as_bytes()))
         && (access.user_groups.is_empty()
-            || user.groups.iter().any(|group| access.user_groups.iter().any(|wanted| **wanted == **group)))
+            || user.all_groups().any(|group| access.user_groups.iter().any(|wanted| wanted == group)))
 }
 
 /// Returns the number of the `[[access]]` section that decides; `None`: the client may do nothing.
@@ -143,7 +143,7 @@ read = "open.*"
 "#;
 
     fn user(name: &str, groups: &[&str]) -> User {
-        User { name: name.into(), groups: groups.iter().map(|&group| group.into()).collect() }
+        User::new(name, groups.iter().copied())
     }
 
     #[test]

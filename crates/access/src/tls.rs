@@ -15,6 +15,7 @@ mod offer;
 mod self_signed;
 mod validity;
 
+pub use dial::first_line;
 pub use dial::{RemoteServer, RemoteServerError};
 pub use error::TlsOfferError;
 pub use facts::TlsInfo;

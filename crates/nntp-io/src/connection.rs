@@ -68,6 +68,11 @@ impl Connection {
         }
     }
 
+    /// Returns the stream below. What has arrived and is not consumed is lost.
+    pub fn into_transport(self) -> Transport {
+        self.transport
+    }
+
     /// Returns the limits and time-outs.
     pub fn limits(&self) -> &ClientLimits {
         &self.limits

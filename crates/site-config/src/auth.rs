@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Cidr;
 use super::kinds::*;
+use super::{Cidr, GroupGrant};
 
 section! {
     /// How clients log in (AUTHINFO, RFC 4643), and what is done about password guessing. newsreel user add
@@ -55,12 +55,15 @@ section! {
         /// The program, by its absolute path, and its arguments. It reads ClientHost:, ClientIP:,
         /// ClientPort:, LocalIP:, LocalPort:, ClientAuthname: and ClientPassword: lines and a line with a dot
         /// from standard input, as from INN's nnrpd, and accepts by writing User:NAME and exiting with code
-        /// 0.
+        /// 0. Beside that line there may be lines Group:NAME, see groups.
         program: Vec<String> = Program,
             example ["/usr/lib/news/bin/auth/passwd/ckpasswd", "-f", "/etc/news/passwd"];
         /// A program that has not answered within this time is killed and counts as having refused.
         timeout: Duration = Span, default "10 s", example "30 s";
-        /// Concurrent processes of this program; further clients wait their turn.
+        /// The groups of the program's Group: lines that count for user_groups of [[access]], each as "NAME
+        /// IN THE ANSWER -> GROUP", or as a GROUP's name that is the same there. Others are ignored.
+        groups: Vec<GroupGrant> = ListOf(Grant), default [], example ["staff", "sudo -> operators"];
+        /// Concurrent processes of this program; further clients wait their turn, for as long as timeout.
         processes_max: usize = 1..=1000, default 4, example 16, of machine;
     }
 }

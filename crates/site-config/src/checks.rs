@@ -9,6 +9,7 @@ use std::path::{Component, PathBuf};
 
 use super::access::AccessDraft;
 use super::faults::{ConfigFault, nearest};
+use super::provider::OidcDraft;
 use super::storage::{BUFFER_BYTES_MIN, BufferDraft, ClassDraft, RuleDraft, compresses};
 use super::table::SpannedValue;
 use super::tls::{PeerDraft, SendDraft};
@@ -181,7 +182,8 @@ impl ConfigChecker<'_> {
         let of_controls = draft.controls.iter().flat_map(|control| control.wrong());
         let of_filters = draft.filters.iter().flat_map(|filter| filter.wrong());
         let of_moderators = draft.moderators.iter().filter_map(|moderator| moderator.wrong());
-        for wrong in of_controls.chain(of_filters).chain(of_moderators) {
+        let of_directories = draft.directories.iter().filter_map(|directory| directory.wrong());
+        for wrong in of_controls.chain(of_filters).chain(of_moderators).chain(of_directories) {
             self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
         }
     }
@@ -429,6 +431,8 @@ impl ConfigChecker<'_> {
         self.unique("filter", "name", draft.filters.iter().map(|filter| of(&filter.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
         self.unique("upstream", "name", draft.upstreams.iter().map(|upstream| of(&upstream.name)));
+        self.unique("ldap", "name", draft.directories.iter().map(|directory| of(&directory.name)));
+        self.unique("oidc", "name", draft.providers.iter().map(|provider| of(&provider.name)));
         self.unique("body_server", "name", draft.body_servers.iter().map(|server| of(&server.name)));
     }
 
@@ -785,15 +789,24 @@ impl ConfigChecker<'_> {
         if web.sign_up.value.is_none_or(|mode| mode == SignUpMode::Closed) {
             return;
         }
-        if !draft.authenticators.is_empty() {
-            let message =
-                "accounts that are made on the web could have names of an [[authenticator]]'s users";
-            self.fault(
-                &web.sign_up.span,
-                "not closed",
-                message,
-                "leave it \"closed\", or remove [[authenticator]]",
-            );
+        let is_apart =
+            |provider: &OidcDraft| given(&provider.name_suffix).is_some_and(|own| own.contains('@'));
+        for (there, section) in [
+            (!draft.authenticators.is_empty(), "[[authenticator]]"),
+            (!draft.directories.is_empty(), "[[ldap]]"),
+            (!draft.providers.iter().all(is_apart), "[[oidc]]"),
+        ] {
+            if there {
+                let message =
+                    format!("accounts that are made on the web could have names of an {section}'s users");
+                let advice = match section {
+                    "[[oidc]]" => {
+                        "leave it \"closed\", or set a name_suffix with an \"@\" in [[oidc]]".to_owned()
+                    }
+                    _ => format!("leave it \"closed\", or remove {section}"),
+                };
+                self.fault(&web.sign_up.span, "not closed", message, &advice);
+            }
         }
         let group = given(&web.sign_up_group);
         for access in &draft.access {

@@ -2,7 +2,7 @@
 //!
 //! Called by `kinds`, and by the command line for its options.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Reason why a text is not `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,15 @@ pub enum HostPortError {
     /// The text after the last colon is not the number of a port.
     #[error("`{0}` is not a port from 0 to 65535")]
     NotAPort(String),
+}
+
+/// Returns true if `HOST`, `HOST:PORT` or an address in brackets names this machine by its loopback network.
+pub fn is_loopback_host(text: &str) -> bool {
+    let host = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => text.rsplit_once(':').map_or(text, |(host, _)| host),
+    };
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// Checks that `text` is `HOST:PORT`.

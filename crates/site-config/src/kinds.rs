@@ -18,11 +18,13 @@ use toml_edit::{InlineTable, Value};
 
 use super::faults::nearest;
 use super::host_port::check_host_port;
+use super::issuer::read_issuer;
+use super::ldap_filter::{LdapFilterError, is_attribute};
 use super::shape::ValueShape;
 use super::words::ConfigWord;
 use super::{
-    Cidr, Distributions, Durability, FeedStart, FreeMin, HashSplit, HeaderMatch, Hours, KnownCertificate,
-    LocalAddress, NamePattern, PassedCommand, PassedList, RetentionTime,
+    Cidr, Distributions, Durability, FeedStart, FreeMin, GroupGrant, HashSplit, HeaderMatch, Hours,
+    KnownCertificate, LdapFilter, LocalAddress, NamePattern, PassedCommand, PassedList, RetentionTime,
 };
 use site_base::units;
 use site_base::units::{parse_size, parse_span, size_text, span_text};
@@ -267,6 +269,30 @@ kind! {
 kind! {
     /// The name of a buffer, class or group of users.
     Name: String, "a name", |value| text(value, read_name), |name| name.into()
+}
+kind! {
+    /// A group of users that a login from outside may bring.
+    Grant: GroupGrant, "\"NAME ELSEWHERE -> GROUP\" or a group's name",
+    |value| text(value, |text| GroupGrant::parse(text, |group| read_name(group).is_ok())),
+    |grant| grant.to_string().into()
+}
+kind! {
+    /// A search filter of LDAP.
+    SearchFilter: LdapFilter, "a search filter of LDAP", |value| text(value, LdapFilter::parse),
+    |filter| filter.as_str().into()
+}
+kind! {
+    /// The name of an attribute of LDAP.
+    Attribute: String, "an attribute's name", |value| text(value, |text| {
+        match is_attribute(text) {
+            true => Ok(text.to_owned()),
+            false => Err(LdapFilterError::Attribute),
+        }
+    }), |name| name.into()
+}
+kind! {
+    /// The issuer of an OpenID provider.
+    Issuer: String, "an address, https://HOST/PATH", |value| text(value, read_issuer), |issuer| issuer.into()
 }
 kind! {
     /// A path, relative to the directory given in the key's text.

@@ -22,14 +22,18 @@ mod cidr;
 mod cluster;
 mod control;
 mod diff;
+mod directory;
 mod distributions;
 pub mod edit;
 pub mod faults;
 mod filter;
+mod grant;
 mod groups;
 mod host_port;
 mod hours;
+mod issuer;
 mod kinds;
+mod ldap_filter;
 mod live;
 mod local_address;
 pub mod manual;
@@ -38,6 +42,7 @@ mod passed_list;
 mod place;
 mod posting;
 mod prefetch;
+mod provider;
 mod pull;
 mod read;
 mod report;
@@ -74,13 +79,17 @@ pub use cidr::{Cidr, NetworkError};
 pub use cluster::{Cluster, ClusterReads, EngineSync};
 pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{ConfigChange, Difference, differences};
+pub use directory::Ldap;
 pub use distributions::{DistributionError, Distributions};
 pub use faults::{ConfigError, ConfigFault};
 pub use filter::{FilterFailurePolicy, FilterProgram, FilterStage};
+pub use grant::{GroupGrant, GroupGrantError};
 pub use groups::NamePattern;
-pub use host_port::{HostPortError, check_host_port};
+pub use host_port::{HostPortError, check_host_port, is_loopback_host};
 pub use hours::{Hours, HoursError};
+pub use issuer::IssuerError;
 pub use kinds::{WAIT_HERE, host_name, is_path_identity};
+pub use ldap_filter::{LdapComparison, LdapFilter, LdapFilterError, LdapTest, LdapValue};
 pub use link::{Link, LinkTls, LoginMechanism};
 pub use live::LiveConfig;
 pub use local_address::{LocalAddress, LocalAddressError};
@@ -89,6 +98,7 @@ pub use passed_list::{PassedList, PassedListError};
 pub use place::ConfigLocation;
 pub use posting::{Cancel, MailForm, Moderation, Moderator, PosterDisclosure, Posting, WithdrawalPolicy};
 pub use prefetch::{Prefetch, PrefetchScope};
+pub use provider::Oidc;
 pub use pull::{BodyServer, Pull, PullMethod};
 pub use read::{data_in, load, parse};
 pub use search::Search;
@@ -145,6 +155,10 @@ sections! {
     auth: Auth,
     /// Authentication programs.
     authenticators: [Authenticator],
+    /// Directories that check passwords.
+    directories: [Ldap],
+    /// Providers at which visitors of the pages log in.
+    providers: [Oidc],
     /// Rights to read and post; the first match decides; no match: no access.
     access: [Access],
     /// Pages and figures over HTTP.
@@ -186,6 +200,36 @@ impl Config {
     /// Returns true if anything depends on the local address of a connection.
     pub fn needs_local_address(&self) -> bool {
         !self.authenticators.is_empty() || self.access.iter().any(|access| !access.listener.is_empty())
+    }
+
+    /// Returns true if users other than those of the users file may log in with a password.
+    pub fn has_outside_passwords(&self) -> bool {
+        !self.authenticators.is_empty() || !self.directories.is_empty()
+    }
+
+    /// Returns true if users other than those of the users file may log in, apart from certificates.
+    pub fn has_outside_users(&self) -> bool {
+        self.has_outside_passwords() || !self.providers.is_empty()
+    }
+
+    /// Returns the files with passwords for other servers.
+    pub fn password_files(&self) -> impl Iterator<Item = &Path> {
+        let sends = self.peers.iter().filter_map(|peer| peer.send.as_ref()).map(|send| &send.password_file);
+        let pulls = self.pulls.iter().map(|pull| &pull.password_file);
+        let bodies = self.body_servers.iter().map(|server| &server.password_file);
+        let upstreams = self.upstreams.iter().map(|upstream| &upstream.password_file);
+        let directories = self.directories.iter().map(|directory| &directory.service_password_file);
+        let providers = self.providers.iter().map(|provider| &provider.client_secret_file);
+        let links = sends.chain(pulls).chain(bodies).chain(upstreams);
+        links.chain(directories).chain(providers).flatten().map(PathBuf::as_path)
+    }
+
+    /// Returns the groups of users that a login from outside may bring.
+    pub fn outside_groups(&self) -> impl Iterator<Item = &str> {
+        let of_programs = self.authenticators.iter().flat_map(|program| &program.groups);
+        let of_directories = self.directories.iter().flat_map(|directory| &directory.groups);
+        let of_providers = self.providers.iter().flat_map(|provider| &provider.groups);
+        of_programs.chain(of_directories).chain(of_providers).map(|grant| grant.group.as_str())
     }
 
     /// Returns the configuration as a file, every key written out, defaults included: `newsreel show`. It
@@ -230,6 +274,8 @@ impl Config {
             body_servers,
             upstreams,
             cache,
+            directories,
+            providers,
             cluster,
             ..
         } = &mut self;
@@ -239,7 +285,9 @@ impl Config {
         let of_links = pulls.iter_mut().flat_map(Pull::link_files);
         let of_links = of_links.chain(upstreams.iter_mut().flat_map(Upstream::link_files));
         let of_links = of_links.chain(body_servers.iter_mut().flat_map(BodyServer::link_files));
-        for path in own.chain(of_tls).chain(of_links) {
+        let of_logins = directories.iter_mut().flat_map(Ldap::files);
+        let of_logins = of_logins.chain(providers.iter_mut().flat_map(Oidc::files));
+        for path in own.chain(of_tls).chain(of_links).chain(of_logins) {
             *path = beside(file, path);
         }
         let of_cluster =

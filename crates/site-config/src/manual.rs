@@ -199,7 +199,7 @@ mod tests {
         assert!(text.starts_with("site.durability\n\nWhen an article counts as stored"), "{text}");
         assert!(text.contains("  default  \"interval(100ms)\"\n"), "{text}");
         assert_eq!(explain("durability").unwrap(), text);
-        assert_eq!(explain("name").unwrap().matches("  type  ").count(), 9);
+        assert_eq!(explain("name").unwrap().matches("  type  ").count(), 11);
         assert!(text.ends_with("  of       the machine\n"), "{text}");
         assert!(explain("remember_days").unwrap().ends_with("  of       the site\n"));
         assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));

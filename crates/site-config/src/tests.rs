@@ -166,6 +166,31 @@ plain_passwords_from = []
 [[authenticator]]
 program = ["/usr/lib/news/bin/auth/passwd/ckpasswd", "-f", "/etc/news/passwd"]
 
+[[ldap]]
+name = "people"
+to = "ldap.example.org:636"
+tls_ca = "ldap-ca.crt"
+base = "dc=example,dc=org"
+service_dn = "cn=news,dc=example,dc=org"
+service_password_file = "ldap.password"
+group_base = "ou=groups,dc=example,dc=org"
+groups = ["cn=news,ou=groups,dc=example,dc=org -> staff", "operators"]
+
+[[ldap]]
+name = "here"
+to = "127.0.0.1:389"
+tls = "off"
+user_dn = "uid=%s,dc=example,dc=net"
+
+[[oidc]]
+name = "campus"
+label = "your campus account"
+issuer = "https://login.example.org/realms/campus"
+client_id = "news"
+client_secret_file = "oidc.secret"
+name_suffix = "@campus"
+tls_ca = "provider-ca.crt"
+
 [[access]]
 from = "127.0.0.1"
 post = "*"
@@ -603,6 +628,55 @@ fn faults_between_sections_are_found() {
     ] {
         assert_eq!(only_fault(&text), (message.into(), caret.into(), advice.into()));
     }
+}
+
+#[test]
+fn logins_from_outside_are_safe_and_unambiguous() {
+    for (text, message, caret) in [
+        (
+            with("base = \"dc=example,dc=org\"\n", ""),
+            "an [[ldap]] finds a user's entry by user_dn or below base, one of the two",
+            "[[ldap]]",
+        ),
+        (
+            with("user_dn = \"uid=%s,", "user_dn = \"uid=fred,"),
+            "user_dn would be the same entry for every name",
+            "\"uid=fred,dc=example,dc=net\"",
+        ),
+        (
+            with("service_password_file = \"ldap.password\"\n", ""),
+            "service_dn and service_password_file belong together",
+            "[[ldap]]",
+        ),
+        (
+            with("\"127.0.0.1:389\"", "\"ldap.example.net:389\""),
+            "passwords would be sent to another machine in the clear",
+            "\"off\"",
+        ),
+        (
+            with("name = \"here\"", "name = \"people\""),
+            "two sections [[ldap]] have the name `people`",
+            "\"people\"",
+        ),
+        (
+            with("[[authenticator]]", "[[authenticator]]\ngroups = [\"cn=news,dc=example\"]"),
+            "authenticator.groups: `cn=news,dc=example` is not the name of a group of users; write \"NAME ELSEWHERE \
+             -> GROUP\", or a group's name that is the same in both places",
+            "\"cn=news,dc=example\"",
+        ),
+    ] {
+        let (found, at, _) = only_fault(&text);
+        assert_eq!((found.as_str(), at.as_str()), (message, caret));
+    }
+    // Visitors who make accounts must not take the names of users elsewhere.
+    let open = with("sign_up_group = \"web\"", "sign_up_group = \"web\"\nsign_up = \"mail\"");
+    assert_eq!(faults(&open).len(), 2, "[[authenticator]] and [[ldap]]; the suffix keeps [[oidc]] apart");
+    assert_eq!(faults(&open.replace("name_suffix = \"@campus\"\n", "")).len(), 3);
+    let config = read(GOOD).unwrap();
+    let groups: Vec<&str> = config.outside_groups().collect();
+    assert_eq!(groups, ["staff", "operators"]);
+    let files: Vec<&Path> = config.password_files().collect();
+    assert!(files.contains(&Path::new("etc/ldap.password")) && files.contains(&Path::new("etc/oidc.secret")));
 }
 
 #[test]

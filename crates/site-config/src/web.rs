@@ -73,8 +73,10 @@ section! {
         /// longest end.
         sessions_max: usize = 1..=1_000_000, default 10000, example 100;
         /// Whether visitors may make accounts, at /sign-up: "closed" for none, "moderated" for those that an
-        /// operator confirms (/operator/accounts, or newsreel user confirm), "open" for all. What an account
-        /// may do, an [[access]] section for users says. Not with [[authenticator]].
+        /// operator confirms (/operator/accounts, or newsreel user confirm), "mail" for those whose owner
+        /// opens a link that is mailed (as [moderation] says how), "open" for all. What an account may do, an
+        /// [[access]] section for users says. Not with [[authenticator]], [[ldap]], or an [[oidc]] whose
+        /// name_suffix has no "@".
         sign_up: SignUpMode = word(), default "closed", example "moderated";
         /// The group of users that such an account is in, for user_groups of [[access]].
         sign_up_group: Option<String> = Maybe(Name), example "web";
@@ -83,6 +85,10 @@ section! {
         sign_ups_per_network: u32 = 1..=1_000_000, default 5, example 50;
         /// Accounts that may be asked for in a day, from all networks.
         sign_ups_per_day: u32 = 1..=1_000_000, default 100, example 1000;
+        /// Whether users who have forgotten their password can have a link to another one mailed
+        /// (/forgotten), if their account was made with a mail address, or they gave one at /account. Such
+        /// mails count for sign_ups_per_network and sign_ups_per_day.
+        reset_by_mail: bool = Switch, default false, example true;
     }
 }
 
@@ -93,6 +99,8 @@ words! {
         Closed = "closed",
         /// An operator confirms each.
         Moderated = "moderated",
+        /// The owner of a mail address confirms each.
+        Mail = "mail",
         /// Each is made at once.
         Open = "open",
     }

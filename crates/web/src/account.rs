@@ -10,16 +10,19 @@ use super::page::{ACCOUNT_PATH, HtmlPage, form_token};
 use super::visitor::Visitor;
 use super::{WebState, answers};
 use access::PasswordChangeDenial;
-use access::users::PASSWORD_CHARS_MIN;
+use access::users::{ADDRESS_BYTES_MAX, PASSWORD_CHARS_MIN};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Path to which a mail address is sent.
+const MAIL_PATH: &str = "/account/mail";
 
 /// What is said if two passwords differ that should not.
 pub(super) const DIFFERENT: &str = "The new passwords are not the same.";
@@ -27,6 +30,7 @@ pub(super) const DIFFERENT: &str = "The new passwords are not the same.";
 pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new()
         .route(ACCOUNT_PATH, get(account).post(change))
+        .route(MAIL_PATH, post(change_mail))
         .route("/reset/{token}", get(reset_page).post(reset))
 }
 
@@ -56,10 +60,46 @@ fn page(shared: &WebState, visitor: &Visitor, status: StatusCode, problem: Optio
                     (new_password())
                     button type="submit" { "Change it" }
                 }
+                @if shared.config().web.reset_by_mail { (mail_form(shared, visitor, user)) }
             }
         }
     };
     HtmlPage::new(shared, visitor, "Account").answer(status, &body)
+}
+
+/// Renders the form for the address to which a link to another password may go.
+fn mail_form(shared: &WebState, visitor: &Visitor, user: &str) -> Markup {
+    let is_known = shared.site.gate.has_mail(user);
+    html! {
+        h2 { "Mail address" }
+        p {
+            @if is_known { "An address is known. " } @else { "No address is known. " }
+            "A link to another password goes there if you forget yours and give the address. It is not kept as text, \
+             so it cannot be shown."
+        }
+        form.stacked method="post" action=(MAIL_PATH) {
+            (form_token(shared, visitor))
+            label for="mail" { "Mail address; empty for none" }
+            input #mail name="mail" type="email" maxlength=(ADDRESS_BYTES_MAX) autocomplete="email";
+            label for="own" { "Present password" }
+            input #own name="present" type="password" autocomplete="current-password" required;
+            button type="submit" { "Keep it" }
+        }
+    }
+}
+
+async fn change_mail(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Response {
+    let visitor = &form.visitor;
+    let Some(user) = visitor.user() else { return answers::text(StatusCode::FORBIDDEN, "Log in first.") };
+    if !visitor.client().may_send_passwords() || !shared.config().web.reset_by_mail {
+        return page(&shared, visitor, StatusCode::FORBIDDEN, None);
+    }
+    let (gate, caller) = (&shared.site.gate, visitor.client().caller());
+    let (present, address) = (form.field("present").as_bytes(), form.field("mail").trim());
+    match gate.set_mail(caller, user, present, address).await {
+        Ok(()) => answers::gone_to(ACCOUNT_PATH),
+        Err(denial) => denied(denial, |status| page(&shared, visitor, status, Some(&denial.to_string()))),
+    }
 }
 
 /// Renders the fields of a new password.
@@ -103,10 +143,12 @@ async fn change(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Re
 }
 
 /// Returns the answer to a denial, made with its status.
-fn denied(denial: PasswordChangeDenial, page: impl FnOnce(StatusCode) -> Response) -> Response {
+pub(super) fn denied(denial: PasswordChangeDenial, page: impl FnOnce(StatusCode) -> Response) -> Response {
     let (status, seconds) = match denial {
         PasswordChangeDenial::Wrong => (StatusCode::FORBIDDEN, None),
-        PasswordChangeDenial::Unfit => (StatusCode::UNPROCESSABLE_ENTITY, None),
+        PasswordChangeDenial::Unfit | PasswordChangeDenial::NoAddress => {
+            (StatusCode::UNPROCESSABLE_ENTITY, None)
+        }
         PasswordChangeDenial::Locked(left) => (StatusCode::TOO_MANY_REQUESTS, Some(left.as_secs() + 1)),
         PasswordChangeDenial::Trouble => (StatusCode::SERVICE_UNAVAILABLE, None),
     };

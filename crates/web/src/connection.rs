@@ -214,9 +214,16 @@ async fn answer(
 }
 
 /// A stream with the interface of hyper.
-struct Io {
+pub(super) struct Io {
     stream: TransportStream,
     pace: BandwidthPacer,
+}
+
+impl Io {
+    /// Returns the stream of a connection at which no section limits the rate.
+    pub fn unlimited(transport: Transport, write_timeout: Duration) -> Self {
+        Self { stream: TransportStream::new(transport, write_timeout), pace: BandwidthPacer::default() }
+    }
 }
 
 impl hyper::rt::Read for Io {

@@ -40,6 +40,8 @@ enum BucketHolder {
     /// All visitors together.
     All,
     Network(IpAddr),
+    /// A mail address, by its hash.
+    Mailbox([u8; 16]),
     /// A proof, by its hash.
     Proof([u8; 16]),
 }
@@ -85,11 +87,21 @@ impl NetworkBudgets {
         self.take_of(holder, count_max, span, now)
     }
 
+    /// Takes one from the budget of a mail address, which is full again after `span`.
+    pub fn take_for_mailbox(
+        &self,
+        address: &str,
+        count_max: u32,
+        span: Duration,
+        now: Instant,
+    ) -> Result<(), u64> {
+        let holder = BucketHolder::Mailbox(short_hash(&address.to_lowercase()));
+        self.take_of(holder, count_max, span, now)
+    }
+
     /// Takes a page from the budget of a proof of work.
     pub fn take_proven(&self, proof: &str, pages_per_minute: u32, now: Instant) -> Result<(), u64> {
-        let hash = digest::digest(&digest::SHA256, proof.as_bytes());
-        let name = hash.as_ref().first_chunk().copied().unwrap_or_default();
-        self.take_of(BucketHolder::Proof(name), pages_per_minute, MINUTE, now)
+        self.take_of(BucketHolder::Proof(short_hash(proof)), pages_per_minute, MINUTE, now)
     }
 
     fn take_of(&self, holder: BucketHolder, count_max: u32, span: Duration, now: Instant) -> Result<(), u64> {
@@ -138,6 +150,12 @@ impl NetworkBudgets {
             [hour, hour.saturating_sub(1)].iter().any(|at| self.challenge_of(address, *at) == challenge);
         is_ours && zero_bits(digest::digest(&digest::SHA256, proof.as_bytes()).as_ref()) >= WORK_BITS
     }
+}
+
+/// Returns the beginning of the hash of a text.
+fn short_hash(text: &str) -> [u8; 16] {
+    let hash = digest::digest(&digest::SHA256, text.as_bytes());
+    hash.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
 /// Returns the number of zero bits with which octets begin.

@@ -2,19 +2,20 @@
 //!
 //! `connection` takes connections that `listening` accepts on the addresses of `[web]`, within limits of its
 //! own, and has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
-//! `health`, `metrics`, `login`, `sign_up`, `account`, `operator`, `reading`. The client is a
-//! [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users and lock-outs decide as over NNTP;
-//! `sessions` remembers logins. Data sent by a form comes as a [`Submission`](form::Submission). `page` is
-//! the frame of pages; `answers` has the common parts of all answers: the headers that isolate pages from
-//! other sites, and errors without a page. `rendering` makes pages on threads of their own; `memory` is the
-//! one budget for requests and answers, and long answers are sent in `pieces`. Invariants: the pages load
-//! nothing from other hosts and work without JavaScript; data of a request is returned only as escaped text.
-//! Called by `server`. Sources: RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
+//! `health`, `metrics`, `login`, `oidc`, `sign_up`, `mailed`, `account`, `operator`, `reading`. The client
+//! is a [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users and lock-outs decide as over
+//! NNTP; `sessions` remembers logins. Data sent by a form comes as a [`Submission`](form::Submission).
+//! `page` is the frame of pages; `answers` has the common parts of all answers: the headers that isolate
+//! pages from other sites, and errors without a page. `rendering` makes pages on threads of their own;
+//! `memory` is the one budget for requests and answers, and long answers are sent in `pieces`. Invariants:
+//! the pages load nothing from other hosts and work without JavaScript; data of a request is returned only
+//! as escaped text. Called by `server`. Sources: RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod account;
 mod answers;
+mod asking;
 mod assets;
 mod coding;
 mod connection;
@@ -25,8 +26,10 @@ mod health;
 mod hosts;
 mod kept;
 mod login;
+mod mailed;
 mod memory;
 mod metrics;
+mod oidc;
 mod operator;
 mod page;
 mod pieces;
@@ -63,6 +66,8 @@ use visits::GroupVisits;
 struct WebState {
     site: Arc<Site>,
     sessions: WebLogins,
+    /// Logins at providers.
+    providers: oidc::ProviderLogins,
     /// Figures of the last hour and day for the operator's page.
     samples: LoadHistory,
     /// Memory held by requests and answers.
@@ -115,6 +120,7 @@ impl HttpService {
         let shared = Arc::new(WebState {
             site: site.clone(),
             sessions: WebLogins::new(),
+            providers: oidc::ProviderLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
             renderers: Renderers::default(),
@@ -161,7 +167,9 @@ fn routes(shared: &Arc<WebState>) -> Router {
         .merge(assets::routes())
         .merge(health::routes())
         .merge(login::routes())
+        .merge(mailed::routes())
         .merge(metrics::routes())
+        .merge(oidc::routes())
         .merge(operator::routes())
         .merge(sign_up::routes())
         .merge(reading::routes(shared).layer(from_fn_with_state(shared.clone(), delivery::deliver)))

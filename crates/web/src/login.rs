@@ -5,7 +5,7 @@
 //! never another site.
 
 use super::form::FormSubmission;
-use super::page::{HtmlPage, SIGN_UP_PATH, form_token};
+use super::page::{FORGOTTEN_PATH, HtmlPage, SIGN_UP_PATH, form_token};
 use super::visitor::Visitor;
 use super::{WebState, answers};
 use access::{LoginDenial, User};
@@ -17,6 +17,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use ingest::programs;
 use maud::{Markup, html};
+use newspages::urls::escape;
 use site_config::SignUpMode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +26,8 @@ use tracing::info;
 
 /// Path of the page.
 pub(super) const PATH: &str = "/login";
+/// Beginning of the paths of logins at providers.
+pub(super) const PROVIDERS_PATH: &str = "/login/with";
 /// Name of logins over HTTP in the log.
 const MECHANISM: &str = "WEB";
 
@@ -47,8 +50,19 @@ async fn login_page(
     page(&shared, &visitor, StatusCode::OK, local_path(&next), "", None)
 }
 
+/// Returns the login page with the problem of a login at a provider.
+pub(super) fn refused(
+    shared: &WebState,
+    visitor: &Visitor,
+    status: StatusCode,
+    next: &str,
+    problem: &str,
+) -> Response {
+    page(shared, visitor, status, next, "", Some(problem))
+}
+
 /// Returns `path` if it is a path of ours, else that of the home page.
-fn local_path(path: &str) -> &str {
+pub(super) fn local_path(path: &str) -> &str {
     let is_plain = |c: char| c.is_ascii_graphic() && c != '\\';
     let is_ours = path.starts_with('/') && !path.starts_with("//") && path.chars().all(is_plain);
     if is_ours { path } else { "/" }
@@ -69,7 +83,13 @@ fn page(
             @if let Some(user) = visitor.user() {
                 p { "You are logged in as " strong { (user) } "." }
             } @else if visitor.may_log_in() {
-                (form(shared, visitor, next, name))
+                @if visitor.may_send_password() {
+                    (form(shared, visitor, next, name))
+                    @if shared.config().web.reset_by_mail {
+                        p { a href=(FORGOTTEN_PATH) { "Forgotten your password?" } }
+                    }
+                }
+                @if visitor.may_log_in_elsewhere() { (providers(shared, next)) }
                 @if shared.config().web.sign_up != SignUpMode::Closed {
                     p { "No account yet? " a href=(SIGN_UP_PATH) { "Sign up" } }
                 }
@@ -98,6 +118,20 @@ fn form(shared: &WebState, visitor: &Visitor, next: &str, name: &str) -> Markup 
     }
 }
 
+/// Renders the buttons of all providers: links, which need no script.
+fn providers(shared: &WebState, next: &str) -> Markup {
+    let config = shared.config();
+    html! {
+        @for provider in &config.providers {
+            p {
+                a.button rel="nofollow" href=(format!("{PROVIDERS_PATH}/{}?next={}", provider.name, escape(next))) {
+                    "Log in with " (provider.shown_name())
+                }
+            }
+        }
+    }
+}
+
 async fn log_in(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Response {
     let visitor = &form.visitor;
     let (name, next) = (form.field("user"), local_path(form.field("next")));
@@ -105,51 +139,89 @@ async fn log_in(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Re
     if visitor.user().is_some() {
         return answers::gone_to(next);
     }
-    if !visitor.may_log_in() {
+    if !visitor.may_send_password() {
         return refused(StatusCode::FORBIDDEN, "No password is taken over this connection.");
     }
     let (gate, caller) = (&shared.site.gate, visitor.client().caller());
     let judged = gate.password(caller, name.as_bytes(), form.field("password").as_bytes(), MECHANISM).await;
-    let user = match judged {
-        Ok(user) => user,
-        Err(LoginDenial::Wrong) => return refused(StatusCode::FORBIDDEN, "Wrong name or password."),
-        Err(LoginDenial::Locked(left)) => {
-            let seconds = left.as_secs() + 1;
-            let problem = format!("Too many failures. Try again in {seconds} s.");
-            let mut answer = refused(StatusCode::TOO_MANY_REQUESTS, &problem);
-            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-            return answer;
-        }
-        Err(LoginDenial::Trouble) => {
-            return refused(StatusCode::SERVICE_UNAVAILABLE, "Passwords cannot be checked now.");
-        }
-    };
-    if let Err((status, problem)) = judge(&shared, visitor, &user) {
-        return refused(status, &problem);
+    match judged.map_err(LoginProblem::from).and_then(|user| begin(&shared, visitor, user)) {
+        Ok(cookie) => with_cookie(answers::gone_to(next), cookie),
+        Err(problem) => problem.answered(|status, text| refused(status, text)),
     }
+}
+
+/// The reason why a login fails, for the page.
+pub(super) struct LoginProblem {
+    status: StatusCode,
+    text: String,
+    retry_secs: Option<u64>,
+}
+
+impl LoginProblem {
+    pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), retry_secs: None }
+    }
+
+    /// A limit is reached, and there is room again after this time.
+    pub fn limited(text: impl Into<String>, retry_secs: u64) -> Self {
+        Self { retry_secs: Some(retry_secs), ..Self::new(StatusCode::TOO_MANY_REQUESTS, text) }
+    }
+
+    /// Returns the page that `page` makes of it.
+    pub fn answered(&self, page: impl FnOnce(StatusCode, &str) -> Response) -> Response {
+        let mut answer = page(self.status, &self.text);
+        if let Some(seconds) = self.retry_secs {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
+    }
+}
+
+impl From<LoginDenial> for LoginProblem {
+    fn from(denial: LoginDenial) -> Self {
+        match denial {
+            LoginDenial::Wrong => Self::new(StatusCode::FORBIDDEN, "Wrong name or password."),
+            LoginDenial::Locked(left) => {
+                let seconds = left.as_secs() + 1;
+                Self::limited(format!("Too many failures. Try again in {seconds} s."), seconds)
+            }
+            LoginDenial::Trouble => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Passwords cannot be checked now.")
+            }
+        }
+    }
+}
+
+/// Begins the login of a user who has proven to be one, unless a filter refuses; returns the cookie.
+pub(super) fn begin(
+    shared: &WebState,
+    visitor: &Visitor,
+    user: Arc<User>,
+) -> Result<Option<HeaderValue>, LoginProblem> {
+    judge(shared, visitor, &user)?;
     let config = shared.config();
-    let mark = gate.password_mark(&user.name);
-    let Some(id) = shared.sessions.begin(user, mark, &config.web, Instant::now()) else {
-        return refused(StatusCode::SERVICE_UNAVAILABLE, "No login can begin now.");
-    };
+    let mark = shared.site.gate.password_mark(&user.name);
+    let no_login = || LoginProblem::new(StatusCode::SERVICE_UNAVAILABLE, "No login can begin now.");
+    let id = shared.sessions.begin(user, mark, &config.web, Instant::now()).ok_or_else(no_login)?;
     if let Some(old) = visitor.id() {
         shared.sessions.end(old);
     }
-    with_cookie(answers::gone_to(next), visitor.cookie(&id))
+    Ok(visitor.cookie(&id))
 }
 
 /// Asks the filters about a login that has succeeded.
-fn judge(shared: &WebState, visitor: &Visitor, user: &User) -> Result<(), (StatusCode, String)> {
+fn judge(shared: &WebState, visitor: &Visitor, user: &User) -> Result<(), LoginProblem> {
     let address = visitor.client().address().to_string();
     let filer = &shared.site.filer;
     match block_in_place(|| filer.with_filters(|filters| filters.login(&address, &user.name))) {
         Ok(()) => Ok(()),
         Err(programs::ProgramVerdict::Reject(reason)) => {
             info!(address, user = &*user.name, reason, "login refused by a filter");
-            Err((StatusCode::FORBIDDEN, reason))
+            Err(LoginProblem::new(StatusCode::FORBIDDEN, reason))
         }
         Err(_) => {
-            Err((StatusCode::SERVICE_UNAVAILABLE, "Logins cannot be judged now, try again later.".into()))
+            let text = "Logins cannot be judged now, try again later.";
+            Err(LoginProblem::new(StatusCode::SERVICE_UNAVAILABLE, text))
         }
     }
 }

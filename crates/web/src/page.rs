@@ -17,6 +17,9 @@ pub(super) const ACCOUNT_PATH: &str = "/account";
 /// Path of the page on which visitors ask for an account.
 pub(super) const SIGN_UP_PATH: &str = "/sign-up";
 
+/// Path of the page on which users ask for a link to another password.
+pub(super) const FORGOTTEN_PATH: &str = "/forgotten";
+
 /// A page that is being built.
 pub(super) struct HtmlPage<'a> {
     shared: &'a WebState,

@@ -142,7 +142,7 @@ mod tests {
     const MARK: u64 = 7;
 
     fn user(name: &str) -> Arc<User> {
-        Arc::new(User { name: name.into(), groups: Box::default() })
+        Arc::new(User::named(name))
     }
 
     #[test]

@@ -1,28 +1,25 @@
 //! Asking for an account (`web.sign_up`), within budgets of networks and of all visitors together.
 //!
-//! Where an operator decides, the answer is the same whether a name is taken or not. Passwords are taken
-//! where AUTHINFO would take them.
+//! Where an operator or a mail decides, the answer is the same whether a name is taken or not. Passwords are
+//! taken where AUTHINFO would take them.
 
 use super::account::{DIFFERENT, new_password, unencrypted};
+use super::asking::{NO_ADDRESS, address_field, name_field, within_budgets};
 use super::form::FormSubmission;
 use super::login;
 use super::page::{HtmlPage, SIGN_UP_PATH, form_token};
 use super::visitor::Visitor;
-use super::{WebState, answers};
-use access::{NOTE_BYTES_MAX, SignUpDenial};
+use super::{WebState, answers, mailed};
+use access::users::is_mail_address;
+use access::{NOTE_BYTES_MAX, SignUpDenial, is_sign_up_name};
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use maud::html;
 use site_config::SignUpMode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Time in which a budget fills.
-const BUDGET_TIME: Duration = Duration::from_secs(86_400);
 
 pub(super) fn routes() -> Router<Arc<WebState>> {
     Router::new().route(SIGN_UP_PATH, get(show).post(ask))
@@ -42,23 +39,24 @@ fn page(
     name: &str,
     problem: Option<&str>,
 ) -> Response {
-    let is_moderated = visitor.client().config().web.sign_up == SignUpMode::Moderated;
+    let mode = visitor.client().config().web.sign_up;
+    let is_moderated = mode == SignUpMode::Moderated;
+    // No password is asked for before the address is known to be right.
+    let is_mailed = mode == SignUpMode::Mail;
     let body = html! {
         section.narrow.card {
             h1 { "Sign up" }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             @if let Some(user) = visitor.user() {
                 p { "You are logged in as " strong { (user) } "." }
-            } @else if !visitor.client().may_send_passwords() {
+            } @else if !is_mailed && !visitor.client().may_send_passwords() {
                 (unencrypted())
             } @else {
                 @if is_moderated { p { "The operator looks at each account before it can be used." } }
                 form.stacked method="post" action=(SIGN_UP_PATH) {
                     (form_token(shared, visitor))
-                    label for="user" { "Name, of lower case letters, digits, dots and hyphens" }
-                    input #user name="user" value=(name) autocomplete="username" autocapitalize="none"
-                        spellcheck="false" minlength="3" maxlength="32" required;
-                    (new_password())
+                    (name_field(name))
+                    @if is_mailed { (address_field()) } @else { (new_password()) }
                     @if is_moderated {
                         label for="note" { "To the operator: who are you?" }
                         input #note name="note" type="text" maxlength=(NOTE_BYTES_MAX);
@@ -78,26 +76,32 @@ async fn ask(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Respo
     if config.web.sign_up == SignUpMode::Closed {
         return answers::no_page().await;
     }
-    if visitor.user().is_some() || !visitor.client().may_send_passwords() {
+    let is_mailed = config.web.sign_up == SignUpMode::Mail;
+    if visitor.user().is_some() || !is_mailed && !visitor.client().may_send_passwords() {
         return page(&shared, visitor, StatusCode::FORBIDDEN, name, None);
     }
-    if form.field("new") != form.field("again") {
+    let address = form.field("mail").trim();
+    if is_mailed && !is_mail_address(address) {
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, NO_ADDRESS);
+    }
+    if is_mailed && !is_sign_up_name(name) {
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, &SignUpDenial::Name.to_string());
+    }
+    if !is_mailed && form.field("new") != form.field("again") {
         return refused(StatusCode::UNPROCESSABLE_ENTITY, DIFFERENT);
     }
-    let (budgets, now) = (&shared.sign_ups, Instant::now());
-    let own = budgets.take_within(
-        Some(visitor.client().address()),
-        config.web.sign_ups_per_network,
-        BUDGET_TIME,
-        now,
-    );
-    if let Err(seconds) =
-        own.and_then(|()| budgets.take_within(None, config.web.sign_ups_per_day, BUDGET_TIME, now))
-    {
-        let problem = "Too many accounts were asked for. Try again another day.";
-        let mut answer = refused(StatusCode::TOO_MANY_REQUESTS, problem);
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-        return answer;
+    if let Err(full) = within_budgets(&shared, visitor, &config) {
+        return full.answered(refused);
+    }
+    if is_mailed {
+        mailed::mail_sign_up(&shared, name, address);
+        let body = html! {
+            section.narrow.card {
+                h1 { "Sign up" }
+                (mailed::on_its_way("Thank you:", address))
+            }
+        };
+        return HtmlPage::new(&shared, visitor, "Sign up").answer(StatusCode::OK, &body);
     }
     let (gate, caller) = (&shared.site.gate, visitor.client().caller());
     let password = form.field("new").as_bytes();

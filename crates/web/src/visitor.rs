@@ -66,14 +66,28 @@ impl Visitor {
         self.user().is_some() && self.client.access().is_some_and(|access| access.operator && access.manage)
     }
 
-    /// Returns true if a password can be accepted from it.
+    /// Returns true if it may log in, by a password or at a provider.
     pub fn may_log_in(&self) -> bool {
+        self.may_send_password() || self.may_log_in_elsewhere()
+    }
+
+    /// Returns true if a password can be accepted from it.
+    pub fn may_send_password(&self) -> bool {
         self.has_mechanism() && self.client.may_send_passwords() && self.client.offers_login()
+    }
+
+    /// Returns true if it may log in at a provider: where passwords are taken, as the cookie of a login is
+    /// worth as much.
+    pub fn may_log_in_elsewhere(&self) -> bool {
+        self.user().is_none()
+            && !self.client.config().providers.is_empty()
+            && self.client.may_send_passwords()
     }
 
     /// Returns true if it could log in over an encrypted connection.
     pub fn may_log_in_encrypted(&self) -> bool {
-        self.has_mechanism() && self.client.offers_login()
+        let has_providers = !self.client.config().providers.is_empty();
+        has_providers || self.has_mechanism() && self.client.offers_login()
     }
 
     fn has_mechanism(&self) -> bool {
@@ -84,6 +98,11 @@ impl Visitor {
     /// Returns the browser's identifier.
     pub fn id(&self) -> Option<&SessionId> {
         self.id.as_ref()
+    }
+
+    /// Returns the identifier that the browser has shown.
+    pub fn held_id(&self) -> Option<&SessionId> {
+        self.id.as_ref().filter(|_| !self.is_new)
     }
 
     /// Returns the token for a form in the answer.
@@ -99,7 +118,7 @@ impl Visitor {
 
     /// Returns true if the token is that of a form shown to this browser, which must have its identifier.
     pub fn is_form_token(&self, shared: &WebState, token: &str) -> bool {
-        !self.is_new && self.id.as_ref().is_some_and(|id| shared.sessions.is_form_token(id, token))
+        self.held_id().is_some_and(|id| shared.sessions.is_form_token(id, token))
     }
 
     /// Returns the cookie for an answer with a form, if the browser needs one.

@@ -3,7 +3,8 @@
 //! The present password is checked like one that logs in, under the same lock-outs. A link is checked before
 //! anything costly is done, and again when the file is changed, so that it counts once. Called by `web`.
 
-use super::{ClientEndpoint, LoginDenial, LoginGate};
+use super::{LoginDenial, LoginGate};
+use crate::endpoint::ClientEndpoint;
 use crate::users::{
     EditError, PASSWORD_CHARS_MIN, StoredCredentials, UserRecord, UserStore, UserTable, decoy_check,
     prepared, prepared_password, user_of_token,
@@ -24,6 +25,8 @@ pub enum PasswordChangeDenial {
     Wrong,
     /// The new password cannot be one: too short, too long, or with a control character.
     Unfit,
+    /// This is no mail address.
+    NoAddress,
     /// Locked out for this time.
     Locked(Duration),
     /// A failure of the server.
@@ -40,6 +43,7 @@ impl fmt::Display for PasswordChangeDenial {
                     "A password has at least {PASSWORD_CHARS_MIN} characters, and no control characters."
                 )
             }
+            Self::NoAddress => f.write_str("This is no mail address."),
             Self::Locked(left) => write!(f, "Too many failures. Try again in {} s.", left.as_secs() + 1),
             Self::Trouble => f.write_str("Passwords cannot be changed now."),
         }
@@ -80,32 +84,27 @@ impl LoginGate {
         let new = fit(new).ok_or(PasswordChangeDenial::Unfit)?;
         let (user, present) = (name.to_owned(), prepared_password(present));
         let changed = self.checking(move |store| {
-            let table = store.table();
-            let record = table.as_ref().and_then(|table| table.get(&user));
-            let credentials = record.and_then(|record| record.credentials.as_ref());
-            let (Some(credentials), Some(present)) = (credentials, present) else {
-                decoy_check(&new);
-                return Err(PasswordChangeDenial::Wrong);
-            };
-            if !credentials.argon2.verifies(&present) {
-                return Err(PasswordChangeDenial::Wrong);
-            }
+            let record = proven_record(store, &user, present.as_deref())?;
             // Another change since then wins.
-            let is_unchanged = |table: &UserTable| table.get(&user).is_some_and(|now| Some(now) == record);
-            put(store, &user, &new, is_unchanged)
+            put(store, &user, &new, |table| table.get(&user) == Some(&record))
         });
-        match changed.await {
-            Err(PasswordChangeDenial::Wrong) => {
-                // A lock-out that this failure begins holds for the next attempt.
-                self.deny(caller, name.as_bytes(), HOW);
-                Err(PasswordChangeDenial::Wrong)
-            }
-            Ok(()) => {
-                info!(address = %caller.address, user = name, "password changed by its owner");
-                Ok(())
-            }
-            other => other,
+        self.count_wrong(caller, name, changed.await)?;
+        info!(address = %caller.address, user = name, "password changed by its owner");
+        Ok(())
+    }
+
+    /// Counts a change that failed for a wrong password. A lock-out that it begins holds for the next
+    /// attempt.
+    pub(super) fn count_wrong(
+        &self,
+        caller: &ClientEndpoint,
+        name: &str,
+        changed: Result<(), PasswordChangeDenial>,
+    ) -> Result<(), PasswordChangeDenial> {
+        if changed == Err(PasswordChangeDenial::Wrong) {
+            self.deny(caller, name.as_bytes(), HOW);
         }
+        changed
     }
 
     /// Returns the user for whom a link's token is valid now.
@@ -150,6 +149,23 @@ impl LoginGate {
     }
 }
 
+/// Returns the user's line if this is the present password, prepared. Slow, whether there is such a user or
+/// not.
+pub(super) fn proven_record(
+    store: &UserStore,
+    name: &str,
+    present: Option<&[u8]>,
+) -> Result<UserRecord, PasswordChangeDenial> {
+    let table = store.table();
+    let record = table.as_ref().and_then(|table| table.get(name));
+    let credentials = record.and_then(|record| record.credentials.as_ref());
+    let is_right = match (credentials, present) {
+        (Some(credentials), Some(present)) => credentials.argon2.verifies(present),
+        (_, present) => decoy_check(present.unwrap_or_default()),
+    };
+    record.filter(|_| is_right).cloned().ok_or(PasswordChangeDenial::Wrong)
+}
+
 /// Stores a user's new password, prepared, if the user is there and `may` says so of the file as it is then.
 fn put(
     store: &UserStore,
@@ -164,6 +180,13 @@ fn put(
         table.put(UserRecord { changed: unix_secs(), credentials: Some(credentials), ..record });
         Ok(())
     });
+    edited(changed)
+}
+
+/// Returns the reason why a change of the users was refused, or could not be written.
+pub(super) fn edited(
+    changed: Result<(), EditError<PasswordChangeDenial>>,
+) -> Result<(), PasswordChangeDenial> {
     changed.map_err(|failure| match failure {
         EditError::Refused(denial) => denial,
         EditError::Io(error) => {

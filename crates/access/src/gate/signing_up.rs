@@ -4,8 +4,9 @@
 //! and gets no rights that the configuration gives to some user by name. Where an operator decides, the
 //! answer and the work are the same whether a name is taken or not. Called by `web` and `operators`.
 
+use super::LoginGate;
 use super::changing::{PasswordChangeDenial, fit};
-use super::{ClientEndpoint, LoginGate};
+use crate::endpoint::ClientEndpoint;
 use crate::users::{
     EditError, SIGN_UPS_MAX, SignUp, StoredCredentials, UserStore, UserTable, edit_sign_ups, user_of,
 };
@@ -107,7 +108,8 @@ impl LoginGate {
         note: &str,
     ) -> Result<(), SignUpDenial> {
         let mode = config.web.sign_up;
-        if mode == SignUpMode::Closed {
+        // By mail an account is made in two steps, and not in this one.
+        if matches!(mode, SignUpMode::Closed | SignUpMode::Mail) {
             return Err(SignUpDenial::Closed);
         }
         if !is_sign_up_name(name) {

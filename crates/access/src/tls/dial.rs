@@ -117,7 +117,7 @@ impl RemoteServer {
         let login = match (&self.link.user, &self.link.password_file) {
             (Some(user), Some(file)) => {
                 let mechanisms = self.link.mechanisms.iter().map(|way| (*way).into()).collect();
-                let login = LoginOptions::password(user, password(file)?);
+                let login = LoginOptions::password(user, first_line(file)?);
                 Some(LoginOptions { clear_passwords: is_local, mechanisms, ..login })
             }
             _ => None,
@@ -165,7 +165,7 @@ fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static
 }
 
 /// Returns the first line of a file.
-fn password(file: &Path) -> Result<String, RemoteServerError> {
+pub fn first_line(file: &Path) -> Result<String, RemoteServerError> {
     let cannot = |error| RemoteServerError::Password(file.to_owned(), error);
     let mut text = String::new();
     let opened = fs::File::open(file).map_err(cannot)?;

@@ -72,7 +72,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     fn record(name: &str) -> UserRecord {
-        UserRecord { user: User { name: name.into(), groups: Box::default() }, changed: 1, credentials: None }
+        UserRecord { user: User::named(name), changed: 1, credentials: None, mail: None }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::User;
 use super::credentials::{Argon2Hash, ScramKeys, StoredCredentials};
+use super::mail::MailMark;
 use super::name::prepared;
 use disk::{Disk, read_small};
 use hashbrown::HashMap;
@@ -20,6 +21,8 @@ pub const FILE_NAME: &str = "users";
 const MAGIC: &str = "newsreel-users";
 /// Version of the format: with a hash of everything in its last line.
 const VERSION: &str = "2";
+/// Version of a file in which a user has a mail address.
+const VERSION_WITH_MAIL: &str = "3";
 /// The previous version, without a hash.
 const VERSION_OLD: &str = "1";
 /// Longest file that is read, in bytes: about a million users.
@@ -76,6 +79,8 @@ pub struct UserRecord {
     pub changed: u64,
     /// `None` if there is no password here; a program or a certificate decides.
     pub credentials: Option<StoredCredentials>,
+    /// The mail address of the user.
+    pub mail: Option<MailMark>,
 }
 
 /// The whole file.
@@ -139,7 +144,9 @@ impl UserTable {
 
     /// Returns the text of the file.
     pub fn text(&self) -> String {
-        let mut text = format!("{MAGIC} {VERSION} ");
+        let has_mail = self.records.iter().any(|record| record.mail.is_some());
+        let version = if has_mail { VERSION_WITH_MAIL } else { VERSION };
+        let mut text = format!("{MAGIC} {version} ");
         for octet in self.decoy {
             // Writing to a String does not fail.
             let _infallible = write!(text, "{octet:02x}");
@@ -151,8 +158,13 @@ impl UserTable {
                 Some(made) => (made.argon2.as_str().to_owned(), made.scram.to_string()),
                 None => ("-".to_owned(), "-".to_owned()),
             };
-            let _infallible =
-                writeln!(text, "{}\t{groups}\t{}\t{argon2}\t{scram}", record.user.name, record.changed);
+            let (name, changed) = (&record.user.name, record.changed);
+            let _infallible = write!(text, "{name}\t{groups}\t{changed}\t{argon2}\t{scram}");
+            if has_mail {
+                let mail = record.mail.as_ref().map_or("-".to_owned(), MailMark::to_string);
+                let _infallible = write!(text, "\t{mail}");
+            }
+            text.push('\n');
         }
         with_sum(text)
     }
@@ -170,7 +182,8 @@ impl UserTable {
         let mut table = Self::empty(decoy);
         for (at, text) in lines.enumerate() {
             let line = at + 2;
-            let record = parse_record(text).map_err(|what| UserTableError::Line { line, what })?;
+            let has_mail = version == VERSION_WITH_MAIL;
+            let record = parse_record(text, has_mail).map_err(|what| UserTableError::Line { line, what })?;
             if table.by_name.contains_key(&record.user.name) {
                 return Err(UserTableError::SecondUser { line, name: record.user.name });
             }
@@ -182,7 +195,7 @@ impl UserTable {
 
 fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
     let (version, secret) = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
-    if ![VERSION, VERSION_OLD].contains(&version) {
+    if ![VERSION, VERSION_OLD, VERSION_WITH_MAIL].contains(&version) {
         return None;
     }
     if secret.len() != 2 * DECOY_BYTES || !secret.is_ascii() {
@@ -195,7 +208,14 @@ fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
     Some((decoy, version))
 }
 
-fn parse_record(line: &str) -> Result<UserRecord, &'static str> {
+fn parse_record(line: &str, has_mail: bool) -> Result<UserRecord, &'static str> {
+    let (line, mail) = match line.rsplit_once('\t') {
+        Some((line, "-")) if has_mail => (line, None),
+        Some((line, mail)) if has_mail => {
+            (line, Some(MailMark::parse(mail).ok_or("not a mark of an address")?))
+        }
+        _ => (line, None),
+    };
     let fields: Vec<&str> = line.split('\t').collect();
     let [name, groups, changed, argon2, scram] = fields.as_slice() else {
         return Err("not five fields with TABs between");
@@ -213,9 +233,10 @@ fn parse_record(line: &str) -> Result<UserRecord, &'static str> {
         }),
     };
     Ok(UserRecord {
-        user: User { name: name.into(), groups: groups.into_iter().map(Into::into).collect() },
+        user: User::new(name, groups),
         changed: changed.parse().map_err(|_| "not a time")?,
         credentials,
+        mail,
     })
 }
 
@@ -250,9 +271,10 @@ mod tests {
 
     fn record(name: &str, groups: &[&str], password: Option<&[u8]>) -> UserRecord {
         UserRecord {
-            user: User { name: name.into(), groups: groups.iter().map(|&group| group.into()).collect() },
+            user: User::new(name, groups.iter().copied()),
             changed: 1_234_567_890,
             credentials: password.map(|password| StoredCredentials::new(password).unwrap()),
+            mail: None,
         }
     }
 
@@ -276,6 +298,20 @@ mod tests {
         assert!(again.has_group("staff") && !again.has_group("staf"));
         assert!(again.remove("fred") && !again.remove("fred"));
         assert!(again.get("fred").is_none() && again.get("wilma").is_some());
+    }
+
+    #[test]
+    fn a_file_with_mail_addresses_has_a_version_of_its_own() {
+        let mut table = UserTable::empty([7; DECOY_BYTES]);
+        let mail = Some(MailMark::of(&table, "fred@example.org"));
+        table.put(UserRecord { mail, ..record("fred", &["web"], Some(b"flintstone")) });
+        table.put(record("wilma", &[], None));
+        let text = table.text();
+        assert!(text.starts_with("newsreel-users 3 ") && !text.contains("example.org"), "{text}");
+        assert!(text.contains("\nwilma\t\t1234567890\t-\t-\t-\nsum "), "{text}");
+        assert_eq!(UserTable::parse(&text), Ok(table.clone()));
+        table.remove("fred");
+        assert!(table.text().starts_with("newsreel-users 2 "), "earlier versions read it again");
     }
 
     #[test]

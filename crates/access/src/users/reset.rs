@@ -61,9 +61,9 @@ mod tests {
     fn table() -> UserTable {
         let mut table = UserTable::empty([7; 16]);
         for (name, password) in [("fred", Some("flintstone")), ("wilma", None)] {
-            let user = User { name: name.into(), groups: Box::default() };
+            let user = User::named(name);
             let credentials = password.map(|text| StoredCredentials::new(text.as_bytes()).unwrap());
-            table.put(UserRecord { user, changed: 5, credentials });
+            table.put(UserRecord { user, changed: 5, credentials, mail: None });
         }
         table
     }

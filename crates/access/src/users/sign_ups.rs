@@ -122,8 +122,8 @@ pub fn refuse_sign_up(disk: &dyn Disk, data: &Path, name: &str) -> Result<(), Si
 
 /// Returns the line of a new user.
 pub(crate) fn user_of(name: Box<str>, group: Option<&str>, credentials: StoredCredentials) -> UserRecord {
-    let user = User { name, groups: group.into_iter().map(Into::into).collect() };
-    UserRecord { user, changed: unix_secs(), credentials: Some(credentials) }
+    let user = User::new(name, group);
+    UserRecord { user, changed: unix_secs(), credentials: Some(credentials), mail: None }
 }
 
 /// Returns true if the file is whole.

@@ -119,9 +119,9 @@ mod tests {
     use disk::RealDisk;
 
     fn add(data: &std::path::Path, name: &str) {
-        let user = User { name: name.into(), groups: Box::default() };
+        let user = User::named(name);
         edit(&RealDisk::new(), data, |table| {
-            table.put(UserRecord { user, changed: 1, credentials: None });
+            table.put(UserRecord { user, changed: 1, credentials: None, mail: None });
             Ok::<_, ()>(())
         })
         .unwrap();

@@ -114,7 +114,9 @@ pub(super) fn unknown(config: &Config, known: Option<&UserTable>) -> Vec<String>
     let all_groups = || known.into_iter().flat_map(UserTable::iter).flat_map(|record| &record.user.groups);
     for (at, access) in config.access.iter().enumerate() {
         for group in &access.user_groups {
-            if known.is_some_and(|table| table.has_group(group)) {
+            if known.is_some_and(|table| table.has_group(group))
+                || config.outside_groups().any(|own| own == group)
+            {
                 continue;
             }
             let near = faults::nearest(group, all_groups().map(|group| &**group));
@@ -127,7 +129,7 @@ pub(super) fn unknown(config: &Config, known: Option<&UserTable>) -> Vec<String>
     }
     for peer in &config.peers {
         let Some(user) = &peer.user else { continue };
-        if config.authenticators.is_empty() && known.is_none_or(|table| table.get(user).is_none()) {
+        if !config.has_outside_passwords() && known.is_none_or(|table| table.get(user).is_none()) {
             let name = &peer.name;
             told.push(format!(
                 "peer {name}: there is no user `{user}`; add it with: newsreel user add {user}"
@@ -188,10 +190,10 @@ fn no_such_user(config: &Config, known: Option<&UserTable>, name: &str) -> Optio
     let names = known.into_iter().flat_map(UserTable::iter).map(|record| &*record.user.name);
     let advice = match faults::nearest(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if config.authenticators.is_empty() && config.tls.client_ca.is_none() => {
+        None if !config.has_outside_users() && config.tls.client_ca.is_none() => {
             format!("add it with: newsreel user add {name}")
         }
-        None => "only a program or a certificate can let it in".to_owned(),
+        None => "only a login from outside or a certificate can let it in".to_owned(),
     };
     Some(format!("  there is no user `{name}` in the users file; {advice}"))
 }
@@ -201,8 +203,7 @@ fn user(known: Option<&UserTable>, name: &str) -> Result<User, CliError> {
     let name = users::prepared(name.as_bytes())
         .ok_or_else(|| CliError::Usage(format!("`{name}` cannot be a user's name")))?;
     let record = known.and_then(|table| table.get(&name));
-    Ok(record
-        .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone()))
+    Ok(record.map_or_else(|| User::named(name), |record| record.user.clone()))
 }
 
 #[cfg(test)]
@@ -236,8 +237,8 @@ numbers = "31-bit"
 
     fn parts() -> (Config, UserTable) {
         let mut users = UserTable::empty([0; 16]);
-        let user = User { name: "fred".into(), groups: ["stuff".into(), "staff".into()].into() };
-        users.put(UserRecord { user, changed: 1, credentials: None });
+        let user = User::new("fred", ["stuff", "staff"]);
+        users.put(UserRecord { user, changed: 1, credentials: None, mail: None });
         (with_trash(RULES), users)
     }
 
@@ -300,8 +301,8 @@ numbers = "31-bit"
             ["peer p: there is no user `feeder`; add it with: newsreel user add feeder"]
         );
         let mut other = users.clone();
-        let user = User { name: "fred".into(), groups: ["stuff".into()].into() };
-        other.put(UserRecord { user, changed: 1, credentials: None });
+        let user = User::new("fred", ["stuff"]);
+        other.put(UserRecord { user, changed: 1, credentials: None, mail: None });
         let told = unknown(&config, Some(&other));
         assert_eq!(told[0], "[[access]] 1: no user is in the group `staff`; did you mean `stuff`?");
         assert_eq!(unknown(&config, None).len(), 2);

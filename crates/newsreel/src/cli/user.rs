@@ -29,7 +29,7 @@ pub(super) enum UserCommand {
         /// A group of users that this one is in (repeatable); [[access]] sections name them in user_groups
         #[arg(long, value_name = "GROUP")]
         group: Vec<String>,
-        /// Store groups but no password: an authenticator program or a TLS certificate decides
+        /// Store groups but no password: a login from outside (docs/logins.md) or a TLS certificate decides
         #[arg(long)]
         no_password: bool,
     },
@@ -176,12 +176,12 @@ fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -
         return Err(problem(there()));
     }
     let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
-    let user = User { name: name.as_str().into(), groups };
+    let user = User::new(name.as_str(), groups);
     edit(config, |table| {
         if table.get(&name).is_some() {
             return Err(there());
         }
-        table.put(UserRecord { user: user.clone(), changed: unix_secs(), credentials: made });
+        table.put(UserRecord { user: user.clone(), changed: unix_secs(), credentials: made, mail: None });
         Ok(())
     })?;
     say(format_args!("{name} added"))?;

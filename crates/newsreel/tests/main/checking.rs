@@ -303,7 +303,11 @@ fn check_reports_missing_programs() {
     let removed =
         command().args(["group", "remove", "local.news", "--dir"]).arg(site.dir()).output().unwrap();
     assert!(removed.status.success());
-    assert!(site.check(&site.text.replace(mail, none)).status.success());
+    let nothing = site.text.replace(mail, none);
+    assert!(site.check(&nothing).status.success());
+    // Links to passwords are mailed, too.
+    let links = format!("{nothing}\n[web]\nreset_by_mail = true\n");
+    refuses(&site.check(&links), &["links to accounts", "/usr/sbin/no-such-mailer", "smtp"]);
 }
 
 #[test]

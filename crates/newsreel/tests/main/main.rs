@@ -36,6 +36,7 @@ mod layers;
 mod leafnode_home;
 mod link;
 mod lists;
+mod logins;
 mod mails;
 mod making;
 mod many;

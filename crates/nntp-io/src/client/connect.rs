@@ -119,6 +119,23 @@ pub enum CompressionPolicy {
     Required,
 }
 
+impl Connection {
+    /// Connects to a server, with TLS if that comes first. Nothing of NNTP is sent or awaited.
+    ///
+    /// # Errors
+    /// [`Error::Lookup`], [`Error::Connect`], and those of [`Connection::start_tls`].
+    pub async fn connect(target: &ConnectOptions) -> Result<Self, Error> {
+        let stream = connect(target).await?;
+        // Without this option a command waits for the acknowledgement of the one before.
+        stream.set_nodelay(true).map_err(Error::Broken)?;
+        let mut connection = Self::new(Socket::new(stream), target.limits.clone());
+        if let Security::Implicit(tls) = &target.security {
+            connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
+        }
+        Ok(connection)
+    }
+}
+
 impl NntpClient {
     /// Connects to a server and prepares the connection for use.
     ///
@@ -127,18 +144,12 @@ impl NntpClient {
     /// was refused, [`Error::NotOffered`], and those of [`NntpClient::answer`]. [`Error::retry`] returns
     /// whether to try again.
     pub async fn connect(target: &ConnectOptions) -> Result<Self, Error> {
-        let stream = connect(target).await?;
-        // Without this option a command waits for the acknowledgement of the one before.
-        stream.set_nodelay(true).map_err(Error::Broken)?;
-        let mut client = Self::new(Connection::new(Socket::new(stream), target.limits.clone()));
+        let mut client = Self::new(Connection::connect(target).await?);
         client.set_up(target).await?;
         Ok(client)
     }
 
     async fn set_up(&mut self, target: &ConnectOptions) -> Result<(), Error> {
-        if let Security::Implicit(tls) = &target.security {
-            self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
-        }
         self.greeted().await?;
         if let Security::StartTls(tls) = &target.security {
             self.start_tls(tls).await?;

@@ -227,14 +227,8 @@ fn owners(data: &Path) -> CheckResult {
 fn secrets(config: &Config) -> CheckResult {
     let mut part = part("secrets", "can be read by their owner and group alone");
     let data = &config.site.data;
-    let of_links = [
-        config.peers.iter().filter_map(|peer| peer.send.as_ref()?.password_file.clone()).collect::<Vec<_>>(),
-        config.pulls.iter().filter_map(|pull| pull.password_file.clone()).collect(),
-        config.upstreams.iter().filter_map(|upstream| upstream.password_file.clone()).collect(),
-        config.body_servers.iter().filter_map(|server| server.password_file.clone()).collect(),
-    ];
     let own = [data.join(Secret::FILE_NAME), data.join("users")];
-    for path in own.into_iter().chain(of_links.into_iter().flatten()) {
+    for path in own.into_iter().chain(config.password_files().map(Path::to_owned)) {
         if fs::metadata(&path).is_ok_and(|about| about.mode() & 0o007 != 0) {
             let path = path.display();
             part.found.warning(format!("{path} can be used by everyone; type: chmod o= {path}"));

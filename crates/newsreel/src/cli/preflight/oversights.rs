@@ -68,12 +68,8 @@ fn shared_addresses(config: &Config, found: &mut Findings) {
 
 /// Warns of files with passwords and keys that every user of the machine can read.
 fn secrets(config: &Config, found: &mut Findings) {
-    let sends = config.peers.iter().filter_map(|peer| peer.send.as_ref()).map(|send| &send.password_file);
-    let pulls = config.pulls.iter().map(|pull| &pull.password_file);
-    let bodies = config.body_servers.iter().map(|server| &server.password_file);
-    let upstreams = config.upstreams.iter().map(|upstream| &upstream.password_file);
-    let passwords = sends.chain(pulls).chain(bodies).chain(upstreams).flatten();
-    let mut named: Vec<(&str, PathBuf)> = passwords.map(|file| ("password file", file.clone())).collect();
+    let passwords = config.password_files().map(|file| ("password file", file.to_owned()));
+    let mut named: Vec<(&str, PathBuf)> = passwords.collect();
     named.extend(config.tls.key.iter().map(|file| ("key", file.clone())));
     named.push(("file of users", config.site.data.join(USERS_FILE_NAME)));
     for (what, file) in named.iter().filter(|(_, file)| is_read_by_others(file)) {

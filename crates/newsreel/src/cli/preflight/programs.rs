@@ -1,5 +1,5 @@
 //! Checks that the programs that the server runs exist: authenticators, filters, feed programs of peers, and
-//! sendmail for moderated groups.
+//! sendmail for moderated groups and for links to accounts.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use rustix::fs::{Access, access};
 use super::Findings;
 use site::moderation;
 use site::moderation::SubmissionTarget;
-use site_config::{Config, FilterStage};
+use site_config::{Config, FilterStage, SignUpMode};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {
@@ -61,6 +61,16 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     let moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
     let mut moderated = moderated.filter(is_mailed);
     let program = config.moderation.sendmail.split_whitespace().next().unwrap_or_default();
+    let mails_links = config.web.sign_up == SignUpMode::Mail || config.web.reset_by_mail;
+    if mails_links
+        && config.moderation.smtp.is_none()
+        && let Err(why) = runnable(program)
+    {
+        found.problem(format!(
+            "links to accounts and passwords ([web]) cannot be mailed: {why}; set smtp = \"HOST:25\" or sendmail in \
+             [moderation]"
+        ));
+    }
     if let (Some(group), None) = (moderated.next(), &config.moderation.smtp)
         && let Err(why) = runnable(program)
     {

@@ -5,7 +5,10 @@ pub mod archive;
 mod boards;
 mod bounds;
 mod desk;
+mod fake_provider;
 pub mod http;
+mod mailed;
+mod providers;
 mod reading;
 
 use crate::layers::{settings, settings_name};

@@ -1,12 +1,14 @@
 //! Authentication programs, run like those of INN's nnrpd.
 //!
 //! A program receives what is known of the client on its standard input and accepts with `User:NAME` and exit
-//! code 0. It is killed when its time is over, and only a limited number run at once. Called by `gate`.
-//! Source: INN's external-auth documentation.
+//! code 0; lines `Group:NAME` name groups. It is killed when its time is over, and only a limited number run
+//! at once: one that is slow delays those alone who wait for it, and no longer than its time. The password is
+//! on its standard input only. Called by `outside`. Source: INN's external-auth documentation.
 
-use super::ClientEndpoint;
+use super::verdict::{OutsideUser, OutsideVerdict, granted_groups};
+use crate::endpoint::ClientEndpoint;
 use site_base::program::{ProcessGroup, piped};
-use site_config::Authenticator;
+use site_config::{Authenticator, GroupGrant};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
@@ -20,6 +22,7 @@ const OUTPUT_BYTES_MAX: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct AuthProgram {
     words: Vec<String>,
+    groups: Vec<GroupGrant>,
     time: Duration,
     places: Semaphore,
 }
@@ -28,19 +31,23 @@ impl AuthProgram {
     pub fn new(config: &Authenticator) -> Self {
         Self {
             words: config.program.clone(),
+            groups: config.groups.clone(),
             time: config.timeout,
             places: Semaphore::new(config.processes_max),
         }
     }
 
-    /// Returns the name under which the program accepts the client; `None` if it does not.
-    pub async fn accepts(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Option<Vec<u8>> {
-        let (program, arguments) = self.words.split_first()?;
+    /// Asks the program about a name and a password, as received.
+    pub async fn ask(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> OutsideVerdict {
+        let Some((program, arguments)) = self.words.split_first() else { return OutsideVerdict::Refused };
         let forbidden = |text: &[u8]| text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
         if forbidden(name) || forbidden(password) {
-            return None;
+            return OutsideVerdict::Refused;
         }
-        let _place = self.places.acquire().await.ok()?;
+        let Ok(Ok(_place)) = timeout(self.time, self.places.acquire()).await else {
+            warn!(program, "all processes of the authenticator were busy for too long");
+            return OutsideVerdict::Unavailable;
+        };
         let run = async {
             let mut child = piped(program, arguments).spawn()?;
             let group = ProcessGroup::of(child.id());
@@ -75,15 +82,19 @@ impl AuthProgram {
                 if !complained.is_empty() {
                     debug!(program, text = %String::from_utf8_lossy(&complained).trim(), "authenticator");
                 }
-                status.success().then(|| user_in(&said)).flatten()
+                let accepted = status.success().then(|| user_in(&said)).flatten();
+                accepted.map_or(OutsideVerdict::Refused, |name| {
+                    let groups = granted_groups(&self.groups, &groups_in(&said));
+                    OutsideVerdict::Accepted(OutsideUser { name, groups })
+                })
             }
             Ok(Err(error)) => {
                 warn!(program, %error, "cannot ask the authenticator");
-                None
+                OutsideVerdict::Refused
             }
             Err(_) => {
                 warn!(program, "the authenticator did not answer in time and was killed");
-                None
+                OutsideVerdict::Refused
             }
         }
     }
@@ -109,19 +120,23 @@ fn question(caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> Vec<u8> {
 
 /// Returns the name in the program's last `User:` line, unless there is an `Error:` line.
 fn user_in(said: &[u8]) -> Option<Vec<u8>> {
-    let mut user = None;
-    for line in said.split(|&b| b == b'\n') {
-        let line = line.trim_ascii();
-        let after = |label: &[u8]| {
-            let head = line.get(..label.len())?;
-            head.eq_ignore_ascii_case(label).then(|| line.get(label.len()..).unwrap_or_default().trim_ascii())
-        };
-        if after(b"Error:").is_some() {
-            return None;
-        }
-        user = after(b"User:").map(<[u8]>::to_vec).or(user);
+    if lines_of(said, b"Error:").next().is_some() {
+        return None;
     }
-    user.filter(|user| !user.is_empty())
+    lines_of(said, b"User:").last().filter(|user| !user.is_empty()).map(<[u8]>::to_vec)
+}
+
+/// Returns the names in `Group:` lines.
+fn groups_in(said: &[u8]) -> Vec<&str> {
+    lines_of(said, b"Group:").filter_map(|name| str::from_utf8(name).ok()).collect()
+}
+
+/// Returns what follows a label in each line that begins with it, in any case.
+fn lines_of<'a>(said: &'a [u8], label: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    said.split(|&b| b == b'\n').filter_map(|line| {
+        let (head, rest) = line.trim_ascii().split_at_checked(label.len())?;
+        head.eq_ignore_ascii_case(label).then(|| rest.trim_ascii())
+    })
 }
 
 #[cfg(test)]
@@ -144,6 +159,8 @@ mod tests {
         assert_eq!(user_in(b"noise\nuser: fred@here\n").as_deref(), Some(&b"fred@here"[..]));
         assert_eq!(user_in(b"User:fred\r\nError:no\r\n"), None);
         assert_eq!(user_in(b"User:\r\n"), None);
+        assert_eq!(groups_in(b"Group:staff\r\nUser:fred\r\ngroup: two words \r\n"), ["staff", "two words"]);
+        assert!(groups_in(b"User:fred\r\nGroups:staff\r\nGroup:\xff\r\n").is_empty());
         assert_eq!(user_in(b""), None);
     }
 }

@@ -1,0 +1,68 @@
+//! Logins from outside: users whose passwords programs and directories check.
+//!
+//! Programs are asked before directories, each kind in the order of the configuration, until one accepts. A
+//! source that cannot be asked does not refuse: unless another one accepts, the client may try again later.
+//! Called by `gate`.
+
+mod directory;
+#[cfg(test)]
+mod fake_directory;
+mod ldap;
+mod programs;
+mod verdict;
+
+use crate::endpoint::ClientEndpoint;
+use directory::Directory;
+use programs::AuthProgram;
+use site_config::Config;
+pub use verdict::granted_groups;
+pub(crate) use verdict::{OutsideUser, OutsideVerdict};
+
+/// The sources of a configuration.
+#[derive(Debug)]
+pub(crate) struct OutsideLogins {
+    programs: Vec<AuthProgram>,
+    directories: Vec<Directory>,
+    has_providers: bool,
+}
+
+impl OutsideLogins {
+    /// Prepares the sources of a configuration.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            programs: config.authenticators.iter().map(AuthProgram::new).collect(),
+            directories: config.directories.iter().map(Directory::new).collect(),
+            has_providers: !config.providers.is_empty(),
+        }
+    }
+
+    /// Returns true if any source checks passwords.
+    pub fn check_passwords(&self) -> bool {
+        !self.programs.is_empty() || !self.directories.is_empty()
+    }
+
+    /// Returns true if users come from outside, with a password or from a provider.
+    pub fn have_users(&self) -> bool {
+        self.check_passwords() || self.has_providers
+    }
+
+    /// Asks the sources about a name and a password, as received.
+    pub async fn ask(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> OutsideVerdict {
+        let mut verdict = OutsideVerdict::Refused;
+        for program in &self.programs {
+            match program.ask(caller, name, password).await {
+                OutsideVerdict::Refused => {}
+                OutsideVerdict::Unavailable => verdict = OutsideVerdict::Unavailable,
+                accepted => return accepted,
+            }
+        }
+        for directory in &self.directories {
+            match directory.ask(name, password).await {
+                OutsideVerdict::Refused => {}
+                OutsideVerdict::Unavailable => verdict = OutsideVerdict::Unavailable,
+                accepted => return accepted,
+            }
+        }
+        verdict
+    }
+}
