@@ -351,7 +351,7 @@ fn numbers_that_ended_alone_do_not_come_back_in_a_rebuild() {
         let is_crosspost = |n: &u64| news(*n).groups.len() == 2;
         if method == MethodKind::Cnfs {
             let wildmat = Wildmat::parse(b"test.g0").unwrap();
-            spool.purge(&wildmat, false).run(&()).unwrap();
+            spool.purge(&wildmat, false, &()).unwrap();
         } else {
             spool.expiry().expire(NOW + 9, false).unwrap();
         }

@@ -44,8 +44,8 @@ impl Member {
     }
 
     fn add(&self, name: &str) {
-        let user = User { name: name.into(), groups: Box::default() };
-        let record = UserRecord { user, changed: 1, credentials: None };
+        let user = User::new(name, Vec::<&str>::new());
+        let record = UserRecord { user, changed: 1, credentials: None, mail: None };
         users::edit(&self.disk, Path::new(DATA), |table| {
             table.put(record);
             Ok::<_, ()>(())
