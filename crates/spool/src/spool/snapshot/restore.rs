@@ -117,7 +117,8 @@ pub fn restore(
 fn can_continue(config: &SpoolConfig, recovery: &RecoveryReport) -> Result<(), SpoolError> {
     let is_numbered =
         |class: &ClassConfig| matches!(class.method, MethodKind::Tradspool | MethodKind::Bucketed);
-    if !recovery.power_lost && !(recovery.crashed && config.classes.iter().any(is_numbered)) {
+    let begins_again = recovery.power_lost || recovery.crashed && config.classes.iter().any(is_numbered);
+    if !begins_again {
         return Ok(());
     }
     let spool = ["secret", "groups", "groups.copy", "journal", "index", "dictionaries", "restoring"];
