@@ -195,7 +195,8 @@ impl Figure {
 /// After the type of a field and `=>` stand the columns that show it, without commas between them, each as
 /// `unit("head", places)`; see [`FigurePlace`]. The units: `count`, `some` (a count, nothing if it is 0),
 /// `size`, `rate` (bytes per second), `span`, `delay` (a span, nothing if it is 0), `age` (of a time),
-/// `growth` (of a counter per second), `text`; and `words("head" = function, places)`,
+/// `growth` (of a counter per second), `text`,
+/// `counted("noun", "words after it", places)` in a line; and `words("head" = function, places)`,
 /// `trouble("head" = function, places)` and `number("head" = function, places)` for what is computed from the
 /// object and the time. After a
 /// part stands `part("word")` for a line with its figures of [`Status`](FigurePlace::Status).
@@ -270,6 +271,9 @@ macro_rules! figure_column {
                 $crate::figures::ShownFigures::sentence(&of.$field, $crate::figures::FigurePlace::Status, now)
             }),
             Line($word))
+    };
+    ($field:ident, counted, $noun:literal, $head:literal, $($place:tt)+) => {
+        $crate::figure_column!(@ $head, Words(|of, _| $crate::units::counted(of.$field, $noun)), $($place)+)
     };
     ($field:ident, growth, $head:literal, $($place:tt)+) => {
         $crate::figure_column!(@ $head, Growth(|of| of.$field), $($place)+)

@@ -25,7 +25,7 @@ figures! {
         /// Seconds until the next attempt to connect.
         gauge retry_secs: Option<u64>,
         /// Articles not sent yet: those to be offered, and all later ones in the journal.
-        gauge lag_articles: u64 => count("articles behind", Status, Page) count("lag", Top),
+        gauge lag_articles: u64 => count("articles behind", Status) count("behind", Page) count("lag", Top),
         /// Bytes of journal between the first unsettled article and the end.
         gauge lag_bytes: u64 => size("journal", Status),
         /// Seconds since the oldest unsettled article arrived.

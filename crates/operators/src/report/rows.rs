@@ -10,7 +10,7 @@ use feeds::FeedStatus;
 use ingest::SpamCheckStatus;
 use ingest::programs::FilterStatus;
 use site_base::figures;
-use site_base::units::{about_size, counted, grouped};
+use site_base::units::{about_size, grouped};
 use upstreams::{CacheStatus, UpstreamStatus};
 
 figures! {
@@ -47,7 +47,7 @@ figures! {
         /// Connections refused since the start: unknown addresses and limits.
         counter refused: u64 => count("refused", Line("connections")),
         /// Connections of readers served since the start.
-        counter readers_served: u64 => count("readers served", Line("connections")),
+        counter readers_served: u64 => counted("reader", "served", Line("connections")),
         /// Logins of clients.
         part logins: LoginStatus => part("logins"),
         /// Unix seconds at which the first of the certificates expires; absent if there is none.
@@ -73,8 +73,7 @@ figures! {
         gauge early_cancels: u64 => count("waiting for their article", Line("cancels")),
         /// Articles that NoCeM notices listed before their arrival.
         gauge early_hides: u64 =>
-            words("listed by notices before they came" = |server, _| counted(server.early_hides, "article"),
-                Line("hides")),
+            counted("article", "listed by notices before they came", Line("hides")),
         /// Posts to moderated groups.
         part moderation: ModerationStatus => part("moderation"),
         /// Batches that wait in batches.incoming.
@@ -258,9 +257,9 @@ figures! {
         /// Batches filed since the start.
         counter filed: u64 => count("filed", Status),
         /// Articles accepted from batches.
-        counter accepted: u64 => count("articles accepted", Status),
+        counter accepted: u64 => counted("article", "accepted", Status),
         /// Damaged pieces of batches in quarantine.
-        gauge damaged: u64 => count("damaged pieces in quarantine", Status),
+        gauge damaged: u64 => counted("damaged piece", "in quarantine", Status),
         /// Reason why the oldest batch waits; empty if it does not, or has not been tried yet.
         trouble("Whether the oldest batch cannot be filed") problem: String,
     }
@@ -358,7 +357,7 @@ figures! {
         /// Groups.
         gauge groups: u64,
         /// Message-IDs in history.
-        gauge history_entries: u64 => count("Message-IDs in history", Line("articles")),
+        gauge history_entries: u64 => counted("Message-ID", "in history", Line("articles")),
         /// Digest of all that readers, peers and history can see, in hexadecimal digits: equal for sites with
         /// one secret that have the same news. Absent if damage was repaired since the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -390,7 +389,7 @@ figures! {
         #[serde(default)]
         list("reader") readers: Vec<JournalReaderReport>,
         /// Journal rows that a start after a crash now would replay.
-        gauge rows_to_replay: u64 => count("rows to replay after a crash", Line("journal")),
+        gauge rows_to_replay: u64 => counted("row", "to replay after a crash", Line("journal")),
         /// Bytes of history files.
         gauge history_bytes: u64 => size("of history", Line("indexes")),
         /// Bytes of overview files.
