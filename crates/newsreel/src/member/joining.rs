@@ -14,7 +14,7 @@ use cluster::{ClusterId, EngineTable, Fold, LogPosition, fetch_parts};
 use disk::{Progress, RealDisk};
 use site_base::clock::unix_secs;
 use site_config::Config;
-use spool::{RestoreReport, Spool};
+use spool::{RestoreReport, RestoreTarget, Spool};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,7 +93,8 @@ pub fn join(config: &Config, file: &Path, progress: &dyn Progress) -> Result<Res
         )));
     }
     let disk = Arc::new(RealDisk::new());
-    let restored = spool::restore(disk.clone(), config.spool_config(), file, progress)?;
+    let restored =
+        spool::restore(disk.clone(), config.spool_config(), file, RestoreTarget::Restored, progress)?;
     let position =
         restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
             other("the snapshot is not that of a member; newsreel cluster invite writes one")
