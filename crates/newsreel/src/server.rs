@@ -139,7 +139,7 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(moderation.run(leading(site, "mail"), site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
     start_housekeeping(&server, &mut tasks);
-    let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
+    let expiring = tokio::spawn(keep_expiring(site.filer.log().clone(), site.expiry.clone()));
     tasks.spawn(supervisor::keep_reporting(site.stopping()));
     supervisor::ready();
     let mut shutdown = std::pin::pin!(shutdown);

@@ -5,6 +5,7 @@ use crate::shared_files::sealed::{SealedFiles, SealedNote};
 use access::sealing::ClusterKey;
 use site::Site;
 use site_base::lock::Leaf;
+use site_config::Config;
 use spool::{ChangeMaker as _, Spool};
 use std::io;
 use std::time::Instant;
@@ -60,6 +61,12 @@ impl ClusterTexts {
             }),
         };
         Self { files: key.map(SealedFiles::under), state: Leaf::default() }
+    }
+
+    /// Reports whether the notes of a spool have a configuration that members share, if the key is here.
+    pub fn are_noted(config: &Config, spool: &Spool) -> bool {
+        let key = ClusterKey::read(&**spool.disk(), &config.cluster.key).ok().flatten();
+        key.is_some_and(|key| SealedFiles::under(key).content(spool, CURRENT).is_some())
     }
 
     /// Reports whether the members share a configuration: it was applied at one of them.

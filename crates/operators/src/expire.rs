@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spool::{ExpireReport, Spool};
+use site_log::SiteLog;
+use spool::{ArticleIdent, Change, ChangeMaker as _, DueArticle, ExpireReport, Spool, SpoolTrouble};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
@@ -23,6 +24,10 @@ use site_base::units;
 const PAUSE_MIN: Duration = Duration::from_secs(600);
 /// Interval of checks whether a class must give up articles for room.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+/// The job of expiry in a cluster.
+const JOB: &str = "expiry";
+/// Articles that leave with one message to the log of a cluster.
+const CHANGES_AT_ONCE: usize = 500;
 /// Longest time between two passes; bounds the delay for articles with a short Expires header.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
@@ -70,14 +75,17 @@ impl Operation for ExpireOperation {
             Some(file) => {
                 what_if::what_if(spool, file, self.text.as_deref().unwrap_or_default(), self.days, sink)
             }
-            None => expire(spool, self.dry_run, sink),
+            None => expire(&site.log(), self.dry_run, sink),
         }
     }
 }
 
 /// Expires the articles that are due, or only reports how many would be.
-fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
-    match spool.expiry().expire(unix_secs(), dry_run) {
+fn expire(log: &SiteLog, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    let is_shared = !dry_run && log.spool().shared_log().is_some();
+    let done =
+        if is_shared { expire_for_all(log) } else { log.spool().expiry().expire(unix_secs(), dry_run) };
+    match done {
         Ok(report) => {
             sink(Reply::Text(text(&report, dry_run)));
             true
@@ -113,15 +121,15 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
 
 /// Expires as long as the server runs; aborted with its task, between two steps. `now` is notified when a
 /// pass should begin at once.
-pub async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
+pub async fn keep_expiring(log: Arc<SiteLog>, now: Arc<Notify>) {
     let mut pause = PAUSE_MIN;
     // A pass that frees nothing is not repeated at once.
     let mut may_help = true;
     loop {
-        await_pass(&spool, &now, pause, may_help).await;
-        let own = spool.clone();
+        await_pass(log.spool(), &now, pause, may_help).await;
+        let own = log.clone();
         pause = PAUSE_MAX;
-        match tokio::task::spawn_blocking(move || own.expiry().expire_due(unix_secs())).await {
+        match tokio::task::spawn_blocking(move || pass(&own)).await {
             Ok(Ok(report)) => {
                 if report.numbers > 0 {
                     info!("expire: {}", text(&report, false));
@@ -140,8 +148,38 @@ pub async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
     }
 }
 
+/// Runs a pass; as a member of a cluster, if this one does so for all.
+fn pass(log: &SiteLog) -> Result<ExpireReport, SpoolTrouble> {
+    let now = unix_secs();
+    if log.spool().shared_log().is_none() {
+        return log.spool().expiry().expire_due(now);
+    }
+    let done = if log.spool().leads(JOB) { expire_for_all(log) } else { Ok(ExpireReport::default()) };
+    // Another member may have to do it by then.
+    done.map(|report| ExpireReport { next_due: Some(now), ..report })
+}
+
+/// Returns the change by which an article leaves the groups in which it is due.
+fn leaving(due: &DueArticle) -> Change<'_> {
+    Change::Expire { id: ArticleIdent::Key(due.key), groups: &due.groups }
+}
+
+/// Has the articles that are due leave at all members of a cluster.
+fn expire_for_all(log: &SiteLog) -> Result<ExpireReport, SpoolTrouble> {
+    let mut report = ExpireReport::default();
+    for some in log.spool().expiry().due(unix_secs())?.chunks(CHANGES_AT_ONCE) {
+        report.looked_at += some.len() as u64;
+        let left = log.change_each(some.iter().map(leaving))?;
+        for (due, _) in some.iter().zip(left).filter(|(_, has_left)| *has_left) {
+            report.articles += 1;
+            report.numbers += due.groups.len() as u64;
+        }
+    }
+    Ok(report)
+}
+
 /// Waits until a pass is due: after `pause`, at a notice, or when room is short and a pass may help.
-async fn await_pass(spool: &Arc<Spool>, now: &Notify, pause: Duration, may_help: bool) {
+async fn await_pass(spool: &Spool, now: &Notify, pause: Duration, may_help: bool) {
     let due = tokio::time::Instant::now() + pause;
     loop {
         let look = tokio::time::Instant::now() + LOOK_INTERVAL;
@@ -152,10 +190,7 @@ async fn await_pass(spool: &Arc<Spool>, now: &Notify, pause: Duration, may_help:
         if tokio::time::Instant::now() >= due {
             return;
         }
-        let own = spool.clone();
-        let is_short = may_help
-            && tokio::task::spawn_blocking(move || own.expiry().is_short_of_room()).await.unwrap_or(false);
-        if is_short {
+        if may_help && tokio::task::block_in_place(|| spool.expiry().is_short_of_room()) {
             return;
         }
     }

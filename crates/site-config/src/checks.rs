@@ -14,8 +14,8 @@ use super::storage::{BUFFER_BYTES_MIN, BufferDraft, ClassDraft, RuleDraft, compr
 use super::table::SpannedValue;
 use super::tls::{PeerDraft, SendDraft};
 use super::{
-    AgeBasis, ArticleCompression, BufferOrder, Cidr, Draft, FeedOrder, KnownCertificate, Method, PeerTls,
-    keeps,
+    AgeBasis, ArchiveTrigger, ArticleCompression, BufferOrder, Cidr, Draft, FeedOrder, KnownCertificate,
+    Method, PeerTls, keeps,
 };
 use super::{STRANGER_NAME, SignUpMode};
 use site_base::units::{about_size, counted};
@@ -545,9 +545,12 @@ impl ConfigChecker<'_> {
             self.fault(&draft.site.numbers.span, "here", "members of a cluster number articles", advice);
         }
         draft.classes.iter().for_each(|class| self.class_of_member(class));
-        for expire in &draft.expire {
-            let message = "members of a cluster keep articles until they are overwritten";
-            self.fault(&expire.head, "this section", message, "remove the section");
+        let has_kept = draft.classes.iter().any(|class| class.method.value == Some(Method::AppendOnly));
+        for archive in draft.archives.iter().filter(|_| has_kept) {
+            if archive.when.value == Some(ArchiveTrigger::Expiry) {
+                let message = "members of a cluster expire articles without asking an archive";
+                self.fault(&archive.head, "in this section", message, "set when = \"arrival\"");
+            }
         }
         for server in &draft.body_servers {
             let message = "members of a cluster do not fetch bodies";
@@ -557,9 +560,22 @@ impl ConfigChecker<'_> {
 
     /// Checks a class of a member: what leaves it must follow from what was filed.
     fn class_of_member(&mut self, class: &ClassDraft) {
+        if class.method.value == Some(Method::AppendOnly) {
+            if given(&class.free_min).is_some() {
+                let message = "what is given up for room would depend on one member's disk";
+                self.fault(&class.free_min.span, "here", message, "remove the key");
+            }
+            return;
+        }
         if !matches!(class.method.value, None | Some(Method::Cnfs)) {
-            let message = "members of a cluster store articles in cyclic buffers only";
-            return self.fault(&class.method.span, "here", message, "set method = \"cnfs\"");
+            let message =
+                "members of a cluster store articles in cyclic buffers, or keep them in large files";
+            return self.fault(
+                &class.method.span,
+                "here",
+                message,
+                "set method = \"cnfs\" or \"appendonly\"",
+            );
         }
         if given(&class.keep_at_least).is_some() {
             let message = "members of a cluster cannot refuse an article that the log has";

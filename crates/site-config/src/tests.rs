@@ -901,9 +901,17 @@ fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
     refused(format!("{cluster}{}", spool.replace("900 MiB", "1 GiB")), "have room for a ring of");
     let memory =
         spool.replace("ring = \"900 MiB\"\nbuffers = [\"a\"]", "method = \"memory\"\nsize = \"1 MiB\"");
-    refused(format!("{cluster}{memory}"), "cyclic buffers only");
+    refused(format!("{cluster}{memory}"), "cyclic buffers, or keep them in large files");
+    let kept = spool.replace("ring = \"900 MiB\"\nbuffers = [\"a\"]", "method = \"appendonly\"");
+    let expire = "[[expire]]\nkeep = \"9 days\"\n";
+    assert!(parsed(&format!("{cluster}{kept}{expire}")).is_ok());
+    let room = kept.replace("[[rule]]", "free_min = \"5 %\"\n[[rule]]");
+    refused(format!("{cluster}{room}"), "depend on one member's disk");
+    refused(
+        format!("{cluster}{kept}[[archive]]\nname = \"a\"\npath = \"/a\"\n"),
+        "without asking an archive",
+    );
     let kept = spool.replace("[[rule]]", "keep_at_least = \"1 day\"\n[[rule]]");
     refused(format!("{cluster}{kept}"), "cannot refuse");
-    refused(format!("{cluster}{spool}[[expire]]\nkeep = \"9 days\"\n"), "until they are overwritten");
     refused(format!("{cluster}{spool}[[body_server]]\nname = \"b\"\nfrom = \"b:119\"\n"), "do not fetch");
 }

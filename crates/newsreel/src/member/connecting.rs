@@ -5,7 +5,9 @@ use cluster::engine_check::{EngineDemands, NodeFacts, faults};
 use cluster::members::{MembersError, share_settings};
 use cluster::nats::{EngineFacts, NatsConnection, NatsEngine, NatsError, node_facts};
 use cluster::{ClusterId, EngineTable, TableError};
+use operators::cluster_texts::ClusterTexts;
 use site_config::{Class, Cluster, Config, EngineSync};
+use spool::Spool;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,8 +79,7 @@ impl ConnectedLog {
         Ok(Self { engine, facts, monitored })
     }
 
-    /// Refuses nodes and a log that are not safe, or not those of the spool's cluster, and members whose
-    /// answers would differ.
+    /// Refuses nodes and a log that are not safe, or not those of the spool's cluster.
     pub fn check(&self, config: &Config, known: Option<(ClusterId, u64)>) -> Result<(), MemberError> {
         let allows_lazy = config.cluster.sync == EngineSync::Lazy;
         let faults = faults(&self.facts, &self.monitored, &EngineDemands { known, allows_lazy });
@@ -95,6 +96,15 @@ impl ConnectedLog {
             tracing::warn!(
                 "[cluster] sync is \"lazy\": a power cut of the log's nodes may lose articles that were accepted"
             );
+        }
+        Ok(())
+    }
+
+    /// Refuses members whose answers would differ. Once members share a configuration they switch to that,
+    /// and what the first member had does not count any more.
+    pub fn check_settings(&self, config: &Config, spool: &Spool) -> Result<(), MemberError> {
+        if ClusterTexts::are_noted(config, spool) {
+            return Ok(());
         }
         let table: &dyn EngineTable = &*self.engine;
         let own = shared_settings(config);

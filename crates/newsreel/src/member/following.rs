@@ -121,6 +121,7 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let position = LogPosition::decode(&record).ok_or(MemberError::Fold(FoldStop::NoPosition))?;
     let connected = ConnectedLog::of(&config.cluster)?;
     connected.check(config, Some((position.cluster, position.created)))?;
+    connected.check_settings(config, spool)?;
     let table: &dyn EngineTable = &*connected.engine;
     let number = table_answer(|| number_of(table, &name))?;
     let number = number.ok_or_else(|| {

@@ -61,6 +61,7 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(MemberError::Engine)?;
     let connected = ConnectedLog::on(engine, &config.cluster)?;
     connected.check(config, None)?;
+    connected.check_settings(config, spool)?;
     let table: &dyn EngineTable = &*connected.engine;
     let number = add_member(table, name(config)).map_err(MemberError::Table)?;
     if number != 1 {
@@ -196,6 +197,7 @@ fn join_with(
     if spool.position().is_some() {
         return Err(other("the spool belongs to a cluster already"));
     }
+    connected.check_settings(config, &spool)?;
     let message = |sequence| connected.engine.message(sequence);
     if !fetch_parts(&spool, &position, message).map_err(MemberError::Fold)? {
         return Err(other(

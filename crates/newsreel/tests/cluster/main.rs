@@ -258,7 +258,12 @@ fn members_of(names: &[&'static str], scratch: &Scratch, nodes: &Nodes, more: &s
     first.configure(nodes, &text);
     let refused = newsreel(&first.dir, &["cluster", "create"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("class `text` has no ring"), "{refused:?}");
-    let text = text.replace("[[class]]\n", "[[class]]\nring = \"8 MiB\"\n");
+    let text = text.replace("[[class]]\nname = \"text\"\n", "[[class]]\nname = \"text\"\nring = \"8 MiB\"\n");
+    // Articles go to the second class, if there is one.
+    let text = match text.contains("name = \"kept\"") {
+        true => text.replace("[[rule]]\n", "[[rule]]\nclass = \"kept\"\ngroups = \"test.*\"\n\n[[rule]]\n"),
+        false => text,
+    };
     first.configure(nodes, &text);
     let told = done(&first.dir, &["cluster", "create"]);
     assert!(told.contains("its first member"), "{told}");
@@ -636,6 +641,46 @@ fn users_and_the_configuration_are_those_of_all_members() {
     members[0].stop();
     members[1].stop();
 }
+
+#[test]
+fn kept_articles_that_are_due_leave_all_members() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("kept");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, KEPT);
+    let post = |member: &Member, id: &str, groups: &str| {
+        let answer = member.client().post(id, groups).unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+    };
+    let stat = |members: &[Member], id: &str| -> Vec<String> {
+        members.iter().map(|member| member.client().ask(&format!("STAT {id}")).unwrap()).collect()
+    };
+    post(&members[0], "<short@three.example>", "test.b");
+    post(&members[1], "<long@three.example>", "test.b,test.a");
+    std::thread::sleep(Duration::from_secs(3));
+    let told = done(&members[1].dir, &["expire"]);
+    assert!(told.contains(" expired, "), "{told}");
+    let seen = stat(&members, "<short@three.example>");
+    assert!(seen.iter().all(|answer| answer.starts_with("430")), "{seen:?}");
+    let seen = stat(&members, "<long@three.example>");
+    assert!(seen.iter().all(|answer| answer.starts_with("223")), "{seen:?}");
+    for member in &members {
+        let marks = member.client().ask("GROUP test.b").unwrap();
+        assert!(marks.starts_with("211 0 "), "{marks}");
+    }
+    await_same_digest(&members);
+    // A member that is killed has what it had, and gets what it lacks.
+    members[1].kill();
+    post(&members[0], "<later@three.example>", "test.a");
+    members[1].serve();
+    await_same_digest(&members);
+    members[0].stop();
+    members[1].stop();
+}
+
+/// Classes of a site that keeps the articles of a group for two seconds.
+const KEPT: &str = "\n[[class]]\nname = \"kept\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\n\n\
+                    [[expire]]\ngroups = \"test.b\"\nkeep = \"2 s\"\n";
 
 #[test]
 fn control_messages_are_carried_out_by_one_member_and_by_another_once_that_is_killed() {
