@@ -168,7 +168,7 @@ pub fn faults(facts: &EngineFacts, nodes: &[NodeFacts], demands: &EngineDemands)
 }
 
 /// Reports whether a version is one that is not refused.
-fn is_recent(version: &str) -> bool {
+pub fn is_recent(version: &str) -> bool {
     let numbers: Vec<u32> =
         version.split(['.', '-']).take(3).map_while(|number| number.parse().ok()).collect();
     numbers.as_slice() >= VERSION_MIN.as_slice()
@@ -186,6 +186,8 @@ mod tests {
             created: 5,
             first: 1,
             last: 0,
+            bytes: 0,
+            bytes_max: 1 << 30,
             replicas: 3,
             leader: None,
             followers: Vec::new(),

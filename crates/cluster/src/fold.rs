@@ -137,6 +137,16 @@ impl Fold {
         Ok(spool.sync()?)
     }
 
+    /// Makes the spool of a member one that belongs to no cluster, with the same news. Everything in the log
+    /// is to be applied.
+    pub fn end(spool: &Spool) -> Result<(), FoldStop> {
+        spool.sync()?;
+        let time =
+            spool.position().as_deref().and_then(LogPosition::decode).map_or(0, |position| position.time);
+        spool.apply(u64::from(time), &[Change::Position { record: &[] }], &mut Vec::new())?;
+        Ok(spool.sync()?)
+    }
+
     /// Opens the fold of a member's spool.
     pub fn open(spool: Arc<Spool>) -> Result<Self, FoldStop> {
         let record = spool.position().ok_or(FoldStop::NoPosition)?;

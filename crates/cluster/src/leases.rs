@@ -255,13 +255,33 @@ fn take(
     JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) }
 }
 
+/// Beginning of the keys of leases.
+pub const LEASE_PREFIX: &str = "lease.";
+
+/// Returns the number of the member that holds the lease with this entry; `None` if none does.
+pub fn holder_of(value: &[u8]) -> Option<u16> {
+    LeaseEntry::of(value).map(|entry| entry.member).filter(|member| *member > 0)
+}
+
+/// Returns the job of a key; `None` if it is the key of something else.
+pub fn job_of(key: &str) -> Option<String> {
+    let mut pieces = key.strip_prefix(LEASE_PREFIX)?.split('=');
+    let mut job = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (byte, rest) = piece.split_at_checked(2)?;
+        job.push(u8::from_str_radix(byte, 16).ok()?);
+        job.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(job).ok()
+}
+
 /// Returns the key of a job; bytes that keys cannot have are written in hexadecimal.
 fn key_of(job: &str) -> String {
     let byte = |b: u8| match b {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(b).to_string(),
         b => format!("={b:02x}"),
     };
-    format!("lease.{}", job.bytes().map(byte).collect::<String>())
+    format!("{LEASE_PREFIX}{}", job.bytes().map(byte).collect::<String>())
 }
 
 #[cfg(test)]
@@ -351,6 +371,8 @@ mod tests {
         assert_eq!(later.lead(&table, JOB, 8, secs(0)), JobLead::Taken { reached: None });
         assert_eq!(second.lead(&table, JOB, 7, secs(9)), elsewhere(150));
         assert_eq!(key_of("feed.a b"), "lease.feed=2ea=20b");
+        assert_eq!(job_of("lease.feed=2ea=20b").as_deref(), Some("feed.a b"));
+        assert_eq!((job_of("report.fe1"), job_of("lease.a=2")), (None, None));
     }
 
     /// A table that answers nothing.

@@ -7,6 +7,8 @@
 //! - [`proposer`]: makes messages of what sessions propose, and retries them under one tag;
 //! - [`leases`]: which member does what one of them does at a time;
 //! - [`members`]: who is a member, and what all of them must share;
+//! - [`transfer`]: a snapshot of one member, fetched by another that joins;
+//! - [`scrub`]: compares the replicas of the log;
 //! - [`member`]: both of them as one state machine, driven by the events of an [`engine`].
 //!
 //! Time, waiting and randomness come from a [`World`], so that a simulation decides about them. Nothing here
@@ -17,6 +19,8 @@ mod driver;
 pub mod engine;
 #[cfg(feature = "nats")]
 pub mod engine_check;
+#[cfg(feature = "nats")]
+pub mod engine_conf;
 pub mod entry;
 #[cfg(test)]
 mod flaw;
@@ -33,8 +37,10 @@ pub mod nats;
 mod parts;
 pub mod position;
 pub mod proposer;
+pub mod scrub;
 #[cfg(test)]
 mod simulation;
+pub mod transfer;
 mod world;
 
 pub use driver::{ClusterLog, EVENTS_MAX, MemberHandle, MemberStatus, ReadFreshness};

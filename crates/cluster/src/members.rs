@@ -15,6 +15,8 @@ const MEMBERS_KEY: &str = "members";
 const SETTINGS_KEY: &str = "settings";
 /// Longest name of a member, in bytes.
 const NAME_BYTES_MAX: usize = 32;
+/// Seconds after which a member that has not reported does not run.
+const REPORTED_SECS_MAX: u64 = 15;
 /// Maximum number of members.
 pub const MEMBERS_MAX: usize = 64;
 
@@ -29,6 +31,13 @@ pub enum MembersError {
     Full,
     /// A name that no member can have.
     Name(String),
+    /// The members write a newer format than this version can read.
+    Newer {
+        /// Format that they write.
+        in_force: u8,
+        /// Newest format that can be read here.
+        newest: u8,
+    },
     /// A setting differs from that of the cluster.
     Setting {
         /// Name of the setting.
@@ -48,6 +57,11 @@ impl fmt::Display for MembersError {
             Self::Name(name) => {
                 write!(f, "`{name}` is no name of a member: use at most 32 letters, digits and \"-\"")
             }
+            Self::Newer { in_force, newest } => write!(
+                f,
+                "the members write format {in_force}, and this version of newsreel reads formats up to {newest}; \
+                 install a newer one"
+            ),
             Self::Full => write!(f, "a cluster has at most {MEMBERS_MAX} members"),
             Self::Setting { name, own, shared } => write!(
                 f,
@@ -161,6 +175,18 @@ pub fn remove_member(table: &dyn EngineTable, name: &str) -> Result<(bool, usize
     })
 }
 
+/// Ends a cluster: notes that its last member has left. Nothing is changed while there are others; returns
+/// their names.
+pub fn remove_last_member(table: &dyn EngineTable, name: &str) -> Result<Vec<String>, MembersError> {
+    change_members(table, |members| {
+        let others = members.iter().filter(|member| member.name != name && !member.has_left);
+        let others: Vec<String> = others.map(|member| member.name.clone()).collect();
+        let own = members.iter_mut().filter(|member| member.name == name && others.is_empty());
+        own.for_each(|member| member.has_left = true);
+        Ok(others)
+    })
+}
+
 /// Keeps the settings that all members must share, where the table has none yet; else compares them.
 pub fn share_settings(table: &dyn EngineTable, own: &[(&str, String)]) -> Result<(), MembersError> {
     let text: String = own.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
@@ -183,6 +209,88 @@ pub fn share_settings(table: &dyn EngineTable, own: &[(&str, String)]) -> Result
         return Ok(());
     }
 }
+
+/// Key of the format of messages that is in force.
+const FORMAT_KEY: &str = "format";
+
+/// Formats of messages in a cluster: every member writes what every other can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterFormats {
+    /// Format that is written.
+    pub in_force: u8,
+    /// Newest format that each member can read, by name; those that have left are not there.
+    pub of_members: Vec<(String, u8)>,
+}
+
+impl ClusterFormats {
+    /// Reads them. Members that have never said anything can read format 1.
+    pub fn read(table: &dyn EngineTable) -> Result<Self, MembersError> {
+        let (in_force, _) = read_format(table, FORMAT_KEY)?;
+        let mut of_members = Vec::new();
+        for member in members(table)?.into_iter().filter(|member| !member.has_left) {
+            of_members.push((member.name.clone(), read_format(table, &format_key(&member.name))?.0));
+        }
+        Ok(Self { in_force, of_members })
+    }
+
+    /// Returns the newest format that all members can read.
+    pub fn common(&self) -> u8 {
+        self.of_members.iter().map(|(_, format)| *format).min().unwrap_or(self.in_force)
+    }
+
+    /// Returns the names of the members that keep the others from writing a format.
+    pub fn without(&self, format: u8) -> Vec<&str> {
+        self.of_members.iter().filter(|(_, own)| *own < format).map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+fn format_key(name: &str) -> String {
+    format!("{FORMAT_KEY}.{name}")
+}
+
+/// Returns a format, 1 if the table has none, and the revision of its entry.
+fn read_format(table: &dyn EngineTable, key: &str) -> Result<(u8, u64), MembersError> {
+    let Some(entry) = table.get(key)? else { return Ok((1, 0)) };
+    let format = std::str::from_utf8(&entry.value).ok().and_then(|text| text.parse().ok());
+    Ok((format.ok_or(MembersError::Damaged(FORMAT_KEY))?, entry.revision))
+}
+
+/// Says which formats this member can read, up to `newest`; refused if the others write a newer one.
+pub fn announce_format(table: &dyn EngineTable, name: &str, newest: u8) -> Result<(), MembersError> {
+    let (in_force, _) = read_format(table, FORMAT_KEY)?;
+    if in_force > newest {
+        return Err(MembersError::Newer { in_force, newest });
+    }
+    loop {
+        let (known, revision) = read_format(table, &format_key(name))?;
+        if revision > 0 && known == newest {
+            return Ok(());
+        }
+        match table.put_if(&format_key(name), newest.to_string().as_bytes(), revision) {
+            Err(TableError::Changed) => {}
+            done => return Ok(done.map(drop)?),
+        }
+    }
+}
+
+/// Puts the newest format that all members can read in force; returns it, and whether that is a change.
+pub fn raise_format(table: &dyn EngineTable) -> Result<(u8, bool), MembersError> {
+    loop {
+        let (in_force, revision) = read_format(table, FORMAT_KEY)?;
+        let common = ClusterFormats::read(table)?.common();
+        if common <= in_force {
+            return Ok((in_force, false));
+        }
+        match table.put_if(FORMAT_KEY, common.to_string().as_bytes(), revision) {
+            Ok(_) => return Ok((common, true)),
+            Err(TableError::Changed) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// State in the last report of a member that has ended in good order.
+pub const ENDED: &str = "has stopped";
 
 /// What a member says about itself from time to time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -213,6 +321,11 @@ impl MemberReport {
                 done => return done.map(drop),
             }
         }
+    }
+
+    /// Reports whether the member may run still, of which this is the last report at a time in Unix seconds.
+    pub fn may_run(&self, now: u64) -> bool {
+        self.state != ENDED && now.saturating_sub(u64::from(self.time)) < REPORTED_SECS_MAX
     }
 
     /// Reads the report of a member; `None` if there is none.
@@ -298,6 +411,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_member_ends_the_cluster_and_no_other_does() {
+        let table = MemoryEngine::new(1);
+        for name in ["fe1", "fe2"] {
+            add_member(&table, name).unwrap();
+        }
+        assert_eq!(remove_last_member(&table, "fe1"), Ok(vec!["fe2".to_owned()]));
+        assert_eq!(number_of(&table, "fe1"), Ok(Some(1)));
+        remove_member(&table, "fe2").unwrap();
+        for _ in 0..2 {
+            assert_eq!(remove_last_member(&table, "fe1"), Ok(Vec::new()));
+        }
+        assert_eq!(number_of(&table, "fe1"), Ok(None));
+    }
+
+    #[test]
     fn settings_of_the_first_member_count_for_all() {
         let table = MemoryEngine::new(1);
         let settings =
@@ -309,6 +437,29 @@ mod tests {
             differs.contains("path_identity is b.example here and a.example in the cluster"),
             "{differs}"
         );
+    }
+
+    #[test]
+    fn a_newer_format_is_written_once_all_members_can_read_it_and_older_versions_are_refused_from_then_on() {
+        let table = MemoryEngine::new(1);
+        for name in ["fe1", "fe2"] {
+            add_member(&table, name).unwrap();
+            announce_format(&table, name, 1).unwrap();
+        }
+        assert_eq!(raise_format(&table), Ok((1, false)));
+        announce_format(&table, "fe1", 3).unwrap();
+        let formats = ClusterFormats::read(&table).unwrap();
+        assert_eq!((formats.in_force, formats.common(), formats.without(3)), (1, 1, vec!["fe2"]));
+        assert_eq!(raise_format(&table), Ok((1, false)));
+        // The old version may come back until then.
+        announce_format(&table, "fe1", 1).unwrap();
+        announce_format(&table, "fe1", 3).unwrap();
+        announce_format(&table, "fe2", 2).unwrap();
+        assert_eq!(raise_format(&table), Ok((2, true)));
+        let refused = announce_format(&table, "fe2", 1).unwrap_err();
+        assert_eq!(refused, MembersError::Newer { in_force: 2, newest: 1 });
+        remove_member(&table, "fe2").unwrap();
+        assert_eq!(raise_format(&table), Ok((3, true)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The engine NATS JetStream, version 2.15.2 and later: one stream for the log, one bucket for the table.
 //!
-//! All connections, tasks and time-outs with an engine are in this file, and so is the crate `async-nats`.
-//! What it reports is handed to a sink, which may block.
+//! All connections, tasks and time-outs with an engine are here, and so is the crate `async-nats`. What it
+//! reports is handed to a sink, which may block. `replicas` reads the log from a certain node.
+
+mod replicas;
 
 use crate::engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
 use crate::engine_check::NodeFacts;
@@ -11,12 +13,15 @@ use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config as StreamConfig, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, context};
+use disk::{Disk, FileAccess, durable_replace, read_small};
 use futures_util::StreamExt as _;
 use lock_order::Innermost;
+use nkeys::KeyPair;
+pub use replicas::ReplicaReader;
 use std::fmt;
 use std::future::Future;
-use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -38,6 +43,8 @@ const FOLLOW_BYTES_MAX: i64 = 4 << 20;
 /// Time within which a replica has heard of the leader of a log: they hear every second, and elect another
 /// leader after 4 seconds at the earliest.
 const HEARD_MAX: Duration = Duration::from_secs(3);
+/// Longest file with a secret key that is read, in bytes.
+const KEY_BYTES_MAX: u64 = 1 << 10;
 /// Key in the stream's metadata that names the cluster.
 const CLUSTER_KEY: &str = "newsreel-cluster";
 
@@ -58,18 +65,52 @@ pub struct NatsConnection {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-impl NatsConnection {
-    fn log(&self) -> String {
-        format!("NR_{}_LOG", self.site)
+/// Names at the engine of what a site has there.
+#[derive(Debug, Clone)]
+pub(crate) struct LogNames {
+    /// Stream of the log.
+    pub log: String,
+    /// Subject of its messages.
+    pub subject: String,
+    /// Bucket of the table.
+    pub bucket: String,
+    /// Beginning of the subjects of requests to members.
+    pub members: String,
+}
+
+impl LogNames {
+    /// Returns the names of a site.
+    pub fn of(site: &str) -> Self {
+        Self {
+            log: format!("NR_{site}_LOG"),
+            subject: format!("nr.{site}.log"),
+            bucket: format!("NR_{site}_STATE"),
+            members: format!("nr.{site}.m"),
+        }
     }
 
-    fn subject(&self) -> String {
-        format!("nr.{}.log", self.site)
+    /// Returns the subject of requests to a member.
+    pub fn requests(&self, member: &str, what: &str) -> String {
+        format!("{}.{member}.{what}", self.members)
     }
 
-    fn bucket(&self) -> String {
-        format!("NR_{}_STATE", self.site)
+    /// Returns the beginning of the subjects at which a member expects answers, which no other one may read.
+    pub fn inbox(&self, member: &str) -> String {
+        format!("_INBOX.{member}")
     }
+}
+
+/// Returns the public key of the secret key in a file, which is made if there is none.
+pub fn user_key(disk: &dyn Disk, path: &Path) -> io::Result<String> {
+    let invalid = |error: nkeys::error::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+    if let Some(seed) = read_small(disk, path, KEY_BYTES_MAX)? {
+        let seed = String::from_utf8_lossy(&seed).into_owned();
+        return Ok(KeyPair::from_seed(seed.trim()).map_err(invalid)?.public_key());
+    }
+    let pair = KeyPair::new_user();
+    let text = pair.seed().map_err(invalid)? + "\n";
+    durable_replace(disk, path, &[text.as_bytes()], FileAccess::Owner)?;
+    Ok(pair.public_key())
 }
 
 /// Failure to use an engine.
@@ -77,6 +118,8 @@ impl NatsConnection {
 pub enum NatsError {
     /// The connection fails.
     Connect(String),
+    /// The file with credentials cannot be read.
+    Credentials(PathBuf, io::Error),
     /// The stream of the log does not exist.
     NoLog(String),
     /// The engine refuses something.
@@ -94,6 +137,7 @@ impl fmt::Display for NatsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(why) => write!(f, "cannot connect to the engine: {why}"),
+            Self::Credentials(file, error) => write!(f, "cannot read {}: {error}", file.display()),
             Self::NoLog(name) => {
                 write!(f, "the engine has no stream {name}: `newsreel cluster create` makes it")
             }
@@ -114,6 +158,7 @@ pub struct NatsEngine {
     runtime: Option<Runtime>,
     jetstream: Context,
     connection: NatsConnection,
+    names: LogNames,
 }
 
 impl fmt::Debug for NatsEngine {
@@ -145,7 +190,8 @@ impl NatsEngine {
             let _inside = runtime.enter();
             context::ContextBuilder::new().timeout(ANSWER_MAX).ack_timeout(ANSWER_MAX).build(client)
         };
-        Ok(Self { runtime: Some(runtime), jetstream, connection })
+        let names = LogNames::of(&connection.site);
+        Ok(Self { runtime: Some(runtime), jetstream, connection, names })
     }
 
     /// Runs a future to its end. Called by threads that are not the runtime's.
@@ -156,8 +202,8 @@ impl NatsEngine {
     /// Creates the stream and the bucket of a new cluster, with this many replicas.
     pub fn create(&self, cluster: ClusterId, replicas: usize, log_bytes: u64) -> Result<(), NatsError> {
         let stream = StreamConfig {
-            name: self.connection.log(),
-            subjects: vec![self.connection.subject()],
+            name: self.names.log.clone(),
+            subjects: vec![self.names.subject.clone()],
             max_bytes: i64::try_from(log_bytes).unwrap_or(i64::MAX),
             discard: DiscardPolicy::Old,
             storage: StorageType::File,
@@ -170,7 +216,7 @@ impl NatsEngine {
             ..StreamConfig::default()
         };
         let bucket = kv::Config {
-            bucket: self.connection.bucket(),
+            bucket: self.names.bucket.clone(),
             history: 1,
             storage: StorageType::File,
             num_replicas: replicas,
@@ -184,9 +230,14 @@ impl NatsEngine {
         made.unwrap_or(Ok(()))
     }
 
+    /// Returns the name of the stream of the log.
+    pub fn log_name(&self) -> &str {
+        &self.names.log
+    }
+
     /// Returns what the engine says about the log and about itself.
     pub fn facts(&self) -> Result<EngineFacts, NatsError> {
-        let name = self.connection.log();
+        let name = self.names.log.clone();
         let info = self.wait(async {
             let stream =
                 self.jetstream.get_stream_no_info(&name).await.map_err(|_| NatsError::NoLog(name.clone()))?;
@@ -199,7 +250,7 @@ impl NatsEngine {
 
     /// Returns a message of the log; `None` if it has none of this sequence, or does not answer.
     pub fn message(&self, sequence: u64) -> Option<EngineMessage> {
-        let name = self.connection.log();
+        let name = self.names.log.clone();
         self.wait(async {
             let stream = self.jetstream.get_stream_no_info(&name).await.ok()?;
             let message = stream.direct_get(sequence).await.ok()?;
@@ -207,6 +258,63 @@ impl NatsEngine {
             Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload.to_vec().into() })
         })
         .flatten()
+    }
+
+    /// Returns the keys of the table that begin so; `None` if the engine does not answer.
+    pub fn table_keys(&self, prefix: &str) -> Option<Vec<String>> {
+        self.wait(async {
+            let bucket = self.jetstream.get_key_value(&self.names.bucket).await.ok()?;
+            let mut keys = bucket.keys().await.ok()?;
+            let mut all = Vec::new();
+            while let Some(key) = keys.next().await {
+                all.extend(Some(key.ok()?).filter(|key| key.starts_with(prefix)));
+            }
+            Some(all)
+        })
+        .flatten()
+    }
+
+    /// Answers requests of other members to this one, one after another, as long as there is a connection.
+    /// `answer` may block.
+    pub fn answer_requests(&self, what: &str, answer: Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>) {
+        let client = self.jetstream.client();
+        let subject = self.names.requests(&self.connection.member, what);
+        let answering = async move {
+            // The client subscribes again by itself when it connects again.
+            let Ok(mut requests) = client.subscribe(subject).await else { return };
+            while let Some(request) = requests.next().await {
+                let Some(reply) = request.reply else { continue };
+                let bytes = tokio::task::block_in_place(|| answer(&request.payload));
+                // One that is lost is asked for again.
+                let _ = client.publish(reply, bytes.into()).await;
+            }
+        };
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(answering);
+        }
+    }
+
+    /// Sends requests to a member, all at once; returns the answers in their order, `None` for those that do
+    /// not come.
+    pub fn ask_member(&self, member: &str, what: &str, requests: Vec<Vec<u8>>) -> Vec<Option<Vec<u8>>> {
+        let Some(runtime) = &self.runtime else { return vec![None; requests.len()] };
+        let subject = self.names.requests(member, what);
+        let asked: Vec<_> = requests
+            .into_iter()
+            .map(|request| {
+                let (client, subject) = (self.jetstream.client(), subject.clone());
+                runtime.spawn(async move {
+                    Some(client.request(subject, request.into()).await.ok()?.payload.to_vec())
+                })
+            })
+            .collect();
+        runtime.block_on(async {
+            let mut answers = Vec::with_capacity(asked.len());
+            for one in asked {
+                answers.push(one.await.ok().flatten());
+            }
+            answers
+        })
     }
 
     /// Returns the log, whose events go to `sink`.
@@ -227,8 +335,16 @@ async fn connect(connection: &NatsConnection) -> Result<async_nats::Client, Nats
     if let Some((certificate, key)) = &connection.certificate {
         options = options.add_client_certificate(certificate.clone(), key.clone());
     }
-    if let Some(credentials) = &connection.credentials {
-        options = options.credentials_file(credentials).await.map_err(|e| failed(&e))?;
+    if !connection.member.is_empty() {
+        options = options.custom_inbox_prefix(LogNames::of(&connection.site).inbox(&connection.member));
+    }
+    if let Some(file) = &connection.credentials {
+        let unreadable = |error| NatsError::Credentials(file.clone(), error);
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        options = match text.contains("NATS USER JWT") {
+            true => options.credentials(&text).map_err(unreadable)?,
+            false => options.nkey(text.trim().to_owned()),
+        };
     }
     let addresses: Result<Vec<async_nats::ServerAddr>, _> =
         connection.servers.iter().map(|server| server.parse()).collect();
@@ -240,19 +356,21 @@ const MONITOR_BYTES_MAX: u64 = 4 << 20;
 
 /// Asks the monitoring port of a node, `HOST:PORT`, whether it syncs what it acknowledges.
 pub fn node_facts(address: &str) -> NodeFacts {
-    let ask = || -> std::io::Result<String> {
-        let resolved = std::net::ToSocketAddrs::to_socket_addrs(address)?.next();
-        let resolved = resolved.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-        let mut stream = std::net::TcpStream::connect_timeout(&resolved, ANSWER_MAX)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        stream.set_write_timeout(Some(ANSWER_MAX))?;
-        let request = format!("GET /jsz HTTP/1.0\r\nHost: {address}\r\n\r\n");
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(MONITOR_BYTES_MAX).read_to_end(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
-    };
-    NodeFacts::of(address, &ask().unwrap_or_default())
+    NodeFacts::of(address, &monitor_answer(address, "/jsz").unwrap_or_default())
+}
+
+/// Returns what the monitoring port of a node answers to a path, with the headers of HTTP.
+pub fn monitor_answer(address: &str, path: &str) -> io::Result<String> {
+    let resolved = std::net::ToSocketAddrs::to_socket_addrs(address)?.next();
+    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut stream = std::net::TcpStream::connect_timeout(&resolved, ANSWER_MAX)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MONITOR_BYTES_MAX).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// What an engine says about itself.
@@ -270,6 +388,10 @@ pub struct EngineFacts {
     pub first: u64,
     /// Last message.
     pub last: u64,
+    /// Length of the log, in bytes.
+    pub bytes: u64,
+    /// Length from which on the oldest messages leave.
+    pub bytes_max: u64,
     /// Replicas of the log.
     pub replicas: usize,
     /// Name of the node that leads the log.
@@ -312,6 +434,8 @@ impl EngineFacts {
             created: u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or_default(),
             first: info.state.first_sequence.max(1),
             last: info.state.last_sequence,
+            bytes: info.state.bytes,
+            bytes_max: u64::try_from(config.max_bytes).unwrap_or_default(),
             replicas: config.num_replicas,
             leader: info.cluster.as_ref().and_then(|cluster| cluster.leader.clone()),
             followers: replicas.iter().map(|peer| (peer.name.clone(), peer.current)).collect(),
@@ -347,7 +471,7 @@ impl NatsLog {
 impl EngineLog for NatsLog {
     fn append(&self, tag: MessageTag, bytes: Arc<[u8]>) {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
-        let subject = self.engine.connection.subject();
+        let subject = self.engine.names.subject.clone();
         let _ = self.spawn(async move {
             let mut headers = async_nats::HeaderMap::new();
             headers.insert("Nats-Msg-Id", tag.to_string().as_str());
@@ -368,7 +492,7 @@ impl EngineLog for NatsLog {
 
     fn follow(&self, sequence: u64) {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
-        let name = self.engine.connection.log();
+        let name = self.engine.names.log.clone();
         let mut following = self.following.lock();
         following.take().into_iter().for_each(|task| task.abort());
         *following = self.spawn(async move {
@@ -383,7 +507,7 @@ impl EngineLog for NatsLog {
 
     fn ask_reach(&self, question: u64) {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
-        let name = self.engine.connection.log();
+        let name = self.engine.names.log.clone();
         let _ = self.spawn(async move {
             let reach = async {
                 let stream = jetstream.get_stream_no_info(&name).await.ok()?;
@@ -452,8 +576,7 @@ impl EngineTable for NatsEngine {
     fn get(&self, key: &str) -> Result<Option<TableEntry>, TableError> {
         let no_answer = |why: &dyn fmt::Display| TableError::NoAnswer(why.to_string());
         let found = self.wait(async {
-            let bucket =
-                self.jetstream.get_key_value(self.connection.bucket()).await.map_err(|e| no_answer(&e))?;
+            let bucket = self.jetstream.get_key_value(&self.names.bucket).await.map_err(|e| no_answer(&e))?;
             bucket.entry(key).await.map_err(|e| no_answer(&e))
         });
         let found = found.unwrap_or_else(|| Err(TableError::NoAnswer("the connection has ended".into())))?;
@@ -466,8 +589,7 @@ impl EngineTable for NatsEngine {
     fn put_if(&self, key: &str, value: &[u8], revision: u64) -> Result<u64, TableError> {
         let no_answer = |why: &dyn fmt::Display| TableError::NoAnswer(why.to_string());
         let put = self.wait(async {
-            let bucket =
-                self.jetstream.get_key_value(self.connection.bucket()).await.map_err(|e| no_answer(&e))?;
+            let bucket = self.jetstream.get_key_value(&self.names.bucket).await.map_err(|e| no_answer(&e))?;
             bucket.update(key, value.to_vec().into(), revision).await.map_err(|error| match error.kind() {
                 kv::UpdateErrorKind::WrongLastRevision => TableError::Changed,
                 _ => no_answer(&error),

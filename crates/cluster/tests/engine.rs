@@ -6,7 +6,8 @@
 mod nodes;
 
 use cluster::engine_check::{EngineDemands, EngineFault, NodeFacts, faults};
-use cluster::nats::{NatsConnection, NatsEngine, node_facts};
+use cluster::engine_conf::{EngineUser, NodeConf};
+use cluster::nats::{NatsConnection, NatsEngine, node_facts, user_key};
 use cluster::*;
 use disk::{ReadMode, RealDisk};
 use netnews::Article;
@@ -351,4 +352,90 @@ fn engines_that_may_lose_what_they_acknowledge_are_refused() {
     let other = EngineDemands { known: Some((ClusterId([9; 8]), facts.created)), allows_lazy: true };
     let found = faults(&facts, &[], &other);
     assert!(found.iter().any(|fault| matches!(fault, EngineFault::OtherCluster { .. })), "{found:?}");
+}
+
+#[test]
+fn a_member_may_append_and_read_and_change_no_stream() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("rights");
+    let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let file = |name: &str| scratch.0.join(format!("{name}.nk"));
+    let key = |name: &str| user_key(&RealDisk::new(), &file(name)).unwrap();
+    let user = |name: &str| EngineUser { name: name.into(), public_key: key(name) };
+    let at = |ports: &[u16; 3], port: usize| format!("127.0.0.1:{}", ports[port]);
+    let conf = |(node, ports): (usize, &[u16; 3])| NodeConf {
+        site: "test".into(),
+        name: format!("n{node}"),
+        listen: at(ports, 0),
+        monitor: at(ports, 2),
+        route: at(ports, 1),
+        routes: nodes.ports.iter().map(|ports| at(ports, 1)).collect(),
+        store: scratch.0.join(format!("n{node}/own")),
+        log_bytes: 1 << 30,
+        route_password: "secret".into(),
+        operator: key("operator"),
+        members: vec![user("fe1"), user("fe2")],
+        tls: None,
+    };
+    let texts: Vec<String> = nodes.ports.iter().enumerate().map(|one| conf(one).text()).collect();
+    (0..3).for_each(|node| nodes.kill(node));
+    nodes.texts = texts;
+    (0..3).for_each(|node| nodes.run(node));
+    let connect_as = |name: &str| {
+        let connection = NatsConnection { credentials: Some(file(name)), ..connection(&nodes, name) };
+        NatsEngine::connect(connection)
+    };
+    let mut operator = None;
+    wait_until("the nodes take connections", || {
+        operator = connect_as("operator").ok();
+        operator.is_some()
+    });
+    let operator = operator.unwrap();
+    wait_until("the log is created", || operator.create(CLUSTER, 3, 1 << 28).is_ok());
+    assert!(NatsEngine::connect(connection(&nodes, "fe1")).is_err(), "a stranger");
+    key("stranger");
+    assert!(connect_as("stranger").is_err());
+
+    let (first, second) = (Arc::new(connect_as("fe1").unwrap()), connect_as("fe2").unwrap());
+    let facts = first.facts().unwrap();
+    let demands = EngineDemands { known: Some((CLUSTER, facts.created)), allows_lazy: false };
+    assert_eq!(faults(&facts, &monitored(&nodes), &demands), []);
+    // The table, the log, and requests between members.
+    wait_until("the table answers", || first.get("a") == Ok(None));
+    first.put_if("a", b"1", 0).unwrap();
+    assert_eq!(second.get("a").unwrap().unwrap().value, b"1");
+    assert_eq!(second.table_keys("a"), Some(vec!["a".to_owned()]));
+    let (to, events) = std::sync::mpsc::channel();
+    let log = first.log(Arc::new(move |event| drop(to.send(event))));
+    for counter in 0..20 {
+        log.append(MessageTag { member: 1, incarnation: 1, counter }, Arc::from(&b"a message"[..]));
+        assert!(matches!(events.recv_timeout(WAIT_MAX).unwrap(), EngineEvent::Appended { .. }));
+    }
+    log.follow(0);
+    let message = events.recv_timeout(WAIT_MAX).unwrap();
+    assert!(matches!(message, EngineEvent::Message(EngineMessage { sequence: 1, .. })), "{message:?}");
+    assert!(second.message(7).is_some());
+    first.answer_requests("snapshot", Arc::new(|request: &[u8]| [request, b"!"].concat()));
+    wait_until("the other member answers", || {
+        let answers = second.ask_member("fe1", "snapshot", vec![b"a".to_vec(), b"b".to_vec()]);
+        answers == [Some(b"a!".to_vec()), Some(b"b!".to_vec())]
+    });
+    // Every replica can be read.
+    for node in ["n0", "n1", "n2"] {
+        let mut reader = second.open_replica(node, 1).unwrap();
+        assert_eq!(reader.node(), node);
+        wait_until("the replica is whole", || {
+            let read = second.read_replica(&mut reader, 21).unwrap();
+            let is_whole = read.len() == 20;
+            reader = second.open_replica(node, 1).unwrap();
+            is_whole
+        });
+    }
+    // A stream of its own is refused, and so is the one of the cluster in another form.
+    let other =
+        NatsConnection { site: "other".into(), credentials: Some(file("fe1")), ..connection(&nodes, "fe1") };
+    let other = NatsEngine::connect(other).unwrap();
+    assert!(other.create(ClusterId([9; 8]), 3, 1 << 28).is_err());
+    assert!(first.create(CLUSTER, 1, 1 << 20).is_err());
+    assert_eq!(second.facts().unwrap().replicas, 3);
 }

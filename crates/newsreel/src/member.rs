@@ -1,9 +1,10 @@
 //! A server as a member of a cluster, where the configuration has `[cluster]`.
 //!
 //! `connecting` reaches the nodes of the log and refuses those that could lose what they acknowledge;
-//! `following` drives the member while the server runs; `joining` makes and removes members. All of them are
-//! built with the feature `cluster` only: without it, a server with `[cluster]` does not start. Called by
-//! `cli`.
+//! `following` drives the member while the server runs; `offering` writes snapshots for those that join,
+//! `scrubbing` compares the nodes, `watching` looks at the whole cluster, and `joining` makes and removes
+//! members. All of them are built with the feature `cluster` only: without it, a server with `[cluster]` does
+//! not start. Called by `cli`.
 
 #[cfg(feature = "cluster")]
 mod connecting;
@@ -11,6 +12,12 @@ mod connecting;
 mod following;
 #[cfg(feature = "cluster")]
 pub mod joining;
+#[cfg(feature = "cluster")]
+mod offering;
+#[cfg(feature = "cluster")]
+pub mod scrubbing;
+#[cfg(feature = "cluster")]
+mod watching;
 #[cfg(not(feature = "cluster"))]
 pub mod without_clusters;
 
@@ -18,9 +25,10 @@ use serde::Serialize;
 use site_config::Config;
 use spool::Spool;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(not(feature = "cluster"))]
-pub use without_clusters as joining;
+pub use {without_clusters as joining, without_clusters as scrubbing};
 
 /// Reason why a server is not a member of its cluster.
 #[derive(Debug)]
@@ -77,11 +85,94 @@ impl From<spool::SpoolError> for MemberError {
     }
 }
 
+/// Name of the operator among the users of the log's nodes; no member has it.
+pub const OPERATOR: &str = "operator";
+
+/// Source of the news of a member that joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JoinSource {
+    /// A snapshot in a file.
+    File(PathBuf),
+    /// A running member, of this name if there is one.
+    Member(Option<String>),
+}
+
+/// What the configuration of a node of the log is made of.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    /// Name of the site.
+    pub site: String,
+    /// Name of the node.
+    pub name: String,
+    /// Address for members, `HOST:PORT`.
+    pub listen: String,
+    /// Address of the monitoring port.
+    pub monitor: String,
+    /// Address for other nodes.
+    pub route: String,
+    /// Addresses at which nodes reach each other.
+    pub routes: Vec<String>,
+    /// Directory of the log.
+    pub store: PathBuf,
+    /// Size of the log, in bytes.
+    pub log_bytes: u64,
+    /// Directory of the keys, which are made.
+    pub keys: PathBuf,
+    /// Names of the members.
+    pub members: Vec<String>,
+    /// Files with the certificate, its key, and the authorities of members' certificates.
+    pub tls: Option<[PathBuf; 3]>,
+}
+
+impl NodePlan {
+    /// Returns the file with the key of a user.
+    pub fn key(&self, name: &str) -> PathBuf {
+        self.keys.join(format!("{name}.nk"))
+    }
+}
+
+/// The log as one of its nodes has it.
+#[derive(Debug, Serialize)]
+pub struct NodeScrub {
+    /// Name of the node.
+    pub name: String,
+    /// Number of messages, as the node says; `None` if it does not.
+    pub messages: Option<u64>,
+    /// Their length in bytes.
+    pub bytes: Option<u64>,
+    /// Whether it has fewer messages than there are between its first and its last.
+    pub has_holes: bool,
+    /// Messages that it lacks.
+    pub missing: Vec<u64>,
+    /// Messages that differ from those of the other nodes.
+    pub different: Vec<u64>,
+}
+
+impl NodeScrub {
+    /// Reports whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.missing.is_empty() && self.different.is_empty() && !self.has_holes
+    }
+}
+
+/// Result of comparing the log's nodes.
+#[derive(Debug, Serialize)]
+pub struct ScrubReport {
+    /// Number of messages that were compared.
+    pub messages: u64,
+    /// Bytes that were read from each node.
+    pub bytes: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeScrub>,
+}
+
 /// State of a cluster.
 #[derive(Debug, Serialize)]
 pub struct ClusterStatus {
     /// Id of the cluster.
     pub cluster: String,
+    /// Format of the messages that members write.
+    pub format: u8,
     /// The log.
     pub log: ClusterLogStatus,
     /// Members that have not left.
@@ -119,6 +210,8 @@ pub struct ClusterMemberStatus {
     pub name: String,
     /// Number of the member.
     pub number: u16,
+    /// Newest format of messages that it can read.
+    pub format: u8,
     /// What it has said about itself last.
     pub report: Option<ClusterMemberReport>,
 }
@@ -136,6 +229,8 @@ pub struct ClusterMemberReport {
     pub digest: String,
     /// State, in a few words.
     pub state: String,
+    /// Whether it has reported lately, and has not stopped.
+    pub may_run: bool,
 }
 
 /// Lets the spool follow the log of the cluster, if there is one: from then on the log alone changes it.

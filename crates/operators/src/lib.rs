@@ -17,6 +17,7 @@ pub mod cluster_texts;
 pub mod control_socket;
 pub mod days;
 pub mod dispatch;
+pub mod drain;
 pub mod expire;
 pub mod explain;
 pub mod export;

@@ -9,9 +9,9 @@ pub mod page;
 mod rows;
 
 pub use rows::{
-    ArchiveStatus, BatchesStatus, BufferReport, ClassReport, JournalReaderReport, KeptVolumeReport,
-    LoginStatus, MemberFigures, ModerationStatus, Overhead, PeerStatus, PullStatus, Report, SearchStatus,
-    ServerStatus, SpoolStatus, UnnumberedSavings,
+    ArchiveStatus, BatchesStatus, BufferReport, ClassReport, ClusterMemberFigures, JournalReaderReport,
+    KeptVolumeReport, LogNodeFigures, LoginStatus, MemberFigures, ModerationStatus, Overhead, PeerStatus,
+    PullStatus, Report, SearchStatus, ServerStatus, SpoolStatus, UnnumberedSavings,
 };
 
 use super::archive::Archives;
@@ -29,7 +29,9 @@ use site_base::clock::{unix_now, unix_secs};
 use site_base::counters::read;
 use site_base::units;
 use site_config::Config;
-use spool::{Glance, GlancedBuffer, SharedLogStatus, Spool};
+use spool::{
+    Glance, GlancedBuffer, LogNodeOverview, MemberOverview, SharedLogOverview, SharedLogStatus, Spool,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -228,11 +230,16 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         upstreams: Vec::new(),
         cache: None,
         search: None,
-        cluster: site.spool.shared_log().map(|log| member(&log.status())),
+        cluster: site.spool.shared_log().map(|log| member(&log.status(), log.overview())),
     }
 }
 
-fn member(status: &SharedLogStatus) -> MemberFigures {
+fn member(status: &SharedLogStatus, overview: SharedLogOverview) -> MemberFigures {
+    let node = |node: LogNodeOverview| LogNodeFigures {
+        name: node.name,
+        leads: node.leads,
+        current: node.is_current,
+    };
     MemberFigures {
         member: status.member.clone(),
         state: status.state.clone(),
@@ -245,6 +252,24 @@ fn member(status: &SharedLogStatus) -> MemberFigures {
         in_flight: status.in_flight as u64,
         retries: status.retries,
         stale_reads: status.stale_reads,
+        log_reach_secs: overview.reach_secs,
+        members: overview.members.into_iter().map(cluster_member).collect(),
+        nodes: overview.nodes.into_iter().map(node).collect(),
+    }
+}
+
+fn cluster_member(member: MemberOverview) -> ClusterMemberFigures {
+    ClusterMemberFigures {
+        name: member.name,
+        version: member.version,
+        state: member.state,
+        running: member.may_run,
+        silent_secs: member.silent_secs,
+        position: member.position,
+        lag_messages: member.lag,
+        agrees: member.agrees,
+        leases: member.jobs.len() as u64,
+        jobs: member.jobs.join(" "),
     }
 }
 

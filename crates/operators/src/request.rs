@@ -12,9 +12,9 @@ use crate::operation::Operation;
 use crate::posts::PostsCommand;
 use crate::search;
 use crate::{
-    accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
-    hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, shared_config, snapshot,
-    status, transmit, why, withdraw,
+    accounts, archive, buffers, cached, care, control_socket, drain, expire, explain, export, feed, filter,
+    groups, hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, shared_config,
+    snapshot, status, transmit, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,7 @@ requests! {
     Reload(reload::ReloadOperation),
     Pause(pause::PauseOperation),
     Go(pause::GoOperation),
+    Drain(drain::DrainOperation),
     Compare(reload::CompareOperation),
     ClusterConfig(shared_config::ClusterConfigOperation),
     Rnews(control_socket::rnews::RnewsOperation),

@@ -3,7 +3,9 @@
 //! Pure: takes a report and returns sentences, the worst first. Used by the operator's page and `newsreel
 //! top`.
 
-use crate::report::{ArchiveStatus, ClassReport, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus};
+use crate::report::{
+    ArchiveStatus, ClassReport, FeedStatus, MemberFigures, PullStatus, Report, ServerStatus, SpoolStatus,
+};
 use site_base::units::{about_span, counted};
 
 /// Remaining validity below which a certificate is reported, in seconds.
@@ -49,11 +51,40 @@ pub fn all(report: &Report, now: u64) -> Vec<ReportedProblem> {
         let advice = "Readers are served. `newsreel cluster status` shows the log and the other members.";
         found.push(trouble(Severity::Bad, what, advice));
     }
+    member.into_iter().for_each(|member| of_cluster(member, &mut found));
     if let Some(server) = &report.server {
         of_server(server, now, &mut found);
     }
     found.sort_by_key(|trouble| trouble.weight);
     found
+}
+
+/// Time for which a member should be able to be away, in seconds.
+const REACH_SECS_MIN: u64 = 86_400;
+
+/// Adds what is wrong in the cluster beside this member.
+fn of_cluster(own: &MemberFigures, found: &mut Vec<ReportedProblem>) {
+    for member in own.members.iter().filter(|member| !member.running && member.silent_secs.is_some()) {
+        let silent = about_span(member.silent_secs.unwrap_or_default());
+        let what = format!("The member {} is away, since {silent}", member.name);
+        let advice =
+            "The others serve. Start it, or, if its disk is lost: `newsreel cluster join --replace`.";
+        found.push(trouble(Severity::Warn, what, advice));
+    }
+    for member in own.members.iter().filter(|member| member.agrees == Some(false)) {
+        let what = format!("The member {} has other news than others at its position", member.name);
+        let advice = "Compare `newsreel cluster status` on all members; let the odd one join again.";
+        found.push(trouble(Severity::Bad, what, advice));
+    }
+    for node in own.nodes.iter().filter(|node| !node.current) {
+        let what = format!("The node {} of the log is away or behind", node.name);
+        found.push(trouble(Severity::Warn, what, "While it is, no second node may fail: start it."));
+    }
+    if let Some(reach) = own.log_reach_secs.filter(|reach| *reach < REACH_SECS_MIN) {
+        let what = format!("The log overtakes a member that is away for {}", about_span(reach));
+        let advice = "It then has to join again. Give the log more room: max_bytes of its stream.";
+        found.push(trouble(Severity::Warn, what, advice));
+    }
 }
 
 fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<ReportedProblem>) {

@@ -23,7 +23,8 @@ section! {
         /// Whether the log's nodes must sync before they acknowledge. "lazy": a power cut may lose articles
         /// that were accepted, and members may then differ.
         sync: EngineSync = word(), default "always", example "lazy", effect Restart;
-        /// A file with the credentials of this server for the log, as nsc makes them.
+        /// A file with the credentials of this server for the log: a key, as newsreel cluster engine-conf
+        /// makes it, or what nsc makes.
         credentials: Option<PathBuf> = Maybe(FilePath), example "fe1.creds", effect Restart, of machine;
         /// A file with certificates of the authorities that those of the log's nodes are from.
         ca: Option<PathBuf> = Maybe(FilePath), example "ca.pem", effect Restart, of machine;

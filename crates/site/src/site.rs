@@ -23,6 +23,7 @@ use site_config::{Config, LiveConfig};
 use spool::{CommitTicket, Spool, SpoolTrouble, TroubleKind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
@@ -78,6 +79,8 @@ pub struct Site {
     pub changing: Ordered<(), { rank::CHANGING }>,
     /// Wakes expiry.
     pub expiry: Arc<Notify>,
+    /// Whether no new connections are taken.
+    draining: AtomicBool,
     durable: Arc<Notify>,
     signals: watch::Sender<SignalState>,
 }
@@ -105,9 +108,20 @@ impl Site {
             started: Instant::now(),
             changing: Ordered::default(),
             expiry: Arc::default(),
+            draining: AtomicBool::new(false),
             durable,
             signals: watch::Sender::default(),
         })
+    }
+
+    /// Takes no new connections from now on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if no new connections are taken, as the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Signals every session to end after its running command.

@@ -140,7 +140,9 @@ pub use index::change::{
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
-pub use index::shared_log::{JobLead, OtherMember, SharedLog, SharedLogStatus};
+pub use index::shared_log::{
+    JobLead, LogNodeOverview, MemberOverview, OtherMember, SharedLog, SharedLogOverview, SharedLogStatus,
+};
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
     ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,

@@ -280,3 +280,31 @@ fn a_spool_without_a_shared_log_has_no_position() {
     assert_eq!(spool.position(), Some(b"here".to_vec()));
     assert!(!recovery.crashed);
 }
+
+#[test]
+fn a_spool_that_has_left_its_log_keeps_its_numbers_and_loses_nothing_in_a_kill() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = shared(&[("a", 1 << 20)]);
+    let (spool, _) = open(&disk, &config);
+    let file = |spool: &Spool, n| apply(spool, n, &[Entry::Article(n)], 0).unwrap();
+    spool.apply(NOW, &[Change::Position { record: &record(0, 0) }], &mut Vec::new()).unwrap();
+    apply(&spool, 1, &(0..GROUPS).map(Entry::AddGroup).collect::<Vec<_>>(), 0).unwrap();
+    (2..30).for_each(|n| file(&spool, n));
+    spool.sync().unwrap();
+    spool.apply(NOW, &[Change::Position { record: b"" }], &mut Vec::new()).unwrap();
+    assert_eq!(position(&spool), None);
+    // From now on there are no positions: nothing that is durable is cut off.
+    for n in 30..60 {
+        let news = News::new(n, GROUPS, 300);
+        let draft = NewsDraft::of(&news);
+        spool.apply(NOW + n, &[Change::Article(draft.article(NOW + n, &[]))], &mut Vec::new()).unwrap();
+    }
+    spool.sync().unwrap();
+    let before = answers(&spool);
+    drop(spool);
+    let (spool, recovery) = open(&disk, &config);
+    assert!(recovery.crashed);
+    assert_eq!((answers(&spool), position(&spool)), (before, None));
+    agree(&spool);
+    spool.close().unwrap();
+}

@@ -74,6 +74,8 @@ const MAY_CHANGE_FILES: &[&str] = &[
     "crates/newsreel/src/cli/export.rs",
     "crates/newsreel/src/cli/manuals.rs",
     "crates/newsreel/src/cli/output.rs",
+    // What the programs of a whole cluster on one machine print.
+    "crates/newsreel/src/cli/cluster/up.rs",
     // A site whose creation has failed is removed.
     "crates/newsreel/src/cli/init.rs",
 ];
@@ -95,7 +97,8 @@ const MAY_APPLY: &[&str] = &["crates/spool/src/", "crates/site-log/src/", "crate
 /// Crate that a simulation drives: time, waiting and randomness come from its trait `World`.
 const SIMULATED: &str = "crates/cluster/src/";
 /// Files in it that are the world: the machine's, and the connection to an engine.
-const WORLDS: &[&str] = &["crates/cluster/src/machine.rs", "crates/cluster/src/nats.rs"];
+const WORLDS: &[&str] =
+    &["crates/cluster/src/machine.rs", "crates/cluster/src/nats.rs", "crates/cluster/src/nats/replicas.rs"];
 /// Time, waiting, tasks and randomness.
 const WORLDLY: &[&str] = &[
     "tokio::",

@@ -22,7 +22,7 @@ async fn health() -> Response {
 
 async fn ready(State(shared): State<Arc<WebState>>) -> Response {
     let site = &shared.site;
-    if site.is_stopping() {
+    if site.is_stopping() || site.is_draining() {
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping.");
     }
     if site.filer.paused().is_some() {

@@ -74,12 +74,14 @@ pub struct Nodes {
     pub ports: Vec<[u16; 3]>,
     running: Vec<Option<Child>>,
     sync: &'static str,
+    /// Configurations of nodes that have their own, once they are run again.
+    pub texts: Vec<String>,
 }
 
 impl Nodes {
     pub fn start(program: PathBuf, dir: &Path, nodes: usize, sync: &'static str) -> Self {
         let ports = (0..nodes).map(|_| [free_port(), free_port(), free_port()]).collect();
-        let mut all = Self { program, dir: dir.into(), ports, running: Vec::new(), sync };
+        let mut all = Self { program, dir: dir.into(), ports, running: Vec::new(), sync, texts: Vec::new() };
         for node in 0..nodes {
             all.running.push(None);
             all.run(node);
@@ -107,7 +109,7 @@ impl Nodes {
             dir.join("data").display(),
             self.sync
         );
-        std::fs::write(dir.join("nats.conf"), text).unwrap();
+        std::fs::write(dir.join("nats.conf"), self.texts.get(node).unwrap_or(&text)).unwrap();
         let log = std::fs::File::create(dir.join("log")).unwrap();
         let child = Command::new(&self.program)
             .arg("-c")

@@ -836,41 +836,116 @@ pub(super) enum ClusterCommand {
         [cluster] servers, with three replicas and cluster.log_size. Articles, numbers and history stay as they are. The \
         server must be stopped."
     )]
-    Create,
+    Create {
+        /// A file with the credentials for creating the log [default: those of the member]
+        #[arg(long, value_name = "FILE")]
+        credentials: Option<PathBuf>,
+    },
 
-    /// Invite another server: reserve its name, and write a snapshot of this one for it
+    /// Invite another server: reserve its name
     #[command(
-        long_about = "Invite another server: reserve its name, and write a snapshot of this one for it to a file, as \
-        newsreel snapshot does, while the server runs. The file has the secret of the site: keep it from others."
+        long_about = "Invite another server: reserve its name. With FILE a snapshot of this server is written for it as \
+        well, as newsreel snapshot does, while the server runs; without, newsreel cluster join fetches one through the \
+        log's nodes. The file has the secret of the site: keep it from others."
     )]
-    #[command(after_long_help = "Examples:\n  newsreel cluster invite fe2 /backup/fe2.snapshot")]
+    #[command(
+        after_long_help = "Examples:\n  newsreel cluster invite fe2\n  newsreel cluster invite fe2 /backup/fe2.snapshot"
+    )]
     Invite {
         /// Name of the new member, as it will be in its [cluster] member
         name: String,
-        /// The file; it must not exist
+        /// A file for a snapshot; it must not exist
         #[arg(value_name = "FILE")]
-        file: PathBuf,
+        file: Option<PathBuf>,
     },
 
-    /// Make this server a member, of a snapshot of another one (the server must be stopped)
+    /// Make this server a member, of the news of another one (the server must be stopped)
     #[command(
-        long_about = "Make this server a member of the cluster, of the snapshot that newsreel cluster invite has written. \
-        The directory has a configuration and no news yet. What has happened since the snapshot comes from the log once \
-        the server runs; if the log no longer has it, a later snapshot is needed. A call that was interrupted is continued \
-        when the command is repeated."
+        long_about = "Make this server a member of the cluster, of a snapshot that a running member writes now and sends \
+        through the log's nodes, or of one in a file. The directory has a configuration and no news yet. What has happened \
+        since the snapshot comes from the log once the server runs; if the log no longer has it, a later snapshot is \
+        needed. A call that was interrupted is continued when the command is repeated."
     )]
-    Join {
-        /// The file
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
+    #[command(
+        after_long_help = "Examples:\n  newsreel cluster join\n  newsreel cluster join --snapshot /backup/fe2.snapshot\n  \
+        newsreel cluster join --replace"
+    )]
+    Join(JoinOptions),
 
     /// End the membership of this server (the server must be stopped)
     #[command(
         long_about = "End the membership of this server: it does not start as a member again, and its name is free. Its \
-        spool stays as it is."
+        spool stays as it is.\n\nWith --last the cluster ends with it: this server becomes a site on one machine, with all \
+        articles and the same numbers. That is refused while there are other members."
     )]
-    Leave,
+    Leave {
+        /// End the cluster: this is its last member, and becomes a site on one machine
+        #[arg(long)]
+        last: bool,
+    },
+
+    /// Take this server out of service: no new connections, then stop (the server must run)
+    #[command(
+        long_about = "Take this server out of service, for an upgrade of it or of its machine: it takes no new connections, \
+        says so on /ready, waits for those that are open, and stops; its leases go to other members at once. Refused if \
+        no other member follows the log."
+    )]
+    Drain {
+        /// Longest wait for open connections, in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+        wait: u64,
+        /// Even if no other member serves
+        #[arg(long)]
+        force: bool,
+    },
+
+    /// Let all members write the newest format of messages that each of them can read
+    #[command(
+        long_about = "Let all members write the newest format of messages that each of them can read, once all of them have \
+        been upgraded. Until then members write what the oldest of them can read, and a member may go back to the version \
+        before; afterwards it may not."
+    )]
+    Upgrade,
+
+    /// Compare the log on all of its nodes, message by message
+    #[command(
+        long_about = "Compare the log on all of its nodes, message by message, and name the node that lacks one or has \
+        another. For a node whose disk is damaged: stop it, remove its store_dir, and start it; it copies the log from the \
+        others."
+    )]
+    Scrub {
+        /// Bytes that are read from each node in a second
+        #[arg(long, value_name = "SIZE", default_value = "20 MiB", value_parser = units::parse_size)]
+        rate: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Run a whole cluster on this machine, for trying it out
+    #[command(
+        long_about = "Run a whole cluster on this machine, for trying it out: nodes of the log (nats-server 2.15.2 or \
+        later must be installed) and servers, in directories below DIR, which are made if they are missing. Ports are \
+        chosen once, from PORT on, and kept. Ctrl-C stops everything; the next call starts it again."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel cluster up --nodes 3\n  newsreel cluster up --dir /tmp/try --members 2 \
+        --engine ~/go/bin/nats-server"
+    )]
+    Up(ClusterUpOptions),
+
+    /// Print the configuration of a node of the log, for nats-server
+    #[command(
+        long_about = "Print the configuration of a node of the log, for nats-server: with everything that the start of a \
+        member checks, and with users who have the rights that they need and no more. The addresses of all nodes, the name \
+        of the site and the size of the log come from [cluster]. The keys of the users are made in the directory of \
+        --keys, those that are missing: operator.nk is for newsreel cluster create, and each member needs its own as \
+        [cluster] credentials. Use the same directory for all nodes."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel cluster engine-conf e1 --keys keys --member fe1 --member fe2 > e1.conf"
+    )]
+    EngineConf(EngineConfOptions),
 
     /// Change or show the configuration that all members share
     Config {
@@ -884,6 +959,63 @@ pub(super) enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Arguments of `cluster join`.
+#[derive(Debug, Args)]
+pub(super) struct JoinOptions {
+    /// Join with the snapshot in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(super) snapshot: Option<PathBuf>,
+    /// Fetch the snapshot from this member [default: the one that was heard of last]
+    #[arg(long, value_name = "NAME")]
+    pub(super) from: Option<String>,
+    /// Take the place of a member of this name whose disk is lost
+    #[arg(long)]
+    pub(super) replace: bool,
+}
+
+/// Arguments of `cluster up`.
+#[derive(Debug, Args)]
+pub(super) struct ClusterUpOptions {
+    /// The directory of the whole cluster
+    #[arg(long, value_name = "DIR", default_value = "newsreel-cluster")]
+    pub(super) dir: PathBuf,
+    /// Number of nodes of the log
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(3..=5))]
+    pub(super) nodes: u16,
+    /// Number of servers
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    pub(super) members: u16,
+    /// The port of the first server; further ports are chosen from there on
+    #[arg(long, value_name = "PORT", default_value_t = 1119, value_parser = clap::value_parser!(u16).range(1..=50_000))]
+    pub(super) port: u16,
+    /// The program nats-server [default: the one in PATH]
+    #[arg(long, value_name = "FILE", env = "NEWSREEL_NATS_SERVER")]
+    pub(super) engine: Option<PathBuf>,
+}
+
+/// Arguments of `cluster engine-conf`.
+#[derive(Debug, Args)]
+pub(super) struct EngineConfOptions {
+    /// The node: its host in [cluster] servers
+    #[arg(value_name = "HOST")]
+    pub(super) node: String,
+    /// The directory of the keys
+    #[arg(long, value_name = "DIR", default_value = "cluster-keys")]
+    pub(super) keys: PathBuf,
+    /// The name of a member (repeatable) [default: that of this server]
+    #[arg(long, value_name = "NAME")]
+    pub(super) member: Vec<String>,
+    /// The directory of the log on the node
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/nats")]
+    pub(super) store: PathBuf,
+    /// The port for other nodes
+    #[arg(long, value_name = "PORT", default_value_t = 6222)]
+    pub(super) route_port: u16,
+    /// Files on the node with its certificate, its key, and the authorities of members' certificates
+    #[arg(long, num_args = 3, value_names = ["CERTIFICATE", "KEY", "CA"])]
+    pub(super) tls: Vec<PathBuf>,
 }
 
 /// Commands about the configuration that the members of a cluster share

@@ -163,6 +163,27 @@ pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, CliError> {
     Ok(make_with(&of_site, &text, Vec::new())?.0)
 }
 
+/// Creates the site of the first member of a cluster, whose section this is; does nothing to one that exists.
+pub(super) fn make_first_member(options: &InitOptions, ring: u64, section: &str) -> Result<(), CliError> {
+    if config_file(&options.dir).is_file() {
+        return Ok(());
+    }
+    let text = config_text(options, Some(ring)) + section;
+    make_with(options, &text, groups(options.groups.as_deref())?).map(drop)
+}
+
+/// Writes the configuration of a further member, unless it exists. Its news come from another one.
+pub(super) fn configure_member(options: &InitOptions, ring: u64, section: &str) -> Result<(), CliError> {
+    let file = config_file(&options.dir);
+    if file.is_file() {
+        return Ok(());
+    }
+    let text = config_text(options, Some(ring)) + section;
+    config::parse(&text, &file)?;
+    make_dir(&options.dir)?;
+    write_config(&file, &text)
+}
+
 fn options_of_up(dir: &Path, at: &UpAddresses) -> InitOptions {
     // Where the system is to choose one port, it chooses the others, too.
     let has_any_port = at.listen.iter().any(|address| address.ends_with(":0"));
@@ -189,7 +210,7 @@ fn free_address(ports: std::ops::Range<u16>) -> Vec<String> {
 /// Creates a site, or completes an existing one; returns whether it is new. The configuration is written
 /// last, so a site that has one is complete, and every earlier step can be repeated.
 fn make(options: &InitOptions) -> Result<(Config, bool), CliError> {
-    make_with(options, &config_text(options), groups(options.groups.as_deref())?)
+    make_with(options, &config_text(options, None), groups(options.groups.as_deref())?)
 }
 
 /// Like [`make`], with the text of a new configuration, and the groups of a new site.
@@ -392,14 +413,15 @@ fn readers(options: &InitOptions) -> Vec<String> {
     }
 }
 
-/// Returns the configuration's text, with comments for the operator.
-fn config_text(options: &InitOptions) -> String {
+/// Returns the configuration's text, with comments for the operator; the class may have a ring.
+fn config_text(options: &InitOptions, ring: Option<u64>) -> String {
+    let ring = ring.map_or_else(String::new, |ring| format!("ring = {}\n", quoted(&units::size_text(ring))));
     let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
     let spool = format!(
         "# The spool: two cyclic buffers. When they are full, the newest article overwrites the oldest.\n\
          [[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = {size}\n\n\
          [[buffer]]\nname = \"text1\"\npath = \"text1.cyc\"\nsize = {size}\n\n\
-         [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n\
+         [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n{ring}\n\
          [[rule]]\nclass = \"text\"\n"
     );
     let access = [ABOUT_USERS, &access_text(options)].concat();
@@ -515,7 +537,7 @@ mod tests {
             ..InitOptions::default()
         };
         for options in [InitOptions { peer: network("198.51.100.7"), ..options.clone() }, options] {
-            let lines = config_text(&options).lines().count();
+            let lines = config_text(&options, None).lines().count();
             assert!(lines < 64, "{lines} lines");
         }
     }

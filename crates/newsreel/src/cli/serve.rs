@@ -96,7 +96,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
 }
 
 /// Completes at the first SIGTERM or SIGINT. From the call on, these no longer end the process by themselves.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -16,8 +16,8 @@ use super::typed::TypedOperation;
 use feed_tables::feeds_text;
 use operators::reply::Reply;
 use operators::report::{
-    BatchesStatus, CacheCounts, CacheStatus, FilterStatus, MemberFigures, PullStatus, Report, ServerStatus,
-    SpamCheckStatus, UpstreamStatus,
+    BatchesStatus, CacheCounts, CacheStatus, ClusterMemberFigures, FilterStatus, LogNodeFigures,
+    MemberFigures, PullStatus, Report, ServerStatus, SpamCheckStatus, UpstreamStatus,
 };
 use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
@@ -174,7 +174,41 @@ fn member_text(member: &MemberFigures) -> String {
         grouped(member.log_last),
         grouped(member.in_flight),
         grouped(member.retries),
-    )
+    ) + &cluster_text(member)
+}
+
+/// Returns the nodes of the log and the members, once they are known.
+fn cluster_text(member: &MemberFigures) -> String {
+    if member.members.is_empty() {
+        return String::new();
+    }
+    let node = |node: &LogNodeFigures| match (node.leads, node.current) {
+        (true, _) => format!("{} (leads)", node.name),
+        (_, true) => node.name.clone(),
+        _ => format!("{} (BEHIND)", node.name),
+    };
+    let nodes: Vec<String> = member.nodes.iter().map(node).collect();
+    let reach = member
+        .log_reach_secs
+        .map_or_else(String::new, |secs| format!("; a member may be away for {}", about_span(secs)));
+    format!("\n  log on {}{reach}\n\n{}", nodes.join(", "), members_text(&member.members))
+}
+
+/// Returns the members of a cluster, each in a line.
+pub(super) fn members_text(members: &[ClusterMemberFigures]) -> String {
+    Columns::of(members)
+        .left("member", |member| member.name.clone())
+        .right("behind by", |member| grouped(member.lag_messages))
+        .left("seen", |member| member.silent_secs.map_or("never".into(), |secs| about_span(secs) + " ago"))
+        .left("version", |member| member.version.clone())
+        .left("news", |member| match member.agrees {
+            None => "-".into(),
+            Some(true) => "same".into(),
+            Some(false) => "DIFFERENT".into(),
+        })
+        .left("state", |member| if member.running { member.state.clone() } else { "AWAY".into() })
+        .left("does", |member| member.jobs.clone())
+        .text()
 }
 
 fn pulls_text(pulls: &[PullStatus], now: u64) -> String {

@@ -2,9 +2,9 @@
 
 use super::MemberError;
 use cluster::engine_check::{EngineDemands, NodeFacts, faults};
-use cluster::members::share_settings;
-use cluster::nats::{EngineFacts, NatsConnection, NatsEngine, node_facts};
-use cluster::{ClusterId, EngineTable};
+use cluster::members::{MembersError, share_settings};
+use cluster::nats::{EngineFacts, NatsConnection, NatsEngine, NatsError, node_facts};
+use cluster::{ClusterId, EngineTable, TableError};
 use site_config::{Class, Cluster, Config, EngineSync};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,14 +22,27 @@ pub(super) struct ConnectedLog {
 }
 
 /// Asks again until there is an answer, or for a minute.
-pub(super) fn patiently<T, E>(mut ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub(super) fn patiently<T, E>(ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    patiently_while(|_| true, ask)
+}
+
+/// Like [`patiently`], as long as the error is one that passes.
+fn patiently_while<T, E>(passes: impl Fn(&E) -> bool, mut ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let begun = Instant::now();
     loop {
         match ask() {
-            Err(_) if begun.elapsed() < ANSWER_WAIT_MAX => std::thread::sleep(ASK_AGAIN_AFTER),
+            Err(error) if passes(&error) && begun.elapsed() < ANSWER_WAIT_MAX => {
+                std::thread::sleep(ASK_AGAIN_AFTER);
+            }
             done => return done,
         }
     }
+}
+
+/// Asks the table of the cluster, again while its nodes do not answer.
+pub(super) fn table_answer<T>(ask: impl FnMut() -> Result<T, MembersError>) -> Result<T, MemberError> {
+    let is_silent = |error: &MembersError| matches!(error, MembersError::Table(TableError::NoAnswer(_)));
+    patiently_while(is_silent, ask).map_err(MemberError::Table)
 }
 
 /// Connects to the nodes.
@@ -42,7 +55,9 @@ pub(super) fn connect(cluster: &Cluster) -> Result<Arc<NatsEngine>, MemberError>
         ca: cluster.ca.clone(),
         certificate: cluster.certificate.clone().zip(cluster.private_key.clone()),
     };
-    let engine = patiently(|| NatsEngine::connect(connection.clone())).map_err(MemberError::Engine)?;
+    let may_pass = |error: &NatsError| !matches!(error, NatsError::Credentials(..));
+    let engine = patiently_while(may_pass, || NatsEngine::connect(connection.clone()));
+    let engine = engine.map_err(MemberError::Engine)?;
     Ok(Arc::new(engine))
 }
 
@@ -83,7 +98,7 @@ impl ConnectedLog {
         }
         let table: &dyn EngineTable = &*self.engine;
         let own = shared_settings(config);
-        share_settings(table, &own).map_err(MemberError::Table)
+        table_answer(|| share_settings(table, &own))
     }
 }
 

@@ -1,11 +1,15 @@
 //! A member at work: the threads that apply the log and say how far that is.
 
 use super::MemberError;
-use super::connecting::{ConnectedLog, patiently};
+use super::connecting::{ConnectedLog, patiently, table_answer};
+use super::offering::offer_snapshots;
+use super::watching::ClusterWatch;
 use cluster::engine::next_incarnation;
 use cluster::leases::{Leases, WantedJobs};
-use cluster::members::{MemberReport, Neighbours, number_of};
+use cluster::members::{ENDED, MemberReport, Neighbours, announce_format, number_of};
+use cluster::message::FORMAT;
 use cluster::nats::NatsEngine;
+use cluster::transfer::SnapshotOffer;
 use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
     MemberState, ReadFreshness,
@@ -14,8 +18,8 @@ use lock_order::Innermost;
 use site_base::clock::unix_secs;
 use site_config::{ClusterReads, Config};
 use spool::{
-    Change, ChangeOutcome, CommitTicket, JobLead, NoteKind, OtherMember, SharedLog, SharedLogStatus, Spool,
-    SpoolTrouble, TroubleKind,
+    Change, ChangeOutcome, CommitTicket, JobLead, NoteKind, OtherMember, SharedLog, SharedLogOverview,
+    SharedLogStatus, Spool, SpoolTrouble, TroubleKind,
 };
 use std::fmt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -39,6 +43,7 @@ struct DrivenLog {
     member: Arc<MemberHandle>,
     threads: Innermost<Option<LogThreads>>,
     engine: Arc<NatsEngine>,
+    watch: ClusterWatch,
     duties: Arc<MemberDuties>,
     /// Reason why no changes are taken.
     halted: Innermost<Option<String>>,
@@ -57,6 +62,8 @@ struct LogThreads {
 struct MemberDuties {
     jobs: WantedJobs,
     neighbours: Innermost<Neighbours>,
+    /// Snapshot for members that join.
+    offer: Arc<SnapshotOffer>,
     begun: Instant,
 }
 
@@ -70,19 +77,26 @@ impl MemberDuties {
         table: &dyn EngineTable,
         ended: &Receiver<()>,
     ) -> Leases {
-        let mut reported = None;
-        while ended.recv_timeout(RENEW_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let mut reported: Option<Instant> = None;
+        loop {
             self.jobs.renew(&mut leases, table, || self.begun.elapsed());
-            if reported.is_some_and(|at: Instant| at.elapsed() < REPORT_EVERY) {
-                continue;
+            if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+                reported = Some(Instant::now());
+                let Some(spool) = spool.upgrade() else { return leases };
+                // Others only look at it, so a report that fails is passed over.
+                let _ = report(member, &spool).put(table, &member.status().name);
+                let mut neighbours = self.neighbours.lock().clone();
+                neighbours.look(table, self.begun.elapsed());
+                *self.neighbours.lock() = neighbours;
+                self.offer.drop_old();
             }
-            reported = Some(Instant::now());
-            let Some(spool) = spool.upgrade() else { break };
-            // Others only look at it, so a report that fails is passed over.
-            let _ = report(member, &spool).put(table, &member.status().name);
-            let mut neighbours = self.neighbours.lock().clone();
-            neighbours.look(table, self.begun.elapsed());
-            *self.neighbours.lock() = neighbours;
+            if ended.recv_timeout(RENEW_EVERY) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+        }
+        if let Some(spool) = spool.upgrade() {
+            let last = MemberReport { state: ENDED.into(), ..report(member, &spool) };
+            let _ = last.put(table, &member.status().name);
         }
         leases
     }
@@ -108,12 +122,13 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let connected = ConnectedLog::of(&config.cluster)?;
     connected.check(config, Some((position.cluster, position.created)))?;
     let table: &dyn EngineTable = &*connected.engine;
-    let number = patiently(|| number_of(table, &name)).map_err(MemberError::Table)?;
+    let number = table_answer(|| number_of(table, &name))?;
     let number = number.ok_or_else(|| {
         MemberError::Other(format!(
             "{name} is no member of the cluster: newsreel cluster invite, at a member, makes it one"
         ))
     })?;
+    table_answer(|| announce_format(table, &name, FORMAT))?;
     let incarnation =
         patiently(|| next_incarnation(table, number)).map_err(|error| MemberError::Table(error.into()))?;
     let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
@@ -140,6 +155,7 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let duties = Arc::new(MemberDuties {
         jobs: WantedJobs::default(),
         neighbours: Innermost::new(Neighbours::of(number)),
+        offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
         begun: Instant::now(),
     });
     let on_duty = std::thread::Builder::new()
@@ -153,8 +169,9 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let log = ClusterLog::new(member.clone(), freshness(config.cluster.reads), config.cluster.lag_max);
     let threads = Innermost::new(Some(LogThreads { driver, duties: on_duty, end }));
     let engine = connected.engine.clone();
+    let watch = ClusterWatch::start(&engine).map_err(cannot)?;
     let halted = Innermost::default();
-    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, duties, halted }));
+    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
     await_log(&member)
 }
 
@@ -251,6 +268,10 @@ impl SharedLog for DrivenLog {
         status
     }
 
+    fn overview(&self) -> SharedLogOverview {
+        self.watch.overview()
+    }
+
     fn lead(&self, job: &str, reached: u64) -> JobLead {
         self.duties.jobs.lead(job, reached, self.duties.begun.elapsed())
     }
@@ -264,6 +285,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn end(&self) {
+        self.watch.end();
         let Some(LogThreads { driver, duties, end }) = self.threads.lock().take() else { return };
         drop(end);
         // Others take the jobs of this member at once.

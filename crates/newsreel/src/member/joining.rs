@@ -1,21 +1,26 @@
-//! Making a cluster of a site, and members of it. The server is stopped meanwhile.
+//! Making a cluster of a site, members of it, and a site of the last one. The server is stopped meanwhile.
 
-use super::connecting::{ConnectedLog, connect, patiently};
+use super::connecting::{ConnectedLog, connect, patiently, table_answer};
+use super::offering::SNAPSHOT_REQUESTS;
 use super::{
-    ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, LogFollowerStatus, MemberError,
+    ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, JoinSource, LogFollowerStatus,
+    MemberError, NodePlan,
 };
 use access::sealing::ClusterKey;
-use cluster::engine_check::REPLICAS_MIN;
+use cluster::engine_check::{EngineFault, REPLICAS_MIN, is_recent};
+use cluster::engine_conf::{EngineUser, NodeConf, NodeTls};
 use cluster::members::{
-    MemberReport, MembersError, NamedMember, add_member, members, number_of, remove_member,
+    ClusterFormats, ENDED, MemberReport, MembersError, NamedMember, add_member, members, number_of,
+    raise_format, remove_last_member, remove_member,
 };
-use cluster::nats::EngineFacts;
-use cluster::{ClusterId, EngineTable, Fold, LogPosition, fetch_parts};
-use disk::{Progress, RealDisk};
+use cluster::nats::{EngineFacts, user_key};
+use cluster::transfer::{fetch_snapshot, fetched_snapshot};
+use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_parts};
+use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
-use site_config::Config;
+use site_config::{Cluster, Config};
 use spool::{RestoreReport, Spool};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn other(text: impl Into<String>) -> MemberError {
@@ -28,11 +33,13 @@ fn name(config: &Config) -> &str {
 }
 
 /// Makes the site of a spool the first member of a new cluster; returns the cluster's id.
-pub fn create(config: &Config, spool: &Spool) -> Result<String, MemberError> {
+/// The log is created with these credentials, or else those of the member.
+pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Result<String, MemberError> {
     if spool.position().is_some() {
         return Err(other("the spool belongs to a cluster already; newsreel cluster status shows it"));
     }
-    let engine = connect(&config.cluster)?;
+    let credentials = credentials.map(Path::to_owned).or_else(|| config.cluster.credentials.clone());
+    let engine = connect(&Cluster { credentials, ..config.cluster.clone() })?;
     // A log that an interrupted call has made is taken, as long as it has no message.
     let cluster = match engine.facts() {
         Ok(facts) if facts.last > 0 => {
@@ -69,7 +76,7 @@ pub fn create(config: &Config, spool: &Spool) -> Result<String, MemberError> {
 pub fn invite(config: &Config, name: &str) -> Result<(), MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
-    let known = patiently(|| members(table)).map_err(MemberError::Table)?;
+    let known = table_answer(|| members(table))?;
     if known.is_empty() {
         return Err(other("the cluster has no member yet; newsreel cluster create makes one of this site"));
     }
@@ -79,24 +86,104 @@ pub fn invite(config: &Config, name: &str) -> Result<(), MemberError> {
     add_member(table, name).map(drop).map_err(MemberError::Table)
 }
 
+/// Makes room for a member of this name, unless there is one.
+pub fn invite_again(config: &Config, name: &str) -> Result<(), MemberError> {
+    let connected = ConnectedLog::of(&config.cluster)?;
+    table_answer(|| add_member(&*connected.engine, name)).map(drop)
+}
+
+/// Directory for a snapshot that is fetched, in the site's directory.
+const FETCHED_DIR: &str = "joining";
+
 /// Makes a member of the snapshot of another one, in a directory that has no spool yet. Returns what was
 /// restored. Nothing is changed if the log does not fit the snapshot.
-pub fn join(config: &Config, file: &Path, progress: &dyn Progress) -> Result<RestoreReport, MemberError> {
+pub fn join(
+    config: &Config,
+    source: &JoinSource,
+    replaces: bool,
+    progress: &dyn Progress,
+) -> Result<RestoreReport, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
-    let table: &dyn EngineTable = &*connected.engine;
-    let number = patiently(|| number_of(table, name(config))).map_err(MemberError::Table)?;
-    if number.is_none() {
+    check_name(config, &*connected.engine, replaces)?;
+    let file = match source {
+        JoinSource::File(file) => file.clone(),
+        JoinSource::Member(from) => fetch(config, &connected, from.as_deref(), progress)?,
+    };
+    let restored = join_with(config, &connected, &file, progress)?;
+    if matches!(source, JoinSource::Member(_)) {
+        // What stays of it takes room, and no more.
+        let _ = RealDisk::new().remove(&file);
+    }
+    Ok(restored)
+}
+
+/// Refuses a name that is not invited, that another server has, or that had a member whose disk may be there.
+fn check_name(config: &Config, table: &dyn EngineTable, replaces: bool) -> Result<(), MemberError> {
+    let name = name(config);
+    if table_answer(|| number_of(table, name))?.is_none() {
         return Err(other(format!(
-            "{} is no member of the cluster: newsreel cluster invite {0} FILE, at a member, makes it one",
-            name(config)
+            "{name} is no member of the cluster: newsreel cluster invite {name}, at a member, makes it one"
         )));
     }
+    let report = MemberReport::get(table, name).map_err(MemberError::Table)?;
+    match report {
+        Some(report) if report.may_run(unix_secs()) => {
+            Err(other(format!("{name} runs elsewhere; stop it, or choose another name")))
+        }
+        Some(_) if !replaces => Err(other(format!(
+            "{name} has been a member before: start it where its spool is, or, if its disk is lost, say \
+             newsreel cluster join --replace"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Fetches a snapshot of a running member through the engine.
+fn fetch(
+    config: &Config,
+    connected: &ConnectedLog,
+    from: Option<&str>,
+    progress: &dyn Progress,
+) -> Result<PathBuf, MemberError> {
+    let (disk, dir) = (RealDisk::new(), config.site.data.join(FETCHED_DIR));
+    if let Some(file) = fetched_snapshot(&disk, &dir) {
+        return Ok(file);
+    }
+    let table: &dyn EngineTable = &*connected.engine;
+    let mut running = Vec::new();
+    for member in members(table).map_err(MemberError::Table)? {
+        let is_asked = from.map_or(member.name != name(config), |from| from == member.name);
+        let report = MemberReport::get(table, &member.name).map_err(MemberError::Table)?;
+        let report = report.filter(|report| is_asked && !member.has_left && report.state != ENDED);
+        running.extend(report.map(|report| (report.time, member.name)));
+    }
+    // The one that was heard of last.
+    let Some((_, from)) = running.into_iter().max() else {
+        return Err(other(match from {
+            Some(from) => format!("no member {from} runs"),
+            None => "no other member runs; start one, or join with --snapshot FILE".to_owned(),
+        }));
+    };
+    let ask = |requests| connected.engine.ask_member(&from, SNAPSHOT_REQUESTS, requests);
+    fetch_snapshot(&disk, &dir, &ask, &MachineWorld::default(), progress).map_err(|error| {
+        other(format!(
+            "cannot fetch a snapshot of {from}: {error}; what has arrived is kept for another attempt"
+        ))
+    })
+}
+
+/// Makes a member of the snapshot in a file.
+fn join_with(
+    config: &Config,
+    connected: &ConnectedLog,
+    file: &Path,
+    progress: &dyn Progress,
+) -> Result<RestoreReport, MemberError> {
     let disk = Arc::new(RealDisk::new());
     let restored = spool::restore(disk.clone(), config.spool_config(), file, progress)?;
-    let position =
-        restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
-            other("the snapshot is not that of a member; newsreel cluster invite writes one")
-        })?;
+    let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
+        other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
+    })?;
     connected.check(config, Some((position.cluster, position.created)))?;
     if connected.facts.first > position.sequence + 1 {
         return Err(other(
@@ -119,6 +206,40 @@ pub fn join(config: &Config, file: &Path, progress: &dyn Progress) -> Result<Res
     Ok(restored)
 }
 
+/// Makes the spool of the last member a site on one machine, with the same news.
+pub fn end(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+    let connected = ConnectedLog::of(&config.cluster)?;
+    let table: &dyn EngineTable = &*connected.engine;
+    let is_other = |member: &NamedMember| !member.has_left && member.name != name(config);
+    let others = members(table).map_err(MemberError::Table)?.into_iter().filter(is_other);
+    refuse_others(&others.map(|member| member.name).collect::<Vec<_>>())?;
+    let Some(record) = spool.position() else { return Ok(()) };
+    let position = LogPosition::decode(&record).ok_or(MemberError::Fold(cluster::FoldStop::NoPosition))?;
+    connected.check(config, Some((position.cluster, position.created)))?;
+    // What it had proposed when it stopped is in the log, and may not be here.
+    let mut fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
+    while fold.reached() < connected.facts.last {
+        let sequence = fold.reached() + 1;
+        let message = patiently(|| connected.engine.message(sequence).ok_or(())).map_err(|()| {
+            other(format!("the log does not give its message {sequence}; it is tried again with the command"))
+        })?;
+        fold.apply(&message).map_err(MemberError::Fold)?;
+    }
+    refuse_others(&remove_last_member(table, name(config)).map_err(MemberError::Table)?)?;
+    Fold::end(spool).map_err(MemberError::Fold)
+}
+
+fn refuse_others(others: &[String]) -> Result<(), MemberError> {
+    match others {
+        [] => Ok(()),
+        others => Err(other(format!(
+            "there are other members: {}; the cluster ends with its last one, so let them leave first, or leave \
+             without --last",
+            others.join(", ")
+        ))),
+    }
+}
+
 /// Ends the membership of this server. Returns how many members there still are.
 pub fn leave(config: &Config) -> Result<usize, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
@@ -133,12 +254,18 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
     let known = members(table).map_err(MemberError::Table)?;
+    let formats = ClusterFormats::read(table).map_err(MemberError::Table)?;
     let row = |member: NamedMember| -> Result<_, MembersError> {
         let report = MemberReport::get(table, &member.name)?;
-        let report = report.map(|MemberReport { time, version, position, digest, state }| {
-            ClusterMemberReport { time, version, position, digest, state }
+        let now = unix_secs();
+        let report = report.map(|report| {
+            let may_run = report.may_run(now);
+            let MemberReport { time, version, position, digest, state } = report;
+            ClusterMemberReport { time, version, position, digest, state, may_run }
         });
-        Ok(ClusterMemberStatus { name: member.name, number: member.number, report })
+        let of_it = formats.of_members.iter().find(|(name, _)| *name == member.name);
+        let format = of_it.map_or(formats.in_force, |(_, format)| *format);
+        Ok(ClusterMemberStatus { name: member.name, number: member.number, format, report })
     };
     let members = known.into_iter().filter(|member| !member.has_left).map(row);
     let EngineFacts { cluster, first, last, replicas, leader, followers, .. } = connected.facts;
@@ -146,7 +273,60 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
         followers.into_iter().map(|(name, current)| LogFollowerStatus { name, current }).collect();
     Ok(ClusterStatus {
         cluster: cluster.map_or_else(|| "-".into(), |cluster| cluster.to_string()),
+        format: formats.in_force,
         log: ClusterLogStatus { first, last, replicas, leader, followers },
         members: members.collect::<Result<_, _>>().map_err(MemberError::Table)?,
     })
+}
+
+/// Lets all members write the newest format that each of them can read; returns it, and whether that is a
+/// change.
+pub fn upgrade(config: &Config) -> Result<(u8, bool), MemberError> {
+    let connected = ConnectedLog::of(&config.cluster)?;
+    raise_format(&*connected.engine).map_err(MemberError::Table)
+}
+
+/// Returns the configuration of a node of the log. Keys that do not exist are made.
+pub fn node_conf(plan: &NodePlan) -> Result<String, MemberError> {
+    let disk = RealDisk::new();
+    let cannot = |file: &Path| {
+        let file = file.to_owned();
+        move |error: std::io::Error| other(format!("cannot use {}: {error}", file.display()))
+    };
+    disk.create_dir(&plan.keys).map_err(cannot(&plan.keys))?;
+    let key = |name: &str| {
+        let file = plan.key(name);
+        user_key(&disk, &file).map_err(cannot(&file))
+    };
+    let members: Result<Vec<EngineUser>, MemberError> = plan
+        .members
+        .iter()
+        .map(|name| Ok(EngineUser { name: name.clone(), public_key: key(name)? }))
+        .collect();
+    // As random as a key, and never shown to members.
+    let routes = key("routes")?;
+    let tls = plan.tls.clone().map(|[certificate, private_key, ca]| NodeTls { certificate, private_key, ca });
+    let conf = NodeConf {
+        site: plan.site.clone(),
+        name: plan.name.clone(),
+        listen: plan.listen.clone(),
+        monitor: plan.monitor.clone(),
+        route: plan.route.clone(),
+        routes: plan.routes.clone(),
+        store: plan.store.clone(),
+        log_bytes: plan.log_bytes,
+        route_password: routes,
+        operator: key(super::OPERATOR)?,
+        members: members?,
+        tls,
+    };
+    Ok(conf.text())
+}
+
+/// Refuses a version of the engine's program that is too old.
+pub fn check_engine_version(version: &str) -> Result<(), MemberError> {
+    match is_recent(version) {
+        true => Ok(()),
+        false => Err(MemberError::Unsafe(vec![EngineFault::Version(version.to_owned())])),
+    }
 }

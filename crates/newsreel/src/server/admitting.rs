@@ -114,6 +114,11 @@ fn admit<S: NewsSource>(
     caller: ClientEndpoint,
     begins_with_tls: bool,
 ) -> Result<Session<S>, ConnectionRefusal> {
+    if site.is_draining() {
+        let text = "This server is about to stop; connect again";
+        turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, text);
+        return Err(ConnectionRefusal::Draining);
+    }
     let config = site.config.current();
     let client = ConnectedClient::at(&config, &site.gate, caller);
     if !client.is_known() {

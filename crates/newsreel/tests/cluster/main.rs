@@ -3,8 +3,10 @@
 //! `NEWSREEL_NATS_SERVER`) the tests are skipped with a message, or fail if CI is set.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod chapter;
 #[path = "../../../cluster/tests/nodes/mod.rs"]
 mod nodes;
+mod operating;
 
 use nodes::{Nodes, Scratch, WAIT_MAX, free_port, program, wait_until};
 use std::collections::BTreeMap;
@@ -156,7 +158,11 @@ struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn connect(port: u16) -> Option<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        Self::of(TcpStream::connect(("127.0.0.1", port)).ok()?)
+    }
+
+    /// Returns the client of a connection that has been greeted.
+    fn of(stream: TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
         let mut client = Self(BufReader::new(stream));
         client.line()?.starts_with("20").then_some(client)
@@ -277,7 +283,7 @@ fn members_of(names: &[&'static str], scratch: &Scratch, nodes: &Nodes, more: &s
         // What is posted between the snapshot and the start comes from the log.
         let answer = members[0].client().post(&format!("<{name}@three.example>"), "test.b").unwrap();
         assert!(answer.starts_with("240"), "{answer}");
-        let told = done(&member.dir, &["cluster", "join", file.to_str().unwrap()]);
+        let told = done(&member.dir, &["cluster", "join", "--snapshot", file.to_str().unwrap()]);
         assert!(told.contains("joined with"), "{told}");
         member.serve();
         members.push(member);

@@ -169,6 +169,55 @@ figures! {
         counter retries: u64,
         /// Answers to readers that were to be as fresh as the log, and may not have been, since the start.
         counter stale_reads: u64,
+        /// Seconds for which a member may be away until the log has overtaken it, and it has to join again;
+        /// while the log is not full, at the rate so far. Absent until it is known.
+        gauge log_reach_secs: Option<u64>,
+        /// Members that have not left, this one among them, as they have said last.
+        list("member") members: Vec<ClusterMemberFigures>,
+        /// Machines that keep the log.
+        list("node") nodes: Vec<LogNodeFigures>,
+    }
+}
+
+figures! {
+    /// A member of the cluster.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct ClusterMemberFigures {
+        /// Name.
+        name name: String,
+        /// Version of newsreel.
+        text version: String,
+        /// State, in a few words.
+        text state: String,
+        /// Whether it has reported lately, and has not stopped.
+        gauge running: bool,
+        /// Seconds since its last report; absent if it never made one.
+        gauge silent_secs: Option<u64>,
+        /// Last message of the log that it has applied.
+        gauge position: u64,
+        /// Messages of the log that it has not applied yet.
+        gauge lag_messages: u64,
+        /// Whether it has the same news as others at its position; absent if there are none to compare with.
+        gauge agrees: Option<bool>,
+        /// Number of jobs that it does, of those that one member does at a time.
+        gauge leases: u64,
+        /// The jobs, separated by spaces.
+        text jobs: String,
+    }
+}
+
+figures! {
+    /// A machine that keeps the log of the cluster.
+    #[derive(Eq)]
+    #[serde(default)]
+    pub struct LogNodeFigures {
+        /// Name.
+        name name: String,
+        /// Whether it leads the log.
+        gauge leads: bool,
+        /// Whether it has everything.
+        gauge current: bool,
     }
 }
 

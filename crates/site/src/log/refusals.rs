@@ -20,6 +20,8 @@ const LINES_MAX: usize = 30;
 pub enum ConnectionRefusal {
     /// No `[[peer]]` and no `[[access]]` section matches the client.
     Unknown,
+    /// The server is about to stop.
+    Draining,
     /// A limit is reached; its description.
     Full(String),
 }
@@ -28,6 +30,7 @@ impl fmt::Display for ConnectionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("no [[peer]] or [[access]] section is for this address"),
+            Self::Draining => f.write_str("the server is being drained"),
             Self::Full(reason) => f.write_str(reason),
         }
     }

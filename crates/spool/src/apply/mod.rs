@@ -138,7 +138,7 @@ impl<'s> Applier<'s> {
     pub fn reach(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         for change in run {
             let Change::Position { record } = change else { continue };
-            if !(1..=POSITION_BYTES_MAX).contains(&record.len()) {
+            if record.len() > POSITION_BYTES_MAX {
                 let text = format!("the record of a position has {} bytes", record.len());
                 return Err(SpoolTrouble::new(TroubleKind::Refused, text));
             }

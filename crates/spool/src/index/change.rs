@@ -85,7 +85,8 @@ pub enum Change<'a> {
     /// All changes so far are those of a log that several machines share, up to a position in it. A crash
     /// takes back what was applied after the last position, so that it can be applied again.
     Position {
-        /// Record of the position, 1 to [`crate::POSITION_BYTES_MAX`] bytes.
+        /// Record of the position, at most [`crate::POSITION_BYTES_MAX`] bytes. An empty one ends it: from
+        /// here on changes come from no shared log.
         record: &'a [u8],
     },
 }

@@ -34,6 +34,54 @@ pub struct SharedLogStatus {
     pub stale_reads: u64,
 }
 
+/// What a member knows of its cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SharedLogOverview {
+    /// Members that have not left.
+    pub members: Vec<MemberOverview>,
+    /// Machines that keep the log.
+    pub nodes: Vec<LogNodeOverview>,
+    /// Time for which a member may be away until the log has overtaken it, in seconds; `None` if it is not
+    /// known yet.
+    pub reach_secs: Option<u64>,
+}
+
+/// A member, as it has said about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemberOverview {
+    /// Name of the member.
+    pub name: String,
+    /// Number of the member.
+    pub number: u16,
+    /// Whether it has reported lately, and has not stopped.
+    pub may_run: bool,
+    /// Seconds since its last report; `None` if it never made one.
+    pub silent_secs: Option<u64>,
+    /// Version of its program.
+    pub version: String,
+    /// State, in a few words.
+    pub state: String,
+    /// Last message that it has applied.
+    pub position: u64,
+    /// Messages that it has not applied yet.
+    pub lag: u64,
+    /// Whether it has the news of the others at its position; `None` if there are none to compare with.
+    pub agrees: Option<bool>,
+    /// Jobs that it does.
+    pub jobs: Vec<String>,
+}
+
+/// A machine that keeps the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogNodeOverview {
+    /// Name of the machine.
+    pub name: String,
+    /// Whether it leads the log.
+    pub leads: bool,
+    /// Whether it has everything.
+    pub is_current: bool,
+}
+
 /// Whether this member does a job that one member does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobLead {
@@ -80,6 +128,11 @@ pub trait SharedLog: Debug + Send + Sync {
 
     /// Returns the state of the member.
     fn status(&self) -> SharedLogStatus;
+
+    /// Returns what is known of the whole cluster, without waiting.
+    fn overview(&self) -> SharedLogOverview {
+        SharedLogOverview::default()
+    }
 
     /// Says that this member would do a job, and how far it has come; returns whether it is to do it. To be
     /// called again before each piece of work. Does not wait: the first answer to a question about a job is

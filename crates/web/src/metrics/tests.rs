@@ -34,7 +34,18 @@ pub(crate) fn full_report(name: &str) -> Report {
         pulls: vec![PullStatus { name: name(), run: PullCounts::default(), ..PullStatus::default() }],
         upstreams: vec![UpstreamStatus { name: name(), ..UpstreamStatus::default() }],
         cache: Some(cache),
-        cluster: Some(MemberFigures { member: name(), ..MemberFigures::default() }),
+        cluster: Some(MemberFigures {
+            member: name(),
+            log_reach_secs: Some(1),
+            members: vec![ClusterMemberFigures {
+                name: name(),
+                silent_secs: Some(1),
+                agrees: Some(true),
+                ..ClusterMemberFigures::default()
+            }],
+            nodes: vec![LogNodeFigures { name: name(), ..LogNodeFigures::default() }],
+            ..MemberFigures::default()
+        }),
         search: Some(SearchStatus::default()),
         spam: vec![SpamCheckStatus { name: name(), ..SpamCheckStatus::default() }],
         filters: vec![FilterStatus { name: name(), down: true, ..FilterStatus::default() }],

@@ -56,6 +56,7 @@ async fn operator(State(shared): State<Arc<WebState>>, visitor: Visitor) -> Resu
         (desk::navigation(paths::OVERVIEW))
         (parts::troubles(&trouble::all(&report, now)))
         (parts::tiles(&report, server, samples))
+        (parts::cluster(server.cluster.as_ref()))
         (parts::buffers(&report.spool, now))
         (parts::classes(&report.spool, now))
         (parts::peers_in(server, samples))

@@ -6,7 +6,8 @@ use super::figures::{self, BufferRing};
 use super::samples::{HistorySpan, LoadHistory, LoadSeries};
 use maud::{Markup, html};
 use operators::report::{
-    BufferReport, ClassReport, FeedStatus, PeerStatus, Report, ServerStatus, SpoolStatus,
+    BufferReport, ClassReport, ClusterMemberFigures, FeedStatus, MemberFigures, PeerStatus, Report,
+    ServerStatus, SpoolStatus,
 };
 use operators::trouble::{ReportedProblem, Severity};
 use site::log::recent::LoggedEvent;
@@ -221,6 +222,56 @@ fn one_class(class: &ClassReport, now: u64) -> Markup {
                 @if let Some(target) = class.keep_target_secs { dt { "target" } dd { (about_span(target)) } }
                 @if let Some(least) = class.keep_at_least_secs { dt { "promised" } dd { (about_span(least)) } }
             }
+        }
+    }
+}
+
+/// Renders the members of the cluster, and the nodes of its log.
+pub(super) fn cluster(member: Option<&MemberFigures>) -> Markup {
+    let Some(member) = member.filter(|member| !member.members.is_empty()) else { return html! {} };
+    html! {
+        section aria-labelledby="cluster" {
+            h2 #cluster { "Cluster" }
+            p {
+                "Log on "
+                @for (at, node) in member.nodes.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    (node.name)
+                    @if node.leads { " (leads)" }
+                    @if !node.current { " " span.bad { "(behind)" } }
+                }
+                @if let Some(reach) = member.log_reach_secs {
+                    "; a member may be away for " (about_span(reach))
+                }
+            }
+            div.card.table { table {
+                thead { tr {
+                    th scope="col" { "member" } th scope="col" { "state" }
+                    th.n scope="col" { "behind by" } th.n scope="col" { "seen" }
+                    th scope="col" { "version" } th scope="col" { "same news" } th scope="col" { "does" }
+                } }
+                tbody { @for one in &member.members { (one_member(one)) } }
+            } }
+        }
+    }
+}
+
+fn one_member(member: &ClusterMemberFigures) -> Markup {
+    let seen = member.silent_secs.map_or("never".to_owned(), |secs| about_span(secs) + " ago");
+    let same = match member.agrees {
+        None => "\u{2013}",
+        Some(true) => "yes",
+        Some(false) => "NO",
+    };
+    html! {
+        tr {
+            th scope="row" { (member.name) }
+            td data-label="state" { @if member.running { (member.state) } @else { span.bad { "away" } } }
+            (number("behind by", member.lag_messages))
+            td.n data-label="seen" { (seen) }
+            td data-label="version" { (member.version) }
+            td data-label="same news" { (same) }
+            td data-label="does" { (member.jobs) }
         }
     }
 }

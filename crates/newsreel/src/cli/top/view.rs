@@ -290,7 +290,11 @@ impl TopView {
         }
         let left = room.saturating_sub(lines.len() - begun);
         let spool = &self.now.0.spool;
-        let tables = [status::buffers_text(spool, now), status::classes_text(spool, now)];
+        let cluster = self.now.0.server.as_ref().and_then(|server| server.cluster.as_ref());
+        let members =
+            cluster.filter(|own| !own.members.is_empty()).map(|own| status::members_text(&own.members));
+        let tables =
+            [members.unwrap_or_default(), status::buffers_text(spool, now), status::classes_text(spool, now)];
         let below: Vec<ScreenLine> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
         let peers = self.peer_table(left.saturating_sub(below.len()));
         lines.extend(peers.into_iter().chain(below));

@@ -43,9 +43,9 @@ pub(super) struct JournalSurvey {
     pub broken: bool,
     /// Last write positions by volume.
     pub heads: BTreeMap<u16, u64>,
-    /// Whether the journal has positions in a shared log.
-    pub has_positions: bool,
-    /// Whether rows that may alter news follow the last of them.
+    /// Whether the last position in the journal is one in a shared log; `None` without any.
+    has_position: Option<bool>,
+    /// Whether rows that may alter news follow it.
     is_amid: bool,
     /// Whether the rows so far begin a file or a run, and restate what is known.
     restates: bool,
@@ -119,13 +119,15 @@ impl JournalSurvey {
 
     /// Reports whether all changes come from a shared log.
     pub fn is_of_shared_log(&self, folds: &Folds) -> bool {
-        self.has_positions || !folds.position.is_empty()
+        self.has_position.unwrap_or(!folds.position.is_empty())
     }
 
     /// Notes whether changes after the last position in a shared log were applied.
     fn note_positions(&mut self, row: &JournalRow<'_>) {
         match row {
-            JournalRow::Position { .. } => (self.has_positions, self.is_amid) = (true, false),
+            JournalRow::Position { record } => {
+                (self.has_position, self.is_amid) = (Some(!record.is_empty()), false);
+            }
             row => self.is_amid |= row.may_alter_news() && !(self.restates && row.may_restate()),
         }
         self.restates = match row {

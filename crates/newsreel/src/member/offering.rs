@@ -1,0 +1,60 @@
+//! The snapshot that a running member offers to those that join.
+
+use super::MemberError;
+use cluster::MachineWorld;
+use cluster::nats::NatsEngine;
+use cluster::transfer::{SnapshotOffer, WantedSnapshot};
+use spool::Spool;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use tracing::{info, warn};
+
+/// Name of the requests for snapshots.
+pub(super) const SNAPSHOT_REQUESTS: &str = "snapshot";
+/// Directory of the snapshots that are offered, in the site's directory.
+const OFFERS_DIR: &str = "offered-snapshots";
+
+/// Answers requests for snapshots of a member, as long as the engine is connected.
+pub(super) fn offer_snapshots(
+    engine: &NatsEngine,
+    spool: &Arc<Spool>,
+    data: &Path,
+) -> Result<Arc<SnapshotOffer>, MemberError> {
+    let world = Arc::new(MachineWorld::default());
+    let offer = SnapshotOffer::open(spool.disk().clone(), data.join(OFFERS_DIR), world);
+    let offer = Arc::new(offer.map_err(|error| {
+        MemberError::Other(format!("cannot use the directory {}: {error}", data.join(OFFERS_DIR).display()))
+    })?);
+    let (answering, spool) = (offer.clone(), Arc::downgrade(spool));
+    let answer = move |request: &[u8]| answering.answer(request, |wanted| begin(&answering, &spool, wanted));
+    engine.answer_requests(SNAPSHOT_REQUESTS, Arc::new(answer));
+    Ok(offer)
+}
+
+/// Writes a snapshot on a thread of its own.
+fn begin(offer: &Arc<SnapshotOffer>, spool: &Weak<Spool>, wanted: WantedSnapshot) {
+    let (offer, spool) = (offer.clone(), spool.clone());
+    let write = move || {
+        let written = spool.upgrade().map(|spool| spool.snapshots().write(&wanted.file, &()));
+        let result = match written {
+            Some(Ok(report)) => {
+                info!(
+                    articles = report.articles,
+                    bytes = report.bytes,
+                    "snapshot written for another member"
+                );
+                Ok(())
+            }
+            Some(Err(error)) => {
+                warn!(%error, "cannot write a snapshot for another member");
+                Err(error.to_string())
+            }
+            None => Err("the server is stopping".to_owned()),
+        };
+        offer.written(&wanted, result);
+    };
+    // Without a thread the other member waits, and gives up.
+    if let Err(error) = std::thread::Builder::new().name("cluster-snapshot".into()).spawn(write) {
+        warn!(%error, "cannot start a thread for a snapshot");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a member knows of its cluster: the other members, the nodes of the log, and who does which job. For
+//! status, pages and metrics, so nothing waits for it, and an answer that does not come leaves it as it was.
+
+use cluster::EngineTable;
+use cluster::leases::{LEASE_PREFIX, holder_of, job_of};
+use cluster::members::{MemberReport, members};
+use cluster::nats::{EngineFacts, NatsEngine};
+use lock_order::Innermost;
+use site_base::clock::unix_secs;
+use spool::{LogNodeOverview, MemberOverview, SharedLogOverview};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// Interval at which the cluster is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which the age of the log's first message is looked up.
+const AGE_EVERY: Duration = Duration::from_secs(60);
+
+/// Age from which on the rate of a log says how far back it will reach, in seconds.
+const RATE_SECS_MIN: u64 = 3_600;
+
+/// The thread that looks at the cluster.
+#[derive(Debug)]
+pub(super) struct ClusterWatch {
+    seen: Arc<Innermost<SharedLogOverview>>,
+    /// Dropped to end the thread, for which no one waits.
+    end: Innermost<Option<Sender<()>>>,
+}
+
+impl ClusterWatch {
+    /// Starts the thread.
+    pub fn start(engine: &Arc<NatsEngine>) -> std::io::Result<Self> {
+        let seen: Arc<Innermost<SharedLogOverview>> = Arc::default();
+        let (end, ended) = mpsc::channel();
+        let (to, engine) = (seen.clone(), engine.clone());
+        let watch = move || {
+            let mut age = None;
+            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if let Some(overview) = look(&engine, &mut age) {
+                    *to.lock() = overview;
+                }
+            }
+        };
+        std::thread::Builder::new().name("cluster-watch".into()).spawn(watch)?;
+        Ok(Self { seen, end: Innermost::new(Some(end)) })
+    }
+
+    /// Returns what was seen last.
+    pub fn overview(&self) -> SharedLogOverview {
+        self.seen.lock().clone()
+    }
+
+    /// Ends the thread.
+    pub fn end(&self) {
+        drop(self.end.lock().take());
+    }
+}
+
+/// Looks at the cluster; `None` if the engine does not answer.
+fn look(engine: &NatsEngine, age: &mut Option<(Instant, u64)>) -> Option<SharedLogOverview> {
+    let facts = engine.facts().ok()?;
+    if age.is_none_or(|(at, _)| at.elapsed() > AGE_EVERY) {
+        let first = engine.message(facts.first)?;
+        *age = Some((Instant::now(), u64::from(first.time)));
+    }
+    let now = unix_secs();
+    let first_at = age.map_or(now, |(_, time)| time);
+    let mut all = seen_members(engine, &facts, now)?;
+    for (job, member) in jobs(engine)? {
+        all.iter_mut().filter(|seen| seen.number == member).for_each(|seen| seen.jobs.push(job.clone()));
+    }
+    let node = |name: &str, leads, is_current| LogNodeOverview { name: name.to_owned(), leads, is_current };
+    let leader = facts.leader.iter().map(|name| node(name, true, true));
+    let followers = facts.followers.iter().map(|(name, is_current)| node(name, false, *is_current));
+    Some(SharedLogOverview {
+        members: all,
+        nodes: leader.chain(followers).collect(),
+        reach_secs: reach_secs(now.saturating_sub(first_at), &facts),
+    })
+}
+
+/// Returns for how long a member may be away until the log has overtaken it: as long as the log reaches back,
+/// or, while it is not full, as it will at the rate so far; `None` while that is too short to tell.
+fn reach_secs(age: u64, facts: &EngineFacts) -> Option<u64> {
+    if facts.first > 1 {
+        return Some(age);
+    }
+    let whole =
+        u128::from(age) * u128::from(facts.bytes_max.max(facts.bytes)) / u128::from(facts.bytes.max(1));
+    (age >= RATE_SECS_MIN).then(|| u64::try_from(whole).unwrap_or(u64::MAX))
+}
+
+fn seen_members(engine: &NatsEngine, facts: &EngineFacts, now: u64) -> Option<Vec<MemberOverview>> {
+    let table: &dyn EngineTable = engine;
+    let mut all = Vec::new();
+    let mut digests: Vec<(u64, String)> = Vec::new();
+    for member in members(table).ok()?.into_iter().filter(|member| !member.has_left) {
+        let report = MemberReport::get(table, &member.name).ok()?.unwrap_or_default();
+        digests.push((report.position, report.digest.clone()));
+        all.push(MemberOverview {
+            name: member.name,
+            number: member.number,
+            may_run: report.may_run(now),
+            silent_secs: (report.time > 0).then(|| now.saturating_sub(u64::from(report.time))),
+            version: report.version,
+            state: report.state,
+            position: report.position,
+            lag: facts.last.saturating_sub(report.position),
+            agrees: None,
+            jobs: Vec::new(),
+        });
+    }
+    for (at, member) in all.iter_mut().enumerate() {
+        member.agrees = agrees(&digests, at);
+    }
+    Some(all)
+}
+
+/// Returns whether a member has the digest of the others at its position; `None` if none is there.
+fn agrees(digests: &[(u64, String)], at: usize) -> Option<bool> {
+    let (position, digest) = digests.get(at).filter(|(_, digest)| !digest.is_empty())?;
+    let others = digests
+        .iter()
+        .enumerate()
+        .filter(|(other, (of, digest))| *other != at && of == position && !digest.is_empty());
+    let same: Vec<bool> = others.map(|(_, (_, other))| other == digest).collect();
+    (!same.is_empty()).then(|| same.into_iter().all(|is_same| is_same))
+}
+
+/// Returns the jobs that are done, each with the number of the member that does it.
+fn jobs(engine: &NatsEngine) -> Option<Vec<(String, u16)>> {
+    let mut jobs = Vec::new();
+    for key in engine.table_keys(LEASE_PREFIX)? {
+        let Some(member) = engine.get(&key).ok()?.and_then(|entry| holder_of(&entry.value)) else { continue };
+        jobs.extend(job_of(&key).map(|job| (job, member)));
+    }
+    jobs.sort();
+    Some(jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_agree_if_those_at_one_position_have_one_digest() {
+        let digests: Vec<(u64, String)> =
+            [(7, "a"), (7, "a"), (7, "b"), (8, "c"), (7, "")].map(|(at, of)| (at, of.to_owned())).into();
+        assert_eq!(agrees(&digests, 0), Some(false));
+        assert_eq!(agrees(&digests[..2], 1), Some(true));
+        assert_eq!(agrees(&digests, 3), None, "alone at its position");
+        assert_eq!(agrees(&digests, 4), None, "without a digest");
+    }
+}
