@@ -134,6 +134,8 @@ pub trait Disk: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Returns metadata of a plain file without opening it; `None` if it does not exist.
     fn about(&self, path: &Path) -> io::Result<Option<FileMetadata>>;
+    /// Reports whether anything has this name: a file, a directory, a device, a symbolic link to nothing.
+    fn has_name(&self, path: &Path) -> io::Result<bool>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Reports whether a directory of this name exists.

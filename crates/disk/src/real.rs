@@ -229,6 +229,14 @@ impl Disk for RealDisk {
         }
     }
 
+    fn has_name(&self, path: &Path) -> io::Result<bool> {
+        match fs::symlink_metadata(path) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(identity(&found))),

@@ -530,6 +530,10 @@ impl Disk for SimDisk {
         }))
     }
 
+    fn has_name(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.identity(path)?.is_some() || self.has_dir(path)?)
+    }
+
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
         Ok(self.running()?.names.get(path).map(|id| (0, id)))
     }

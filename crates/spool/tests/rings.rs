@@ -209,10 +209,10 @@ fn a_site_restored_in_other_buffers_has_the_same_ring() {
     let (spool, _) = open(&disk, &ringed("/s", &[("a", 256 << 10)]));
     add_groups(&spool, GROUPS);
     model.file(&spool, 0..100, 5);
-    spool.snapshots().write(Path::new(FILE), &()).unwrap();
+    spool.snapshots().write(Path::new(FILE), &|| false, &()).unwrap();
     let mut other = ringed("/r", &[("b", 96 << 10), ("c", 96 << 10)]);
     other.classes[0].compress = Some(CompressConfig { level: 1, samples: 0 });
-    let report = restore(disk.clone(), other.clone(), Path::new(FILE), &()).unwrap();
+    let report = restore(disk.clone(), other.clone(), Path::new(FILE), RestoreTarget::New, &()).unwrap();
     assert_eq!((report.displaced, report.is_same), (0, Some(true)), "{report:?}");
     let (restored, _) = open(&disk, &other);
     for n in 100..140 {

@@ -237,12 +237,13 @@ pub(super) enum CliCommand {
     #[command(
         long_about = "Make a site of the news that newsreel snapshot has written to a file: with the same numbers, marks, \
         groups, remembered Message-IDs and hidden articles, in the buffers and classes of the configuration in --dir. The \
-        directory has a configuration, as newsreel init makes one, and no news yet. The server must be stopped. A \
-        restoration that was interrupted is continued when the command is repeated.\n\n\
+        directory has a newsreel.toml, which may be a copy of the old one, and no spool yet. The server must be stopped. \
+        A restoration that was interrupted is continued when the command is repeated, or says what to remove first; no \
+        server starts before.\n\n\
         Exit code 1 if the site is not the same as before, since not everything has room."
     )]
     #[command(
-        after_long_help = "Examples:\n  newsreel init --dir new\n  newsreel restore /backup/news.snapshot --dir new"
+        after_long_help = "Examples:\n  mkdir new\n  cp /backup/newsreel.toml new\n  newsreel restore /backup/news.snapshot --dir new"
     )]
     Restore {
         /// The file

@@ -28,6 +28,7 @@ use site_base::units;
 use site_base::units::counted;
 use site_config::edit::ConfigEdit;
 use site_config::{Config, edit};
+use spool::RestoreTarget;
 
 /// Bytes of a file that are read to find an article's Message-ID.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -126,23 +127,37 @@ pub(super) fn rebuild(without: &[String], at: &SiteLocation) -> Result<(), CliEr
 pub(super) fn restore(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
     let config = at.load()?;
     stopped(&config, "restore")?;
-    let report = spool::restore(Arc::new(RealDisk::new()), config.spool_config(), file, &Bar::new())?;
+    let (disk, spool) = (Arc::new(RealDisk::new()), config.spool_config());
+    let report = spool::restore(disk, spool, file, RestoreTarget::New, &Bar::new())?;
     let (articles, ids) = (counted(report.articles, "article"), counted(report.ids, "Message-ID"));
     say(format_args!("restored: {articles}, {ids} without an article"))?;
     if report.known > 0 {
         say(format_args!("{} had been restored before", counted(report.known, "article")))?;
     }
     for (count, why) in [
-        (report.unfit, "no class or buffer takes them"),
-        (report.displaced, "later ones have overwritten them, as the buffers are too small"),
+        (
+            report.unfit,
+            "no class takes them; those that are in no group any more need one with buffers. Their Message-IDs \
+             stay known",
+        ),
+        (report.taken, "another article has one of their numbers; their Message-IDs stay known"),
+        (report.displaced, "buffers or rings are too small for them, or a rule sends them to trash"),
     ] {
         if count > 0 {
             say(format_args!("{} left out: {why}", counted(count, "article")))?;
         }
     }
+    if !report.in_memory.is_empty() {
+        return Err(CliError::Problem(format!(
+            "what class {} took was in memory, and is gone with this command; choose another method for it",
+            report.in_memory.join(", ")
+        )));
+    }
     match (report.is_same, report.digest) {
         (Some(true), Some(digest)) => say(format_args!("the site is the same as before: digest {digest}")),
-        (None, _) => say("the snapshot has no digest, so the site was not compared with the one before"),
+        (None, _) if report.unfit + report.taken + report.displaced == 0 => {
+            say("the snapshot has no digest, so the site was not compared with the one before")
+        }
         _ => Err(CliError::Problem("the site is not the same as before".into())),
     }
 }

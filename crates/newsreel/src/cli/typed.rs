@@ -78,6 +78,14 @@ impl TypedOperation for SnapshotOperation {
     fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
         // The server has another working directory.
         let file = std::path::absolute(&self.file).map_err(unreadable(&self.file))?;
-        reach::print(&at.load()?, Self { file })
+        reach::print(&at.load()?, Self { file: file.clone() })?;
+        match file.exists() {
+            true => Ok(()),
+            false => Err(CliError::Problem(format!(
+                "the server has written {} where this command does not see it, since it has a /tmp of its own or \
+                 runs in a container; name a file that both see",
+                file.display()
+            ))),
+        }
     }
 }

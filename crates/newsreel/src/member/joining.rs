@@ -19,7 +19,7 @@ use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_par
 use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
 use site_config::{Cluster, Config};
-use spool::{RestoreReport, Spool};
+use spool::{RestoreReport, RestoreTarget, Spool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -180,7 +180,8 @@ fn join_with(
     progress: &dyn Progress,
 ) -> Result<RestoreReport, MemberError> {
     let disk = Arc::new(RealDisk::new());
-    let restored = spool::restore(disk.clone(), config.spool_config(), file, progress)?;
+    let restored =
+        spool::restore(disk.clone(), config.spool_config(), file, RestoreTarget::Restored, progress)?;
     let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
         other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
     })?;

@@ -13,6 +13,8 @@ pub(crate) struct SpoolPaths {
     pub residents: PathBuf,
     pub kept: PathBuf,
     pub dictionaries: PathBuf,
+    /// Exists while a snapshot is restored, and says which.
+    pub restoring: PathBuf,
 }
 
 impl SpoolPaths {
@@ -22,6 +24,7 @@ impl SpoolPaths {
             dir: dir.into(),
             journal: dir.join("journal"),
             dictionaries: dir.join("dictionaries"),
+            restoring: dir.join("restoring"),
             history: index.join("history"),
             overview: index.join("overview"),
             residents: index.join("residents"),

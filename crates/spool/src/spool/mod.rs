@@ -112,8 +112,19 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Opens a spool, creating missing parts of a new one and replaying the journal after a crash.
+    /// Opens a spool, creating missing parts of a new one and replaying the journal after a crash. One of
+    /// which only a part is restored is refused.
     pub fn open(
+        disk: Arc<dyn Disk>,
+        config: SpoolConfig,
+        progress: &dyn Progress,
+    ) -> Result<(Self, RecoveryReport), SpoolError> {
+        snapshot::is_whole(&*disk, &config.dir)?;
+        Self::open_in_part(disk, config, progress)
+    }
+
+    /// Like [`Spool::open`], also if only a part is restored.
+    fn open_in_part(
         disk: Arc<dyn Disk>,
         config: SpoolConfig,
         progress: &dyn Progress,

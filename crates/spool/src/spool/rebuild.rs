@@ -38,6 +38,7 @@ pub fn rebuild_without(
     commit: Commit<'_>,
 ) -> Result<RebuildReport, SpoolError> {
     let paths = SpoolPaths::new(&config.dir);
+    super::snapshot::is_whole(&*disk, &config.dir)?;
     let _lock = recovery::lock(&*disk, &config.dir)?;
     if !without.is_empty() {
         recovery::check_rebuild(&disk, &config, without)?;

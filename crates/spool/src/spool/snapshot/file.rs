@@ -13,6 +13,8 @@ use std::sync::Arc;
 const MAGIC: &[u8; 8] = b"NSnapsh1";
 /// Length of the fields before a frame: its length, that of its content, its checksum.
 const HEAD_BYTES: usize = 12;
+/// Length of the place that a frame's checksum covers.
+const PLACE_BYTES: usize = 8;
 /// Size at which a frame ends; an entry that is longer has one of its own.
 pub(crate) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// Largest content of a frame: a frame of usual size and the longest article.
@@ -28,14 +30,31 @@ pub(crate) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Opens the file at `path`, which continues after `end`; 0: it is new.
-    pub fn open(disk: &dyn Disk, path: &Path, end: u64) -> io::Result<Self> {
+    /// Opens the file at `path`, and creates it if need be. `ResourceBusy` while another one writes it.
+    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open(path, OpenMode::CreatePrivate)?;
-        file.set_len(end)?;
-        if end == 0 {
-            file.write_all_at(&[IoSlice::new(MAGIC)], 0)?;
+        let busy = || io::Error::new(ErrorKind::ResourceBusy, "another command is writing it");
+        file.try_lock().map_err(|e| if e.kind() == ErrorKind::WouldBlock { busy() } else { e })?;
+        // Another one may have finished it before it was locked.
+        if disk.identity(path)? != Some(file.identity()?) {
+            return Err(busy());
         }
-        Ok(Self { file, end: end.max(MAGIC.len() as u64), content: Vec::new() })
+        Ok(Self { file, end: 0, content: Vec::new() })
+    }
+
+    /// Begins the file.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(&[IoSlice::new(MAGIC)], 0)?;
+        self.end = MAGIC.len() as u64;
+        Ok(())
+    }
+
+    /// Continues the file after `end`.
+    pub fn continue_at(&mut self, end: u64) -> io::Result<()> {
+        self.file.set_len(end)?;
+        self.end = end;
+        Ok(())
     }
 
     /// Writes the frame if it has its usual size.
@@ -48,14 +67,16 @@ impl SnapshotWriter {
         if self.content.is_empty() {
             return Ok(());
         }
-        let mut frame = Vec::new();
-        if !put_frame(&self.content, LEVEL, &mut frame) {
+        // The checksum counts at the frame's own place only.
+        let mut placed = self.end.to_le_bytes().to_vec();
+        if !put_frame(&self.content, LEVEL, &mut placed) {
             return Err(io::Error::other("a part of the snapshot cannot be compressed"));
         }
+        let (_, frame) = placed.split_at(PLACE_BYTES);
         let lengths = [frame.len() as u32, self.content.len() as u32];
         let mut head: Vec<u8> = lengths.iter().flat_map(|len| len.to_le_bytes()).collect();
-        head.extend_from_slice(&checksum(self.end, &frame).to_le_bytes());
-        self.file.write_all_at(&[IoSlice::new(&head), IoSlice::new(&frame)], self.end)?;
+        head.extend_from_slice(&crc32c(&placed).to_le_bytes());
+        self.file.write_all_at(&[IoSlice::new(&head), IoSlice::new(frame)], self.end)?;
         self.end += (head.len() + frame.len()) as u64;
         self.content.clear();
         Ok(())
@@ -69,11 +90,6 @@ impl SnapshotWriter {
     }
 }
 
-/// Returns the checksum of a frame, which counts at its own place only.
-fn checksum(place: u64, frame: &[u8]) -> u32 {
-    crc32c(&[&place.to_le_bytes()[..], frame].concat())
-}
-
 /// A snapshot that is being read.
 pub(crate) struct SnapshotReader {
     file: Arc<dyn DiskFile>,
@@ -81,7 +97,8 @@ pub(crate) struct SnapshotReader {
     len: u64,
     /// Place of the next frame.
     pub at: u64,
-    frame: Vec<u8>,
+    /// Place of the frame, and the frame.
+    placed: Vec<u8>,
     content: Vec<u8>,
 }
 
@@ -94,8 +111,8 @@ impl SnapshotReader {
         if read < MAGIC.len() || magic != *MAGIC {
             return Err(damaged(path, "it does not begin like one"));
         }
-        let (frame, content) = Default::default();
-        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, frame, content })
+        let (placed, content) = Default::default();
+        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, placed, content })
     }
 
     /// Returns the length of the file in bytes.
@@ -123,12 +140,22 @@ impl SnapshotReader {
         if u64::from(frame_bytes) > self.len - frame_at {
             return Err(self.cut());
         }
-        self.frame.resize(frame_bytes as usize, 0);
-        self.file.read_exact_at(&mut self.frame, frame_at)?;
-        let is_right = checksum(self.at, &self.frame) == crc && content_bytes as usize <= CONTENT_BYTES_MAX;
-        self.content.resize(if is_right { content_bytes as usize } else { 0 }, 0);
-        if !is_right || !read_frame(&self.frame, &mut self.content) {
-            return Err(damaged(&self.path, &format!("the part at {} is damaged", self.at)));
+        let is_damaged = || damaged(&self.path, &format!("the part at {} is damaged", self.at));
+        if frame_bytes.max(content_bytes) as usize > CONTENT_BYTES_MAX {
+            return Err(is_damaged());
+        }
+        self.placed.clear();
+        self.placed.extend_from_slice(&self.at.to_le_bytes());
+        self.placed.resize(PLACE_BYTES + frame_bytes as usize, 0);
+        let (_, frame) = self.placed.split_at_mut(PLACE_BYTES);
+        self.file.read_exact_at(frame, frame_at)?;
+        if crc32c(&self.placed) != crc {
+            return Err(is_damaged());
+        }
+        self.content.resize(content_bytes as usize, 0);
+        let (_, frame) = self.placed.split_at(PLACE_BYTES);
+        if !read_frame(frame, &mut self.content) {
+            return Err(is_damaged());
         }
         self.at = frame_at + u64::from(frame_bytes);
         Ok(Some(ByteReader(&self.content)))

@@ -8,3 +8,4 @@ pub(crate) mod write;
 
 #[cfg(feature = "testing")]
 pub(crate) use file::{entries_again, entries_in};
+pub(crate) use restore::is_whole;

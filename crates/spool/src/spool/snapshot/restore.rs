@@ -1,26 +1,29 @@
 //! Making a site of a snapshot.
 //!
 //! The entries are applied as changes to a spool that does not exist yet, or that an interrupted restoration
-//! has begun: what is there already is passed over. Nothing else may use the spool meanwhile.
+//! has begun: what is there already is passed over. Until the end the spool has a file `restoring`, and while
+//! that exists nothing else opens it.
 
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, damaged};
-use crate::base::config::SpoolConfig;
+use crate::base::config::{ClassConfig, SpoolConfig};
 use crate::base::digest::SiteDigest;
 use crate::base::error::{SpoolError, SpoolTrouble};
 use crate::base::facts::{ArticleKind, RowFacts, TaggedFields};
 use crate::base::ids::GroupFlag;
 use crate::base::key::ArticleKey;
+use crate::base::token::MethodKind;
 use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, LocatedArticle, NewArticle,
 };
 use crate::index::groups::{GroupChange, NewGroup};
 use crate::index::history::HistoryLookup;
-use crate::open::recovery::{read_secret_file, secret_text};
+use crate::open::paths::SpoolPaths;
+use crate::open::recovery::{RecoveryReport, read_secret_file, secret_text};
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
-use disk::{Disk, FileAccess, Progress, ReadMode, durable_replace};
+use disk::{Disk, FileAccess, OpenMode, Progress, ReadMode, durable_replace};
 use netnews::article::Known;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, control};
@@ -31,6 +34,9 @@ use std::sync::Arc;
 /// Origin of restored articles: they are not obeyed, and go to no peer.
 const ORIGIN: &str = "import";
 
+/// Updates of groups in one change: three for a group.
+const UPDATES_TOGETHER: usize = 3 * 256;
+
 /// Result of a restoration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
@@ -38,10 +44,15 @@ pub struct RestoreReport {
     pub articles: u64,
     /// Articles among them that an interrupted restoration had stored.
     pub known: u64,
-    /// Articles for which no class or buffer has room.
+    /// Articles for which no class or buffer has room; their Message-IDs are known.
     pub unfit: u64,
-    /// Articles that were overwritten by later ones, as the buffers are too small.
+    /// Articles whose numbers another article of the spool has; their Message-IDs are known.
+    pub taken: u64,
+    /// Articles that were overwritten by later ones, as buffers or rings are too small, or that a rule leaves
+    /// out.
     pub displaced: u64,
+    /// Classes in memory that got articles, which end with this process.
+    pub in_memory: Vec<String>,
     /// Message-IDs without an article.
     pub ids: u64,
     /// Whether the restored site has the digest of the snapshot; `None` if that is not known.
@@ -52,18 +63,33 @@ pub struct RestoreReport {
     pub position: Option<Vec<u8>>,
 }
 
-/// Makes a spool of the snapshot at `path`, in the directory, buffers and classes of `config`.
+/// Spool of which a restoration makes a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// One that does not exist, or that an interrupted restoration of the same snapshot has begun.
+    New,
+    /// Also one that was restored from a snapshot of the same site: what is there already is passed over.
+    Restored,
+}
+
+/// Makes a spool of the snapshot at `path`, in the directory, buffers and classes of `config`. Until it is
+/// whole, nothing else opens it.
 pub fn restore(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
     path: &Path,
+    target: RestoreTarget,
     progress: &dyn Progress,
 ) -> Result<RestoreReport, SpoolError> {
     let io = || SpoolError::io("read", path);
     let mut reader = SnapshotReader::open(&*disk, path).map_err(io())?;
-    let secret = secret_of(&mut reader, path).map_err(io())?;
-    prepare(&*disk, &config, &secret)?;
-    let (spool, _) = Spool::open(disk.clone(), config, progress)?;
+    let begin = Begin::read(&mut reader, path).map_err(io())?;
+    let is_continued = begin.prepare(&*disk, &config.dir, target)?;
+    let marker = SpoolPaths::new(&config.dir).restoring;
+    let (spool, recovery) = Spool::open_in_part(disk.clone(), config.clone(), progress)?;
+    if is_continued {
+        can_continue(&config, &recovery)?;
+    }
     let mut reader = SnapshotReader::open(&*disk, path).map_err(io())?;
     let mut restoring = Restoration { spool: &spool, time: 0, report: RestoreReport::default(), end: None };
     progress.start("restoring", reader.len());
@@ -80,33 +106,104 @@ pub fn restore(
     }
     let report = restoring.finish().ok_or_else(|| io()(damaged(path, "its end is missing")))?;
     spool.close()?;
+    let dir = marker.parent().unwrap_or(Path::new("."));
+    disk.remove(&marker).and_then(|()| disk.sync_dir(dir)).map_err(SpoolError::io("remove", &marker))?;
     progress.finish();
     Ok(report)
 }
 
-/// Reads the secret in the first entry.
-fn secret_of(reader: &mut SnapshotReader, path: &Path) -> io::Result<[u8; 16]> {
-    let first = reader.next()?.and_then(|mut entries| match SnapshotEntry::read(&mut entries) {
-        Some(SnapshotEntry::Begin { secret, .. }) => Some(secret),
-        _ => None,
-    });
-    first.ok_or_else(|| damaged(path, "its first entry is missing"))
+/// Refuses to continue where numbers count as given out although their articles are not there: after the
+/// machine went down, and where a kill leaves files with numbers.
+fn can_continue(config: &SpoolConfig, recovery: &RecoveryReport) -> Result<(), SpoolError> {
+    let is_numbered =
+        |class: &ClassConfig| matches!(class.method, MethodKind::Tradspool | MethodKind::Bucketed);
+    if !recovery.power_lost && !(recovery.crashed && config.classes.iter().any(is_numbered)) {
+        return Ok(());
+    }
+    let spool = ["secret", "groups", "groups.copy", "journal", "index", "dictionaries", "restoring"];
+    let buffers = config.buffers.iter().map(|buffer| buffer.path.clone());
+    let kept =
+        config.classes.iter().filter(|class| class.method.keeps()).map(|class| class.tree.path.clone());
+    let all = spool.iter().map(|name| config.dir.join(name)).chain(buffers).chain(kept);
+    let all: Vec<String> = all.map(|path| path.display().to_string()).collect();
+    let why = if recovery.power_lost { "the machine went down" } else { "the restoration was killed" };
+    Err(SpoolError::Unfit(format!(
+        "{why} while the snapshot was restored, so it must begin again: rm -rf {}",
+        all.join(" ")
+    )))
 }
 
-/// Gives a new spool the secret of the snapshot; one that exists must have it.
-fn prepare(disk: &dyn Disk, config: &SpoolConfig, secret: &[u8; 16]) -> Result<(), SpoolError> {
-    let path = config.dir.join("secret");
-    match read_secret_file(disk, &path).map_err(SpoolError::io("read", &path))? {
-        Some(own) if own == *secret => Ok(()),
-        Some(_) => Err(SpoolError::Unfit(format!(
-            "{} belongs to another site; restore into a directory that has a configuration and no spool",
-            config.dir.display()
+/// Refuses a spool of which only a part is restored.
+pub(crate) fn is_whole(disk: &dyn Disk, dir: &Path) -> Result<(), SpoolError> {
+    let marker = SpoolPaths::new(dir).restoring;
+    match disk.has_name(&marker).map_err(SpoolError::io("examine", &marker))? {
+        false => Ok(()),
+        true => Err(SpoolError::Unfit(format!(
+            "only a part of a snapshot is restored in {}; repeat the newsreel restore that was interrupted",
+            dir.display()
         ))),
-        None => {
-            disk.create_dir(&config.dir).map_err(SpoolError::io("create", &config.dir))?;
-            let text = secret_text(secret);
-            durable_replace(disk, &path, &[text.as_bytes()], FileAccess::Owner)
-                .map_err(SpoolError::io("write", &path))
+    }
+}
+
+/// The first entry of a snapshot.
+struct Begin {
+    secret: [u8; 16],
+    /// Names the snapshot among those of its site.
+    name: String,
+}
+
+impl Begin {
+    fn read(reader: &mut SnapshotReader, path: &Path) -> io::Result<Self> {
+        let first = reader.next()?.and_then(|mut entries| match SnapshotEntry::read(&mut entries) {
+            Some(SnapshotEntry::Begin { secret, position, time }) => {
+                Some(Self { secret, name: format!("{position:016x} {time:08x}\n") })
+            }
+            _ => None,
+        });
+        first.ok_or_else(|| damaged(path, "its first entry is missing"))
+    }
+
+    /// Gives a new spool the secret of the snapshot, and marks it as restored in part. Returns whether a
+    /// restoration had begun.
+    fn prepare(&self, disk: &dyn Disk, dir: &Path, target: RestoreTarget) -> Result<bool, SpoolError> {
+        let (secret, marker) = (dir.join("secret"), SpoolPaths::new(dir).restoring);
+        let refused = |why| {
+            let into = "restore into a directory that has a newsreel.toml and nothing else";
+            Err(SpoolError::Unfit(format!("{} {why}; {into}", dir.display())))
+        };
+        let own = read_secret_file(disk, &secret).map_err(SpoolError::io("read", &secret))?;
+        let is_begun = disk.has_name(&marker).map_err(SpoolError::io("examine", &marker))?;
+        match own {
+            Some(own) if own != self.secret => {
+                return refused("has a spool of its own, which newsreel init, up or serve has made");
+            }
+            Some(_) if is_begun && !self.is_named_in(disk, &marker)? => {
+                return refused("has a part of another snapshot");
+            }
+            Some(_) if !is_begun && target == RestoreTarget::New => {
+                return refused("has the news of this site already");
+            }
+            _ => {}
+        }
+        let replace = |path: &Path, text: &str| {
+            durable_replace(disk, path, &[text.as_bytes()], FileAccess::Owner)
+                .map_err(SpoolError::io("write", path))
+        };
+        disk.create_dir(dir).map_err(SpoolError::io("create", dir))?;
+        replace(&marker, &self.name)?;
+        if own.is_none() {
+            replace(&secret, &secret_text(&self.secret))?;
+        }
+        Ok(is_begun && own.is_some())
+    }
+
+    fn is_named_in(&self, disk: &dyn Disk, marker: &Path) -> Result<bool, SpoolError> {
+        let mut text = vec![0; self.name.len()];
+        let file = disk.open(marker, OpenMode::ReadOnly);
+        match file.and_then(|file| file.read_exact_at(&mut text, 0)) {
+            Ok(()) => Ok(text == self.name.as_bytes()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(SpoolError::io("read", marker)(error)),
         }
     }
 }
@@ -124,9 +221,26 @@ struct Restoration<'s> {
 impl Restoration<'_> {
     /// Applies the entries of a frame.
     fn apply(&mut self, entries: &[SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
-        for run in entries.chunk_by(|a, b| is_filed(a) && is_filed(b)) {
+        if let Some(begin @ SnapshotEntry::Begin { .. }) = entries.first() {
+            self.change(begin)?;
+        }
+        // Groups are made together, since each change waits for the disk.
+        let removed = entries.iter().position(|entry| matches!(entry, SnapshotEntry::GroupRemoved { .. }));
+        let (first, others) = entries.split_at(removed.unwrap_or(entries.len()));
+        let named = first.iter().filter_map(|entry| match entry {
+            SnapshotEntry::Group(group) => Some(GroupUpdate::Add(new_group(group))),
+            _ => None,
+        });
+        self.groups(&named.collect::<Vec<_>>())?;
+        let first = first.iter().filter(|entry| !matches!(entry, SnapshotEntry::Group(_)));
+        let rest: Vec<&SnapshotEntry<'_>> = first.chain(others).collect();
+        let are_alike = |a: &&SnapshotEntry<'_>, b: &&SnapshotEntry<'_>| {
+            is_filed(a) && is_filed(b) || is_group_now(a) && is_group_now(b)
+        };
+        for run in rest.chunk_by(are_alike) {
             match run {
                 [first, ..] if is_filed(first) => self.file(run)?,
+                [first, ..] if is_group_now(first) => self.groups_now(run)?,
                 [entry] => self.change(entry)?,
                 _ => {}
             }
@@ -134,9 +248,27 @@ impl Restoration<'_> {
         Ok(())
     }
 
+    /// Sets groups to what they are at the end.
+    fn groups_now(&self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        let mut updates = Vec::new();
+        for entry in run {
+            let SnapshotEntry::GroupNow(group) = entry else { continue };
+            let name = text(group.name);
+            let change = GroupChange {
+                flag: GroupFlag::parse(&text(group.flag)),
+                description: Some(text(group.description)),
+            };
+            updates.push(GroupUpdate::Add(new_group(group)));
+            updates.push(GroupUpdate::Change(name.clone(), change));
+            updates.push(GroupUpdate::RaiseHigh(name, group.high));
+        }
+        self.groups(&updates)
+    }
+
     /// Files articles and ids.
-    fn file(&mut self, run: &[SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
-        let drafts: Vec<Option<RestoredArticle<'_>>> = run.iter().map(RestoredArticle::of).collect();
+    fn file(&mut self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        let drafts: Vec<Option<RestoredArticle<'_>>> =
+            run.iter().map(|entry| RestoredArticle::of(entry)).collect();
         let mut changes = Vec::with_capacity(run.len());
         for (entry, draft) in run.iter().zip(&drafts) {
             match (entry, draft) {
@@ -160,16 +292,24 @@ impl Restoration<'_> {
             self.spool.apply(self.time, now, &mut outcomes)?;
             (rest, classes) = (later, classes.get(now.len()..).unwrap_or(&[]));
         }
+        let mut left_out = Vec::new();
         for (change, outcome) in changes.iter().zip(&outcomes) {
-            if !matches!(change, Change::Article(_)) {
-                continue;
-            }
+            let Change::Article(article) = change else { continue };
             self.report.articles += 1;
             match outcome {
                 ChangeOutcome::Filed(_) => {}
                 ChangeOutcome::Duplicate => self.report.known += 1,
-                _ => self.report.unfit += 1,
+                outcome => {
+                    let is_taken = matches!(outcome, ChangeOutcome::NumberTaken);
+                    let count = if is_taken { &mut self.report.taken } else { &mut self.report.unfit };
+                    *count += 1;
+                    let id = ArticleIdent::Id(article.message_id);
+                    left_out.push(Change::Remember { id, arrived: article.arrived });
+                }
             }
+        }
+        if !left_out.is_empty() {
+            self.spool.apply(self.time, &left_out, &mut Vec::new())?;
         }
         Ok(())
     }
@@ -182,16 +322,6 @@ impl Restoration<'_> {
                 Ok(())
             }
             SnapshotEntry::Group(group) => self.groups(&[GroupUpdate::Add(new_group(group))]),
-            SnapshotEntry::GroupNow(group) => {
-                let name = text(group.name);
-                let change = GroupChange {
-                    flag: GroupFlag::parse(&text(group.flag)),
-                    description: Some(text(group.description)),
-                };
-                self.groups(&[GroupUpdate::Add(new_group(group))])?;
-                self.groups(&[GroupUpdate::Change(name.clone(), change)])?;
-                self.groups(&[GroupUpdate::RaiseHigh(name, group.high)])
-            }
             SnapshotEntry::GroupRemoved { name, high } => {
                 let name = text(name);
                 if self.spool.group_id(name.as_bytes()).is_none() {
@@ -245,7 +375,7 @@ impl Restoration<'_> {
     }
 
     fn groups(&self, updates: &[GroupUpdate]) -> Result<(), SpoolTrouble> {
-        self.one(Change::Groups(updates))
+        updates.chunks(UPDATES_TOGETHER).try_for_each(|some| self.one(Change::Groups(some)))
     }
 
     fn one(&self, change: Change<'_>) -> Result<(), SpoolTrouble> {
@@ -267,15 +397,24 @@ impl Restoration<'_> {
         let (articles, expected) = self.end?;
         let living = self.spool.shared.articles.load(std::sync::atomic::Ordering::Relaxed);
         let digest = self.spool.digest();
-        let displaced = articles.saturating_sub(living).saturating_sub(self.report.unfit);
+        let left_out = self.report.unfit + self.report.taken;
+        let displaced = articles.saturating_sub(living).saturating_sub(left_out);
         let is_same = digest.zip(expected).map(|(own, expected)| own.0 == expected);
-        Some(RestoreReport { displaced, is_same, digest, ..self.report })
+        let volumes = self.spool.shared.volumes.load();
+        let used =
+            volumes.all().iter().filter(|volume| volume.method() == MethodKind::Memory && volume.head() > 0);
+        let in_memory = used.map(|volume| volume.name().to_owned()).collect();
+        Some(RestoreReport { articles, displaced, in_memory, is_same, digest, ..self.report })
     }
 }
 
 /// Returns whether an entry is filed together with its neighbours.
 fn is_filed(entry: &SnapshotEntry<'_>) -> bool {
     matches!(entry, SnapshotEntry::Article { .. } | SnapshotEntry::Remember { .. })
+}
+
+fn is_group_now(entry: &SnapshotEntry<'_>) -> bool {
+    matches!(entry, SnapshotEntry::GroupNow(_))
 }
 
 fn text(bytes: &[u8]) -> String {

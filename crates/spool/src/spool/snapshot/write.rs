@@ -21,6 +21,7 @@ use crate::spool::readers::JournalReaders;
 use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
 use disk::{Progress, ReadMode};
+use netnews::Article;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct SnapshotReport {
     pub ids: u64,
     /// Articles that could not be read; their Message-IDs are in the file.
     pub unreadable: u64,
+    /// Articles that are in no group any more, of classes that keep; their Message-IDs are in the file.
+    pub in_no_group: u64,
     /// Length of the file in bytes.
     pub bytes: u64,
     /// Whether an interrupted snapshot was continued.
@@ -86,7 +89,8 @@ struct SnapshotRun<'a> {
     articles: RecordBits,
     /// Records whose Message-ID is in the file without an article, by key: few are forgotten.
     ids: u64,
-    groups: HashSet<String>,
+    /// Groups that the file names, with their ids: another one may get the name of one that is removed.
+    groups: HashMap<String, GroupId>,
     buf: ArticleBuf,
     report: SnapshotReport,
 }
@@ -108,36 +112,48 @@ impl<'s> Snapshots<'s> {
         Self { journal, shared, writer }
     }
 
-    /// Writes a snapshot to the file at `path`, which must not exist; meanwhile it is called `path.part`, and
-    /// one of that name is continued if it is of this spool. The file has the spool's secret, so only its
-    /// owner can read it.
-    pub fn write(&self, path: &Path, progress: &dyn Progress) -> Result<SnapshotReport, SpoolError> {
+    /// Writes a snapshot to the file at `path`, a name that nothing has; meanwhile it is called `path.part`,
+    /// and one of that name is continued if it is of this spool. The file has the spool's secret, so only its
+    /// owner can read it. Ends with an error when `is_over` returns true: the next call continues.
+    pub fn write(
+        &self,
+        path: &Path,
+        is_over: &dyn Fn() -> bool,
+        progress: &dyn Progress,
+    ) -> Result<SnapshotReport, SpoolError> {
         let io = || SpoolError::io("write", path);
-        let part = part_of(path);
-        if self.shared.disk.open(path, disk::OpenMode::ReadOnly).is_ok() {
-            let exists = io::Error::new(ErrorKind::AlreadyExists, "it exists; choose another name");
-            return Err(io()(exists));
-        }
-        let _claim = self.journal.pin("snapshot").map_err(io())?;
-        let mut run = match self.continued(&part).map_err(io())? {
-            Some(run) => run,
-            None => self.begun(&part).map_err(io())?,
+        let (part, disk) = (part_of(path), &self.shared.disk);
+        let is_free = || match disk.has_name(path)? {
+            true => Err(io::Error::new(ErrorKind::AlreadyExists, "it exists; choose another name")),
+            false => Ok(()),
         };
-        run.run(progress).map_err(|error| match error {
+        is_free().map_err(io())?;
+        let _claim = self.journal.pin("snapshot").map_err(io())?;
+        let mut run = self.started(&part).map_err(io())?;
+        run.run(is_over, progress).map_err(|error| match error {
             SnapshotFault::Io(error) => io()(error),
             SnapshotFault::Trouble(trouble) => SpoolError::Unfit(trouble.to_string()),
         })?;
         let mut report = run.report;
         report.bytes = run.out.finish().map_err(io())?;
-        let disk = &self.shared.disk;
+        is_free().map_err(io())?;
         disk.rename(&part, path).map_err(io())?;
         disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(io())?;
         Ok(report)
     }
 
-    /// Begins a snapshot.
-    fn begun(&self, part: &Path) -> io::Result<SnapshotRun<'s>> {
-        let mut run = self.run_of(SnapshotWriter::open(&*self.shared.disk, part, 0)?);
+    /// Continues the snapshot in the file `part`, or begins one.
+    fn started(&self, part: &Path) -> io::Result<SnapshotRun<'s>> {
+        let disk = &*self.shared.disk;
+        let mut run = self.run_of(SnapshotWriter::open(disk, part)?);
+        if self.is_continued(&mut run, part)? {
+            return Ok(run);
+        }
+        // In a new file, which its owner alone can read: the old one may be of any kind.
+        disk.remove(part)?;
+        drop(run);
+        let mut run = self.run_of(SnapshotWriter::open(disk, part)?);
+        run.out.begin()?;
         // Rows are written whole while the writer is held.
         let time = {
             let writer = self.writer.lock();
@@ -158,22 +174,20 @@ impl<'s> Snapshots<'s> {
             next: first,
             articles: RecordBits { from: first, ..RecordBits::default() },
             ids: 0,
-            groups: HashSet::new(),
+            groups: HashMap::new(),
             buf: ArticleBuf::default(),
             report: SnapshotReport::default(),
         }
     }
 
-    /// Continues the snapshot in the file `part`; `None` if there is none of this spool, or it is too old.
-    fn continued(&self, part: &Path) -> io::Result<Option<SnapshotRun<'s>>> {
-        let disk = &*self.shared.disk;
-        let mut reader = match SnapshotReader::open(disk, part) {
+    /// Takes up what the file `part` has; returns false if that is not of this spool, or cannot be continued.
+    fn is_continued(&self, run: &mut SnapshotRun<'s>, part: &Path) -> io::Result<bool> {
+        let mut reader = match SnapshotReader::open(&*self.shared.disk, part) {
             Ok(reader) => reader,
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => return Ok(None),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => return Ok(false),
             Err(e) => return Err(e),
         };
-        let mut run = self.run_of(SnapshotWriter::open(disk, part, reader.len())?);
-        let (mut end, mut last, mut begun) = (0, None, false);
+        let (mut end, mut last, mut begun, mut names) = (0, None, false, HashSet::new());
         loop {
             let mut entries = match reader.next() {
                 Ok(Some(entries)) => entries,
@@ -188,11 +202,17 @@ impl<'s> Snapshots<'s> {
                         (begun, run.position) = (secret == *self.shared.hasher.secret(), position);
                     }
                     Some(SnapshotEntry::Group(group)) => {
-                        run.groups.insert(String::from_utf8_lossy(group.name).into_owned());
+                        names.insert(String::from_utf8_lossy(group.name).into_owned());
                     }
-                    // An article that is forgotten meanwhile cannot be taken back.
-                    Some(SnapshotEntry::Article { record, .. }) if record < run.articles.from => {
-                        return Ok(None);
+                    // An article that is forgotten meanwhile cannot be taken back, and a rebuild gives others
+                    // its record.
+                    Some(SnapshotEntry::Article { record, wire, .. })
+                        if record < run.articles.from || !self.is_of(record, self.key_of(wire)) =>
+                    {
+                        return Ok(false);
+                    }
+                    Some(SnapshotEntry::Remember { record, key, .. }) if !self.is_of(record, Some(key)) => {
+                        return Ok(false);
                     }
                     Some(SnapshotEntry::Article { record, .. }) => {
                         run.articles.insert(record);
@@ -203,8 +223,10 @@ impl<'s> Snapshots<'s> {
                         last = Some(record);
                         run.ids += 1;
                     }
+                    // Added again meanwhile, and known to be the later one.
+                    Some(SnapshotEntry::GroupRemoved { .. }) => {}
                     // The end was being written.
-                    _ => return Ok(None),
+                    _ => return Ok(false),
                 }
             }
             end = reader.at;
@@ -216,12 +238,47 @@ impl<'s> Snapshots<'s> {
             && oldest.is_some_and(|oldest| oldest <= run.position)
             && last.is_none_or(|last| last < known.next_record);
         if !begun || !is_here {
-            return Ok(None);
+            return Ok(false);
+        }
+        let table = self.shared.groups.snapshot();
+        let named = names.iter().map(|name| Some((name.clone(), table.id(name.as_bytes())?)));
+        run.groups = match named.collect() {
+            Some(groups) => groups,
+            None => return Ok(false),
+        };
+        if self.has_lost_a_group(run, &journal)? {
+            return Ok(false);
         }
         run.next = last.map_or(known.first_record, |last| last + 1).max(known.first_record);
-        run.out = SnapshotWriter::open(disk, part, end)?;
+        run.out.continue_at(end)?;
         run.report.is_continued = true;
-        Ok(Some(run))
+        Ok(true)
+    }
+
+    /// Returns whether a group that the file names was removed since the beginning.
+    fn has_lost_a_group(&self, run: &SnapshotRun<'_>, journal: &Path) -> io::Result<bool> {
+        let end = self.writer.lock().journal.end();
+        let mut rows = JournalReader::open_to(&self.shared.disk, journal, run.position, end)?;
+        while let Some((_, payload)) = rows.next()? {
+            if let Some(JournalRow::GroupRemoved { name, .. }) = JournalRow::decode(payload)
+                && run.groups.contains_key(&name)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn key_of(&self, wire: &[u8]) -> Option<ArticleKey> {
+        let article = Article::parse(wire).ok()?;
+        Some(self.shared.hasher.key(article.message_id()?.as_bytes()))
+    }
+
+    /// Returns whether a record of history is of this key. One that was forgotten is of any.
+    fn is_of(&self, record: u64, key: Option<ArticleKey>) -> bool {
+        let found = self.shared.history.records(record..record + 1).next();
+        let is_same = |bits: u128| bits == 0 || key.is_some_and(|key| (key.0 ^ bits) >> 32 == 0);
+        found.is_none_or(|(_, record)| is_same(record.key_bits))
     }
 }
 
@@ -238,7 +295,7 @@ impl From<io::Error> for SnapshotFault {
 }
 
 impl SnapshotRun<'_> {
-    fn run(&mut self, progress: &dyn Progress) -> Result<(), SnapshotFault> {
+    fn run(&mut self, is_over: &dyn Fn() -> bool, progress: &dyn Progress) -> Result<(), SnapshotFault> {
         let spool = self.spool;
         let history = &spool.shared.history;
         let first = self.next;
@@ -246,6 +303,10 @@ impl SnapshotRun<'_> {
         while history.next_record() - self.next > LEFT_FOR_THE_END {
             let end = history.next_record().min(self.next + RECORDS_TOGETHER);
             self.records(end)?;
+            if is_over() {
+                let ended = io::Error::new(ErrorKind::Interrupted, "interrupted; the next call continues");
+                return Err(ended.into());
+            }
             progress.step(self.next - first);
         }
         let mut writer = spool.writer.lock_at_position();
@@ -286,8 +347,10 @@ impl SnapshotRun<'_> {
         let mut buf = std::mem::take(&mut self.buf);
         let read = shared.read(&token, None, ReadMode::Wait, &mut buf);
         let is_here = matches!(read, Ok(true));
-        self.report.unreadable += u64::from(read.is_err());
         let header = buf.header.filter(|h| is_here && (h.key.0 ^ record.key_bits) >> 32 == 0);
+        // One that has left since it was looked up is not there either.
+        self.report.unreadable += u64::from(header.is_none() && shared.volumes.load().is_alive(&token));
+        let mut is_written = false;
         if let Some(header) = header {
             let lives = |(id, n): &(GroupId, u64)| {
                 table.get(*id).is_some_and(|group| group.state().live.contains(*n))
@@ -298,24 +361,40 @@ impl SnapshotRun<'_> {
             for (group, _) in &groups {
                 self.group(group);
             }
-            let places = groups.iter().map(|(group, n)| (group.name.as_bytes(), *n)).collect();
-            let wire = without_frame(buf.article());
-            let (arrived, expires) = (header.arrived, header.expires);
-            SnapshotEntry::Article { record: number, arrived, expires, places, wire }
-                .put(&mut self.out.content);
-            self.articles.insert(number);
-            self.report.articles += 1;
+            // What a class keeps by its groups has no place anywhere when it is in none.
+            let is_kept = shared.volumes.load().get(token.volume).is_some_and(|v| v.method().keeps());
+            if groups.is_empty() && is_kept {
+                self.report.in_no_group += 1;
+            } else {
+                let places = groups.iter().map(|(group, n)| (group.name.as_bytes(), *n)).collect();
+                let wire = without_frame(buf.article());
+                let (arrived, expires) = (header.arrived, header.expires);
+                SnapshotEntry::Article { record: number, arrived, expires, places, wire }
+                    .put(&mut self.out.content);
+                self.articles.insert(number);
+                self.report.articles += 1;
+                is_written = true;
+            }
         }
         self.buf = buf;
-        Ok(header.is_some())
+        Ok(is_written)
     }
 
     /// Writes a group that an article is about to name.
     fn group(&mut self, group: &Group) {
-        if !self.groups.contains(&*group.name) {
-            self.groups.insert(group.name.to_string());
-            put_group(group, named, self);
+        match self.groups.get(&*group.name) {
+            Some(id) if *id == group.id => return,
+            Some(_) => self.group_removed(&group.name),
+            None => {}
         }
+        self.groups.insert(group.name.to_string(), group.id);
+        put_group(group, named, self);
+    }
+
+    /// Writes that a group is no more; one of its name has other articles.
+    fn group_removed(&mut self, name: &str) {
+        // Its high mark is that of the later one, or comes at the end.
+        SnapshotEntry::GroupRemoved { name: name.as_bytes(), high: 0 }.put(&mut self.out.content);
     }
 
     /// Writes what has left since it was written, and all that is not an article; the writer is held.
@@ -335,7 +414,12 @@ impl SnapshotRun<'_> {
             }
         }
         self.left_groups(writer)?;
-        for group in shared.groups.snapshot().sorted().iter() {
+        let table = shared.groups.snapshot();
+        let groups = std::mem::take(&mut self.groups);
+        for (name, _) in groups.iter().filter(|(name, id)| table.id(name.as_bytes()) != Some(**id)) {
+            self.group_removed(name);
+        }
+        for group in table.sorted().iter() {
             put_group(group, now, self);
             self.out.write_full()?;
         }
