@@ -85,11 +85,12 @@ impl MemberDuties {
                 let Some(spool) = spool.upgrade() else { return leases };
                 // Others only look at it, so a report that fails is passed over.
                 let _ = report(member, &spool).put(table, &member.status().name);
-                let mut neighbours = self.neighbours.lock().clone();
-                neighbours.look(table, self.begun.elapsed());
-                *self.neighbours.lock() = neighbours;
                 self.offer.drop_old();
             }
+            // Every time, as a configuration is agreed on with all that are there, also new ones.
+            let mut neighbours = self.neighbours.lock().clone();
+            neighbours.look(table, self.begun.elapsed());
+            *self.neighbours.lock() = neighbours;
             if ended.recv_timeout(RENEW_EVERY) != Err(RecvTimeoutError::Timeout) {
                 break;
             }

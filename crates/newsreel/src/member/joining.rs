@@ -246,7 +246,7 @@ fn refuse_others(others: &[String]) -> Result<(), MemberError> {
 /// Ends the membership of this server. Returns how many members there still are.
 pub fn leave(config: &Config) -> Result<usize, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
-    match remove_member(&*connected.engine, name(config)).map_err(MemberError::Table)? {
+    match table_answer(|| remove_member(&*connected.engine, name(config)))? {
         (true, others) => Ok(others),
         (false, _) => Err(other(format!("{} is no member of the cluster", name(config)))),
     }

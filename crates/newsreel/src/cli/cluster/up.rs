@@ -13,6 +13,7 @@ use crate::member::{JoinSource, NodePlan, OPERATOR, joining};
 use disk::{FileAccess, RealDisk, durable_replace};
 use rustix::process::{Pid, Signal, kill_process};
 use site_config::{Config, list, quoted};
+use spool::SpoolError;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader};
@@ -260,7 +261,6 @@ impl LocalCluster {
             LOG_BYTES >> 20,
         );
         let file = init::config_file(&options.dir);
-        let is_new = !file.is_file();
         match first {
             None => init::make_first_member(&options, RING_BYTES, &section)?,
             Some(_) => init::configure_member(&options, RING_BYTES, &section)?,
@@ -268,16 +268,8 @@ impl LocalCluster {
         let config = site_config::load(&file)?;
         match first {
             None => self.create(&config)?,
-            Some(first) if is_new || reach::missing(&config)?.is_some() => self.join(&config, first)?,
-            // An interrupted call may have left half a spool.
-            Some(first) => {
-                let (spool, _) = reach::open_existing(&config)?;
-                let is_member = spool.position().is_some();
-                spool.close()?;
-                if !is_member {
-                    self.join(&config, first)?;
-                }
-            }
+            Some(first) if !is_joined(&config)? => self.join(&config, first)?,
+            Some(_) => {}
         }
         Ok(config)
     }
@@ -436,6 +428,18 @@ impl LocalCluster {
         }
         if are_ended { Ok(()) } else { Err(CliError::Told) }
     }
+}
+
+/// Reports whether the spool of a further member is there, and one of the cluster. An interrupted call may have
+/// left none, or half of one.
+fn is_joined(config: &Config) -> Result<bool, CliError> {
+    let (spool, _) = match reach::open_existing(config) {
+        Err(SpoolError::Unfit(_)) => return Ok(false),
+        opened => opened?,
+    };
+    let is_joined = spool.position().is_some();
+    spool.close()?;
+    Ok(is_joined)
 }
 
 /// Reports whether something listens at a port, and greets so.
