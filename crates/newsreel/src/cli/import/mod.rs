@@ -2,6 +2,7 @@
 //! files, through the running server or into the spool; also takes over configurations.
 
 mod copies;
+mod expired;
 mod feed;
 mod groups;
 mod mails;
@@ -69,6 +70,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
         ..ImportTally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);
+    tally.leave_out("expired there in all groups that are wanted", plan.expired.len() as u64);
     tally.leave_out("hidden there", other.found.hidden);
     tally.room = room::compare(&config, &plan, &mut target)?;
     if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
@@ -168,6 +170,9 @@ fn run(
     feed.run(&late, target, tally, &bar)?;
     feed.run(&plan.unnumbered, target, tally, &bar)?;
     bar.finish();
+    if !options.dry_run {
+        expired::remember(config, other, plan, target)?;
+    }
     Ok(())
 }
 
