@@ -31,6 +31,8 @@ pub struct ImportPlan {
     pub unnumbered: Vec<u32>,
     /// Number of articles in no wanted group.
     pub unwanted: u64,
+    /// Beginning of INN's hash of the Message-ID of each article.
+    pub hashes: Vec<u64>,
     /// Articles that the other server still stores and shows in no wanted group any more.
     pub expired: Vec<u32>,
     /// Storage class and size there for each article, if a rule chooses a class.
@@ -66,6 +68,7 @@ impl ImportPlan {
                     plan.numbered.pairs.push((group, *number));
                 }
             }
+            plan.hashes.push(short_hash(head.message_id));
             plan.numbered.push(arrival(other, item, head.message_id));
             *left_out = has_places && plan.numbered.of(at as u32).is_empty();
             match (*left_out, unplaced) {
@@ -213,6 +216,12 @@ fn weigh(
     };
     let (class, bytes) = estimator.place(&candidate)?;
     Some((u8::try_from(class).ok()?, u32::try_from(bytes).ok()?))
+}
+
+/// Returns the beginning of INN's hash of a Message-ID.
+pub fn short_hash(message_id: &[u8]) -> u64 {
+    let hash = u128::from_be_bytes(inn_hash(message_id));
+    (hash >> 64) as u64
 }
 
 /// Returns when an article arrived: by history if that was read, otherwise by its own file.

@@ -239,6 +239,57 @@ fn articles_stay_out_of_groups_in_which_they_have_expired() {
     assert_eq!((told["imported"].as_u64(), expired.as_u64()), (Some(1), Some(3)), "{told}");
 }
 
+/// The second import is that of the switch: docs/book/src/from-inn.md.
+#[test]
+fn articles_cancelled_at_inn_between_two_imports_are_listed() {
+    let home = TempDir::new().unwrap();
+    let from = home.path().join("inn");
+    inn(&from);
+    let site = site(home.path(), "site", "4 MiB");
+    let (told, code) = import(&site, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
+    assert!(told.get("removed_there").is_none(), "{told}");
+    // An article that came otherwise, which INN never had.
+    let batch = home.path().join("batch");
+    fs::write(
+        &batch,
+        "Path: x!y\nFrom: a@b.example\nNewsgroups: inn.a\nSubject: s\nMessage-ID: <mine@inn.example>\n\
+         Date: 21 Nov 2026 05:00:00 GMT\n\nbody\n",
+    )
+    .unwrap();
+    assert!(newsreel(&site, &["rnews", batch.to_str().unwrap()]).status.success());
+    // At INN 1 and 2 expire, 3 and 17 are cancelled, and one arrives.
+    for n in [1, 2, 3, 17] {
+        fs::remove_file(from.join(format!("articles/inn/a/{n}"))).unwrap();
+    }
+    fs::write(from.join("active"), "inn.a 0000000400 0000000003 y\n").unwrap();
+    let (dry, _) = import(&site, &["--dry-run"], &from);
+    assert_eq!(dry["removed_there"]["cancelled"].as_u64(), Some(1), "{dry}");
+    assert!(dry["removed_there"].get("list").is_none(), "{dry}");
+    let output = newsreel(&site, &["import", "inn", from.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("removed there since they were imported: 2 articles, still here"), "{said}");
+    assert!(said.contains("1 of these may merely have expired there"), "{said}");
+    let list = site.join("removed-there");
+    let text = fs::read_to_string(&list).unwrap();
+    assert!(said.contains(list.to_str().unwrap()) && text.contains("xargs"), "{said} {text}");
+    let ids: Vec<&str> = text.lines().filter(|line| line.starts_with('<')).collect();
+    assert_eq!(ids, ["<17@inn.example>", "<3@inn.example>"], "{text}");
+    assert_eq!(living(&site), ARTICLES + 1, "nothing is removed without a command");
+    // The command cancels them, and a third import has nothing to list.
+    assert!(newsreel(&site, &[&["cancel"], &ids[..]].concat()).status.success());
+    assert_eq!(living(&site), ARTICLES - 1);
+    let (told, _) = import(&site, &[], &from);
+    assert!(told.get("removed_there").is_none(), "{told}");
+    // Another INN has none of these articles, and its import says nothing about them.
+    let other = home.path().join("other");
+    bare(&other.join("articles"), "inn/a/900", "900", "inn.a");
+    fs::write(other.join("active"), "inn.a 900 1 y\n").unwrap();
+    let (told, _) = import(&site, &[], &other);
+    assert_eq!(told["imported"].as_u64(), Some(1), "{told}");
+    assert!(told.get("removed_there").is_none(), "{told}");
+}
+
 #[test]
 fn import_that_skips_articles_exits_with_1() {
     let home = TempDir::new().unwrap();

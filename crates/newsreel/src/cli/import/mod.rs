@@ -8,6 +8,7 @@ mod groups;
 mod mails;
 mod room;
 mod settings;
+mod taken;
 mod tally;
 mod target;
 
@@ -31,6 +32,7 @@ use migrate::site::OtherSite;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
 use site_config::{Config, NamePattern};
+use taken::TakenArticles;
 use tally::ImportTally;
 use target::ImportTarget;
 
@@ -67,6 +69,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
         copies: Copies::of((!options.dry_run).then_some(config.site.data.as_path())),
+        taken: TakenArticles::of(&config.site.data, options.dry_run),
         ..ImportTally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);
@@ -173,6 +176,7 @@ fn run(
     if !options.dry_run {
         expired::remember(config, other, plan, target)?;
     }
+    taken::list_removed(config, other, plan, &keep, target, tally)?;
     Ok(())
 }
 
