@@ -216,7 +216,8 @@ fn articles_stay_out_of_groups_in_which_they_have_expired() {
         ("elsewhere", &["alt.there:8", "inn.b:4"]),
     ] {
         let xref = xref(&site, id);
-        let mut found: Vec<&str> = xref.split(' ').filter(|word| word.contains(':')).collect();
+        let mut found: Vec<&str> =
+            xref.split(' ').filter(|word| word.contains(':') && !word.ends_with(':')).collect();
         found.sort_unstable();
         assert_eq!(found, places, "{id}: {xref}");
     }
