@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct OtherGroup {
     /// High water mark.
     pub high: u64,
+    /// Low water mark: articles below it have expired; 0 if unknown.
+    pub low: u64,
     /// Flag, as in the active file.
     pub flag: String,
     /// One-line description; empty if there is none.
@@ -87,9 +89,9 @@ pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) 
     let group = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let (name, high) = (words.next()?, words.next()?.parse().ok()?);
-        words.next()?.parse::<u64>().ok()?;
+        let low = words.next()?.parse().ok()?;
         let flag = words.next()?.to_owned();
-        Some((name.to_owned(), OtherGroup { high, flag, ..OtherGroup::default() }))
+        Some((name.to_owned(), OtherGroup { high, low, flag, ..OtherGroup::default() }))
     };
     let (mut groups, mut odd) = (BTreeMap::new(), Vec::new());
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -122,6 +124,8 @@ pub fn groupinfo(text: &str, is_used: impl Fn(&str) -> bool) -> BTreeMap<String,
         (!name.is_empty() && (last.max(first) > 1 || is_used(name))).then(|| {
             let group = OtherGroup {
                 high: last,
+                // Its files show what has expired.
+                low: 0,
                 flag: flag.to_owned(),
                 description: description.unwrap_or_default().to_owned(),
                 created,
@@ -251,6 +255,7 @@ mod tests {
         assert_eq!(groups.keys().collect::<Vec<_>>(), ["a.b", "d.e"]);
         let group = OtherGroup {
             high: 12,
+            low: 3,
             flag: "m".into(),
             description: "About b. (Moderated)".into(),
             created: 1_000_000_000,

@@ -2,7 +2,8 @@
 //! become articles of this site.
 //!
 //! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds the data of an
-//! INN, `newsreel` of a newsreel, `walk` and `source` list and read it, `plan` puts the articles in the
+//! INN, `newsreel` of a newsreel, `walk` and `source` list and read it, `overview` reads which numbers an INN
+//! shows, `plan` puts the articles in the
 //! order in which the other server numbered them, so that their numbers can be kept. `settings` converts
 //! the other server's configuration. Filing is done by `ingest`, the command is `cli::import`. The other
 //! server's files are only read. Formats are described in `docs/formats/inn.md`; reasons for keeping
@@ -20,6 +21,7 @@ pub mod name_map;
 pub mod names;
 pub(crate) mod newsreel;
 pub(crate) mod order;
+mod overview;
 pub mod plan;
 pub mod settings;
 pub mod site;

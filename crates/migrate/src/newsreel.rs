@@ -149,6 +149,7 @@ fn group(group: &GroupApart) -> (String, OtherGroup) {
     let GroupApart { flag, description, created, creator, high, .. } = group;
     let other = OtherGroup {
         high: *high,
+        low: 0,
         flag: flag.to_string(),
         description: description.clone(),
         created: *created,

@@ -31,6 +31,10 @@ pub struct ImportPlan {
     pub unnumbered: Vec<u32>,
     /// Number of articles in no wanted group.
     pub unwanted: u64,
+    /// Beginning of INN's hash of the Message-ID of each article.
+    pub hashes: Vec<u64>,
+    /// Articles that the other server still stores and shows in no wanted group any more.
+    pub expired: Vec<u32>,
     /// Storage class and size there for each article, if a rule chooses a class.
     weights: Vec<Option<(u8, u32)>>,
 }
@@ -55,17 +59,23 @@ impl ImportPlan {
             }
             let named = other.found.places(item);
             let mut head = head::read(&begun);
-            if let Some(unplaced) = complete(&mut head, &named, other, wanted) {
-                plan.unplaced.insert(at as u32, unplaced);
-            }
+            let unplaced = complete(&mut head, &named, other, wanted);
+            let has_places = !head.places.is_empty();
+            let is_expired =
+                remove_expired(&mut head, Some(item).filter(|_| !named.is_empty()), other, wanted);
             for (name, number) in &head.places {
                 if let Some(group) = plan.group(name, wanted, &mut ids) {
                     plan.numbered.pairs.push((group, *number));
                 }
             }
+            plan.hashes.push(short_hash(head.message_id));
             plan.numbered.push(arrival(other, item, head.message_id));
-            *left_out = !head.places.is_empty() && plan.numbered.of(at as u32).is_empty();
-            plan.unwanted += u64::from(*left_out);
+            *left_out = has_places && plan.numbered.of(at as u32).is_empty();
+            match (*left_out, unplaced) {
+                (true, _) if is_expired => plan.expired.push(at as u32),
+                (true, _) => plan.unwanted += 1,
+                (false, unplaced) => plan.unplaced.extend(unplaced.map(|unplaced| (at as u32, unplaced))),
+            }
             let arrived = plan.numbered.arrived.last().copied().unwrap_or(0);
             plan.weights.push(weigh(
                 estimator,
@@ -159,6 +169,23 @@ fn complete<'a>(
     Some(names.map(|name| format!("{name}:0 ")).collect::<String>()).filter(|places| !places.is_empty())
 }
 
+/// Removes the locations in which the other server no longer shows the article, which expires in one group
+/// after the other; one of tradspool is in `tree`. Returns whether one of them was in a wanted group.
+fn remove_expired(
+    head: &mut head::ArticleHead<'_>,
+    tree: Option<&ArticleLocation>,
+    other: &OtherSite,
+    wanted: Option<&NamePattern>,
+) -> bool {
+    let mut is_expired = false;
+    head.places.retain(|(name, number)| {
+        let is_shown = other.shows(tree, name, *number);
+        is_expired |= !is_shown && wanted.is_none_or(|wanted| wanted.matches(name));
+        is_shown
+    });
+    is_expired
+}
+
 /// Returns the class that the rules choose for an article, and its size there.
 fn weigh(
     estimator: &Estimator,
@@ -189,6 +216,12 @@ fn weigh(
     };
     let (class, bytes) = estimator.place(&candidate)?;
     Some((u8::try_from(class).ok()?, u32::try_from(bytes).ok()?))
+}
+
+/// Returns the beginning of INN's hash of a Message-ID.
+pub fn short_hash(message_id: &[u8]) -> u64 {
+    let hash = u128::from_be_bytes(inn_hash(message_id));
+    (hash >> 64) as u64
 }
 
 /// Returns when an article arrived: by history if that was read, otherwise by its own file.

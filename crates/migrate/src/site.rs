@@ -13,7 +13,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::conf::{self, HistoryArrivals, OtherGroup};
-use super::source::FoundArticles;
+use super::overview::{OverviewIndex, ShownNumbers};
+use super::source::{ArticleLocation, FoundArticles};
 use super::walk::SpoolTree;
 use site_base::units::counted;
 
@@ -30,6 +31,8 @@ pub struct OtherSite {
     pub groups: BTreeMap<String, OtherGroup>,
     /// Whether articles may be in groups missing from the list, as in leafnode's local ones.
     pub has_other_groups: bool,
+    /// Numbers in its overview, by group, as far as that can be read.
+    shown: HashMap<String, ShownNumbers>,
     /// Articles found in its spool.
     pub found: FoundArticles,
     /// History, if arrivals are not in the spool itself.
@@ -58,9 +61,12 @@ impl OtherSite {
         let place = |name: &str, usual: &[&str]| first(key(name).into_iter().chain(below(usual)));
         let etc = place("pathetc", &["etc", "."]).unwrap_or_else(|| dir.to_owned());
         let db = place("pathdb", &["db", "."]).unwrap_or_else(|| dir.to_owned());
-        let spool = key("pathspool").map(|spool| spool.join("articles"));
-        let articles =
-            first(key("patharticles").into_iter().chain(spool).chain(below(&["spool/articles", "articles"])));
+        let spool_dir = |key_name: &str, name: &str| {
+            let spool = key("pathspool").map(|spool| spool.join(name));
+            let usual = [dir.join("spool").join(name), dir.join(name)];
+            first(key(key_name).into_iter().chain(spool).chain(usual))
+        };
+        let articles = spool_dir("patharticles", "articles");
         self.group_files(&db)?;
         let buffers = first([etc.join("cycbuff.conf"), dir.join("cycbuff.conf")]);
         let buffers = buffers
@@ -96,7 +102,38 @@ impl OtherSite {
             self.told.push(counted(seen as u64, "CNFS buffer"));
         }
         let tree = articles.or_else(|| (buffers.is_empty() && conf.is_empty()).then(|| dir.to_owned()));
-        tree.map_or(Ok(()), |root| self.tree(&root, &db))
+        tree.map_or(Ok(()), |root| self.tree(&root, &db))?;
+        // Read last: an article that is found is in the overview by now if its number is in `active`.
+        let is_indexed = key("ovmethod").is_none_or(|method| method == Path::new("tradindexed"));
+        let overview = spool_dir("pathoverview", "overview").filter(|_| is_indexed);
+        overview.map_or(Ok(()), |root| self.overview(&root).map_err(|e| named(&root, e)))
+    }
+
+    fn overview(&mut self, root: &Path) -> io::Result<()> {
+        let Some(index) = OverviewIndex::read(root)? else { return Ok(()) };
+        for name in self.groups.keys() {
+            if let Some(shown) = index.shown(name)? {
+                self.shown.insert(name.clone(), shown);
+            }
+        }
+        let groups = counted(self.shown.len() as u64, "group");
+        self.told.push(format!("overview of {groups} below {}", root.display()));
+        Ok(())
+    }
+
+    /// Returns whether the other server still shows an article in a group of its Xref. Where its overview is
+    /// not read, the low mark decides, and the file that an article in `tree` has in each of its groups.
+    pub(super) fn shows(&self, tree: Option<&ArticleLocation>, name: &[u8], number: u64) -> bool {
+        let Ok(name) = std::str::from_utf8(name) else { return true };
+        let group = self.groups.get(name);
+        match self.shown.get(name) {
+            // Beyond the list of groups: the article has arrived since that was read.
+            Some(shown) => group.is_none_or(|group| number > group.high) || shown.has(number),
+            None => {
+                group.is_none_or(|group| number >= group.low)
+                    && tree.is_none_or(|item| !self.found.lacks_file(item, name, number))
+            }
+        }
     }
 
     fn group_files(&mut self, db: &Path) -> io::Result<()> {

@@ -5,7 +5,7 @@
 
 use spool::{ArticleKey, BufferApart, FetchedRecord, RecordApart, SpoolError};
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -236,6 +236,16 @@ impl FoundArticles {
             }
         };
         std::iter::once(path).chain(others).filter_map(place).collect()
+    }
+
+    /// Returns whether the tree of an article has a directory of this group without a file of this number:
+    /// leafnode and C News remove a crossposted article from one group after the other.
+    pub(super) fn lacks_file(&self, item: &ArticleLocation, group: &str, number: u64) -> bool {
+        let Some(ImportSource::Files(files)) = self.sources.get(usize::from(item.source)) else {
+            return false;
+        };
+        let dir = files.root.join(group.replace('.', "/"));
+        dir.is_dir() && fs::symlink_metadata(dir.join(number.to_string())).is_err()
     }
 }
 

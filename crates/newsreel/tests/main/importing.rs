@@ -173,6 +173,124 @@ fn file_names_are_the_numbers_without_xref() {
     assert!(said.contains("1 article with a new number"), "{said}");
 }
 
+/// Writes an article of tradspool with an Xref, under its first name there and linked under the others that
+/// `files` has.
+fn crossposted(root: &Path, id: &str, xref: &str, files: &[&str]) {
+    let groups: Vec<&str> = xref.split(' ').filter_map(|place| Some(place.rsplit_once(':')?.0)).collect();
+    let text = format!(
+        "Path: old.example!not-for-mail\nFrom: a@b.example\nNewsgroups: {}\nSubject: s\n\
+         Message-ID: <{id}@old.example>\nDate: 21 Nov 2026 05:00:00 GMT\nXref: old.example {xref}\n\nbody\n",
+        groups.join(",")
+    );
+    let paths: Vec<_> = files.iter().map(|file| root.join(file)).collect();
+    paths.iter().for_each(|path| fs::create_dir_all(path.parent().unwrap()).unwrap());
+    fs::write(&paths[0], text).unwrap();
+    paths[1..].iter().for_each(|path| fs::hard_link(&paths[0], path).unwrap());
+}
+
+/// INN keeps the files of an article until it has expired in all groups; C News and leafnode remove one after
+/// the other.
+#[test]
+fn articles_stay_out_of_groups_in_which_they_have_expired() {
+    let home = TempDir::new().unwrap();
+    let site = site(home.path(), "site", "1 MiB");
+    let from = home.path().join("inn");
+    let spool = from.join("articles");
+    fs::create_dir_all(&from).unwrap();
+    fs::write(from.join("active"), "inn.a 7 4 y\ninn.b 9 1 y\ninn.c 3 4 y\n").unwrap();
+    crossposted(&spool, "low", "inn.a:2 inn.b:1", &["inn/a/2", "inn/b/1"]);
+    crossposted(&spool, "nowhere", "inn.a:3 inn.c:3", &["inn/a/3", "inn/c/3"]);
+    crossposted(&spool, "both", "inn.a:5 inn.b:2", &["inn/a/5", "inn/b/2"]);
+    crossposted(&spool, "unlinked", "inn.a:6 inn.b:3", &["inn/b/3"]);
+    // Another tree, in which this group has no directory.
+    crossposted(&spool, "elsewhere", "inn.b:4 alt.there:8", &["inn/b/4"]);
+    assert!(newsreel(&site, &["group", "add", "alt.there"]).status.success());
+    let (told, code) = import(&site, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(4), Some(0)), "{told}");
+    let expired = &told["skipped"]["expired there in all groups that are wanted"];
+    assert_eq!((expired.as_u64(), told["renumbered"].as_u64()), (Some(1), Some(0)), "{told}");
+    for (id, places) in [
+        ("low", &["inn.b:1"][..]),
+        ("both", &["inn.a:5", "inn.b:2"]),
+        ("unlinked", &["inn.b:3"]),
+        ("elsewhere", &["alt.there:8", "inn.b:4"]),
+    ] {
+        let xref = xref(&site, id);
+        let mut found: Vec<&str> =
+            xref.split(' ').filter(|word| word.contains(':') && !word.ends_with(':')).collect();
+        found.sort_unstable();
+        assert_eq!(found, places, "{id}: {xref}");
+    }
+    // Marks do not fall below those that readers have seen, and peers cannot bring the expired one.
+    let (server, address) = Served::start(&site);
+    let mut client = Client::greeted(address);
+    assert_eq!(client.ask("GROUP inn.a"), "211 1 5 7 inn.a");
+    assert!(client.ask("STAT 2").starts_with("423 "));
+    assert!(client.ask("GROUP inn.c").starts_with("211 0 "));
+    assert!(client.ask("STAT <nowhere@old.example>").starts_with("430 "));
+    server.stop();
+    let explained = newsreel(&site, &["explain", "<nowhere@old.example>"]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("remembered"), "{explained}");
+    // Of the groups that are wanted, it is in none.
+    let some = home.path().join("some");
+    let some = self::site(&some, "site", "1 MiB");
+    let (told, _) = import(&some, &["--groups", "inn.a"], &from);
+    let expired = &told["skipped"]["expired there in all groups that are wanted"];
+    assert_eq!((told["imported"].as_u64(), expired.as_u64()), (Some(1), Some(3)), "{told}");
+}
+
+/// The second import is that of the switch: docs/book/src/from-inn.md.
+#[test]
+fn articles_cancelled_at_inn_between_two_imports_are_listed() {
+    let home = TempDir::new().unwrap();
+    let from = home.path().join("inn");
+    inn(&from);
+    let site = site(home.path(), "site", "4 MiB");
+    let (told, code) = import(&site, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
+    assert!(told.get("removed_there").is_none(), "{told}");
+    // An article that came otherwise, which INN never had.
+    let batch = home.path().join("batch");
+    fs::write(
+        &batch,
+        "Path: x!y\nFrom: a@b.example\nNewsgroups: inn.a\nSubject: s\nMessage-ID: <mine@inn.example>\n\
+         Date: 21 Nov 2026 05:00:00 GMT\n\nbody\n",
+    )
+    .unwrap();
+    assert!(newsreel(&site, &["rnews", batch.to_str().unwrap()]).status.success());
+    // At INN 1 and 2 expire, 3 and 17 are cancelled, and one arrives.
+    for n in [1, 2, 3, 17] {
+        fs::remove_file(from.join(format!("articles/inn/a/{n}"))).unwrap();
+    }
+    fs::write(from.join("active"), "inn.a 0000000400 0000000003 y\n").unwrap();
+    let (dry, _) = import(&site, &["--dry-run"], &from);
+    assert_eq!(dry["removed_there"]["cancelled"].as_u64(), Some(1), "{dry}");
+    assert!(dry["removed_there"].get("list").is_none(), "{dry}");
+    let output = newsreel(&site, &["import", "inn", from.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("removed there since they were imported: 2 articles, still here"), "{said}");
+    assert!(said.contains("1 of these may merely have expired there"), "{said}");
+    let list = site.join("removed-there");
+    let text = fs::read_to_string(&list).unwrap();
+    assert!(said.contains(list.to_str().unwrap()) && text.contains("xargs"), "{said} {text}");
+    let ids: Vec<&str> = text.lines().filter(|line| line.starts_with('<')).collect();
+    assert_eq!(ids, ["<17@inn.example>", "<3@inn.example>"], "{text}");
+    assert_eq!(living(&site), ARTICLES + 1, "nothing is removed without a command");
+    // The command cancels them, and a third import has nothing to list.
+    assert!(newsreel(&site, &[&["cancel"], &ids[..]].concat()).status.success());
+    assert_eq!(living(&site), ARTICLES - 1);
+    let (told, _) = import(&site, &[], &from);
+    assert!(told.get("removed_there").is_none(), "{told}");
+    // Another INN has none of these articles, and its import says nothing about them.
+    let other = home.path().join("other");
+    bare(&other.join("articles"), "inn/a/900", "900", "inn.a");
+    fs::write(other.join("active"), "inn.a 900 1 y\n").unwrap();
+    let (told, _) = import(&site, &[], &other);
+    assert_eq!(told["imported"].as_u64(), Some(1), "{told}");
+    assert!(told.get("removed_there").is_none(), "{told}");
+}
+
 #[test]
 fn import_that_skips_articles_exits_with_1() {
     let home = TempDir::new().unwrap();

@@ -212,6 +212,54 @@ fn a_site_that_has_moved_in_answers_as_inn_did() {
     server.stop();
 }
 
+/// Returns the numbers of a group.
+fn numbers(address: SocketAddr, group: &str) -> Vec<String> {
+    let mut client = Client::greeted(address);
+    client.ask("MODE READER");
+    assert!(client.ask(&format!("LISTGROUP {group}")).starts_with("211 "));
+    client.block()
+}
+
+#[test]
+#[ignore = "needs INN and root: make transcripts-inn"]
+fn a_site_that_has_expired_and_cancelled_articles_moves_in_without_them() {
+    let Some(inn) = Inn::found() else { return };
+    inn.change("expire.ctl", |_| "/remember/:11\n*:A:1:10:never\nlocal.empty:A:0:0:0\n".to_owned());
+    inn.start_empty();
+    let mut client = Client::greeted(inn.peer_address());
+    for n in 1..=6 {
+        let id = format!("<{n}@moving.example>");
+        let groups = if n > 4 { "local.empty" } else { "misc.test,local.empty" };
+        client.send(format!("TAKETHIS {id}\r\n{}", article(&id, groups, "body")));
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+    inn.tool(&["news.daily", "delayrm", "expireover", "lowmark"], b"");
+    let home = TempDir::new().unwrap();
+    moved("inn-config", &inn.site(), home.path());
+    let from = inn.site();
+    let import = || {
+        let site = home.path().to_str().unwrap();
+        let imported = newsreel(&["import", "inn", from.to_str().unwrap(), "--dir", site]);
+        assert!(imported.status.success(), "{}", told(&imported));
+        told(&imported)
+    };
+    let imported = import();
+    assert!(imported.contains("imported 4 articles"), "{imported}");
+    inn.tool(&["ctlinnd", "-s", "cancel", "<2@moving.example>"], b"");
+    let imported = import();
+    assert!(imported.contains("removed there since they were imported: 1 article, still here"), "{imported}");
+    let list = fs::read_to_string(home.path().join("removed-there")).unwrap();
+    assert!(list.lines().any(|line| line == "<2@moving.example>"), "{list}");
+    let cancelled = newsreel(&["cancel", "<2@moving.example>", "--dir", home.path().to_str().unwrap()]);
+    assert!(cancelled.status.success(), "{}", told(&cancelled));
+    let (server, address) = Served::start(home.path());
+    for group in ["misc.test", "local.empty"] {
+        assert_eq!(numbers(address, group), numbers(inn.reader_address(), group), "{group}");
+    }
+    assert_eq!(numbers(address, "misc.test"), ["1", "3", "4"]);
+    server.stop();
+}
+
 #[test]
 #[ignore = "needs C News and root: make batches-inn"]
 fn a_site_of_c_news_that_has_moved_in_has_its_groups_and_articles() {

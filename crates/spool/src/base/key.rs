@@ -66,12 +66,14 @@ impl std::fmt::Debug for KeyHasher {
     }
 }
 
-/// Computes INN's hash of a Message-ID, as in INN's history file: the MD5 with the right-hand side in lower
-/// case.
+/// Computes INN's hash of a Message-ID, as in INN's history file: the MD5 with all from the first `@` on in
+/// lower case, and all of it if the local part is `postmaster`.
 pub fn inn_hash(message_id: &[u8]) -> [u8; 16] {
-    let right = memchr::memrchr(b'@', message_id).unwrap_or(message_id.len());
-    let (local, domain) = message_id.split_at_checked(right).unwrap_or((message_id, b""));
-    Md5::new().chain_update(local).chain_update(domain.to_ascii_lowercase()).finalize().into()
+    let at = memchr::memchr(b'@', message_id).unwrap_or(message_id.len());
+    let is_postmaster = message_id.get(1..at).is_some_and(|local| local.eq_ignore_ascii_case(b"postmaster"));
+    let as_it_is = if is_postmaster { 0 } else { at };
+    let (local, rest) = message_id.split_at_checked(as_it_is).unwrap_or((message_id, b""));
+    Md5::new().chain_update(local).chain_update(rest.to_ascii_lowercase()).finalize().into()
 }
 
 #[cfg(test)]
@@ -85,6 +87,14 @@ mod tests {
         assert_eq!(hash, 0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
         assert_eq!(inn_hash(b"<A@B.C>"), inn_hash(b"<A@b.c>"));
         assert_ne!(inn_hash(b"<A@B.C>"), inn_hash(b"<a@B.C>"));
+        // The local part of a postmaster, and a longer one.
+        let postmaster = inn_hash(b"<POSTmaster@Example.org>");
+        assert_eq!(postmaster, 0xD8EB_2116_2272_0CA3_299C_E8EF_5430_CF10_u128.to_be_bytes());
+        let longer = inn_hash(b"<POSTmasterX@Example.org>");
+        assert_eq!(longer, 0xA05B_C982_99CD_831D_0F6E_6359_AFE3_5FA8_u128.to_be_bytes());
+        // RFC 5536 allows one `@` only; of several, the first one counts.
+        assert_eq!(inn_hash(b"<a@B@C.D>"), inn_hash(b"<a@b@c.d>"));
+        assert_ne!(inn_hash(b"<>"), inn_hash(b""));
     }
 
     #[test]

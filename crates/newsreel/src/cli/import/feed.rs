@@ -9,6 +9,7 @@ use super::super::bar::Bar;
 use super::super::screen::{CliError, complain};
 use super::tally::ImportTally;
 use super::target::{ImportParcel, ImportTarget, ParcelArticle};
+use ingest::ImportOutcome;
 use migrate::head;
 use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
@@ -100,7 +101,12 @@ impl ImportRun<'_> {
             if tally.count(result, new, wire, &|| name(packed.article)) {
                 late.push(packed.article);
             }
+            let hash = self.plan.hashes.get(packed.article as usize);
+            if let (ImportOutcome::Filed, Some(hash)) = (result.outcome, hash) {
+                tally.taken.add(*hash);
+            }
         }
+        tally.taken.flush();
         tally.skip("overwritten or withdrawn there meanwhile", load.gone);
         self.done += (results.len() + load.damaged.len() + load.unreadable.len()) as u64 + load.gone;
         Ok(())

@@ -2,11 +2,13 @@
 //! files, through the running server or into the spool; also takes over configurations.
 
 mod copies;
+mod expired;
 mod feed;
 mod groups;
 mod mails;
 mod room;
 mod settings;
+mod taken;
 mod tally;
 mod target;
 
@@ -30,6 +32,7 @@ use migrate::site::OtherSite;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
 use site_config::{Config, NamePattern};
+use taken::TakenArticles;
 use tally::ImportTally;
 use target::ImportTarget;
 
@@ -66,9 +69,11 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
         copies: Copies::of((!options.dry_run).then_some(config.site.data.as_path())),
+        taken: TakenArticles::of(&config.site.data, options.dry_run),
         ..ImportTally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);
+    tally.leave_out("expired there in all groups that are wanted", plan.expired.len() as u64);
     tally.leave_out("hidden there", other.found.hidden);
     tally.room = room::compare(&config, &plan, &mut target)?;
     if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
@@ -168,6 +173,10 @@ fn run(
     feed.run(&late, target, tally, &bar)?;
     feed.run(&plan.unnumbered, target, tally, &bar)?;
     bar.finish();
+    if !options.dry_run {
+        expired::remember(config, other, plan, target)?;
+    }
+    taken::list_removed(config, other, plan, &keep, target, tally)?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use spool::{MethodKind, Token};
 
 use super::copies::Copies;
 use super::room::ClassRoom;
+use super::taken::{RemovedArticles, TakenArticles};
 use ingest::{ImportOutcome, ImportResult};
 use site_base::units::{counted, grouped};
 
@@ -44,6 +45,12 @@ pub(super) struct ImportTally {
     pub left_out: u64,
     /// Copies of articles that were refused as they were filed.
     pub copies: Copies,
+    /// Record of the articles filed.
+    #[serde(skip)]
+    pub taken: TakenArticles,
+    /// Articles of earlier imports that the other server has removed since.
+    #[serde(skip_serializing_if = "RemovedArticles::is_empty")]
+    pub removed_there: RemovedArticles,
     /// Files, or lines of them, that were skipped; each is named before anything is read.
     pub passed_over: u64,
     pub groups_added: u64,
@@ -156,6 +163,7 @@ impl ImportTally {
         };
         lines.push(format!("skipped: {}{copies}", grouped(skipped)));
         lines.extend(self.skipped.iter().map(|(reason, count)| format!("  {:>9} {reason}", grouped(*count))));
+        lines.extend(self.removed_there.lines());
         if self.remembered_there > 0 {
             lines.push(format!(
                 "not taken over: {} Message-IDs that the other server remembers without an article, of which it has only hashes",
