@@ -20,9 +20,9 @@ use super::pull::standing::Pulls;
 use super::retention;
 use feeds::Feeds;
 pub use feeds::{FeedStatus, OutputStatus};
-pub use ingest::SpamCheckStatus;
 use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
+pub use ingest::SpamCheckStatus;
 use site::Site;
 use site::session::SessionContext;
 use site_base::clock::{unix_now, unix_secs};
@@ -190,6 +190,7 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         compressed: site.compressed.connections() as u64,
         refused: read(&counters.refused),
         readers_served: read(&counters.readers_served),
+        page_rows: read(&counters.page_rows),
         logins: LoginStatus {
             succeeded: read(&logins.succeeded),
             failed: read(&logins.failed),

@@ -4,8 +4,8 @@
 
 use crate::pull::{PullCounts, PullDetails};
 use feeds::FeedStatus;
-use ingest::SpamCheckStatus;
 use ingest::programs::FilterStatus;
+use ingest::SpamCheckStatus;
 use site_base::figures;
 use upstreams::{CacheStatus, UpstreamStatus};
 
@@ -44,6 +44,8 @@ figures! {
         counter refused: u64,
         /// Connections of readers served since the start.
         counter readers_served: u64,
+        /// Overview rows read for pages of groups and threads since the start.
+        counter page_rows: u64,
         /// Logins of clients.
         part logins: LoginStatus,
         /// Unix seconds at which the first of the certificates expires; absent if there is none.
