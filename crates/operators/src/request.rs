@@ -89,6 +89,8 @@ requests! {
     Expire(expire::ExpireOperation),
     Archive(archive::operation::ArchiveOperation),
     VerifyCache(cached::VerifyCacheOperation),
+    PurgeCache(cached::PurgeCacheOperation),
+    RefreshCache(cached::RefreshCacheOperation),
     Posts(posts::PostsOperation),
     Moderation(moderation::ModerationOperation),
     Keys(keys::KeysOperation),
