@@ -57,6 +57,7 @@ pub mod supervisor;
 mod tests;
 pub mod transmit;
 pub mod trouble;
+pub mod users;
 pub mod why;
 pub mod withdraw;
 

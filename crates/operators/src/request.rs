@@ -14,7 +14,7 @@ use crate::search;
 use crate::{
     accounts, archive, buffers, cached, care, control_socket, expire, explain, export, feed, filter, groups,
     hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, snapshot, status,
-    transmit, why, withdraw,
+    transmit, users, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,7 @@ requests! {
     Moderation(moderation::ModerationOperation),
     Keys(keys::KeysOperation),
     Accounts(accounts::AccountsOperation),
+    Users(users::UsersOperation),
     Filter(filter::FilterOperation),
     Cancel(withdraw::CancelOperation),
     Hide(hide::HideOperation),
