@@ -22,7 +22,7 @@ use feeds::Feeds;
 pub use feeds::{FeedStatus, OutputStatus};
 use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
-pub use ingest::SpamCheckStatus;
+pub use ingest::{SourceCounts, SpamCheckStatus, SpamSource, SpamSources};
 use site::Site;
 use site::session::SessionContext;
 use site_base::clock::{unix_now, unix_secs};
@@ -208,6 +208,7 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         receive_bytes: context.budget.bytes() as u64,
         filters: site.filer.with_filters(FilterPrograms::status),
         spam: site.filer.spam_status(),
+        spam_sources: site.filer.spam_sources(),
         early_cancels: site.filer.early_cancels() as u64,
         early_hides: site.filer.early_hides() as u64,
         moderation: ModerationStatus {

@@ -17,12 +17,15 @@ use feed_tables::feeds_text;
 use operators::reply::Reply;
 use operators::report::{
     BatchesStatus, CacheCounts, CacheStatus, FilterStatus, MemberFigures, PullStatus, Report, ServerStatus,
-    SpamCheckStatus, UpstreamStatus,
+    SpamCheckStatus, SpamSource, UpstreamStatus,
 };
 use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, counted, grouped};
 use spool_tables::{kept_text, readers_text, spool_text};
+
+/// Sources of refused articles that are shown, of each kind.
+const SOURCES_SHOWN: usize = 5;
 
 impl TypedOperation for StatusOperation {
     fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
@@ -76,6 +79,8 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     }
     texts.push(filters_text(&server.filters));
     texts.push(spam_text(&server.spam));
+    texts.push(sources_text("injecting site", &server.spam_sources.sites));
+    texts.push(sources_text("posting address", &server.spam_sources.addresses));
     if server.peers.is_empty() {
         return texts;
     }
@@ -111,6 +116,19 @@ fn spam_text(checks: &[SpamCheckStatus]) -> String {
         .left("mode", |check| check.mode.clone())
         .right("found", |check| found(check, false))
         .right("would have refused", |check| found(check, true))
+        .text_if_any()
+}
+
+/// Renders the sources of which articles were refused in the last day, or would have been.
+fn sources_text(kind: &'static str, sources: &[SpamSource]) -> String {
+    let is_found = |source: &&SpamSource| source.day.refused + source.day.would_refuse > 0;
+    let found: Vec<&SpamSource> = sources.iter().filter(is_found).take(SOURCES_SHOWN).collect();
+    Columns::of(&found)
+        .left(kind, |source| source.name.clone())
+        .right("articles", |source| grouped(source.day.articles))
+        .right("refused", |source| grouped(source.day.refused))
+        .right("would have refused", |source| grouped(source.day.would_refuse))
+        .right("in the last hour", |source| grouped(source.hour.articles))
         .text_if_any()
 }
 

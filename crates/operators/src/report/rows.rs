@@ -5,7 +5,7 @@
 use crate::pull::{PullCounts, PullDetails};
 use feeds::FeedStatus;
 use ingest::programs::FilterStatus;
-use ingest::SpamCheckStatus;
+use ingest::{SpamCheckStatus, SpamSources};
 use site_base::figures;
 use upstreams::{CacheStatus, UpstreamStatus};
 
@@ -88,6 +88,9 @@ figures! {
         list("filter") filters: Vec<FilterStatus>,
         /// Built-in filters that are on.
         list("check") spam: Vec<SpamCheckStatus>,
+        /// Injecting sites and posting addresses that the built-in filters have seen most of, with counts of
+        /// their articles.
+        hidden spam_sources: SpamSources,
         /// Archives, in the order of the configuration.
         list("archive") archives: Vec<ArchiveStatus>,
     }
