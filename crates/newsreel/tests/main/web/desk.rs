@@ -54,12 +54,19 @@ impl Browser {
     }
 }
 
+/// Returns the configuration of the test site with the sections of users.
+fn with_sections(text: String) -> String {
+    let text = text.replacen("[[access]]", ACCESS, 1);
+    format!("{text}{MORE}")
+}
+
 /// Starts a site with both users.
 fn site() -> (Server, SocketAddr) {
-    let server = Server::start_with(|text| {
-        let text = text.replacen("[[access]]", ACCESS, 1);
-        format!("{text}{MORE}")
-    });
+    with_users(Server::start_with(with_sections))
+}
+
+/// Adds pages and both users to a site.
+fn with_users(server: Server) -> (Server, SocketAddr) {
     drop(server.client());
     server.reload(|text| text + WEB).unwrap();
     for user in ["fred", "wilma"] {
@@ -309,11 +316,10 @@ fn busy_sources_are_shown_with_what_became_of_their_articles() {
 
 #[test]
 fn operators_purge_and_refresh_what_is_cached() {
-    let (server, address) = site();
     let fake = Fake::with("comp.a", 3, 500);
     let section =
         format!("\n[[upstream]]\nname = \"fake\"\nhost = \"{}\"\ngroup_age = \"1 h\"\n", fake.address);
-    server.reload(|text| text + &section).unwrap();
+    let (server, address) = with_users(Server::start_showing(&[], |text| with_sections(text) + &section));
     let mut client = server.client();
     assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
     assert!(client.ask("ARTICLE 1").starts_with("220 "));
