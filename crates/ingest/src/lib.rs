@@ -53,7 +53,7 @@ pub use origin::Origin;
 pub use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub use reject::Reject;
 pub use reviews::{is_release_whole, is_whole as is_review_whole};
-pub use spam::SpamCheckStatus;
+pub use spam::{SourceCounts, SpamCheckStatus, SpamSource, SpamSources};
 pub use turned_away::ClassFullIds;
 pub use withdraw::WithdrawalRefusal;
 
@@ -66,7 +66,7 @@ use outcomes::OutcomeRecord;
 use programs::FilterPrograms;
 use reviews::FilterReviews;
 use routing::{PeerRoute, Router};
-use site_base::clock::unix_now;
+use site_base::clock::{unix_now, unix_secs};
 use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
@@ -249,6 +249,12 @@ impl Filer {
         let rules = self.judge.rules.load_full();
         let counts = rules.spam_counts.as_ref();
         counts.map_or_else(Vec::new, |counts| counts.status(&rules.config.spam))
+    }
+
+    /// Returns the busiest sources of articles, as far as a built-in filter is on.
+    pub fn spam_sources(&self) -> SpamSources {
+        let rules = self.judge.rules.load_full();
+        rules.spam_counts.as_ref().map_or_else(SpamSources::default, |counts| counts.sources(unix_secs()))
     }
 
     /// Returns the findings of the filters.

@@ -97,8 +97,16 @@ impl FilterReview {
     pub fn of(found: &FilterFinding, article: &Article<'_>, at: i64) -> Self {
         let value = |known| {
             let value = String::from_utf8_lossy(article.header(known).unwrap_or_default());
-            let words: Vec<&str> = value.split_whitespace().collect();
-            let mut shown = printable::line(&words.join(" ")).into_owned();
+            let mut shown = String::new();
+            for word in value.split_whitespace() {
+                if !shown.is_empty() {
+                    shown.push(' ');
+                }
+                shown.push_str(&printable::line(word));
+                if shown.len() > VALUE_BYTES_MAX {
+                    break;
+                }
+            }
             shown.truncate(shown.floor_char_boundary(VALUE_BYTES_MAX));
             shown
         };
@@ -186,14 +194,12 @@ impl FilterReviews {
     /// Adds findings; durable with the next [`FilterReviews::sync`]. Failed writes are logged, and delay no
     /// article.
     pub fn add(&self, reviews: impl Iterator<Item = FilterReview>) {
-        let mut log = self.log.lock();
-        for review in reviews {
-            match log.append(&review.text()) {
-                Ok(()) => self.is_failing.store(false, Ordering::Relaxed),
-                Err(error) => {
-                    if !self.is_failing.swap(true, Ordering::Relaxed) {
-                        warn!(%error, "what filters find cannot be written to {FILE_NAME}");
-                    }
+        let texts: Vec<String> = reviews.map(|review| review.text()).collect();
+        match self.log.lock().append_all(&texts) {
+            Ok(()) => self.is_failing.store(false, Ordering::Relaxed),
+            Err(error) => {
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
+                    warn!(%error, "what filters find cannot be written to {FILE_NAME}");
                 }
             }
         }

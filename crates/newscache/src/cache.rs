@@ -226,7 +226,7 @@ impl Cache {
     /// Records that the servers of an owner do not have this article, until a time (Unix seconds).
     pub fn missing(&self, owner: &str, id: &[u8], until: u64) {
         self.0.missing.add(owner, id, until);
-        self.0.present.remove("", id);
+        self.not_present(id);
     }
 
     /// Records that the article came from a server of this owner after all.
@@ -242,6 +242,11 @@ impl Cache {
     /// Records that some server has this article, until a time (Unix seconds).
     pub fn present(&self, id: &[u8], until: u64) {
         self.0.present.add("", id, until);
+    }
+
+    /// Forgets that some server has this article.
+    pub(crate) fn not_present(&self, id: &[u8]) {
+        self.0.present.remove("", id);
     }
 
     /// Returns whether some server is known to have an article.

@@ -137,6 +137,7 @@ pub(crate) fn is_whole(line: LogLine<'_>) -> bool {
 /// The audit log of a site.
 #[derive(Debug)]
 pub struct AuditLog {
+    disk: Arc<dyn Disk>,
     files: RollingFiles,
     log: Leaf<RollingLog>,
 }
@@ -144,8 +145,8 @@ pub struct AuditLog {
 impl AuditLog {
     /// Returns the audit log of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        let files = RollingFiles::at(disk, data.join(FILE_NAME), FileAccess::Group, FILE_BYTES_MAX);
-        Self { log: Leaf::new(RollingLog::new(files.clone())), files }
+        let files = RollingFiles::at(disk.clone(), data.join(FILE_NAME), FileAccess::Group, FILE_BYTES_MAX);
+        Self { disk, log: Leaf::new(RollingLog::new(files.clone())), files }
     }
 
     /// Records an action; durable on return, unless the log says that it could not be written.
@@ -155,6 +156,14 @@ impl AuditLog {
         let mut log = self.log.lock();
         if let Err(error) = log.append(&entry.text()).and_then(|()| log.sync()) {
             error!(%error, "an action of an operator cannot be written to {FILE_NAME}");
+        }
+    }
+
+    /// Has the files belong to the owner of the site's directory, whose server appends to them, after a
+    /// command of another user has made them.
+    pub(crate) fn give_to_owner_of(&self, data: &Path) {
+        if let Err(error) = self.disk.make_like(&data.join(FILE_NAME), data, false) {
+            error!(%error, "{FILE_NAME} may not be written by the server");
         }
     }
 

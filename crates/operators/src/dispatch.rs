@@ -1,10 +1,10 @@
 //! The one road of a request of an operator to its [`Operation`](crate::operation::Operation): from the
-//! control socket, from a page, and from a command that has opened the spool itself. Actions are recorded in
-//! the audit log.
+//! control socket, from a page, and from a command that has opened the spool itself or needs none. Actions
+//! are recorded in the audit log.
 
 use crate::audit::{AuditEntry, AuditLog, AuditParty};
 use crate::control_socket::exchange::ControlExchange;
-use crate::operation::OperatedSite;
+use crate::operation::{OperatedSite, SiteFiles};
 use crate::reply::LastWords;
 use crate::request::Request;
 use crate::running::Server;
@@ -36,6 +36,28 @@ pub fn carry_out(request: &Request, site: &OperatedSite<'_>, by: &AuditParty, si
         }
     }
     ok
+}
+
+/// Carries out a request on the files of a site that no server has open, if it needs no spool; returns
+/// whether it succeeded.
+pub fn carry_out_on_files(
+    request: &Request,
+    files: &SiteFiles<'_>,
+    by: &AuditParty,
+    sink: &mut Sink<'_>,
+) -> Option<bool> {
+    let operation = request.operation().on_files()?;
+    let mut said = LastWords::default();
+    let ok = operation.run_on_files(files, &mut |reply| {
+        said.hear(&reply);
+        sink(reply);
+    });
+    if request.is_action() {
+        let log = AuditLog::of(files.disk.clone(), &files.config.site.data);
+        log.record(&AuditEntry::now(by, &described(request), ok, said.text()));
+        log.give_to_owner_of(&files.config.site.data);
+    }
+    Some(ok)
 }
 
 /// Carries out a request for a client of the control socket; returns whether it succeeded.

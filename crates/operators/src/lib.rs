@@ -64,6 +64,7 @@ mod tests;
 mod trailing;
 pub mod transmit;
 pub mod trouble;
+pub mod users;
 pub mod why;
 pub mod withdraw;
 

@@ -8,6 +8,7 @@ use crate::control_socket::exchange::ControlExchange;
 use crate::reply::Reply;
 use crate::running::Server;
 use crate::sink::Sink;
+use disk::Disk;
 use feeds::begin_without_server;
 use ingest::Filer;
 use site_config::Config;
@@ -45,11 +46,32 @@ pub trait Operation {
         failure.map_or(Ok(ok), Err)
     }
 
+    /// Returns it as an operation that needs no spool, if it is one.
+    fn on_files(&self) -> Option<&dyn FileOperation> {
+        None
+    }
+
     /// Answers from a glance at a spool that cannot be opened, for this reason, as the disk of a buffer is
     /// away. Returns false if that is not enough for an answer.
     fn glance(&self, _config: &Config, _glance: &Glance, _why: &str, _sink: &mut Sink<'_>) -> bool {
         false
     }
+}
+
+/// An operation that needs no spool.
+pub trait FileOperation {
+    /// Carries it out on the files of a site that no server has open, and sends all replies to `sink`.
+    /// Returns whether it succeeded.
+    fn run_on_files(&self, files: &SiteFiles<'_>, sink: &mut Sink<'_>) -> bool;
+}
+
+/// The files of a site that no server has open, and whose spool is not needed.
+#[derive(Debug, Clone, Copy)]
+pub struct SiteFiles<'a> {
+    /// The disk.
+    pub disk: &'a Arc<dyn Disk>,
+    /// The configuration.
+    pub config: &'a Config,
 }
 
 /// A site on which an operation is carried out.

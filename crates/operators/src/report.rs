@@ -21,9 +21,9 @@ use super::pull::standing::Pulls;
 use super::retention;
 use feeds::Feeds;
 pub use feeds::{FeedStatus, OutputStatus};
-pub use ingest::SpamCheckStatus;
 use ingest::programs::FilterPrograms;
 pub use ingest::programs::FilterStatus;
+pub use ingest::{SourceCounts, SpamCheckStatus, SpamSource, SpamSources};
 use site::Site;
 use site::session::SessionContext;
 use site_base::clock::{unix_now, unix_secs};
@@ -193,6 +193,7 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         compressed: site.compressed.connections() as u64,
         refused: read(&counters.refused),
         readers_served: read(&counters.readers_served),
+        page_rows: read(&counters.page_rows),
         logins: LoginStatus {
             succeeded: read(&logins.succeeded),
             failed: read(&logins.failed),
@@ -210,6 +211,7 @@ fn server(site: &Site, context: &SessionContext, feeds: &Feeds, config: &Config)
         receive_bytes: context.budget.bytes() as u64,
         filters: site.filer.with_filters(FilterPrograms::status),
         spam: site.filer.spam_status(),
+        spam_sources: site.filer.spam_sources(),
         early_cancels: site.filer.early_cancels() as u64,
         early_hides: site.filer.early_hides() as u64,
         moderation: ModerationStatus {

@@ -14,7 +14,7 @@ use crate::search;
 use crate::{
     accounts, archive, buffers, cached, care, control_socket, drain, expire, explain, export, feed, filter,
     groups, hide, history, keys, moderation, name_map, pause, posting, posts, pull, reload, shared_config,
-    snapshot, status, transmit, why, withdraw,
+    snapshot, status, transmit, users, why, withdraw,
 };
 use serde::{Deserialize, Serialize};
 
@@ -91,10 +91,13 @@ requests! {
     Expire(expire::ExpireOperation),
     Archive(archive::operation::ArchiveOperation),
     VerifyCache(cached::VerifyCacheOperation),
+    PurgeCache(cached::PurgeCacheOperation),
+    RefreshCache(cached::RefreshCacheOperation),
     Posts(posts::PostsOperation),
     Moderation(moderation::ModerationOperation),
     Keys(keys::KeysOperation),
     Accounts(accounts::AccountsOperation),
+    Users(users::UsersOperation),
     Filter(filter::FilterOperation),
     Cancel(withdraw::CancelOperation),
     Hide(hide::HideOperation),

@@ -19,6 +19,8 @@ pub struct ServerCounters {
     pub readers_served: AtomicU64,
     /// Connections refused: unknown address or a limit.
     pub refused: AtomicU64,
+    /// Overview rows read for pages of groups and threads.
+    pub page_rows: AtomicU64,
     /// Durations of the main operations.
     pub latencies: Latencies,
     /// Reasons for rejections since they were last taken.

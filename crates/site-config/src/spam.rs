@@ -4,12 +4,12 @@ use super::kinds::*;
 use super::{ArticleType, NamePattern};
 
 section! {
-    /// The filters that are built in. Each has a mode: "off"; "shadow": the article passes, and the log says
-    /// that it would have been refused; "hide": it is filed, but not shown and not passed on, until
+    /// The filters that are built in. Each has a mode: "off"; "shadow": the article passes, and is counted as
+    /// one that would have been refused; "hide": it is filed, but not shown and not passed on, until
     /// newsreel filter release shows it; "reject": it is refused; "class": it passes, and the name of the
     /// filter is its verdict for storage rules ("duplicates", "host-rate", "injector-rate", "peer-rate",
-    /// "crossposts", "binaries", "types"). What they count is kept in 4 MiB of memory, counts half after an
-    /// hour, and begins again with the server. Articles of newsreel import are not judged.
+    /// "crossposts", "binaries", "types"). What they count is kept in some 4 MiB of memory, counts half after
+    /// an hour, and begins again with the server. Articles of newsreel import are not judged.
     [spam] Spam, SpamDraft {
         /// Articles in a group that matches are neither judged nor counted.
         groups_never: NamePattern = Wildmat, default "", example "local.*,*.test";

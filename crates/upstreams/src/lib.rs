@@ -23,7 +23,7 @@ pub use local::LocalSpool;
 pub use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub use upstream::parsers;
-pub use upstream::{CacheCounts, CacheStatus, UpstreamStatus, Upstreams};
+pub use upstream::{CacheCounts, CacheStatus, RefreshedGroup, UpstreamStatus, Upstreams};
 pub use upstream::{
     Outbox, PostDelivery, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts,
     is_post_whole,

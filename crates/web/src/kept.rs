@@ -2,14 +2,12 @@
 //!
 //! A page is kept under everything that it depends on: its address, the rights of the visitor, the host that
 //! was asked for, and the coding. It is sent again while it is younger than `web.cache_age`, and while no
-//! article was withdrawn and no configuration applied since. There are two generations of pages: when the
-//! younger one has half of the memory, it becomes the older one, and pages that were not asked for are
-//! dropped. Called by `delivery`.
+//! article was withdrawn and no configuration applied since. Called by `delivery`.
 
+use super::generations::Generations;
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use site_base::lock::Leaf;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,48 +31,23 @@ impl KeptPage {
     }
 }
 
-#[derive(Debug, Default)]
-struct PageGenerations {
-    young: HashMap<Box<str>, Arc<KeptPage>>,
-    young_bytes: usize,
-    old: HashMap<Box<str>, Arc<KeptPage>>,
-}
-
 /// The kept pages.
 #[derive(Debug, Default)]
 pub(super) struct KeptPages {
-    pages: Leaf<PageGenerations>,
+    pages: Leaf<Generations<Box<str>, Arc<KeptPage>>>,
 }
 
 impl KeptPages {
     /// Returns a page that can be sent again.
     pub fn get(&self, key: &str, age_max: Duration, withdrawals: u64) -> Option<Arc<KeptPage>> {
-        let mut pages = self.pages.lock();
-        let is_valid =
-            |page: &Arc<KeptPage>| page.made.elapsed() < age_max && page.withdrawals == withdrawals;
-        if let Some(page) = pages.young.get(key) {
-            return Some(page.clone()).filter(is_valid);
-        }
-        let page = pages.old.remove(key).filter(is_valid)?;
-        pages.young_bytes += page.bytes();
-        pages.young.insert(key.into(), page.clone());
-        Some(page)
+        let page = self.pages.lock().get(key).cloned()?;
+        Some(page).filter(|page| page.made.elapsed() < age_max && page.withdrawals == withdrawals)
     }
 
     /// Keeps a page; all pages have at most about `bytes_max`.
     pub fn put(&self, key: &str, page: KeptPage, bytes_max: usize) {
-        if page.bytes() > bytes_max / 4 {
-            return;
-        }
-        let mut pages = self.pages.lock();
-        if pages.young_bytes + page.bytes() > bytes_max / 2 {
-            pages.old = std::mem::take(&mut pages.young);
-            pages.young_bytes = 0;
-        }
-        pages.young_bytes += page.bytes();
-        if let Some(before) = pages.young.insert(key.into(), Arc::new(page)) {
-            pages.young_bytes = pages.young_bytes.saturating_sub(before.bytes());
-        }
+        let bytes = page.bytes();
+        self.pages.lock().put(key.into(), Arc::new(page), bytes, bytes_max);
     }
 }
 
@@ -105,8 +78,7 @@ mod tests {
         for n in 0..1_000 {
             pages.put(&n.to_string(), page(1 << 10, 0), bytes_max);
             assert!(pages.get("0", LONG, 0).is_some(), "a page that is asked for stays: {n}");
-            let held = pages.pages.lock();
-            let bytes: usize = held.young.values().chain(held.old.values()).map(|page| page.bytes()).sum();
+            let bytes = pages.pages.lock().bytes();
             assert!(bytes <= bytes_max + (2 << 10), "{bytes}");
         }
         pages.put("large", page(90 << 10, 0), bytes_max);

@@ -22,6 +22,7 @@ mod connection;
 mod crawlers;
 mod delivery;
 pub mod form;
+mod generations;
 mod health;
 mod hosts;
 mod kept;
@@ -52,6 +53,7 @@ use nntp_io::Socket;
 use operator::samples::{self, LoadHistory};
 use operators::report::Report;
 use operators::running::Server;
+use reading::ties::ThreadTies;
 use reading::traffic::MonthlyTraffic;
 use rendering::Renderers;
 use sessions::WebLogins;
@@ -84,6 +86,8 @@ struct WebState {
     visits: GroupVisits,
     /// Articles of the last month, by group.
     traffic: MonthlyTraffic,
+    /// What ties articles into threads.
+    ties: ThreadTies,
     /// Permits for requests of operators.
     desk: Semaphore,
     /// The whole server, which owns this.
@@ -129,6 +133,7 @@ impl HttpService {
             sign_ups: NetworkBudgets::new(),
             visits: GroupVisits::default(),
             traffic: MonthlyTraffic::default(),
+            ties: ThreadTies::default(),
             desk: Semaphore::new(operator::desk::REQUESTS_MAX),
             server,
         });

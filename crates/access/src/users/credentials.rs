@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -45,12 +46,46 @@ pub struct ScramKeys {
 }
 
 /// The credentials made from one password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "CredentialText", into = "CredentialText")]
 pub struct StoredCredentials {
     /// Checks passwords that are sent.
     pub argon2: Argon2Hash,
     /// Checks proofs of SCRAM.
     pub scram: ScramKeys,
+}
+
+/// Credentials as text, as the users file has them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CredentialText {
+    argon2: String,
+    scram: String,
+}
+
+impl From<StoredCredentials> for CredentialText {
+    fn from(StoredCredentials { argon2, scram }: StoredCredentials) -> Self {
+        Self { argon2: argon2.as_str().to_owned(), scram: scram.to_string() }
+    }
+}
+
+/// The error if a text is not that of credentials.
+#[derive(Debug)]
+struct NotCredentials;
+
+impl fmt::Display for NotCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("these are not credentials")
+    }
+}
+
+impl TryFrom<CredentialText> for StoredCredentials {
+    type Error = NotCredentials;
+
+    fn try_from(CredentialText { argon2, scram }: CredentialText) -> Result<Self, NotCredentials> {
+        let argon2 = Argon2Hash::parse(&argon2).ok_or(NotCredentials)?;
+        Ok(Self { argon2, scram: ScramKeys::parse(&scram).ok_or(NotCredentials)? })
+    }
 }
 
 /// The error if the system has no random numbers.

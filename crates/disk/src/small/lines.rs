@@ -9,6 +9,7 @@
 use super::aside::copy_aside;
 use super::{Disk, DiskFile, FileAccess, durable_replace, parent, read_small};
 use crate::crc::crc32c;
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,19 +118,37 @@ impl AppendLog {
     /// Appends a line, which the next [`AppendLog::sync`] makes durable. After an error the line may or may
     /// not be there.
     pub fn append(&mut self, text: &str) -> io::Result<()> {
+        match self.append_some(&[text])? {
+            0 => Err(io::Error::new(ErrorKind::FileTooLarge, "the file has reached its limit")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends as many of these lines as there is room for, in one write, and returns their number; like
+    /// [`AppendLog::append`] otherwise.
+    pub fn append_some(&mut self, texts: &[impl AsRef<str>]) -> io::Result<usize> {
         if self.form == FileForm::Headless {
             self.add_head()?;
         }
-        let before = match self.form {
+        let mut lines = match self.form {
             FileForm::Empty => head(HEAD_BYTES as u64),
             FileForm::Cut => LOST_LINE.to_owned(),
             FileForm::Headless | FileForm::Whole => String::new(),
         };
-        let lines = before + &line(text);
-        let end = self.end + lines.len() as u64;
-        if end > self.bytes_max {
-            return Err(io::Error::new(ErrorKind::FileTooLarge, "the file has reached its limit"));
+        let mut appended = 0;
+        for text in texts {
+            let before = lines.len();
+            append_line(text.as_ref(), &mut lines);
+            if self.end + lines.len() as u64 > self.bytes_max {
+                lines.truncate(before);
+                break;
+            }
+            appended += 1;
         }
+        if appended == 0 {
+            return Ok(0);
+        }
+        let end = self.end + lines.len() as u64;
         let file = match &self.file {
             Some(file) => file,
             None => {
@@ -143,7 +162,7 @@ impl AppendLog {
         self.is_dirty = true;
         file.write_all_at(&[IoSlice::new(lines.as_bytes())], self.end)?;
         (self.end, self.form) = (end, FileForm::Whole);
-        Ok(())
+        Ok(appended)
     }
 
     /// Replaces a file of an earlier version by one that begins with a head.
@@ -226,11 +245,26 @@ fn end_of_lines(bytes: &[u8]) -> u64 {
     bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last as u64 + 1)
 }
 
-/// Formats a line with its checksum. A line end in the text would begin another line, and is replaced by a
-/// blank.
+/// Formats a line with its checksum.
 fn line(text: &str) -> String {
-    let text = text.replace(['\r', '\n'], " ");
-    format!("{:0width$x} {text}\n", crc32c(text.as_bytes()), width = CRC_DIGITS)
+    let mut line = String::with_capacity(text.len() + CRC_DIGITS + 2);
+    append_line(text, &mut line);
+    line
+}
+
+/// Appends a line with its checksum. A line end in the text would begin another line, and is replaced by a
+/// blank.
+fn append_line(text: &str, out: &mut String) {
+    let text = match text.contains(['\r', '\n']) {
+        true => Cow::Owned(text.replace(['\r', '\n'], " ")),
+        false => Cow::Borrowed(text),
+    };
+    let crc = crc32c(text.as_bytes());
+    let digit = |n: usize| char::from_digit(crc >> (4 * (CRC_DIGITS - 1 - n)) & 0xf, 16).unwrap_or_default();
+    out.extend((0..CRC_DIGITS).map(digit));
+    out.push(' ');
+    out.push_str(&text);
+    out.push('\n');
 }
 
 /// Returns the text of a line if its checksum is right.

@@ -54,16 +54,34 @@ impl RollingLog {
 
     /// Appends a line, which the next [`RollingLog::sync`] makes durable.
     pub fn append(&mut self, text: &str) -> io::Result<()> {
-        match self.opened()?.append(text) {
-            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
-                self.sync()?;
-                self.log = None;
-                self.files.disk.rename(&self.files.path, &self.files.old)?;
-                self.files.disk.sync_dir(parent(&self.files.path))?;
-                self.opened()?.append(text)
+        self.append_all(&[text])
+    }
+
+    /// Appends lines in as few writes as there are files for them.
+    pub fn append_all(&mut self, texts: &[impl AsRef<str>]) -> io::Result<()> {
+        let mut rest = texts;
+        let mut is_begun = false;
+        while !rest.is_empty() {
+            let appended = self.opened()?.append_some(rest)?;
+            match rest.split_at_checked(appended) {
+                Some((_, more)) if !more.is_empty() => rest = more,
+                _ => break,
             }
-            appended => appended,
+            if appended == 0 && is_begun {
+                return Err(ErrorKind::FileTooLarge.into());
+            }
+            self.begin()?;
+            is_begun = true;
         }
+        Ok(())
+    }
+
+    /// Makes the file the old one, and begins another.
+    fn begin(&mut self) -> io::Result<()> {
+        self.sync()?;
+        self.log = None;
+        self.files.disk.rename(&self.files.path, &self.files.old)?;
+        self.files.disk.sync_dir(parent(&self.files.path))
     }
 
     /// Makes all lines durable.

@@ -1,10 +1,13 @@
 //! Built-in filters (`[spam]`): based on an article itself, and on the rate of similar ones.
 //!
 //! Each check decides whether it would refuse an article; its mode decides the action. Counts are kept in
-//! tables of fixed size (`counts`), fade within hours, and do not survive a restart. Called by `filters`.
+//! tables of fixed size (`counts`), fade within hours, and do not survive a restart; so are the busiest
+//! sources of articles (`sources`), which operators see. Called by `filters`.
 
 mod body;
 mod counts;
+mod shadow;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +17,15 @@ use body::BodySketch;
 use counts::{DecayingCounts, hash};
 use netnews::article::ArticleTypes;
 use netnews::{Article, Known, newsgroups};
+use shadow::ShadowLine;
 use site_base::clock::unix_now;
 use site_base::figures;
 use site_base::lock::Leaf;
+use site_base::printable;
 use site_base::units::grouped;
 use site_config::{ConfigWord, Spam as SpamConfig, SpamMode};
+use sources::{ArticleFate, BusySources};
+pub use sources::{SourceCounts, SpamSource, SpamSources};
 use std::cell::LazyCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -104,6 +111,10 @@ pub(super) struct SpamFilter {
 pub(super) struct SpamCounts {
     bodies: Leaf<DecayingCounts>,
     senders: Leaf<DecayingCounts>,
+    sites: Leaf<BusySources>,
+    addresses: Leaf<BusySources>,
+    /// Lines of the log about each check in shadow mode, by its number.
+    shadow: Leaf<[ShadowLine; CHECKS]>,
     /// Articles that each check has found, by its number.
     found: [AtomicU64; CHECKS],
 }
@@ -118,6 +129,43 @@ impl SpamCounts {
             found: found.load(Ordering::Relaxed),
         };
         on.map(status).collect()
+    }
+
+    /// Returns the busiest sources of articles at this time, in Unix seconds.
+    pub fn sources(&self, now: u64) -> SpamSources {
+        let sites = self.sites.lock().busiest(now);
+        let addresses = self.addresses.lock().busiest(now);
+        SpamSources { sites, addresses }
+    }
+
+    /// Counts an article that a check in shadow mode would have refused, and logs how many there were if that
+    /// is due, with the busiest sources.
+    fn log_shadowed(&self, check: SpamCheck, origin: &Origin, article: &Article<'_>, now: u64) {
+        let due = self.shadow.lock().get_mut(check as usize).and_then(|line| line.count(now));
+        let Some(articles) = due else { return };
+        let id = article.header(Known::MessageId).unwrap_or_default();
+        let id = String::from_utf8_lossy(id.trim_ascii());
+        let SpamSources { sites, addresses } = self.sources(now);
+        let busiest = |of: &[SpamSource]| of.first().map(|source| source.name.clone()).unwrap_or_default();
+        let (site, address) = (busiest(&sites), busiest(&addresses));
+        let (from, reason) = (origin.name(), check.reason());
+        info!(articles, reason, %site, %address, from, %id, "would have been refused");
+    }
+
+    /// Counts an article for its sources, by the opinion on it.
+    fn count_sources(&self, article: &Article<'_>, opinion: &Opinion, now: u64) {
+        let fate = match opinion {
+            Opinion::Refuse(_) | Opinion::Hide(_) => ArticleFate::Refused,
+            Opinion::Shadow(..) => ArticleFate::WouldBeRefused,
+            _ => ArticleFate::Passed,
+        };
+        if let Some(site) = injector(article) {
+            let name = || shown(&site.to_ascii_lowercase());
+            self.sites.lock().count(injector_key(site), name, fate, now);
+        }
+        if let Some(host) = PostingHost::of(article) {
+            self.addresses.lock().count(host.key(), || host.shown(), fate, now);
+        }
     }
 }
 
@@ -150,6 +198,21 @@ impl SpamFilter {
         if newsgroups::split(names).any(|name| self.config.groups_never.matches(name)) {
             return Opinion::Pass;
         }
+        let mut shadowed = Vec::new();
+        let opinion = self.judged(origin, article, now, &mut shadowed);
+        self.counts.count_sources(article, &opinion, now);
+        shadowed.into_iter().for_each(|check| self.counts.log_shadowed(check, origin, article, now));
+        opinion
+    }
+
+    /// Returns the opinion of all checks; appends those in shadow mode that would have refused the article.
+    fn judged(
+        &self,
+        origin: &Origin,
+        article: &Article<'_>,
+        now: u64,
+        shadowed: &mut Vec<SpamCheck>,
+    ) -> Opinion {
         let types = LazyCell::new(|| ArticleTypes::of(article.wire(), article.body_offset()));
         let (mut class, mut hidden, mut shadow) = (None, None, None);
         for ((check, mode), found) in modes(&self.config).into_iter().zip(&self.counts.found) {
@@ -163,9 +226,7 @@ impl SpamFilter {
                 SpamMode::Hide => hidden = hidden.or(Some(check.reason())),
                 SpamMode::Class => class = class.or(Some(check.class())),
                 SpamMode::Shadow => {
-                    let id = article.header(Known::MessageId).unwrap_or_default();
-                    let id = String::from_utf8_lossy(id.trim_ascii());
-                    info!(from = origin.name(), %id, reason = check.reason(), "would have been refused");
+                    shadowed.push(check);
                     shadow = shadow.or(Some(check.reason()));
                 }
                 SpamMode::Off => {}
@@ -201,10 +262,11 @@ impl SpamFilter {
                 let key = hash(origin.for_rules().as_bytes());
                 self.counts.senders.lock().add(key, now) > config.peer_rate_max
             }
-            SpamCheck::InjectorRate => injector(article)
-                .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.injector_rate_max),
-            SpamCheck::HostRate => host(article)
-                .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.host_rate_max),
+            SpamCheck::InjectorRate => injector(article).is_some_and(|site| {
+                self.counts.senders.lock().add(injector_key(site), now) > config.injector_rate_max
+            }),
+            SpamCheck::HostRate => PostingHost::of(article)
+                .is_some_and(|host| self.counts.senders.lock().add(host.key(), now) > config.host_rate_max),
             SpamCheck::Duplicates => {
                 // Control messages for the same purpose look alike.
                 let sketch = match article.count(Known::Control) {
@@ -240,9 +302,9 @@ fn crossposts(article: &Article<'_>) -> usize {
     if (1..groups).contains(&answers) { groups.div_ceil(2) } else { groups }
 }
 
-/// Returns a hash of the site where an article was injected: the server of Injection-Info, else the last name
-/// in Path that is a server's; `None` if there is neither.
-fn injector(article: &Article<'_>) -> Option<u64> {
+/// Returns the site where an article was injected: the server of Injection-Info, else the last name in Path
+/// that is a server's; `None` if there is neither.
+fn injector<'a>(article: &Article<'a>) -> Option<&'a [u8]> {
     let site = match article.header(Known::InjectionInfo) {
         Some(info) => info.split(|b| *b == b';').next()?.trim_ascii(),
         None => {
@@ -252,19 +314,60 @@ fn injector(article: &Article<'_>) -> Option<u64> {
             parts.find(|part| !part.is_empty() && !part.starts_with(b"."))?
         }
     };
-    // Apart from hosts and peers of the same name.
-    (!site.is_empty()).then(|| !hash(&site.to_ascii_lowercase()))
+    (!site.is_empty()).then_some(site)
 }
 
-/// Returns a hash of the posting host, or the account, as stated by the injecting server; `None` if it is
-/// not stated.
-fn host(article: &Article<'_>) -> Option<u64> {
-    if let Some(info) = article.header(Known::InjectionInfo) {
+/// Returns the key of an injecting site, apart from those of hosts and peers of the same name.
+fn injector_key(site: &[u8]) -> u64 {
+    !hash(&site.to_ascii_lowercase())
+}
+
+/// Posting host, or account, as stated by the injecting server.
+struct PostingHost<'a> {
+    /// The server of Injection-Info; `None` where NNTP-Posting-Host has the host.
+    server: Option<&'a [u8]>,
+    /// The parameter, or the host.
+    stated: &'a [u8],
+}
+
+/// Parameters of Injection-Info that name a host or an account, with how they are shown.
+const HOST_PARAMETERS: [(&[u8], &str); 2] = [(b"posting-account", "account "), (b"posting-host", "")];
+
+impl<'a> PostingHost<'a> {
+    /// Returns that of an article; `None` if it is not stated.
+    fn of(article: &Article<'a>) -> Option<Self> {
+        let Some(info) = article.header(Known::InjectionInfo) else {
+            let stated = article.header(Known::NntpPostingHost)?.trim_ascii();
+            return Some(Self { server: None, stated });
+        };
         let mut parameters = info.split(|b| *b == b';').map(<[u8]>::trim_ascii);
-        let server = hash(parameters.next().unwrap_or_default());
-        let names: [&[u8]; 2] = [b"posting-account", b"posting-host"];
-        let is_whose = |parameter: &&[u8]| names.iter().any(|name| parameter.starts_with(name));
-        return parameters.find(is_whose).map(|parameter| hash(parameter) ^ server);
+        let server = parameters.next().unwrap_or_default();
+        let is_whose =
+            |parameter: &&[u8]| HOST_PARAMETERS.iter().any(|(name, _)| parameter.starts_with(name));
+        Some(Self { server: Some(server), stated: parameters.find(is_whose)? })
     }
-    article.header(Known::NntpPostingHost).map(|host| hash(host.trim_ascii()))
+
+    fn key(&self) -> u64 {
+        hash(self.stated) ^ self.server.map_or(0, hash)
+    }
+
+    /// Returns it for operators.
+    fn shown(&self) -> String {
+        let Some(server) = self.server else { return shown(self.stated) };
+        let value = self.stated.iter().position(|b| *b == b'=').and_then(|at| self.stated.get(at + 1..));
+        let value = value.unwrap_or_default().trim_ascii();
+        let value = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value);
+        let kind = HOST_PARAMETERS.iter().find(|(name, _)| self.stated.starts_with(name));
+        let kind = kind.map_or("", |(_, kind)| kind);
+        format!("{kind}{} at {}", shown(value), shown(server))
+    }
+}
+
+/// Longest part of a name that is shown, in bytes as it came.
+const SHOWN_BYTES_MAX: usize = 80;
+
+/// Returns a name from an article, safe and short.
+fn shown(name: &[u8]) -> String {
+    let name = name.get(..SHOWN_BYTES_MAX).unwrap_or(name);
+    printable::line(&String::from_utf8_lossy(name)).into_owned()
 }

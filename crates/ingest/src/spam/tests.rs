@@ -428,3 +428,33 @@ fn binaries_and_types_are_found() {
     let html = PLAIN.replace("GROUPS", "a.b").replace("Subject", "Content-Type: text/html\nSubject");
     assert_eq!(opinion(&filter, &html), Opinion::Verdict("types".into()));
 }
+
+#[test]
+fn sources_are_counted_by_site_and_address_with_what_became_of_their_articles() {
+    let filter = filter(
+        "[spam]\ncrossposts = \"shadow\"\ncrossposts_max = 2\nbinaries = \"hide\"\ngroups_never = \"a.never\"\n",
+    );
+    let plain = PLAIN.replace("GROUPS", "a.b");
+    let flood = |n: u32, groups: &str| {
+        let info = format!("News.Flood.example; posting-account=\"user{n}\u{202e}\"");
+        plain.replace("Subject", &format!("Injection-Info: {info}\nSubject")).replace("a.b", groups)
+    };
+    for n in 0..30 {
+        assert!(matches!(opinion(&filter, &flood(n, "a.b,a.c,a.d")), Opinion::Shadow(..)));
+    }
+    assert_eq!(opinion(&filter, &flood(0, "a.b,a.c,a.never")), Opinion::Pass, "not counted");
+    let binary = plain.replace("What", "=ybegin line=128 size=3 name=x\nabc\n=yend size=3\n");
+    let binary = binary.replace("Subject", "NNTP-Posting-Host: 192.0.2.1\nSubject");
+    assert!((0..2).all(|_| matches!(opinion(&filter, &binary), Opinion::Hide(_))));
+    let found = filter.counts.sources(0);
+    let sites: Vec<_> = found.sites.iter().map(|site| (site.name.as_str(), site.day)).collect();
+    let counts = |articles, refused, would_refuse| SourceCounts { articles, refused, would_refuse };
+    assert_eq!(sites, [("news.flood.example", counts(30, 0, 30))]);
+    assert_eq!(found.addresses.len(), 20);
+    let address = |name: &str| found.addresses.iter().find(|address| address.name == name);
+    let hidden = address("192.0.2.1").unwrap();
+    assert_eq!((hidden.hour, hidden.day), (counts(2, 2, 0), counts(2, 2, 0)));
+    let of_flood = found.addresses.iter().filter(|address| address.day == counts(1, 0, 1)).count();
+    assert_eq!(of_flood, 19);
+    assert!(address("account user0\\u{202e} at News.Flood.example").is_some(), "{found:?}");
+}

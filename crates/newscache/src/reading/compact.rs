@@ -1,7 +1,7 @@
 //! Compaction of a group's files: the live half of a file is copied when the other half is dead.
 //!
 //! Live records are appended to the group's newest file, then the old one is removed; a crash between the two
-//! leaves both, with the same content. Called by `group`, with the group's index locked.
+//! leaves both, with the same content. Called by `group` and `purge`, with the group's index locked.
 
 use std::io;
 
@@ -25,7 +25,8 @@ impl CacheInner {
         Ok(())
     }
 
-    fn rewrite(&self, cell: &GroupCell, loaded: &mut GroupIndex, seq: u32) -> io::Result<()> {
+    /// Writes what counts in a file to the newest one, and removes the file; it stays if there is no room.
+    pub fn rewrite(&self, cell: &GroupCell, loaded: &mut GroupIndex, seq: u32) -> io::Result<()> {
         let Some(segment) = loaded.segment_mut(seq) else { return Ok(()) };
         // The copies go to another file.
         segment.is_sealed = true;

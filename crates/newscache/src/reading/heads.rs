@@ -12,7 +12,7 @@ use crate::reading::group::{CacheGroup, GroupOutcome, NumberLookup};
 
 /// Returns the name under which an article's header lines are stored: unlike a Message-ID it does not begin
 /// with `<`.
-fn name_of_head(id: &[u8]) -> Vec<u8> {
+pub(crate) fn name_of_head(id: &[u8]) -> Vec<u8> {
     [b"HEAD ", id].concat()
 }
 

@@ -8,4 +8,5 @@ pub(crate) mod large;
 pub(crate) mod lists;
 pub(crate) mod numbers;
 pub(crate) mod pieces;
+pub(crate) mod purge;
 pub(crate) mod verify;

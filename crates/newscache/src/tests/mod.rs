@@ -2,6 +2,7 @@
 
 mod crash;
 mod model;
+mod purge;
 mod rounds;
 mod store;
 

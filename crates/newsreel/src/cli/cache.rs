@@ -18,7 +18,7 @@ use super::screen::{CliError, complain, say, say_json, unreadable};
 use super::table::Columns;
 use super::typed::TypedOperation;
 use super::{cache_stats, reach};
-use operators::cached::VerifyCacheOperation;
+use operators::cached::{PurgeCacheOperation, RefreshCacheOperation, VerifyCacheOperation};
 use operators::posts::{PostsCommand, PostsOperation};
 use site_base::units;
 use site_base::units::{about_size, counted, parse_size};
@@ -65,6 +65,31 @@ pub(super) enum CacheCommand {
         damaged file is fetched again when somebody asks for it.\n\nExit code 1 if anything was damaged."
     )]
     Verify,
+    /// Drop articles, or all of groups, from the cache
+    #[command(
+        long_about = "Drop articles, or all of groups, from the cache, whether the server runs or not: what a wrong \
+        article is replaced by, or what may not stay on this disk. It is fetched again when somebody asks for it. An \
+        article of a purged group that is stored with another group stays.\n\n\
+        Exit code 1 if something was not in the cache."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cache purge '<1993Apr5.012345@example.org>'\n  \
+        newsreel cache purge comp.lang.rust")]
+    Purge {
+        /// Message-IDs, with their angle brackets, or groups
+        #[arg(required = true, value_name = "MESSAGE-ID|GROUP")]
+        names: Vec<String>,
+    },
+    /// Ask the upstreams of groups what they have now
+    #[command(
+        long_about = "Ask the upstreams of groups what they have now, however young group_age lets the last answer be: \
+        new and cancelled articles are seen at once. Only a running server does this."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cache refresh comp.lang.rust")]
+    Refresh {
+        /// The groups
+        #[arg(required = true, value_name = "GROUP")]
+        groups: Vec<String>,
+    },
     /// List, show, send again or delete posts that wait for an upstream, or that one has refused
     #[command(after_long_help = "Examples:\n  newsreel cache posts list\n  \
         newsreel cache posts retry '<1993Apr5.012345@example.org>'\n  \
@@ -188,6 +213,8 @@ pub(super) fn run(
         CacheCommand::Up(options) => up(&options),
         CacheCommand::Stats { all, json } => cache_stats::stats(at, all, json),
         CacheCommand::Verify => reach::print(&at.load()?, VerifyCacheOperation {}),
+        CacheCommand::Purge { names } => reach::print(&at.load()?, PurgeCacheOperation { names }),
+        CacheCommand::Refresh { groups } => reach::print(&at.load()?, RefreshCacheOperation { groups }),
         CacheCommand::Posts { command } => PostsOperation { command }.carry_out(at),
         CacheCommand::Simulate(options) => replay(&options),
     }

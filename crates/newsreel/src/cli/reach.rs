@@ -16,7 +16,7 @@ use operators::archive::Archives;
 use operators::audit::AuditParty;
 use operators::dispatch;
 use operators::old_files;
-use operators::operation::OperatedSite;
+use operators::operation::{OperatedSite, SiteFiles};
 use operators::reply::{FromReply, Reply};
 use operators::request::Request;
 use site_config as config;
@@ -112,6 +112,9 @@ pub(super) fn ask(
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, CliError> {
     let request = request.into();
+    if let Some(ok) = without_spool(config, &request, hear)? {
+        return Ok(ok);
+    }
     let mut reach = match Reach::new(config) {
         Ok(reach) => reach,
         Err(failure) => return at_a_glance(config, &request, failure, hear),
@@ -119,6 +122,26 @@ pub(super) fn ask(
     let ok = reach.ask(config, request, hear)?;
     reach.close()?;
     Ok(ok)
+}
+
+/// Carries out a request that needs no spool, if no server runs that must do it.
+fn without_spool(
+    config: &Config,
+    request: &Request,
+    hear: &mut (dyn FnMut(Reply) + Send),
+) -> Result<Option<bool>, CliError> {
+    if request.operation().on_files().is_none() {
+        return Ok(None);
+    }
+    let ControlSocketState::Nobody = ControlClient::find_by(&config.file, &config.site.data)? else {
+        return Ok(None);
+    };
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let files = SiteFiles { disk: &disk, config };
+    Ok(dispatch::carry_out_on_files(request, &files, &AuditParty::own(), &mut |reply| match reply {
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
+        other => hear(other),
+    }))
 }
 
 /// Answers for a spool that cannot be opened because a buffer's disk is away, if the request can be answered

@@ -12,12 +12,15 @@ use super::typed::TypedOperation;
 use operators::reply::Reply;
 use operators::report::{
     CacheCounts, CacheStatus, ClusterMemberFigures, LogNodeFigures, MemberFigures, PeerStatus, PullStatus,
-    Report, ServerStatus, SpoolStatus, UpstreamStatus,
+    Report, ServerStatus, SpamSource, SpoolStatus, UpstreamStatus,
 };
 use operators::status::StatusOperation;
 use site_base::clock::unix_secs;
 use site_base::figures::{FigurePlace, ShownFigures};
 use site_base::units::{about_size, about_span, counted, grouped};
+
+/// Sources of refused articles that are shown, of each kind.
+const SOURCES_SHOWN: usize = 5;
 
 impl TypedOperation for StatusOperation {
     fn carry_out(self, at: &SiteLocation) -> Result<(), CliError> {
@@ -76,6 +79,8 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     }
     texts.push(status_table("filter", &server.filters, now));
     texts.push(status_table("built-in filter", &server.spam, now));
+    texts.push(sources_text("injecting site", &server.spam_sources.sites));
+    texts.push(sources_text("posting address", &server.spam_sources.addresses));
     texts.push(status_table("peer", &server.peers, now));
     texts.extend(feeds_text(&server.peers, now));
     texts
@@ -99,6 +104,19 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         )),
     }
     text
+}
+
+/// Renders the sources of which articles were refused in the last day, or would have been.
+fn sources_text(kind: &'static str, sources: &[SpamSource]) -> String {
+    let is_found = |source: &&SpamSource| source.day.refused + source.day.would_refuse > 0;
+    let found: Vec<&SpamSource> = sources.iter().filter(is_found).take(SOURCES_SHOWN).collect();
+    Columns::of(&found)
+        .left(kind, |source| source.name.clone())
+        .right("articles", |source| grouped(source.day.articles))
+        .right("refused", |source| grouped(source.day.refused))
+        .right("would have refused", |source| grouped(source.day.would_refuse))
+        .right("in the last hour", |source| grouped(source.hour.articles))
+        .text_if_any()
 }
 
 fn upstreams_text(upstreams: &[UpstreamStatus], now: u64) -> String {

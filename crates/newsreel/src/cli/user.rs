@@ -1,4 +1,5 @@
-//! `user add|set|passwd|remove|list|check`: the file of users, beside a running server or without one.
+//! `user add|set|passwd|remove|list|check`: users, with a running server or without one. Changes are
+//! operations, for which passwords become credentials here.
 
 use super::locate::SiteLocation;
 use super::password;
@@ -8,12 +9,13 @@ use super::table::Columns;
 use access::User;
 use access::rules;
 use access::users;
-use access::users::{EditError, StoredCredentials, UserRecord, UserTable};
+use access::users::{StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
-use disk::{Disk, RealDisk};
+use disk::RealDisk;
 use netnews::date::format_nntp;
 use operators::accounts::{AccountsCommand, AccountsOperation};
 use operators::reply::SignUpRow;
+use operators::users::{UserChangeError, UsersCommand, UsersOperation, user_groups, user_name};
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_base::figures::age;
@@ -111,38 +113,17 @@ pub(super) fn run(command: UserCommand, at: &SiteLocation) -> Result<(), CliErro
     }
 }
 
-fn prepared(name: &str) -> Result<String, CliError> {
-    users::prepared(name.as_bytes()).ok_or_else(|| {
-        CliError::Usage(format!(
-            "`{name}` cannot be a user's name: 1 to 128 bytes, no spaces, commas, angle brackets or control characters"
-        ))
-    })
+fn name_of(name: &str) -> Result<String, CliError> {
+    user_name(name).map_err(|error| CliError::Usage(error.to_string()))
 }
 
-fn groups(names: &[String]) -> Result<Box<[Box<str>]>, CliError> {
-    if let Some(bad) = names.iter().find(|name| !users::is_group_name(name)) {
-        let text = format!("`{bad}` cannot be a group of users: 1 to 15 letters, digits, `_`, `.` or `-`");
-        return Err(CliError::Usage(text));
-    }
-    let mut groups: Vec<Box<str>> = names.iter().map(|name| name.as_str().into()).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    Ok(groups.into())
+fn groups_of(names: &[String]) -> Result<Box<[Box<str>]>, CliError> {
+    user_groups(names).map_err(|error| CliError::Usage(error.to_string()))
 }
 
-/// Calls `change` with the users, and saves them; creates the site's directory if needed.
-fn edit(
-    config: &Config,
-    change: impl FnOnce(&mut UserTable) -> Result<(), UserChangeError>,
-) -> Result<(), CliError> {
-    let (disk, data) = (RealDisk::new(), &config.site.data);
-    let made = disk.create_dir(data).map_err(EditError::Io);
-    made.and_then(|()| users::edit(&disk, data, change)).map_err(|error| match error {
-        EditError::Refused(reason) => CliError::Problem(reason.to_string()),
-        EditError::Io(error) => {
-            CliError::Problem(format!("cannot change the users in {}: {error}", data.display()))
-        }
-    })
+/// Makes a change, and prints what is said of it.
+fn change(config: &Config, command: UsersCommand) -> Result<(), CliError> {
+    reach::print(config, UsersOperation { command })
 }
 
 fn load(config: &Config) -> Result<Option<UserTable>, CliError> {
@@ -155,36 +136,14 @@ fn credentials(password: &[u8]) -> Result<StoredCredentials, CliError> {
     StoredCredentials::new(password).map_err(|_| CliError::Problem("the system has no random numbers".into()))
 }
 
-/// Reason why users were not changed.
-#[derive(Debug, thiserror::Error)]
-enum UserChangeError {
-    /// A user of this name exists.
-    #[error("user `{0}` is there already; newsreel user passwd and user set change users")]
-    Exists(String),
-    /// There is no user of this name.
-    #[error("there is no user `{0}`; see newsreel user list")]
-    Unknown(String),
-    /// There is no user of this name, so none of those named was removed.
-    #[error("there is no user `{0}`; see newsreel user list; nobody was removed")]
-    NoneRemoved(String),
-}
-
 fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), CliError> {
-    let (name, groups) = (prepared(name)?, groups(group_names)?);
-    let there = || UserChangeError::Exists(name.clone());
+    let (name, groups) = (name_of(name)?, groups_of(group_names)?);
     if load(config)?.is_some_and(|table| table.get(&name).is_some()) {
-        return Err(problem(there()));
+        return Err(problem(UserChangeError::Exists(name)));
     }
-    let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
+    let credentials = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
     let user = User::new(name.as_str(), groups);
-    edit(config, |table| {
-        if table.get(&name).is_some() {
-            return Err(there());
-        }
-        table.put(UserRecord { user: user.clone(), changed: unix_secs(), credentials: made, mail: None });
-        Ok(())
-    })?;
-    say(format_args!("{name} added"))?;
+    change(config, UsersCommand::Add { name, groups: group_names.to_vec(), credentials })?;
     if let Some(hint) = gains_nothing(config, &user) {
         complain(format_args!("newsreel: {hint}"));
     }
@@ -205,42 +164,36 @@ fn gains_nothing(config: &Config, user: &User) -> Option<String> {
 }
 
 fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), CliError> {
-    let (name, groups) = (prepared(name)?, groups(group_names)?);
-    let shown = if groups.is_empty() { "no group".to_owned() } else { groups.join(", ") };
-    edit(config, |table| {
-        let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
-        table.put(UserRecord { user: User { groups, ..record.user }, ..record });
-        Ok(())
-    })?;
-    say(format_args!("{name} is in {shown}"))
+    let (name, _valid) = (name_of(name)?, groups_of(group_names)?);
+    change(config, UsersCommand::Set { name, groups: group_names.to_vec() })
 }
 
 fn passwd(config: &Config, name: &str) -> Result<(), CliError> {
-    let name = prepared(name)?;
+    let name = name_of(name)?;
     if load(config)?.is_none_or(|table| table.get(&name).is_none()) {
         return Err(problem(UserChangeError::Unknown(name)));
     }
-    let made = credentials(&password::ask_new(&name)?)?;
-    edit(config, |table| {
-        let record = table.get(&name).cloned().ok_or_else(|| UserChangeError::Unknown(name.clone()))?;
-        table.put(UserRecord { changed: unix_secs(), credentials: Some(made), ..record });
-        Ok(())
-    })?;
-    say(format_args!("{name} has a new password"))
+    let credentials = credentials(&password::ask_new(&name)?)?;
+    change(config, UsersCommand::Passwd { name, credentials })
 }
 
 fn reset(config: &Config, name: &str) -> Result<(), CliError> {
-    let name = prepared(name)?;
+    let name = name_of(name)?;
     let Some(url) = config.web.url(&config.site.path_identity) else {
         return Err(CliError::Problem("there are no pages to link to: [web] has no listen".into()));
     };
     let table = load(config)?;
     let table = table.filter(|table| table.get(&name).is_some());
     let table = table.ok_or_else(|| problem(UserChangeError::Unknown(name.clone())))?;
-    match users::reset_token(&table, &name, unix_secs()) {
-        Some(token) => say(format_args!("{url}/reset/{token}")),
-        None => Err(CliError::Problem(no_password(&name))),
+    let Some(token) = users::reset_token(&table, &name, unix_secs()) else {
+        return Err(problem(UserChangeError::NoPassword(name)));
+    };
+    // The audit log has that there is a link, and the link is here alone.
+    let command = UsersCommand::Reset { name };
+    if !reach::ask(config, UsersOperation { command }, &mut |_| ())? {
+        return Err(CliError::Told);
     }
+    say(format_args!("{url}/reset/{token}"))
 }
 
 /// Lists the accounts that wait.
@@ -264,22 +217,9 @@ fn decide(config: &Config, command: AccountsCommand) -> Result<(), CliError> {
     reach::print(config, AccountsOperation { command })
 }
 
-fn no_password(name: &str) -> String {
-    format!("{name} has no password here: an authenticator program or a certificate decides")
-}
-
 fn remove(config: &Config, names: &[String]) -> Result<(), CliError> {
-    let names: Vec<String> = names.iter().map(|name| prepared(name)).collect::<Result<_, _>>()?;
-    edit(config, |table| match names.iter().find(|name| table.get(name).is_none()) {
-        Some(missing) => Err(UserChangeError::NoneRemoved(missing.clone())),
-        None => {
-            names.iter().for_each(|name| {
-                table.remove(name);
-            });
-            Ok(())
-        }
-    })?;
-    names.iter().try_for_each(|name| say(format_args!("{name} removed")))
+    let names = names.iter().map(|name| name_of(name)).collect::<Result<_, _>>()?;
+    change(config, UsersCommand::Remove { names })
 }
 
 /// A user as shown by `list --json`.
@@ -326,12 +266,12 @@ fn list(config: &Config, json: bool) -> Result<(), CliError> {
 }
 
 fn check(config: &Config, name: &str) -> Result<(), CliError> {
-    let name = prepared(name)?;
+    let name = name_of(name)?;
     let table = load(config)?;
     let record = table.as_ref().and_then(|table| table.get(&name));
     let record = record.ok_or_else(|| problem(UserChangeError::Unknown(name.clone())))?;
     let Some(credentials) = &record.credentials else {
-        return Err(CliError::Problem(no_password(&name)));
+        return Err(problem(UserChangeError::NoPassword(name)));
     };
     if credentials.argon2.verifies(&password::ask(&format!("Password of {name}: "))?) {
         say(format_args!("right: this is the password of {name}"))

@@ -7,8 +7,8 @@
 use super::texts::{ago, marked, overhead_text};
 use crate::pull::{PullCounts, PullDetails};
 use feeds::FeedStatus;
-use ingest::SpamCheckStatus;
 use ingest::programs::FilterStatus;
+use ingest::{SpamCheckStatus, SpamSources};
 use site_base::figures;
 use site_base::units::{about_size, grouped};
 use upstreams::{CacheStatus, UpstreamStatus};
@@ -48,6 +48,8 @@ figures! {
         counter refused: u64 => count("refused", Line("connections")),
         /// Connections of readers served since the start.
         counter readers_served: u64 => counted("reader", "served", Line("connections")),
+        /// Overview rows read for pages of groups and threads since the start.
+        counter page_rows: u64,
         /// Logins of clients.
         part logins: LoginStatus => part("logins"),
         /// Unix seconds at which the first of the certificates expires; absent if there is none.
@@ -94,6 +96,9 @@ figures! {
         list("filter") filters: Vec<FilterStatus>,
         /// Built-in filters that are on.
         list("check") spam: Vec<SpamCheckStatus>,
+        /// Injecting sites and posting addresses that the built-in filters have seen most of, with counts of
+        /// their articles.
+        hidden spam_sources: SpamSources,
         /// Archives, in the order of the configuration.
         list("archive") archives: Vec<ArchiveStatus>,
     }

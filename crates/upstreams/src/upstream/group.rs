@@ -345,10 +345,21 @@ impl NumberedGroup {
         self.asked.lock().at = None;
     }
 
+    /// Has all numbers compared with the upstream's when they are next wanted, even if the marks stay.
+    pub fn compare_again(&self) {
+        self.asked.lock().compared = None;
+    }
+
+    /// Forgets what is known beside the cache; numbers stay those of the same articles.
+    pub fn forget(&self) {
+        *self.asked.lock() = MarksState::default();
+        *self.whole.lock() = None;
+    }
+
     /// Discards all data, after the group was found to be renumbered.
     pub fn begin_anew(&self) {
         self.shelf.begin_anew();
-        *self.asked.lock() = MarksState::default();
+        self.forget();
         self.renumbered();
     }
 

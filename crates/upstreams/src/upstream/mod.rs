@@ -26,6 +26,7 @@ mod passing;
 mod pool;
 mod posts;
 mod prefetching;
+mod purging;
 mod questions;
 mod refusing;
 mod rows;
@@ -72,6 +73,7 @@ pub use posts::{
     Outbox, PostDelivery, PostResult, PostTaker, QueuePostError, QueuedPost, QueuedPostStatus, UpstreamPosts,
     is_post_whole,
 };
+pub use purging::RefreshedGroup;
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
 /// Numbers of a huge group requested at first to find an article's neighbour, and the factor by which

@@ -188,6 +188,16 @@ impl Upstream {
         }
     }
 
+    /// Forgets a group of which the cache has nothing any more.
+    pub fn forget(&self, name: &[u8]) {
+        let known = self.groups.lock().get(name);
+        if let Some(group) = known {
+            group.forget();
+        }
+        self.headers.forget(name);
+        self.look_again(name);
+    }
+
     /// Returns whether the upstream was never heard, as far as is known.
     pub fn is_unheard(&self) -> bool {
         !self.pool.was_heard() && self.cache.known_groups(&self.config.name).is_empty()

@@ -1,4 +1,5 @@
-//! Upstreams and the cache: health, space, posts that wait for an upstream; retry, drop, hide.
+//! Upstreams and the cache: health, space, posts that wait for an upstream; retry, drop, purge, refresh,
+//! hide.
 
 use super::desk::{ActionNotice, OperatorDesk, PlannedAction, ago};
 use super::figure_table::{FigureRow, figure_table};
@@ -11,6 +12,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use newspages::header;
+use operators::cached::{PurgeCacheOperation, RefreshCacheOperation};
 use operators::hide::{HiddenFilter, HideOperation, UnhideOperation};
 use operators::posts::{PostsCommand, PostsOperation};
 use operators::reply::{PostRow, Reply};
@@ -24,6 +26,8 @@ const PATH: &str = paths::CACHE;
 const POSTS_MAX: usize = 100;
 /// Groups that are listed.
 const GROUPS_MAX: usize = 50;
+/// Longest name of a group or an article, in bytes.
+const NAME_BYTES_MAX: usize = 500;
 /// Longest reason for hiding an article, in bytes.
 const REASON_BYTES_MAX: usize = 200;
 
@@ -45,6 +49,30 @@ pub(super) async fn act(
 }
 
 fn planned(form: &FormSubmission) -> Option<PlannedAction> {
+    match form.field("action") {
+        "purge" | "refresh" => planned_in_cache(form),
+        _ => planned_for_article(form),
+    }
+}
+
+/// Returns the action on what is cached.
+fn planned_in_cache(form: &FormSubmission) -> Option<PlannedAction> {
+    let name = form.field("name").trim().to_owned();
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    Some(match form.field("action") {
+        "purge" => {
+            let question =
+                format!("{name} will be dropped from the cache. It is fetched again when it is wanted.");
+            PlannedAction::after(question, PurgeCacheOperation { names: vec![name] })
+        }
+        _ => PlannedAction::at_once(RefreshCacheOperation { groups: vec![name] }),
+    })
+}
+
+/// Returns the action on a post or an article.
+fn planned_for_article(form: &FormSubmission) -> Option<PlannedAction> {
     let message_id = form.field("id").trim().to_owned();
     let reason = Some(form.field("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     let upstream = Some(form.field("upstream").to_owned()).filter(|name| !name.is_empty());
@@ -92,7 +120,10 @@ async fn all(desk: &OperatorDesk<'_>, notice: Option<&ActionNotice>) -> Result<R
     };
     let body = html! {
         (of_upstreams(upstreams))
-        @if let Some(cache) = cache { (space(cache)) }
+        @if let Some(cache) = cache {
+            (space(cache))
+            @if desk.has_forms() { (dropping(desk)) }
+        }
         @if count > 0 { (waiting(desk, &posts, count)) }
         @if desk.has_forms() { (withdrawing(desk)) }
     };
@@ -168,6 +199,24 @@ fn waiting(desk: &OperatorDesk<'_>, posts: &[PostRow], count: u64) -> Markup {
                         (desk.button("Drop", "drop", &fields))
                     }
                 }
+            }
+        }
+    }
+}
+
+fn dropping(desk: &OperatorDesk<'_>) -> Markup {
+    let name = |label: &str, id: &str, example: &str| {
+        html! {
+            label for=(id) { (label) }
+            input id=(id) name="name" type="text" placeholder=(example) maxlength=(NAME_BYTES_MAX) required;
+        }
+    };
+    html! {
+        section aria-labelledby="contents" {
+            h2 #contents { "What is cached" }
+            div.card {
+                (desk.form("Refresh", "refresh", &[], &name("Ask the upstream of a group now", "refresh", "comp.lang.c")))
+                (desk.form("Purge", "purge", &[], &name("Drop an article, or all of a group", "purge", "<left@right>")))
             }
         }
     }

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use newspages::{header, urls};
 use operators::filter::{FilterCommand, FilterOperation};
 use operators::reply::{Reply, ReviewRow};
-use operators::report::Report;
+use operators::report::{Report, SpamSource};
 use site_base::clock::unix_secs;
 use site_base::units::grouped;
 use std::collections::{BTreeMap, VecDeque};
@@ -93,6 +93,10 @@ async fn found(
     let report = desk.server().report();
     let body = html! {
         (checks(&report, now))
+        @if let Some(server) = &report.server {
+            (sources("sites", "Injecting sites", &server.spam_sources.sites))
+            (sources("addresses", "Posting addresses", &server.spam_sources.addresses))
+        }
         (counts(&heard))
         section aria-labelledby="findings" {
             h2 #findings { "Newest findings" }
@@ -127,6 +131,34 @@ fn checks(report: &Report, now: u64) -> Markup {
             }
         }
         (figure_section("Filter programs since the start", "programs", "filter", programs, now))
+    }
+}
+
+/// Renders the busiest sources of articles, of one kind.
+fn sources(id: &str, title: &str, sources: &[SpamSource]) -> Markup {
+    let in_hour =
+        |of_day: u64, of_hour: u64| html! { (grouped(of_day)) " " span.quiet { "(" (grouped(of_hour)) ")" } };
+    html! {
+        @if !sources.is_empty() {
+            section aria-labelledby=(id) {
+                h2 id=(id) { (title) }
+                p.quiet { "Articles of the last day, and of the last hour, that the built-in filters have seen." }
+                div.card.table { table {
+                    thead { tr {
+                        th scope="col" { "name" }
+                        @for title in ["articles", "refused or hidden", "would have refused"] {
+                            th.n scope="col" { (title) }
+                        }
+                    } }
+                    tbody { @for SpamSource { name, hour, day } in sources { tr {
+                        th scope="row" dir="auto" { (name) }
+                        td.n data-label="articles" { (in_hour(day.articles, hour.articles)) }
+                        td.n data-label="refused or hidden" { (in_hour(day.refused, hour.refused)) }
+                        td.n data-label="would have refused" { (in_hour(day.would_refuse, hour.would_refuse)) }
+                    } } }
+                } }
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod posting;
 mod rows;
 mod search;
 mod threads;
+pub(super) mod ties;
 pub(super) mod traffic;
 
 use super::form::asked;

@@ -6,6 +6,7 @@ use axum::response::Response;
 use memchr::memchr_iter;
 use netnews::GroupMarks;
 use newspages::threads::{REFERENCES_MAX, ThreadRow};
+use site_base::counters;
 use std::ops::RangeInclusive;
 use upstreams::NewsSource;
 
@@ -25,6 +26,8 @@ const ROW_IDS_MAX: usize = REFERENCES_MAX + 1;
 /// Rows as read, ascending, and the memory for their conversion.
 pub(super) struct RowText {
     text: Vec<u8>,
+    /// Message-IDs in the rows, those of each counted up to [`ROW_IDS_MAX`].
+    ids: usize,
     memory: MemoryReservation,
 }
 
@@ -56,9 +59,19 @@ impl RowText {
 
     /// Returns the memory for these rows and for another read of maximum size.
     fn needed(&self) -> usize {
+        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * self.ids
+    }
+
+    /// Appends rows; returns their number.
+    fn append(&mut self, rows: &[u8]) -> usize {
         let ids_of = |row: &[u8]| memchr_iter(b'<', row).count().min(ROW_IDS_MAX);
-        let ids: usize = self.text.split_inclusive(|b| *b == b'\n').map(ids_of).sum();
-        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * ids
+        let mut count = 0;
+        for row in rows.split_inclusive(|b| *b == b'\n') {
+            self.ids += ids_of(row);
+            count += 1;
+        }
+        self.text.extend_from_slice(rows);
+        count
     }
 }
 
@@ -75,6 +88,29 @@ impl NewsPages<'_> {
         let (mut rows, _) = self.last_rows(group, low..=number, PAGE_BYTES_MAX / 2).await?;
         self.append_rows(group, number.saturating_add(1)..=high, PAGE_BYTES_MAX, &mut rows).await?;
         Ok(rows)
+    }
+
+    /// Returns the rows of these numbers, which ascend; `None` if they are too large for a page.
+    pub(super) async fn rows_of(&self, group: &Group, numbers: &[u64]) -> Result<Option<RowText>, Response> {
+        let mut rows = self.no_rows().await?;
+        for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            if !self.append_rows(group, *first..=*last, PAGE_BYTES_MAX, &mut rows).await? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    /// Returns the first rows of a range of numbers, ascending, and the number at which the others begin.
+    pub(super) async fn first_rows(
+        &self,
+        group: &Group,
+        range: RangeInclusive<u64>,
+    ) -> Result<(RowText, Option<u64>), Response> {
+        let mut rows = self.no_rows().await?;
+        let next = self.append_piece(group, range, &mut rows).await?;
+        Ok((rows, next))
     }
 
     /// Returns rows with numbers below `before`, ascending, of which the last `count` are wanted; fewer if
@@ -132,7 +168,7 @@ impl NewsPages<'_> {
 
     async fn no_rows(&self) -> Result<RowText, Response> {
         let memory = self.news.memory.take(ROW_BYTES_MAX).await.map_err(failed)?;
-        Ok(RowText { text: Vec::new(), memory })
+        Ok(RowText { text: Vec::new(), ids: 0, memory })
     }
 
     /// Appends the rows of a range of numbers up to a number of bytes, and returns whether they are complete.
@@ -144,22 +180,31 @@ impl NewsPages<'_> {
         rows: &mut RowText,
     ) -> Result<bool, Response> {
         let (mut from, to) = range.into_inner();
-        let mut piece = Vec::new();
         while from <= to {
             if rows.text.len() >= bytes_max {
                 return Ok(false);
             }
-            let source = &self.news.source;
-            piece.clear();
-            let next = source.over(group, from..=to, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
-            rows.text.extend_from_slice(&piece);
-            let needed = rows.needed();
-            rows.memory.resize(needed).await.map_err(failed)?;
-            match next.filter(|next| *next > from) {
+            match self.append_piece(group, from..=to, rows).await? {
                 Some(next) => from = next,
                 None => break,
             }
         }
         Ok(true)
+    }
+
+    /// Appends the first rows of a range of numbers, and returns the number at which the others begin.
+    async fn append_piece(
+        &self,
+        group: &Group,
+        range: RangeInclusive<u64>,
+        rows: &mut RowText,
+    ) -> Result<Option<u64>, Response> {
+        let from = *range.start();
+        let mut piece = Vec::new();
+        let next = self.news.source.over(group, range, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
+        counters::add(&self.shared.site.counters.page_rows, rows.append(&piece));
+        let needed = rows.needed();
+        rows.memory.resize(needed).await.map_err(failed)?;
+        Ok(next.filter(|next| *next > from))
     }
 }

@@ -198,7 +198,7 @@ fn stored_bytes(row: &ThreadRow) -> usize {
     usize::try_from(row.bytes).unwrap_or(usize::MAX)
 }
 
-/// The rows around an article, among which its thread is searched for.
+/// Rows around an article, with all of its thread.
 pub(super) struct ThreadText {
     pub rows: RowText,
     number: u64,
@@ -332,7 +332,8 @@ impl NewsPages<'_> {
         source.look_ahead(&foreseen).await;
     }
 
-    /// Reads the rows around an article in a group.
+    /// Reads the rows among which the thread of an article in a group is: those that are tied to it or, where
+    /// that is not known, all around it.
     pub(super) async fn thread_of(&self, name: &str, id: &str) -> Result<ThreadText, Response> {
         let (group, marks) = self.group(name).await?;
         let found = self.article(id, ArticlePart::Head).await?;
@@ -340,7 +341,14 @@ impl NewsPages<'_> {
         drop(found);
         let low = number.saturating_sub(BEFORE_MAX).max(marks.low);
         let high = number.saturating_add(AFTER_MAX).min(marks.high);
-        let rows = self.rows_around(&group, low..=high, number).await?;
+        let rows = match self.tied_numbers(&group, low..=high, number).await? {
+            Some(numbers) => self.rows_of(&group, &numbers).await?,
+            None => None,
+        };
+        let rows = match rows {
+            Some(rows) => rows,
+            None => self.rows_around(&group, low..=high, number).await?,
+        };
         Ok(ThreadText { rows, number })
     }
 }

@@ -3,8 +3,15 @@
 use super::*;
 use operators::report::{
     BatchesStatus, BufferReport, ClassReport, FeedStatus, FilterStatus, JournalReaderReport,
-    KeptVolumeReport, LoginStatus, ModerationStatus, OutputStatus, Overhead, SpamCheckStatus,
+    KeptVolumeReport, LoginStatus, ModerationStatus, OutputStatus, Overhead, SourceCounts, SpamCheckStatus,
+    SpamSources,
 };
+
+fn spam_source(name: &str, articles: u64, would_refuse: u64) -> SpamSource {
+    let refused = would_refuse.min(3);
+    let hour = SourceCounts { articles: 1, ..SourceCounts::default() };
+    SpamSource { name: name.into(), hour, day: SourceCounts { articles, refused, would_refuse } }
+}
 
 fn report(server: Option<ServerStatus>) -> Report {
     Report {
@@ -252,6 +259,13 @@ fn a_running_server_reports_everything() {
             starts: 32,
         }],
         spam: vec![SpamCheckStatus { name: "injector-rate".into(), mode: "shadow".into(), found: 1_002 }],
+        spam_sources: SpamSources {
+            sites: vec![
+                spam_source("news.flood.example", 2_000, 1_002),
+                spam_source("news.quiet.example", 3_000, 0),
+            ],
+            addresses: vec![spam_source("192.0.2.1", 5, 0)],
+        },
         ..ServerStatus::default()
     };
     let mut report = report(Some(server));
@@ -295,6 +309,13 @@ fn a_running_server_reports_everything() {
     assert!(shown.contains(filter), "{shown}");
     let spam = "built-in filter mode found would have refused\ninjector-rate shadow - 1,002\n";
     assert!(squeezed(&shown).contains(spam), "{shown}");
+    let sources = "injecting site articles refused would have refused in the last hour\n\
+                   news.flood.example 2,000 3 1,002 1\n";
+    assert!(squeezed(&shown).contains(sources), "{shown}");
+    assert!(
+        !shown.contains("quiet") && !shown.contains("posting address"),
+        "nothing of them was found: {shown}"
+    );
     let feed = "feed to   state                      connections  articles behind    journal        time  \
                 later  last error\nupstream  waiting, again in 1 min 30 s            2            1,500  2.00 KiB  \
                 1 min 5 s     26  timed out";

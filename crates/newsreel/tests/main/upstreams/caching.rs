@@ -1,13 +1,14 @@
 //! Requests to an upstream and contents of the cache: each thing is fetched once; and the cache from its
 //! operator's view.
 
-use super::fake::{Fake, id};
+use super::fake::{Fake, Fault, id};
 use super::{article_of, section, showing};
 use crate::client::Client;
 use crate::operated::{Operated, complaints};
 use crate::running::Server;
 use crate::waiting::wait_for;
 use std::fs;
+use std::time::Duration;
 
 #[test]
 fn each_group_selection_requests_the_marks_once() {
@@ -255,4 +256,140 @@ fn readers_of_large_cached_articles_cost_little_memory() {
     assert!(cost < READERS * (1 << 20), "{cost} bytes for {READERS} readers");
     assert_eq!(stalled.pop().unwrap().block(), right[..]);
     assert_eq!(fake.take("ARTICLE"), [""; 0]);
+}
+
+/// Starts a site whose marks of groups are young for an hour.
+fn with_young_marks(fake: &Fake) -> Server {
+    let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
+    showing(&[own])
+}
+
+/// Carries out an operation of the cache; returns its last line and whether it succeeded.
+fn operated(server: &Server, operation: &str, field: &str, name: &str) -> (String, bool) {
+    let mut request = serde_json::json!({ "do": operation });
+    request[field] = serde_json::json!([name]);
+    let (replies, ok) = server.control(&request);
+    let last = replies.last().unwrap();
+    let text = last["text"].as_str().or_else(|| last["error"].as_str());
+    (text.unwrap().to_owned(), ok)
+}
+
+#[test]
+fn a_purged_article_is_fetched_again_and_all_else_is_still_cached() {
+    let fake = Fake::with("comp.a", 4, 500);
+    let server = with_young_marks(&fake);
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 4 1 4 comp.a");
+    assert!(client.ask("OVER 1-4").starts_with("224 "));
+    client.block();
+    for n in 1..=4 {
+        assert!(article_of(&mut client, &format!("ARTICLE {n}")).is_some());
+    }
+    fake.take("");
+    // What the upstream sent was wrong.
+    fake.change(|groups| {
+        let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&2).unwrap();
+        *article = article.replacen("\r\n\r\n", "\r\n\r\nThis is the right article.\r\n", 1);
+    });
+    let wrong = article_of(&mut client, "ARTICLE 2").unwrap();
+    let purged = operated(&server, "purge_cache", "names", &id("comp.a", 2));
+    let name = id("comp.a", 2);
+    assert_eq!(purged, (format!("{name} is purged, and fetched again when it is wanted"), true));
+    assert_eq!(fake.take(""), [""; 0], "a purge asks for nothing");
+    let right = article_of(&mut client, "ARTICLE 2").unwrap();
+    assert!(right.contains(&"This is the right article.".to_owned()) && right.len() > wrong.len());
+    assert_eq!(fake.take("ARTICLE").len(), 1);
+    assert!(article_of(&mut client, &format!("ARTICLE {name}")).is_some());
+    for n in [1, 3, 4] {
+        assert!(article_of(&mut client, &format!("ARTICLE {n}")).is_some());
+    }
+    assert!(client.ask("OVER 1-4").starts_with("224 "));
+    assert_eq!(client.block().len(), 4);
+    assert_eq!(fake.take("ARTICLE"), [""; 0], "the others are still cached");
+    for (unknown, why) in [
+        ("<never@fake.example>", "this article is not in the cache"),
+        ("comp.never", "nothing of this group is in the cache"),
+        ("not a group", "neither a Message-ID, with its angle brackets, nor a group"),
+    ] {
+        let refused = operated(&server, "purge_cache", "names", unknown);
+        assert_eq!(refused, (format!("{unknown}: {why}"), false));
+    }
+}
+
+#[test]
+fn a_purged_group_is_fetched_again_by_readers_who_have_selected_it() {
+    let fake = Fake::with("comp.a", 3, 500);
+    (1..=2).for_each(|number| fake.put("comp.b", number, 500));
+    let server = with_young_marks(&fake);
+    let mut client = server.client();
+    for group in ["comp.b", "comp.a"] {
+        assert!(client.ask(&format!("GROUP {group}")).starts_with("211 "));
+        assert!(client.ask("OVER 1-").starts_with("224 "));
+        client.block();
+        assert!(article_of(&mut client, "ARTICLE 1").is_some());
+    }
+    fake.take("");
+    let purged = operated(&server, "purge_cache", "names", "comp.a");
+    assert_eq!(purged, ("comp.a of fake is purged, and fetched again when it is wanted".to_owned(), true));
+    assert!(article_of(&mut client, "ARTICLE 1").is_some(), "the group is still selected");
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    assert_eq!(client.block().len(), 3);
+    assert_eq!(fake.take("ARTICLE").len(), 1);
+    assert_eq!(client.ask("GROUP comp.b"), "211 2 1 2 comp.b");
+    assert!(article_of(&mut client, "ARTICLE 1").is_some());
+    assert_eq!(fake.take(""), [""; 0], "the other group is still cached");
+}
+
+#[test]
+fn a_refreshed_group_shows_new_and_cancelled_articles_at_once() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = with_young_marks(&fake);
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    assert!(client.ask("LISTGROUP comp.a").starts_with("211 "));
+    client.block();
+    (4..=5).for_each(|number| fake.put("comp.a", number, 500));
+    fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.remove(&2));
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a", "the marks are young");
+    let refreshed = operated(&server, "refresh_cache", "groups", "comp.a");
+    let text = "comp.a has 4 articles at fake, 1 to 5: 2 numbers more than before";
+    assert_eq!(refreshed, (text.to_owned(), true));
+    assert!(client.ask("LISTGROUP comp.a").starts_with("211 4 1 5 "));
+    assert_eq!(client.block(), ["1", "3", "4", "5"]);
+    for (unknown, why) in [("comp.never", "fake has no such group")] {
+        let refused = operated(&server, "refresh_cache", "groups", unknown);
+        assert_eq!(refused, (format!("{unknown}: {why}"), false));
+    }
+}
+
+#[test]
+fn a_refresh_waits_for_a_slow_upstream_and_reports_one_that_is_away() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = with_young_marks(&fake);
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    fake.put("comp.a", 4, 500);
+    fake.delay(Duration::from_millis(300));
+    let (text, ok) = operated(&server, "refresh_cache", "groups", "comp.a");
+    assert!(ok && text.contains("1 to 4: 1 number more"), "{text}");
+    fake.delay(Duration::ZERO);
+    fake.fail(Fault::Dead);
+    let (text, ok) = operated(&server, "refresh_cache", "groups", "comp.a");
+    assert!(!ok && text.starts_with("comp.a: "), "{text}");
+    // What is known is shown as before.
+    assert_eq!(client.ask("GROUP comp.a"), "211 4 1 4 comp.a");
+}
+
+#[test]
+fn a_purge_with_a_lying_upstream_caches_no_wrong_article() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = with_young_marks(&fake);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    let before = article_of(&mut client, "ARTICLE 3").unwrap();
+    assert!(operated(&server, "purge_cache", "names", &id("comp.a", 3)).1);
+    fake.fail(Fault::OtherArticle);
+    assert_eq!(article_of(&mut client, "ARTICLE 3"), None);
+    fake.fail(Fault::None);
+    assert_eq!(wait_for(|| article_of(&mut client, "ARTICLE 3"), Option::is_some).unwrap(), before);
 }

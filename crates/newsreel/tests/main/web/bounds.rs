@@ -239,3 +239,83 @@ fn page_mbox_and_feed_of_a_long_thread_contain_the_requested_article() {
     let feed = get(address, &format!("{thread}/atom"));
     assert!(feed.body.contains("/article/619%40x.example"), "{}", feed.body);
 }
+
+/// Returns the `n`th of the articles that are in threads of ten, of which each answers the one before.
+fn of_ten(n: usize) -> (String, String) {
+    let begin = n - n % 10;
+    let references: Vec<String> = (begin..n).map(|id| format!("<{id}@x.example>")).collect();
+    let (re, references) = match n % 10 {
+        0 => ("", String::new()),
+        _ => ("Re: ", format!("References: {}\r\n", references.join(" "))),
+    };
+    (format!("Subject: {re}thread {begin}\r\n{references}"), "x\r\n".to_owned())
+}
+
+#[test]
+fn thread_of_ten_in_a_large_group_reads_ten_rows() {
+    const ARTICLES: usize = 20_000;
+    let server = Server::start();
+    let mut client = server.client();
+    for first in (0..ARTICLES).step_by(200) {
+        let articles = (first..first + 200).map(|n| {
+            let (head, body) = of_ten(n);
+            format!(
+                "TAKETHIS <{n}@x.example>\r\nPath: peer.example!not-for-mail\r\nFrom: Jane <j@x.example>\r\n\
+                 Message-ID: <{n}@x.example>\r\nDate: Thu, 1 Jan 2026 00:00:00 +0000\r\n\
+                 Newsgroups: misc.test\r\n{head}\r\n{body}.\r\n"
+            )
+        });
+        client.send(articles.collect::<String>());
+        assert!((0..200).all(|_| client.line().starts_with("239")));
+    }
+    server
+        .reload(|text| format!("{text}\n[web]\nlisten = [\"127.0.0.1:0\"]\ncache_age = \"0 s\"\n"))
+        .unwrap();
+    let address = address(&server);
+    let rows = || server.status()["page_rows"].as_u64().unwrap();
+    let thread = |n: usize| format!("/groups/misc.test/thread/{n}%40x.example");
+    let shown = |page: &str, n: usize| page.contains(&format!("/article/{n}%40x.example"));
+    let first = get(address, &thread(12_345));
+    assert_eq!(first.status, 200, "{}", first.body);
+    let read = rows();
+    assert!((3_000..4_000).contains(&read), "the first page nearby reads all around: {read}");
+    for (path, n) in [(thread(12_345), 12_345), (thread(12_781), 12_781), (thread(12_345) + "/mbox", 12_345)]
+    {
+        let before = rows();
+        let page = get(address, &path);
+        let begin = n - n % 10;
+        assert_eq!(page.status, 200, "{}", page.body);
+        if path.ends_with("/mbox") {
+            assert_eq!(page.body.matches("From newsreel ").count(), 10);
+        } else {
+            assert!((begin..begin + 10).all(|n| shown(&page.body, n)), "{}", page.body);
+            assert!(!shown(&page.body, begin - 1) && !shown(&page.body, begin + 10), "{}", page.body);
+        }
+        // The second one is a little further on.
+        let (read, most) = (rows() - before, if n == 12_781 { 10 + 436 + 256 } else { 10 });
+        assert!((10..=most).contains(&read), "{path}: {read}");
+    }
+    // What arrives, is hidden or is shown again is on the page at once.
+    let last = ARTICLES - 5;
+    let count = |pages: &str| (ARTICLES - 10..ARTICLES + 10).filter(|n| shown(pages, *n)).count();
+    assert_eq!(count(&get(address, &thread(last)).body), 10);
+    let before = rows();
+    let (head, body) = of_ten(ARTICLES - 1);
+    let answer = head.replace("References:", &format!("References: <{}@x.example>", ARTICLES - 10));
+    client.send(format!(
+        "TAKETHIS <{ARTICLES}@x.example>\r\nPath: peer.example!not-for-mail\r\nFrom: Jane <j@x.example>\r\n\
+         Message-ID: <{ARTICLES}@x.example>\r\nDate: Thu, 1 Jan 2026 00:00:00 +0000\r\n\
+         Newsgroups: misc.test\r\n{answer}\r\n{body}.\r\n"
+    ));
+    assert!(client.line().starts_with("239"));
+    let page = get(address, &thread(last));
+    assert_eq!((count(&page.body), rows() - before), (11, 12), "{}", page.body);
+    let hidden = format!("<{last}@x.example>");
+    assert!(server.operate(&["hide", &hidden]));
+    assert_eq!(count(&get(address, &thread(ARTICLES)).body), 10);
+    let unhide = serde_json::json!(
+        { "do": "unhide", "message_ids": [hidden], "by": { "issuer": null, "since": null }, "dry_run": false }
+    );
+    assert!(server.control(&unhide).1);
+    assert_eq!(count(&get(address, &thread(ARTICLES)).body), 11);
+}

@@ -6,6 +6,7 @@ use super::{WEB, cookie_of, log_in, post};
 use crate::client::article;
 use crate::posting::{headers, post as nntp_post, posted_id};
 use crate::running::Server;
+use crate::upstreams::fake::Fake;
 use crate::waiting::wait_until;
 use std::net::SocketAddr;
 
@@ -53,12 +54,19 @@ impl Browser {
     }
 }
 
+/// Returns the configuration of the test site with the sections of users.
+fn with_sections(text: String) -> String {
+    let text = text.replacen("[[access]]", ACCESS, 1);
+    format!("{text}{MORE}")
+}
+
 /// Starts a site with both users.
 fn site() -> (Server, SocketAddr) {
-    let server = Server::start_with(|text| {
-        let text = text.replacen("[[access]]", ACCESS, 1);
-        format!("{text}{MORE}")
-    });
+    with_users(Server::start_with(with_sections))
+}
+
+/// Adds pages and both users to a site.
+fn with_users(server: Server) -> (Server, SocketAddr) {
     drop(server.client());
     server.reload(|text| text + WEB).unwrap();
     for user in ["fred", "wilma"] {
@@ -256,4 +264,90 @@ fn commands_over_the_control_socket_are_in_the_audit_log() {
     std::fs::write(&file, damaged).unwrap();
     let page = Browser::of(address, "wilma").get("/operator/audit").body;
     assert!(!page.contains("pausE") && page.contains("articles are accepted again"), "{page}");
+}
+
+#[test]
+fn changes_of_users_by_command_are_in_the_audit_log() {
+    let (server, address) = site();
+    assert!(server.user(&["set", "wilma", "--group", "staff"], "").is_ok());
+    assert!(server.user(&["passwd", "wilma"], "secretive").is_ok());
+    let link = server.user(&["reset", "wilma"], "").unwrap();
+    assert!(server.user(&["remove", "nobody"], "").is_err());
+    assert!(server.user(&["add", "odd", "--no-password"], "").is_ok());
+    assert!(server.user(&["remove", "odd"], "").is_ok());
+    let page = Browser::of(address, "fred").get("/operator/audit").body;
+    for part in [
+        "users add name=fred",
+        "users set groups=staff name=wilma",
+        "users passwd name=wilma",
+        "users reset name=wilma",
+        "users remove names=nobody",
+        "there is no user `nobody`",
+        "users remove names=odd",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let token = link.trim().rsplit('/').next().unwrap();
+    assert!(!page.contains(token) && !page.contains("argon2") && !page.contains("SCRAM"), "{page}");
+}
+
+#[test]
+fn busy_sources_are_shown_with_what_became_of_their_articles() {
+    let (server, address) = site();
+    let mut client = server.client();
+    for n in 0..3 {
+        let plain = article(&format!("<{n}@flood.example>"), "misc.test,local.empty", "b");
+        let info = format!("Injection-Info: news.flood.example; posting-account=\"<u>{n}\"\r\nSubject: ");
+        let wire = plain.replacen("Subject: ", &info, 1);
+        client.send(format!("TAKETHIS <{n}@flood.example>\r\n{wire}"));
+        assert!(client.line().starts_with("239"));
+    }
+    let sources = server.status()["spam_sources"].clone();
+    let counts = serde_json::json!({ "articles": 3, "refused": 0, "would_refuse": 3 });
+    let site = serde_json::json!({ "name": "news.flood.example", "hour": counts, "day": counts });
+    assert_eq!(sources["sites"], serde_json::json!([site]), "{sources}");
+    assert_eq!(sources["addresses"].as_array().unwrap().len(), 3, "{sources}");
+    let page = Browser::of(address, "fred").get("/operator/filters").body;
+    for part in ["Injecting sites", "news.flood.example", "account &lt;u&gt;0 at news.flood.example"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!page.contains("<u>"), "{page}");
+}
+
+#[test]
+fn operators_purge_and_refresh_what_is_cached() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let section =
+        format!("\n[[upstream]]\nname = \"fake\"\nhost = \"{}\"\ngroup_age = \"1 h\"\n", fake.address);
+    let (server, address) = with_users(Server::start_showing(&[], |text| with_sections(text) + &section));
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    assert!(client.ask("ARTICLE 1").starts_with("220 "));
+    client.block();
+    let fred = Browser::of(address, "fred");
+    let page = fred.get("/operator/cache").body;
+    assert!(page.contains("What is cached") && page.contains("Purge"), "{page}");
+    fake.put("comp.a", 4, 500);
+    let refreshed = fred.act("/operator/cache", "action=refresh&name=+comp.a+");
+    assert_eq!(refreshed.status, 200, "{}", refreshed.body);
+    assert!(refreshed.body.contains("1 to 4: 1 number more than before"), "{}", refreshed.body);
+    assert_eq!(client.ask("GROUP comp.a"), "211 4 1 4 comp.a");
+    let id = encoded("<1.comp.a@fake.example>");
+    fake.take("");
+    let asked = fred.act("/operator/cache", &format!("action=purge&name={id}"));
+    assert!(asked.body.contains("Are you sure") && asked.body.contains("&lt;1.comp.a@"), "{}", asked.body);
+    let purged = fred.act("/operator/cache", &format!("action=purge&name={id}&confirmed=yes"));
+    assert_eq!(purged.status, 200, "{}", purged.body);
+    assert!(purged.body.contains("is purged, and fetched again"), "{}", purged.body);
+    let again = fred.act("/operator/cache", &format!("action=purge&name={id}&confirmed=yes"));
+    assert_eq!(again.status, 422);
+    assert!(again.body.contains("this article is not in the cache"), "{}", again.body);
+    assert!(client.ask("ARTICLE 1").starts_with("220 "));
+    client.block();
+    assert_eq!(fake.take("ARTICLE").len(), 1);
+    assert_eq!(fred.act("/operator/cache", "action=purge&name=+").status, 422);
+    let audit = fred.get("/operator/audit").body;
+    for part in ["refresh_cache groups=comp.a", "purge_cache names=&lt;1.comp.a@fake.example&gt;"] {
+        assert!(audit.contains(part), "{part} is not in {audit}");
+    }
 }
