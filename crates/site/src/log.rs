@@ -302,6 +302,15 @@ mod tests {
     use std::sync::Arc;
     use tracing::warn;
 
+    /// Held by tests while they log: one that sets levels changes them for all threads.
+    static LOGGING: Mutex<()> = Mutex::new(());
+
+    /// Calls a function with a subscriber for this thread.
+    pub(super) fn with_subscriber(subscriber: impl Into<tracing::Dispatch>, f: impl FnOnce()) {
+        let _others_wait = LOGGING.lock();
+        tracing::dispatcher::with_default(&subscriber.into(), f);
+    }
+
     /// Lines that were logged.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -327,6 +336,7 @@ mod tests {
 
     #[test]
     fn events_below_the_level_are_filtered_before_any_layer() {
+        let _others_wait = LOGGING.lock();
         for (level, other) in [(LogLevel::Info, LogLevel::Trace), (LogLevel::Debug, LogLevel::Warn)] {
             let (subscriber, log) = LogHandles::new(level, LogFormat::Plain);
             assert_eq!(subscriber.max_level_hint(), Some(filter(level)));
@@ -382,7 +392,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let plain = tracing_subscriber::fmt().with_ansi(false).fmt_fields(PlainFields).with_writer(writer);
-        tracing::subscriber::with_default(plain.finish(), events);
+        with_subscriber(plain.finish(), events);
         let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         let (_, text) = text.split_once("site::log::tests: ").unwrap();
         let (message, fields) = text.split_once(" address=192.0.2.1 ").unwrap();
@@ -396,7 +406,7 @@ mod tests {
         let lines = Lines::default();
         let journal = |plain| WithPriority { lines: plain, is_for_journal: true };
         let plain = tracing_subscriber::fmt().with_ansi(false).map_event_format(journal);
-        tracing::subscriber::with_default(plain.with_writer(lines.clone()).finish(), || {
+        with_subscriber(plain.with_writer(lines.clone()).finish(), || {
             tracing::error!("one");
             warn!("two");
             tracing::info!("three");
@@ -411,7 +421,7 @@ mod tests {
         let lines = Lines::default();
         let json =
             tracing_subscriber::fmt().json().map_event_format(PrintableJson).with_writer(lines.clone());
-        tracing::subscriber::with_default(json.finish(), events);
+        with_subscriber(json.finish(), events);
         let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         assert!(text.trim_end_matches('\n').bytes().all(|b| (b' '..=b'~').contains(&b)), "{text}");
         let event: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -6,6 +6,9 @@ use disk::SimDisk;
 use site_log::SiteLog;
 use spool::{Change, ChangeOutcome, NoteKind, SpoolConfig};
 
+/// A note: its key and its value.
+type KeyAndValue = (Arc<[u8]>, Arc<[u8]>);
+
 const DATA: &str = "/s";
 
 struct Member {
@@ -26,14 +29,14 @@ impl Member {
     }
 
     /// Looks; returns the notes that this member has then.
-    fn look(&mut self) -> Vec<(Arc<[u8]>, Arc<[u8]>)> {
+    fn look(&mut self) -> Vec<KeyAndValue> {
         self.files.look(self.log.spool(), Some(&self.log)).unwrap();
         let notes = self.log.spool().notes(NoteKind::SharedFile);
         notes.into_iter().map(|(key, note)| (key, note.value)).collect()
     }
 
     /// Applies notes, as the log would.
-    fn apply(&self, notes: &[(Arc<[u8]>, Arc<[u8]>)]) {
+    fn apply(&self, notes: &[KeyAndValue]) {
         let own = self.log.spool().notes(NoteKind::SharedFile);
         let gone = own.iter().filter(|(key, _)| notes.iter().all(|(other, _)| other != key));
         let change = |key, value| Change::Note { kind: NoteKind::SharedFile, key, value, since: 1 };

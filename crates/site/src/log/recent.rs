@@ -90,11 +90,12 @@ impl Write for Bounded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::tests::with_subscriber;
     use tracing_subscriber::layer::SubscriberExt;
 
     #[test]
     fn the_last_events_are_kept_with_their_fields_and_no_more() {
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(RecentEvents), || {
+        with_subscriber(tracing_subscriber::registry().with(RecentEvents), || {
             for n in 0..EVENTS_MAX + 1 {
                 tracing::warn!(n, name = "a \"b\"", "of this test");
             }

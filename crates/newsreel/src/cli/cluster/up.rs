@@ -430,8 +430,8 @@ impl LocalCluster {
     }
 }
 
-/// Reports whether the spool of a further member is there, and one of the cluster. An interrupted call may have
-/// left none, or half of one.
+/// Reports whether the spool of a further member is there, and one of the cluster. An interrupted call may
+/// have left none, or half of one.
 fn is_joined(config: &Config) -> Result<bool, CliError> {
     let (spool, _) = match reach::open_existing(config) {
         Err(SpoolError::Unfit(_)) => return Ok(false),

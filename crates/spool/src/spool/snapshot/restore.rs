@@ -251,7 +251,9 @@ impl Restoration<'_> {
 
     /// Sets groups to what they are at the end.
     fn groups_now(&self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
-        let mut updates = Vec::new();
+        let mut missing = Vec::new();
+        let mut changes = Vec::new();
+        let mut marks = Vec::new();
         for entry in run {
             let SnapshotEntry::GroupNow(group) = entry else { continue };
             let name = text(group.name);
@@ -259,11 +261,12 @@ impl Restoration<'_> {
                 flag: GroupFlag::parse(&text(group.flag)),
                 description: Some(text(group.description)),
             };
-            updates.push(GroupUpdate::Add(new_group(group)));
-            updates.push(GroupUpdate::Change(name.clone(), change));
-            updates.push(GroupUpdate::RaiseHigh(name, group.high));
+            missing.push(GroupUpdate::Add(new_group(group)));
+            changes.push(GroupUpdate::Change(name.clone(), change));
+            marks.push(GroupUpdate::RaiseHigh(name, group.high));
         }
-        self.groups(&updates)
+        // Of several updates of one group in a change, only the first has an effect.
+        [missing, changes, marks].iter().try_for_each(|updates| self.groups(updates))
     }
 
     /// Files articles and ids.
