@@ -135,8 +135,10 @@ fn serve(
                 };
                 let found = entries.iter().filter(lies).filter(|own| passes(own, filter_tag, filter));
                 let found: Vec<Vec<u8>> = found.map(entry).map(send).collect();
-                while manners == Manners::Endless {
-                    stream.write_all(&found.concat())?;
+                if manners == Manners::Endless {
+                    loop {
+                        stream.write_all(&found.concat())?;
+                    }
                 }
                 // A reference is no entry.
                 stream.write_all(&send(elements(0x73, &[element(4, b"ldap://elsewhere.example/")])))?;

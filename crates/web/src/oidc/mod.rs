@@ -256,8 +256,7 @@ mod tests {
         });
         let claims = claims.as_object().unwrap();
         let name = |keys: &str| {
-            let section =
-                format!("[[oidc]]\nname = \"a\"\nissuer = \"https://a.example\"\nclient_id = \"news\"\n");
+            let section = "[[oidc]]\nname = \"a\"\nissuer = \"https://a.example\"\nclient_id = \"news\"\n";
             name_in(claims, &with_trash(&format!("{section}{keys}")).providers[0])
         };
         assert_eq!(name("").as_deref(), Some("u-1"));

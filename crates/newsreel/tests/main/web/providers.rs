@@ -85,13 +85,16 @@ fn users_of_a_provider_log_in_with_their_groups_until_they_log_out() {
     }
 }
 
+/// Makes a provider behave badly.
+type Misbehaviour = Box<dyn FnOnce(&mut Manners)>;
+
 #[test]
 fn tokens_that_are_not_for_this_login_let_nobody_in() {
     let provider = FakeProvider::start();
     let (_server, address) = site_of(&provider, "");
     let claims = |claims: Value| move |own: &mut Manners| own.claims = claims;
     let head = |head: Value| move |own: &mut Manners| own.head = head;
-    let attacks: Vec<(&str, Box<dyn FnOnce(&mut Manners)>)> = vec![
+    let attacks: Vec<(&str, Misbehaviour)> = vec![
         ("another nonce", Box::new(claims(json!({"nonce": "x"})))),
         ("no nonce", Box::new(claims(json!({"nonce": null})))),
         ("another audience", Box::new(claims(json!({"aud": "other"})))),
@@ -187,7 +190,7 @@ fn a_provider_may_change_its_keys_at_any_time() {
 #[test]
 fn a_bad_provider_costs_little_and_locks_nobody_out() {
     let provider = FakeProvider::start();
-    let changes: Vec<Box<dyn Fn(&mut Manners)>> = vec![
+    let changes: Vec<Misbehaviour> = vec![
         Box::new(|own: &mut Manners| own.silent = "/token"),
         Box::new(|own: &mut Manners| own.huge = "/token"),
         Box::new(|own: &mut Manners| own.rubbish = "/token"),
