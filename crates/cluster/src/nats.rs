@@ -276,7 +276,7 @@ impl NatsEngine {
 
     /// Answers requests of other members to this one, one after another, as long as there is a connection.
     /// `answer` may block.
-    pub fn answer_requests(&self, what: &str, answer: Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>) {
+    pub fn answer_requests(&self, what: &str, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) {
         let client = self.jetstream.client();
         let subject = self.names.requests(&self.connection.member, what);
         let answering = async move {

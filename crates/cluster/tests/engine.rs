@@ -415,7 +415,7 @@ fn a_member_may_append_and_read_and_change_no_stream() {
     let message = events.recv_timeout(WAIT_MAX).unwrap();
     assert!(matches!(message, EngineEvent::Message(EngineMessage { sequence: 1, .. })), "{message:?}");
     assert!(second.message(7).is_some());
-    first.answer_requests("snapshot", Arc::new(|request: &[u8]| [request, b"!"].concat()));
+    first.answer_requests("snapshot", |request: &[u8]| [request, b"!"].concat());
     wait_until("the other member answers", || {
         let answers = second.ask_member("fe1", "snapshot", vec![b"a".to_vec(), b"b".to_vec()]);
         answers == [Some(b"a!".to_vec()), Some(b"b!".to_vec())]

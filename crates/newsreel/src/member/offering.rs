@@ -27,7 +27,7 @@ pub(super) fn offer_snapshots(
     })?);
     let (answering, spool) = (offer.clone(), Arc::downgrade(spool));
     let answer = move |request: &[u8]| answering.answer(request, |wanted| begin(&answering, &spool, wanted));
-    engine.answer_requests(SNAPSHOT_REQUESTS, Arc::new(answer));
+    engine.answer_requests(SNAPSHOT_REQUESTS, answer);
     Ok(offer)
 }
 
