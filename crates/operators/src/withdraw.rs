@@ -3,7 +3,7 @@
 use clap::Args;
 use netnews::{MessageId, Wildmat};
 use site_log::SiteLog;
-use spool::{ArticleIdent, ChangeMaker as _, Lookup, PurgeReport, SpoolTrouble};
+use spool::{ArticleIdent, ChangeMaker as _, ChangeOutcome, Lookup, PurgeReport, SpoolTrouble};
 
 use super::operation::{OperatedSite, Operation};
 use super::reply::{PurgeRow, Reply};
@@ -91,16 +91,21 @@ pub(super) fn not_an_id(text: &str) -> String {
 
 fn one(log: &SiteLog, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, SpoolTrouble> {
     let key = log.spool().key(id.as_bytes());
+    let is_unknown = log.spool().lookup_latest(&key) == Lookup::Unknown;
+    if is_unknown && dry_run {
+        return Ok("is not here; it would be refused when it comes");
+    }
+    // Nothing is remembered if it has arrived meanwhile.
+    if is_unknown && log.remember(ArticleIdent::Key(key))? == ChangeOutcome::Remembered {
+        return Ok("is not here; it will be refused when it comes");
+    }
     Ok(match log.spool().lookup(&key) {
         Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
         Lookup::Present(_) | Lookup::Hidden(_) if log.cancel(id.as_bytes())? => "cancelled",
         Lookup::Present(_) | Lookup::Hidden(_) => "is not here any more",
-        Lookup::Unknown if dry_run => "is not here; it would be refused when it comes",
-        Lookup::Unknown => {
-            log.remember(ArticleIdent::Key(key))?;
-            "is not here; it will be refused when it comes"
+        Lookup::Unknown | Lookup::Remembered | Lookup::Gone => {
+            "is not here any more, and is refused when it comes"
         }
-        Lookup::Remembered | Lookup::Gone => "is not here any more, and is refused when it comes",
     })
 }
 

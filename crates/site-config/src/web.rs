@@ -41,7 +41,7 @@ section! {
         api_origins: Vec<String> = ListOf(Text), default [], example ["*"];
         /// Concurrent connections; further ones are answered 503. They do not count for limits.
         connections_max: usize = 1..=100_000, default 500, example 50, of machine;
-        /// Concurrent connections from one address (a proxy counts as one).
+        /// Concurrent connections from one address (a proxy counts as one), or from one /64 network of IPv6.
         connections_per_address_max: usize = 1..=100_000, default 50, example 500;
         /// How long a client may take for a request, its body included, and may let a connection wait for
         /// the next one. limits.write_timeout holds for answers.

@@ -14,7 +14,7 @@ use netnews::GroupMarks;
 use netnews::{Article, MessageId};
 use nntp_io::TimeSlice;
 use site_config::LiveConfig;
-use spool::{ArticleBuf, Group, GroupFlag, GroupId, Lookup, ReadError, Spool};
+use spool::{ArticleBuf, ArticleKey, Group, GroupFlag, GroupId, Lookup, ReadError, Spool};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -86,10 +86,17 @@ impl LocalSpool {
         }
     }
 
-    fn token(
-        &self,
-        place: SourceLocator<'_, GroupId>,
-    ) -> Answer<Option<(spool::Token, Option<spool::ArticleKey>)>> {
+    /// Looks up a Message-ID, waiting for other members of the cluster if need be.
+    fn look_up(&self, key: &ArticleKey) -> Lookup {
+        match self.spool.lookup(key) {
+            Lookup::Unknown if self.spool.shared_log().is_some() => {
+                block_in_place(|| self.spool.lookup_latest(key))
+            }
+            found => found,
+        }
+    }
+
+    fn token(&self, place: SourceLocator<'_, GroupId>) -> Answer<Option<(spool::Token, Option<ArticleKey>)>> {
         Ok(match place {
             SourceLocator::Number(group, number) => {
                 let token = read(|patience| self.spool.token_of(*group, number, patience))?;
@@ -97,12 +104,7 @@ impl LocalSpool {
             }
             SourceLocator::MessageId(id) => {
                 let key = self.spool.key(id.as_bytes());
-                let mut found = self.spool.lookup(&key);
-                if found == Lookup::Unknown && self.spool.shared_log().is_some() {
-                    self.freshen();
-                    found = self.spool.lookup(&key);
-                }
-                match found {
+                match self.look_up(&key) {
                     Lookup::Present(token) => Some((token, Some(key))),
                     _ => None,
                 }
@@ -191,7 +193,7 @@ impl NewsSource for LocalSpool {
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        Ok(matches!(self.spool.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
+        Ok(matches!(self.look_up(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
     }
 
     async fn numbers(

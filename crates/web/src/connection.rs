@@ -10,8 +10,8 @@ use super::hosts::HostFault;
 use super::memory::{MemoryShare, accounted};
 use super::place::{BandwidthPacer, HttpAccessPermit};
 use super::{HttpService, WebState, answers, hosts};
-use access::ClientEndpoint;
 use access::tls::TlsInfo;
+use access::{ClientEndpoint, counted};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -178,7 +178,7 @@ async fn accept_tls(shared: &WebState, transport: &mut Transport, limit: Duratio
 fn memory_of(shared: &WebState, address: IpAddr) -> MemoryShare {
     let web = &shared.config().web;
     let is_proxy = web.proxies.iter().any(|proxy| proxy.contains(address));
-    let address = Some(address).filter(|_| !is_proxy);
+    let address = Some(counted(address)).filter(|_| !is_proxy);
     MemoryShare::of(&shared.memory, address, web.memory_max, web.page_timeout)
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A page that is not finished by then is answered with 503, and its thread stops: `newspages::work` checks a
 //! flag that is set when the result is no longer awaited, and also limits the work by the size of the input.
-//! No page therefore holds up a connection, whatever its article contains. Called by `reading`;
-//! `web.page_timeout` is the limit.
+//! No page therefore holds up a connection, whatever its article contains. Downloads are compressed on these
+//! threads as well, one article at a time. Called by `reading`; `web.page_timeout` is the limit.
 
 use newspages::work::{self, StopFlag};
 use site_base::low_priority::LowPriorityThreads;
+use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,8 @@ pub(super) struct NotRendered;
 pub(super) struct Renderers {
     threads: LowPriorityThreads,
     permits: Arc<Semaphore>,
+    /// Downloads take turns, so that they never delay pages.
+    download_turn: Arc<Semaphore>,
 }
 
 /// Stops the work when dropped, after it is done or if it is no longer awaited.
@@ -47,6 +50,7 @@ impl Default for Renderers {
         Self {
             threads: LowPriorityThreads::new("pages", NICE, BLOCKED_MAX),
             permits: Arc::new(Semaphore::new((processors / 2).max(1))),
+            download_turn: Arc::new(Semaphore::new(1)),
         }
     }
 }
@@ -91,6 +95,22 @@ impl Renderers {
     }
 }
 
+impl Renderers {
+    /// Runs a piece of the work for a download, when all that asked before have had their turn. There is no
+    /// limit on its time, since the client sees the download grow.
+    pub async fn work_for_download<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let turn = self.download_turn.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        self.threads.handle()?.spawn_blocking(work).await.map_err(io::Error::other)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,7 +120,8 @@ mod tests {
     /// One at a time.
     fn renderers() -> Renderers {
         let threads = LowPriorityThreads::new("pages-test", 1, 4);
-        Renderers { threads, permits: Arc::new(Semaphore::new(1)) }
+        let one = || Arc::new(Semaphore::new(1));
+        Renderers { threads, permits: one(), download_turn: one() }
     }
 
     /// Runs endlessly, until its work is stopped.

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Divisor of `session_longest`: the time that may pass without a request.
 const QUIET_PART: u32 = 8;
+/// Maximum number of logins of one user: further ones end that user's own, not those of others.
+const USER_LOGINS_MAX: usize = 20;
 /// Octets of an identifier.
 const ID_BYTES: usize = 32;
 
@@ -106,9 +108,11 @@ impl WebLogins {
         if open.len() >= web.sessions_max {
             open.retain(|_, session| session.lasts(web.session_longest, now));
         }
+        if open.values().filter(|session| session.user.name == user.name).count() >= USER_LOGINS_MAX {
+            end_quietest(&mut open, |session| session.user.name == user.name)?;
+        }
         while open.len() >= web.sessions_max {
-            let quietest = open.iter().min_by_key(|(_, session)| session.used).map(|(hash, _)| *hash);
-            quietest.and_then(|hash| open.remove(&hash))?;
+            end_quietest(&mut open, |_| true)?;
         }
         open.insert(id.hash(), WebLogin { user, password_mark, begun: now, used: now });
         Some(id)
@@ -131,6 +135,16 @@ impl WebLogins {
     pub fn end(&self, id: &SessionId) {
         self.open.lock().remove(&id.hash());
     }
+}
+
+/// Ends the login that has been unused longest of those that `is_one` accepts; returns `None` if there is none.
+fn end_quietest(
+    open: &mut HashMap<SessionIdHash, WebLogin>,
+    is_one: impl Fn(&WebLogin) -> bool,
+) -> Option<WebLogin> {
+    let some = open.iter().filter(|(_, session)| is_one(session));
+    let quietest = some.min_by_key(|(_, session)| session.used).map(|(hash, _)| *hash);
+    quietest.and_then(|hash| open.remove(&hash))
 }
 
 #[cfg(test)]
@@ -179,6 +193,19 @@ mod tests {
         let third = sessions.begin(user("b"), MARK, &web, later(3)).unwrap();
         assert!(sessions.user(&second, &web, later(4)).is_none());
         assert!([&first, &third].into_iter().all(|id| sessions.user(id, &web, later(4)).is_some()));
+    }
+
+    #[test]
+    fn the_logins_of_one_user_end_none_of_another() {
+        let web = with_trash("[web]\nsessions_max = 50").web;
+        let (sessions, now) = (WebLogins::new(), Instant::now());
+        let later = |secs| now + Duration::from_secs(secs);
+        let other = sessions.begin(user("carol"), MARK, &web, now).unwrap();
+        let many = (0..60).map(|n| sessions.begin(user("bob"), MARK, &web, later(n)).unwrap());
+        let many: Vec<SessionId> = many.collect();
+        assert!(sessions.user(&other, &web, later(60)).is_some());
+        let lasts = many.iter().map(|id| sessions.user(id, &web, later(60)).is_some());
+        assert_eq!(lasts.collect::<Vec<_>>(), (0..60).map(|n| n >= 40).collect::<Vec<_>>());
     }
 
     #[test]

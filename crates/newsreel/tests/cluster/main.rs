@@ -348,6 +348,28 @@ fn what_one_member_accepts_all_have_under_the_same_number_while_a_member_and_a_n
         let number = members[2].client().ask(&format!("STAT {id}")).unwrap();
         assert!(number.starts_with("223"), "{number}");
     }
+    // Also by Message-ID alone, and by an operator who withdraws it elsewhere.
+    let mut readers: Vec<Client> = members.iter().map(Member::client).collect();
+    for at in 0..60 {
+        let id = format!("<at-once.{at}@three.example>");
+        let answer = members[at % 3].client().post(&id, "test.a").unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+        for reader in &mut readers {
+            let found = reader.ask(&format!("STAT {id}")).unwrap();
+            assert!(found.starts_with("223"), "{found}");
+        }
+    }
+    for at in 0..6 {
+        let id = format!("<withdrawn.{at}@three.example>");
+        let answer = members[at % 3].client().post(&id, "test.a").unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+        let told = done(&members[(at + 1) % 3].dir, &["cancel", &id]);
+        assert!(told.contains("> cancelled"), "{told}");
+        for reader in &mut readers {
+            let found = reader.ask(&format!("STAT {id}")).unwrap();
+            assert!(found.starts_with("430"), "{found}");
+        }
+    }
     // One of two peers that bring an article is second, whichever member it went to.
     let mut clients: Vec<Client> = members.iter().map(Member::client).collect();
     for at in 0..20 {

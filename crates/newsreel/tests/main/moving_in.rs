@@ -13,6 +13,7 @@ use crate::client::{Client, article};
 use crate::clients::skipped;
 use crate::feeds::cnews::CNews;
 use crate::transcripts::inn::Inn;
+use crate::waiting::wait_for_next_second;
 
 fn newsreel(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
@@ -233,6 +234,8 @@ fn a_site_that_has_expired_and_cancelled_articles_moves_in_without_them() {
         client.send(format!("TAKETHIS {id}\r\n{}", article(&id, groups, "body")));
         assert_eq!(client.line(), format!("239 {id}"));
     }
+    // INN keeps what arrived within the second of its expiry.
+    wait_for_next_second();
     inn.tool(&["news.daily", "delayrm", "expireover", "lowmark"], b"");
     let home = TempDir::new().unwrap();
     moved("inn-config", &inn.site(), home.path());

@@ -25,6 +25,9 @@ const GAP: u32 = u32::MAX - 1;
 const WORD_BYTES: usize = 4 + 8;
 /// Memory of an article, in addition to its Message-ID and its words.
 const ARTICLE_BYTES: usize = 160;
+/// Maximum number of places of a word in one field of an article. The cost of a search for a phrase grows with
+/// the places of its words, and an article may consist of one word.
+const WORD_PLACES_MAX: usize = 1_000;
 /// Maximum time by which an article's date may exceed its arrival, in seconds.
 const AHEAD_SECS_MAX: i64 = 86_400;
 
@@ -141,9 +144,26 @@ impl PendingPart {
 
     fn words(&mut self, field: Field, text: &str) {
         self.begin();
+        let start = self.log.len();
         each_word(text, |word| match word {
             Some(word) => self.term(field, word),
             None => self.log.push(GAP),
         });
+        let words = self.log.get_mut(start..).unwrap_or_default();
+        if words.len() > WORD_PLACES_MAX {
+            leave_out_repetitions(words);
+        }
+    }
+}
+
+/// Leaves out the places of words that have too many.
+fn leave_out_repetitions(words: &mut [u32]) {
+    let mut places: HashMap<u32, usize> = HashMap::new();
+    for word in words.iter_mut().filter(|word| **word != GAP) {
+        let places = places.entry(*word).or_default();
+        *places += 1;
+        if *places > WORD_PLACES_MAX {
+            *word = GAP;
+        }
     }
 }

@@ -69,6 +69,19 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
     assert!(searcher.search(&all, None, None, ANSWERS_MAX, 10).unwrap().is_empty());
 }
 
+/// A search for a phrase costs what the places of its words do, so an article of one word counts little.
+#[test]
+fn only_the_first_places_of_a_word_in_an_article_are_indexed() {
+    let (_disk, mut writer, searcher) = fresh();
+    let body = format!("first {}last {}end", "a ".repeat(1_000), "a ".repeat(100_000));
+    add(&mut writer, 1, &text("x", "y", &body));
+    writer.commit("1").unwrap();
+    for query in ["a", "\"first a\"", "\"a last\"", "\"a a\"", "end"] {
+        assert_eq!(found(&searcher, query), ["<1@x>"], "{query}");
+    }
+    assert!(found(&searcher, "\"a end\"").is_empty());
+}
+
 #[test]
 fn removed_replaced_and_overwritten_articles_are_not_found() {
     let (_disk, mut writer, searcher) = fresh();

@@ -3,7 +3,7 @@
 //! A [`ConnectionPermit`] is a drop guard: its connection counts until it is dropped. The limits are those of
 //! the configuration that the caller uses; an admitted connection keeps its permit when they change.
 
-use access::{Connections, too_many};
+use access::{Connections, counted, too_many};
 use site_base::lock::Leaf;
 use site_config::{Limits, Peer, Web};
 use std::fmt;
@@ -25,6 +25,7 @@ struct PermitCounts {
 /// The address or peer that a connection counts for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum PermitSubject {
+    /// An address as [`counted`].
     Address(IpAddr),
     /// A peer's name.
     Peer(Box<str>),
@@ -33,7 +34,7 @@ enum PermitSubject {
 impl PermitSubject {
     /// Returns the subject of a connection: a peer's own limit replaces the limit per address.
     fn of(address: IpAddr, peer: Option<&Peer>) -> Self {
-        peer.map_or(Self::Address(address), |peer| Self::Peer(peer.name.as_str().into()))
+        peer.map_or_else(|| Self::Address(counted(address)), |peer| Self::Peer(peer.name.as_str().into()))
     }
 }
 
@@ -174,5 +175,20 @@ mod tests {
         assert!(moved.is_of(config.peers.first()) && !moved.is_of(None));
         drop((of_peer, moved));
         assert!(permits.taken.lock().by.is_empty() && take(&config, false).is_ok());
+    }
+
+    #[test]
+    fn a_network_that_one_customer_has_counts_as_one_address() {
+        let config = site_config::testing::with_trash("[web]\nconnections_per_address_max = 2\n");
+        let permits = ConnectionPermits::default();
+        let take = |text: &str| permits.take_for_http(&config.web, text.parse().unwrap());
+        let taken =
+            ["2001:db8::1", "2001:db8::2", "::ffff:192.0.2.1", "192.0.2.1"].map(|text| take(text).unwrap());
+        for text in ["2001:db8::3", "192.0.2.1"] {
+            assert_eq!(take(text).unwrap_err(), ConnectionLimit::Address(2), "{text}");
+        }
+        assert!(take("2001:db8:0:1::1").is_ok() && take("192.0.2.2").is_ok());
+        drop(taken);
+        assert!(permits.taken.lock().by.is_empty());
     }
 }

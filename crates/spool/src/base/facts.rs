@@ -160,6 +160,7 @@ impl<'a> TaggedFields<'a> {
         self.bytes
     }
 
+    #[inline]
     fn find(self, tag: u64) -> Option<&'a [u8]> {
         if self.present & bit(tag) == 0 {
             return None;
@@ -218,6 +219,7 @@ impl<'a> TaggedFields<'a> {
     }
 
     /// Returns the hider and the reason, if the article was hidden as it was filed.
+    #[inline]
     pub fn hidden(self) -> Option<(&'a str, &'a str)> {
         let mut r = ByteReader(self.find(tag::HIDDEN)?);
         let (by, reason) = (r.bytes()?, r.bytes()?);
@@ -225,6 +227,7 @@ impl<'a> TaggedFields<'a> {
     }
 
     /// Returns the second Message-ID that is remembered with the article.
+    #[inline]
     pub fn stands_for(self) -> Option<ArticleKey> {
         Some(ArticleKey(u128::from_le_bytes(self.find(tag::STANDS_FOR)?.try_into().ok()?)))
     }

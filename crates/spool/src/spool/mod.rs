@@ -190,6 +190,18 @@ impl Spool {
         self.reader().lookup(key)
     }
 
+    /// Like [`Spool::lookup`], but on a member of a cluster an unknown Message-ID is looked up again once
+    /// everything is applied that the members had answered for. Blocks for that time.
+    pub fn lookup_latest(&self, key: &ArticleKey) -> Lookup {
+        match (self.lookup(key), self.shared_log()) {
+            (Lookup::Unknown, Some(log)) => {
+                log.freshen();
+                self.lookup(key)
+            }
+            (found, _) => found,
+        }
+    }
+
     /// Reports which of these Message-IDs, passed with their keys, history knows; much faster than individual
     /// look-ups.
     pub fn are_known(&self, keys: &[ArticleKey], message_ids: &[&[u8]]) -> Vec<bool> {

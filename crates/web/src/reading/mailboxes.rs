@@ -26,7 +26,6 @@ use newspages::{names, urls};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use tokio::task::block_in_place;
 use tracing::debug;
 use upstreams::{ArticlePart, NewsSource};
 
@@ -38,6 +37,8 @@ const MAIL_COPIES: usize = 2;
 const MAIL_BYTES_BASE: usize = 256;
 /// Bytes of overview rows that are read at once.
 const ROW_BYTES_MAX: usize = 16 << 10;
+/// Memory of a compressor, in bytes: its window, hash chains and output.
+const COMPRESSOR_BYTES: usize = 300 << 10;
 /// Compressed bytes that are sent at once.
 const PIECE_BYTES: usize = 32 << 10;
 /// Header with the number of articles left out of a thread's mbox.
@@ -59,7 +60,7 @@ pub(super) async fn thread(
     let (title, (articles, left_out)) = found.ok_or_else(|| reading.no_article())?;
     let news = reading.news.clone();
     let body = pieces::body(|pieces| async move {
-        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Plain);
+        let mut mailbox = MailboxSender { news, pieces, compressor: None, sent_bytes: 0 };
         for article in articles {
             let bytes_left = THREAD_BYTES_MAX.saturating_sub(mailbox.sent_bytes);
             if !mailbox.add(&article, bytes_left).await? {
@@ -94,8 +95,9 @@ pub(super) async fn group(
         high = dates::first_since(source, &group, &marks, begin).await.map_err(failed)?.saturating_sub(1);
     }
     let news = reading.news.clone();
+    let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);
     let body = pieces::body(|pieces| async move {
-        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Gzip);
+        let mut mailbox = MailboxSender { news, pieces, compressor, sent_bytes: 0 };
         mailbox.add_numbers(&group, low..=high).await?;
         mailbox.finish().await
     });
@@ -115,8 +117,9 @@ pub(super) async fn found(
     let parsed = parsed.map_err(|error| reading.problem(StatusCode::BAD_REQUEST, &error.to_string()))?;
     let ids = reading.hits(&parsed, 0, ANSWERS_MAX).await?;
     let news = reading.news.clone();
+    let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);
     let body = pieces::body(|pieces| async move {
-        let mut mailbox = MailboxSender::new(news, pieces, MailboxForm::Gzip);
+        let mut mailbox = MailboxSender { news, pieces, compressor, sent_bytes: 0 };
         for message_id in ids {
             mailbox.add(&MailRow { message_id, date: None, bytes: 0 }, usize::MAX).await?;
         }
@@ -164,21 +167,49 @@ fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
     (rows.map(mail).collect(), left_out)
 }
 
+/// Compresses mails, on the threads of pages.
+struct MailboxCompressor {
+    coder: GzEncoder<Vec<u8>>,
+    shared: Arc<WebState>,
+    _memory: MemoryReservation,
+}
+
+impl MailboxCompressor {
+    async fn new(reading: &NewsPages<'_>) -> Result<Self, Response> {
+        let memory = reading.news.memory.take(COMPRESSOR_BYTES).await.map_err(failed)?;
+        let coder = GzEncoder::new(Vec::new(), Compression::fast());
+        Ok(Self { coder, shared: shared.clone(), _memory: memory })
+    }
+
+    /// Adds an article as a mail; returns what has been compressed, if that is enough to be sent, and the
+    /// bytes of the mail.
+    async fn add(
+        mut self,
+        found: FoundArticle,
+        date: Option<i64>,
+    ) -> io::Result<(Self, Option<Bytes>, usize)> {
+        let shared = self.shared.clone();
+        let work = move || {
+            let (mail, memory) = mail_of(found, date);
+            self.coder.write_all(&mail)?;
+            let is_enough = self.coder.get_ref().len() >= PIECE_BYTES;
+            let piece = is_enough.then(|| memory.hold(std::mem::take(self.coder.get_mut())));
+            Ok((self, piece, mail.len()))
+        };
+        shared.renderers.work_for_download(work).await?
+    }
+}
+
 /// Sends articles as mails, each when there is room for it.
 struct MailboxSender {
     news: ReadableNews,
     pieces: PieceSender,
-    coder: Option<GzEncoder<Vec<u8>>>,
+    compressor: Option<MailboxCompressor>,
     /// Bytes of the mails so far, before compression.
     sent_bytes: usize,
 }
 
 impl MailboxSender {
-    fn new(news: ReadableNews, pieces: PieceSender, form: MailboxForm) -> Self {
-        let coder = (form == MailboxForm::Gzip).then(|| GzEncoder::new(Vec::new(), Compression::fast()));
-        Self { news, pieces, coder, sent_bytes: 0 }
-    }
-
     /// Adds the articles of a range of numbers.
     async fn add_numbers(&mut self, group: &Group, range: RangeInclusive<u64>) -> io::Result<()> {
         let (mut from, to) = range.into_inner();
@@ -214,19 +245,22 @@ impl MailboxSender {
                 return Err(io::ErrorKind::Other.into());
             }
         };
-        let (mail, memory) = mail_of(found, article.date);
-        // Rows may have wrong sizes.
-        if self.sent_bytes > 0 && mail.len() > bytes_max {
-            return Ok(false);
-        }
-        self.sent_bytes += mail.len();
-        match &mut self.coder {
-            None => self.pieces.room().await?.send(memory.hold(mail)),
-            Some(coder) => {
-                block_in_place(|| coder.write_all(&mail))?;
-                if coder.get_ref().len() >= PIECE_BYTES {
-                    let piece = std::mem::take(coder.get_mut());
-                    self.pieces.room().await?.send(memory.hold(piece));
+        match self.compressor.take() {
+            None => {
+                let (mail, memory) = mail_of(found, article.date);
+                // Rows may have wrong sizes.
+                if self.sent_bytes > 0 && mail.len() > bytes_max {
+                    return Ok(false);
+                }
+                self.sent_bytes += mail.len();
+                self.pieces.room().await?.send(memory.hold(mail));
+            }
+            Some(compressor) => {
+                let (compressor, piece, bytes) = compressor.add(found, article.date).await?;
+                self.compressor = Some(compressor);
+                self.sent_bytes += bytes;
+                if let Some(piece) = piece {
+                    self.pieces.room().await?.send(piece);
                 }
             }
         }
@@ -235,8 +269,8 @@ impl MailboxSender {
 
     /// Sends the rest.
     async fn finish(self) -> io::Result<()> {
-        if let Some(coder) = self.coder {
-            let rest = coder.finish()?;
+        if let Some(compressor) = self.compressor {
+            let rest = compressor.coder.finish()?;
             self.pieces.room().await?.send(Bytes::from(rest));
         }
         Ok(())

@@ -40,6 +40,7 @@ impl SpoolWriter {
     }
 
     /// Returns the entry of an article that is hidden as it is filed.
+    #[inline]
     pub(super) fn hidden_entry(
         &self,
         f: &FilingArticle<'_>,

@@ -26,6 +26,7 @@ pub(super) struct FoundGroups {
 impl<'a> FilingArticle<'a> {
     /// Looks up the groups of an article, unless its maker has done so in the current table; `None` if it has
     /// groups and none of them exists.
+    #[inline]
     pub fn of(
         new: &'a NewArticle<'_>,
         key: ArticleKey,

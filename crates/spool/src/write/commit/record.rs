@@ -65,7 +65,10 @@ impl SpoolWriter {
         };
         self.journal.push(&JournalRow::Article(p.row(f.new, place.token, s)?));
         self.folds.next_sequence += 1;
-        s.keys.extend(f.new.tagged.stands_for().into_iter().chain([key]).map(|key| key.0));
+        s.keys.insert(key.0);
+        if let Some(second) = f.new.tagged.stands_for() {
+            s.keys.insert(second.0);
+        }
         s.prepared.push(p);
         Ok(place.token)
     }
@@ -242,6 +245,7 @@ impl SpoolWriter {
 
 impl PreparedEntry {
     /// Returns the row of the article.
+    #[inline]
     pub(super) fn row<'r>(
         &self,
         new: &NewArticle<'r>,
@@ -265,6 +269,7 @@ impl PreparedEntry {
 
 impl CommitScratch {
     /// Appends numbers as article rows have them; returns their range.
+    #[inline]
     fn put_row_numbers(&mut self, numbers: &Range<usize>) -> Result<Range<usize>, SpoolTrouble> {
         let start = self.row_numbers.len();
         put_numbers(part(&self.numbers, numbers)?, &mut self.row_numbers);
