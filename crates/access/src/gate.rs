@@ -43,8 +43,18 @@ pub enum LoginDenial {
     Wrong,
     /// Locked out for this time.
     Locked(Duration),
+    /// Another source has accepted the client, under a name that is no user's name here ([`NAME_RULE`](crate::users::NAME_RULE)).
+    Nameless,
     /// A failure of the server.
     Trouble,
+}
+
+/// Reason why a user from outside is no user here.
+enum OutsideFault {
+    /// The name is invalid.
+    Name,
+    /// It is the name of a user with a password here, for whom no other source speaks.
+    Taken,
 }
 
 /// Result of checking a name and password against the users file.
@@ -180,8 +190,9 @@ impl LoginGate {
             PasswordVerdict::NotHere if self.store.is_unknown() => Err(LoginDenial::Trouble),
             PasswordVerdict::NotHere => match self.outside.load_full().ask(caller, name, password).await {
                 OutsideVerdict::Accepted(found) => match self.known_as_outside(found) {
-                    Some(user) => Ok(self.welcome(caller, user, how)),
-                    None => Err(self.deny(caller, name, how)),
+                    Ok(user) => Ok(self.welcome(caller, user, how)),
+                    Err(OutsideFault::Name) => Err(LoginDenial::Nameless),
+                    Err(OutsideFault::Taken) => Err(self.deny(caller, name, how)),
                 },
                 OutsideVerdict::Refused => Err(self.deny(caller, name, how)),
                 OutsideVerdict::Unavailable => Err(LoginDenial::Trouble),
@@ -203,20 +214,25 @@ impl LoginGate {
             return Err(LoginDenial::Trouble);
         }
         match self.known_as_outside(OutsideUser { name: name.into(), groups }) {
-            Some(user) => Ok(self.welcome(caller, user, how)),
-            None => Err(self.deny(caller, name.as_bytes(), how)),
+            Ok(user) => Ok(self.welcome(caller, user, how)),
+            Err(OutsideFault::Name) => Err(LoginDenial::Nameless),
+            Err(OutsideFault::Taken) => Err(self.deny(caller, name.as_bytes(), how)),
         }
     }
 
-    /// Returns the user that a source from outside has accepted; `None` if the name is none, or that of a
-    /// user with a password here, for whom no other source speaks.
-    fn known_as_outside(&self, found: OutsideUser) -> Option<User> {
-        let name = prepared(&found.name)?;
+    /// Returns the user that a source from outside has accepted. An invalid name is logged, as the operator
+    /// can choose another attribute or claim; it is no failure of the client, who has proven who it is.
+    fn known_as_outside(&self, found: OutsideUser) -> Result<User, OutsideFault> {
+        let Some(name) = prepared(&found.name) else {
+            let name = &*String::from_utf8_lossy(&found.name);
+            warn!(name, "a login from outside has a name that cannot be a user's name");
+            return Err(OutsideFault::Name);
+        };
         if self.has_own_password(&name) {
             warn!(user = name, "a login from outside has the name of a user with a password here");
-            return None;
+            return Err(OutsideFault::Taken);
         }
-        Some(User { granted: found.groups, ..self.known_as(name) })
+        Ok(User { granted: found.groups, ..self.known_as(name) })
     }
 
     /// Returns the user of that name, with the groups from the users file.

@@ -28,5 +28,7 @@ pub use gate::{LoginDenial, LoginGate, PasswordChangeDenial, SignUpMail};
 pub use gate::{NOTE_BYTES_MAX, SignUpDenial, is_reserved, is_sign_up_name};
 pub use lockout::counted;
 pub use outside::granted_groups;
+#[cfg(feature = "testing")]
+pub use outside::parsers as ldap_parsers;
 pub use spent::SpentTokens;
 pub use users::User;

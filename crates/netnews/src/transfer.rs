@@ -1,8 +1,8 @@
-//! Content-Transfer-Encoding: decoding of bodies that were encoded for transport.
+//! Content-Transfer-Encoding: decoding of bodies that were encoded for transport, and encoding them.
 //!
 //! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and octets that are not
-//! base64 are skipped. Called by the pages and for the bodies of group control messages. Source: RFC 2045
-//! section 6.
+//! base64 are skipped. Called by the pages, for the bodies of group control messages, and for mails. Source:
+//! RFC 2045 section 6.
 
 use std::borrow::Cow;
 
@@ -58,6 +58,34 @@ pub fn quoted_printable(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Longest line of quoted-printable, in bytes, without a final equals sign.
+const QUOTED_LINE_BYTES_MAX: usize = 75;
+
+/// Encodes a text, whose lines end in LF, as quoted-printable, whose lines end in CRLF.
+pub fn quoted_printable_of(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + text.len() / 8);
+    for line in text.strip_suffix(b"\n").unwrap_or(text).split(|b| *b == b'\n') {
+        let mut column = 0;
+        for (at, &b) in line.iter().enumerate() {
+            // Blanks at the end of a line may be lost on the way.
+            let is_blank_within = matches!(b, b' ' | b'\t') && at + 1 < line.len();
+            let is_literal = is_blank_within || b.is_ascii_graphic() && b != b'=';
+            let bytes = if is_literal { 1 } else { 3 };
+            if column + bytes > QUOTED_LINE_BYTES_MAX {
+                out.extend_from_slice(b"=\r\n");
+                column = 0;
+            }
+            match is_literal {
+                true => out.push(b),
+                false => out.extend_from_slice(format!("={b:02X}").as_bytes()),
+            }
+            column += bytes;
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
 /// Decodes base64, up to the first octet that is none; padding in the middle, as where two texts were joined,
 /// is skipped.
 pub fn base64(text: &[u8]) -> Vec<u8> {
@@ -82,5 +110,16 @@ mod tests {
         for encoding in [&b"8bit"[..], b"", b"x-uuencode"] {
             assert_eq!(&*decoded(encoding, b"=C3 w4Rw"), b"=C3 w4Rw");
         }
+    }
+
+    #[test]
+    fn quoted_printable_is_read_back_and_has_short_lines() {
+        assert_eq!(quoted_printable_of("\u{c4}=a \n\tb c\n".as_bytes()), b"=C3=84=3Da=20\r\n\tb c\r\n");
+        assert_eq!(quoted_printable_of(b""), b"\r\n");
+        let lines = ["x".repeat(75), "x".repeat(76), "\u{20ac} ".repeat(100), "=".repeat(80), String::new()];
+        let text = lines.join("\n") + "\n";
+        let encoded = quoted_printable_of(text.as_bytes());
+        assert!(encoded.split(|b| *b == b'\n').all(|line| line.len() <= 77), "{}", encoded.escape_ascii());
+        assert_eq!(quoted_printable(&encoded), text.as_bytes());
     }
 }

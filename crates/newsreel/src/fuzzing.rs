@@ -3,6 +3,7 @@
 //!
 //! Called by nothing else except tests.
 
+pub use access::ldap_parsers as ldap;
 use access::sasl;
 use access::tls::names;
 use access::users::{ScramKeys, UserTable};

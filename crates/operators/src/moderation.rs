@@ -8,7 +8,7 @@ use netnews::nntp::wire;
 use netnews::{Article, Known, MalformedArticle};
 use serde::{Deserialize, Serialize};
 use site::inject::PostRefusal;
-use site::moderation::{HeldPost, ModerationQueue, SubmitError};
+use site::moderation::{HeldPost, MailKind, ModerationQueue, OwnMail, SubmitError};
 use site_base::clock::unix_now;
 use site_config::LiveConfig;
 use std::{fmt, io};
@@ -205,7 +205,9 @@ fn rejected(moderation: &ModerationQueue, id: &str, reason: &str) -> Result<Stri
             post.group,
             text_of(&post.wire)
         );
-        moderation.notify(to, &subject, text.as_bytes(), unix_now()).map_err(ModerationError::NotMailed)?;
+        let (subject, text, about) = (subject.as_str(), text.as_bytes(), Some(id));
+        let own = OwnMail { kind: MailKind::Notice, to, subject, text, about };
+        moderation.notify(&own, unix_now()).map_err(ModerationError::NotMailed)?;
     }
     removed(moderation, id)?;
     Ok(match address {

@@ -240,7 +240,7 @@ fn waiting(server: &ServerStatus, found: &mut Vec<ReportedProblem>) {
         found.push(trouble(Severity::Note, what, "Look at them in batches.incoming, and ask their sender."));
     }
     if server.moderation.failed > 0 {
-        let what = format!("{} to moderators cannot be sent", counted(server.moderation.failed, "mail"));
+        let what = format!("{} cannot be sent", counted(server.moderation.failed, "mail"));
         found.push(trouble(
             Severity::Warn,
             what,

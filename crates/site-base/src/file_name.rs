@@ -18,6 +18,11 @@ impl FileName {
         Self(name)
     }
 
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns the path of the file in a directory.
     pub fn path_in(&self, dir: &Path) -> PathBuf {
         dir.join(&self.0)

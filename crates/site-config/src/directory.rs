@@ -48,10 +48,11 @@ section! {
         /// by their distinguished names.
         group_base: Option<String> = Maybe(Text), example "ou=groups,dc=example,dc=org";
         /// The search filter that finds the user's groups below group_base; %d is the distinguished name of
-        /// the user's entry, %s the user's name.
+        /// the user's entry, %s the user's name as the entry has it in name_attribute.
         group_filter: LdapFilter = SearchFilter, default "(member=%d)", example "(memberUid=%s)";
         /// The groups of the directory that count for user_groups of [[access]], each as "NAME IN THE
-        /// DIRECTORY -> GROUP", or as a GROUP's name that is the same there. Others are ignored.
+        /// DIRECTORY -> GROUP", or as a GROUP's name that is the same there. Others are ignored. Distinguished
+        /// names are compared as such, without regard to case.
         groups: Vec<GroupGrant> = ListOf(Grant), default [],
             example ["cn=news,ou=groups,dc=example,dc=org -> staff"];
         /// How long a login at the directory may take, from connecting to the last answer. Without an answer

@@ -1,8 +1,8 @@
 //! Search filters of LDAP, read from their text: a filter is checked with the configuration, and a user's
 //! name is put into its values later, as octets, so that no name can change what is searched for.
 //!
-//! `%s` in a value stands for the name that a client logs in with, `%d` for the user's distinguished name,
-//! and `%%` for a percent sign. Source: RFC 4515 section 3, without extensible matches.
+//! `%s` in a value stands for a user's name, `%d` for the user's distinguished name, and `%%` for a percent
+//! sign. Source: RFC 4515 section 3.
 
 use std::fmt;
 
@@ -44,6 +44,17 @@ pub enum LdapTest {
         /// End of the value.
         last: Option<LdapValue>,
     },
+    /// A value matches by a rule.
+    Extensible {
+        /// The attribute; without one, every attribute that the rule is for.
+        attribute: Option<String>,
+        /// The attributes of the entry's distinguished name are tested, too (`:dn`).
+        has_dn_attributes: bool,
+        /// The rule; without one, the rule that tests the attribute for equality.
+        rule: Option<String>,
+        /// The value.
+        value: LdapValue,
+    },
 }
 
 /// A comparison with a value.
@@ -81,6 +92,8 @@ pub enum LdapFilterError {
     Attribute,
     /// No operator follows the attribute.
     Operator,
+    /// An extensible match has a part that is not allowed there, or neither an attribute nor a rule.
+    Extensible,
     /// An escape, a percent sign or a character in a value is invalid.
     Value,
 }
@@ -91,8 +104,11 @@ impl fmt::Display for LdapFilterError {
             Self::TooLarge => "the filter is too long, or nested too deeply",
             Self::Parentheses => "its parentheses do not match; each test has a pair: (&(a=b)(c=d))",
             Self::Attribute => "an attribute's name has letters, digits and hyphens",
-            Self::Operator => "a test is an attribute, one of = >= <= ~=, and a value",
-            Self::Value => "in a value, \\ is followed by two hexadecimal digits, and % by s, d or %",
+            Self::Operator => "a test is an attribute, one of = >= <= ~= :=, and a value",
+            Self::Extensible => "a test by a rule is ATTRIBUTE:RULE:=VALUE, with :dn before :RULE if wanted",
+            Self::Value => {
+                "in a value, \\ is followed by two hexadecimal digits, % by s, d or %, and * is written \\2a"
+            }
         })
     }
 }
@@ -162,7 +178,7 @@ impl LdapValue {
                     rest = after;
                     LdapValuePart::Dn
                 }
-                (b'\\' | b'%' | b'(' | b')' | 0, _) => return Err(LdapFilterError::Value),
+                (b'\\' | b'%' | b'(' | b')' | b'*' | 0, _) => return Err(LdapFilterError::Value),
                 _ => {
                     octets.push(first);
                     continue;
@@ -221,13 +237,16 @@ fn item(rest: &mut &str) -> Result<LdapTest, LdapFilterError> {
     let (text, after) = rest.split_at(rest.find(')').ok_or(LdapFilterError::Parentheses)?);
     *rest = after;
     let (attribute, value) = text.split_once('=').ok_or(LdapFilterError::Operator)?;
-    let (attribute, comparison) = match attribute.as_bytes().last() {
-        Some(b'>') => (attribute.trim_end_matches('>'), LdapComparison::AtLeast),
-        Some(b'<') => (attribute.trim_end_matches('<'), LdapComparison::AtMost),
-        Some(b'~') => (attribute.trim_end_matches('~'), LdapComparison::Approximate),
-        _ => (attribute, LdapComparison::Equal),
-    };
-    if !is_attribute(attribute) {
+    if let Some(matched) = attribute.strip_suffix(':') {
+        return extensible(matched, value);
+    }
+    let signs =
+        [('>', LdapComparison::AtLeast), ('<', LdapComparison::AtMost), ('~', LdapComparison::Approximate)];
+    let signed = signs
+        .into_iter()
+        .find_map(|(sign, comparison)| attribute.strip_suffix(sign).map(|attribute| (attribute, comparison)));
+    let (attribute, comparison) = signed.unwrap_or((attribute, LdapComparison::Equal));
+    if !is_described(attribute) {
         return Err(LdapFilterError::Attribute);
     }
     let attribute = attribute.to_owned();
@@ -251,7 +270,39 @@ fn item(rest: &mut &str) -> Result<LdapTest, LdapFilterError> {
     Ok(LdapTest::Substrings { attribute, initial, any, last })
 }
 
-/// Returns true if a text is the description of an attribute (RFC 4512 section 2.5), without options.
+/// Returns an extensible match: `matched` is what precedes `:=`, an attribute, `:dn` and a rule, of which
+/// `:dn` may be absent, and one of the others.
+fn extensible(matched: &str, value: &str) -> Result<LdapTest, LdapFilterError> {
+    let mut parts = matched.split(':');
+    let attribute = parts.next().filter(|attribute| !attribute.is_empty());
+    let mut next = parts.next();
+    let has_dn_attributes = next.is_some_and(|part| part.eq_ignore_ascii_case("dn"));
+    if has_dn_attributes {
+        next = parts.next();
+    }
+    if parts.next().is_some() || attribute.is_none() && next.is_none() {
+        return Err(LdapFilterError::Extensible);
+    }
+    if attribute.is_some_and(|attribute| !is_described(attribute)) {
+        return Err(LdapFilterError::Attribute);
+    }
+    if next.is_some_and(|rule| !is_attribute(rule)) {
+        return Err(LdapFilterError::Extensible);
+    }
+    let (attribute, rule) = (attribute.map(str::to_owned), next.map(str::to_owned));
+    Ok(LdapTest::Extensible { attribute, has_dn_attributes, rule, value: LdapValue::parse(value)? })
+}
+
+/// Returns true if a text is the description of an attribute (RFC 4512 section 2.5), perhaps with options.
+fn is_described(text: &str) -> bool {
+    let mut parts = text.split(';');
+    let is_option =
+        |option: &str| !option.is_empty() && option.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    parts.next().is_some_and(is_attribute) && parts.all(is_option)
+}
+
+/// Returns true if a text is the description of an attribute (RFC 4512 section 2.5) without options, or an
+/// object identifier, by a name or by numbers.
 pub fn is_attribute(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
@@ -291,6 +342,50 @@ mod tests {
             }
         );
         assert_eq!(test("(age>=18)"), LdapTest::Compare(LdapComparison::AtLeast, "age".into(), value(b"18")));
+        assert_eq!(test("(cn;lang-de=a)"), equal("cn;lang-de", value(b"a")));
+    }
+
+    /// The forms, and the examples, of RFC 4515 section 4, and the one for nested groups of Active Directory.
+    #[test]
+    fn extensible_matches_have_an_attribute_or_a_rule_or_both() {
+        let value = |text: &[u8]| LdapValue(vec![LdapValuePart::Octets(text.to_vec())]);
+        for (text, attribute, has_dn_attributes, rule, value) in [
+            ("(cn:caseExactMatch:=Fred)", Some("cn"), false, Some("caseExactMatch"), value(b"Fred")),
+            ("(cn:=Betty Rubble)", Some("cn"), false, None, value(b"Betty Rubble")),
+            ("(sn:dn:2.4.6.8.10:=Barney)", Some("sn"), true, Some("2.4.6.8.10"), value(b"Barney")),
+            ("(o:dn:=Ace Industry)", Some("o"), true, None, value(b"Ace Industry")),
+            ("(:1.2.3:=Wilma)", None, false, Some("1.2.3"), value(b"Wilma")),
+            ("(:DN:2.4.6.8.10:=Dino)", None, true, Some("2.4.6.8.10"), value(b"Dino")),
+            (
+                "(member:1.2.840.113556.1.4.1941:=%d)",
+                Some("member"),
+                false,
+                Some("1.2.840.113556.1.4.1941"),
+                LdapValue(vec![LdapValuePart::Dn]),
+            ),
+        ] {
+            let (attribute, rule) = (attribute.map(str::to_owned), rule.map(str::to_owned));
+            assert_eq!(
+                test(text),
+                LdapTest::Extensible { attribute, has_dn_attributes, rule, value },
+                "{text}"
+            );
+        }
+        for bad in [
+            "(:=x)",
+            "(:dn:=x)",
+            "(cn::=x)",
+            "(cn:dn:dn:dn:=x)",
+            "(cn:rule:dn:=x)",
+            "(cn:a:b:=x)",
+            "(cn:a b:=x)",
+            "(c n:a:=x)",
+            "(cn:a:=x*)",
+            "(cn:a:x)",
+            "(:dn::=x)",
+        ] {
+            assert!(LdapFilter::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -318,7 +413,10 @@ mod tests {
             "(uid=a(b)",
             "(uid=**)",
             "(!(a=b)(c=d))",
-            "(cn:dn:=x)",
+            "(uid>>=x)",
+            "(uid>=x*)",
+            "(uid;=x)",
+            "(uid;a_b=x)",
             &deep,
             &format!("(a={})", "x".repeat(FILTER_BYTES_MAX)),
         ] {

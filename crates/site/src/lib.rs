@@ -10,6 +10,7 @@
 pub mod inject;
 pub mod listening;
 pub mod log;
+mod message_ids;
 pub mod moderation;
 mod relay;
 pub mod serve;

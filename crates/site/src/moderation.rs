@@ -1,10 +1,12 @@
 //! Posts for moderators: a queue of mails on disk and sending them, or posts that are held here (`held`).
+//! Mails that the server writes itself (`composed`) go the same way.
 //!
 //! A post is on disk before its poster gets 240; it leaves the queue when the mail server has taken it, so a
 //! crash at worst sends it twice, with the same Message-ID, and never loses it. Mail that cannot be sent is
 //! tried again at growing intervals, and finally put aside. `submit` is called by `inject`, `run` is a task
 //! of `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
 
+mod composed;
 mod held;
 mod mailer;
 mod queue;
@@ -12,6 +14,8 @@ mod sendmail;
 mod smtp;
 mod unsent;
 
+use crate::message_ids;
+pub use composed::OwnMail;
 use disk::Disk;
 use hashbrown::HashMap;
 pub use held::{HeldPost, is_whole as is_held_whole};
@@ -19,7 +23,7 @@ use held::{HeldPosts, HoldOutcome};
 use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
-pub use queue::is_whole as is_mail_whole;
+pub use queue::{MailKind, is_whole as is_mail_whole};
 use queue::{MailQueue, QueuedMail};
 use site_base::back_off::BackOff;
 use site_base::clock::unix_now;
@@ -29,7 +33,7 @@ use site_config::{Config, LiveConfig, MailForm, WAIT_HERE};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 use unsent::MailError;
@@ -39,9 +43,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Interval of questions whether another member of the cluster sends the mails.
 const LEAD_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum length of the subject of a mail to the newsmaster.
-const SUBJECT_BYTES_MAX: usize = 200;
 
 /// The reason why a post was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,11 +180,14 @@ impl ModerationQueue {
             MailForm::Encapsulated => {
                 let mut today = Vec::new();
                 date::format_rfc5322(now, &mut today);
-                form::encapsulated(article, &to, &from, &today, group)
+                let message_id = fresh_message_id(&config);
+                let (date, message_id) = (today.as_slice(), message_id.as_str());
+                let envelope = form::Envelope { to: &to, from: &from, date, message_id, group };
+                form::encapsulated(article, &envelope)
             }
         };
         let mail = QueuedMail { to, from, queued: now, text };
-        match self.queue.put(&mail, config.moderation.queue_max) {
+        match self.queue.put(MailKind::Post, &mail, config.moderation.queue_max) {
             Ok(true) => {
                 self.fresh.notify_one();
                 Ok(())
@@ -214,27 +218,13 @@ impl ModerationQueue {
         }
     }
 
-    /// Queues a text for the newsmaster or a poster, in lines that end in LF. Such mails may take half of the
-    /// queue, which leaves room for posts. Blocks.
-    pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), SubmitError> {
+    /// Queues a mail of our own. Such mails may take half of the queue, which leaves room for posts. Blocks.
+    pub fn notify(&self, own: &OwnMail<'_>, now: i64) -> Result<(), SubmitError> {
         let config = self.config.current();
         let from = sender(&config);
-        let mut today = Vec::new();
-        date::format_rfc5322(now, &mut today);
-        let subject: String = subject.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
-        let head = format!(
-            "From: {from}\nTo: {to}\nSubject: {}\nDate: {}\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\n\
-             Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n",
-            subject.get(..SUBJECT_BYTES_MAX).unwrap_or(&subject),
-            String::from_utf8_lossy(&today),
-        );
-        let mut lines = Vec::with_capacity(head.len() + text.len() + text.len() / 32);
-        for line in [head.as_bytes(), text].concat().split_inclusive(|b| *b == b'\n') {
-            lines.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
-            lines.extend_from_slice(b"\r\n");
-        }
-        let mail = QueuedMail { to: to.to_owned(), from, queued: now, text: lines };
-        match self.queue.put(&mail, config.moderation.queue_max / 2) {
+        let text = own.composed(&from, &fresh_message_id(&config), now);
+        let mail = QueuedMail { to: own.to.to_owned(), from, queued: now, text };
+        match self.queue.put(own.kind, &mail, config.moderation.queue_max / 2) {
             Ok(true) => {
                 self.fresh.notify_one();
                 Ok(())
@@ -277,6 +267,7 @@ impl ModerationQueue {
         retries: &mut HashMap<FileName, MailRetry>,
         down: &mut Option<MailRetry>,
     ) -> Duration {
+        tokio::task::block_in_place(|| self.queue.remove_expired(SystemTime::now()));
         let now = Instant::now();
         if let Some(down) = down.filter(|down| down.at > now) {
             return down.at - now;
@@ -292,31 +283,42 @@ impl ModerationQueue {
                 let config = self.config.load();
                 Mailer::of(&config.moderation, &config.site.path_identity)
             };
+            let kind = MailKind::of(&name);
+            let to = logged_recipient(kind, &mail);
+            let shown = |text: String| if to.is_some() { text } else { text.replace(&mail.to, "ADDRESS") };
             match mailer.send(&mail).await {
                 Ok(()) => {
                     *down = None;
                     add(&self.sent, 1);
-                    info!(to = mail.to, mail = %name, "mailed");
+                    info!(to, mail = %name, "{kind}: mailed");
                     tokio::task::block_in_place(|| self.queue.remove(&name));
                 }
                 Err(MailError::Down(text)) => {
                     let retry = self.again(*down);
-                    warn!(%text, seconds = (retry.at - Instant::now()).as_secs(), "mail for moderators cannot be sent");
+                    warn!(%text, seconds = (retry.at - Instant::now()).as_secs(), "mails cannot be sent");
                     *down = Some(retry);
                     self.give_up_old(&name, &mail);
                     break;
                 }
                 Err(MailError::Later(text)) => {
                     *down = None;
-                    warn!(to = mail.to, mail = %name, %text, "mail to moderator is not taken yet");
+                    let text = shown(text);
+                    warn!(to, mail = %name, %text, "{kind}: the mail is not taken yet");
                     let retry = self.again(retries.get(&name).copied());
                     retries.insert(name.clone(), retry);
                     self.give_up_old(&name, &mail);
                 }
                 Err(MailError::Never(text)) => {
                     *down = None;
-                    error!(to = mail.to, mail = %name, %text, "mail to moderator is refused; it is in moderation/failed");
-                    tokio::task::block_in_place(|| self.queue.put_aside(&name));
+                    let (text, kept) =
+                        (shown(text), tokio::task::block_in_place(|| self.queue.give_up(&name)));
+                    match kind {
+                        // Anyone may give an address that does not exist.
+                        MailKind::Account => {
+                            warn!(mail = %name, %text, "{kind}: the mail is refused, and {kept}")
+                        }
+                        _ => error!(to, mail = %name, %text, "{kind}: the mail is refused; it is {kept}"),
+                    }
                 }
             }
         }
@@ -335,10 +337,20 @@ impl ModerationQueue {
     fn give_up_old(&self, name: &FileName, mail: &QueuedMail) {
         let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
         if Duration::from_secs(age) >= self.config.load().moderation.give_up_after {
-            error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");
-            tokio::task::block_in_place(|| self.queue.put_aside(name));
+            let (kind, kept) = (MailKind::of(name), tokio::task::block_in_place(|| self.queue.give_up(name)));
+            error!(to = logged_recipient(kind, mail), mail = %name, "{kind}: the mail could not be sent; it is {kept}");
         }
     }
+}
+
+/// Returns the recipient of a mail for the log. Of the owner of an account a hash of the address is kept, and
+/// the log keeps no more (`docs/decisions/0138-addresses-are-kept-as-hashes.md`).
+fn logged_recipient(kind: MailKind, mail: &QueuedMail) -> Option<&str> {
+    (kind != MailKind::Account).then_some(mail.to.as_str())
+}
+
+fn fresh_message_id(config: &Config) -> String {
+    message_ids::fresh(&config.site.path_identity, message_ids::next_count())
 }
 
 /// Returns the envelope sender of mails.

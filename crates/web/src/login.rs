@@ -8,6 +8,7 @@ use super::form::FormSubmission;
 use super::page::{FORGOTTEN_PATH, HtmlPage, SIGN_UP_PATH, form_token};
 use super::visitor::Visitor;
 use super::{WebState, answers};
+use access::users::NAME_RULE;
 use access::{LoginDenial, User};
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -184,6 +185,9 @@ impl From<LoginDenial> for LoginProblem {
             LoginDenial::Locked(left) => {
                 let seconds = left.as_secs() + 1;
                 Self::limited(format!("Too many failures. Try again in {seconds} s."), seconds)
+            }
+            LoginDenial::Nameless => {
+                Self::new(StatusCode::FORBIDDEN, format!("Your name there is not usable here: {NAME_RULE}."))
             }
             LoginDenial::Trouble => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Passwords cannot be checked now.")

@@ -20,6 +20,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
+use site::moderation::{MailKind, OwnMail};
 use site_base::clock::unix_now;
 use site_config::Config;
 use std::sync::Arc;
@@ -67,7 +68,9 @@ fn mail_later(
         }
         let Some(server) = shared.server.upgrade() else { return };
         let queue = server.context.injector.moderation();
-        if let Err(error) = queue.notify(&address, &mail.subject, mail.text.as_bytes(), unix_now()) {
+        let (subject, text) = (mail.subject.as_str(), mail.text.as_bytes());
+        let own = OwnMail { kind: MailKind::Account, to: &address, subject, text, about: None };
+        if let Err(error) = queue.notify(&own, unix_now()) {
             warn!(?error, "a link cannot be mailed");
         }
     });

@@ -55,7 +55,8 @@ impl From<LoginDenial> for PasswordChangeDenial {
         match denial {
             LoginDenial::Wrong => Self::Wrong,
             LoginDenial::Locked(left) => Self::Locked(left),
-            LoginDenial::Trouble => Self::Trouble,
+            // A user who has logged in has a name.
+            LoginDenial::Nameless | LoginDenial::Trouble => Self::Trouble,
         }
     }
 }

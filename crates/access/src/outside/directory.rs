@@ -6,12 +6,14 @@
 //! `outside`. Sources: RFC 4511, RFC 4513 section 5.1, RFC 4514 section 2.4 and RFC 4515 for names in names
 //! and filters.
 
+use super::group_name::DirectoryGroupName;
 use super::ldap::{
-    LdapConnection, LdapEntry, LdapError, LdapScope, SearchWanted, filter_for, filter_for_any,
+    LdapConnection, LdapEntry, LdapError, LdapScope, SearchRequest, filter_for, filter_for_any,
 };
 use super::verdict::{OutsideUser, OutsideVerdict, granted};
 use crate::tls::{RemoteServer, RemoteServerError, first_line};
 use crate::users::prepared;
+use hashbrown::HashSet;
 use nntp_io::{ClientLimits, ConnectOptions, Role};
 use site_config::{Ldap, Link};
 use std::fmt;
@@ -41,6 +43,8 @@ enum DirectoryError {
     Ldap(LdapError),
     /// The account that searches is refused.
     Service,
+    /// The user may be in more groups than the directory has returned.
+    Groups,
     /// A thread of ours has failed.
     Internal,
 }
@@ -51,6 +55,9 @@ impl fmt::Display for DirectoryError {
             Self::Setup(error) => error.fmt(f),
             Self::Ldap(error) => error.fmt(f),
             Self::Service => f.write_str("the password of service_dn is wrong"),
+            Self::Groups => f.write_str(
+                "it did not return all groups of a user; narrow group_base or group_filter, or raise its limits",
+            ),
             Self::Internal => f.write_str("an internal failure"),
         }
     }
@@ -135,12 +142,12 @@ impl Directory {
             }
         };
         let Some(entry) = entry else { return Ok(None) };
-        let Some(own_name) = name_of(&entry, &self.config.name_attribute, name) else {
+        let Some((name_there, own_name)) = name_of(&entry, &self.config.name_attribute, name) else {
             let (directory, attribute) = (self.config.name.as_str(), self.config.name_attribute.as_str());
             warn!(directory, dn = entry.dn, attribute, "the entry has no name of a user");
             return Ok(None);
         };
-        let groups = self.groups(connection, access, &entry, name).await?;
+        let groups = self.groups(connection, access, &entry, name_there).await?;
         Ok(Some(OutsideUser { name: own_name.into_bytes(), groups }))
     }
 
@@ -166,8 +173,8 @@ impl Directory {
         filter: &[u8],
     ) -> Result<Option<LdapEntry>, DirectoryError> {
         let attributes = &[self.config.name_attribute.as_str(), self.config.group_attribute.as_str()];
-        let wanted = SearchWanted { base, scope, filter, attributes, entries_max: 1 };
-        let mut found = connection.search(&wanted).await?;
+        let request = SearchRequest { base, scope, filter, attributes, entries_max: 1 };
+        let mut found = connection.search(&request).await?;
         if found.has_more {
             warn!(directory = self.config.name, base, "several entries have the name of a user");
             return Ok(None);
@@ -188,24 +195,27 @@ impl Directory {
         if config.groups.is_empty() {
             return Ok(Box::default());
         }
-        let mut found = Vec::new();
+        let (mut found, mut has_more) = (Vec::new(), entry.has_more_values(&config.group_attribute));
         if let Some(base) = &config.group_base {
             self.bind_for_search(connection, access).await?;
             let filter = filter_for(&config.group_filter, name, &entry.dn);
             let attributes = NO_ATTRIBUTES;
             let scope = LdapScope::Subtree;
-            let wanted = SearchWanted { base, scope, filter: &filter, attributes, entries_max: GROUPS_MAX };
-            found = connection.search(&wanted).await?.entries;
+            let request = SearchRequest { base, scope, filter: &filter, attributes, entries_max: GROUPS_MAX };
+            let result = connection.search(&request).await?;
+            has_more |= result.has_more;
+            found = result.entries;
         }
         let listed = entry.values(&config.group_attribute);
         let all = listed.chain(found.iter().map(|group| group.dn.as_str()));
-        debug!(
-            directory = config.name,
-            dn = entry.dn,
-            groups = all.clone().count(),
-            "groups in the directory"
-        );
-        Ok(granted(&config.groups, all, is_same_dn))
+        let all: HashSet<DirectoryGroupName> = all.map(DirectoryGroupName::of).collect();
+        debug!(directory = config.name, dn = entry.dn, groups = all.len(), "groups in the directory");
+        let has = |name: &str| all.contains(&DirectoryGroupName::of(name));
+        // A group that is not known of may take rights as well as give them.
+        if has_more && !config.groups.iter().all(|grant| has(&grant.value)) {
+            return Err(DirectoryError::Groups);
+        }
+        Ok(granted(&config.groups, has))
     }
 
     async fn access(&self) -> Result<DirectoryAccess, DirectoryError> {
@@ -235,41 +245,24 @@ impl Directory {
     }
 }
 
-/// Returns the user's name in an entry: of several the one that was typed, else the first.
-fn name_of(entry: &LdapEntry, attribute: &str, typed: &str) -> Option<String> {
-    let names = entry.values(attribute).filter_map(|value| prepared(value.as_bytes()));
-    let mut names: Vec<String> = names.collect();
-    let at = names.iter().position(|name| name.to_lowercase() == typed.to_lowercase()).unwrap_or_default();
+/// Returns the user's name in an entry, as it is there and as it is here: of several the one that was typed,
+/// else the first.
+fn name_of<'e>(entry: &'e LdapEntry, attribute: &str, typed: &str) -> Option<(&'e str, String)> {
+    let names = entry.values(attribute).filter_map(|value| Some((value, prepared(value.as_bytes())?)));
+    let mut names: Vec<(&str, String)> = names.collect();
+    let is_typed = |(_, name): &(&str, String)| name.to_lowercase() == typed.to_lowercase();
+    let at = names.iter().position(is_typed).unwrap_or_default();
     (at < names.len()).then(|| names.swap_remove(at))
 }
 
 /// Escapes a name for a value in a distinguished name (RFC 4514 section 2.4): all that is neither a letter
 /// nor a digit, octet by octet.
-fn escaped_for_dn(name: &str) -> String {
+pub(super) fn escaped_for_dn(name: &str) -> String {
     let octet = |octet: u8| match octet.is_ascii_alphanumeric() {
         true => char::from(octet).to_string(),
         false => format!("\\{octet:02x}"),
     };
     name.bytes().map(octet).collect()
-}
-
-/// Returns true if two distinguished names, or plain names, differ at most in the case of letters and in
-/// blanks beside separators.
-fn is_same_dn(own: &str, other: &str) -> bool {
-    fn flat(text: &str) -> String {
-        let mut flat = String::with_capacity(text.len());
-        for c in text.trim().chars() {
-            let is_separator = matches!(c, ',' | '=' | '+');
-            if is_separator {
-                flat.truncate(flat.trim_end().len());
-            }
-            if !(c == ' ' && flat.ends_with([',', '=', '+'])) {
-                flat.extend(c.to_lowercase());
-            }
-        }
-        flat
-    }
-    flat(own) == flat(other)
 }
 
 #[cfg(test)]
@@ -299,7 +292,12 @@ mod tests {
         FakeEntry {
             dn: "uid=betty,ou=people,dc=x",
             password: "rubble",
-            attributes: &[("uid", "betty"), ("mail", "both@x.example")],
+            attributes: &[("uid", "betty"), ("mail", "both@x.example"), ("mail", "b.rubble@x.example")],
+        },
+        FakeEntry {
+            dn: "uid=pebbles,ou=people,dc=x",
+            password: "pw",
+            attributes: &[("uid", "pebbles"), ("isMemberOf;range=0-1", "cn=a,dc=x")],
         },
         FakeEntry { dn: "uid=nameless,ou=people,dc=x", password: "pw", attributes: &[("cn", "nameless")] },
         FakeEntry {
@@ -403,11 +401,38 @@ mod tests {
         assert_eq!(asked(&with(""), "betty", "rubble").await, accepted("betty", &[]));
         let by_uid = with("group_filter = \"(memberUid=%s)\"\n");
         assert_eq!(asked(&by_uid, "betty", "rubble").await, accepted("betty", &["mods"]));
+        let typed = asked(&by_uid, "BETTY", "rubble").await;
+        assert_eq!(typed, accepted("betty", &["mods"]), "the name in the filter is that of the entry");
+        let by_mail = with("filter = \"(mail=%s)\"\ngroup_filter = \"(memberUid=%s)\"\n");
+        assert_eq!(asked(&by_mail, "b.rubble@x.example", "rubble").await, accepted("betty", &["mods"]));
         // A wrong password of the account is no user's fault.
         std::fs::write(&file, "wrong\n").unwrap();
         assert_eq!(asked(&with(""), "wilma", "pebble").await, OutsideVerdict::Unavailable);
         std::fs::write(&file, "\n").unwrap();
         assert_eq!(asked(&with(""), "wilma", "pebble").await, OutsideVerdict::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn nobody_logs_in_while_it_is_unknown_whether_all_groups_were_found() {
+        let mods = "groups = [\"cn=mods,ou=groups,dc=x -> mods\"]\ngroup_base = \"ou=groups,dc=x\"\n";
+        let fake = FakeDirectory::start(Manners::Limited, PEOPLE);
+        let unknown = directory(&fake, &format!("{SEARCHING}{GROUPS}group_base = \"ou=groups,dc=x\"\n"));
+        assert_eq!(asked(&unknown, "wilma", "pebble").await, OutsideVerdict::Unavailable);
+        let none_else = directory(&fake, &format!("{SEARCHING}{mods}"));
+        assert_eq!(asked(&none_else, "wilma", "pebble").await, accepted("wilma", &["mods"]));
+        assert_eq!(asked(&none_else, "betty", "rubble").await, OutsideVerdict::Unavailable);
+        let by_list = directory(&fake, &format!("{SEARCHING}{GROUPS}group_attribute = \"isMemberOf\"\n"));
+        assert_eq!(asked(&by_list, "pebbles", "pw").await, OutsideVerdict::Unavailable);
+        assert_eq!(asked(&by_list, "betty", "rubble").await, accepted("betty", &[]));
+        // A base that does not exist holds no group, and no user; neither is the user's fault.
+        let fake = FakeDirectory::start(Manners::Good, PEOPLE);
+        for keys in [
+            format!("{SEARCHING}{GROUPS}group_base = \"ou=grups,dc=x\"\n"),
+            "base = \"ou=pepple,dc=x\"\n".to_owned(),
+        ] {
+            let verdict = asked(&directory(&fake, &keys), "wilma", "pebble").await;
+            assert_eq!(verdict, OutsideVerdict::Unavailable, "{keys}");
+        }
     }
 
     #[tokio::test]
@@ -458,16 +483,5 @@ mod tests {
     fn a_name_is_one_value_of_a_distinguished_name() {
         assert_eq!(escaped_for_dn("fred1"), "fred1");
         assert_eq!(escaped_for_dn("a,ou=x+\"\u{e9}"), "a\\2cou\\3dx\\2b\\22\\c3\\a9");
-    }
-
-    #[test]
-    fn names_of_groups_are_compared_as_directories_do() {
-        assert!(is_same_dn("CN=News, OU=Groups,dc=example", "cn=news,ou=groups,dc=Example"));
-        assert!(is_same_dn(" staff ", "Staff"));
-        for other in
-            ["cn=news,ou=groups", "cn=news,ou=groups,dc=example,dc=org", "cn=ne ws,ou=groups,dc=example"]
-        {
-            assert!(!is_same_dn("cn=news,ou=groups,dc=example", other), "{other}");
-        }
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Manners {
     Short,
     /// It says that it is busy.
     Busy,
+    /// Its searches below a place end with the result that there is more than it returns.
+    Limited,
 }
 
 /// A running fake directory, which ends with the test's process.
@@ -109,7 +111,7 @@ fn serve(
                 }
                 continue;
             }
-            Manners::Good | Manners::Endless | Manners::OtherRequests => {}
+            Manners::Good | Manners::Endless | Manners::OtherRequests | Manners::Limited => {}
         }
         match tag {
             0x60 => {
@@ -143,7 +145,16 @@ fn serve(
                 // A reference is no entry.
                 stream.write_all(&send(elements(0x73, &[element(4, b"ldap://elsewhere.example/")])))?;
                 stream.write_all(&found.iter().take(entries_max).flatten().copied().collect::<Vec<u8>>())?;
-                stream.write_all(&result(0x65, if found.len() > entries_max { 4 } else { 0 }))?;
+                let is_there = entries.iter().any(|own| lies(&own));
+                let is_limited = manners == Manners::Limited && base.starts_with("ou=groups");
+                stream.write_all(&result(
+                    0x65,
+                    match is_there {
+                        false => 32,
+                        true if is_limited || found.len() > entries_max => 4,
+                        true => 0,
+                    },
+                ))?;
             }
             // A request for TLS, which this directory does not speak.
             0x77 => stream.write_all(&result(0x78, 2))?,

@@ -7,7 +7,10 @@
 mod directory;
 #[cfg(test)]
 mod fake_directory;
+mod group_name;
 mod ldap;
+#[cfg(feature = "testing")]
+pub mod parsers;
 mod programs;
 mod verdict;
 

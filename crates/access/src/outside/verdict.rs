@@ -24,16 +24,13 @@ pub(crate) enum OutsideVerdict {
 
 /// Returns the groups of users that these groups elsewhere stand for.
 pub fn granted_groups(grants: &[GroupGrant], found: &[&str]) -> Box<[Box<str>]> {
-    granted(grants, found.iter().copied(), |own, other| own == other)
+    granted(grants, |name| found.contains(&name))
 }
 
-/// Returns the groups of users that some groups elsewhere stand for; `is_same` compares the names there.
-pub(super) fn granted<'a>(
-    grants: &[GroupGrant],
-    found: impl Iterator<Item = &'a str> + Clone,
-    is_same: impl Fn(&str, &str) -> bool,
-) -> Box<[Box<str>]> {
-    let holds = |grant: &&GroupGrant| found.clone().any(|value| is_same(&grant.value, value));
+/// Returns the groups of users that some groups elsewhere stand for; `has` says of a name there whether the
+/// user is in that group.
+pub(super) fn granted(grants: &[GroupGrant], has: impl Fn(&str) -> bool) -> Box<[Box<str>]> {
+    let holds = |grant: &&GroupGrant| has(&grant.value);
     let mut groups: Vec<Box<str>> =
         grants.iter().filter(holds).map(|grant| grant.group.as_str().into()).collect();
     groups.sort_unstable();

@@ -19,7 +19,7 @@ pub use mail::{
     ADDRESS_BYTES_MAX, MailMark, MailedSignUp, SIGN_UP_VALID_SECS, is_mail_address, sign_up_of_token,
     sign_up_token,
 };
-pub use name::{PASSWORD_CHARS_MIN, prepared, prepared_password};
+pub use name::{NAME_RULE, PASSWORD_CHARS_MIN, prepared, prepared_password};
 pub use reset::{RESET_VALID_SECS, reset_token, user_of_token};
 pub use sign_ups::{
     SIGN_UPS_FILE_NAME, SIGN_UPS_MAX, SignUp, SignUpError, confirm_sign_up, is_sign_ups_whole,

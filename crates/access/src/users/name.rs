@@ -4,6 +4,8 @@
 
 /// Longest name of a user, prepared, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
+/// What [`prepared`] asks of a name, for people.
+pub const NAME_RULE: &str = "a name has no blanks, commas, < or >, and at most 128 bytes";
 /// Shortest password that its owner may choose, in characters.
 pub const PASSWORD_CHARS_MIN: usize = 8;
 /// Longest password, in bytes: what an AUTHINFO PASS line can carry, and more than anyone types.

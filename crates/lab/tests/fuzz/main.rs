@@ -97,6 +97,9 @@ mod inn_files;
 #[path = "../../../../fuzz/fuzz_targets/inn_settings.rs"]
 mod inn_settings;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/ldap.rs"]
+mod ldap;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/log_message.rs"]
 mod log_message;
 #[allow(unused_attributes)]
@@ -196,6 +199,7 @@ smoke! {
     injection: INPUTS, seeds::articles();
     inn_files: FEW, seeds::articles();
     inn_settings: FEW, seeds::settings();
+    ldap: INPUTS, seeds::directories();
     log_message: INPUTS, seeds::log_messages();
     mbox: INPUTS, seeds::mboxes();
     message_id_newsgroups_path: INPUTS, seeds::values();

@@ -320,6 +320,23 @@ pub fn users() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Filters, names, and the answers of a directory to a bind, and to a search with its end.
+pub fn directories() -> Vec<Vec<u8>> {
+    let filters = [
+        "(&(objectClass=person)(|(uid=%s)(mail=%s))(!(cn=a*b*c))(age>=5)(cn~=%%))",
+        "(member:1.2.840.113556.1.4.1941:=%d)",
+        "(:dn:caseExactMatch:=a\\2a%s)",
+        "cn=a\\, b + ou=#0c0161,dc=x",
+    ];
+    let answers = [
+        &b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00"[..],
+        b"\x30\x23\x02\x01\x02\x64\x1e\x04\x08uid=fred\x30\x12\x30\x10\x04\x08memberOf\x31\x04\x04\x02a=",
+        b"\x30\x0e\x02\x01\x03\x65\x09\x0a\x01\x04\x04\x00\x04\x02no",
+    ];
+    let seed = |filter: &str, answer: &[u8]| [filter.as_bytes(), b"\nfred)(uid=*\n", answer].concat();
+    filters.iter().flat_map(|filter| answers.map(|answer| seed(filter, answer))).collect()
+}
+
 /// Forms as browsers send them.
 pub fn forms() -> Vec<Vec<u8>> {
     all(&["user=fred&password=a+b%26%C3%BC&next=%2F&form_token=x-_", "a=1&&b&=c&a=%0d%0A"])

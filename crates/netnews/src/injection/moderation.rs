@@ -5,6 +5,7 @@
 //! moderators file.
 
 use crate::article::{Article, Known};
+use crate::encoded_word;
 
 /// Returns the moderator's address for `group`: in `template`, `%s` becomes the group's name with dashes for
 /// dots, `%%` a `%`.
@@ -54,14 +55,33 @@ pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
     mail
 }
 
+/// The headers of a mail that encapsulates a proto-article.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope<'a> {
+    /// The moderator's address.
+    pub to: &'a str,
+    /// The site's address.
+    pub from: &'a str,
+    /// The date of the mail (RFC 5322 section 3.3).
+    pub date: &'a [u8],
+    /// The Message-ID of the mail, which is not that of the article.
+    pub message_id: &'a str,
+    /// The moderated group.
+    pub group: &'a str,
+}
+
 /// Returns a mail of type application/news-transmission with the whole proto-article as its body. CRLF lines,
 /// no dot-stuffing.
-pub fn encapsulated(article: &Article<'_>, to: &str, from: &str, date: &[u8], group: &str) -> Vec<u8> {
+pub fn encapsulated(article: &Article<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     let mut mail = Vec::with_capacity(article.wire().len() + 512);
-    header(&mut mail, "To", to.as_bytes());
-    header(&mut mail, "From", from.as_bytes());
-    header(&mut mail, "Subject", format!("Submission to {group}").as_bytes());
-    header(&mut mail, "Date", date);
+    header(&mut mail, "To", envelope.to.as_bytes());
+    header(&mut mail, "From", envelope.from.as_bytes());
+    let subject = encoded_word::encode(&format!("Submission to {}", envelope.group));
+    header(&mut mail, "Subject", subject.as_bytes());
+    header(&mut mail, "Date", envelope.date);
+    header(&mut mail, "Message-ID", envelope.message_id.as_bytes());
+    // Nobody wrote the mail itself (RFC 3834 section 5).
+    header(&mut mail, "Auto-Submitted", b"auto-generated");
     if let Some(reply) = article.header(Known::ReplyTo).or_else(|| article.header(Known::From)) {
         header(&mut mail, "Reply-To", reply);
     }
@@ -117,12 +137,15 @@ mod tests {
 
     #[test]
     fn encapsulated_form_keeps_the_article_whole() {
-        let mail = encapsulated(&Article::parse(WIRE).unwrap(), "mod@x", "news@me", b"DATE", "c.d.e");
+        let envelope =
+            Envelope { to: "mod@x", from: "news@me", date: b"DATE", message_id: "<1@me>", group: "c.d.e" };
+        let mail = encapsulated(&Article::parse(WIRE).unwrap(), &envelope);
         let mail = String::from_utf8(mail).unwrap();
         let (head, body) = mail.split_once("\r\n\r\n").unwrap();
         assert_eq!(
             head,
-            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nReply-To: a@b\r\n\
+            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nMessage-ID: <1@me>\r\n\
+                Auto-Submitted: auto-generated\r\nReply-To: a@b\r\n\
                 MIME-Version: 1.0\r\n\
              Content-Type: application/news-transmission; usage=moderate\r\nContent-Transfer-Encoding: 7bit"
         );

@@ -184,6 +184,11 @@ fn permanently_refused_mails_are_set_aside_and_others_retried() {
         mail.text
     );
     assert!(mail.text.contains(&format!("\nMessage-ID: {id}\n")));
+    let (head, _) = mail.text.split_once("\n\n").unwrap();
+    for name in ["To", "From", "Subject", "Date", "Message-ID", "Auto-Submitted"] {
+        assert_eq!(head.lines().filter(|line| line.starts_with(&format!("{name}: "))).count(), 1, "{head}");
+    }
+    assert!(!head.contains(&id), "the mail's own Message-ID: {head}");
     assert_eq!(mail.to, "RCPT TO:<local-moderated@moderators.example>");
 }
 

@@ -3,8 +3,10 @@
 
 use crate::operated::Operated;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,16 +115,27 @@ fn received(socket: &UnixDatagram) -> Vec<String> {
 fn systemd_hears_of_readiness_reloads_and_life() {
     let site = Operated::new();
     let name = site.home().join("notify");
-    let socket = UnixDatagram::bind(&name).unwrap();
+    heard_of_life(&site, name.as_os_str(), &UnixDatagram::bind(&name).unwrap());
+}
+
+#[test]
+fn systemd_hears_over_an_abstract_socket() {
+    let name = format!("newsreel-packaging-{}", std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    heard_of_life(&Operated::new(), format!("@{name}").as_ref(), &socket);
+}
+
+/// Starts, reloads and stops a server that reports to a socket of this name.
+fn heard_of_life(site: &Operated, name: &OsStr, socket: &UnixDatagram) {
     socket.set_nonblocking(true).unwrap();
     let mut command = site.command(&["serve"]);
-    command.env("NOTIFY_SOCKET", &name).env("WATCHDOG_USEC", "300000");
+    command.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "300000");
     let mut child = command.spawn().unwrap();
     let mut heard = Vec::new();
     let mut hear = |word: &str, times: usize| {
         wait_for(
             || {
-                heard.extend(received(&socket));
+                heard.extend(received(socket));
                 heard.clone()
             },
             |heard| heard.iter().filter(|line| *line == word).count() >= times,
@@ -138,7 +151,7 @@ fn systemd_hears_of_readiness_reloads_and_life() {
     assert!(reloading < ready, "{heard:?}");
     Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(received(&socket).contains(&"STOPPING=1".to_owned()));
+    assert!(received(socket).contains(&"STOPPING=1".to_owned()));
 }
 
 /// Clients of a socket that systemd holds wait while the server is restarted.

@@ -6,7 +6,7 @@
 
 use super::done::ControlHistory;
 use super::not::NotCarriedOut;
-use site::moderation::ModerationQueue;
+use site::moderation::{MailKind, ModerationQueue, OwnMail};
 use site_base::units::counted;
 use site_log::SiteLog;
 use spool::{ChangeMaker as _, GroupUpdate};
@@ -50,7 +50,9 @@ pub(super) struct NewsmasterMail {
 impl NewsmasterMail {
     /// Queues the mail about the message with this Message-ID.
     pub fn send(&self, mail: &ModerationQueue, id: &str, now: i64) {
-        if let Err(why) = mail.notify(&self.to, &self.subject, &self.text, now) {
+        let (to, subject, text) = (self.to.as_str(), self.subject.as_str(), self.text.as_slice());
+        let own = OwnMail { kind: MailKind::Notice, to, subject, text, about: Some(id) };
+        if let Err(why) = mail.notify(&own, now) {
             warn!(id, to = self.to, ?why, "a control message cannot be mailed");
         }
     }

@@ -304,7 +304,7 @@ figures! {
 }
 
 figures! {
-    /// The queue of mails to moderators.
+    /// The queue of mails.
     #[derive(Copy, Eq)]
     pub struct ModerationStatus {
         /// Mails to be sent.

@@ -4,13 +4,11 @@
 
 use super::poster::Author;
 use super::secret::Secret;
+use crate::message_ids::{self, nanos, next_count};
 use access::cancel_lock::{key_element, lock_element};
 use netnews::injection::{self, InjectionStamp};
 use netnews::{Article, control};
-use ring::rand::{SecureRandom, SystemRandom};
 use site_config::{Config, PosterDisclosure};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The texts of a [`InjectionStamp`].
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl InjectionMarks {
         };
         let count = next_count();
         let own = article.message_id().map(|id| id.as_str().to_owned());
-        let message_id = own.unwrap_or_else(|| injection::message_id(identity, nanos(), count, random()));
+        let message_id = own.unwrap_or_else(|| message_ids::fresh(identity, count));
         let logging_data =
             if posting.logging_data { format!("{:x}.{count:x}", nanos() / 1_000_000) } else { String::new() };
         let posted_from = revealed(posting.posting_host, poster.address_text);
@@ -90,21 +88,4 @@ fn key(article: &Article<'_>, poster: Author<'_>, secret: &Secret) -> String {
         (Some(user), Some(withdrawal)) => key_element(&secret.user_key(user, withdrawal.target().as_str())),
         _ => String::new(),
     }
-}
-
-/// Returns the number of posts since the start.
-fn next_count() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    COUNT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn nanos() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// If this fails, a Message-ID is still unique, unless the clock is set back.
-fn random() -> u32 {
-    let mut octets = [0; 4];
-    let _no_randomness = SystemRandom::new().fill(&mut octets);
-    u32::from_ne_bytes(octets)
 }

@@ -1,16 +1,18 @@
 //! The queue of mails on disk: one file each, written whole and durably before it gets its name.
 //!
-//! Names sort in the order of queueing. Nothing else is stored: numbers and times of tries are forgotten at a
-//! restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
+//! Names sort in the order of queueing, and say what the mail is. Nothing else is stored: numbers and times of
+//! tries are forgotten at a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
 use disk::{Disk, FileAccess, durable_create, read_small};
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-use tracing::error;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tracing::{error, warn};
 
+use access::users::{RESET_VALID_SECS, SIGN_UP_VALID_SECS};
 use site_base::counters::add;
 use site_base::fields;
 use site_base::file_name::FileName;
@@ -21,6 +23,9 @@ const DIR: &str = "moderation";
 const KIND: &str = "newsreel moderation";
 /// Suffix of the name of a queued mail, and of one being written.
 const QUEUED: &str = ".mail";
+/// Suffixes of the names of mails that are no posts.
+const NOTICE: &str = ".notice.mail";
+const ACCOUNT: &str = ".account.mail";
 const UNFINISHED: &str = ".new";
 
 /// Maximum bytes read from a file; articles are shorter.
@@ -36,6 +41,54 @@ pub(super) struct QueuedMail {
     pub queued: i64,
     /// Headers and body, CRLF lines, no dot-stuffing.
     pub text: Vec<u8>,
+}
+
+/// What a mail is, which the name of its file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailKind {
+    /// A post, for its moderator.
+    Post,
+    /// A text for the newsmaster or a poster.
+    Notice,
+    /// A link to an account, for its owner: such a mail is of no use after [`LINK_TIME`], and is never set
+    /// aside, as the link works for whoever reads it.
+    Account,
+}
+
+/// Time for which a link to an account works.
+const LINK_TIME: Duration = Duration::from_secs(if SIGN_UP_VALID_SECS > RESET_VALID_SECS {
+    SIGN_UP_VALID_SECS
+} else {
+    RESET_VALID_SECS
+});
+
+impl MailKind {
+    /// Returns the kind of the mail in a file of this name.
+    pub(super) fn of(name: &FileName) -> Self {
+        match name.as_str() {
+            name if name.ends_with(ACCOUNT) => Self::Account,
+            name if name.ends_with(NOTICE) => Self::Notice,
+            _ => Self::Post,
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Post => QUEUED,
+            Self::Notice => NOTICE,
+            Self::Account => ACCOUNT,
+        }
+    }
+}
+
+impl fmt::Display for MailKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Post => "post for a moderator",
+            Self::Notice => "notice",
+            Self::Account => "link to an account",
+        })
+    }
 }
 
 /// The queue.
@@ -78,22 +131,23 @@ impl MailQueue {
     }
 
     /// Queues a mail durably; returns false if `max` are waiting already.
-    pub fn put(&self, mail: &QueuedMail, max: usize) -> io::Result<bool> {
+    pub fn put(&self, kind: MailKind, mail: &QueuedMail, max: usize) -> io::Result<bool> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Ok(false);
         }
-        let written = self.write(mail);
+        let written = self.write(kind, mail);
         if written.is_err() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         written.map(|()| true)
     }
 
-    fn write(&self, mail: &QueuedMail) -> io::Result<()> {
+    fn write(&self, kind: MailKind, mail: &QueuedMail) -> io::Result<()> {
         self.disk.create_dir(&self.failed)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let name = format!("{nanos:020}-{}{QUEUED}", self.count.fetch_add(1, Ordering::Relaxed));
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{nanos:020}-{count}{}", kind.suffix());
         let queued = mail.queued.to_string();
         let fields: [(&str, &str); 3] = [("to", &mail.to), ("from", &mail.from), ("queued", &queued)];
         let (head, sum) = fields::around(KIND, &fields, &mail.text);
@@ -110,15 +164,28 @@ impl MailQueue {
         FileName::ending_with(names, QUEUED).collect()
     }
 
-    /// Reads a mail of the queue; an unreadable one is put aside.
+    /// Removes mails whose link does not work any more at this time.
+    pub fn remove_expired(&self, now: SystemTime) {
+        for name in self.names() {
+            let nanos = name.as_str().get(..20).and_then(|nanos| nanos.parse().ok());
+            let queued = nanos.and_then(|nanos| UNIX_EPOCH.checked_add(Duration::from_nanos(nanos)));
+            let age = queued.and_then(|queued| now.duration_since(queued).ok());
+            if MailKind::of(&name) == MailKind::Account && age.is_some_and(|age| age >= LINK_TIME) {
+                warn!(mail = %name, "a link to an account could not be mailed in time and is removed");
+                self.remove(&name);
+            }
+        }
+    }
+
+    /// Reads a mail of the queue; an unreadable one is given up.
     pub fn read(&self, name: &FileName) -> Option<QueuedMail> {
         let path = name.path_in(&self.dir);
         match read_small(&*self.disk, &path, MAIL_BYTES_MAX) {
             Ok(bytes) => {
                 let mail = parsed(&bytes.unwrap_or_default());
                 if mail.is_none() {
-                    error!(file = %path.display(), "not a queued mail; it is in moderation/failed");
-                    self.put_aside(name);
+                    let kept = self.give_up(name);
+                    error!(file = %path.display(), "not a queued mail; it is {kept}");
                 }
                 mail
             }
@@ -134,10 +201,15 @@ impl MailQueue {
         self.leave(name, self.disk.remove(&name.path_in(&self.dir)));
     }
 
-    /// Moves a mail to `failed`.
-    pub fn put_aside(&self, name: &FileName) {
+    /// Moves a mail to `failed`, or removes it if it may not be kept; returns the result in words.
+    pub fn give_up(&self, name: &FileName) -> &'static str {
+        if MailKind::of(name) == MailKind::Account {
+            self.remove(name);
+            return "removed";
+        }
         self.leave(name, self.disk.rename(&name.path_in(&self.dir), &name.path_in(&self.failed)));
         add(&self.put_aside, 1);
+        "in moderation/failed"
     }
 
     fn leave(&self, name: &FileName, done: io::Result<()>) {
@@ -193,19 +265,22 @@ mod tests {
     fn mails_survive_a_restart_and_half_written_ones_are_removed() {
         let sim = SimDisk::new();
         let queue = open(&sim);
-        assert!(queue.put(&mail(1), 3).unwrap() && queue.put(&mail(2), 3).unwrap());
+        assert!(
+            queue.put(MailKind::Post, &mail(1), 3).unwrap()
+                && queue.put(MailKind::Post, &mail(2), 3).unwrap()
+        );
         drop(queue);
         write(&sim, "1.mail.new", b"newsreel mod");
         let queue = open(&sim);
         assert_eq!(sim.list(&queue.dir).unwrap().len(), 2);
         assert_eq!(mails(&queue), [mail(1), mail(2)]);
-        assert!(queue.put(&mail(3), 3).unwrap());
-        assert!(!queue.put(&mail(4), 3).unwrap(), "full");
+        assert!(queue.put(MailKind::Post, &mail(3), 3).unwrap());
+        assert!(!queue.put(MailKind::Post, &mail(4), 3).unwrap(), "full");
         let names = queue.names();
         queue.remove(&names[0]);
-        queue.put_aside(&names[1]);
+        assert_eq!(queue.give_up(&names[1]), "in moderation/failed");
         assert_eq!((queue.len(), queue.names().len()), (1, 1));
-        assert!(queue.put(&mail(5), 3).unwrap());
+        assert!(queue.put(MailKind::Post, &mail(5), 3).unwrap());
         assert_eq!(sim.list(&queue.failed).unwrap().len(), 1);
     }
 
@@ -218,7 +293,7 @@ mod tests {
                 let mut queued = Vec::new();
                 if let Ok(queue) = MailQueue::open(Arc::new(sim.clone()), Path::new("/d")) {
                     for n in 1..=3 {
-                        if queue.put(&mail(n), 9).is_ok() {
+                        if queue.put(MailKind::Post, &mail(n), 9).is_ok() {
                             queued.push(mail(n));
                         }
                     }
@@ -232,7 +307,7 @@ mod tests {
                 let must = if queued.len() == 3 { &queued[1..] } else { &queued };
                 assert!(must.iter().all(|mail| left.contains(mail)), "{what}: {left:?}");
                 assert!(left.len() <= queued.len() + 1, "{what}: {left:?}");
-                assert!(after.put(&mail(9), 9).unwrap(), "{what}");
+                assert!(after.put(MailKind::Post, &mail(9), 9).unwrap(), "{what}");
                 if !sim.crashed() {
                     assert_eq!(left, [mail(2), mail(3)], "{what}");
                     assert!(step > 12, "nothing was tried");
@@ -246,7 +321,7 @@ mod tests {
     fn invalid_files_are_put_aside() {
         let sim = SimDisk::new();
         let queue = open(&sim);
-        assert!(queue.put(&mail(1), 3).unwrap());
+        assert!(queue.put(MailKind::Post, &mail(1), 3).unwrap());
         let name = queue.names().remove(0);
         for bad in [
             "",
@@ -259,5 +334,29 @@ mod tests {
         write(&sim, &name.to_string(), b"garbage");
         assert_eq!(queue.read(&name), None);
         assert_eq!((queue.len(), queue.names().len()), (0, 0));
+    }
+
+    #[test]
+    fn links_to_accounts_are_kept_no_longer_than_they_work() {
+        let sim = SimDisk::new();
+        let queue = open(&sim);
+        for kind in
+            [MailKind::Account, MailKind::Notice, MailKind::Account, MailKind::Account, MailKind::Post]
+        {
+            assert!(queue.put(kind, &mail(1), 9).unwrap());
+        }
+        let names = queue.names();
+        let kinds: Vec<MailKind> = names.iter().map(MailKind::of).collect();
+        assert_eq!(kinds[..2], [MailKind::Account, MailKind::Notice]);
+        assert_eq!(queue.give_up(&names[0]), "removed");
+        write(&sim, &names[2].to_string(), b"damaged");
+        assert_eq!(queue.read(&names[2]), None);
+        assert_eq!((queue.len(), sim.list(&queue.failed).unwrap().len()), (3, 0));
+        queue.remove_expired(SystemTime::now());
+        assert_eq!(queue.len(), 3);
+        queue.remove_expired(SystemTime::now() + LINK_TIME);
+        assert_eq!((queue.len(), queue.names()), (2, vec![names[1].clone(), names[4].clone()]));
+        assert_eq!(queue.give_up(&names[1]), "in moderation/failed");
+        assert_eq!((queue.len(), sim.list(&queue.failed).unwrap().len()), (1, 1));
     }
 }

@@ -7,7 +7,7 @@ use super::ConnectedClient;
 use crate::site::Site;
 use access::sasl;
 use access::sasl::{SaslAction, SaslExchange};
-use access::users::random;
+use access::users::{NAME_RULE, random};
 use access::{LoginDenial, User};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -171,6 +171,13 @@ impl LoginProgress {
             Err(LoginDenial::Locked(left)) => {
                 let text = format!("Too many failures, try again in {} s", left.as_secs() + 1);
                 append(out, code::AUTHENTICATION_FAILED, &text);
+            }
+            Err(LoginDenial::Nameless) => {
+                append(
+                    out,
+                    code::AUTHENTICATION_FAILED,
+                    &format!("Your name is not usable here: {NAME_RULE}"),
+                );
             }
             Err(LoginDenial::Trouble) => append_standard(out, code::INTERNAL_FAULT),
         }

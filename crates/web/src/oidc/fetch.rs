@@ -67,10 +67,12 @@ pub(super) struct Fetcher {
     pub timeout: Duration,
 }
 
-/// A form that is sent, and the value of Authorization.
-#[derive(Debug)]
-pub(super) struct SentForm {
-    pub body: String,
+/// What is sent with a request.
+#[derive(Debug, Default)]
+pub(super) struct SentData {
+    /// A form; without one the request is a GET.
+    pub form: Option<String>,
+    /// The value of Authorization.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -99,23 +101,15 @@ impl Drop for AbortOnDrop {
 
 impl Fetcher {
     /// Asks for what is at an address, or sends a form there; returns the status and the answer.
-    pub async fn fetch(
-        &self,
-        url: &str,
-        form: Option<SentForm>,
-    ) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    pub async fn fetch(&self, url: &str, sent: SentData) -> Result<(StatusCode, Vec<u8>), FetchError> {
         if !is_safe_url(url) {
             return Err(FetchError::Address(url.chars().take(URL_BYTES_MAX).collect()));
         }
-        let fetched = timeout(self.timeout, self.fetch_from(url, form)).await;
+        let fetched = timeout(self.timeout, self.fetch_from(url, sent)).await;
         fetched.map_err(|_| FetchError::TooSlow)?
     }
 
-    async fn fetch_from(
-        &self,
-        url: &str,
-        form: Option<SentForm>,
-    ) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    async fn fetch_from(&self, url: &str, sent: SentData) -> Result<(StatusCode, Vec<u8>), FetchError> {
         let no_address = || FetchError::Address(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| no_address())?;
         let authority = uri.authority().ok_or_else(no_address)?.clone();
@@ -141,7 +135,7 @@ impl Fetcher {
             // Errors come with the answer, too.
             let _ended = serving.await;
         }));
-        let request = request(&uri, authority.as_str(), form).ok_or_else(no_address)?;
+        let request = request(&uri, authority.as_str(), sent).ok_or_else(no_address)?;
         let answer = sender.send_request(request).await.map_err(FetchError::Http)?;
         let (parts, body) = answer.into_parts();
         let body = to_bytes(Body::new(body), ANSWER_BYTES_MAX).await.map_err(|_| FetchError::Body)?;
@@ -162,17 +156,22 @@ impl Fetcher {
     }
 }
 
-fn request(uri: &Uri, authority: &str, form: Option<SentForm>) -> Option<Request<Body>> {
+fn request(uri: &Uri, authority: &str, sent: SentData) -> Option<Request<Body>> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let SentData { form, authorization } = sent;
     let request = Request::builder()
-        .method(if form.is_some() { Method::POST } else { Method::GET })
         .uri(path)
         .header(HOST, authority)
         .header(USER_AGENT, "newsreel")
         .header(ACCEPT, "application/json");
-    let Some(SentForm { body, authorization }) = form else { return request.body(Body::empty()).ok() };
-    let mut request =
-        request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(Body::from(body)).ok()?;
+    let request = match form {
+        None => request.method(Method::GET).body(Body::empty()),
+        Some(form) => {
+            let request = request.method(Method::POST);
+            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(Body::from(form))
+        }
+    };
+    let mut request = request.ok()?;
     if let Some(authorization) = authorization {
         request.headers_mut().insert(AUTHORIZATION, authorization);
     }

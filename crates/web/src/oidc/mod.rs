@@ -14,6 +14,7 @@ mod state;
 use super::login::{self, LoginProblem, PROVIDERS_PATH, local_path, with_cookie};
 use super::visitor::Visitor;
 use super::{WebState, answers, form};
+use access::users::NAME_RULE;
 use access::{LoginDenial, SpentTokens, User, granted_groups};
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
@@ -28,6 +29,7 @@ use site_base::lock::Leaf;
 use site_base::printable;
 use site_config::{Config, Oidc};
 use state::{LOGIN_TIME_MAX, LoginState, StateKey};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::warn;
@@ -38,6 +40,11 @@ const MECHANISM: &str = "OIDC";
 const QUERY_BYTES_MAX: usize = 16 << 10;
 /// Most groups of a token that are looked at.
 const GROUPS_MAX: usize = 5000;
+/// The claims of a mail address, and of whether it is the user's.
+const EMAIL: &str = "email";
+const EMAIL_VERIFIED: &str = "email_verified";
+/// Longest name that is shown where it is refused, in characters.
+const NAME_CHARS_MAX: usize = 130;
 /// Longest error of a provider that is shown, in characters.
 const ERROR_CHARS_MAX: usize = 100;
 
@@ -191,7 +198,14 @@ async fn finished(
         nonce: &key.nonce(state),
         verifier: &key.verifier(state),
     };
-    let claims = match provider.finish(&exchange).await {
+    let mut wanted = vec![own.name_claim.as_str()];
+    if own.name_claim == EMAIL {
+        wanted.push(EMAIL_VERIFIED);
+    }
+    if !own.groups.is_empty() {
+        wanted.push(&own.group_claim);
+    }
+    let claims = match provider.finish(&exchange, &wanted).await {
         Ok(claims) => claims,
         Err(error) => {
             warn!(provider = own.name, %error, "a login at the provider failed");
@@ -202,26 +216,54 @@ async fn finished(
             return Err(unavailable());
         }
     };
-    let Some(name) = name_in(&claims, own) else {
-        warn!(provider = own.name, claim = own.name_claim, "the ID token has no name of a user");
-        return Err(refused("Your account there has no name that can be used here."));
-    };
+    let name = name_in(&claims, own).map_err(|fault| {
+        warn!(provider = own.name, claim = own.name_claim, "a user of the provider cannot log in: {fault}");
+        refused(&format!("You cannot log in: {fault}."))
+    })?;
     let granted = granted_groups(&own.groups, &groups_in(&claims, &own.group_claim));
     gate.vouched(caller, &name, granted, MECHANISM).await.map_err(|denial| match denial {
         LoginDenial::Wrong => refused("Your name there is that of another user here."),
+        LoginDenial::Nameless => {
+            let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+            refused(&format!("Your name there, {}, is not usable here: {NAME_RULE}.", printable::line(&name)))
+        }
         other => other.into(),
     })
 }
 
-/// Returns the user's name.
-fn name_in(claims: &Map<String, Value>, provider: &Oidc) -> Option<String> {
-    let name = id_token::claim(claims, &provider.name_claim)?.as_str().filter(|name| !name.is_empty())?;
-    // Some providers let users enter any address before it is verified.
-    let is_verified = matches!(claims.get("email_verified"), Some(Value::Bool(true)));
-    if provider.name_claim == "email" && !is_verified {
-        return None;
+/// The reason why claims name no user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameFault {
+    Missing,
+    NoText,
+    Unverified,
+}
+
+impl fmt::Display for NameFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "the provider does not say your name",
+            Self::NoText => "what the provider says is your name is no text",
+            Self::Unverified => "the provider has not verified your mail address",
+        })
     }
-    Some(format!("{name}{}", provider.name_suffix.as_deref().unwrap_or_default()))
+}
+
+/// Returns the user's name.
+fn name_in(claims: &Map<String, Value>, provider: &Oidc) -> Result<String, NameFault> {
+    let name = match id_token::claim(claims, &provider.name_claim) {
+        None | Some(Value::Null) => return Err(NameFault::Missing),
+        Some(name) => name.as_str().ok_or(NameFault::NoText)?,
+    };
+    if name.is_empty() {
+        return Err(NameFault::Missing);
+    }
+    // Some providers let users enter any address before it is verified.
+    let is_verified = matches!(claims.get(EMAIL_VERIFIED), Some(Value::Bool(true)));
+    if provider.name_claim == EMAIL && !is_verified {
+        return Err(NameFault::Unverified);
+    }
+    Ok(format!("{name}{}", provider.name_suffix.as_deref().unwrap_or_default()))
 }
 
 /// Returns the groups of a claim that is a list of texts, or one text.
@@ -259,13 +301,14 @@ mod tests {
             let section = "[[oidc]]\nname = \"a\"\nissuer = \"https://a.example\"\nclient_id = \"news\"\n";
             name_in(claims, &with_trash(&format!("{section}{keys}")).providers[0])
         };
-        assert_eq!(name("").as_deref(), Some("u-1"));
+        assert_eq!(name("").as_deref(), Ok("u-1"));
         assert_eq!(
             name("name_claim = \"preferred_username\"\nname_suffix = \"@a\"").as_deref(),
-            Some("fred@a")
+            Ok("fred@a")
         );
-        assert_eq!(name("name_claim = \"email\""), None, "not verified");
-        assert_eq!(name("name_claim = \"groups\""), None);
+        assert_eq!(name("name_claim = \"email\""), Err(NameFault::Unverified));
+        assert_eq!(name("name_claim = \"groups\""), Err(NameFault::NoText));
+        assert_eq!(name("name_claim = \"nickname\""), Err(NameFault::Missing));
         assert_eq!(groups_in(claims, "groups"), ["staff", "news"]);
         assert_eq!(groups_in(claims, "role"), ["boss"]);
         assert_eq!(groups_in(claims, "realm.roles"), ["admin"]);

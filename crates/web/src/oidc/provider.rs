@@ -4,7 +4,7 @@
 //! may change them at any time. Called by `oidc`. Sources: OpenID Connect Discovery section 4, OpenID Connect
 //! Core sections 3.1.2 and 3.1.3, RFC 6749 sections 2.3.1, 4.1.3 and 5.
 
-use super::fetch::{FetchError, Fetcher, SentForm, is_safe_url};
+use super::fetch::{FetchError, Fetcher, SentData, is_safe_url};
 use super::id_token::{self, IdTokenFault, ProviderKey, TokenExpectation};
 use super::state;
 use access::tls::{RemoteServerError, first_line};
@@ -88,6 +88,8 @@ pub(super) struct ProviderDescription {
     authorization: String,
     token: String,
     keys: String,
+    /// Where more is said of a user.
+    user: Option<String>,
     /// The client's secret goes into Authorization, not into the form.
     takes_basic: bool,
 }
@@ -107,9 +109,17 @@ impl ProviderDescription {
             authorization: url("authorization_endpoint")?,
             token: url("token_endpoint")?,
             keys: url("jwks_uri")?,
+            user: url("userinfo_endpoint"),
             takes_basic: ways.is_none() || has("client_secret_basic") || !has("client_secret_post"),
         })
     }
+}
+
+/// The tokens for a code.
+struct TokenAnswer {
+    id_token: String,
+    /// What the provider can be asked with about the user.
+    access_token: Option<String>,
 }
 
 /// What is kept of a provider.
@@ -155,7 +165,7 @@ impl Provider {
     }
 
     async fn text_at(&self, url: &str) -> Result<Vec<u8>, ProviderError> {
-        match self.fetcher().fetch(url, None).await? {
+        match self.fetcher().fetch(url, SentData::default()).await? {
             (StatusCode::OK, text) => Ok(text),
             (status, _) => Err(ProviderError::Status(status)),
         }
@@ -186,13 +196,18 @@ impl Provider {
         Ok(format!("{}{join}{}", description.authorization, form(&fields)))
     }
 
-    /// Finishes a login; returns the claims of the ID token.
-    pub async fn finish(&self, exchange: &CodeExchange<'_>) -> Result<Map<String, Value>, ProviderError> {
+    /// Finishes a login; returns the claims of the ID token, and those that the provider has elsewhere if one
+    /// of `wanted` is not among them.
+    pub async fn finish(
+        &self,
+        exchange: &CodeExchange<'_>,
+        wanted: &[&str],
+    ) -> Result<Map<String, Value>, ProviderError> {
         if exchange.code.is_empty() || exchange.code.len() > CODE_BYTES_MAX {
             return Err(ProviderError::Refused("no code".into()));
         }
         let description = self.description().await?;
-        let token = {
+        let TokenAnswer { id_token, access_token } = {
             let _permit = self.permit().await?;
             self.token(&description, exchange).await?
         };
@@ -203,21 +218,59 @@ impl Provider {
             now: unix_now(),
         };
         let (keys, is_fresh) = self.keys(&description, false).await?;
-        match id_token::claims(&token, &keys, &expected) {
+        let claims = match id_token::claims(&id_token, &keys, &expected) {
             Err(IdTokenFault::UnknownKey) if !is_fresh => {
                 let (keys, _) = self.keys(&description, true).await?;
-                id_token::claims(&token, &keys, &expected).map_err(ProviderError::Token)
+                id_token::claims(&id_token, &keys, &expected)
             }
-            other => other.map_err(ProviderError::Token),
+            other => other,
+        };
+        let mut claims = claims.map_err(ProviderError::Token)?;
+        claims.retain(|_, value| !value.is_null());
+        match (&description.user, access_token) {
+            (Some(url), Some(token))
+                if wanted.iter().any(|name| id_token::claim(&claims, name).is_none()) =>
+            {
+                self.with_more(claims, url, &token).await
+            }
+            _ => Ok(claims),
         }
     }
 
-    /// Exchanges the code that a browser brought for an ID token.
+    /// Returns claims with those that the provider has at its UserInfo endpoint. What the ID token says
+    /// counts, and an answer about another subject is refused (OpenID Connect Core section 5.3.2).
+    async fn with_more(
+        &self,
+        mut claims: Map<String, Value>,
+        url: &str,
+        token: &str,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        const NO_TOKEN: ProviderError = ProviderError::Answer("its access token cannot be sent");
+        let mut authorization = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| NO_TOKEN)?;
+        authorization.set_sensitive(true);
+        let _permit = self.permit().await?;
+        let sent = SentData { form: None, authorization: Some(authorization) };
+        let (status, answer) = self.fetcher().fetch(url, sent).await?;
+        if status != StatusCode::OK {
+            return Err(ProviderError::Status(status));
+        }
+        let more: Map<String, Value> = serde_json::from_slice(&answer)
+            .map_err(|_| ProviderError::Answer("what it says of the user is no JSON object"))?;
+        if more.get("sub") != claims.get("sub") {
+            return Err(ProviderError::Answer("it speaks of another user than the ID token"));
+        }
+        for (name, value) in more {
+            claims.entry(name).or_insert(value);
+        }
+        Ok(claims)
+    }
+
+    /// Exchanges the code that a browser brought for tokens.
     async fn token(
         &self,
         description: &ProviderDescription,
         exchange: &CodeExchange<'_>,
-    ) -> Result<String, ProviderError> {
+    ) -> Result<TokenAnswer, ProviderError> {
         let secret = match self.config.client_secret_file.clone() {
             None => None,
             Some(file) => {
@@ -239,12 +292,17 @@ impl Provider {
             Some(secret) => fields.extend([("client_id", id), ("client_secret", secret)]),
             None => fields.push(("client_id", id)),
         }
-        let form = SentForm { body: form(&fields), authorization };
-        let (status, answer) = self.fetcher().fetch(&description.token, Some(form)).await?;
+        let sent = SentData { form: Some(form(&fields)), authorization };
+        let (status, answer) = self.fetcher().fetch(&description.token, sent).await?;
         let answer: Option<Map<String, Value>> = serde_json::from_slice(&answer).ok();
         let text = |name: &str| answer.as_ref()?.get(name)?.as_str().map(str::to_owned);
         match status {
-            StatusCode::OK => text("id_token").ok_or(ProviderError::Answer("it answers without an ID token")),
+            StatusCode::OK => {
+                let id_token =
+                    text("id_token").ok_or(ProviderError::Answer("it answers without an ID token"))?;
+                let is_bearer = text("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer"));
+                Ok(TokenAnswer { id_token, access_token: text("access_token").filter(|_| is_bearer) })
+            }
             // RFC 6749 section 5.2: of these only a code is the browser's.
             StatusCode::BAD_REQUEST if text("error").as_deref() == Some("invalid_grant") => {
                 Err(ProviderError::Refused("invalid_grant".into()))
@@ -349,6 +407,9 @@ mod tests {
         assert_eq!(described(|all| all["issuer"] = json!(1)), None);
         assert_eq!(described(|all| all["token_endpoint"] = json!("http://a.example/token")), None);
         assert_eq!(described(|all| all["authorization_endpoint"] = json!("javascript:alert(1)")), None);
+        let user = |url: &str| described(|all| all["userinfo_endpoint"] = json!(url)).unwrap().user;
+        assert_eq!(user("https://a.example/user").as_deref(), Some("https://a.example/user"));
+        assert_eq!(user("http://a.example/user"), None);
         assert_eq!(described(|all| drop(all.as_object_mut().unwrap().remove("jwks_uri"))), None);
         assert_eq!(ProviderDescription::parse(b"[]", "https://a.example"), None);
     }

@@ -13,6 +13,16 @@ pub(super) const ENUMERATED: u8 = 0x0a;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
+/// Tags of texts in UTF-8 or ASCII: OCTET STRING, UTF8String, PrintableString, IA5String.
+const TEXTS: [u8; 4] = [OCTET_STRING, 0x0c, 0x13, 0x16];
+
+/// Returns the text in an element that is one and nothing else.
+pub fn text_in(element: &[u8]) -> Option<&str> {
+    let mut reader = BerReader(element);
+    let (_, text) = reader.any().filter(|(tag, _)| TEXTS.contains(tag))?;
+    reader.is_empty().then(|| str::from_utf8(text).ok())?
+}
+
 /// Returns an element with this content.
 pub fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 2 + LENGTH_OCTETS_MAX);

@@ -26,8 +26,9 @@ const START_TLS: &[u8] = b"1.3.6.1.4.1.1466.20037";
 const VERSION: u32 = 3;
 /// Longest text of a result that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 200;
-/// Most attributes of an entry, and values of an attribute, that are kept.
+/// Most attributes of an entry; a login asks for two.
 const ATTRIBUTES_MAX: usize = 50;
+/// Most values of an attribute that are kept.
 const VALUES_MAX: usize = 5000;
 
 /// The result of a request.
@@ -42,14 +43,32 @@ pub struct LdapResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LdapEntry {
     pub dn: String,
-    attributes: Vec<(String, Vec<String>)>,
+    attributes: Vec<LdapAttribute>,
+}
+
+/// An attribute of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LdapAttribute {
+    name: String,
+    /// The values that are text.
+    values: Vec<String>,
+    /// There are more values.
+    has_more: bool,
 }
 
 impl LdapEntry {
     /// Returns the values of an attribute that are text.
     pub fn values(&self, attribute: &str) -> impl Iterator<Item = &str> + Clone {
-        let own = self.attributes.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(attribute));
-        own.flat_map(|(_, values)| values).map(String::as_str)
+        self.named(attribute).flat_map(|own| &own.values).map(String::as_str)
+    }
+
+    /// Returns true if an attribute has more values than the directory sent, or than are kept.
+    pub fn has_more_values(&self, attribute: &str) -> bool {
+        self.named(attribute).any(|own| own.has_more)
+    }
+
+    fn named(&self, attribute: &str) -> impl Iterator<Item = &LdapAttribute> + Clone {
+        self.attributes.iter().filter(move |own| own.name.eq_ignore_ascii_case(attribute))
     }
 }
 
@@ -63,11 +82,20 @@ pub(super) enum LdapAnswer {
     Extended(LdapResult),
 }
 
+/// The entries that are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LdapScope {
+    /// The base of the search alone.
+    Base,
+    /// The base and all entries below it.
+    Subtree,
+}
+
 /// A search request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SearchRequest<'a> {
+pub struct SearchRequest<'a> {
     pub base: &'a str,
-    pub is_subtree: bool,
+    pub scope: LdapScope,
     pub entries_max: usize,
     /// The filter, encoded.
     pub filter: &'a [u8],
@@ -92,21 +120,24 @@ pub(super) fn start_tls() -> Vec<u8> {
     elements(EXTENDED_REQUEST, &[element(REQUEST_NAME, START_TLS)])
 }
 
-pub(super) fn search(wanted: &SearchRequest<'_>) -> Vec<u8> {
+pub(super) fn search(request: &SearchRequest<'_>) -> Vec<u8> {
     const BASE_OBJECT: u32 = 0;
     const WHOLE_SUBTREE: u32 = 2;
     const NEVER_DEREF_ALIASES: u32 = 0;
-    let scope = if wanted.is_subtree { WHOLE_SUBTREE } else { BASE_OBJECT };
+    let scope = match request.scope {
+        LdapScope::Base => BASE_OBJECT,
+        LdapScope::Subtree => WHOLE_SUBTREE,
+    };
     let attributes: Vec<Vec<u8>> =
-        wanted.attributes.iter().map(|name| element(OCTET_STRING, name.as_bytes())).collect();
+        request.attributes.iter().map(|name| element(OCTET_STRING, name.as_bytes())).collect();
     let parts = [
-        element(OCTET_STRING, wanted.base.as_bytes()),
+        element(OCTET_STRING, request.base.as_bytes()),
         number(ENUMERATED, scope),
         number(ENUMERATED, NEVER_DEREF_ALIASES),
-        number(INTEGER, u32::try_from(wanted.entries_max).unwrap_or(u32::MAX)),
+        number(INTEGER, u32::try_from(request.entries_max).unwrap_or(u32::MAX)),
         number(INTEGER, 0),
         element(BOOLEAN, &[0]),
-        wanted.filter.to_vec(),
+        request.filter.to_vec(),
         elements(SEQUENCE, &attributes),
     ];
     elements(SEARCH_REQUEST, &parts)
@@ -145,6 +176,17 @@ pub(super) fn filter(test: &LdapTest, name: &str, dn: &str) -> Vec<u8> {
                 .collect();
             elements(0xa4, &[element(OCTET_STRING, attribute.as_bytes()), elements(SEQUENCE, &parts)])
         }
+        LdapTest::Extensible { attribute, has_dn_attributes, rule, value } => {
+            let text = |tag, text: &Option<String>| text.as_ref().map(|text| element(tag, text.as_bytes()));
+            let parts = [
+                text(0x81, rule),
+                text(0x82, attribute),
+                Some(element(0x83, &octets(value))),
+                // A default value is not encoded (RFC 4511 section 5.1).
+                has_dn_attributes.then(|| element(0x84, &[0xff])),
+            ];
+            elements(0xa9, &parts.into_iter().flatten().collect::<Vec<_>>())
+        }
     }
 }
 
@@ -181,21 +223,37 @@ fn entry(content: &mut BerReader<'_>) -> Option<LdapEntry> {
     let mut list = BerReader(content.of(SEQUENCE)?);
     let mut attributes = Vec::new();
     while !list.is_empty() {
-        let mut attribute = BerReader(list.of(SEQUENCE)?);
-        let name = str::from_utf8(attribute.of(OCTET_STRING)?).ok()?.to_owned();
-        let mut set = BerReader(attribute.of(SET)?);
-        let mut values = Vec::new();
-        while !set.is_empty() {
-            let value = set.of(OCTET_STRING)?;
-            // Values that are no text, such as photographs, are neither names nor groups.
-            values
-                .extend(str::from_utf8(value).ok().filter(|_| values.len() < VALUES_MAX).map(str::to_owned));
-        }
-        if attributes.len() < ATTRIBUTES_MAX {
-            attributes.push((name, values));
-        }
+        attributes.push(attribute(BerReader(list.of(SEQUENCE)?))?);
+        (attributes.len() <= ATTRIBUTES_MAX).then_some(())?;
     }
     Some(LdapEntry { dn, attributes })
+}
+
+fn attribute(mut content: BerReader<'_>) -> Option<LdapAttribute> {
+    let name = str::from_utf8(content.of(OCTET_STRING)?).ok()?;
+    let (name, mut has_more) = ranged(name);
+    let mut set = BerReader(content.of(SET)?);
+    let mut values = Vec::new();
+    while !set.is_empty() {
+        let value = set.of(OCTET_STRING)?;
+        if values.len() == VALUES_MAX {
+            has_more = true;
+            continue;
+        }
+        // Values that are no text, such as photographs, are neither names nor groups.
+        values.extend(str::from_utf8(value).ok().map(str::to_owned));
+    }
+    Some(LdapAttribute { name: name.to_owned(), values, has_more })
+}
+
+/// Returns the name of an attribute without a range, and whether there are values after that range: Active
+/// Directory returns the first values of a long list as `memberOf;range=0-1499`, and all as `0-*`.
+fn ranged(name: &str) -> (&str, bool) {
+    let Some((own, option)) = name.rsplit_once(';') else { return (name, false) };
+    match option.split_at_checked("range=".len()) {
+        Some((key, range)) if key.eq_ignore_ascii_case("range=") => (own, !range.ends_with('*')),
+        _ => (name, false),
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +291,37 @@ mod tests {
             b"\x87\x02ou",
         ];
         assert_eq!(made, expected.concat(), "the name is one value, whatever it holds");
+        for (text, octets) in [
+            ("(member:1.2.3:=%d)", &b"\xa9\x13\x81\x051.2.3\x82\x06member\x83\x02=x"[..]),
+            ("(cn:=%s)", b"\xa9\x07\x82\x02cn\x83\x01a"),
+            ("(o:DN:r:=)", b"\xa9\x0b\x81\x01r\x82\x01o\x83\x00\x84\x01\xff"),
+            ("(:dn:r:=y)", b"\xa9\x09\x81\x01r\x83\x01y\x84\x01\xff"),
+        ] {
+            assert_eq!(filter(LdapFilter::parse(text).unwrap().test(), "a", "=x"), octets, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_of_values_that_are_not_whole_are_known() {
+        let many: Vec<String> = (0..=VALUES_MAX).map(|n| format!("cn={n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        for (name, values, has_more, count) in [
+            ("memberOf", &many[..1], false, 1),
+            ("memberOf;range=0-1499", &many[..2], true, 2),
+            ("MEMBEROF;Range=0-*", &many[..2], false, 2),
+            ("memberOf", &many[..VALUES_MAX], false, VALUES_MAX),
+            ("memberOf", &many, true, VALUES_MAX),
+            ("memberOf;lang-de", &many[..1], false, 0),
+        ] {
+            let message = enveloped(7, &of_entry("uid=fred", &[(name, values)]));
+            let Some((7, LdapAnswer::Entry(found))) = parse(&message) else { panic!("no entry") };
+            assert_eq!(
+                (found.has_more_values("memberof"), found.values("memberOf").count()),
+                (has_more, count)
+            );
+        }
+        let attributes = [("a", &["b"][..]); ATTRIBUTES_MAX + 1];
+        assert_eq!(parse(&enveloped(7, &of_entry("uid=fred", &attributes))), None, "too many attributes");
     }
 
     #[test]

@@ -7,10 +7,11 @@
 mod ber;
 mod message;
 
-pub(super) use message::LdapEntry;
+pub(super) use ber::text_in;
+pub(super) use message::{LdapEntry, LdapScope, SearchRequest};
 
 use ber::ElementLength;
-use message::{LdapAnswer, LdapResult, SearchRequest};
+use message::{LdapAnswer, LdapResult};
 use nntp_io::{ConnectOptions, Connection, Security, TlsOptions};
 use std::fmt;
 
@@ -77,20 +78,11 @@ impl From<nntp_io::Error> for LdapError {
     }
 }
 
-/// The entries below a place in the tree that are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LdapScope {
-    /// The place itself.
-    Base,
-    /// The place and all below it.
-    Subtree,
-}
-
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LdapFound {
     pub entries: Vec<LdapEntry>,
-    /// There are more entries than were asked for.
+    /// There are more entries than were asked for, or than the directory returns.
     pub has_more: bool,
 }
 
@@ -101,7 +93,7 @@ pub(super) struct LdapConnection {
 }
 
 impl LdapConnection {
-    /// Connects, and begins TLS.
+    /// Connects; TLS is used as `options` say, from the first octet or after a request for it.
     pub async fn open(options: &ConnectOptions) -> Result<Self, LdapError> {
         let mut own = Self { connection: Connection::connect(options).await?, last_id: 0 };
         if let Security::StartTls(TlsOptions { config, name }) = &options.security {
@@ -131,26 +123,23 @@ impl LdapConnection {
         }
     }
 
-    /// Searches for at most `entries_max` entries, with these attributes.
-    pub async fn search(&mut self, wanted: &SearchWanted<'_>) -> Result<LdapFound, LdapError> {
-        self.request(&message::search(&SearchRequest {
-            base: wanted.base,
-            is_subtree: wanted.scope == LdapScope::Subtree,
-            entries_max: wanted.entries_max.saturating_add(1),
-            filter: wanted.filter,
-            attributes: wanted.attributes,
-        }))
-        .await?;
+    /// Searches; returns at most as many entries as are requested. The directory is asked for one more, which
+    /// shows whether there are more. A base that does not exist, or may not be seen, is an error unless it is
+    /// the one entry that is looked for.
+    pub async fn search(&mut self, request: &SearchRequest<'_>) -> Result<LdapFound, LdapError> {
+        let entries_max = request.entries_max.saturating_add(1);
+        self.request(&message::search(&SearchRequest { entries_max, ..*request })).await?;
         let mut found = LdapFound::default();
         for _ in 0..MESSAGES_MAX {
             match self.answer().await? {
-                LdapAnswer::Entry(entry) if found.entries.len() < wanted.entries_max => {
+                LdapAnswer::Entry(entry) if found.entries.len() < request.entries_max => {
                     found.entries.push(entry)
                 }
                 LdapAnswer::Entry(_) => found.has_more = true,
                 LdapAnswer::Reference => {}
                 LdapAnswer::SearchDone(result) => match result.code {
-                    code::SUCCESS | code::NO_SUCH_OBJECT => return Ok(found),
+                    code::SUCCESS => return Ok(found),
+                    code::NO_SUCH_OBJECT if request.scope == LdapScope::Base => return Ok(found),
                     code::SIZE_LIMIT_EXCEEDED => return Ok(LdapFound { has_more: true, ..found }),
                     _ => return Err(LdapError::Refused(result)),
                 },
@@ -160,9 +149,9 @@ impl LdapConnection {
         Err(LdapError::TooLong)
     }
 
-    /// Says good-bye, without waiting for more than that it is sent.
+    /// Ends the session with the directory, and the connection.
     pub async fn close(mut self) {
-        // A directory that does not take it is left anyway.
+        // No answer follows an unbind, and a connection that has failed needs none.
         let _left = self.request(&message::unbind()).await;
         let _left = self.connection.shutdown().await;
     }
@@ -195,17 +184,6 @@ impl LdapConnection {
     }
 }
 
-/// A search.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SearchWanted<'a> {
-    pub base: &'a str,
-    pub scope: LdapScope,
-    /// The filter, encoded.
-    pub filter: &'a [u8],
-    pub attributes: &'a [&'a str],
-    pub entries_max: usize,
-}
-
 /// Returns the encoded filter for a user.
 pub(super) fn filter_for(filter: &site_config::LdapFilter, name: &str, dn: &str) -> Vec<u8> {
     message::filter(filter.test(), name, dn)
@@ -214,6 +192,21 @@ pub(super) fn filter_for(filter: &site_config::LdapFilter, name: &str, dn: &str)
 /// Returns the encoded filter that every entry passes.
 pub(super) fn filter_for_any() -> Vec<u8> {
     message::present("objectClass")
+}
+
+/// Returns the number of the message that `octets` are.
+#[cfg(feature = "testing")]
+pub(super) fn answer_number(octets: &[u8]) -> Option<u32> {
+    message::parse(octets).map(|(number, _)| number)
+}
+
+/// Returns the length of the message that `octets` begin with, as far as it can be known.
+#[cfg(feature = "testing")]
+pub(super) fn message_length(octets: &[u8]) -> Option<usize> {
+    match ber::element_length(octets) {
+        ElementLength::Known(length) => Some(length),
+        ElementLength::More | ElementLength::Invalid => None,
+    }
 }
 
 /// What a fake directory needs.

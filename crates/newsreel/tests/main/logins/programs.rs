@@ -35,6 +35,22 @@ fn only_listed_groups_of_a_program_count() {
     }
 }
 
+/// A client with a right password is not to blame for the name that a program gives it.
+#[test]
+fn a_name_that_no_user_can_have_is_said_and_not_counted() {
+    let dir = TempDir::new().unwrap();
+    let program = dir.path().join("all-are-two-words");
+    script(&program, "#!/bin/sh\ncat >/dev/null\necho 'User:barney rubble'\n");
+    let server = start_with(&format!(
+        "[auth]\nfailures_per_address_max = 1\n\
+         [[authenticator]]\nprogram = [{program:?}]\n"
+    ));
+    for _ in 0..3 {
+        let answer = server.client().ask(&crate::auth::plain("anybody", "x"));
+        assert!(answer.starts_with("481 Your name is not usable here: a name has no blanks"), "{answer}");
+    }
+}
+
 #[test]
 fn a_slow_program_makes_no_client_wait_longer_than_twice_its_time() {
     let dir = TempDir::new().unwrap();

@@ -1,5 +1,6 @@
 //! The changes that `load` makes, in order, and checks that each has taken effect.
 
+use super::directory;
 use super::load::{GUEST, OTHER, PEER, READER, Site};
 use crate::waiting::wait_until;
 
@@ -219,6 +220,41 @@ fn users() -> Vec<Case> {
         case(
             "nobody can log in",
             |t| swap(t, "[[authenticator]]\nprogram = [\"/bin/false\"]\n", ""),
+            |s| assert!(s.at(OTHER).line().starts_with("502 ")),
+        ),
+        case(
+            "users of a directory may read",
+            |t| {
+                let (section, to) = ("[[ldap]]\nname = \"people\"\ntls = \"off\"", *directory::ADDRESS);
+                add(t, "# access", &format!("{section}\nto = \"{to}\"\nuser_dn = \"uid=%s,ou=people\""))
+            },
+            |s| {
+                assert!(s.login(OTHER, "bob").1.starts_with("281 "));
+                assert!(s.login(OTHER, "eve").1.starts_with("481 "));
+            },
+        ),
+        case(
+            "users are elsewhere in the directory",
+            |t| swap(t, "uid=%s,ou=people", "uid=%s,ou=others"),
+            |s| assert!(s.login(OTHER, "bob").1.starts_with("481 ")),
+        ),
+        case(
+            "users are where they were",
+            |t| swap(t, "uid=%s,ou=others", "uid=%s,ou=people"),
+            |s| assert!(s.login(OTHER, "bob").1.starts_with("281 ")),
+        ),
+        case(
+            "a directory that is not there",
+            |t| swap(t, &format!("to = \"{}\"", *directory::ADDRESS), "to = \"127.0.0.1:1\""),
+            |s| assert!(s.login(OTHER, "bob").1.starts_with("403 ")),
+        ),
+        case(
+            "the directory is removed",
+            |t| {
+                let at = t.find("[[ldap]]").unwrap();
+                let end = t[at..].find("# access").unwrap() + at;
+                format!("{}{}", &t[..at], &t[end..])
+            },
             |s| assert!(s.at(OTHER).line().starts_with("502 ")),
         ),
     ]

@@ -1,6 +1,7 @@
 //! A new configuration in a running server: the changes, the clients they affect, and what stays as it was.
 
 mod cases;
+mod directory;
 mod load;
 
 use crate::client::{Client, article};

@@ -34,6 +34,8 @@ pub struct Manners {
     pub huge: &'static str,
     pub silent: &'static str,
     pub rubbish: &'static str,
+    /// What `/userinfo` says of the user; null: there is no such address.
+    pub user: Value,
     codes: HashMap<String, Authorization>,
     /// Forms that came for tokens.
     pub forms: Vec<String>,
@@ -50,6 +52,7 @@ impl Manners {
             huge: "-",
             silent: "-",
             rubbish: "-",
+            user: Value::Null,
             codes: HashMap::new(),
             forms: Vec::new(),
         }
@@ -135,7 +138,7 @@ fn key(number: u8) -> Ed25519KeyPair {
 fn serve(stream: TcpStream, address: SocketAddr, manners: &Mutex<Manners>) -> std::io::Result<()> {
     let mut out = stream.try_clone()?;
     let mut input = BufReader::new(stream);
-    let (mut first, mut length) = (String::new(), 0);
+    let (mut first, mut length, mut is_authorized) = (String::new(), 0, false);
     input.read_line(&mut first)?;
     loop {
         let mut line = String::new();
@@ -143,6 +146,7 @@ fn serve(stream: TcpStream, address: SocketAddr, manners: &Mutex<Manners>) -> st
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
         }
+        is_authorized |= line.trim().eq_ignore_ascii_case("authorization: Bearer x");
         if line.trim().is_empty() {
             break;
         }
@@ -169,7 +173,12 @@ fn serve(stream: TcpStream, address: SocketAddr, manners: &Mutex<Manners>) -> st
         return out.write_all(b"\x16\x03\x01\0\0\xff\xff rubbish\r\n\r\n");
     }
     let (status, answer) = match path.as_str() {
-        "/.well-known/openid-configuration" => (200, description(address)),
+        "/.well-known/openid-configuration" => {
+            let has_user = !manners.lock().unwrap().user.is_null();
+            (200, description(address, has_user))
+        }
+        "/userinfo" if is_authorized => (200, manners.lock().unwrap().user.clone()),
+        "/userinfo" => (401, json!({})),
         "/keys" => (200, keys(&manners.lock().unwrap())),
         "/token" => token(address, &mut manners.lock().unwrap(), &String::from_utf8(body).unwrap()),
         _ => (404, json!({})),
@@ -181,8 +190,10 @@ fn serve(stream: TcpStream, address: SocketAddr, manners: &Mutex<Manners>) -> st
     out.write_all((head + &text).as_bytes())
 }
 
-fn description(address: SocketAddr) -> Value {
+fn description(address: SocketAddr, has_user: bool) -> Value {
+    let user = has_user.then(|| format!("http://{address}/userinfo"));
     json!({
+        "userinfo_endpoint": user,
         "issuer": format!("http://{address}"),
         "authorization_endpoint": format!("http://{address}/authorize"),
         "token_endpoint": format!("http://{address}/token"),

@@ -4,15 +4,21 @@ use super::http::{Answer, get, get_with};
 use super::{cookie_of, form_of, log_in, post, site_with_fred};
 use crate::moderation::{Mail, configured, listener, mail_of, mail_server};
 use crate::running::Server;
+use crate::waiting::wait_until;
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// Starts the test site with fred, with these keys of `[web]`, and a mail server.
 fn site_with(keys: &str) -> (Server, SocketAddr, Receiver<Mail>) {
+    site_of(keys, &[])
+}
+
+/// Like [`site_with`], with a mail server that answers RCPT with these codes in turn, and 250 after that.
+fn site_of(keys: &str, recipients: &'static [u16]) -> (Server, SocketAddr, Receiver<Mail>) {
     let (server, address) = site_with_fred();
     let (listener, at) = listener();
-    let mails = mail_server(listener, &[]);
+    let mails = mail_server(listener, recipients);
     let change = |text: String| configured(&text, None, &format!("[moderation]\nsmtp = \"{at}\"\n")) + keys;
     server.reload(change).unwrap();
     (server, address, mails)
@@ -203,4 +209,35 @@ fn a_forgotten_password_is_set_by_the_owner_of_the_address_alone() {
     server.reload(|text| text.replace("reset_by_mail = true\n", "")).unwrap();
     assert_eq!(get(address, "/forgotten").status, 404);
     assert!(!get(address, "/login").body.contains("/forgotten"));
+}
+
+/// Mail servers refuse mails without these headers, or take them for junk.
+#[test]
+fn mails_about_accounts_have_the_headers_of_a_mail() {
+    let (_server, address, mails) = site_with("sign_up = \"mail\"\nsign_ups_per_network = 50\n");
+    let ids = ["first", "second"].map(|name| {
+        sign_up(address, name, &format!("{name}%40example.org"), "");
+        let mail = mail_of(&mails);
+        let (head, _) = mail.text.split_once("\n\n").unwrap();
+        let names: Vec<&str> = head.lines().map(|line| line.split_once(": ").unwrap().0).collect();
+        let expected = ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version"];
+        assert_eq!(names[..7], expected, "{head}");
+        head.lines().find(|line| line.starts_with("Message-ID: <") && line.contains('@')).unwrap().to_owned()
+    });
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn a_refused_mail_with_a_link_is_not_kept() {
+    let (server, address, mails) = site_of("sign_up = \"mail\"\nsign_ups_per_network = 50\n", &[550]);
+    sign_up(address, "refused", "nobody%40example.org", "");
+    sign_up(address, "taken", "somebody%40example.org", "");
+    mail_of(&mails);
+    let left = || {
+        let dirs = ["moderation", "moderation/failed"].map(|dir| server.data().join(dir));
+        let files = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).unwrap().flatten());
+        files.map(|entry| entry.path()).filter(|path| path.is_file()).collect::<Vec<_>>()
+    };
+    wait_until("no mail is left", || left().is_empty());
+    assert!(get(address, "/login").status == 200);
 }

@@ -272,3 +272,89 @@ fn a_client_with_a_secret_proves_it() {
     std::fs::remove_file(&secret).unwrap();
     assert_eq!(log_in(address, &provider).status, 503);
 }
+
+/// A name is shown to its owner, who is not told of another user, and is not locked out.
+#[test]
+fn a_name_that_no_user_can_have_is_said_and_not_counted() {
+    let provider = FakeProvider::start();
+    let (server, address) = site_of(&provider, "");
+    server
+        .reload(|text| text + "[auth]\nfailures_per_address_max = 1\nlockout_first = \"1 h\"\nlockout_longest = \"1 h\"\n")
+        .unwrap();
+    let long = "x".repeat(200);
+    for (claims, problem) in [
+        (
+            json!({"preferred_username": "Carol <Smith>"}),
+            "Carol &lt;Smith&gt;@campus, is not usable here: a name has",
+        ),
+        (json!({"preferred_username": "a,b"}), "is not usable here"),
+        (json!({"preferred_username": long}), "is not usable here"),
+        (json!({"preferred_username": null}), "the provider does not say your name"),
+        (json!({"preferred_username": ["carol"]}), "is no text"),
+    ] {
+        provider.behave(|own| own.claims = claims.clone());
+        let answer = log_in(address, &provider);
+        assert!(answer.status == 403 && answer.body.contains(problem), "{claims}: {}", answer.body);
+        assert!(!answer.body.contains("another user"), "{claims}: {}", answer.body);
+    }
+    provider.behave(|_| ());
+    assert_eq!(log_in(address, &provider).status, 303, "nothing was counted");
+}
+
+#[test]
+fn claims_that_are_not_in_the_token_are_asked_for() {
+    let provider = FakeProvider::start();
+    let known = json!({"sub": "u-1", "preferred_username": "dave", "groups": ["news-staff"]});
+    let nameless = json!({"preferred_username": null, "groups": null});
+    provider.behave(|own| (own.user, own.claims) = (known.clone(), nameless.clone()));
+    let (_server, address) = site_of(&provider, "");
+    let answer = log_in(address, &provider);
+    let cookie = cookie_of(&answer).unwrap();
+    assert_eq!((answer.status, metrics(address, &cookie)), (303, 200), "{}", answer.body);
+    let account = get_with(address, "/account", &format!("Cookie: {cookie}\r\n"));
+    assert!(account.body.contains("dave@campus"), "{}", account.body);
+    // What the token says counts.
+    provider.behave(|own| (own.user, own.claims) = (known.clone(), json!({"groups": []})));
+    let answer = log_in(address, &provider);
+    assert_eq!((answer.status, metrics(address, &cookie_of(&answer).unwrap())), (303, 403));
+    let other = json!({"sub": "u-2", "preferred_username": "dave"});
+    for bad in [other, json!({"preferred_username": "dave"}), json!(["u-1"])] {
+        provider.behave(|own| (own.user, own.claims) = (bad.clone(), nameless.clone()));
+        assert_eq!(log_in(address, &provider).status, 503, "{bad}");
+    }
+    provider.behave(|own| (own.user, own.claims, own.huge) = (known.clone(), nameless.clone(), "/userinfo"));
+    assert_eq!(log_in(address, &provider).status, 503);
+}
+
+#[test]
+fn a_reload_takes_other_settings_of_a_provider() {
+    let (provider, other) = (FakeProvider::start(), FakeProvider::start());
+    let (server, address) = site_of(&provider, "");
+    assert_eq!(log_in(address, &provider).status, 303);
+    let change = |old: &str, new: &str| {
+        server
+            .reload(|text| {
+                assert!(text.contains(old), "{old}");
+                text.replace(old, new)
+            })
+            .unwrap()
+    };
+    let said = change("label = \"your <campus> account\"", "label = \"another account\"");
+    assert!(said.contains("[[oidc]] campus label"), "{said}");
+    assert!(get(address, "/login").body.contains("another account"));
+    // A login that was begun before the change is not finished at another provider.
+    let (location, cookie) = begin(address, "%2F");
+    let (code, state) = provider.authorize(&location);
+    change(&provider.issuer(), &other.issuer());
+    assert_eq!(come_back(address, &cookie, &code, &state).status, 403);
+    change("name_suffix = \"@campus\"", "name_suffix = \"@other\"");
+    let answer = log_in(address, &other);
+    let cookie = cookie_of(&answer).unwrap();
+    let account = get_with(address, "/account", &format!("Cookie: {cookie}\r\n"));
+    assert!(account.body.contains("carol@other"), "{}", account.body);
+    change("[[oidc]]\nname = \"campus\"", "[[oidc]]\nname = \"school\"");
+    assert_eq!(get(address, "/login/with/campus").status, 404);
+    assert_eq!(get(address, "/login/with/school").status, 303);
+    server.reload(|text| text.split_once("[[oidc]]").unwrap().0.to_owned()).unwrap();
+    assert_eq!(get(address, "/login/with/school").status, 404);
+}
