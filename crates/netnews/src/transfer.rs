@@ -1,8 +1,7 @@
 //! Content-Transfer-Encoding: decoding of bodies that were encoded for transport.
 //!
-//! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and base64 ends where text
-//! begins. Called by the pages and for the bodies of group control messages. Source: RFC 2045
-//! section 6.
+//! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and base64 ends where
+//! text begins. Called by the pages and for the bodies of group control messages. Source: RFC 2045 section 6.
 
 use std::borrow::Cow;
 
