@@ -2,8 +2,8 @@
 //!
 //! Invariants: no input or output, no clock, no threads, no `unsafe`; nothing here panics on any input, and
 //! nothing allocates unless a caller passes a `Vec` to append to (except `injection`, which makes new
-//! articles and mails, and `transfer`). `spool` and `newsreel` build on this crate, never the other way
-//! round. Sources: RFC 3977, 4642-4644, 5536, 5537, 6048, 8054, 8315 and the older 977, 1036, 2980.
+//! articles and mails, `charset` and `transfer`). `spool` and `newsreel` build on this crate, never the other
+//! way round. Sources: RFC 3977, 4642-4644, 5536, 5537, 6048, 8054, 8315 and the older 977, 1036, 2980.
 
 //!
 //! ```
@@ -27,6 +27,7 @@
 pub mod article;
 pub mod batch;
 pub mod bucket;
+pub mod charset;
 pub mod control;
 pub mod date;
 pub mod decimal;

@@ -1,8 +1,13 @@
 //! Content-Transfer-Encoding: decoding of bodies that were encoded for transport, and encoding them.
 //!
+<<<<<<< HEAD
 //! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and octets that are not
 //! base64 are skipped. Called by the pages, for the bodies of group control messages, and for mails. Source:
 //! RFC 2045 section 6.
+=======
+//! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and base64 ends where
+//! text begins. Called by the pages and for the bodies of group control messages. Source: RFC 2045 section 6.
+>>>>>>> m/pages
 
 use std::borrow::Cow;
 
@@ -58,6 +63,7 @@ pub fn quoted_printable(text: &[u8]) -> Vec<u8> {
     out
 }
 
+<<<<<<< HEAD
 /// Longest line of quoted-printable, in bytes, without a final equals sign.
 const QUOTED_LINE_BYTES_MAX: usize = 75;
 
@@ -88,7 +94,47 @@ pub fn quoted_printable_of(text: &[u8]) -> Vec<u8> {
 
 /// Decodes base64, up to the first octet that is none; padding in the middle, as where two texts were joined,
 /// is skipped.
+=======
+/// Splits a body in base64 from plain text after it, which mailing lists and servers append: at the padding,
+/// unless more base64 follows as where two texts were joined, or before the first line that is not base64.
+/// A line may have one octet of 40 that does not belong there.
+pub fn base64_and_rest(text: &[u8]) -> (&[u8], &[u8]) {
+    let (mut end, mut is_over) = (0, false);
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let code = line.trim_ascii();
+        let padded = code
+            .iter()
+            .position(|b| *b == b'=')
+            .map_or(0, |at| at + code.iter().skip(at).take_while(|b| **b == b'=').count());
+        let is_long = code.len() >= SURE_LINE_BYTES || padded == code.len();
+        match code {
+            [] => is_over |= end > 0,
+            _ if is_over && !(code.len() % 4 == 0 && is_long && are_base64(code)) => break,
+            _ if are_base64(code) => is_over |= padded == code.len(),
+            _ if padded >= 4 && padded % 4 == 0 && code.get(..padded).is_some_and(are_base64) => {
+                let blanks = line.len() - line.trim_ascii_start().len();
+                return text.split_at(end + blanks + padded);
+            }
+            _ => break,
+        }
+        end += line.len();
+    }
+    text.split_at(end)
+}
+
+/// Least length of a line that is base64 and not a word, even where base64 has ended.
+const SURE_LINE_BYTES: usize = 20;
+
+/// Returns whether all of a line is base64, but for one octet of 40.
+fn are_base64(line: &[u8]) -> bool {
+    let is_foreign = |b: &&u8| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
+    line.iter().filter(is_foreign).count() * 40 <= line.len()
+}
+
+/// Decodes base64, up to text after it; padding in the middle, as where two texts were joined, is skipped.
+>>>>>>> m/pages
 pub fn base64(text: &[u8]) -> Vec<u8> {
+    let (text, _rest) = base64_and_rest(text);
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     for piece in text.split(|b| *b == b'=') {
         let kept: Vec<u8> =
@@ -113,6 +159,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn quoted_printable_is_read_back_and_has_short_lines() {
         assert_eq!(quoted_printable_of("\u{c4}=a \n\tb c\n".as_bytes()), b"=C3=84=3Da=20\r\n\tb c\r\n");
         assert_eq!(quoted_printable_of(b""), b"\r\n");
@@ -121,5 +168,32 @@ mod tests {
         let encoded = quoted_printable_of(text.as_bytes());
         assert!(encoded.split(|b| *b == b'\n').all(|line| line.len() <= 77), "{}", encoded.escape_ascii());
         assert_eq!(quoted_printable(&encoded), text.as_bytes());
+=======
+    fn base64_ends_where_plain_text_begins() {
+        let long = "QUJD".repeat(19);
+        for (code, rest) in [
+            ("w4RwZmVs\r\n", ""),
+            ("w4RwZg==\r\n", "_______\r\nlist mailing list\r\n"),
+            ("w4RwZg==\r\n\r\n", "Help\r\n"),
+            ("w4RwZg==\n", "Unsubscribe\n"),
+            // Without padding.
+            ("w4RwZmVs\r\n", "-- \r\nlist@x.example\r\n"),
+            ("w4RwZmVs\n", "https://x.example/list\n"),
+            ("w4RwZmVs\n\n", "Abonnement\n"),
+            ("w4RwZg==", "!\nmore\n"),
+            // Joined texts, broken lines and noise.
+            ("QQ==\nQg==\n", ""),
+            ("QQ==QUJD\n", ""),
+            (&format!("{long}\nQUJD\n{long}\nQUJD\n"), ""),
+            (&format!("{long}\n{}!{}\n{long}", &long[..40], &long[40..]), ""),
+            ("", "No base64 at all\n"),
+            ("", ""),
+        ] {
+            let text = format!("{code}{rest}");
+            let expected = (code.as_bytes(), rest.as_bytes());
+            assert_eq!(base64_and_rest(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(base64(b"w4RwZg==\n_____\nfooter\n"), "\u{c4}pf".as_bytes());
+>>>>>>> m/pages
     }
 }

@@ -1,42 +1,21 @@
 //! Conversion of octets in some charset to text that can be shown.
 //!
-//! A declared charset is used if it is known and plausible; without a declaration, as in most articles before
-//! MIME and in many after it, the octets are UTF-8 if they are valid, otherwise windows-1252. Called by
-//! everything that shows text. Sources: RFC 2045 section 5.2, the WHATWG's Encoding Standard (names of
-//! charsets).
+//! `netnews::charset` decodes; here the work is counted, and characters that would change the display of the
+//! page are replaced. Called by everything that shows text. Source: RFC 2045 section 5.2.
 
-use encoding_rs::{Encoding, REPLACEMENT, UTF_8, WINDOWS_1252};
+pub use netnews::charset::{has_shifts, is_utf_8};
 
 use crate::work;
 
 /// Decodes octets that were declared to be in this charset.
 pub fn decode(declared: Option<&str>, octets: &[u8]) -> String {
     work::take(octets.len());
-    let encoding = declared.and_then(|name| Encoding::for_label(name.trim_ascii().as_bytes()));
-    match encoding {
-        // US-ASCII and Latin 1 have this encoding too, and UTF-8 is often declared as one of them.
-        Some(encoding) if encoding != REPLACEMENT && encoding != WINDOWS_1252 && encoding != UTF_8 => {
-            clean(&encoding.decode_without_bom_handling(octets).0)
-        }
-        _ => guess(octets),
-    }
+    clean(&netnews::charset::decode(declared, octets))
 }
 
 /// Decodes octets without a declared charset.
 pub fn guess(octets: &[u8]) -> String {
-    match std::str::from_utf8(octets) {
-        Ok(text) => clean(text),
-        Err(error) => match cut_short(octets, error) {
-            Some(text) => clean(text),
-            None => clean(&WINDOWS_1252.decode_without_bom_handling(octets).0),
-        },
-    }
-}
-
-/// Returns the valid part of UTF-8 that ends within a character, because it was cut off at a limit.
-fn cut_short(octets: &[u8], error: std::str::Utf8Error) -> Option<&str> {
-    let good = octets.get(..error.valid_up_to())?;
-    (error.error_len().is_none() && !good.is_ascii()).then(|| std::str::from_utf8(good).ok()).flatten()
+    decode(None, octets)
 }
 
 /// Returns text without characters that would change the display of the page around it: control characters
@@ -93,7 +72,6 @@ mod tests {
             (Some("iso-2022-jp"), b"\x1b$B$\"\x1b(B.", "\u{3042}."),
             (Some("gb2312"), b"\xc4\xe3", "\u{4f60}"),
             (Some("x-unknown"), b"a\xe9", "a\u{e9}"),
-            // Decoding would give one replacement character for all octets, which is useless.
             (Some("iso-2022-kr"), b"text", "text"),
             (Some("utf-16le"), b"<\0b\0", "<b"),
             (Some("\"><script>"), b"x", "x"),

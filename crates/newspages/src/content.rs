@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use netnews::message_id::MESSAGE_ID_BYTES_MAX;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId, date};
 
@@ -281,6 +282,7 @@ impl ArticleContent {
             self.signed = self.signed.or(SignatureKind::of_type(&leaf.media_type));
             self.blocks.push(TextBlock::File(self.files.len()));
             self.files.push(self.attached(leaf));
+            self.appended(leaf, left);
             return;
         }
         let octets = leaf.octets(BODY_BYTES_MAX);
@@ -289,26 +291,41 @@ impl ArticleContent {
             let octets = octets.get(..octets.len().min(SHOWN_BYTES_MAX)).unwrap_or_default();
             let text = html::to_text(&charset::decode(leaf.charset.as_deref(), octets));
             self.lines(flowed::fixed(&text), left, true);
+            self.appended(leaf, left);
             return;
         }
+        let form = (leaf.charset.as_deref(), leaf.flowed);
         let mut start = 0;
         for file in embedded::find(&octets) {
-            self.text(leaf, octets.get(start..file.range.start).unwrap_or_default(), left, false);
+            self.text(form, octets.get(start..file.range.start).unwrap_or_default(), left, false);
             self.blocks.push(TextBlock::File(self.files.len()));
             self.files.push(self.within_text(&file, file.range.len()));
             start = file.range.end;
         }
-        self.text(leaf, octets.get(start..).unwrap_or_default(), left, true);
+        self.text(form, octets.get(start..).unwrap_or_default(), left, true);
+        self.appended(leaf, left);
     }
 
-    fn text(&mut self, leaf: &MimeLeaf<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
+    /// Adds text after the end of an encoded part.
+    fn appended(&mut self, leaf: &MimeLeaf<'_>, left: &mut usize) {
+        self.text((None, None), leaf.appended(), left, true);
+    }
+
+    /// Adds text with this charset, and the form of `format=flowed`.
+    fn text(
+        &mut self,
+        (declared, flowed): (Option<&str>, Option<bool>),
+        octets: &[u8],
+        left: &mut usize,
+        is_last: bool,
+    ) {
         let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
         self.is_cut |= shown.len() < octets.len();
-        let mut text = charset::decode(leaf.charset.as_deref(), shown);
+        let mut text = charset::decode(declared, shown);
         if shown.len() < octets.len() {
             text.truncate(links::whole_links(&text, text.len().saturating_sub(1)));
         }
-        match leaf.flowed {
+        match flowed {
             Some(delsp) => self.lines(flowed::flowed(&text, delsp), left, is_last),
             None => self.lines(flowed::fixed(&text), left, is_last),
         }
@@ -436,28 +453,52 @@ fn ancestors(references_value: &[u8], in_reply_to: &[u8]) -> Vec<String> {
     if !ids.is_empty() {
         return ids;
     }
-    answered(in_reply_to).map(|id| id.as_str().to_owned()).into_iter().collect()
+    work::take(in_reply_to.len());
+    in_reply_to.split_inclusive(|b| *b == b'>').find_map(named_id).map(id_text).into_iter().collect()
+}
+
+fn id_text(id: &[u8]) -> String {
+    String::from_utf8_lossy(id).into_owned()
 }
 
 /// Returns the article that is answered, by the value of In-Reply-To: the first Message-ID there, since
 /// mailers surround it with words and addresses.
 pub fn answered(in_reply_to: &[u8]) -> Option<MessageId<'_>> {
     work::take(in_reply_to.len());
-    in_reply_to.split_inclusive(|b| *b == b'>').find_map(|words| {
-        let start = words.iter().rposition(|b| *b == b'<')?;
-        MessageId::parse(words.get(start..)?)
-    })
+    in_reply_to.split_inclusive(|b| *b == b'>').filter_map(named_id).find_map(MessageId::parse)
+}
+
+/// Returns the Message-ID at the end of these words: from `<` on, with commas that are part of it, and blanks
+/// if it begins with a quoted string (RFC 5322 section 3.6.4), as in mails.
+fn named_id(words: &[u8]) -> Option<&[u8]> {
+    let tail = words.get(words.len().saturating_sub(MESSAGE_ID_BYTES_MAX)..)?;
+    let from = |at: usize| tail.get(at..);
+    if let Some(id) = memchr::memmem::rfind(tail, b"<\"").and_then(from).filter(|id| has_quoted_name(id)) {
+        return Some(id);
+    }
+    let word = tail.iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
+    let first = from(word)?.iter().position(|b| *b == b'<').and_then(|at| from(word + at));
+    let last = || tail.iter().rposition(|b| *b == b'<').and_then(from);
+    first.into_iter().chain(last()).find(|id| MessageId::parse(id).is_some())
+}
+
+/// Returns whether this is `<"...">` or `<"..."@...>`, the quoted string without line ends.
+fn has_quoted_name(id: &[u8]) -> bool {
+    let Some(inner) = id.strip_prefix(b"<\"").and_then(|rest| rest.strip_suffix(b">")) else { return false };
+    let Some(close) = inner.iter().rposition(|b| *b == b'"') else { return false };
+    let (name, rest) = inner.split_at(close);
+    name.iter().all(|b| matches!(b, b' '..=b'~'))
+        && rest.iter().all(u8::is_ascii_graphic)
+        && matches!(rest, [b'"'] | [b'"', b'@', _, ..])
 }
 
 /// Returns the Message-IDs in the value of References, the oldest first; if there are too many, the last
 /// ones.
 pub fn references(value: &[u8]) -> Vec<String> {
     work::take(value.len());
-    let words = value.split(|b| b.is_ascii_whitespace() || *b == b',').filter(|word| !word.is_empty());
-    let ids = words.rev().filter_map(MessageId::parse).take(NAMES_MAX);
-    let mut ids: Vec<String> = ids.map(|id| id.as_str().to_owned()).collect();
-    ids.reverse();
-    ids
+    let mut ids: Vec<&[u8]> = value.split_inclusive(|b| *b == b'>').filter_map(named_id).collect();
+    ids.drain(..ids.len().saturating_sub(NAMES_MAX));
+    ids.into_iter().map(id_text).collect()
 }
 
 /// Returns header lines and body without dot-stuffing, and whether the body is complete.
@@ -561,9 +602,57 @@ mod tests {
             ("In-Reply-To: a < b <c d@x> <1@x> from J\n", &["<1@x>"]),
             ("In-Reply-To: your letter <\n", &[]),
             ("References: <0@x>\nIn-Reply-To: <1@x>\n", &["<0@x>"]),
+            ("In-Reply-To: <a,b@x>\n", &["<a,b@x>"]),
+            ("In-Reply-To: \"Doe, J.\" <\"a, b\"@x> (x)\n", &["<\"a, b\"@x>"]),
         ] {
             assert_eq!(content(&format!("{head}\nx\n")).head.references, expected, "{head}");
         }
+    }
+
+    #[test]
+    fn references_are_told_apart_whatever_is_in_them() {
+        for (value, expected) in [
+            ("<1@x> <2@x>", &["<1@x>", "<2@x>"][..]),
+            ("<1@x>,<2@x>, <3@x>", &["<1@x>", "<2@x>", "<3@x>"]),
+            ("<1@x><2@x>", &["<1@x>", "<2@x>"]),
+            ("<a,b@x> <,@x>", &["<a,b@x>", "<,@x>"]),
+            ("<\"a,b\"@x> <\"a b\"@x>", &["<\"a,b\"@x>", "<\"a b\"@x>"]),
+            ("\"a, b\" <1@x> text <<2@x> x<3@x>", &["<1@x>", "<<2@x>", "<3@x>"]),
+            ("<a b@x> <\" <1@x> <\"a\"b c@x>", &["<1@x>"]),
+            ("<1@x", &[]),
+            ("> >", &[]),
+        ] {
+            assert_eq!(references(value.as_bytes()), expected, "{value}");
+        }
+        let page = crate::view::article(
+            &content("Message-ID: <2@x>\nReferences: <\"a,b\"@x>\n\nx\n"),
+            &crate::view::ArticlePage::default(),
+        );
+        assert!(page.into_string().contains("In reply to"));
+    }
+
+    #[test]
+    fn text_after_base64_is_shown_as_text() {
+        let footer = "_______\nlist mailing list\n";
+        let text = content(&format!(
+            "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\nR3LDvMOfZQo=\n{footer}"
+        ));
+        let lines = |lines: &[&str]| TextBlock::Text(lines.iter().map(|line| (*line).to_owned()).collect());
+        assert_eq!(text.blocks, [lines(&["Gr\u{fc}\u{df}e"]), lines(&["_______", "list mailing list"])]);
+        let wide = content(&format!(
+            "Content-Type: text/plain; charset=utf-16le\nContent-Transfer-Encoding: base64\n\nYQBiAA==\n{footer}"
+        ));
+        assert_eq!(wide.blocks, [lines(&["ab"]), lines(&["_______", "list mailing list"])]);
+        let html = content(&format!(
+            "Content-Type: text/html\nContent-Transfer-Encoding: base64\n\nPGI+eDwvYj4=\n{footer}"
+        ));
+        assert_eq!(html.blocks[1..], [lines(&["x"]), lines(&["_______", "list mailing list"])]);
+        let file = format!(
+            "Content-Type: image/gif; name=a.gif\nContent-Transfer-Encoding: base64\n\nZm91\n{footer}"
+        );
+        assert_eq!(content(&file).blocks[1..], [lines(&["_______", "list mailing list"])]);
+        let (_, file) = ArticleContent::file(file.replace('\n', "\r\n").as_bytes(), 1).unwrap();
+        assert_eq!(file.octets, b"fou");
     }
 
     #[test]

@@ -6,9 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use encoding_rs::WINDOWS_1252;
-
-use crate::work;
+use crate::{charset, work};
 
 /// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 13;
@@ -49,7 +47,8 @@ fn character(number: u32) -> char {
     match u8::try_from(number) {
         Ok(0) => '\u{fffd}',
         Ok(octet @ 0x80..=0x9f) => {
-            WINDOWS_1252.decode_without_bom_handling(&[octet]).0.chars().next().unwrap_or('\u{fffd}')
+            let read = charset::decode(Some("windows-1252"), &[octet]).chars().next();
+            read.filter(|c| *c != '\u{fffd}').unwrap_or(char::from(octet))
         }
         _ => char::from_u32(number).unwrap_or('\u{fffd}'),
     }

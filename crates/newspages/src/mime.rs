@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 use netnews::article::EmbeddedEncoding;
-use netnews::transfer::{base64, quoted_printable};
+use netnews::transfer::{base64, base64_and_rest, quoted_printable};
 
 use crate::header::{self, MimeField};
 use crate::{charset, embedded, work};
@@ -90,6 +90,14 @@ impl<'a> MimeLeaf<'a> {
             },
         };
         (octets, true)
+    }
+
+    /// Returns plain text that somebody appended after the end of base64, as mailing lists do.
+    pub fn appended(&self) -> &'a [u8] {
+        if self.transfer != TransferEncoding::Base64 || !work::take(self.body.len()) {
+            return b"";
+        }
+        base64_and_rest(self.body).1
     }
 
     /// Returns whether the leaf is shown, and files within it are searched for.

@@ -8,9 +8,8 @@
 
 use std::borrow::Cow;
 
-use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, WINDOWS_1252};
-
 use crate::article::{Article, Known};
+use crate::charset;
 use crate::newsgroups::valid_name;
 use crate::printable::one_line;
 use crate::transfer;
@@ -237,38 +236,17 @@ fn described(text: &str) -> String {
     line
 }
 
-/// Converts text to UTF-8 from the declared charset. US-ASCII, Latin 1 and UTF-8 are often declared for each
-/// other; for these, and without a known charset, text that is valid UTF-8 is read as such and all other as
-/// windows-1252, as INN does, whose printable characters are those of ISO 8859-1 and some more.
-fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
-    // Charsets in which line ends and names look as in ASCII.
-    let is_usable = |encoding: &&'static Encoding| encoding.is_ascii_compatible() || *encoding == ISO_2022_JP;
-    let encoding = Encoding::for_label(charset).filter(is_usable);
-    if let Some(encoding) = encoding.filter(|encoding| ![UTF_8, WINDOWS_1252].contains(encoding)) {
-        return encoding.decode_without_bom_handling(octets).0.into_owned();
-    }
-    match std::str::from_utf8(octets) {
-        Ok(text) => text.to_owned(),
-        Err(_) if charset.eq_ignore_ascii_case(b"utf-8") => String::from_utf8_lossy(octets).into_owned(),
-        Err(_) => octets.iter().map(|b| windows_1252(*b)).collect(),
-    }
+/// Converts text to UTF-8 from the declared charset, if that is one in which line ends and names look as in
+/// ASCII.
+fn to_utf8(octets: &[u8], declared: &[u8]) -> String {
+    let declared = std::str::from_utf8(declared).ok().filter(|name| charset::has_ascii_lines(name));
+    charset::decode(declared, octets)
 }
 
 /// Converts lines that may be of several origins, as in a list of descriptions: each is read as UTF-8 if it
 /// is valid, otherwise as windows-1252.
 pub fn lines_to_utf8(octets: &[u8]) -> String {
     octets.split_inclusive(|b| *b == b'\n').map(|line| to_utf8(line, b"")).collect()
-}
-
-fn windows_1252(octet: u8) -> char {
-    const FROM_80: [char; 32] = [
-        '\u{20ac}', '\u{fffd}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
-        '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{fffd}', '\u{17d}', '\u{fffd}',
-        '\u{fffd}', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}',
-        '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{fffd}', '\u{17e}', '\u{178}',
-    ];
-    let at = usize::from(octet).checked_sub(0x80);
-    at.and_then(|at| FROM_80.get(at)).copied().unwrap_or(char::from(octet))
 }
 
 /// Returns the lines without their ends.

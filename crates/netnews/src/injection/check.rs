@@ -8,7 +8,7 @@ use super::{InjectionError, InjectionRules, LINE_BYTES_MAX, mailbox};
 use crate::article::{Article, Known, MalformedArticle, REQUIRED};
 use crate::encoded_word::{EncodedWord, encoded_words};
 use crate::printable::replaced;
-use crate::{control, date, newsgroups};
+use crate::{charset, control, date, newsgroups};
 
 /// Maximum time of a date ahead of now, in seconds (RFC 5537 section 3.5 step 3).
 const FUTURE_SECS_MAX: i64 = 86_400;
@@ -189,8 +189,8 @@ const STRING_STARTS: &[u8] = &[0x90, 0x98, 0x9b, 0x9d, 0x9e, 0x9f];
 
 /// Returns whether decoded octets contain such characters. The escapes of ISO 2022 belong to the charset;
 /// other multi-octet charsets have controls below 0x20 only.
-fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
-    let is = |start: &str| charset.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
+fn decoded_controls(declared: &str, octets: &[u8]) -> bool {
+    let is = |start: &str| declared.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
     let shown = |c: char| c == '\t' || !(c.is_control() || commands_terminals(c));
     let all_shown =
         |units: &mut dyn Iterator<Item = u16>| char::decode_utf16(units).all(|c| c.map_or(true, shown));
@@ -205,40 +205,14 @@ fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
         let (units, _) = octets.as_chunks::<4>();
         return !units.iter().all(|u| is_shown(u32::from_be_bytes(*u)) && is_shown(u32::from_le_bytes(*u)));
     }
-    if is("utf-7") && !all_shown(&mut utf7_units(octets)) {
+    let is_line_end = |c: char| matches!(c, '\r' | '\n');
+    if is("utf-7") && charset::decode(Some(declared), octets).contains(|c| !shown(c) && !is_line_end(c)) {
         return true;
     }
     let shifts: &[u8] = if is("iso-2022") || is("hz") { b"\x0e\x0f\x1b\t" } else { b"\t" };
     octets.iter().any(|b| b.is_ascii_control() && !shifts.contains(b))
         || is("iso-8859") && octets.iter().any(|b| STRING_STARTS.contains(b))
         || is("utf-8") && !String::from_utf8_lossy(octets).chars().all(shown)
-}
-
-/// Returns the UTF-16 units in the shifted parts of UTF-7 (RFC 2152).
-fn utf7_units(octets: &[u8]) -> impl Iterator<Item = u16> {
-    // Bits of the shifted part that belong to no unit yet, and their number.
-    let mut shifted: Option<(u32, u32)> = None;
-    octets.iter().filter_map(move |b| {
-        let Some((bits, held)) = shifted else {
-            shifted = (*b == b'+').then_some((0, 0));
-            return None;
-        };
-        let six = match b {
-            b'A'..=b'Z' => b - b'A',
-            b'a'..=b'z' => b - b'a' + 26,
-            b'0'..=b'9' => b - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => {
-                shifted = None;
-                return None;
-            }
-        };
-        let (bits, held) = (bits << 6 | u32::from(six), held + 6);
-        let unit = held.checked_sub(16).and_then(|left| u16::try_from(bits >> left & 0xffff).ok());
-        shifted = Some((bits, held - unit.map_or(0, |_| 16)));
-        unit
-    })
 }
 
 fn dated(

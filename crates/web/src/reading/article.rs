@@ -14,7 +14,7 @@ use netnews::overview_row::{self, index};
 use newspages::content::{self, ArticleContent, SHOWN_BYTES, SHOWN_BYTES_MAX};
 use newspages::embedded::PADDED_BYTES_MAX;
 use newspages::view::{self, ArticlePage};
-use newspages::{names, urls};
+use newspages::{charset, names, urls};
 use std::sync::Arc;
 use upstreams::{ArticlePart, NewsSource};
 
@@ -89,9 +89,9 @@ pub(super) async fn raw(
     let render = |wire: &[u8]| {
         let mut text = Vec::with_capacity(wire.len());
         netnews::nntp::wire::unstuff(wire, &mut text);
-        let media_type = match std::str::from_utf8(&text) {
-            Ok(_) => "text/plain; charset=utf-8",
-            Err(_) => "text/plain; charset=windows-1252",
+        let media_type = match charset::is_utf_8(&text) {
+            true => "text/plain; charset=utf-8",
+            false => "text/plain; charset=windows-1252",
         };
         (media_type, text)
     };
