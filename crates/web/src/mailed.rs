@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
-/// Mails that an address gets in a day.
+/// Mails of one kind that an address gets in a day.
 const MAILS_PER_ADDRESS: u32 = 3;
 /// Time in which that number is allowed again.
 const ADDRESS_TIME: Duration = Duration::from_secs(86_400);
@@ -47,9 +47,18 @@ struct MailText {
     text: String,
 }
 
+/// Kinds of mail, each with a budget of its own: a stranger who asks for accounts with an address
+/// does not keep its owner from setting another password.
+#[derive(Debug, Clone, Copy)]
+enum LinkKind {
+    SignUp,
+    Reset,
+}
+
 /// Mails what `make` returns, after the request has been answered.
 fn mail_later(
     shared: &Arc<WebState>,
+    kind: LinkKind,
     address: &str,
     make: impl FnOnce(&WebState, &Config, &str) -> Option<MailText> + Send + 'static,
 ) {
@@ -60,7 +69,7 @@ fn mail_later(
         let Some(mail) = make(&shared, &config, &address) else { return };
         if shared
             .sign_ups
-            .take_for_mailbox(&address, MAILS_PER_ADDRESS, ADDRESS_TIME, Instant::now())
+            .take_for_mailbox(&format!("{kind:?} {address}"), MAILS_PER_ADDRESS, ADDRESS_TIME, Instant::now())
             .is_err()
         {
             info!("an address has been mailed to often enough for a day");
@@ -85,7 +94,7 @@ fn site_of(config: &Config) -> Option<(&str, String)> {
 /// Mails a link that makes an account.
 pub(super) fn mail_sign_up(shared: &Arc<WebState>, name: &str, address: &str) {
     let name = name.to_owned();
-    mail_later(shared, address, move |shared, config, address| {
+    mail_later(shared, LinkKind::SignUp, address, move |shared, config, address| {
         let (site, url) = site_of(config)?;
         let found = shared.site.gate.sign_up_mail(config, &name, address)?;
         info!(user = name, is_free = found != SignUpMail::Taken, "an account was asked for by mail");
@@ -108,7 +117,7 @@ pub(super) fn mail_sign_up(shared: &Arc<WebState>, name: &str, address: &str) {
 /// Mails a link to another password, if the account was made with this address.
 fn mail_reset(shared: &Arc<WebState>, name: &str, address: &str) {
     let name = name.to_owned();
-    mail_later(shared, address, move |shared, config, address| {
+    mail_later(shared, LinkKind::Reset, address, move |shared, config, address| {
         let (site, url) = site_of(config)?;
         let token = shared.site.gate.reset_mail(config, &name, address)?;
         info!(user = name, "a link to another password is mailed");

@@ -184,6 +184,12 @@ fn a_forgotten_password_is_set_by_the_owner_of_the_address_alone() {
     let path = link_in(&mail_of(&mails));
     assert_eq!(use_link(address, &path, "a+long+password").status, 200);
     assert!(get(address, "/login").body.contains("href=\"/forgotten\""));
+    // Strangers who ask for accounts with this address keep nothing from its owner.
+    for n in 0..4 {
+        sign_up(address, &format!("stranger{n}"), "new%40example.org", "");
+    }
+    (0..2).for_each(|_| assert!(link_in(&mail_of(&mails)).starts_with("/sign-up/confirm/")));
+    no_mail(&mails);
     let asked = forgotten(address, "newcomer", "NEW%40example.org");
     assert_eq!(asked.status, 200, "{}", asked.body);
     let mail = mail_of(&mails);
