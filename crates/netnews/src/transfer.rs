@@ -1,13 +1,8 @@
 //! Content-Transfer-Encoding: decoding of bodies that were encoded for transport, and encoding them.
 //!
-<<<<<<< HEAD
-//! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and octets that are not
-//! base64 are skipped. Called by the pages, for the bodies of group control messages, and for mails. Source:
-//! RFC 2045 section 6.
-=======
 //! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and base64 ends where
-//! text begins. Called by the pages and for the bodies of group control messages. Source: RFC 2045 section 6.
->>>>>>> m/pages
+//! text begins. Called by the pages, for the bodies of group control messages, and for mails. Source: RFC 2045
+//! section 6.
 
 use std::borrow::Cow;
 
@@ -63,7 +58,6 @@ pub fn quoted_printable(text: &[u8]) -> Vec<u8> {
     out
 }
 
-<<<<<<< HEAD
 /// Longest line of quoted-printable, in bytes, without a final equals sign.
 const QUOTED_LINE_BYTES_MAX: usize = 75;
 
@@ -92,9 +86,6 @@ pub fn quoted_printable_of(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decodes base64, up to the first octet that is none; padding in the middle, as where two texts were joined,
-/// is skipped.
-=======
 /// Splits a body in base64 from plain text after it, which mailing lists and servers append: at the padding,
 /// unless more base64 follows as where two texts were joined, or before the first line that is not base64.
 /// A line may have one octet of 40 that does not belong there.
@@ -132,7 +123,6 @@ fn are_base64(line: &[u8]) -> bool {
 }
 
 /// Decodes base64, up to text after it; padding in the middle, as where two texts were joined, is skipped.
->>>>>>> m/pages
 pub fn base64(text: &[u8]) -> Vec<u8> {
     let (text, _rest) = base64_and_rest(text);
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
@@ -159,7 +149,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn quoted_printable_is_read_back_and_has_short_lines() {
         assert_eq!(quoted_printable_of("\u{c4}=a \n\tb c\n".as_bytes()), b"=C3=84=3Da=20\r\n\tb c\r\n");
         assert_eq!(quoted_printable_of(b""), b"\r\n");
@@ -168,7 +157,9 @@ mod tests {
         let encoded = quoted_printable_of(text.as_bytes());
         assert!(encoded.split(|b| *b == b'\n').all(|line| line.len() <= 77), "{}", encoded.escape_ascii());
         assert_eq!(quoted_printable(&encoded), text.as_bytes());
-=======
+    }
+
+    #[test]
     fn base64_ends_where_plain_text_begins() {
         let long = "QUJD".repeat(19);
         for (code, rest) in [
@@ -194,6 +185,5 @@ mod tests {
             assert_eq!(base64_and_rest(text.as_bytes()), expected, "{text}");
         }
         assert_eq!(base64(b"w4RwZg==\n_____\nfooter\n"), "\u{c4}pf".as_bytes());
->>>>>>> m/pages
     }
 }

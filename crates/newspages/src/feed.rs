@@ -37,7 +37,7 @@ pub struct AtomFeed<'a> {
 
 /// Returns an Atom feed of these articles.
 pub fn atom(feed: &AtomFeed<'_>, entries: &[FeedEntry<'_>]) -> String {
-    let newest = entries.iter().map(|entry| entry.row.date).max().unwrap_or(0);
+    let newest = entries.iter().filter_map(|entry| entry.row.date).max().unwrap_or(0);
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n",
     );
@@ -52,7 +52,8 @@ pub fn atom(feed: &AtomFeed<'_>, entries: &[FeedEntry<'_>]) -> String {
         out.push_str("<entry>\n");
         element("title", if row.subject.is_empty() { "(no subject)" } else { &row.subject }, &mut out);
         element("id", &urls::news(&row.message_id), &mut out);
-        element("updated", &rfc3339(row.date), &mut out);
+        // Atom requires a time, if need be another's.
+        element("updated", &rfc3339(row.date.unwrap_or(newest)), &mut out);
         link("alternate", &place, &mut out);
         out.push_str("<author>");
         element(
@@ -118,7 +119,7 @@ mod tests {
             subject: "</title><script>&\u{1}".into(),
             from: "\"<b>\" <a@b>".into(),
             message_id: "<a\"b@c>".into(),
-            date: 1,
+            date: Some(1),
             ..ThreadRow::default()
         };
         let feed = AtomFeed {

@@ -24,8 +24,8 @@ pub struct ThreadRow {
     pub subject: String,
     /// From.
     pub from: String,
-    /// Date, Unix seconds; 0 if it cannot be read.
-    pub date: i64,
+    /// Date, Unix seconds; `None` if it cannot be read.
+    pub date: Option<i64>,
     /// Message-ID.
     pub message_id: String,
     /// References, the oldest first; if there are too many, the last [`REFERENCES_MAX`].
@@ -54,7 +54,7 @@ impl ThreadRow {
             number: decimal::parse_decimal(field(index::NUMBER)?)?,
             subject: header::text(field(index::SUBJECT)?),
             from: header::text(field(index::FROM)?),
-            date: date::parse(field(index::DATE)?).unwrap_or(0),
+            date: date::parse(field(index::DATE)?),
             message_id: String::from_utf8_lossy(field(index::MESSAGE_ID)?).into_owned(),
             references,
             lines: count(index::LINES),
@@ -77,8 +77,8 @@ pub struct ThreadNode {
 pub struct Thread {
     /// Articles from the root on, each before its answers.
     pub nodes: Vec<ThreadNode>,
-    /// Date of its newest article, in Unix seconds.
-    pub latest: i64,
+    /// Date of its newest article, in Unix seconds; `None` if no date can be read.
+    pub latest: Option<i64>,
 }
 
 impl Thread {
@@ -269,7 +269,7 @@ impl<'a> ThreadForest<'a> {
         for at in order.into_iter().rev() {
             let below = kept.get_mut(at).map(std::mem::take).unwrap_or_default();
             let first = below.iter().filter_map(|child| self.first.get(*child).copied()).min();
-            let own = self.rows.get(at).map_or(i64::MAX, |row| row.date);
+            let own = self.rows.get(at).map_or(i64::MAX, |row| row.date.unwrap_or(0));
             if let Some(slot) = self.first.get_mut(at) {
                 *slot = first.unwrap_or(i64::MAX).min(own);
             }
@@ -327,19 +327,19 @@ impl<'a> ThreadForest<'a> {
     }
 
     fn thread(&self, root: usize) -> Thread {
-        let mut thread = Thread { nodes: Vec::new(), latest: i64::MIN };
+        let mut thread = Thread { nodes: Vec::new(), latest: None };
         let mut stack = vec![(root, 0)];
         while let Some((at, depth)) = stack.pop() {
             let row = (at < self.rows.len()).then_some(at);
             thread.nodes.push(ThreadNode { row, depth });
-            let date = self.rows.get(at).map_or(i64::MIN, |row| row.date);
-            thread.latest = thread.latest.max(date);
+            thread.latest = thread.latest.max(self.rows.get(at).and_then(|row| row.date));
             let mut children = self.children_of(at).to_vec();
             work::take(children.len() + 1);
             children.sort_by_key(|child| std::cmp::Reverse((self.first.get(*child).copied(), *child)));
             stack.extend(children.into_iter().map(|child| (child, depth + 1)));
         }
-        thread.nodes.retain(|node| node.row.is_some() || thread.latest > i64::MIN);
+        let has_articles = thread.nodes.iter().any(|node| node.row.is_some());
+        thread.nodes.retain(|_| has_articles);
         thread
     }
 }
@@ -362,7 +362,7 @@ mod tests {
         ThreadRow {
             number,
             subject: subject.to_owned(),
-            date: number as i64,
+            date: Some(number as i64),
             message_id: format!("<{id}@x>"),
             references: references.split_whitespace().map(|id| format!("<{id}@x>")).collect(),
             ..ThreadRow::default()
@@ -463,7 +463,7 @@ mod tests {
             b"7\t=?utf-8?Q?=C3=BC?=\tJ <j@x>\tThu, 1 Jan 1970 00:00:09 +0000\t<b@x>\t<a@x>\t99\t3\r\n",
         )
         .unwrap();
-        assert_eq!((row.number, row.subject.as_str(), row.date, row.lines), (7, "\u{fc}", 9, 3));
+        assert_eq!((row.number, row.subject.as_str(), row.date, row.lines), (7, "\u{fc}", Some(9), 3));
         assert_eq!(row.references, ["<a@x>"]);
         assert_eq!(ThreadRow::parse(b"x\ty"), None);
     }

@@ -173,7 +173,7 @@ mod tests {
         ThreadRow {
             number,
             subject: subject.to_owned(),
-            date: number as i64,
+            date: Some(number as i64),
             message_id: format!("<{id}@x>"),
             references: references.iter().map(|id| format!("<{id}@x>")).collect(),
             ..ThreadRow::default()
@@ -261,7 +261,7 @@ mod tests {
                 let references: Vec<String> = references.iter().map(u8::to_string).collect();
                 let references: Vec<&str> = references.iter().map(String::as_str).collect();
                 let subject = format!("{}{}", ["", "Re: "][usize::from(*subject % 2)], subject / 2);
-                ThreadRow { date: *date, ..row(n as u64 * 40, &id.to_string(), &references, &subject) }
+                ThreadRow { date: Some(*date), ..row(n as u64 * 40, &id.to_string(), &references, &subject) }
             }).collect();
             let number = rows[chosen.index(rows.len())].number;
             let numbers = tied(&blocks(&rows), &(0..=u64::MAX), number).unwrap();

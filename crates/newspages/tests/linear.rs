@@ -404,7 +404,7 @@ fn row(number: u64, references: Vec<String>) -> ThreadRow {
         number,
         message_id: format!("<m{number}@x>"),
         references,
-        date: number as i64,
+        date: Some(number as i64),
         ..ThreadRow::default()
     }
 }

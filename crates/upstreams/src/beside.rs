@@ -255,6 +255,10 @@ impl<A: NewsSource, B: NewsSource, S: GroupSplit> NewsSource for SideBySide<A, B
         })
     }
 
+    fn arrived(&self, id: MessageId<'_>) -> Option<i64> {
+        self.first.arrived(id).or_else(|| self.second.arrived(id))
+    }
+
     fn looks_ahead(&self) -> bool {
         self.first.looks_ahead() || !self.split.only_first() && self.second.looks_ahead()
     }

@@ -266,6 +266,11 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         IdStanding::Free
     }
 
+    /// Returns when an article arrived here, in Unix seconds; `None` if it did not, or that is unknown.
+    fn arrived(&self, _id: MessageId<'_>) -> Option<i64> {
+        None
+    }
+
     /// Returns whether the source makes use of [`NewsSource::look_ahead`].
     fn looks_ahead(&self) -> bool {
         false

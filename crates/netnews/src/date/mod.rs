@@ -20,6 +20,18 @@ pub fn parse(value: &[u8]) -> Option<i64> {
     parse::seconds(value)
 }
 
+/// Maximum time by which an article may have been written after it arrived, in seconds: clocks and zones are
+/// wrong.
+pub const AHEAD_SECS_MAX: i64 = 86_400;
+
+/// Returns the time of an article by which it is selected, sorted and listed: that of its Date; if that
+/// cannot be read, or is more than [`AHEAD_SECS_MAX`] after the arrival, the arrival. Where the arrival is
+/// unknown, as of articles of other servers, `now` takes its place as far as it is the latest time possible.
+pub fn of_article(written: Option<i64>, arrived: Option<i64>, now: i64) -> Option<i64> {
+    let latest = arrived.unwrap_or(now).saturating_add(AHEAD_SECS_MAX);
+    written.filter(|written| *written <= latest).or(arrived)
+}
+
 /// Returns whether [`parse`] reads the value, and it has the form of RFC 5322, so that every server reads it
 /// too.
 pub fn is_standard(value: &[u8]) -> bool {

@@ -202,3 +202,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_article_without_a_possible_date_has_that_of_its_arrival() {
+    let (now, arrived) = (2_000_000, Some(1_000_000));
+    for (written, arrived, expected) in [
+        (Some(0), arrived, Some(0)),
+        (Some(-5), arrived, Some(-5)),
+        (Some(1_000_000 + AHEAD_SECS_MAX), arrived, Some(1_000_000 + AHEAD_SECS_MAX)),
+        (Some(1_000_001 + AHEAD_SECS_MAX), arrived, arrived),
+        (None, arrived, arrived),
+        (Some(1_500_000), None, Some(1_500_000)),
+        (Some(i64::MAX), None, None),
+        (None, None, None),
+    ] {
+        assert_eq!(of_article(written, arrived, now), expected, "{written:?} {arrived:?}");
+    }
+}

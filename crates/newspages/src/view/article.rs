@@ -122,7 +122,7 @@ fn subject(subject: &str) -> &str {
 
 fn date(content: &ArticleContent) -> String {
     match content.head.date {
-        Some(secs) => format!("{} UTC", moment(secs)),
+        Some(secs) => format!("{} UTC", moment(Some(secs))),
         None => content.head.date_text.clone(),
     }
 }

@@ -20,9 +20,7 @@ pub use search::{FacetLink, SearchFacet, SearchHit, SearchPage, SnippetPiece, se
 pub use thread::{ThreadPage, thread};
 
 /// Formats a time like `2026-11-21 01:24`; empty for an unknown time.
-fn moment(secs: i64) -> String {
-    match secs {
-        0 => String::new(),
-        secs => crate::feed::rfc3339(secs).replace('T', " ").get(..16).unwrap_or_default().to_owned(),
-    }
+fn moment(secs: Option<i64>) -> String {
+    let text = secs.map(crate::feed::rfc3339).unwrap_or_default();
+    text.replace('T', " ").get(..16).unwrap_or_default().to_owned()
 }

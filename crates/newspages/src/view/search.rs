@@ -24,7 +24,7 @@ pub struct SearchHit {
     pub subject: String,
     /// From.
     pub from: String,
-    /// Time of writing, in Unix seconds.
+    /// Time of the article, in Unix seconds.
     pub date: Option<i64>,
     /// Groups that the reader may read.
     pub groups: Vec<String>,
@@ -134,7 +134,7 @@ fn found_line(line: &SearchHit) -> Markup {
         }
         " " span.by {
             bdi { (header::author(&line.from)) }
-            @if let Some(date) = line.date { " " time { (moment(date)) } }
+            @if line.date.is_some() { " " time { (moment(line.date)) } }
             @for group in &line.groups { " " a href=(urls::group(group)) { (group) } }
         }
         @if !line.snippet.is_empty() {

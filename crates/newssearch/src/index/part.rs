@@ -9,6 +9,7 @@ mod written;
 
 use std::collections::HashMap;
 
+use netnews::date::of_article;
 use tantivy::schema::Field;
 
 use super::IndexFields;
@@ -28,8 +29,6 @@ const ARTICLE_BYTES: usize = 160;
 /// Maximum number of places of a word in one field of an article. The cost of a search for a phrase grows with
 /// the places of its words, and an article may consist of one word.
 const WORD_PLACES_MAX: usize = 1_000;
-/// Maximum time by which an article's date may exceed its arrival, in seconds.
-const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// An article that is not written yet.
 #[derive(Debug)]
@@ -97,13 +96,12 @@ impl PendingPart {
             self.words(field, text);
         }
         self.words(fields.text, &text.all);
-        let latest = article.arrived.saturating_add(AHEAD_SECS_MAX);
         self.places.insert(article.key, self.articles.len());
         self.message_id_bytes += article.message_id.len();
         self.articles.push(UnwrittenArticle {
             key: article.key,
             message_id: article.message_id,
-            date: text.date.filter(|date| *date <= latest).unwrap_or(article.arrived),
+            date: of_article(text.date, Some(article.arrived), article.arrived).unwrap_or(article.arrived),
             place: article.place,
             is_gone: false,
             log_end: self.log.len(),

@@ -6,6 +6,7 @@ use crate::operation::{OperatedSite, Operation, replied};
 use crate::reply::{FoundRow, Reply};
 use disk::ReadMode;
 use netnews::article::{content_of, xref_places};
+use netnews::date;
 use newspages::content::references;
 use newspages::header;
 use newssearch::query::Query;
@@ -110,7 +111,7 @@ fn found(
             // Articles that cannot be read now are not shown either.
             if rows.len() < limit && spool.read(&token, Some(&key), ReadMode::Wait, &mut buf).unwrap_or(false)
             {
-                rows.push(row(id, buf.head()));
+                rows.push(row(id, &buf));
             }
         }
         from += ids.len();
@@ -121,11 +122,12 @@ fn found(
     Ok(rows)
 }
 
-fn row(id: &str, head: &[u8]) -> FoundRow {
+fn row(id: &str, buf: &ArticleBuf) -> FoundRow {
+    let (head, arrived) = (buf.head(), i64::try_from(buf.arrived()).unwrap_or(i64::MAX));
     let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
     FoundRow {
         message_id: id.to_owned(),
-        date: netnews::date::parse(get(b"Date")).unwrap_or(0),
+        date: date::of_article(date::parse(get(b"Date")), Some(arrived), arrived).unwrap_or(arrived),
         from: header::text(get(b"From")),
         subject: header::text(get(b"Subject")),
         groups: xref_places(head).map(|(group, _)| String::from_utf8_lossy(group).into_owned()).collect(),

@@ -92,8 +92,8 @@ fn refused(status: StatusCode, reason: &str) -> Response {
 }
 
 /// Returns a time as text; null for an unknown one.
-fn moment(secs: i64) -> Value {
-    if secs == 0 { Value::Null } else { json!(feed::rfc3339(secs)) }
+fn moment(secs: Option<i64>) -> Value {
+    secs.map_or(Value::Null, |secs| json!(feed::rfc3339(secs)))
 }
 
 async fn openapi() -> Response {
@@ -246,7 +246,7 @@ fn json_of(content: &ArticleContent) -> Value {
     let files: Vec<Value> = files.collect();
     json!({
         "message_id": id, "subject": head.subject, "from": head.from,
-        "date": moment(head.date.unwrap_or(0)), "groups": head.groups, "references": head.references,
+        "date": moment(head.date), "groups": head.groups, "references": head.references,
         "followup_to": head.followup_to, "text": text, "files": files, "is_cut": content.is_cut,
         "is_signed": content.signed.is_some(),
     })
@@ -267,7 +267,7 @@ async fn search(
         let snippet: String = hit.snippet.iter().map(|piece| piece.text.as_str()).collect();
         json!({
             "message_id": hit.message_id, "subject": hit.subject, "from": hit.from,
-            "date": moment(hit.date.unwrap_or(0)), "groups": hit.groups, "snippet": snippet,
+            "date": moment(hit.date), "groups": hit.groups, "snippet": snippet,
         })
     };
     let articles: Vec<Value> = found.lines.iter().map(hit).collect();

@@ -1,12 +1,16 @@
 //! Article numbers by date: a binary search over overview rows.
 //!
-//! Numbers are in the order of arrival, dates nearly so. Each step takes the middle one of a few dates, so
-//! that single articles with a wrong date do no harm. Called by `threads`, `traffic`, `mailboxes` and `api`.
+//! The time of an article is that of `netnews::date::of_article`, everywhere on the pages: what lists and
+//! mailboxes show is what they are selected by. Numbers are in the order of arrival, times nearly so. Each
+//! step takes the middle one of a few, so that single articles with a wrong date do no harm. Called by
+//! `rows`, `threads`, `traffic`, `mailboxes`, `search` and `api`.
 
-use netnews::GroupMarks;
 use netnews::date;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{self, index};
+use netnews::{GroupMarks, MessageId};
+use site_base::clock::unix_now;
+use std::ops::RangeInclusive;
 use upstreams::{Answer, NewsSource};
 
 /// Numbers whose rows are read for one date, and how many more if none of them has an article.
@@ -19,8 +23,10 @@ const FIRST_YEAR: i32 = 1979;
 /// Numbers among which each date is looked at, and the bytes of their rows.
 const WINDOW_NUMBERS: u64 = 64;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
+/// Numbers before and after those of a time, among which other articles of that time are searched for.
+const AROUND_NUMBERS: u64 = 10_000;
 
-/// Returns the first number of a group whose article was written at `secs` (Unix seconds) or later; the
+/// Returns the first number of a group whose article has the time `secs` (Unix seconds) or a later one; the
 /// number after the last one if there is none. In a group whose dates are out of order it is about there.
 pub(super) async fn first_since<S: NewsSource>(
     source: &S,
@@ -44,16 +50,72 @@ pub(super) async fn first_since<S: NewsSource>(
     if low <= last {
         source.over(group, low..=last, WINDOW_BYTES_MAX, &mut rows).await?;
     }
-    let dated: Vec<(u64, Option<i64>)> = rows.split_inclusive(|b| *b == b'\n').filter_map(dated).collect();
+    let dated: Vec<(u64, Option<i64>)> =
+        rows.split_inclusive(|b| *b == b'\n').filter_map(|row| dated(source, row)).collect();
     let earlier = dated.iter().filter(|(_, date)| date.is_some_and(|date| date < secs)).count();
     let after = dated.last().map_or(low, |(number, _)| number.saturating_add(1));
     Ok(dated.get(earlier).map_or(after, |(number, _)| *number))
 }
 
-/// Returns number and date of an overview row.
-fn dated(row: &[u8]) -> Option<(u64, Option<i64>)> {
+/// Returns number and time of the article of an overview row.
+pub(super) fn dated<S: NewsSource>(source: &S, row: &[u8]) -> Option<(u64, Option<i64>)> {
     let number = overview_row::field(row, index::NUMBER).and_then(parse_decimal)?;
-    Some((number, overview_row::field(row, index::DATE).and_then(date::parse)))
+    let id = overview_row::field(row, index::MESSAGE_ID).unwrap_or_default();
+    Some((number, time_of(source, id, overview_row::field(row, index::DATE).unwrap_or_default())))
+}
+
+/// Returns the time of the article with this Message-ID and Date, in Unix seconds.
+pub(super) fn time_of<S: NewsSource>(source: &S, id: &[u8], written: &[u8]) -> Option<i64> {
+    let arrived = MessageId::parse(id).and_then(|id| source.arrived(id));
+    date::of_article(date::parse(written), arrived, unix_now())
+}
+
+/// The time from which on, and the time before which, articles are selected.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TimeSpan {
+    pub begin: Option<i64>,
+    pub end: Option<i64>,
+}
+
+/// Articles of a group that are selected by their time.
+#[derive(Debug, Clone)]
+pub(super) struct TimedNumbers {
+    span: TimeSpan,
+    /// Numbers between which the articles of that time are, but for those that came late.
+    inner: RangeInclusive<u64>,
+    /// Numbers among which all of them are searched for.
+    pub outer: RangeInclusive<u64>,
+}
+
+impl TimedNumbers {
+    /// Finds the numbers of a group's articles of a time.
+    pub async fn find<S: NewsSource>(
+        source: &S,
+        group: &S::Group,
+        marks: &GroupMarks,
+        span: TimeSpan,
+    ) -> Answer<Self> {
+        let (mut low, mut high) = (marks.low, marks.high);
+        let (mut lowest, mut highest) = (low, high);
+        if let Some(begin) = span.begin {
+            low = first_since(source, group, marks, begin).await?;
+            lowest = low.saturating_sub(AROUND_NUMBERS).max(marks.low);
+        }
+        if let Some(end) = span.end {
+            high = first_since(source, group, marks, end).await?.saturating_sub(1);
+            highest = high.saturating_add(AROUND_NUMBERS).min(marks.high);
+        }
+        Ok(Self { span, inner: low..=high, outer: lowest..=highest })
+    }
+
+    /// Returns whether an article is selected. One whose time is unknown is, if those around it are.
+    pub fn has(&self, number: u64, time: Option<i64>) -> bool {
+        let TimeSpan { begin, end } = self.span;
+        match time {
+            Some(time) => begin.is_none_or(|begin| begin <= time) && end.is_none_or(|end| time < end),
+            None => self.inner.contains(&number),
+        }
+    }
 }
 
 /// Returns the date of the articles with this number and the next ones up to `last`, in Unix seconds; `None`
@@ -75,7 +137,7 @@ async fn date_near<S: NewsSource>(
         numbers = numbers.saturating_mul(SAMPLE_GROWTH);
     }
     let rows = rows.split_inclusive(|b| *b == b'\n');
-    let mut dates: Vec<i64> = rows.filter_map(dated).filter_map(|(_, date)| date).collect();
+    let mut dates: Vec<i64> = rows.filter_map(|row| dated(source, row)?.1).collect();
     dates.sort_unstable();
     Ok(dates.get(dates.len() / 2).copied())
 }
@@ -90,7 +152,7 @@ pub(super) async fn first_year<S: NewsSource>(
     let mut rows = Vec::new();
     let last = marks.low.saturating_add(SAMPLE_NUMBERS).min(marks.high);
     source.over(group, marks.low..=last, SAMPLE_BYTES_MAX, &mut rows).await?;
-    let dates = rows.split_inclusive(|b| *b == b'\n').filter_map(dated).filter_map(|(_, date)| date);
+    let dates = rows.split_inclusive(|b| *b == b'\n').filter_map(|row| dated(source, row)?.1);
     Ok(dates.map(year_of).filter(|year| *year >= FIRST_YEAR).min())
 }
 

@@ -3,7 +3,7 @@
 //! A mailbox is made article by article, each when the client has taken the one before, so that its size does
 //! not matter: a download that is not read holds two articles at most.
 
-use super::dates::{self, CalendarSpan};
+use super::dates::{CalendarSpan, TimeSpan, TimedNumbers, dated, time_of};
 use super::threads::{THREAD_MAX, ThreadAround};
 use super::{FoundArticle, Group, NewsPages, NotReadable, ReadAttempt, ReadableNews, asked, failed};
 use crate::memory::MemoryReservation;
@@ -20,11 +20,10 @@ use flate2::write::GzEncoder;
 use memchr::memmem;
 use netnews::article::content_of;
 use netnews::overview_row::{self, index};
-use netnews::{date, decimal, mbox};
+use netnews::{decimal, mbox};
 use newspages::threads::ThreadRow;
 use newspages::{names, urls};
 use std::io::{self, Write};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tracing::debug;
 use upstreams::{ArticlePart, NewsSource};
@@ -85,20 +84,14 @@ pub(super) async fn group(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
     let (group, marks) = reading.group(&name).await?;
-    let span = |field: &str| CalendarSpan::parse(&asked(query.as_deref(), field));
-    let (mut low, mut high) = (marks.low, marks.high);
-    let source = &reading.news.source;
-    if let Some(begin) = span("after").and_then(CalendarSpan::begin) {
-        low = dates::first_since(source, &group, &marks, begin).await.map_err(failed)?;
-    }
-    if let Some(begin) = span("before").and_then(CalendarSpan::begin) {
-        high = dates::first_since(source, &group, &marks, begin).await.map_err(failed)?.saturating_sub(1);
-    }
+    let begin = |field: &str| CalendarSpan::parse(&asked(query.as_deref(), field))?.begin();
+    let span = TimeSpan { begin: begin("after"), end: begin("before") };
+    let numbers = TimedNumbers::find(&reading.news.source, &group, &marks, span).await.map_err(failed)?;
     let news = reading.news.clone();
     let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);
     let body = pieces::body(|pieces| async move {
         let mut mailbox = MailboxSender { news, pieces, compressor, sent_bytes: 0 };
-        mailbox.add_numbers(&group, low..=high).await?;
+        mailbox.add_numbers(&group, &numbers).await?;
         mailbox.finish().await
     });
     Ok(reading.mailbox(&name, MailboxForm::Gzip, body))
@@ -138,7 +131,7 @@ enum MailboxForm {
 /// An article to be converted to a mail.
 struct MailRow {
     message_id: String,
-    /// Date in Unix seconds; `None` if the article has to be asked.
+    /// Time in Unix seconds; `None` if the article has to be asked.
     date: Option<i64>,
     /// Size in its overview row.
     bytes: usize,
@@ -161,7 +154,7 @@ fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
     let rows = thread.rows().filter_map(|at| found.rows.get(at));
     let mail = |row: &ThreadRow| MailRow {
         message_id: row.message_id.clone(),
-        date: Some(row.date),
+        date: row.date,
         bytes: bytes_of(row),
     };
     (rows.map(mail).collect(), left_out)
@@ -210,9 +203,9 @@ struct MailboxSender {
 }
 
 impl MailboxSender {
-    /// Adds the articles of a range of numbers.
-    async fn add_numbers(&mut self, group: &Group, range: RangeInclusive<u64>) -> io::Result<()> {
-        let (mut from, to) = range.into_inner();
+    /// Adds the articles with these numbers.
+    async fn add_numbers(&mut self, group: &Group, numbers: &TimedNumbers) -> io::Result<()> {
+        let (mut from, to) = numbers.outer.clone().into_inner();
         let mut rows = Vec::new();
         while from <= to {
             rows.clear();
@@ -220,7 +213,10 @@ impl MailboxSender {
             let next =
                 source.over(group, from..=to, ROW_BYTES_MAX, &mut rows).await.map_err(io::Error::other)?;
             for row in rows.split_inclusive(|b| *b == b'\n') {
-                if let Some(row) = mail_row(row) {
+                let Some((number, time)) = dated(&self.news.source, row) else { continue };
+                if numbers.has(number, time)
+                    && let Some(row) = mail_row(row, time)
+                {
                     self.add(&row, usize::MAX).await?;
                 }
             }
@@ -245,9 +241,14 @@ impl MailboxSender {
                 return Err(io::ErrorKind::Other.into());
             }
         };
+        let own_date = || {
+            let written = content_of(found.head(), b"Date").unwrap_or_default();
+            time_of(&self.news.source, article.message_id.as_bytes(), written)
+        };
+        let date = article.date.or_else(own_date).unwrap_or(0);
         match self.compressor.take() {
             None => {
-                let (mail, memory) = mail_of(found, article.date);
+                let (mail, memory) = mail_of(found, date);
                 // Rows may have wrong sizes.
                 if self.sent_bytes > 0 && mail.len() > bytes_max {
                     return Ok(false);
@@ -256,7 +257,7 @@ impl MailboxSender {
                 self.pieces.room().await?.send(memory.hold(mail));
             }
             Some(compressor) => {
-                let (compressor, piece, bytes) = compressor.add(found, article.date).await?;
+                let (compressor, piece, bytes) = compressor.add(found, date).await?;
                 self.compressor = Some(compressor);
                 self.sent_bytes += bytes;
                 if let Some(piece) = piece {
@@ -277,12 +278,12 @@ impl MailboxSender {
     }
 }
 
-/// Reads an overview row.
-fn mail_row(row: &[u8]) -> Option<MailRow> {
+/// Reads the overview row of an article of this time.
+fn mail_row(row: &[u8], time: Option<i64>) -> Option<MailRow> {
     let field = |at| overview_row::field(row, at);
     Some(MailRow {
         message_id: std::str::from_utf8(field(index::MESSAGE_ID)?).ok()?.to_owned(),
-        date: field(index::DATE).and_then(date::parse),
+        date: time,
         bytes: field(index::BYTES)
             .and_then(decimal::parse_decimal)
             .and_then(|n| n.try_into().ok())
@@ -306,9 +307,7 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
 
 /// Converts an article to a mail. At most [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost
 /// its CR.
-fn mail_of(found: FoundArticle, date: Option<i64>) -> (Vec<u8>, MemoryReservation) {
-    let own_date = || content_of(found.head(), b"Date").and_then(date::parse).unwrap_or(0);
-    let date = date.unwrap_or_else(own_date);
+fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, MemoryReservation) {
     let mut text = Vec::with_capacity(found.wire().len());
     netnews::nntp::wire::to_text(found.wire(), &mut text);
     let FoundArticle { bytes, memory } = found;

@@ -1,5 +1,6 @@
 //! Reading a bounded number of overview rows of a group.
 
+use super::dates::dated;
 use super::{Group, NewsPages, failed};
 use crate::memory::MemoryReservation;
 use axum::response::Response;
@@ -7,6 +8,7 @@ use memchr::memchr_iter;
 use netnews::GroupMarks;
 use newspages::threads::{REFERENCES_MAX, ThreadRow};
 use site_base::counters;
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use upstreams::NewsSource;
 
@@ -20,6 +22,8 @@ const WIDER_MAX: u32 = 12;
 const COPIES: usize = 3;
 /// Bytes of memory for a Message-ID, which may be one of References, and its container in the threads.
 const ID_BYTES: usize = 192;
+/// Bytes of memory for a time.
+const TIME_BYTES: usize = 48;
 /// Maximum number of Message-IDs counted for a row: its References, and its own.
 const ROW_IDS_MAX: usize = REFERENCES_MAX + 1;
 
@@ -28,6 +32,8 @@ pub(super) struct RowText {
     text: Vec<u8>,
     /// Message-IDs in the rows, those of each counted up to [`ROW_IDS_MAX`].
     ids: usize,
+    /// Times of articles by number.
+    times: HashMap<u64, Option<i64>>,
     memory: MemoryReservation,
 }
 
@@ -40,7 +46,12 @@ impl RowText {
     /// Returns the last `count` rows, parsed. To be called on a rendering thread.
     pub fn last(&self, count: usize) -> Vec<ThreadRow> {
         let rows = self.text.split_inclusive(|b| *b == b'\n');
-        rows.skip(self.count().saturating_sub(count)).filter_map(ThreadRow::parse).collect()
+        let rows = rows.skip(self.count().saturating_sub(count)).filter_map(ThreadRow::parse);
+        let timed = |row: ThreadRow| match self.times.get(&row.number) {
+            Some(time) => ThreadRow { date: *time, ..row },
+            None => row,
+        };
+        rows.map(timed).collect()
     }
 
     /// Returns all rows, parsed. To be called on a rendering thread.
@@ -59,15 +70,16 @@ impl RowText {
 
     /// Returns the memory for these rows and for another read of maximum size.
     fn needed(&self) -> usize {
-        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * self.ids
+        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * self.ids + TIME_BYTES * self.times.len()
     }
 
-    /// Appends rows; returns their number.
-    fn append(&mut self, rows: &[u8]) -> usize {
+    /// Appends rows, with the times of their articles; returns their number.
+    fn append(&mut self, rows: &[u8], time: impl Fn(&[u8]) -> Option<(u64, Option<i64>)>) -> usize {
         let ids_of = |row: &[u8]| memchr_iter(b'<', row).count().min(ROW_IDS_MAX);
         let mut count = 0;
         for row in rows.split_inclusive(|b| *b == b'\n') {
             self.ids += ids_of(row);
+            self.times.extend(time(row));
             count += 1;
         }
         self.text.extend_from_slice(rows);
@@ -168,7 +180,7 @@ impl NewsPages<'_> {
 
     async fn no_rows(&self) -> Result<RowText, Response> {
         let memory = self.news.memory.take(ROW_BYTES_MAX).await.map_err(failed)?;
-        Ok(RowText { text: Vec::new(), ids: 0, memory })
+        Ok(RowText { text: Vec::new(), ids: 0, times: HashMap::new(), memory })
     }
 
     /// Appends the rows of a range of numbers up to a number of bytes, and returns whether they are complete.
@@ -202,7 +214,8 @@ impl NewsPages<'_> {
         let from = *range.start();
         let mut piece = Vec::new();
         let next = self.news.source.over(group, range, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
-        counters::add(&self.shared.site.counters.page_rows, rows.append(&piece));
+        let count = rows.append(&piece, |row| dated(&self.news.source, row));
+        counters::add(&self.shared.site.counters.page_rows, count);
         let needed = rows.needed();
         rows.memory.resize(needed).await.map_err(failed)?;
         Ok(next.filter(|next| *next > from))

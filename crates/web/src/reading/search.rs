@@ -3,7 +3,7 @@
 //! The index returns candidates; each is then looked up in the source of news, like a request of a
 //! newsreader, and only existing and readable ones are shown.
 
-use super::dates::year_of;
+use super::dates::{time_of, year_of};
 use super::{FoundArticle, NewsPages, asked, failed};
 use crate::visitor::Visitor;
 use crate::{WebState, answers};
@@ -148,7 +148,8 @@ impl NewsPages<'_> {
             let get = |name: &[u8]| content_of(found.head(), name).unwrap_or_default();
             let shown = xref_places(found.head()).filter(|(group, _)| self.news.view.shows(group));
             let groups = shown.map(|(group, _)| String::from_utf8_lossy(group).into_owned());
-            let year = netnews::date::parse(get(b"Date")).map(|secs| year_of(secs).to_string());
+            let time = time_of(&self.news.source, id.as_bytes(), get(b"Date"));
+            let year = time.map(|secs| year_of(secs).to_string());
             let from = header::text(get(b"From"));
             let author = Some(header::author(&from).to_owned()).filter(|author| !author.is_empty());
             let [by_group, by_year, by_author] = &mut counts;
@@ -184,7 +185,7 @@ impl NewsPages<'_> {
             message_id: id.to_owned(),
             subject: header::text(get(b"Subject")),
             from: header::text(get(b"From")),
-            date: netnews::date::parse(get(b"Date")),
+            date: time_of(&self.news.source, id.as_bytes(), get(b"Date")),
             groups: groups.map(|(group, _)| String::from_utf8_lossy(group).into_owned()).collect(),
             snippet: Vec::new(),
         };

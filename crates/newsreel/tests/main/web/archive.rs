@@ -203,6 +203,45 @@ fn groups_are_downloaded_as_compressed_mailboxes() {
 }
 
 #[test]
+fn articles_with_odd_dates_are_selected_by_the_time_that_is_shown() {
+    let dated = |subject: &str, date: &str| {
+        format!("Subject: {subject}\r\nDate: {date}\r\nInjection-Date: Sun, 1 Mar 2026 00:00:00 +0000\r\n")
+    };
+    // The first two have the time of their arrival.
+    let unreadable = dated("Unreadable", "yesterday evening");
+    let future = dated("Future", "Fri, 1 Jan 2100 00:00:00 +0000");
+    let epoch = dated("Epoch", "Thu, 1 Jan 1970 00:00:00 +0000");
+    let zone = dated("Zone", "Sun, 1 Feb 2026 00:30:00 +0100");
+    let heads = [&future, &unreadable, &epoch, MARCH, &zone, JANUARY];
+    let articles: Vec<(u32, &str, &str)> = (1..).zip(heads).map(|(n, head)| (n, head, "x\r\n")).collect();
+    let (_server, address) = site("", &articles);
+    let found = |query: &str| {
+        let text = mailbox(address, &format!("/groups/misc.test/mbox.gz{query}"));
+        assert!(!text.contains("2100\nPath"), "{text}");
+        let subjects = text.lines().filter_map(|line| line.strip_prefix("Subject: "));
+        (subjects.map(str::to_owned).collect::<Vec<_>>(), text)
+    };
+    assert_eq!(found("?before=2026-02").0, ["Epoch", "Zone", "First"]);
+    assert_eq!(found("?after=2026-01&before=2026-02").0, ["Zone", "First"]);
+    assert_eq!(found("?after=2026-02&before=2026-03-02").0, ["Third"]);
+    assert_eq!(found("?after=2026-03-02").0, ["Future", "Unreadable"]);
+    assert!(found("?after=2099").0.is_empty());
+    let (subjects, text) = found("?before=1971");
+    assert!(subjects == ["Epoch"] && text.starts_with("From newsreel Thu Jan  1 00:00:00 1970\n"), "{text}");
+    let atom = get(address, "/groups/misc.test/atom").body;
+    assert_eq!(atom.matches("<updated>1970-01-01T00:00:00Z").count(), 1, "{atom}");
+    assert!(!atom.contains("<updated>2100"), "{atom}");
+    let page = get(address, "/groups/misc.test").body;
+    assert!(page.contains("<time>1970-01-01 00:00</time>"), "{page}");
+    assert!(!page.contains("<time></time>") && !page.contains("<time>2100"), "{page}");
+    let epoch = get(address, "/article/3%40x.example").body;
+    assert!(epoch.contains("1970-01-01 00:00 UTC"), "{epoch}");
+    assert!(get(address, "/article/2%40x.example").body.contains("yesterday evening"));
+    let json = get(address, "/api/v1/articles/3%40x.example").body;
+    assert!(json.contains("\"date\":\"1970-01-01T00:00:00Z\""), "{json}");
+}
+
+#[test]
 fn pictures_are_shown_on_demand_and_nothing_else_is() {
     let file = |name: &str, data: &str| {
         format!(
