@@ -106,6 +106,27 @@ mod tests {
         assert_eq!(rows(flowed("a \nb", true)), [(0, "ab".to_owned())]);
     }
 
+    #[test]
+    fn odd_flowed_lines_are_read() {
+        for (text, delsp, expected) in [
+            ("\u{65e5} \n\u{672c} \n\u{8a9e}", true, &[(0, "\u{65e5}\u{672c}\u{8a9e}")][..]),
+            ("a  \nb", true, &[(0, "a b")]),
+            ("> a \n> b\n>> c \n> d", true, &[(1, "ab"), (2, "c"), (1, "d")]),
+            ("> a \n> -- \n> b", false, &[(1, "a "), (1, "-- "), (1, "b")]),
+            ("-- \na", true, &[(0, "-- "), (0, "a")]),
+            (" >a\n  b", false, &[(0, ">a"), (0, " b")]),
+            ("> \n>\n> a", false, &[(1, ""), (1, ""), (1, "a")]),
+            ("a \n\nb", false, &[(0, "a "), (0, "b")]),
+            ("a ", true, &[(0, "a")]),
+            (" ", true, &[(0, "")]),
+            ("", true, &[]),
+        ] {
+            let expected: Vec<(usize, String)> =
+                expected.iter().map(|(depth, text)| (*depth, (*text).to_owned())).collect();
+            assert_eq!(rows(flowed(text, delsp)), expected, "{text:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn nothing_is_lost(text in "[a >\n-]{0,80}") {

@@ -54,12 +54,11 @@ fn one_line(text: &str) -> String {
 /// Returns the author's name from the value of From, or the address if there is no name.
 pub fn author(from: &str) -> &str {
     let from = from.trim();
-    if let (Some(open), true) = (from.find('<'), from.ends_with('>')) {
-        let name = from.get(..open).unwrap_or_default().trim().trim_matches('"').trim();
-        if !name.is_empty() {
-            return name;
-        }
-        return from.get(open + 1..from.len() - 1).unwrap_or(from).trim();
+    if let Some((name, rest)) = angle_at(from).and_then(|open| from.split_at_checked(open))
+        && let Some((address, _comment)) = rest.get(1..).unwrap_or_default().split_once('>')
+    {
+        let name = name.trim().trim_matches('"').trim();
+        return if name.is_empty() { address.trim() } else { name };
     }
     if let (Some(open), true) = (from.find('('), from.ends_with(')')) {
         let name = from.get(open + 1..from.len() - 1).unwrap_or_default().trim();
@@ -68,6 +67,18 @@ pub fn author(from: &str) -> &str {
         }
     }
     from
+}
+
+/// Returns the position of the first `<` outside of quoted strings.
+fn angle_at(from: &str) -> Option<usize> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let is_open = |b: u8| {
+        is_quoted ^= b == b'"' && !is_escaped;
+        is_escaped = b == b'\\' && is_quoted && !is_escaped;
+        b == b'<' && !is_quoted
+    };
+    // A quotation mark without another one quotes nothing.
+    from.bytes().position(is_open).or_else(|| from.rfind('<'))
 }
 
 /// A field of MIME: its first word and its parameters.
@@ -102,13 +113,20 @@ impl MimeField {
     }
 }
 
-/// Splits text at semicolons outside of quoted strings.
+/// Splits text at semicolons outside of quoted strings and comments.
 fn split(text: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
-    let (mut quoted, mut escaped) = (false, false);
+    let (mut quoted, mut escaped, mut depth) = (false, false, 0_usize);
+    let has_comments =
+        text.bytes().filter(|b| *b == b'(').count() == text.bytes().filter(|b| *b == b')').count();
     for c in text.chars() {
         match c {
-            ';' if !quoted => parts.push(std::mem::take(&mut part)),
+            '(' if !quoted && has_comments => depth += 1,
+            ')' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match c {
+            ';' if !quoted && depth == 0 => parts.push(std::mem::take(&mut part)),
             _ => {
                 quoted ^= c == '"' && !escaped;
                 escaped = c == '\\' && quoted && !escaped;
@@ -123,7 +141,8 @@ fn split(text: &str) -> Vec<String> {
 /// A parameter as written, perhaps one of several sections (RFC 2231 section 3).
 struct RawParameter {
     name: String,
-    section: u32,
+    /// Number of the section; `None` if it has no sections.
+    section: Option<u32>,
     /// True if it is percent-encoded.
     extended: bool,
     value: String,
@@ -133,8 +152,8 @@ impl RawParameter {
     fn of(name: &str, value: &str) -> Self {
         let (name, extended) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
         let (name, section) = match name.rsplit_once('*') {
-            Some((before, digits)) => (before, digits.parse().unwrap_or(0)),
-            None => (name, 0),
+            Some((before, digits)) => (before, digits.parse().ok()),
+            None => (name, None),
         };
         Self { name: name.to_ascii_lowercase(), section, extended, value: unquoted(value) }
     }
@@ -168,15 +187,23 @@ fn joined(mut raw: Vec<RawParameter>) -> Vec<(String, String)> {
         let count = rest.iter().take_while(|other| other.name == first.name).count();
         let (sections, after) = rest.split_at(count);
         rest = after;
-        // `name*` is meant for programs that support it, `name` beside it for others.
+        // Sections and `name*` are meant for programs that support them, `name` beside them for others.
         let has_extended = sections.iter().any(|part| part.extended);
-        let is_split = sections.iter().any(|part| part.section > 0);
-        let wanted = |part: &&RawParameter| is_split || part.extended == has_extended;
+        let is_split = sections.iter().any(|part| part.section.is_some());
+        let wanted = |part: &&RawParameter| match is_split {
+            true => part.section.is_some(),
+            false => part.extended == has_extended,
+        };
+        let mut next_section = None;
         let mut declared = None;
         let mut octets = Vec::new();
         for (at, part) in sections.iter().filter(wanted).enumerate() {
             if !is_split && at > 0 {
                 break;
+            }
+            // A section that comes twice counts once.
+            if is_split && std::mem::replace(&mut next_section, part.section) == part.section {
+                continue;
             }
             let mut value = part.value.as_str();
             if at == 0
@@ -232,6 +259,11 @@ mod tests {
             ("jane@example.com", "jane@example.com"),
             ("()", "()"),
             ("<>", ""),
+            ("\"A <b>\" <a@x>", "A <b>"),
+            ("\"Jane <jane@example.com>", "Jane"),
+            ("Jane <jane@example.com> (at work)", "Jane"),
+            ("Jane <jane@example.com>, John <john@example.com>", "Jane"),
+            ("a < b", "a < b"),
             (">", ">"),
         ] {
             assert_eq!(author(from), name, "{from}");
@@ -271,6 +303,15 @@ mod tests {
             (&b"x; filename*=utf-8'de'Gr%C3%BC%DFe; filename=plain"[..], "Gr\u{fc}\u{fffd}e"),
             (b"x; filename*0=\"a b\"; filename*1*=%20c; filename*2=d", "a b cd"),
             (b"x; filename*1=b; filename*0*=iso-8859-1''%FC", "\u{fc}b"),
+            (b"x; filename=plain; filename*0*=utf-8''%C3%BC; filename*1*=%20b", "\u{fc} b"),
+            (b"x; filename*0=a; filename*1=b; filename*1=c; filename*3=d; filename=e", "abd"),
+            (b"x; filename*0=a.txt", "a.txt"),
+            (b"x; filename*10=k; filename*9=j; filename*0*=''a", "ajk"),
+            (b"x; filename*=\"utf-8''%C3%BC;\"", "\u{fc};"),
+            (b"x; filename*=%41b; filename=c", "Ab"),
+            (b"x; FileName*0*=utf-8'en'%E2; filename*1*=%82%AC", "\u{20ac}"),
+            (b"x (a; b); filename=c", "c"),
+            (b"x; filename=\"=?utf-8?Q?=C3?= =?utf-8?Q?=BC?=.txt\"", "\u{fc}.txt"),
             (b"x; filename=\"=?utf-8?Q?=C3=BC?=\"", "\u{fc}"),
             (b"x; filename=caf\xe9", "caf\u{e9}"),
         ] {

@@ -137,7 +137,13 @@ impl<'a> MimeLeaves<'a> {
         let get = |name: &[u8]| content(head, name);
         let field = get(b"Content-Type").map(MimeField::parse).unwrap_or_default();
         // An invalid type means text, as in articles before MIME.
-        let media_type = if field.value.contains('/') { field.value.clone() } else { default.to_owned() };
+        let media_type = match field.value.as_str() {
+            // RFC 5537 section 4 has made it obsolete.
+            "message/news" => "message/rfc822",
+            value if value.contains('/') => value,
+            _ => default,
+        };
+        let media_type = media_type.to_owned();
         let transfer = get(b"Content-Transfer-Encoding").map_or(TransferEncoding::Plain, transfer);
         if depth < DEPTH_MAX && media_type.starts_with("multipart/") {
             let parts = field.get("boundary").map(|boundary| split(body, boundary)).unwrap_or_default();
@@ -421,6 +427,25 @@ mod tests {
         assert_eq!(inner_header(&leaves.all[2], b"subject").as_deref(), Some("in"));
         assert_eq!(leaves.all[1].name.as_deref(), Some("b.jpg"));
         assert_eq!(leaves.all[0].name.as_deref(), Some("a.txt"));
+    }
+
+    #[test]
+    fn odd_messages_within_messages_are_shown() {
+        let head = "Content-Type: multipart/digest; boundary=x\n";
+        let body = "--x\n\nSubject: one\n\n1\n--x\nContent-Type: message/news\n\nSubject: two\n\n2\n\
+            --x\nContent-Type: text/plain\n\n3\n--x\nContent-Type: message/rfc822\n\n--x--\n";
+        assert_eq!(
+            shown(head, body),
+            [
+                leaf("message/rfc822", "Subject: one\n\n1", true),
+                leaf("text/plain", "1", true),
+                leaf("message/rfc822", "Subject: two\n\n2", true),
+                leaf("text/plain", "2", true),
+                leaf("text/plain", "3", true),
+                leaf("message/rfc822", "", true),
+                leaf("text/plain", "", true),
+            ]
+        );
     }
 
     #[test]
