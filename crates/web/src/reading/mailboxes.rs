@@ -168,7 +168,7 @@ struct MailboxCompressor {
 }
 
 impl MailboxCompressor {
-    async fn new(reading: &NewsPages<'_>) -> Result<Self, Response> {
+    async fn new(shared: &Arc<WebState>, reading: &NewsPages<'_>) -> Result<Self, Response> {
         let memory = reading.news.memory.take(COMPRESSOR_BYTES).await.map_err(failed)?;
         let coder = GzEncoder::new(Vec::new(), Compression::fast());
         Ok(Self { coder, shared: shared.clone(), _memory: memory })
@@ -176,11 +176,7 @@ impl MailboxCompressor {
 
     /// Adds an article as a mail; returns what has been compressed, if that is enough to be sent, and the
     /// bytes of the mail.
-    async fn add(
-        mut self,
-        found: FoundArticle,
-        date: Option<i64>,
-    ) -> io::Result<(Self, Option<Bytes>, usize)> {
+    async fn add(mut self, found: FoundArticle, date: i64) -> io::Result<(Self, Option<Bytes>, usize)> {
         let shared = self.shared.clone();
         let work = move || {
             let (mail, memory) = mail_of(found, date);
