@@ -1,5 +1,5 @@
 //! Man pages and completions, generated from the declarations in `args` and the tables of the configuration;
-//! none of them is written by hand. That of `mount.newsreel`, which is a script in `packaging`, has its options
+//! none of them is written by hand. The page of `mount.newsreel`, a script in `packaging`, has its options
 //! from those of `newsreel mount`.
 //!
 //! `newsreel docs --share DIR` writes them in the layout of a prefix's `share` (`make build` runs it);
@@ -72,7 +72,7 @@ const FILES: [(&str, &str); 8] = [
     ("/usr/sbin/mount.newsreel", "What mount(8) runs for the file system type newsreel."),
 ];
 
-/// Options of mount(8) that `mount.newsreel` knows, and the arguments of `newsreel mount` that they stand for.
+/// Options of mount(8) that `mount.newsreel` knows, and the arguments of `newsreel mount` that they set.
 const MOUNT_OPTIONS: [(&str, &str); 6] = [
     ("ro", "read_only"),
     ("keep=TIME", "keep"),
