@@ -119,9 +119,11 @@ done
 
 # What the recipes for Arch Linux and Nix install, with the binary of the tarball in place of what they compile.
 recipes() {
-  local sources=$work/sources binary=$work/static/bin/newsreel
+  local sources=$work/sources binary=$work/static/bin/newsreel tarball
+  tarball=$(echo "$dist"/newsreel-*-linux-x86_64.tar.xz)
+  [ -e "$tarball" ] || { left_out+=("recipes (tarball)"); return; }
   mkdir "$work/static"
-  tar -xf "$(echo "$dist"/newsreel-*-linux-x86_64.tar.xz)" --strip-components=1 -C "$work/static"
+  tar -xf "$tarball" --strip-components=1 -C "$work/static"
   if command -v makepkg > /dev/null; then
     say "recipe for Arch Linux: packing"
     mkdir -p "$sources/src"
