@@ -10,8 +10,9 @@ PROFILE ?= release
 BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
 BINARY = $(BUILT)/newsreel
 SHARE = $(BUILT)/share
-# The date that man pages bear: that of the sources.
-MAN_DATE ?= $(shell git log -1 --format=%cs 2> /dev/null || date +%F)
+# The date that man pages and packages bear: that of the last commit, which files of `make source` have, too.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y $(MAKEFILE))
+MAN_DATE ?= $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)
 # How long a real INN runs on a mount in `make soak`.
 SOAK_SECONDS ?= 7200
 LAB_ROUNDS ?= 50
@@ -234,6 +235,10 @@ install: ## install what `make build` made, below PREFIX; compiles nothing
 	packaging/stage.sh $(BINARY) $(SHARE) "$(DESTDIR)" $(PREFIX)
 
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+deb deb-arm64 rpm tarball oci: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+# `dist` empties its directory first. Cargo uses all processors by itself.
+.NOTPARALLEL:
 # A Debian that debootstrap has made, where there is one; tests copy it instead of making one.
 DEBIAN = $(wildcard $(or $(CARGO_TARGET_DIR),target)/ci/debian)
 
@@ -247,10 +252,11 @@ deb-cluster: ## a Debian package of a newsreel that can be a member of a cluster
 	$(MAKE) deb FEATURES=cluster CARGO_TARGET_DIR=$(abspath $(or $(CARGO_TARGET_DIR),target))/cluster DIST=$(abspath $(DIST))
 
 # lintian looks at the package where it is installed.
-deb-test: deb ## install, upgrade and purge it in a clean Debian (root, debootstrap)
-	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb
-	packaging/deb/test.sh $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb $(DEBIAN)
-	packaging/deb/moving.sh $(DIST)/newsreel_*_$$(dpkg --print-architecture).deb $(DEBIAN)
+DEB = $(DIST)/newsreel_$(VERSION)_$(shell dpkg --print-architecture).deb
+deb-test: deb ## install, upgrade and purge it in a clean Debian (root, debootstrap, zstd)
+	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DEB)
+	packaging/deb/test.sh $(DEB) $(DEBIAN)
+	packaging/deb/moving.sh $(DEB) $(DEBIAN)
 
 # A release takes long to make, and a package is tried as well with another binary.
 deb-trial: export DEB_COMPRESSION = gzip
@@ -300,11 +306,15 @@ source: ## the sources of the last commit, as a tarball
 	@mkdir -p $(DIST)
 	git archive --prefix=newsreel-$(VERSION)/ HEAD | gzip -9n > $(DIST)/newsreel-$(VERSION).tar.gz
 
-VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-dist: deb deb-cluster deb-arm64 rpm tarball oci sbom source ## all of these, with checksums, in target/dist
-	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+dist: dist-empty deb deb-cluster deb-arm64 rpm tarball oci sbom source ## all of these, with checksums, in target/dist
+	cd $(DIST) && sha256sum * > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
-# As root, with rpm, qemu-user, umoci and debootstrap beside what they are made with.
+.PHONY: dist-empty
+dist-empty:
+	@rm -rf $(DIST)
+
+# As root, with rpm, qemu-user, umoci, makepkg, libarchive-tools, nix-bin, zstd and debootstrap beside what they
+# are made with.
 dist-test: dist deb-test ## install and start each of them in a clean root
 	packaging/dist-test.sh $(DIST) $(DEBIAN)
 

@@ -9,6 +9,12 @@
       systems = [ "x86_64-linux" "aarch64-linux" ];
       each = make: nixpkgs.lib.genAttrs systems (system: make nixpkgs.legacyPackages.${system});
       manifest = (nixpkgs.lib.importTOML ./Cargo.toml).workspace.package;
+      # That of the last commit, as YYYY-MM-DD.
+      date = nixpkgs.lib.concatStringsSep "-" [
+        (builtins.substring 0 4 self.lastModifiedDate)
+        (builtins.substring 4 2 self.lastModifiedDate)
+        (builtins.substring 6 2 self.lastModifiedDate)
+      ];
     in
     {
       packages = each (pkgs: {
@@ -17,14 +23,16 @@
           version = manifest.version;
           src = self;
           cargoLock.lockFile = ./Cargo.lock;
-          cargoBuildFlags = [ "--package" "newsreel" ];
+          cargoBuildFlags = [ "--package" "newsreel" "--package" "tidy" ];
           # They start servers and newsreaders; `make test` runs them.
           doCheck = false;
+          # What stage.sh installs is what all packages have; tidy writes the book as HTML and stays outside.
           postInstall = ''
-            $out/bin/newsreel docs --share $out/share --date 1970-01-01
-            install -D -m 755 -t $out/libexec/newsreel packaging/filters/*
-            install -D -m 644 -t $out/lib/systemd/system packaging/*.service packaging/*.socket
-            sed -i "s|=/usr/bin/newsreel|=$out/bin/newsreel|" $out/lib/systemd/system/*.service
+            mv $out/bin/newsreel $out/bin/tidy .
+            ./newsreel docs --share share --date ${date}
+            ./tidy --html share/doc/newsreel/html
+            patchShebangs packaging
+            packaging/stage.sh ./newsreel share "" $out
           '';
           meta = {
             description = "Usenet server that relays, injects, stores and serves news";

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Installs and starts what `make dist` has made, each in a clean root and a network of its own, and reads an
-# article from it; Debian's package for this machine has deb/test.sh.
+# article from it; Debian's package for this machine has deb/test.sh. The recipes for Arch Linux and Nix install
+# the tarball's binary.
 #   dist-test.sh DIST [ROOT]    as root; ROOT is a Debian that debootstrap has made, which is copied
-# What is not in DIST is left out, and said.
+# What is not in DIST, or lacks the program that tries it, is left out; that is said, and a failure.
 set -euo pipefail
 
 dist=$(realpath "$1") base=${2:-}
@@ -49,15 +50,27 @@ for file in "$dist"/newsreel-*.rpm; do
   [ -e "$file" ] || { left_out+=(rpm); continue; }
   say "RPM: installing"
   cp -a "$base" "$root"
-  # Its requirements are Debian's here, of which rpm does not know.
-  quietly rpm --force-debian --root "$root" --nodeps --install "$file"
+  # rpm knows nothing of Debian's packages: what that root has becomes what one package provides.
+  { echo 'rtld(GNU_HASH)'
+    find -L "$root/lib" "$root/usr/lib" -name '*.so.[0-9]*' -type f | /usr/lib/rpm/elfdeps --provides
+    rpm -qp --requires "$file" | grep ^/ | while read -r path; do [ ! -x "$root$path" ] || echo "$path"; done
+  } | sort -u > "$work/provided"
+  { printf 'Name: debian-root\nVersion: 12\nRelease: 1\nSummary: What is there already\nLicense: none\n'
+    sed 's/^/Provides: /' "$work/provided"
+    printf '%%description\nWhat is there already.\n%%files\n'
+  } > "$work/root.spec"
+  quietly rpmbuild -bb --quiet --define "_topdir $work/rpmbuild" "$work/root.spec"
+  quietly rpm --force-debian --root "$root" --install "$work"/rpmbuild/RPMS/*/debian-root-*.rpm
+  quietly rpm --force-debian --root "$root" --install "$file"
+  grep -q 'systemctl enable --now newsreel' "$work/log"
   [ "$(chroot "$root" stat -c %U:%a /var/lib/newsreel)" = newsreel:750 ]
   "$here/links.py" "$root/usr/share/doc/newsreel/html"
   sed -i 's/^listen = .*/listen = ["127.0.0.1:1119"]/' "$root/var/lib/newsreel/newsreel.toml"
   as="chroot $root runuser -u newsreel -- newsreel"
   trial 127.0.0.1/1119 "exec $as serve --dir /var/lib/newsreel" "$as --dir /var/lib/newsreel"
-  quietly rpm --force-debian --root "$root" --nodeps --erase newsreel
-  [ ! -e "$root/usr/bin/newsreel" ] && [ -s "$root/var/lib/newsreel/newsreel.toml" ]
+  quietly rpm --force-debian --root "$root" --erase newsreel
+  [ ! -e "$root/usr/bin/newsreel" ]
+  [ -s "$root/var/lib/newsreel/newsreel.toml" ]
   rm -rf "$root"
 done
 
@@ -66,10 +79,11 @@ for file in "$dist"/newsreel-*-linux-x86_64.tar.xz; do
   say "tarball: unpacking"
   mkdir -p "$root/usr/local" "$root/tmp" "$root/dev" "$root/proc"
   tar -xf "$file" --strip-components=1 -C "$root/usr/local"
-  for path in share/man/man1/newsreel.1.gz share/bash-completion/completions/newsreel lib/systemd/system/newsreel.service; do
+  for path in share/man/man1/newsreel.1.gz share/man/man8/mount.newsreel.8.gz share/bash-completion/completions/newsreel lib/systemd/system/newsreel.service; do
     [ -s "$root/usr/local/$path" ]
   done
   grep -q '^ExecStart=/usr/local/bin/newsreel' "$root/usr/local/lib/systemd/system/newsreel.service"
+  grep -q '^exec /usr/local/bin/newsreel mount' "$root/usr/local/sbin/mount.newsreel"
   "$here/links.py" "$root/usr/local/share/doc/newsreel/html"
   # There is nothing else in that root: no library, no shell.
   as="chroot $root /usr/local/bin/newsreel"
@@ -101,6 +115,72 @@ for file in "$dist"/newsreel_*_arm64.deb; do
   as="qemu-aarch64 -L /usr/aarch64-linux-gnu $root/usr/bin/newsreel"
   trial 127.0.0.1/1119 "exec $as up --dir $work/arm" "$as --dir $work/arm"
   rm -rf "$root"
+done
+
+# What the recipes for Arch Linux and Nix install, with the binary of the tarball in place of what they compile.
+recipes() {
+  local sources=$work/sources binary=$work/static/bin/newsreel tarball
+  tarball=$(echo "$dist"/newsreel-*-linux-x86_64.tar.xz)
+  [ -e "$tarball" ] || { left_out+=("recipes (tarball)"); return; }
+  mkdir "$work/static"
+  tar -xf "$tarball" --strip-components=1 -C "$work/static"
+  if command -v makepkg > /dev/null; then
+    say "recipe for Arch Linux: packing"
+    mkdir -p "$sources/src"
+    cp "$here"/aur/* "$1" "$sources"
+    tar -xf "$1" -C "$sources/src"
+    (cd "$sources/src"/newsreel-*/ && mkdir -p target/release && cp "$binary" target/release &&
+      quietly "$binary" docs --share target/release/share --date 2026-01-31)
+    chmod 755 "$work"
+    chown -R nobody "$sources"
+    as_nobody() { (cd "$sources" && quietly runuser -u nobody -- env HOME="$sources" makepkg "$@"); }
+    as_nobody --printsrcinfo
+    grep -q '^pkgbase = newsreel' "$work/log"
+    as_nobody --nodeps --repackage
+    tar -tf "$sources"/newsreel-*.pkg.tar* > "$work/log"
+    for path in .INSTALL usr/bin/newsreel usr/bin/mount.newsreel usr/share/man/man8/mount.newsreel.8.gz; do
+      grep -qx "$path" "$work/log"
+    done
+  else
+    left_out+=("recipe for Arch Linux (makepkg)")
+  fi
+  if command -v nix-instantiate > /dev/null; then
+    say "recipe for Nix: installing"
+    mkdir -p "$work/nix/out/bin" "$work/nix/tree"
+    tar -xf "$1" --strip-components=1 -C "$work/nix/tree"
+    cp "$binary" "$work/nix/out/bin"
+    printf '#!/bin/sh\nexec cargo run --quiet --locked --manifest-path "%s" -p tidy -- "$@"\n' \
+      "$(realpath "$here/..")/Cargo.toml" > "$work/nix/out/bin/tidy"
+    chmod 755 "$work/nix/out/bin/tidy"
+    # A stand-in for nixpkgs, whose builder returns what the recipe asks of it.
+    NIX_STATE_DIR=$work/nix/state NIX_STORE_DIR=$work/nix/store nix-instantiate --eval --strict --json -E '
+      let flake = import '"$work/nix/tree/flake.nix"';
+          lib = { genAttrs = names: make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) names);
+                  importTOML = path: builtins.fromTOML (builtins.readFile path);
+                  concatStringsSep = builtins.concatStringsSep;
+                  licenses = { asl20 = "Apache-2.0"; mit = "MIT"; }; };
+          legacyPackages = lib.genAttrs [ "x86_64-linux" "aarch64-linux" ]
+            (system: { rustPlatform.buildRustPackage = asked: asked; });
+      in (flake.outputs { self = { lastModifiedDate = "20260131120000"; }; nixpkgs = { inherit lib legacyPackages; }; }
+         ).packages.x86_64-linux.default.postInstall' > "$work/nix/script.json"
+    (
+      cd "$work/nix/tree"
+      out=$work/nix/out
+      patchShebangs() { :; }
+      eval "$(python3 -c 'import json, sys; print(json.load(sys.stdin))' < "$work/nix/script.json")"
+    )
+    for path in bin/newsreel sbin/mount.newsreel libexec/newsreel/first-site share/man/man8/mount.newsreel.8.gz; do
+      [ -s "$work/nix/out/$path" ]
+    done
+    [ ! -e "$work/nix/out/bin/tidy" ]
+    "$here/links.py" "$work/nix/out/share/doc/newsreel/html"
+  else
+    left_out+=("recipe for Nix (nix-instantiate)")
+  fi
+}
+for file in "$dist"/newsreel-[0-9]*.tar.gz; do
+  [ -e "$file" ] || { left_out+=(sources); continue; }
+  recipes "$file"
 done
 
 [ ! -e "$dist/newsreel.cdx.json" ] ||

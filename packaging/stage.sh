@@ -25,6 +25,7 @@ for program in first-site filters/newsreel-filter-perl filters/newsreel-filter-p
   install -D -m 755 -t "$stage/libexec/newsreel" "$packaging/$program"
 done
 install -D -m 755 -t "$stage/sbin" "$packaging/mount.newsreel"
+sed -i "s|^exec newsreel |exec $prefix/bin/newsreel |" "$stage/sbin/mount.newsreel"
 for unit in newsreel.service newsreel.socket newsreel-mount@.service newsreel-spool-mount@.service; do
   install -D -m 644 -t "$stage/lib/systemd/system" "$packaging/$unit"
   sed -i "s|=/usr/bin/newsreel|=$prefix/bin/newsreel|" "$stage/lib/systemd/system/$unit"

@@ -15,6 +15,9 @@ hand_in() {
 
 prepare() {
   install -d -o news -g news /run/news
+  # innwatch would have INN refuse articles while this machine is busy.
+  sed -i '/^doinnwatch:/d' /etc/news/inn.conf
+  echo 'doinnwatch: false' >> /etc/news/inn.conf
   # The entry that the page speaks of.
   echo 'innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed' >> /etc/news/newsfeeds
   runuser -u news -- /usr/lib/news/bin/rc.news > /var/log/inn.log 2>&1 < /dev/null

@@ -1,5 +1,6 @@
 //! Man pages and completions, generated from the declarations in `args` and the tables of the configuration;
-//! none of them is written by hand.
+//! none of them is written by hand. The page of `mount.newsreel`, a script in `packaging`, has its options
+//! from those of `newsreel mount`.
 //!
 //! `newsreel docs --share DIR` writes them in the layout of a prefix's `share` (`make build` runs it);
 //! `newsreel completions` prints those of one shell.
@@ -71,6 +72,16 @@ const FILES: [(&str, &str); 8] = [
     ("/usr/sbin/mount.newsreel", "What mount(8) runs for the file system type newsreel."),
 ];
 
+/// Options of mount(8) that `mount.newsreel` knows, and the arguments of `newsreel mount` that they set.
+const MOUNT_OPTIONS: [(&str, &str); 6] = [
+    ("ro", "read_only"),
+    ("keep=TIME", "keep"),
+    ("scheme=SCHEME", "scheme"),
+    ("only_owner", "only_owner"),
+    ("allow_other", "allow_others"),
+    ("no_passthrough", "no_passthrough"),
+];
+
 /// Prints docs/config.md, or writes man pages, completions and the schema of the configuration.
 pub(super) fn docs(program: &Command, share: Option<&Path>, date: &str) -> Result<(), CliError> {
     match share {
@@ -100,10 +111,13 @@ fn script(program: &Command, shell: Shell) -> Vec<u8> {
 }
 
 fn write_all(program: &Command, share: &Path, date: &str) -> io::Result<()> {
-    let (commands, formats) = (share.join("man/man1"), share.join("man/man5"));
-    fs::create_dir_all(&commands)?;
-    fs::create_dir_all(&formats)?;
-    fs::write(formats.join("newsreel.toml.5"), manual::man_page(date))?;
+    let section = |name: &str| {
+        let dir = share.join("man").join(name);
+        fs::create_dir_all(&dir).map(|()| dir)
+    };
+    let commands = section("man1")?;
+    fs::write(section("man5")?.join("newsreel.toml.5"), manual::man_page(date))?;
+    fs::write(section("man8")?.join("mount.newsreel.8"), mount_helper_page(program, date))?;
     let schema = share.join(SCHEMA);
     schema.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::write(schema, schema::schema())?;
@@ -177,6 +191,54 @@ fn synopsis(command: &Command) -> Roff {
         page.text([bold(&form[..form.len() - rest.len()]), roman(rest)]);
     }
     page
+}
+
+/// Returns the page of `mount.newsreel`.
+fn mount_helper_page(program: &Command, date: &str) -> String {
+    let mut page = Roff::new();
+    let version = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
+    page.control("TH", ["mount.newsreel", "8", date, version, "Usenet server"]);
+    page.control("SH", ["NAME"]).text([roman("mount.newsreel - mount a tree of articles by Usenetfs")]);
+    page.control("SH", ["SYNOPSIS"])
+        .text([bold("mount -t newsreel"), roman(" [-o OPTIONS] LOWER MOUNTPOINT")])
+        .control("br", [])
+        .text([bold("mount.newsreel"), roman(" LOWER MOUNTPOINT [-fnsv] [-o OPTIONS]")]);
+    page.control("SH", ["DESCRIPTION"])
+        .text([roman(
+            "mount(8) runs this program for the file system type newsreel, also for lines of /etc/fstab. It shows \
+             the tree LOWER at MOUNTPOINT, as newsreel mount does, and returns once the tree is mounted; a process \
+             in the background answers until it is unmounted.",
+        )])
+        .control("PP", [])
+        .text([roman(
+            "mount(8) looks for such programs in /sbin and /usr/sbin only. If newsreel is installed below another \
+             prefix, such as /usr/local, link this program there.",
+        )]);
+    page.control("SH", ["OPTIONS"])
+        .text([roman("Options for mount(8) itself or for systemd are accepted; -f does nothing.")]);
+    let mount = program.find_subcommand("mount");
+    for (option, argument) in MOUNT_OPTIONS {
+        let argument = mount.and_then(|mount| mount.get_arguments().find(|known| known.get_id() == argument));
+        let help = argument.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default();
+        page.control("TP", []).text([bold(option)]).text([roman(help)]);
+    }
+    page.control("SH", ["EXAMPLES"])
+        .text([roman("A line of /etc/fstab:")])
+        .control("PP", [])
+        .control("EX", [])
+        .text([roman("/srv/spool  /var/spool/news/articles  newsreel  noatime,keep=5s  0  0")])
+        .control("EE", []);
+    page.control("SH", ["SEE ALSO"]).text([
+        bold("newsreel-mount"),
+        roman("(1), "),
+        bold("newsreel-manage"),
+        roman("(1), "),
+        bold("mount"),
+        roman("(8), "),
+        bold("fstab"),
+        roman("(5)"),
+    ]);
+    page.render()
 }
 
 /// Returns the sections about exit codes, examples and related pages.

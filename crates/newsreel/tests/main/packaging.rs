@@ -222,7 +222,7 @@ fn share() -> TempDir {
 
 fn pages(share: &Path) -> Vec<PathBuf> {
     let of = |dir: &str| fs::read_dir(share.join(dir)).unwrap().map(|entry| entry.unwrap().path());
-    of("man/man1").chain(of("man/man5")).collect()
+    of("man/man1").chain(of("man/man5")).chain(of("man/man8")).collect()
 }
 
 #[test]
@@ -230,7 +230,13 @@ fn every_command_has_a_man_page_without_warnings() {
     let share = share();
     let pages = pages(share.path());
     let has = |name: &str| pages.iter().any(|page| page.ends_with(name));
-    for name in ["newsreel.1", "newsreel-import-inn.1", "newsreel-ctl-feed-stop.1", "newsreel.toml.5"] {
+    for name in [
+        "newsreel.1",
+        "newsreel-import-inn.1",
+        "newsreel-ctl-feed-stop.1",
+        "newsreel.toml.5",
+        "mount.newsreel.8",
+    ] {
         assert!(has(name), "{name}");
     }
     assert!(!has("newsreel-docs.1") && !has("newsreel-help.1"), "{pages:?}");
@@ -240,7 +246,8 @@ fn every_command_has_a_man_page_without_warnings() {
     let lint = Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output().unwrap();
     assert!(lint.status.success() && lint.stdout.is_empty(), "{}", String::from_utf8_lossy(&lint.stdout));
     // man is slow, so one page of each kind is shown.
-    let of_each = ["newsreel.1", "newsreel-import-inn.1", "newsreel-rnews.1", "newsreel.toml.5"];
+    let of_each =
+        ["newsreel.1", "newsreel-import-inn.1", "newsreel-rnews.1", "newsreel.toml.5", "mount.newsreel.8"];
     let shown = pages.iter().filter(|page| of_each.iter().any(|name| page.ends_with(name)));
     let mut man = Command::new("man");
     man.args(["--warnings", "-E", "UTF-8", "-l"]).args(shown).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8");
@@ -254,6 +261,8 @@ fn every_command_has_a_man_page_without_warnings() {
         "FILES",
         "ENVIRONMENT",
         "newsreel rnews batch.1",
+        "mount -t newsreel [-o OPTIONS] LOWER MOUNTPOINT",
+        "Allow no changes through the mount",
     ] {
         assert!(text.contains(part), "{part}");
     }
@@ -319,6 +328,7 @@ fn debian_package_is_complete_and_never_deletes_articles() {
         "lib/systemd/system/newsreel-spool-mount@.service",
         "usr/share/man/man1/newsreel-import-inn.1.gz",
         "usr/share/man/man5/newsreel.toml.5.gz",
+        "usr/share/man/man8/mount.newsreel.8.gz",
         "usr/share/bash-completion/completions/newsreel",
         "usr/share/zsh/vendor-completions/_newsreel",
         "usr/share/fish/vendor_completions.d/newsreel.fish",
