@@ -1,7 +1,8 @@
 //! Finding the `[[access]]` section of a client, and the advice to a client that lacks a right.
 //!
-//! The first section whose conditions all hold decides. Called by `session::Client` and `newsreel check
-//! --access`. Sources: RFC 3977 section 3.2.1 (480 and 483); INN's readers.conf for the rights.
+//! The first section whose conditions all hold decides. Called by `site::session` for each client, and by
+//! `newsreel check --access`. Sources: RFC 3977 section 3.2.1 (480 and 483); INN's readers.conf for the
+//! rights.
 
 use super::User;
 use site_config::{Access, Config};
@@ -53,8 +54,8 @@ impl AccessRight {
     }
 }
 
-/// Returns true if the conditions that do not concern the user hold.
-fn reached(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
+/// Returns true if a section's conditions on the connection hold, which are all but those on the user.
+fn matches_connection(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
     access.from.iter().any(|network| network.contains(who.address))
         && (access.listener.is_empty()
             || who.local.is_some_and(|local| access.listener.iter().any(|at| at.matches(local))))
@@ -69,9 +70,13 @@ pub fn is_user_of(access: &Access, user: Option<&User>) -> bool {
             || user.all_groups().any(|group| access.user_groups.iter().any(|wanted| wanted == group)))
 }
 
-/// Returns the number of the `[[access]]` section that decides; `None`: the client may do nothing.
-pub fn decides(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
-    config.access.iter().position(|access| reached(access, who, who.tls) && is_user_of(access, who.user))
+/// Returns the number of the `[[access]]` section that decides what a client may do; `None`: it may do
+/// nothing.
+pub fn deciding_section(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
+    config
+        .access
+        .iter()
+        .position(|access| matches_connection(access, who, who.tls) && is_user_of(access, who.user))
 }
 
 /// Returns the step by which `who` could obtain a right that it lacks. `login`: logging in is possible;
@@ -89,7 +94,7 @@ pub fn auth_hint(
     }
     if tls && !who.tls {
         let under_tls = AccessContext { tls: true, ..*who };
-        let granted = decides(config, &under_tls).and_then(|at| config.access.get(at));
+        let granted = deciding_section(config, &under_tls).and_then(|at| config.access.get(at));
         if granted.is_some_and(|access| right.granted_by(access))
             || (login && some_user_has(config, who, right, true))
         {
@@ -108,7 +113,7 @@ pub fn of_users<'a>(
 ) -> impl Iterator<Item = (usize, &'a Access)> {
     let sections = config.access.iter().enumerate();
     sections
-        .filter(move |(_, access)| reached(access, who, tls))
+        .filter(move |(_, access)| matches_connection(access, who, tls))
         .take_while(|(_, access)| access.names_users())
 }
 
@@ -164,7 +169,7 @@ read = "open.*"
             ("198.51.100.1", port(119), None, false, None),
         ] {
             let context = AccessContext { address: address.parse().unwrap(), local, user: who, tls };
-            assert_eq!(decides(&config, &context), section, "{context:?}");
+            assert_eq!(deciding_section(&config, &context), section, "{context:?}");
         }
     }
 

@@ -45,13 +45,29 @@ impl LeaseEntry {
     }
 }
 
-/// What is known here about a lease.
+/// A lease that this member holds.
+#[derive(Debug, Clone, Copy)]
+struct HeldLease {
+    /// Revision of the entry.
+    revision: u64,
+    /// Time at which it was renewed last.
+    renewed: Duration,
+}
+
+/// Entry of a lease that another member holds.
+#[derive(Debug, Clone, Copy)]
+struct SeenLease {
+    /// Revision seen last.
+    revision: u64,
+    /// Time at which that revision was first seen.
+    since: Duration,
+}
+
+/// Knowledge of this member about a lease.
 #[derive(Debug, Default)]
 struct KnownLease {
-    /// Revision of the entry while it is held here, and when it was renewed last.
-    held: Option<(u64, Duration)>,
-    /// Revision seen last while it is held elsewhere, and since when.
-    seen: Option<(u64, Duration)>,
+    held: Option<HeldLease>,
+    seen: Option<SeenLease>,
     reached: u64,
 }
 
@@ -78,7 +94,7 @@ impl Leases {
         known.reached = known.reached.max(reached);
         let own = LeaseEntry { member, incarnation, reached: known.reached };
         match known.held {
-            Some((_, renewed)) if now.saturating_sub(renewed) < RENEW_EVERY => JobLead::Held,
+            Some(held) if now.saturating_sub(held.renewed) < RENEW_EVERY => JobLead::Held,
             Some(held) => renew(table, &key_of(job), own, held, known, now),
             None => take(table, &key_of(job), own, known, now),
         }
@@ -86,7 +102,7 @@ impl Leases {
 
     /// Returns until when the lease of a job is held without being renewed; `None` if it is not held.
     fn held_until(&self, job: &str) -> Option<Duration> {
-        self.known.get(&key_of(job))?.held.map(|(_, renewed)| renewed + HELD_MAX)
+        self.known.get(&key_of(job))?.held.map(|held| held.renewed + HELD_MAX)
     }
 
     /// Gives up the lease of a job, if it is held here.
@@ -105,7 +121,7 @@ impl Leases {
 
 /// Writes that no one holds a lease any more, if it is held here.
 fn free(table: &dyn EngineTable, key: &str, lease: &KnownLease) {
-    let Some((revision, _)) = lease.held else { return };
+    let Some(HeldLease { revision, .. }) = lease.held else { return };
     let entry = LeaseEntry { member: 0, incarnation: 0, reached: lease.reached };
     // If that fails, it is free after a while.
     let _ = table.put_if(key, entry.text().as_bytes(), revision);
@@ -184,29 +200,29 @@ fn renew(
     table: &dyn EngineTable,
     key: &str,
     own: LeaseEntry,
-    (revision, renewed): (u64, Duration),
+    held: HeldLease,
     known: &mut KnownLease,
     now: Duration,
 ) -> JobLead {
-    match table.put_if(key, own.text().as_bytes(), revision) {
+    match table.put_if(key, own.text().as_bytes(), held.revision) {
         Ok(revision) => {
-            known.held = Some((revision, now));
+            known.held = Some(HeldLease { revision, renewed: now });
             JobLead::Held
         }
         Err(TableError::Changed) => match table.get(key) {
             // An earlier call had an effect although it was not answered.
             Ok(Some(entry)) if LeaseEntry::of(&entry.value).is_some_and(|found| is_same(found, own)) => {
-                known.held = Some((entry.revision, renewed));
-                still_held(known, renewed, now)
+                known.held = Some(HeldLease { revision: entry.revision, ..held });
+                still_held(known, held.renewed, now)
             }
             Ok(found) => {
                 known.held = None;
                 let found = found.and_then(|entry| LeaseEntry::of(&entry.value));
                 JobLead::Elsewhere { reached: found.map(|found| found.reached) }
             }
-            Err(_) => still_held(known, renewed, now),
+            Err(_) => still_held(known, held.renewed, now),
         },
-        Err(TableError::NoAnswer(_)) => still_held(known, renewed, now),
+        Err(TableError::NoAnswer(_)) => still_held(known, held.renewed, now),
     }
 }
 
@@ -241,8 +257,8 @@ fn take(
     let is_own = found.is_none_or(|found| found.member == own.member);
     let is_free = is_own || found.is_some_and(|found| found.member == 0);
     if !is_free {
-        let since = known.seen.filter(|(seen, _)| *seen == revision).map_or(now, |(_, since)| since);
-        known.seen = Some((revision, since));
+        let since = known.seen.filter(|seen| seen.revision == revision).map_or(now, |seen| seen.since);
+        known.seen = Some(SeenLease { revision, since });
         if now.saturating_sub(since) < FREE_AFTER {
             return elsewhere;
         }
@@ -250,7 +266,7 @@ fn take(
     known.reached = found.map_or(own.reached, |found| found.reached.max(own.reached));
     let entry = LeaseEntry { reached: known.reached, ..own };
     let Ok(revision) = table.put_if(key, entry.text().as_bytes(), revision) else { return elsewhere };
-    known.held = Some((revision, now));
+    known.held = Some(HeldLease { revision, renewed: now });
     known.seen = None;
     JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) }
 }

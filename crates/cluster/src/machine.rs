@@ -26,7 +26,7 @@ impl World for MachineWorld {
     }
 
     fn unix_secs(&self) -> u32 {
-        u32::try_from(disk::clock::unix_now()).unwrap_or(u32::MAX)
+        u32::try_from(disk::clock::unix_secs()).unwrap_or(u32::MAX)
     }
 
     fn random(&self) -> u64 {

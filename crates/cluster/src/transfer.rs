@@ -143,12 +143,20 @@ impl SnapshotOffer {
         answer
     }
 
-    /// Notes that a snapshot is written, or why not.
-    pub fn written(&self, snapshot: &WantedSnapshot, result: Result<(), String>) {
+    /// Notes that a snapshot is written.
+    pub fn written(&self, snapshot: &WantedSnapshot) {
+        self.ended(snapshot, OfferState::Whole);
+    }
+
+    /// Notes that a snapshot could not be written; members that ask for it are sent the reason.
+    pub fn failed(&self, snapshot: &WantedSnapshot, reason: &str) {
+        self.ended(snapshot, OfferState::Failed(reason.to_owned()));
+    }
+
+    fn ended(&self, snapshot: &WantedSnapshot, state: OfferState) {
         let mut offered = self.offered.lock();
         if let Some(known) = offered.as_mut().filter(|known| known.id == snapshot.id) {
-            known.state = result.map_or_else(OfferState::Failed, |()| OfferState::Whole);
-            known.asked_at = self.world.now();
+            (known.state, known.asked_at) = (state, self.world.now());
         }
     }
 
@@ -540,7 +548,7 @@ mod tests {
                 put(&*self.disk, &part, &self.all[..grown]);
                 if grown == self.all.len() {
                     self.disk.rename(&part, &wanted.file).unwrap();
-                    self.offer.written(wanted, Ok(()));
+                    self.offer.written(wanted);
                     *begun = None;
                 }
             }
@@ -622,7 +630,7 @@ mod tests {
         let empty = SnapshotAnswer::Piece { is_whole: false, length: 0, bytes: &[] };
         assert_eq!(SnapshotAnswer::read(&answer, 5), Some(empty));
         assert_eq!(SnapshotAnswer::read(&answer, 6), None, "the answer to another request");
-        offer.written(&wanted.unwrap(), Err("the disk is full".into()));
+        offer.failed(&wanted.unwrap(), "the disk is full");
         let answer = piece(id);
         assert_eq!(
             SnapshotAnswer::read(&answer, 5),

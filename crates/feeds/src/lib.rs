@@ -4,9 +4,8 @@
 //! that send them ([`sending`]), or one task with another outlet ([`outlets`]: batches, or lines for other
 //! programs); [`peer`] manages them. The [`journal`] is read once for all peers that keep up, and articles
 //! are read once for all that send them at about the same time, for which connections wait for each other a
-//! little. Nothing is queued per article on disk,
-//! except for deferred articles. The states of an offer, and the state after a crash, are in
-//! `docs/states.md`. Called by `site`, `reload` and `operations`.
+//! little. Nothing is queued per article on disk, except for deferred articles. The states of an offer, and
+//! the state after a crash, are in `docs/states.md`. Called by `operators` and by newsreel's `server`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -5,7 +5,7 @@
 //! socket.
 
 use arc_swap::ArcSwapOption;
-use site_base::clock::unix_now;
+use site_base::clock::unix_secs;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) struct Pause(ArcSwapOption<Paused>);
 impl Pause {
     /// Begins a pause. One that is in effect keeps its beginning.
     pub fn begin(&self, reason: String) {
-        let since = self.now().map_or_else(|| u64::try_from(unix_now()).unwrap_or_default(), |old| old.since);
+        let since = self.now().map_or_else(unix_secs, |old| old.since);
         self.0.store(Some(Arc::new(Paused { since, reason })));
     }
 

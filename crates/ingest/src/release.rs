@@ -1,6 +1,6 @@
 //! Release, by the operator, of articles that a filter refused, hid or set aside.
 //!
-//! Called by `operations::filter`. States after a crash: `docs/formats/aside.md`.
+//! Called by `operators::filter`. States after a crash: `docs/formats/aside.md`.
 
 use super::aside::{self, AsideOriginal};
 use super::reviews::{FilterAction, FilterReview};

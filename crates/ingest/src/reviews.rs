@@ -3,7 +3,7 @@
 //! Findings are lines in a file below `site.data`; when it is full it becomes the old file and a new one is
 //! begun, so that the newest are kept and the space is bounded. Releases are lines of another file, which
 //! commands write as well, so it is read again whenever a filter finds something. Called by `filters`,
-//! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
+//! `ingest` and `operators::filter`. Format: `docs/formats/filter-log.md`.
 
 use disk::{AppendLog, Disk, FileAccess, LogLine, OpenMode, RollingFiles, RollingLog};
 use hashbrown::HashMap;

@@ -14,7 +14,7 @@ use disk::ReadMode;
 use netnews::article::Headers;
 use netnews::control;
 use netnews::{Article, Known, MessageId, newsgroups};
-use site_base::clock::unix_now;
+use site_base::clock::{unix_now, unix_secs};
 use site_config::{Config, ConfigWord, NamePattern};
 use site_log::SiteLog;
 use spool::{
@@ -230,7 +230,7 @@ impl Withdrawals {
         tasks: impl Iterator<Item = &'t FollowUpTask>,
         verdicts: &mut [WithdrawalVerdict],
     ) -> bool {
-        let arrived = u64::try_from(unix_now()).unwrap_or_default();
+        let arrived = unix_secs();
         let mut refused: Vec<_> = tasks
             .zip(verdicts)
             .filter(|(_, verdict)| matches!(verdict, WithdrawalVerdict::Refuse(_)))

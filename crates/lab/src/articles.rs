@@ -5,6 +5,7 @@
 //! sends them, and by the parts that read them back.
 
 use crate::rng::Rng;
+use disk::clock::unix_now;
 use memchr::memmem;
 use std::fmt::Write as _;
 
@@ -180,12 +181,6 @@ impl Generator {
 /// The name of a group.
 pub fn group_name(number: u64) -> String {
     format!("lab.g{number}")
-}
-
-/// Unix seconds.
-pub fn unix_now() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs() as i64
 }
 
 fn put_line(rng: &mut Rng, pool: &mut Vec<u8>) {

@@ -69,7 +69,7 @@ struct Trial {
 
 /// Runs the trial.
 pub fn run(options: &Options) -> Verdict {
-    let seed = options.seed.unwrap_or_else(|| crate::articles::unix_now() as u64);
+    let seed = options.seed.unwrap_or_else(disk::clock::unix_secs);
     println!(
         "seed {seed}: {} rounds, {} connections, 2 buffers of {} MiB",
         options.rounds, options.connections, options.buffer_mib

@@ -3,9 +3,10 @@
 //!
 //! It stores what the server would have stored for the same articles, so they compare equal when read back.
 
-use crate::articles::{Generator, unix_now};
+use crate::articles::Generator;
 use crate::site::{IDENTITY, Site};
 use disk::RealDisk;
+use disk::clock::unix_secs;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
 use site_log::SiteLog;
@@ -80,7 +81,7 @@ fn commit(
         let pieces = [PATH, name.as_bytes(), wire.get(PATH.len()..).unwrap_or_default()];
         drafts.push((article, groups, pieces));
     }
-    let arrived = unix_now() as u64;
+    let arrived = unix_secs();
     let changes: Option<Vec<Change<'_>>> = drafts
         .iter()
         .map(|(article, groups, pieces)| {
@@ -119,7 +120,7 @@ fn remember(
     ids: Range<u64>,
     outcomes: &mut Vec<ChangeOutcome>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let arrived = unix_now() as u64;
+    let arrived = unix_secs();
     let ids: Vec<String> = ids.map(|n| format!("<{n}@rejected.lab.example>")).collect();
     let idents = ids.iter().map(|id| ArticleIdent::Id(id.as_bytes()));
     let changes: Vec<Change<'_>> = idents.map(|id| Change::Remember { id, arrived }).collect();

@@ -4,7 +4,7 @@
 //! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires~size` (without size in
 //! older releases), and a tab and `group/number` words if there is an article. B News has a date and a time
 //! of day in place of the times. One parser therefore serves for both, and for plain lists of Message-IDs.
-//! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
+//! Bytes in, values out. Called by `operators::history`. Sources: history(5) of INN, news(5) of C News.
 
 use spool::{ArticleIdent, inn_hash};
 

@@ -3,7 +3,7 @@
 //!
 //! Works on bytes, without I/O. Three lines come first (`BodyStart 102`, `LowArt N`, `LastRewrite T`), so
 //! that the line of a number is found by arithmetic: `BodyStart` + (number - `LowArt`) x 34. A token is
-//! padded with spaces; `-` marks a removed article. Used by `operations` (writing) and `cli::care` (reading).
+//! padded with spaces; `-` marks a removed article. Used by `operators` (writing) and `cli::care` (reading).
 //! Source: CNFS-31 to CNFS-34.
 
 /// Length of a line in bytes, its newline included.

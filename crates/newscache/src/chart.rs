@@ -42,11 +42,13 @@ fn colour(kind: StrategyKind) -> &'static str {
 
 /// Returns the whole file; the points of a strategy are connected in the order of their sizes.
 pub fn figure(points: &[SimulationPoint], what: PaperFigure) -> String {
-    let (title, value): (&str, fn(&SimulationPoint) -> f64) = match what {
-        PaperFigure::Bandwidth => {
-            ("Bytes from upstream, % of bytes asked for", SimulationPoint::upstream_part)
-        }
-        PaperFigure::HitRate => ("Hits, % of requests", SimulationPoint::hit_rate),
+    let title = match what {
+        PaperFigure::Bandwidth => "Bytes from upstream, % of bytes asked for",
+        PaperFigure::HitRate => "Hits, % of requests",
+    };
+    let value = |point: &SimulationPoint| match what {
+        PaperFigure::Bandwidth => point.upstream_part(),
+        PaperFigure::HitRate => point.hit_rate(),
     };
     let low = points.iter().map(|point| point.size_bytes).min().unwrap_or(1).max(1);
     let high = points.iter().map(|point| point.size_bytes).max().unwrap_or(2).max(low + 1);

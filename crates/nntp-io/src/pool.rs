@@ -1,10 +1,10 @@
 //! Spare buffers, so that an idle connection holds none and a busy one does not allocate.
 //!
 //! Each thread keeps a few. A buffer may be returned on another thread than the one that took it, and some
-//! threads return more than they take: their surplus is shared by all threads. Called by [`Output`], by the
-//! layers of a [`Transport`] and by its readers.
+//! threads return more than they take: their surplus is shared by all threads. Called by [`ServerOutput`], by
+//! the layers of a [`Transport`] and by its readers.
 //!
-//! [`Output`]: crate::Output
+//! [`ServerOutput`]: crate::ServerOutput
 //! [`Transport`]: crate::Transport
 
 use std::cell::RefCell;

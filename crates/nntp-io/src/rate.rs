@@ -1,7 +1,7 @@
 //! Rates: a token bucket, and a limit in bytes per second that several connections share.
 //!
 //! A [`TokenBucket`] is pure: the caller passes the time and does the waiting. Connections wait for a
-//! [`Bandwidth`]. Called by [`Output`](crate::Output) and by hourly limits.
+//! [`Bandwidth`]. Called by [`ServerOutput`](crate::ServerOutput) and by hourly limits.
 
 use lock_order::Innermost;
 use std::time::{Duration, Instant};

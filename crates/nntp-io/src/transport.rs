@@ -3,7 +3,7 @@
 //! Servers and clients use the same type. A plain connection pays nothing for the other kinds: it is the
 //! socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are in transit.
 //! Output is compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport is owned by
-//! [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
+//! [`ServerOutput`](crate::ServerOutput), a client's by [`Connection`](crate::Connection).
 
 mod deflate;
 mod layered;

@@ -1,8 +1,9 @@
 //! Jobs that one member of a cluster does at a time: feeding a peer.
 //!
-//! All members name the same peers. The one that has the lease of a peer feeds it; with the lease goes the
-//! time before which every article is settled, so that the next member offers what came later, and repeats at
-//! most that. Times of arrival are the log's, so they are the same on all members.
+//! All members have the same peers configured. The member that holds the lease of a peer feeds it, and
+//! records with the lease the time before which every article is settled. The next member starts there, so it
+//! repeats only offers of later articles. Times of arrival are the log's, so they are the same on all
+//! members.
 
 use crate::running::Server;
 use feeds::{FeedStartPoint, FeedStatus, OperatorOrder};
@@ -17,10 +18,10 @@ use tracing::{info, warn};
 
 /// Interval at which leases are asked for.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Clocks of members, and of the log, may differ by so much.
+/// Maximum difference between the clocks of the members and of the log.
 const CLOCKS_SECS: u64 = 60;
 
-/// Lets each peer be fed by one member, as long as the server runs; returns at once if it is no member of a
+/// Has each peer fed by one member, until the server stops; returns at once if the server is no member of a
 /// cluster.
 pub async fn keep_leading(server: Arc<Server>) {
     if server.site.spool.shared_log().is_none() {
@@ -37,8 +38,8 @@ pub async fn keep_leading(server: Arc<Server>) {
     }
 }
 
-/// Starts and stops feeds by their leases. `settled` has the time before which all articles for a peer are
-/// settled, for those that are fed here.
+/// Starts and stops feeds by their leases. `settled` has, for each peer that is fed here, the time before
+/// which all of its articles are settled.
 fn lead_feeds(server: &Server, settled: &mut BTreeMap<String, u64>) {
     let Some(log) = server.site.spool.shared_log() else { return };
     for peer in server.feeds.names() {
@@ -52,20 +53,20 @@ fn lead_feeds(server: &Server, settled: &mut BTreeMap<String, u64>) {
                 info!(peer, "fed by this member");
                 let since = reached.map(|reached| reached.saturating_sub(CLOCKS_SECS));
                 let from = since.map(|since| OperatorOrder::From(FeedStartPoint::Since(since)));
-                from.into_iter().chain([OperatorOrder::Start]).for_each(|order| give(server, &peer, order));
+                from.into_iter().chain([OperatorOrder::Start]).for_each(|it| order(server, &peer, it));
                 settled.insert(peer, since.unwrap_or_default());
             }
             JobLead::Elsewhere { .. } => {
                 if settled.remove(&peer).is_some() {
                     info!(peer, "fed by another member");
                 }
-                give(server, &peer, OperatorOrder::Stop);
+                order(server, &peer, OperatorOrder::Stop);
             }
         }
     }
 }
 
-fn give(server: &Server, peer: &str, order: OperatorOrder) {
+fn order(server: &Server, peer: &str, order: OperatorOrder) {
     if let Some(Err(error)) = server.feeds.order(peer, order) {
         warn!(peer, %error, "cannot move the feed");
     }

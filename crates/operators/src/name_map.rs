@@ -8,7 +8,7 @@ use super::operation::{OperatedSite, Operation};
 use super::reply::Reply;
 use migrate::name_map::{BODY_START, GONE, NameMapHead, line};
 use serde::{Deserialize, Serialize};
-use site_base::clock::unix_now;
+use site_base::clock::unix_secs;
 
 /// Longest map, in lines; groups with a wider range of numbers are refused.
 const LINES_MAX: u64 = 100_000_000;
@@ -55,7 +55,7 @@ fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), NameMapE
     if marks.high.saturating_sub(marks.low) >= LINES_MAX {
         return Err(NameMapError::TooLong { group: group.to_owned(), low: marks.low, high: marks.high });
     }
-    let rewritten = u64::try_from(unix_now()).unwrap_or_default();
+    let rewritten = unix_secs();
     let head = NameMapHead { body_start: BODY_START, low: marks.low, rewritten };
     let head = head.lines().ok_or_else(|| NameMapError::DoesNotFit("a number".into()))?;
     head.into_iter().for_each(|text| sink(Reply::Text(text)));

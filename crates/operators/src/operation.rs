@@ -24,8 +24,8 @@ pub trait Operation {
     /// succeeded and found no problem.
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool;
 
-    /// Returns whether members of `site.control_group` may ask a server for it, as it changes nothing.
-    fn is_for_members(&self) -> bool {
+    /// Returns whether users in `site.control_group` may ask a server for it, as it changes nothing.
+    fn is_for_control_group(&self) -> bool {
         false
     }
 

@@ -8,7 +8,7 @@ use super::sink::Sink;
 use ingest::PAUSE_REASON_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use site::Site;
-use site_base::clock::unix_now;
+use site_base::clock::unix_secs;
 use site_base::units::about_span;
 
 /// Accept no articles from now on; answered by [`Reply::Text`].
@@ -59,7 +59,7 @@ fn begin(site: &Site, reason: &str, sink: &mut Sink<'_>) -> bool {
 fn end(site: &Site, sink: &mut Sink<'_>) {
     let text = match site.filer.go() {
         Some(paused) => {
-            let secs = u64::try_from(unix_now()).unwrap_or_default().saturating_sub(paused.since);
+            let secs = unix_secs().saturating_sub(paused.since);
             warn!("articles are accepted again");
             site.waiting.fresh.notify_one();
             format!("articles are accepted again, after {}", about_span(secs))

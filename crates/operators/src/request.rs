@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn members_of_the_control_group_may_only_look() {
-        let may = |line: &str| serde_json::from_str::<Request>(line).unwrap().operation().is_for_members();
+        let may =
+            |line: &str| serde_json::from_str::<Request>(line).unwrap().operation().is_for_control_group();
         assert!(may(r#"{"do":"ping"}"#) && may(r#"{"do":"status"}"#));
         for line in [r#"{"do":"reload"}"#, r#"{"do":"go"}"#, r#"{"do":"explain","subject":"<a@b>"}"#] {
             assert!(!may(line), "{line}");

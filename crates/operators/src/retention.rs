@@ -1,8 +1,8 @@
 //! How long articles stay: age of the oldest, rate of writing, conclusions from these, and log messages about
 //! them.
 //!
-//! Pure: takes a spool's figures and returns reports; [`watch`] calls it periodically in a server. Used by
-//! `operations` and `server`.
+//! Pure, but for [`watch`], which does it periodically in a server: takes a spool's figures and returns
+//! reports. Called by `report` and by newsreel's `server`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use crate::cluster_texts::{CURRENT, NumberedText};
 use crate::operation::{OperatedSite, Operation, replied};
-use crate::reload::{ReloadCause, judge_of_cluster, reload_by};
+use crate::reload::{ReloadCause, ReloadError, judge_of_cluster, reload_by};
 use crate::reply::Reply;
 use crate::running::Server;
 use crate::sink::Sink;
@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use site::Site;
 use site_base::clock::unix_secs;
 use site_base::units::counted;
-use site_config::edit::replace_file;
-use site_config::{Config, differences, is_of_site, with_own_keys};
+use site_config::edit::{ConfigEditError, EditFault, replace_file};
+use site_config::{ConfigError, differences, is_of_site, with_own_keys};
 use spool::NoteKind;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
@@ -101,6 +102,26 @@ impl From<io::Error> for NotApplied {
     }
 }
 
+/// Reason why this member cannot switch to a configuration.
+#[derive(Debug, thiserror::Error)]
+enum CannotSwitch {
+    /// The file of this machine cannot be read.
+    #[error("{}: {}", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+    /// The site's keys and those of this machine cannot be put together.
+    #[error("a file: {0}")]
+    OwnKeys(#[from] EditFault),
+    /// A configuration is not valid.
+    #[error("{}", .0.report(false))]
+    Invalid(#[from] ConfigError),
+    /// It does not suit the server as it runs, or could not be applied.
+    #[error("{0}")]
+    Reload(#[from] ReloadError),
+    /// The file of this machine cannot be written.
+    #[error("{0}")]
+    Write(#[from] ConfigEditError),
+}
+
 fn answer_of(member: &str) -> String {
     format!("config/answers/{member}")
 }
@@ -145,9 +166,9 @@ fn look(server: &Server) -> Result<(), NotApplied> {
     }
     let answered = shared.state.lock().answered.clone();
     if let Some(candidate) = shared.text(&site.spool, CANDIDATE).filter(|text| text.number != answered) {
-        let answer = match own_text(server, &candidate.text).and_then(|text| judged(server, &text)) {
+        let answer = match judged(server, &candidate.text) {
             Ok(()) => MemberAnswer::Can,
-            Err(why) => MemberAnswer::Cannot(why),
+            Err(why) => MemberAnswer::Cannot(why.to_string()),
         };
         shared.put(site, &answer_of(&own_name(site)), Some(&answer.text(&candidate.number)))?;
         shared.state.lock().answered = candidate.number;
@@ -155,15 +176,15 @@ fn look(server: &Server) -> Result<(), NotApplied> {
     switch(server)
 }
 
-fn judged(server: &Server, text: &str) -> Result<(), String> {
-    judge_of_cluster(server, text).map_err(|error| error.to_string())
+/// Reports what prevents this member from switching to the text of the cluster. Has no effect.
+fn judged(server: &Server, shared: &str) -> Result<(), CannotSwitch> {
+    let file = server.site.config.current().file.clone();
+    Ok(judge_of_cluster(server, &with_own_keys(shared, &own_text(&file)?)?)?)
 }
 
-/// Returns the text of this machine's file with the site's keys of another.
-fn own_text(server: &Server, shared: &str) -> Result<String, String> {
-    let file = server.site.config.current().file.clone();
-    let own = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    with_own_keys(shared, &own).map_err(|error| format!("a file: {error}"))
+/// Returns the text of this machine's file.
+fn own_text(file: &Path) -> Result<String, CannotSwitch> {
+    std::fs::read_to_string(file).map_err(|error| CannotSwitch::Read(file.to_owned(), error))
 }
 
 /// Switches to the configuration of the cluster, if this member has another, and no one else does so here.
@@ -202,10 +223,10 @@ fn switch_to(server: &Server, current: &NumberedText) -> Result<(), NotApplied> 
             }
         }
         Err(why) => {
-            error!(why, "this member cannot switch to the configuration of the cluster: it takes no changes");
+            error!(%why, "this member cannot switch to the configuration of the cluster: it takes no changes");
             let is_first = shared.state.lock().failed.replace(Instant::now()).is_none();
             if is_first {
-                let answer = MemberAnswer::Cannot(why.clone()).text(&current.number);
+                let answer = MemberAnswer::Cannot(why.to_string()).text(&current.number);
                 // Whether the others learn that or not, nothing is to be judged by another configuration.
                 let _ = shared.put(site, &answer_of(&name), Some(&answer));
             }
@@ -217,24 +238,23 @@ fn switch_to(server: &Server, current: &NumberedText) -> Result<(), NotApplied> 
 }
 
 /// Writes the file of this machine and reloads it; returns false if it is right already.
-fn switched(server: &Server, shared: &str) -> Result<bool, String> {
-    let text = own_text(server, shared)?;
-    let current = server.site.config.current();
-    let parsed = |text: &str| site_config::parse(text, &current.file).map_err(|error| error.report(false));
-    let own = std::fs::read_to_string(&current.file).map_err(|error| error.to_string())?;
-    let (old, new): (Config, Config) = (parsed(&own)?, parsed(&text)?);
+fn switched(server: &Server, shared: &str) -> Result<bool, CannotSwitch> {
+    let file = server.site.config.current().file.clone();
+    let own = own_text(&file)?;
+    let text = with_own_keys(shared, &own)?;
+    let old = site_config::parse(&own, &file)?;
+    let new = site_config::parse(&text, &file)?;
     if !differences(&old, &new).iter().any(is_of_site) {
         return Ok(false);
     }
-    judged(server, &text)?;
-    let write = |text: &str| replace_file(&current.file, text).map_err(|error| error.to_string());
-    write(&text)?;
+    judge_of_cluster(server, &text)?;
+    replace_file(&file, &text)?;
     match reload_by(server, ReloadCause::Cluster) {
         Ok(_) => Ok(true),
         Err(error) => {
             // The file is as it was, so that a start does not meet what was refused.
-            write(&own)?;
-            Err(error.to_string())
+            replace_file(&file, &own)?;
+            Err(error.into())
         }
     }
 }
@@ -273,8 +293,7 @@ fn apply(server: &Server, text: &str, is_over: &dyn Fn() -> bool) -> Result<Stri
     let (shared, site) = (&server.shared_config, &server.site);
     let log = site.spool.shared_log().ok_or(NotApplied::NoCluster)?;
     let own = own_name(site);
-    let judged = own_text(server, text).and_then(|text| judged(server, &text));
-    judged.map_err(|why| NotApplied::Member { name: own.clone(), why })?;
+    judged(server, text).map_err(|why| NotApplied::Member { name: own.clone(), why: why.to_string() })?;
     let number = format!("{}-{own}", unix_secs());
     let numbered = format!("{number}\n{text}");
     let others = log.others().into_iter().filter(|other| other.silent < SILENT_MAX);

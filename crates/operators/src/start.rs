@@ -1,6 +1,6 @@
 //! Starts of spans of time, as operators write them.
 
-use site_base::clock::unix_now;
+use site_base::clock::unix_secs;
 use site_base::units;
 use site_config::FeedStart;
 
@@ -14,7 +14,6 @@ pub(crate) fn since(text: &str) -> Result<u64, InvalidStart> {
     if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
         return Ok(start.since());
     }
-    let now = u64::try_from(unix_now()).unwrap_or_default();
     let span = units::parse_span(text);
-    span.map(|span| now.saturating_sub(span.as_secs())).map_err(|_| InvalidStart(text.to_owned()))
+    span.map(|span| unix_secs().saturating_sub(span.as_secs())).map_err(|_| InvalidStart(text.to_owned()))
 }

@@ -23,7 +23,7 @@ impl Operation for PingOperation {
         replied(file.map(|file| Reply::Serving { file }), sink)
     }
 
-    fn is_for_members(&self) -> bool {
+    fn is_for_control_group(&self) -> bool {
         true
     }
 }
@@ -56,7 +56,7 @@ impl Operation for StatusOperation {
         replied(report.map(|report| Reply::Status(Box::new(report))), sink)
     }
 
-    fn is_for_members(&self) -> bool {
+    fn is_for_control_group(&self) -> bool {
         true
     }
 

@@ -1,38 +1,39 @@
-//! Places in the journal by time, for work along the journal that another member of the cluster does.
+//! Positions in the journal by time, for work along the journal that another member of the cluster does.
 //!
-//! A place in a journal means nothing to another member, so members tell each other a time before which
-//! everything is done. The one that continues begins at a place that it noted before that time.
+//! Journals of members differ, so a position in one means nothing to another member. The member that does the
+//! work therefore publishes a time before which everything is done; the one that continues starts at a
+//! position that it has recorded before that time.
 
 use site_base::clock::unix_secs;
 use spool::{JobLead, JournalMark, Spool, TailStart};
 use std::collections::VecDeque;
 use std::io;
 
-/// Interval of places.
+/// Interval at which positions are recorded.
 const NOTE_EVERY_SECS: u64 = 10;
-/// Number of places, which is some two days.
-const PLACES_MAX: usize = 16_384;
-/// Clocks of members, and of the log, may differ by so much.
+/// Maximum number of recorded positions, which is those of about two days.
+const MARKS_MAX: usize = 16_384;
+/// Maximum difference between the clocks of the members and of the log.
 const CLOCKS_SECS: u64 = 60;
 
-/// Places noted while another member does the work, oldest first.
+/// Positions recorded while another member does the work, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct TrailingMarks(VecDeque<(u64, JournalMark)>);
 
 impl TrailingMarks {
-    /// Notes that the journal ends at a place at a time, in Unix seconds, unless one was noted just before.
+    /// Records the end of the journal at a time, in Unix seconds, unless one was recorded shortly before.
     pub fn note(&mut self, now: u64, end: impl FnOnce() -> io::Result<JournalMark>) -> io::Result<()> {
         if self.0.back().is_none_or(|(last, _)| now.saturating_sub(*last) >= NOTE_EVERY_SECS) {
             self.0.push_back((now, end()?));
-            if self.0.len() > PLACES_MAX {
+            if self.0.len() > MARKS_MAX {
                 self.0.pop_front();
             }
         }
         Ok(())
     }
 
-    /// Returns the last place at which the journal ended before a time, less what clocks may differ by;
-    /// forgets those before it.
+    /// Returns the last recorded end of the journal before a time, less the difference that clocks may have;
+    /// removes the older ones.
     pub fn before(&mut self, time: u64) -> Option<JournalMark> {
         let is_before = |(noted, _): &(u64, JournalMark)| noted + CLOCKS_SECS <= time;
         let count = self.0.iter().take_while(|place| is_before(place)).count();
@@ -55,7 +56,7 @@ pub(crate) struct SharedJournalWork {
 pub(crate) enum WorkTurn {
     /// The work, from where it is.
     Work,
-    /// Nothing; everything before this place is done by another member.
+    /// Nothing: another member does the work, and has done everything before this position.
     Wait(Option<JournalMark>),
 }
 

@@ -6,7 +6,7 @@
 use crate::report::{
     ArchiveStatus, ClassReport, FeedStatus, MemberFigures, PullStatus, Report, ServerStatus, SpoolStatus,
 };
-use site_base::units::{about_span, counted};
+use site_base::units::{about_span, counted, day_text};
 
 /// Remaining validity below which a certificate is reported, in seconds.
 const CERTIFICATE_SECS: i64 = 14 * 86_400;
@@ -66,7 +66,7 @@ const REACH_SECS_MIN: u64 = 86_400;
 fn of_cluster(own: &MemberFigures, found: &mut Vec<ReportedProblem>) {
     for member in own.members.iter().filter(|member| !member.running && member.silent_secs.is_some()) {
         let silent = about_span(member.silent_secs.unwrap_or_default());
-        let what = format!("The member {} is away, since {silent}", member.name);
+        let what = format!("The member {} has been away for {silent}", member.name);
         let advice =
             "The others serve. Start it, or, if its disk is lost: `newsreel cluster join --replace`.";
         found.push(trouble(Severity::Warn, what, advice));
@@ -148,7 +148,7 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<ReportedProblem>) {
 
 /// Returns the day of a time, UTC.
 fn day_of(secs: u64) -> String {
-    super::days::day_text(secs / 86_400)
+    day_text(i64::try_from(secs).unwrap_or(i64::MAX))
 }
 
 fn class(class: &ClassReport, now: u64) -> Vec<ReportedProblem> {
@@ -313,7 +313,7 @@ fn archive(archive: &ArchiveStatus) -> Vec<ReportedProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{ModerationStatus, PeerStatus};
+    use crate::report::{ClusterMemberFigures, ModerationStatus, PeerStatus};
 
     #[test]
     fn healthy_server_has_no_trouble() {
@@ -367,5 +367,16 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|trouble| trouble.advice.len() > 10));
+    }
+
+    #[test]
+    fn a_silent_member_is_reported_with_the_time_for_which_it_has_been_away() {
+        let silent_secs = Some(3 * 3_600);
+        let member =
+            ClusterMemberFigures { name: "fe2".into(), silent_secs, ..ClusterMemberFigures::default() };
+        let mut found = Vec::new();
+        of_cluster(&MemberFigures { members: vec![member], ..MemberFigures::default() }, &mut found);
+        let told: Vec<&str> = found.iter().map(|trouble| trouble.what.as_str()).collect();
+        assert_eq!(told, ["The member fe2 has been away for 3 h"]);
     }
 }

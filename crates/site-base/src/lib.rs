@@ -7,7 +7,6 @@
 
 pub mod back_off;
 pub mod busy_poll;
-pub mod clock;
 pub mod counters;
 pub mod durable_table;
 pub mod fields;
@@ -22,3 +21,5 @@ pub mod program;
 pub mod summed;
 pub mod units;
 pub mod unpacking;
+
+pub use disk::clock;

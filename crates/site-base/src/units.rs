@@ -144,6 +144,18 @@ pub fn durability_text(durability: Durability) -> String {
     }
 }
 
+/// Returns the day of a time in Unix seconds, UTC: `2026-11-23`.
+pub fn day_text(secs: i64) -> String {
+    minute_text(secs).split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Returns a time in Unix seconds to the minute, UTC: `2026-11-23 07:05`.
+pub fn minute_text(secs: i64) -> String {
+    let digits = netnews::date::format_nntp(secs);
+    let [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, n1, n2, ..] = digits.map(char::from);
+    format!("{y1}{y2}{y3}{y4}-{m1}{m2}-{d1}{d2} {h1}{h2}:{n1}{n2}")
+}
+
 /// Returns a number with thousands separators: `1,234,567`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -285,6 +297,17 @@ mod tests {
             [0, 1, 1_234].map(|n| counted(n, "group")),
             ["0 groups", "1 group", "1,234 groups"].map(str::to_owned)
         );
+    }
+
+    #[test]
+    fn days_and_minutes_are_in_utc() {
+        for (secs, day, minute) in [
+            (-1, "1969-12-31", "1969-12-31 23:59"),
+            (0, "1970-01-01", "1970-01-01 00:00"),
+            (1_728_047_105, "2024-10-04", "2024-10-04 13:05"),
+        ] {
+            assert_eq!((day_text(secs).as_str(), minute_text(secs).as_str()), (day, minute));
+        }
     }
 
     #[test]

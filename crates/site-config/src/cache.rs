@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::HeaderMatch;
 use super::kinds::*;
-use super::{ConfigWord, HeaderMatch};
 use newscache::StrategyKind;
 
 section! {
@@ -34,18 +34,18 @@ section! {
     }
 }
 
-impl ConfigWord for StrategyKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("lrua", Self::Lrua),
-        ("lrug", Self::Lrug),
-        ("lfua", Self::Lfua),
-        ("lfug", Self::Lfug),
-        ("baf", Self::Baf),
-        ("letf", Self::Letf),
-        ("hybrid", Self::Hybrid),
-        ("s3fifo", Self::S3fifo),
-        ("gain", Self::Gain),
-    ];
+words! {
+    for StrategyKind {
+        Lrua = "lrua",
+        Lrug = "lrug",
+        Lfua = "lfua",
+        Lfug = "lfug",
+        Baf = "baf",
+        Letf = "letf",
+        Hybrid = "hybrid",
+        S3fifo = "s3fifo",
+        Gain = "gain",
+    }
 }
 
 impl Cache {

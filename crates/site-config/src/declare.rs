@@ -196,15 +196,18 @@ macro_rules! sections {
     };
 }
 
-/// Declares an enumeration and its words.
+/// Declares an enumeration and its words, or the words of one that is declared elsewhere.
 macro_rules! words {
-    ($(#[doc = $doc:literal])+ pub enum $Name:ident {
-        $( $(#[doc = $of:literal])+ $Value:ident = $word:literal, )+
+    ($(#[$about:meta])+ pub enum $Name:ident {
+        $( $(#[$of:meta])+ $Value:ident = $word:literal, )+
     }) => {
-        $(#[doc = $doc])+
+        $(#[$about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $Name { $( $(#[doc = $of])+ $Value, )+ }
+        pub enum $Name { $( $(#[$of])+ $Value, )+ }
 
+        words! { for $Name { $( $Value = $word, )+ } }
+    };
+    (for $Name:ident { $( $Value:ident = $word:literal, )+ }) => {
         impl $crate::ConfigWord for $Name {
             const WORDS: &'static [(&'static str, Self)] = &[$( ($word, Self::$Value), )+];
         }

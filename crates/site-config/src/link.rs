@@ -1,7 +1,6 @@
 //! Connections to other servers: the common keys of `[peer.send]`, `[[pull]]`, `[[body_server]]` and
 //! `[[upstream]]`.
 
-use super::words::ConfigWord;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -100,38 +99,32 @@ pub struct Link {
     pub compress: bool,
 }
 
-/// Encryption of a connection to another server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum LinkTls {
-    /// No encryption.
-    Off,
-    /// STARTTLS after the greeting.
-    Starttls,
-    /// TLS from the first octet.
-    Implicit,
+words! {
+    /// Encryption of a connection to another server.
+    #[derive(Serialize, Deserialize, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LinkTls {
+        /// No encryption.
+        Off = "off",
+        /// STARTTLS after the greeting.
+        Starttls = "starttls",
+        /// TLS from the first octet.
+        Implicit = "implicit",
+    }
 }
 
-impl ConfigWord for LinkTls {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("off", Self::Off), ("starttls", Self::Starttls), ("implicit", Self::Implicit)];
-}
-
-/// A mechanism for logging in at another server with a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LoginMechanism {
-    /// AUTHINFO USER and PASS.
-    User,
-    /// SASL PLAIN.
-    Plain,
-    /// SASL SCRAM-SHA-256.
-    ScramSha256,
-}
-
-impl ConfigWord for LoginMechanism {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("user", Self::User), ("plain", Self::Plain), ("scram-sha-256", Self::ScramSha256)];
+words! {
+    /// A mechanism for logging in at another server with a password.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LoginMechanism {
+        /// AUTHINFO USER and PASS.
+        User = "user",
+        /// SASL PLAIN.
+        Plain = "plain",
+        /// SASL SCRAM-SHA-256.
+        ScramSha256 = "scram-sha-256",
+    }
 }
 
 impl From<LoginMechanism> for nntp_io::ClientMechanism {

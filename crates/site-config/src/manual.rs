@@ -136,7 +136,7 @@ fn owner_text(key: &ConfigKey) -> &'static str {
 }
 
 fn absent_text(key: &ConfigKey) -> String {
-    key.default.map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
+    key.default.as_ref().map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
 }
 
 /// Returns the paragraphs on `word`: a key (`site.listen` or `listen`), a section, or, if it is empty,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::*;
-use super::{ConfigWord, LinkTls, NamePattern};
+use super::{LinkTls, NamePattern};
 
 section! {
     /// A server from which articles are fetched, as a newsreader does (like suck, leafnode and pullnews), at
@@ -64,16 +64,14 @@ section! {
     }
 }
 
-/// The way to find new articles on a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum PullMethod {
-    /// By article numbers.
-    Number,
-    /// By NEWNEWS.
-    Newnews,
-}
-
-impl ConfigWord for PullMethod {
-    const WORDS: &'static [(&'static str, Self)] = &[("number", Self::Number), ("newnews", Self::Newnews)];
+words! {
+    /// The way to find new articles on a server.
+    #[derive(Serialize, Deserialize, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PullMethod {
+        /// By article numbers.
+        Number = "number",
+        /// By NEWNEWS.
+        Newnews = "newnews",
+    }
 }

@@ -259,7 +259,7 @@ impl SectionReader<'_> {
             let read = kind.read(value).map_err(|wrong| self.faults.push(fault(key, wrong)));
             return SpannedValue { value: read.ok(), span: value.span() };
         }
-        let value = match key.default {
+        let value = match &key.default {
             Some(default) => DeValue::parse(default).ok().and_then(|value| kind.read(&value).ok()),
             None => kind.absent(),
         };

@@ -1,6 +1,7 @@
 //! Values of keys in `[peer.send]`: words, the beginning of a feed, a part of all articles.
 
 use netnews::article::ArticleTypes;
+use site_base::units::day_text;
 use std::fmt;
 use std::path::Path;
 
@@ -169,12 +170,7 @@ impl fmt::Display for FeedStart {
         match self {
             Self::Now => f.write_str("now"),
             Self::Oldest => f.write_str("oldest"),
-            Self::Day(_) => {
-                let stamp = netnews::date::format_nntp(self.since() as i64);
-                let text = String::from_utf8_lossy(&stamp);
-                let part = |range| text.get(range).unwrap_or_default();
-                write!(f, "{}-{}-{}", part(0..4), part(4..6), part(6..8))
-            }
+            Self::Day(_) => f.write_str(&day_text(self.since() as i64)),
         }
     }
 }

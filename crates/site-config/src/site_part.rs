@@ -1,7 +1,7 @@
 //! The part of a configuration that is the site's, and that all members of a cluster have alike.
 //!
 //! Which keys are the site's and which the machine's is in the table of keys. Called by
-//! `operators::cluster_config`.
+//! `operators::shared_config`.
 
 use super::diff::{ConfigChange, Difference};
 use super::edit::EditFault;

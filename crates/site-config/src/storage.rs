@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{BufferOrder, ConfigWord, FreeMin, HeaderMatch, Method, NamePattern};
+use super::{BufferOrder, FreeMin, HeaderMatch, Method, NamePattern};
 
 /// Minimum size of a buffer, in bytes.
 pub(super) const BUFFER_BYTES_MIN: u64 = 64 << 10;
@@ -241,22 +241,24 @@ pub(super) fn compresses(method: Method) -> bool {
     matches!(method, Method::Cnfs | Method::AppendOnly)
 }
 
-impl ConfigWord for Method {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("cnfs", Self::Cnfs),
-        ("memory", Self::Memory),
-        ("trash", Self::Trash),
-        ("appendonly", Self::AppendOnly),
-        ("tradspool", Self::Tradspool),
-        ("bucketed", Self::Bucketed),
-        ("hashed", Self::Hashed),
-        ("timehash", Self::Timehash),
-    ];
+words! {
+    for Method {
+        Cnfs = "cnfs",
+        Memory = "memory",
+        Trash = "trash",
+        AppendOnly = "appendonly",
+        Tradspool = "tradspool",
+        Bucketed = "bucketed",
+        Hashed = "hashed",
+        Timehash = "timehash",
+    }
 }
 
-impl ConfigWord for BufferOrder {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("interleave", Self::Interleave), ("sequential", Self::Sequential)];
+words! {
+    for BufferOrder {
+        Interleave = "interleave",
+        Sequential = "sequential",
+    }
 }
 
 words! {

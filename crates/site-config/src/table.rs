@@ -46,7 +46,7 @@ pub struct ConfigKey {
     /// Whether a section without the key is incomplete.
     pub is_required: bool,
     /// Default value, as TOML.
-    pub default: Option<&'static str>,
+    pub default: Option<String>,
     /// Description of the value without the key, if it has no default in the table.
     pub absent: &'static str,
     /// Purpose of the key, in one paragraph.
@@ -57,6 +57,22 @@ pub struct ConfigKey {
     pub effect: ReloadEffect,
     /// What the key describes.
     pub owner: KeyOwner,
+}
+
+/// Returns a literal as people write it: without the underscores that Rust has in long numbers.
+fn plain(literal: &str) -> String {
+    let outside = |part: &str| {
+        let bytes = part.as_bytes();
+        let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        let is_separator =
+            |at: usize, c| c == '_' && is_digit(at.checked_sub(1)) && is_digit(at.checked_add(1));
+        part.char_indices().filter(|(at, c)| !is_separator(*at, *c)).map(|(_, c)| c).collect::<String>()
+    };
+    // Every other part is the text of a string.
+    let parts = literal.split('"').enumerate();
+    let parts: Vec<String> =
+        parts.map(|(at, part)| if at % 2 == 0 { outside(part) } else { part.to_owned() }).collect();
+    parts.join("\"")
 }
 
 /// A row of `section!`, except for its documentation and the kind of its value.
@@ -76,7 +92,7 @@ impl ConfigKey {
     pub(super) fn new(row: KeyRow, words: ValueWords, doc: &[&str]) -> Self {
         let KeyRow { section, name, default, example, effect, owner } = row;
         // The compiler breaks long values into lines.
-        let example = example.replace('\n', " ");
+        let (default, example) = (default.map(plain), plain(&example.replace('\n', " ")));
         let ValueWords { takes, shape, absent, is_required } = words;
         let (doc, is_required) = (paragraph(doc), is_required && default.is_none());
         Self { section, name, takes, shape, is_required, default, absent, doc, example, effect, owner }
@@ -190,4 +206,22 @@ pub(super) trait SectionTable: Sized {
     fn finish(draft: Self::Draft) -> Option<Self>;
     /// Returns the keys and values, defaults included.
     fn lines(&self) -> Lines;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_they_are_written_in_the_file() {
+        for (literal, shown) in [
+            ("1_048_576", "1048576"),
+            ("[1_000, 2_000_000]", "[1000, 2000000]"),
+            ("articles_max = 1_000", "articles_max = 1000"),
+            ("\"1_000\"", "\"1_000\""),
+            ("key_2 = \"a\"", "key_2 = \"a\""),
+        ] {
+            assert_eq!(plain(literal), shown);
+        }
+    }
 }

@@ -451,7 +451,7 @@ fn every_default_of_the_table_takes_effect() {
         ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name)
     };
     for key in keys().filter(is_of) {
-        match (key.default, key.absent) {
+        match (&key.default, key.absent) {
             (Some(value), _) => {
                 assert!(shown.contains(&format!("\n{} = {value}\n", key.name)), "{}", key.path())
             }

@@ -274,7 +274,7 @@ fn what_another_policy_would_remove_is_foretold() {
     drop(spool);
     let disk: Arc<dyn Disk> = Arc::new(sim);
     let (spool, _) = open(&disk, &other);
-    let dry = spool.expiry().expire(disk::clock::unix_now(), true).unwrap();
+    let dry = spool.expiry().expire(disk::clock::unix_secs(), true).unwrap();
     assert_eq!(dry.articles, foretold.rows.iter().map(|row| row.now.articles).sum::<u64>());
     assert_eq!(dry.bytes, foretold.rows.iter().map(|row| row.now.bytes).sum::<u64>());
     let unfit = ExpireConfig { class: Some("none".into()), ..ExpireConfig::default() };

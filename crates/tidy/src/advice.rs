@@ -48,8 +48,8 @@ mod tests {
             "crates/lab/src/a.rs:72: b has 71 lines",
             "crates/lab/tests/b.rs:1: a file of 801 lines",
         ];
-        assert_eq!(lines(&Tree { files }), expected);
+        assert_eq!(lines(&Tree::of(files)), expected);
         let many = format!("//! Head.\n{}", function("a", 90).repeat(40));
-        assert_eq!(lines(&Tree { files: vec![File::new("crates/lab/src/a.rs", &many)] }).len(), ENTRIES_MAX);
+        assert_eq!(lines(&Tree::of(vec![File::new("crates/lab/src/a.rs", &many)])).len(), ENTRIES_MAX);
     }
 }

@@ -144,7 +144,7 @@ mod tests {
 
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let files = files.iter().map(|(path, text)| File::new(&format!("crates/feeds/src/{path}"), text));
-        rule(&Tree { files: files.collect() }).iter().map(ToString::to_string).collect()
+        rule(&Tree::of(files.collect())).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -84,18 +84,23 @@ fn figures(tree: &Tree, table: &[(&str, &str, &str)]) -> Vec<Finding> {
         match stated(&definitions, phrase, names) {
             Ok(expected) if flat(&file.text).contains(&expected) => {}
             Ok(expected) => found.push(finding(file, 1, format!("by {names} this should read: {expected}"))),
-            Err(name) => found.push(finding(file, 1, format!("no single constant {name} for: {phrase}"))),
+            Err(NoValue(name)) => {
+                found.push(finding(file, 1, format!("no single constant {name} for: {phrase}")));
+            }
         }
     }
     found
 }
 
-/// The phrase with the values of the constants in its gaps; the name that has no value otherwise.
-fn stated(definitions: &Definitions<'_>, phrase: &str, names: &str) -> Result<String, String> {
+/// A constant that has no value, or several, or no gap in its phrase.
+struct NoValue(String);
+
+/// The phrase with the values of the constants in its gaps.
+fn stated(definitions: &Definitions<'_>, phrase: &str, names: &str) -> Result<String, NoValue> {
     let mut text = phrase.to_owned();
     for name in names.split(' ') {
-        let value = definitions.value(name).ok_or_else(|| name.to_owned())?;
-        let gap = text.find('{').ok_or_else(|| name.to_owned())?;
+        let value = definitions.value(name).ok_or_else(|| NoValue(name.to_owned()))?;
+        let gap = text.find('{').ok_or_else(|| NoValue(name.to_owned()))?;
         let form = text.get(gap..gap + 3).unwrap_or_default();
         let filled = match form {
             "{b}" => size(value),
@@ -286,7 +291,7 @@ mod tests {
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> Tree {
-        Tree { files: files.iter().map(|(path, text)| File::new(path, text)).collect() }
+        Tree::of(files.iter().map(|(path, text)| File::new(path, text)).collect())
     }
 
     fn found(files: &[(&str, &str)], table: &[(&str, &str, &str)]) -> Vec<String> {

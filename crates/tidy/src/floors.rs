@@ -125,7 +125,7 @@ mod tests {
 
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let files = files.iter().map(|(path, text)| File::new(&format!("crates/spool/src/{path}"), text));
-        rule(&Tree { files: files.collect() }).iter().map(ToString::to_string).collect()
+        rule(&Tree::of(files.collect())).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             ("serve/over", "use crate::relay::offers;\nuse crate::site::Site;\n"),
         ];
         let files = files.map(|(path, text)| File::new(&format!("crates/site/src/{path}.rs"), text));
-        let found: Vec<_> = rule(&Tree { files: files.into() }).iter().map(ToString::to_string).collect();
+        let found: Vec<_> = rule(&Tree::of(files.into())).iter().map(ToString::to_string).collect();
         let not_below = |path: &str, own: &str, other: &str| {
             let start = format!("crates/site/src/{path}.rs:1: ");
             start + &format!("`{own}` must not know `{other}`, which is not on a floor below it")

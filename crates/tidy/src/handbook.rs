@@ -170,9 +170,10 @@ impl Handbook {
         let chapters: Vec<String> = names.map(|name| format!("{dir}/{name}")).collect();
         let Some(at) = chapters.iter().position(|chapter| chapter == path) else { return Vec::new() };
         let before = at.checked_sub(1).and_then(|before| chapters.get(before));
-        let named = [("Previous chapter", before), ("Next chapter", chapters.get(at + 1))];
-        let link = |(name, to): (_, Option<&String>)| Some((name, relative(path, &page_path(to?))));
-        named.into_iter().filter_map(link).collect()
+        let link = |name, to: &String| (name, relative(path, &page_path(to)));
+        let before = before.map(|to| link("Previous chapter", to));
+        let after = chapters.get(at + 1).map(|to| link("Next chapter", to));
+        before.into_iter().chain(after).collect()
     }
 
     /// Returns where a link leads in the pages; `None` for what a package does not have. An error is the

@@ -3,14 +3,15 @@
 //!
 //! Run by `make check` from the root of the tree; the last line has the counts. `source` reads the files,
 //! `rules` has a function for each simple rule, `specs` checks the pages that name tests, `figures` those
-//! that state figures, `floors` and `circles` the imports of files, `measure` the counts that may only fall,
-//! `licences` the crates that are used. CONTRIBUTING.md has the reasons for the rules. With `--measure` it
-//! prints the counts instead, with `--places KEY` everything that one of them counts, with `--advice` long
-//! functions and files; with `--html DIR` it writes the documents as HTML (`handbook`), with `--sbom` it
-//! prints what the server is built of (`sbom`).
+//! that state figures, `callers` what heads of files say, `floors` and `circles` the imports of files,
+//! `measure` the counts that may only fall, `licences` the crates that are used. CONTRIBUTING.md has the
+//! reasons for the rules. With `--measure` it prints the counts instead, with `--places KEY` everything that
+//! one of them counts, with `--advice` long functions and files; with `--html DIR` it writes the documents as
+//! HTML (`handbook`), with `--sbom` it prints what the server is built of (`sbom`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod advice;
+mod callers;
 mod circles;
 mod figures;
 mod finding;
@@ -88,7 +89,8 @@ fn check(root: &str) -> ExitCode {
 
 /// Everything in the tree that breaks a rule. Each rule has a thread of its own.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let others: [Rule; 5] = [floors::rule, circles::rule, measure::rule, specs::rule, figures::rule];
+    let others: [Rule; 6] =
+        [callers::rule, floors::rule, circles::rule, measure::rule, specs::rule, figures::rule];
     let rules = rules::RULES.iter().copied().chain(others);
     let panicked = |_| vec![Finding::new("crates/tidy/src/main.rs", 1, "a rule panicked")];
     thread::scope(|scope| {

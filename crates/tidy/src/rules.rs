@@ -69,7 +69,7 @@ const MAY_CHANGE_FILES: &[&str] = &[
     "crates/newsreel/src/fuzzing.rs",
     // The socket.
     "crates/operators/src/control_socket/mod.rs",
-    // Exports, manuals and figures, at places that are named on the command line.
+    // Exports, manuals and drawings, at places that are named on the command line.
     "crates/newsreel/src/cli/cache.rs",
     "crates/newsreel/src/cli/export.rs",
     "crates/newsreel/src/cli/manuals.rs",
@@ -103,7 +103,8 @@ const WORLDS: &[&str] =
 const WORLDLY: &[&str] = &[
     "tokio::",
     "thread::",
-    "unix_now",
+    "disk::clock",
+    "base::clock",
     "SystemTime",
     "Instant",
     "getrandom",
@@ -123,8 +124,18 @@ const FOLDING: &[&str] =
 /// A file there that is about offers, which every machine has for itself.
 const OWN_OFFERS: &str = "crates/spool/src/index/history/reservation.rs";
 /// Clocks, and sources of random numbers.
-const UNREPEATABLE: &[&str] =
-    &["unix_now", "SystemTime", "Instant::now", "getrandom", "thread_rng", "SystemRandom", "RandomState"];
+const UNREPEATABLE: &[&str] = &[
+    "clock::unix_",
+    "unix_secs()",
+    "unix_now()",
+    "unix_ms()",
+    "SystemTime",
+    "Instant::now",
+    "getrandom",
+    "thread_rng",
+    "SystemRandom",
+    "RandomState",
+];
 
 /// The simple rules, in the order in which their findings are printed.
 pub const RULES: &[Rule] = &[
@@ -140,6 +151,7 @@ pub const RULES: &[Rule] = &[
     machine_paths,
     line_lengths,
     files_named_exist,
+    targets_named_exist,
     lines_per_key,
     doors_for_tests,
     locks_have_ranks,
@@ -337,21 +349,50 @@ fn machine_paths(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Sources that a page names, such as `crates/spool/src/base/token.rs`, or a folder of them.
+/// Folders whose files and folders pages name with their whole paths.
+const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "fuzz/", "packaging/"];
+/// Pages on the source, which name some files of it without their folders.
+const SOURCE_PAGES: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/parts.md"];
+
+/// Files that a page names, such as `crates/spool/src/base/token.rs`, or a folder of them.
 fn files_named_exist(tree: &Tree) -> Vec<Finding> {
-    let is_there = |path: &str| {
-        let path = path.trim_end_matches('/');
-        let folder = format!("{path}/");
-        let is_folder = |at: usize| tree.files.get(at).is_some_and(|file| file.path.starts_with(&folder));
-        tree.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok()
-            || is_folder(tree.files.partition_point(|file| file.path < folder))
+    let is_end_of_a_path = |name: &str| {
+        let end = format!("/{name}");
+        tree.files.iter().any(|file| file.path.ends_with(&end))
     };
     let mut found = Vec::new();
     for page in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         for (at, line) in page.text.lines().enumerate() {
-            let named = line.split('`').filter(|word| word.starts_with("crates/") && word.contains("/src/"));
-            for path in named.filter(|path| !path.contains(['*', ' ']) && !is_there(path)) {
-                found.push(finding(page, at + 1, format!("there is no file {path}")));
+            let quoted = line.split('`').skip(1).step_by(2).filter(|word| !word.contains(['*', ' ', '<']));
+            for word in quoted {
+                let is_path = NAMED_FOLDERS.iter().any(|folder| word.starts_with(folder));
+                let is_name = SOURCE_PAGES.contains(&page.path.as_str()) && word.ends_with(".rs");
+                if is_path && !tree.has(word) || !is_path && is_name && !is_end_of_a_path(word) {
+                    found.push(finding(page, at + 1, format!("there is no file {word}")));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Targets of the Makefile that a page names, such as `make docs`.
+fn targets_named_exist(tree: &Tree) -> Vec<Finding> {
+    let Some(makefile) = tree.files.iter().find(|file| file.path == "Makefile") else { return Vec::new() };
+    let is_target = |name: &str| {
+        let start = format!("{name}:");
+        makefile.text.lines().any(|line| line.starts_with(&start))
+    };
+    let mut found = Vec::new();
+    for page in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (at, line) in page.text.lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2).filter_map(|word| word.strip_prefix("make "));
+            let indented = line.strip_prefix("    make ");
+            for name in quoted.chain(indented).filter_map(|rest| rest.split_whitespace().next()) {
+                let is_name = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+                if is_name && !is_target(name) {
+                    found.push(finding(page, at + 1, format!("the Makefile has no target {name}")));
+                }
             }
         }
     }
@@ -551,14 +592,30 @@ mod tests {
 
     #[test]
     fn a_page_names_only_files_that_are_there() {
-        let page = "`crates/lab/src/a.rs`, `crates/lab/src/`\n`crates/lab/src/b.rs`\n";
+        let page =
+            "`crates/lab/src/a.rs`, `crates/lab/src/`\n`crates/lab/src/b.rs`, `docs/a.md`, `docs/b.md`\n";
+        let overview = "`base/a.rs`, `b.rs`, `crates/*/src`\n";
+        let files =
+            [("docs/a.md", page), ("ARCHITECTURE.md", overview), ("crates/lab/src/base/a.rs", "//! Head.\n")];
         assert_eq!(
-            found(&[("docs/a.md", page), ("crates/lab/src/base/a.rs", "//! Head.\n")]),
+            found(&files),
             [
+                "ARCHITECTURE.md:1: there is no file b.rs",
                 "docs/a.md:1: there is no file crates/lab/src/a.rs",
-                "docs/a.md:2: there is no file crates/lab/src/b.rs"
+                "docs/a.md:2: there is no file crates/lab/src/b.rs",
+                "docs/a.md:2: there is no file docs/b.md"
             ]
         );
+    }
+
+    #[test]
+    fn a_page_names_only_targets_of_the_makefile() {
+        let page =
+            "    make docs\n`make quick`, `make FEATURES=cluster`, `make` and make up\n    make b-2 # none\n";
+        let files = [("Makefile", "docs: ## pages\n\tcargo run\n"), ("docs/a.md", page)];
+        let expected =
+            ["docs/a.md:2: the Makefile has no target quick", "docs/a.md:3: the Makefile has no target b-2"];
+        assert_eq!(found(&files), expected);
     }
 
     #[test]
@@ -594,7 +651,7 @@ mod tests {
             found,
             [
                 "crates/ingest/src/a.rs:2: `spool.apply(` goes past the log of the site",
-                "crates/spool/src/index/fold.rs:2: `unix_now` differs from machine to machine",
+                "crates/spool/src/index/fold.rs:2: `unix_now()` differs from machine to machine",
             ]
         );
     }

@@ -50,6 +50,8 @@ pub struct File {
 pub struct Tree {
     /// In order of path.
     pub files: Vec<File>,
+    /// Paths of the files that are not read, such as pictures.
+    others: Vec<String>,
 }
 
 impl File {
@@ -143,8 +145,10 @@ impl File {
 impl Tree {
     /// Reads every file below `root`.
     pub fn read(root: &Path) -> io::Result<Self> {
-        let mut paths = Vec::new();
-        walk(root, "", &mut paths)?;
+        let mut all = Vec::new();
+        walk(root, "", &mut all)?;
+        let is_read = |path: &String| ENDINGS.iter().any(|ending| path.ends_with(ending));
+        let (paths, others): (Vec<String>, Vec<String>) = all.into_iter().partition(is_read);
         // Files of one crate differ less in length than crates do, so each thread takes every n-th file.
         let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
         let read_part = |part: usize| -> io::Result<Vec<File>> {
@@ -160,13 +164,13 @@ impl Tree {
             };
             running.into_iter().map(join).collect()
         });
-        Ok(Self::of(parts?.into_iter().flatten().collect()))
+        Ok(Self { others, ..Self::of(parts?.into_iter().flatten().collect()) })
     }
 
     /// A tree of these files.
     pub fn of(mut files: Vec<File>) -> Self {
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { files }
+        Self { files, others: Vec::new() }
     }
 
     /// The Rust files.
@@ -179,13 +183,21 @@ impl Tree {
         self.rust().filter(|file| file.is_production())
     }
 
+    /// Whether there is a file with this path, or a folder.
+    pub fn has(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let folder = format!("{path}/");
+        let read = self.files.iter().map(|file| file.path.as_str());
+        read.chain(self.others.iter().map(String::as_str)).any(|it| it == path || it.starts_with(&folder))
+    }
+
     /// The file with this path.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 }
 
-/// Adds the paths of all files below `folder` that have one of the endings.
+/// Adds the paths of all files below `folder`.
 fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;
@@ -195,7 +207,7 @@ fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) -> io::Result<()> {
             if !SKIPPED.contains(&name.as_str()) {
                 walk(root, &path, paths)?;
             }
-        } else if ENDINGS.iter().any(|ending| path.ends_with(ending)) {
+        } else {
             paths.push(path);
         }
     }

@@ -155,7 +155,7 @@ mod tests {
             File::new("crates/netnews/src/date/tests.rs", test),
             File::new(PAGE, page),
         ];
-        rule(&Tree { files }).iter().map(ToString::to_string).collect()
+        rule(&Tree::of(files)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let page = "| promise | shown by |\n|---|---|\n| a | `date::reads` |\n| b | `make soak` |\n\
                     | c | it is so |\n| d | `date::writes` |\n";
         let files = vec![File::new("crates/netnews/src/date/tests.rs", test), File::new(PROMISES, page)];
-        let found: Vec<_> = rule(&Tree { files }).iter().map(ToString::to_string).collect();
+        let found: Vec<_> = rule(&Tree::of(files)).iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [

@@ -2,7 +2,7 @@
 //!
 //! A handler with a [`FormSubmission`] gets no request without the token of a form that was shown to the same
 //! browser (CSRF), none that the browser marks as coming from another site, and none that is too long or too
-//! slow. Called by `axum` for handlers. Sources: the URL standard's application/x-www-form-urlencoded; Fetch
+//! slow. Called by axum for handlers. Sources: the URL standard's application/x-www-form-urlencoded; Fetch
 //! Metadata (Sec-Fetch-Site).
 
 use super::memory::MemoryReservation;

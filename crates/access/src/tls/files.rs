@@ -1,6 +1,6 @@
 //! Certificates, keys and authorities from PEM files.
 //!
-//! Every error names the file and the remedy. Blocks. Called by `Offer`.
+//! Every error names the file and the remedy. Blocks. Called by `TlsOffer`.
 
 use super::TlsOfferError;
 use rustls::RootCertStore;

@@ -13,16 +13,17 @@ const SECTOR_BYTES: u64 = 512;
 /// A write since the last sync.
 #[derive(Debug, Clone)]
 enum PendingWrite {
+    /// Bytes at an offset.
     Bytes(u64, Vec<u8>),
-    /// Zeros beyond the end of a truncated file.
-    Zeroes(u64, u64),
+    /// Zeros at an offset, this many, where a file was truncated.
+    Zeros(u64, u64),
 }
 
 impl PendingWrite {
     fn sectors(&self) -> std::ops::Range<u64> {
         let (offset, len) = match self {
             Self::Bytes(offset, bytes) => (*offset, bytes.len() as u64),
-            Self::Zeroes(offset, len) => (*offset, *len),
+            Self::Zeros(offset, len) => (*offset, *len),
         };
         offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES)
     }
@@ -30,7 +31,7 @@ impl PendingWrite {
     fn apply(&self, memory: &SimMemory) {
         match self {
             Self::Bytes(offset, bytes) => memory.write(bytes, *offset),
-            Self::Zeroes(offset, len) => memory.zero(*offset, *len),
+            Self::Zeros(offset, len) => memory.zero(*offset, *len),
         }
     }
 
@@ -43,7 +44,7 @@ impl PendingWrite {
                 let to = (end.saturating_sub(*offset) as usize).min(bytes.len());
                 memory.write(bytes.get(from..to).unwrap_or_default(), start.max(*offset));
             }
-            Self::Zeroes(offset, len) => {
+            Self::Zeros(offset, len) => {
                 let start = start.max(*offset);
                 memory.zero(start, end.min(offset + len).saturating_sub(start));
             }
@@ -108,7 +109,7 @@ impl SimNode {
     pub fn set_len(&mut self, len: u64) -> io::Result<()> {
         check_len(len)?;
         if len < self.len {
-            let cut = PendingWrite::Zeroes(len, self.len - len);
+            let cut = PendingWrite::Zeros(len, self.len - len);
             cut.apply(&self.live);
             self.writes.push(cut);
         }
@@ -124,7 +125,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Makes reads of these bytes fail, and mappings lose their pages, until the bytes are written.
+    /// Makes these bytes unreadable until they are written: reads fail, and mappings lose the pages.
     pub fn spoil(&mut self, bytes: Range<u64>) {
         self.unreadable.push(bytes);
         for pages in self.mapped_pages.clone() {
@@ -145,7 +146,7 @@ impl SimNode {
         self.unreadable = self.unreadable.iter().flat_map(rest).collect();
     }
 
-    /// Fills the unreadable ones of these pages with zeros, as touching them in a mapping does.
+    /// Replaces the unreadable pages among these by zeros, as the kernel does when a mapping touches them.
     fn lose(&mut self, pages: Range<u64>) {
         for page in pages {
             if self.is_unreadable(&(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)) && self.lost.insert(page) {

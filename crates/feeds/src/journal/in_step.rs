@@ -2,16 +2,16 @@
 //!
 //! The articles read last are kept for other peers, within bounds ([`super::articles`]). If processors are
 //! short, peers whose tasks share a busy thread could fall behind by more than that, and all articles would
-//! be read again for them. A connection that is ahead therefore lets those go first that are about to miss
-//! kept articles, provided that they could continue at once. A connection that waits for its peer, or is
-//! too far behind already, delays no one.
+//! be read again for them. A connection that is ahead therefore pauses, so that slower ones can still send
+//! the kept articles, provided that they could continue at once. A connection that waits for its peer, or is
+//! already too far behind, delays no other.
 
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Positions of the connections that have more to send and let others go first.
+/// Positions of the connections that have more to send than one turn allows.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyPositions {
     /// Positions in the journal, by connection number.
@@ -82,6 +82,6 @@ mod tests {
         assert!(!first.is_ahead(300, older.clone()), "it waits for its peer");
         assert!(!second.is_ahead(150, older.clone()) && first.is_ahead(300, older.clone()));
         drop(second);
-        assert!(!first.is_ahead(300, older), "it is gone");
+        assert!(!first.is_ahead(300, older), "it has ended");
     }
 }

@@ -8,7 +8,7 @@ use spool::JournalMark;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Most offers remembered.
+/// Maximum number of offers kept.
 const OFFERS_MAX: usize = 32_768;
 
 /// Offers without a gap, up to the hub's position.

@@ -361,11 +361,11 @@ impl OfferQueue {
         }
     }
 
-    /// Sets an article aside after `answer`, an odd one of the peer, which has given `proper` proper answers:
-    /// it is offered again, like a deferred one, until there were too many. It is given up only if the peer
-    /// has given proper answers since the first odd one, and not for answers about us (`is_about_us`):
-    /// otherwise the article may not be the reason. Where a peer that answers properly to others has found us
-    /// without the right to this one several times, it waits for [`RIGHTS_PAUSE_MS`].
+    /// Sets an article aside after an odd `answer` of the peer, which has given `proper` proper answers so
+    /// far. The article is offered again, like a deferred one, until it has had too many odd answers. It is
+    /// then given up, but only if the peer has answered other articles properly since the first odd answer,
+    /// and the answers are not about us (`is_about_us`): otherwise the article may not be the reason. If such
+    /// answers say that we lack the right to send it, the article waits for [`RIGHTS_PAUSE_MS`].
     pub fn set_aside(
         &mut self,
         ticket: OfferTicket,
@@ -386,12 +386,12 @@ impl OfferQueue {
         *count = count.saturating_add(1);
         odd.answer =
             answer.get(..answer.floor_char_boundary(ODD_ANSWER_BYTES_MAX)).unwrap_or_default().into();
-        let is_alone = *count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
-        let is_given_up = is_alone && !is_about_us;
+        let is_singled_out = *count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
+        let is_given_up = is_singled_out && !is_about_us;
         let answers = odd.all();
         if is_given_up {
             self.settle(ticket);
-        } else if is_alone {
+        } else if is_singled_out {
             self.defer(ticket, now_ms, |tries| pause(tries).max(RIGHTS_PAUSE_MS));
         } else {
             self.defer(ticket, now_ms, pause);

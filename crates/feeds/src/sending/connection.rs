@@ -34,7 +34,7 @@ const OFFERS_MIN: usize = 32;
 const PACE_INTERVAL: Duration = Duration::from_millis(250);
 /// Idle time after which a connection beside another one is closed.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most answers handled in one round.
+/// Maximum number of answers handled before the position of the feed is noted.
 const NOTE_ANSWERS: usize = 256;
 
 /// Time for which a connection that is ahead lets the others catch up.
@@ -108,18 +108,18 @@ pub(crate) async fn converse(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_o
     }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
-    let mut line =
+    let mut connection =
         FeedConnection { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
     let result = if peer.send.streaming && client.streaming() {
-        stream(&mut line, &mut client).await
+        stream(&mut connection, &mut client).await
     } else {
-        ihave::run(&mut line, &mut client).await
+        ihave::run(&mut connection, &mut client).await
     };
-    let progressed = line.progressed;
+    let progressed = connection.progressed;
     peer.connections.fetch_sub(1, Ordering::Relaxed);
     peer.note(&shared.hub.frontier);
     match result {
-        Err(Some(ConnectionFault::Connection(Error::LoggedOut(text)))) if progressed => {
+        Err(ConnectionStop::Fault(ConnectionFault::Connection(Error::LoggedOut(text)))) if progressed => {
             info!(peer = peer.name, "the login has lapsed, a new connection logs in: 480 {text}");
             ConnectionEnd { error: None, progressed }
         }
@@ -128,7 +128,8 @@ pub(crate) async fn converse(peer: Arc<PeerFeed>, shared: Arc<FeedContext>, is_o
             let _goodbye = client.quit().await;
             ConnectionEnd { error: None, progressed }
         }
-        Err(broken) => ConnectionEnd { error: broken.map(|broken| broken.to_string()), progressed },
+        Err(ConnectionStop::ClosedIdle) => ConnectionEnd { error: None, progressed },
+        Err(ConnectionStop::Fault(fault)) => ConnectionEnd { error: Some(fault.to_string()), progressed },
     }
 }
 
@@ -160,9 +161,22 @@ pub(crate) struct FeedConnection<'a> {
     odd_in_a_row: usize,
 }
 
-/// End of a connection: with a reason, or (`None`) since the peer closed it while no command was
-/// unanswered.
-pub(crate) type ConnectionStop = Option<ConnectionFault>;
+/// Reason why a connection can no longer be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionStop {
+    /// The peer closed it while no command was unanswered, which is no fault.
+    #[error("closed while idle")]
+    ClosedIdle,
+    /// It has failed.
+    #[error("{0}")]
+    Fault(#[from] ConnectionFault),
+}
+
+impl From<Error> for ConnectionStop {
+    fn from(error: Error) -> Self {
+        Self::Fault(error.into())
+    }
+}
 
 impl FeedConnection<'_> {
     /// Waits, with no command unanswered, until there may be something to send. Returns false if the
@@ -180,8 +194,8 @@ impl FeedConnection<'_> {
             () = self.peer.is_due() => Ok(true),
             () = woken => Ok(!self.peer.is_halted()),
             error = client.closed() => match error {
-                Error::Ended | Error::Broken(_) => Err(None),
-                error => Err(Some(error.into())),
+                Error::Ended | Error::Broken(_) => Err(ConnectionStop::ClosedIdle),
+                error => Err(error.into()),
             },
             () = spare => Ok(false),
             _ = self.end.changed() => Ok(false),
@@ -209,7 +223,7 @@ impl FeedConnection<'_> {
         text: &str,
     ) -> Result<(), ConnectionStop> {
         match judgement {
-            AnswerJudgement::Closing => return Err(Some(ConnectionFault::Closing(text.to_owned()))),
+            AnswerJudgement::Closing => return Err(ConnectionFault::Closing(text.to_owned()).into()),
             AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep => {
                 self.odd_in_a_row += 1;
                 self.peer.set_aside(taken, judgement == AnswerJudgement::Unentitled, text);
@@ -222,12 +236,12 @@ impl FeedConnection<'_> {
         }
         if judgement == AnswerJudgement::OutOfStep {
             let about = String::from_utf8_lossy(&taken.offer.message_id);
-            return Err(Some(ConnectionFault::Answer(format!("`{text}` about {about}"))));
+            return Err(ConnectionFault::Answer(format!("`{text}` about {about}")).into());
         }
         if self.odd_in_a_row < ODD_IN_A_ROW_MAX {
             Ok(())
         } else {
-            Err(Some(ConnectionFault::Odd(text.to_owned())))
+            Err(ConnectionFault::Odd(text.to_owned()).into())
         }
     }
 
@@ -297,32 +311,32 @@ impl Drop for UnansweredOffers<'_> {
 }
 
 /// Offers articles by CHECK and TAKETHIS.
-async fn stream(line: &mut FeedConnection<'_>, client: &mut NntpClient) -> Result<(), ConnectionStop> {
-    let peer = line.peer.clone();
+async fn stream(connection: &mut FeedConnection<'_>, client: &mut NntpClient) -> Result<(), ConnectionStop> {
+    let peer = connection.peer.clone();
     let (flying, wanted) = (VecDeque::new(), VecDeque::new());
     let mut held = UnansweredOffers { peer: &peer, flying, checks: 0, wanted, is_logged_out: false };
     let mut pace = AnswerPace::new(Instant::now());
-    let shared = line.shared.clone();
+    let shared = connection.shared.clone();
     let mut place = shared.in_step.place();
     loop {
-        line.shared.rest();
+        connection.shared.rest();
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
-        let mut submitted = submit(line, client, &mut held, pace.window)?;
+        let mut submitted = submit(connection, client, &mut held, pace.window)?;
         while submitted == SubmitOutcome::Enough {
             // Other peers go first: their articles must not wait long for those of one peer.
-            line.shared.rest();
+            connection.shared.rest();
             let position = held.flying.back().map_or(0, |flying| flying.taken.offer.mark.position);
             match place.is_ahead(position, shared.articles.older_half()) {
                 true => sleep(STEP_ASIDE).await,
                 false => tokio::task::yield_now().await,
             }
-            submitted = submit(line, client, &mut held, pace.window)?;
+            submitted = submit(connection, client, &mut held, pace.window)?;
         }
         place.waits();
         let has_room = submitted == SubmitOutcome::All;
         if held.flying.is_empty() {
-            if !line.idle(client).await? {
+            if !connection.idle(client).await? {
                 return Ok(());
             }
             pace.begin(Instant::now());
@@ -331,16 +345,16 @@ async fn stream(line: &mut FeedConnection<'_>, client: &mut NntpClient) -> Resul
         tokio::select! {
             biased;
             answered = client.answer() => {
-                judge(line, &mut held, answered)?;
+                handle_answer(connection, &mut held, answered)?;
                 let mut answers = 1;
                 // Answers that have arrived with it.
                 while answers < NOTE_ANSWERS && client.has_answer() {
                     let answered = client.answer().await;
-                    judge(line, &mut held, answered)?;
+                    handle_answer(connection, &mut held, answered)?;
                     answers += 1;
                 }
                 pace.answered(answers, Instant::now());
-                peer.note(&line.shared.hub.frontier);
+                peer.note(&connection.shared.hub.frontier);
             }
             () = woken, if has_room => {}
             () = peer.is_due(), if has_room => {}
@@ -392,7 +406,7 @@ enum SubmitOutcome {
 
 /// Queues articles and offers.
 fn submit(
-    line: &FeedConnection<'_>,
+    connection: &FeedConnection<'_>,
     client: &mut NntpClient,
     held: &mut UnansweredOffers<'_>,
     window: usize,
@@ -403,11 +417,11 @@ fn submit(
             return Ok(SubmitOutcome::Enough);
         }
         if let Some(taken) = held.wanted.pop_front() {
-            send(line, client, held, taken, SentCommand::Asked)?;
+            send(connection, client, held, taken, SentCommand::Asked)?;
             continue;
         }
         let (is_unasked, is_decided) = {
-            let no_check = line.peer.no_check.lock();
+            let no_check = connection.peer.no_check.lock();
             (no_check.is_on(), no_check.is_decided())
         };
         // Articles that the peer requests in its next answers arrived before those that could be sent
@@ -415,55 +429,58 @@ fn submit(
         if is_unasked && held.checks > 0 || !is_decided && held.checks >= OFFERS_MIN {
             return Ok(SubmitOutcome::Full);
         }
-        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(SubmitOutcome::All) };
+        let Some(taken) = connection.peer.take(&connection.shared.hub.frontier) else {
+            return Ok(SubmitOutcome::All);
+        };
         if is_unasked {
-            send(line, client, held, taken, SentCommand::Unasked)?;
+            send(connection, client, held, taken, SentCommand::Unasked)?;
             continue;
         }
         let id = taken.offer.message_id.clone();
         held.flying.push_back(UnansweredCommand { taken, step: SentCommand::Check });
         held.checks += 1;
-        client.submit_check(&id).map_err(ConnectionFault::from)?;
+        client.submit_check(&id)?;
     }
     Ok(SubmitOutcome::Full)
 }
 
 /// Queues an article.
 fn send(
-    line: &FeedConnection<'_>,
+    connection: &FeedConnection<'_>,
     client: &mut NntpClient,
     held: &mut UnansweredOffers<'_>,
     taken: TakenOffer,
     step: SentCommand,
 ) -> Result<(), ConnectionStop> {
-    let Some(wire) = line.article(&taken) else { return Ok(()) };
+    let Some(wire) = connection.article(&taken) else { return Ok(()) };
     match client.submit_takethis_of(&taken.offer.message_id, &wire) {
         Ok(()) => {
-            add(&line.peer.counts.sent_bytes, wire.bytes().len());
+            add(&connection.peer.counts.sent_bytes, wire.bytes().len());
             held.flying.push_back(UnansweredCommand { taken, step });
             Ok(())
         }
         Err(Error::Request(why)) => {
-            line.peer.miss(&taken.offer.message_id, why);
-            line.peer.settle(taken.ticket);
+            connection.peer.miss(&taken.offer.message_id, why);
+            connection.peer.settle(taken.ticket);
             Ok(())
         }
         Err(error) => {
             held.flying.push_back(UnansweredCommand { taken, step });
-            Err(Some(error.into()))
+            Err(error.into())
         }
     }
 }
 
-/// Handles an answer.
-fn judge(
-    line: &mut FeedConnection<'_>,
+/// Acts on the answer to the oldest unanswered command. The command stays unanswered if the connection has to
+/// end, as the peer did not answer or is closing it.
+fn handle_answer(
+    connection: &mut FeedConnection<'_>,
     held: &mut UnansweredOffers<'_>,
     answered: Result<NntpAnswer<'_>, Error>,
 ) -> Result<(), ConnectionStop> {
     let Some(UnansweredCommand { taken, step }) = held.flying.pop_front() else {
-        let code = answered.map_err(ConnectionFault::from)?.code;
-        return Err(Some(Error::Protocol(ProtocolFault::UnexpectedCode(code)).into()));
+        let code = answered?.code;
+        return Err(Error::Protocol(ProtocolFault::UnexpectedCode(code)).into());
     };
     held.checks -= usize::from(step == SentCommand::Check);
     held.is_logged_out = matches!(answered, Err(Error::LoggedOut(_)));
@@ -473,7 +490,7 @@ fn judge(
         held.flying.push_front(UnansweredCommand { taken: taken.clone(), step });
     }
     let (judgement, text) = judged?;
-    line.judged(&taken, judgement, &text)?;
+    connection.judged(&taken, judgement, &text)?;
     if step != SentCommand::Asked
         && matches!(
             judgement,
@@ -483,13 +500,13 @@ fn judge(
                 | AnswerJudgement::Rejected
         )
     {
-        line.offered(matches!(judgement, AnswerJudgement::Wanted | AnswerJudgement::Accepted));
+        connection.offered(matches!(judgement, AnswerJudgement::Wanted | AnswerJudgement::Accepted));
     }
     match judgement {
         AnswerJudgement::Wanted => held.wanted.push_back(taken),
-        AnswerJudgement::Later => line.peer.defer(taken.ticket),
+        AnswerJudgement::Later => connection.peer.defer(taken.ticket),
         AnswerJudgement::Refused | AnswerJudgement::Accepted | AnswerJudgement::Rejected => {
-            line.settle(&taken, judgement)
+            connection.settle(&taken, judgement)
         }
         AnswerJudgement::Odd
         | AnswerJudgement::Unentitled
@@ -513,7 +530,7 @@ pub(crate) fn judgement_of(
             Ok((judgement, String::from_utf8_lossy(text).into_owned()))
         }
         Err(error) if error.is_odd_answer() => Ok((AnswerJudgement::OutOfStep, error.to_string())),
-        Err(error) => Err(Some(error.into())),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -18,7 +18,7 @@ use counts::{DecayingCounts, hash};
 use netnews::article::ArticleTypes;
 use netnews::{Article, Known, newsgroups};
 use shadow::ShadowLine;
-use site_base::clock::unix_now;
+use site_base::clock::unix_secs;
 use site_base::figures;
 use site_base::lock::Leaf;
 use site_base::printable;
@@ -187,7 +187,7 @@ impl SpamFilter {
         until: Instant,
         opinions: &mut Vec<Opinion>,
     ) {
-        let now = u64::try_from(unix_now()).unwrap_or_default();
+        let now = unix_secs();
         let in_time = articles.iter().take_while(|_| Instant::now() < until);
         opinions.extend(in_time.map(|article| self.opinion(origin, article, now)));
     }

@@ -147,7 +147,7 @@ fn open(dir: &Path, size_bytes: u64) -> io::Result<Cache> {
 /// Today, as in a header.
 fn date() -> String {
     let mut date = Vec::new();
-    netnews::date::format_rfc5322(crate::articles::unix_now(), &mut date);
+    netnews::date::format_rfc5322(disk::clock::unix_now(), &mut date);
     String::from_utf8_lossy(&date).into_owned()
 }
 
@@ -190,7 +190,7 @@ fn id(group: &str, n: u64) -> String {
 
 /// Fills a cache; how many files it has then, and how many bytes they stand for.
 fn fill(dir: &Path, filling: &Path, date: &str) -> io::Result<(u64, u64)> {
-    let now = crate::articles::unix_now() as u64;
+    let now = disk::clock::unix_secs();
     let cache = open(dir, SIZE_BYTES)?;
     for n in 0..GROUPS {
         let name = group_name(n);

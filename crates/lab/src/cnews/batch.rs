@@ -32,7 +32,7 @@ impl Batch {
     /// Writes it as rnews reads it.
     pub fn write(self, out: &mut impl Write) -> io::Result<()> {
         let mut date = Vec::new();
-        netnews::date::format_rfc5322(crate::articles::unix_now(), &mut date);
+        netnews::date::format_rfc5322(disk::clock::unix_now(), &mut date);
         let now = String::from_utf8_lossy(&date).into_owned();
         let date = if self.is_old { LONG_AGO } else { &now };
         let (sizes, mut text) = (sizes(), String::with_capacity(BYTES as usize));

@@ -9,6 +9,7 @@ pub use machine::{Machine, Spent};
 
 use crate::drawing::{Line, Release, Series, releases};
 use serde_json::{Map, Value, json};
+use site_base::units::day_text;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -81,7 +82,7 @@ fn with_table(mut record: Value, version: &str, table: &Table) -> Value {
     }
     if let Some(tables) = record.get_mut("tables").and_then(Value::as_object_mut) {
         let one = json!({
-            "date": date(table.began),
+            "date": day_text(table.began),
             "machine": table.machine.json(),
             "runs": table.runs,
             "rows": rows,
@@ -89,15 +90,6 @@ fn with_table(mut record: Value, version: &str, table: &Table) -> Value {
         tables.insert(table.bench.to_owned(), one);
     }
     record
-}
-
-/// `2026-11-23`, in UTC.
-fn date(unix: i64) -> String {
-    let digits = netnews::date::format_nntp(unix);
-    let part = |from: usize, to: usize| {
-        String::from_utf8_lossy(digits.get(from..to).unwrap_or_default()).into_owned()
-    };
-    format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8))
 }
 
 /// A record, if its form is known.

@@ -36,7 +36,7 @@ struct Runs {
 
 /// Prints what the script puts at the head of its lines: the machine, and whether others use it.
 pub fn machine() -> Verdict {
-    let began = articles::unix_now();
+    let began = disk::clock::unix_now();
     println!("{}", serde_json::json!({ "machine": Machine::look().json(), "began": began }));
     Ok(true)
 }

@@ -4,8 +4,8 @@
 //! article. Headers and bodies are the corpus's; Message-ID, Path, Newsgroups and Date are fresh. The same
 //! seed results in the same batches except for the Date.
 
-use crate::articles::unix_now;
 use crate::rng::Rng;
+use disk::clock::unix_now;
 use netnews::article::Headers;
 use netnews::nntp::wire::dot_stuff;
 use std::collections::BTreeSet;

@@ -88,7 +88,7 @@ pub struct Options {
 
 /// Runs the comparison.
 pub fn run(options: &Options) -> Verdict {
-    let (began, machine) = (crate::articles::unix_now(), Machine::look());
+    let (began, machine) = (disk::clock::unix_now(), Machine::look());
     let dir = &options.place.dir;
     fs::create_dir_all(dir)?;
     let maker = Maker::new(&unpack(&options.corpus, dir)?, options.seed, options.share.max(1))?;

@@ -6,12 +6,13 @@
 //! moment are measured apart, on connections that stay open.
 
 use super::{Options, http, searching};
-use crate::articles::{group_name, unix_now};
+use crate::articles::group_name;
 use crate::client::Client;
 use crate::page::put_table;
 use crate::rates::median;
 use crate::rng::Rng;
 use crate::site::{Plan, Site};
+use disk::clock::unix_secs;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
@@ -47,7 +48,7 @@ struct Mail {
 /// Makes the mails, oldest first.
 fn mails(count: u64) -> Vec<Mail> {
     let mut rng = Rng::new(11, 0);
-    let now = unix_now().unsigned_abs();
+    let now = unix_secs();
     let id = |n: u64| format!("<{n}.mail@lab.example>");
     let mut parents: Vec<Option<u64>> = Vec::new();
     let mut mails = Vec::new();

@@ -1,7 +1,7 @@
 //! NoCeM notices: lists of articles that an issuer advises to hide.
 //!
 //! A notice stands in a text that its issuer has signed; only its form is read here, with limits. Comments
-//! and unknown headers are ignored. Called by newsreel's `operations::group_control`. Sources: the NoCeM form
+//! and unknown headers are ignored. Called by `operators::group_control`. Sources: the NoCeM form
 //! of version 0.9 (its grammar, and INN's `perl-nocem`).
 
 use crate::message_id::MessageId;

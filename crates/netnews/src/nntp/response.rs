@@ -52,7 +52,6 @@ codes! {
     CONTINUE_TLS = 382, "Continue with TLS negotiation";
     CONTINUE_SASL = 383, "Continue with SASL exchange";
     UNAVAILABLE = 400, "Service temporarily unavailable";
-    WRONG_MODE = 401, "MODE-READER";
     INTERNAL_FAULT = 403, "Internal fault";
     NO_SUCH_GROUP = 411, "No such newsgroup";
     NO_GROUP_SELECTED = 412, "No newsgroup selected";

@@ -6,19 +6,32 @@
 //! by `trace`.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
+use netnews::date::parse_nntp;
 use netnews::decimal::parse_decimal;
 
 use super::trace::{TraceBuilder, USUAL_BYTES};
 
-/// Maximum number of open sessions, and of groups with known positions of clients.
+/// Maximum number of open sessions.
 const SESSIONS_MAX: usize = 1 << 16;
-const PLACES_MAX: usize = 1 << 22;
-/// Maximum number of articles of a session that wait for their sizes.
-const WAITING_MAX: usize = 1 << 16;
+/// Maximum number of pairs of a client and a group whose last article is known.
+const LAST_READ_MAX: usize = 1 << 22;
+/// Maximum number of groups whose highest number is known.
+const GROUPS_MAX: usize = 1 << 20;
+/// Maximum number of visits to groups that wait for the end of their sessions.
+const VISITS_MAX: usize = 1 << 20;
 /// Maximum number of articles that are read in one group at one visit.
-const VISIT_MAX: u64 = 100_000;
-const DAY_SECONDS: u64 = 86_400;
+const ARTICLES_OF_VISIT_MAX: u64 = 100_000;
+const DAY_SECONDS: i64 = 86_400;
+
+/// A group that a client has read in during its session.
+#[derive(Debug)]
+struct GroupVisit {
+    group: String,
+    /// Number of articles read.
+    articles: u64,
+}
 
 #[derive(Debug, Default)]
 struct NnrpdSession {
@@ -27,34 +40,37 @@ struct NnrpdSession {
     at: u64,
     /// True if it has commands, so that the summary at the end is redundant.
     has_commands: bool,
-    waiting: Vec<(String, u64)>,
+    /// Visits whose articles are requested at the end of the session, when their sizes are known.
+    visits: Vec<GroupVisit>,
 }
 
 /// State of reading a log.
 #[derive(Debug, Default)]
 pub(crate) struct NnrpdLog {
     sessions: HashMap<String, NnrpdSession>,
+    /// Number of visits of all sessions.
+    visits: usize,
     /// Last number that a client has read of a group.
-    places: HashMap<(String, String), u64>,
-    highs: HashMap<String, u64>,
-    last_at: u64,
+    last_read: HashMap<(String, String), u64>,
+    /// Highest number that is known of a group.
+    highest: HashMap<String, u64>,
+    clock: LogClock,
 }
 
 impl NnrpdLog {
-    /// Reads a line; returns false if it is none of nnrpd's.
+    /// Reads a line of the log; returns false if nnrpd did not write it.
     pub fn line(&mut self, line: &str, to: &mut TraceBuilder) -> bool {
         let Some((head, text)) = line.split_once(": ") else { return false };
-        let Some(pid) = head.rsplit(' ').next().filter(|word| word.starts_with("nnrpd")) else {
+        let Some(process) = head.rsplit(' ').next().filter(|word| word.starts_with("nnrpd")) else {
             return false;
         };
-        let at = time_of(head).unwrap_or(self.last_at);
-        self.last_at = at;
+        let at = self.clock.time_of(head);
         let mut words = text.split(' ');
         let (Some(client), Some(verb)) = (words.next(), words.next()) else { return true };
-        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(pid) {
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(process) {
             return true;
         }
-        let session = self.sessions.entry(pid.to_owned()).or_default();
+        let session = self.sessions.entry(process.to_owned()).or_default();
         (session.at, session.client) = (at, client.to_owned());
         let number = |word: Option<&str>| parse_decimal(word.unwrap_or_default().as_bytes());
         match verb {
@@ -62,10 +78,12 @@ impl NnrpdLog {
                 session.has_commands = true;
                 command(session, words, to);
             }
-            "group" if !session.has_commands && session.waiting.len() < WAITING_MAX => {
-                let group = words.next().unwrap_or_default();
-                if let Some(count) = number(words.next()).filter(|count| (1..=VISIT_MAX).contains(count)) {
-                    session.waiting.push((group.to_owned(), count));
+            "group" if !session.has_commands && self.visits < VISITS_MAX => {
+                let group = words.next().unwrap_or_default().to_owned();
+                let articles = number(words.next()).filter(|n| (1..=ARTICLES_OF_VISIT_MAX).contains(n));
+                if let Some(articles) = articles {
+                    session.visits.push(GroupVisit { group, articles });
+                    self.visits += 1;
                 }
                 to.other();
             }
@@ -77,12 +95,12 @@ impl NnrpdLog {
                 };
                 let count = figure("get").unwrap_or(0);
                 let bytes = figure("size").unwrap_or(0).checked_div(count).filter(|bytes| *bytes > 0);
-                self.visits(pid, bytes.unwrap_or(USUAL_BYTES), to);
+                self.add_visits(process, bytes.unwrap_or(USUAL_BYTES), to);
             }
             // This line is the last one of a session.
             "times" => {
-                self.visits(pid, USUAL_BYTES, to);
-                self.sessions.remove(pid);
+                self.add_visits(process, USUAL_BYTES, to);
+                self.sessions.remove(process);
             }
             _ => {}
         }
@@ -91,30 +109,37 @@ impl NnrpdLog {
 
     /// Ends the sessions whose end is not in the log.
     pub fn finish(mut self, to: &mut TraceBuilder) {
-        let mut pids: Vec<String> = self.sessions.keys().cloned().collect();
-        pids.sort_unstable();
-        for pid in pids {
-            self.visits(&pid, USUAL_BYTES, to);
+        let mut processes: Vec<String> = self.sessions.keys().cloned().collect();
+        processes.sort_unstable();
+        for process in processes {
+            self.add_visits(&process, USUAL_BYTES, to);
         }
     }
 
-    /// Adds requests for the next articles of each group.
-    fn visits(&mut self, pid: &str, bytes: u64, to: &mut TraceBuilder) {
-        let Some(session) = self.sessions.get_mut(pid) else { return };
-        for (group, count) in std::mem::take(&mut session.waiting) {
-            let high = self.highs.entry(group.clone()).or_insert(0);
-            let place = (session.client.clone(), group.clone());
+    /// Adds requests for the articles that a client has read in each group of its session: those after the
+    /// last one of its visit before. Each article has this size.
+    fn add_visits(&mut self, process: &str, bytes: u64, to: &mut TraceBuilder) {
+        let Some(session) = self.sessions.get_mut(process) else { return };
+        self.visits -= session.visits.len();
+        for GroupVisit { group, articles } in std::mem::take(&mut session.visits) {
+            let reader = (session.client.clone(), group.clone());
+            let highest = self.highest.get(&group).copied().unwrap_or_default();
             // A new client begins with the newest articles.
-            let before = self.places.get(&place).copied().unwrap_or(high.saturating_sub(count));
-            let last = before + count;
-            *high = last.max(*high);
+            let before = self.last_read.get(&reader).copied().unwrap_or(highest.saturating_sub(articles));
+            let last = before + articles;
             for number in before + 1..=last {
                 to.article(session.at, &session.client, &group, number, "", bytes);
             }
-            if self.places.len() < PLACES_MAX || self.places.contains_key(&place) {
-                self.places.insert(place, last);
-            }
+            insert_up_to(&mut self.highest, group, last.max(highest), GROUPS_MAX);
+            insert_up_to(&mut self.last_read, reader, last, LAST_READ_MAX);
         }
+    }
+}
+
+/// Sets the value of a key, unless that would add one to as many as there may be.
+fn insert_up_to<K: Hash + Eq>(to: &mut HashMap<K, u64>, key: K, value: u64, keys_max: usize) {
+    if to.len() < keys_max || to.contains_key(&key) {
+        to.insert(key, value);
     }
 }
 
@@ -139,33 +164,69 @@ fn command<'a>(session: &mut NnrpdSession, mut words: impl Iterator<Item = &'a s
     }
 }
 
-/// Parses the time of a line: `2026-11-23T04:31:11`, or `Nov 23 04:31:11`, in seconds of some epoch.
-fn time_of(head: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let number = |text: &str| parse_decimal(text.as_bytes());
-    let clock = |text: &str| {
-        let mut parts = text.get(..8)?.split(':');
-        let mut part = |limit| number(parts.next()?).filter(|n| *n < limit);
-        Some(part(24)? * 3600 + part(60)? * 60 + part(61)?)
-    };
-    if let Some((date, time)) = head.split(' ').next()?.split_once('T').filter(|(date, _)| date.len() == 10) {
-        let mut parts = date.split('-');
-        let mut part = || number(parts.next()?);
-        let (year, month, day) = (part()?, part()?, part()?);
-        // An approximate calendar is enough for the order.
-        return Some((year.min(9999) * 372 + month.min(12) * 31 + day.min(31)) * DAY_SECONDS + clock(time)?);
+/// Times of the lines of a log, some of which have no year.
+#[derive(Debug)]
+struct LogClock {
+    /// Time of the last line, in Unix seconds.
+    last: u64,
+    /// Year and month of the last line. Until a line has a year, the first ones are taken to be of 1970.
+    year: u64,
+    month: u64,
+}
+
+impl Default for LogClock {
+    fn default() -> Self {
+        Self { last: 0, year: 1970, month: 1 }
     }
-    let mut words = head.split(' ').filter(|word| !word.is_empty());
-    let month = words.next()?;
-    let month = MONTHS.iter().position(|name| *name == month)? as u64;
-    let day = number(words.next()?)?.min(31);
-    Some((month * 31 + day) * DAY_SECONDS + clock(words.next()?)?)
+}
+
+impl LogClock {
+    /// Returns the time of a line, in Unix seconds: `2026-11-23T04:31:11`, or `Nov 23 04:31:11`, which lies
+    /// in the year that is nearest to the last line. A line without a time has that of the last one.
+    fn time_of(&mut self, head: &str) -> u64 {
+        if let Some(at) = self.dated(head).or_else(|| self.without_year(head)) {
+            self.last = at;
+        }
+        self.last
+    }
+
+    fn dated(&mut self, head: &str) -> Option<u64> {
+        let first = head.split(' ').next()?;
+        let (date, time) = first.split_once('T').filter(|(date, _)| date.len() == 10)?;
+        let mut parts = date.split('-').map(|part| parse_decimal(part.as_bytes()));
+        self.at(parts.next()??, parts.next()??, parts.next()??, time)
+    }
+
+    fn without_year(&mut self, head: &str) -> Option<u64> {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let mut words = head.split(' ').filter(|word| !word.is_empty());
+        let month = words.next()?;
+        let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
+        let day = parse_decimal(words.next()?.as_bytes())?;
+        let year = match () {
+            () if month + 6 < self.month => self.year + 1,
+            () if month > self.month + 6 && self.last > 0 => self.year.saturating_sub(1),
+            () => self.year,
+        };
+        self.at(year, month, day, words.next()?)
+    }
+
+    /// Returns the time of a date with a time of day, whose seconds may have a fraction.
+    fn at(&mut self, year: u64, month: u64, day: u64, time: &str) -> Option<u64> {
+        let clock: String = time.get(..8)?.split(':').collect();
+        // 29 February of a year that is not known to have it is the first of March.
+        let first = parse_nntp(format!("{year:04}{month:02}01").as_bytes(), clock.as_bytes(), 0)?;
+        let days = i64::try_from(day).ok().filter(|day| (1..=31).contains(day))? - 1;
+        (self.year, self.month) = (year, month);
+        u64::try_from(first + days * DAY_SECONDS).ok()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::trace::Trace;
+    use super::*;
 
     #[test]
     fn visits_are_the_articles_since_the_last_one() {
@@ -194,5 +255,33 @@ mod tests {
         let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
         assert_eq!((trace.requests.len(), trace.articles.len()), (3, 2));
         assert_eq!(trace.requests[2].at - trace.requests[0].at, 1);
+    }
+
+    #[test]
+    fn times_are_unix_seconds_with_and_without_a_year() {
+        let mut clock = LogClock::default();
+        for (head, at) in [
+            ("Nov 23 04:31:11 news", 28_182_671),
+            ("2026-11-23T04:31:11.5+00:00 news", 1_795_408_271),
+            ("Dec 31 23:59:59 news", 1_798_761_599),
+            ("Jan  1 00:00:00 news", 1_798_761_600),
+            // Lines of two processes may change places.
+            ("Dec 31 23:59:58 news", 1_798_761_598),
+            ("Jan  1 00:00:01 news", 1_798_761_601),
+            ("Feb 29 00:00:00 news", 1_803_859_200),
+            ("no time", 1_803_859_200),
+            ("Feb 32 00:00:00 news", 1_803_859_200),
+        ] {
+            assert_eq!(clock.time_of(head), at, "{head}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_groups_and_readers_is_limited() {
+        let mut known = HashMap::new();
+        for (key, value) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
+            insert_up_to(&mut known, key, value, 2);
+        }
+        assert_eq!((known.len(), known["a"], known["b"]), (2, 4, 2));
     }
 }

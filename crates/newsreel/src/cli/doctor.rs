@@ -31,7 +31,7 @@ pub(super) struct DoctorOptions {
     json: bool,
 }
 
-/// Result of a check.
+/// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum CheckHealth {
@@ -40,7 +40,7 @@ enum CheckHealth {
     Fault,
 }
 
-/// One line: the subject, its health, and advice if it is not well.
+/// One line of the report: a subject, its health, and what was found, with advice if it is a problem.
 #[derive(Debug, Serialize)]
 struct DoctorLine {
     about: &'static str,
@@ -87,7 +87,7 @@ fn lines(config: &Arc<Config>, offline: bool) -> Result<Vec<DoctorLine>, CliErro
     Ok(lines)
 }
 
-/// Returns a check in which nothing bad has been found yet.
+/// Returns the result of a check without problems; `well` is its line as long as none is added.
 fn part(about: &'static str, well: impl Into<String>) -> CheckResult {
     CheckResult { about, well: well.into(), found: Findings::default() }
 }
@@ -95,7 +95,7 @@ fn part(about: &'static str, well: impl Into<String>) -> CheckResult {
 /// Checks whether a server runs, and names the process of the last one otherwise.
 fn server(config: &Config, running: Option<&RunningServer>) -> CheckResult {
     if let Some(RunningServer { pid, uptime_secs, .. }) = running {
-        return part("server", format!("runs as process {pid}, since {}", units::about_span(*uptime_secs)));
+        return part("server", format!("has run as process {pid} for {}", units::about_span(*uptime_secs)));
     }
     let last = std::fs::read_to_string(config.site.data.join("lock")).unwrap_or_default();
     match last.trim() {

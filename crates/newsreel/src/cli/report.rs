@@ -9,7 +9,7 @@ use super::table::Columns;
 use clap::{Args, ValueEnum};
 use disk::RealDisk;
 use netnews::printable::stripped;
-use operators::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
+use operators::days::{ClassDay, DayRecord, PeerDay, date_of, days, read};
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, grouped};
 use site_config::FeedStart;
@@ -73,9 +73,9 @@ pub(super) fn report(at: &SiteLocation, options: &ReportOptions) -> Result<(), C
     };
     let problem = |error: io::Error| CliError::Problem(format!("cannot read the record: {error}"));
     let Some(record) = read(&disk, data, day).map_err(problem)? else {
-        return Err(CliError::Problem(format!("nothing is recorded of {}", day_text(day))));
+        return Err(CliError::Problem(format!("nothing is recorded of {}", date_of(day))));
     };
-    let title = format!("newsreel on {}: {}", config.site.path_identity, day_text(day));
+    let title = format!("newsreel on {}: {}", config.site.path_identity, date_of(day));
     let parts = parts(&record);
     say(match options.format {
         ReportFormat::Text => text(&title, &parts),

@@ -162,7 +162,7 @@ pub(super) fn decision(
     let cover = if asked.tls { "under TLS" } else { "without TLS" };
     let mut lines = vec![format!("{}, {as_whom}, {cover}:", asked.address)];
     lines.extend(user.as_ref().and_then(|user| no_such_user(config, known, &user.name)));
-    match rules::decides(config, &context).and_then(|at| Some((at, config.access.get(at)?))) {
+    match rules::deciding_section(config, &context).and_then(|at| Some((at, config.access.get(at)?))) {
         None => lines.push("  no [[access]] section fits: may do nothing".to_owned()),
         Some((at, access)) => {
             lines.push(format!("  [[access]] {} decides: {}", at + 1, who(access)));

@@ -10,6 +10,7 @@ use clap::Args;
 use disk::{Disk, RealDisk};
 use operators::reply::FoundRow;
 use operators::search::{RebuildSearchOperation, SearchOperation};
+use site_base::units::day_text;
 
 /// Directory of the index below site.data.
 const DIR_NAME: &str = operators::search::CURSOR;
@@ -39,18 +40,13 @@ pub(super) fn search(at: &SiteLocation, options: &SearchOptions) -> Result<(), C
 impl ListedRow for FoundRow {
     fn table(rows: &[Self], _now: u64) -> String {
         Columns::of(rows)
-            .left("date", |row| day(row.date))
+            .left("date", |row| day_text(row.date))
             .left("group", |row| row.groups.first().cloned().unwrap_or_default())
             .left("from", |row| newspages::header::author(&row.from).to_owned())
             .left("subject", |row| row.subject.clone())
             .left("Message-ID", |row| row.message_id.clone())
             .text_or("nothing was found")
     }
-}
-
-/// Returns the day of a time, UTC.
-fn day(secs: i64) -> String {
-    newspages::feed::rfc3339(secs).split('T').next().unwrap_or_default().to_owned()
 }
 
 pub(super) fn rebuild(at: &SiteLocation) -> Result<(), CliError> {

@@ -12,13 +12,13 @@ use access::users;
 use access::users::{StoredCredentials, UserRecord, UserTable};
 use clap::Subcommand;
 use disk::RealDisk;
-use netnews::date::format_nntp;
 use operators::accounts::{AccountsCommand, AccountsOperation};
 use operators::reply::SignUpRow;
 use operators::users::{UserChangeError, UsersCommand, UsersOperation, user_groups, user_name};
 use serde::Serialize;
 use site_base::clock::unix_secs;
 use site_base::figures::age;
+use site_base::units::minute_text;
 use site_config::{Access, Config};
 
 /// Subcommands of `user`.
@@ -251,12 +251,9 @@ fn list(config: &Config, json: bool) -> Result<(), CliError> {
         let rows: Vec<UserRow<'_>> = records.iter().map(|record| UserRow::of(record)).collect();
         return say_json(&rows);
     }
-    let since = |record: &&UserRecord| {
-        let since = format_nntp(i64::try_from(record.changed).unwrap_or_default());
-        let digits = String::from_utf8_lossy(since.as_ref()).into_owned();
-        let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
-        let since = format!("{}-{}-{} {}:{}", part(0..4), part(4..6), part(6..8), part(8..10), part(10..12));
-        if record.credentials.is_some() { since } else { "none here".to_owned() }
+    let since = |record: &&UserRecord| match record.credentials {
+        Some(_) => minute_text(i64::try_from(record.changed).unwrap_or_default()),
+        None => "none here".to_owned(),
     };
     let columns = Columns::of(&records)
         .left("user", |record| record.user.name.to_string())

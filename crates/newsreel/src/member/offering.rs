@@ -36,22 +36,21 @@ fn begin(offer: &Arc<SnapshotOffer>, spool: &Weak<Spool>, wanted: WantedSnapshot
     let (offer, spool) = (offer.clone(), spool.clone());
     let write = move || {
         let written = spool.upgrade().map(|spool| spool.snapshots().write(&wanted.file, &|| false, &()));
-        let result = match written {
+        match written {
             Some(Ok(report)) => {
                 info!(
                     articles = report.articles,
                     bytes = report.bytes,
                     "snapshot written for another member"
                 );
-                Ok(())
+                offer.written(&wanted);
             }
             Some(Err(error)) => {
                 warn!(%error, "cannot write a snapshot for another member");
-                Err(error.to_string())
+                offer.failed(&wanted, &error.to_string());
             }
-            None => Err("the server is stopping".to_owned()),
-        };
-        offer.written(&wanted, result);
+            None => offer.failed(&wanted, "the server is stopping"),
+        }
     };
     // Without a thread the other member waits, and gives up.
     if let Err(error) = std::thread::Builder::new().name("cluster-snapshot".into()).spawn(write) {

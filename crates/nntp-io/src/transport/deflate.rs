@@ -5,7 +5,7 @@
 //! of an article that was compressed separately for another client fit in too ([`super::pieces`]). While the
 //! machine is busy, and the client's line is not the bottleneck, text is Huffman-coded only
 //! ([`super::letters`]). Input is decoded only into room that the reader has, and a stream that is nothing
-//! but expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target
+//! but expansion is an error. Called by `LayeredStream` and, through `fuzzing`, by the fuzz target
 //! `compress_stream`. Sources: RFC 8054, RFC 1951.
 
 use super::letters;

@@ -2,8 +2,8 @@
 //!
 //! The unbuffered interface of rustls is used, so that a waiting connection holds keys and no buffers.
 //! Invariants: output of rustls is gathered in `outgoing` and leaves in that order; every plaintext record is
-//! passed to the sink in the call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246, RFC
-//! 4642 section 2.2.2.
+//! passed to the sink in the call that decrypts it. Called by `LayeredStream`. Sources: RFC 8446, RFC 5246,
+//! RFC 4642 section 2.2.2.
 
 use super::socket::Socket;
 use crate::pool;

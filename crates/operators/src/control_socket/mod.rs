@@ -171,7 +171,7 @@ fn answer_line(server: &Server, seat: &Seat, line: &[u8], unread: Vec<u8>) -> io
             client.send(&Reply::Error(error.to_string()))?;
             false
         }
-        Ok(request) if seat.is_member() && !request.operation().is_for_members() => {
+        Ok(request) if seat.is_member() && !request.operation().is_for_control_group() => {
             client.send(&Reply::Error(NOT_FOR_ALL.to_owned()))?;
             client.send(&Reply::Done { ok: false })?;
             // What follows may belong to the request.

@@ -109,7 +109,7 @@ impl Operation for MountStandingOperation {
         is_known
     }
 
-    fn is_for_members(&self) -> bool {
+    fn is_for_control_group(&self) -> bool {
         true
     }
 }
@@ -132,7 +132,7 @@ impl Operation for MountOperation {
         false
     }
 
-    fn is_for_members(&self) -> bool {
+    fn is_for_control_group(&self) -> bool {
         true
     }
 

@@ -4,7 +4,7 @@
 //! rate of the last day, and the records of the days before, follows the day on which overwritten articles
 //! will first be younger than they should be.
 
-use super::{DAY_SECS, History, day_text};
+use super::{DAY_SECS, History, date_of};
 use crate::report::ClassReport;
 
 /// Number of past days among which the worst one is sought.
@@ -20,7 +20,7 @@ pub(crate) fn foretell(classes: &mut [ClassReport], history: &History, now: u64)
         let stored = past.filter_map(|(day, classes)| Some((*day, *classes.get(&class.name)?)));
         // The last one of equal days.
         if let Some((day, bytes)) = stored.max_by_key(|(_, bytes)| *bytes).filter(|(_, bytes)| *bytes > 0) {
-            class.worst_day = Some(day_text(day));
+            class.worst_day = Some(date_of(day));
             class.stays_worst_secs = Some(seconds(class.room_bytes, bytes));
         }
         class.target_missed = missed(class, class.keep_target_secs, history, now);

@@ -12,7 +12,7 @@ mod record;
 pub(crate) use forecast::foretell;
 pub use keeping::{DayKeeper, start};
 pub(super) use record::is_whole as is_record_whole;
-pub use record::{ClassDay, DayRecord, PeerDay, day_text, days, read};
+pub use record::{ClassDay, DayRecord, PeerDay, date_of, days, read};
 
 use arc_swap::ArcSwap;
 use disk::Disk;

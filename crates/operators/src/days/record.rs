@@ -5,6 +5,7 @@ use crate::report::LoginStatus;
 use disk::{Disk, FileAccess, durable_replace, read_or_set_aside};
 use serde::{Deserialize, Serialize};
 use site_base::summed::{text_without_sum, with_sum};
+use site_base::units;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,16 +120,13 @@ pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, n: u64) {
     *counts.entry(name.to_owned()).or_default() += n;
 }
 
-/// Returns the date of a day: `2026-11-23`.
-pub fn day_text(day: u64) -> String {
-    let stamp = netnews::date::format_nntp(i64::try_from(day * DAY_SECS).unwrap_or(i64::MAX));
-    let digits = String::from_utf8_lossy(stamp.get(..8).unwrap_or_default()).into_owned();
-    let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
-    format!("{}-{}-{}", part(0..4), part(4..6), part(6..8))
+/// Returns the date of a day, as its record is named: `2026-11-23`.
+pub fn date_of(day: u64) -> String {
+    units::day_text(i64::try_from(day.saturating_mul(DAY_SECS)).unwrap_or(i64::MAX))
 }
 
 fn path(data: &Path, day: u64) -> PathBuf {
-    data.join(DIR).join(day_text(day))
+    data.join(DIR).join(date_of(day))
 }
 
 /// Returns the days that have records, oldest first.
@@ -138,7 +136,7 @@ pub fn days(disk: &dyn Disk, data: &Path) -> Vec<u64> {
         let digits = name.replace('-', "");
         let secs =
             netnews::date::parse_nntp(digits.as_bytes(), b"000000", 0).filter(|_| digits.len() == 8)?;
-        u64::try_from(secs).ok().map(|secs| secs / DAY_SECS).filter(|day| day_text(*day) == **name)
+        u64::try_from(secs).ok().map(|secs| secs / DAY_SECS).filter(|day| date_of(*day) == **name)
     };
     names.iter().filter_map(day).collect()
 }
@@ -166,7 +164,7 @@ pub(super) fn write(disk: &dyn Disk, data: &Path, day: u64, record: &DayRecord) 
     let path = path(data, day);
     if disk.about(&path)?.is_none() {
         for old in days(disk, data).into_iter().filter(|old| old + DAYS_KEPT < day) {
-            disk.remove(&dir.join(day_text(old)))?;
+            disk.remove(&dir.join(date_of(old)))?;
         }
     }
     let text = with_sum(format!("{FIRST_LINE}{}\n", serde_json::to_string(record)?));
@@ -199,7 +197,7 @@ mod tests {
         assert_eq!(read(&disk, data, 20_002).unwrap(), None);
         durable_replace(&disk, &path(data, 20_000), &[b"garbage"], FileAccess::Group).unwrap();
         assert_eq!(read(&disk, data, 20_000).unwrap(), None);
-        assert_eq!((day_text(0), day_text(20_000)), ("1970-01-01".to_owned(), "2024-10-04".to_owned()));
+        assert_eq!((date_of(0), date_of(20_000)), ("1970-01-01".to_owned(), "2024-10-04".to_owned()));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl ConnectedClient {
             access: None,
             compressed: false,
         };
-        client.access = rules::decides(config, &client.access_context());
+        client.access = rules::deciding_section(config, &client.access_context());
         client
     }
 

@@ -30,7 +30,8 @@ const BATCH_ARTICLES_CROWDED: usize = 3 * BATCH_ARTICLES;
 const GATHERED_ARTICLES_MAX: usize = 10 * BATCH_ARTICLES;
 /// Maximum number of offers answered together.
 const OFFERS_MAX: usize = 48;
-/// The continuation of the session.
+
+/// Next step of a session after a round of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum SessionFlow {
@@ -48,11 +49,11 @@ pub(super) enum SessionFlow {
 #[derive(Debug, Default)]
 struct GatheredCommands<'b> {
     articles: Vec<IncomingArticle<'b>>,
-    /// The Message-IDs offered.
+    /// Arguments of the CHECK commands, which need not be Message-IDs.
     offers: Vec<&'b [u8]>,
 }
 
-/// A round: everything complete in the receive buffer.
+/// A round, which handles all complete commands and articles in the receive buffer.
 pub(super) struct InputRound<'r, 'b, S: NewsSource> {
     buffer: &'b [u8],
     expecting: &'r mut ExpectedInput,
@@ -90,11 +91,11 @@ impl<'r, 'b, S: NewsSource> InputRound<'r, 'b, S> {
         dispatcher: &'r mut Dispatcher<S>,
         out: &'r mut ServerOutput,
     ) -> Self {
-        let (gathered, ahead) = Default::default();
+        let (gathered, ahead) = (GatheredCommands::default(), LookAhead::default());
         Self { buffer, expecting, dispatcher, out, gathered, ahead }
     }
 
-    /// Handles everything complete in the buffer.
+    /// Handles all complete commands and articles in the buffer.
     pub async fn run(mut self) -> io::Result<RoundEnd> {
         let mut end = RoundEnd { consumed: 0, steps: 0, flow: SessionFlow::Continue };
         let mut at = 0;
@@ -373,10 +374,10 @@ impl<'r, 'b, S: NewsSource> InputRound<'r, 'b, S> {
     }
 }
 
-/// Refuses STARTTLS or COMPRESS with data after it, which may not be from the client that secures the
-/// connection: nothing is switched (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
-fn refuse_pipelined(verdict: &CommandOutcome, out: &mut Vec<u8>) {
-    if matches!(verdict, CommandOutcome::StartTls) {
+/// Refuses STARTTLS or COMPRESS if more input has arrived after it, as an attacker may have inserted that
+/// while the connection was not yet secure (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
+fn refuse_pipelined(outcome: &CommandOutcome, out: &mut Vec<u8>) {
+    if matches!(outcome, CommandOutcome::StartTls) {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
     } else {
         append(out, code::INTERNAL_FAULT, "COMPRESS must not be pipelined");

@@ -8,7 +8,7 @@ use crate::base::moved::{MARK_SECS, PERIOD_HOURS, hash_key, mark_key, period_key
 use crate::index::change::{ArticleIdent, Change};
 use crate::index::fold::SharedIndexes;
 use crate::index::history::HistoryLookup;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Knowledge of whether there are hashes of another server.
@@ -26,7 +26,7 @@ impl ImportedHashes {
     pub fn is_known(&self, shared: &SharedIndexes, message_id: &[u8]) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
         newest != 0
-            && newest.saturating_add(shared.current.load().remember_secs) > unix_now()
+            && newest.saturating_add(shared.current.load().remember_secs) > unix_secs()
             && shared.history.lookup(&hash_key(&shared.hasher, inn_hash(message_id))) != HistoryLookup::None
     }
 
@@ -44,7 +44,7 @@ impl ImportedHashes {
 
 /// Returns an upper bound on the arrival of the newest remembered hash, in Unix seconds; 0: there is none.
 fn newest_hash(shared: &SharedIndexes) -> u64 {
-    let now = unix_now();
+    let now = unix_secs();
     let oldest = now.saturating_sub(shared.current.load().remember_secs) / MARK_SECS;
     let (first, last) = (oldest / PERIOD_HOURS, (now / MARK_SECS + 1) / PERIOD_HOURS);
     let is_known = |key: ArticleKey| shared.history.lookup(&key) != HistoryLookup::None;

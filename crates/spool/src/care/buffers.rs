@@ -20,7 +20,7 @@ use crate::open::space;
 use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ impl<'s> Buffers<'s> {
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
         let mut writer = self.writer.accepting()?;
         commit().map_err(SpoolError::Config)?;
-        let grown = volume.grow(size_bytes, unix_now()).map_err(|e| {
+        let grown = volume.grow(size_bytes, unix_secs()).map_err(|e| {
             unfit(format!(
                 "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it \
                     will be at the next start"
@@ -230,7 +230,7 @@ impl<'s> Buffers<'s> {
         let io = || SpoolError::io("copy the buffer to", path);
         let copying = from.copy_to(disk, path, progress).map_err(io())?;
         let mut writer = self.writer.accepting()?;
-        let moved = from.finish_copy(disk, copying, unix_now()).map_err(io())?;
+        let moved = from.finish_copy(disk, copying, unix_secs()).map_err(io())?;
         if let Err(error) = commit() {
             // The copy is complete, and must not be mistaken for the buffer later.
             moved.retract("a copy that was given up").map_err(io())?;
@@ -269,7 +269,10 @@ impl<'s> Buffers<'s> {
             .commit_now(&JournalRow::Skip { volume: volume.id(), head })
             .map_err(|t| SpoolError::no_changes(&t))?;
         writer.folds.displace(index, head).map_err(io("read residents of"))?;
-        volume.write_header(unix_now()).and_then(|()| volume.sync()).map_err(io("write header of buffer"))?;
+        volume
+            .write_header(unix_secs())
+            .and_then(|()| volume.sync())
+            .map_err(io("write header of buffer"))?;
         writer.folds.remove_volume(volume.id());
         writer.floors = Default::default();
         let known = writer.buffers.iter().position(|b| b.name == name).map(|at| writer.buffers.remove(at));

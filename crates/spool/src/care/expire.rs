@@ -30,7 +30,7 @@ use crate::write::locked::LockedWriter;
 use crate::write::policy::ExpiryPolicy;
 use crate::write::syncer::failed_sync;
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use explain::ExpiryExplainer;
 use std::sync::Arc;
 use survey::{Survey, fingerprint};
@@ -190,7 +190,7 @@ impl<'s> Expiry<'s> {
             }
             let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
             loop {
-                let mut writer = self.survey.writer.lock_at(unix_now());
+                let mut writer = self.survey.writer.lock_at(unix_secs());
                 let step = writer.expire_step(index, &mut judge, is_quick, report);
                 let chosen = writer.leaving.len();
                 writer.unlock_fair();
@@ -216,7 +216,7 @@ impl<'s> Expiry<'s> {
         journal.sync().map_err(|e| self.survey.writer.sync().stop(failed_sync(&e)))?;
         let mut is_more = true;
         while is_more {
-            let mut writer = self.survey.writer.lock_at(unix_now());
+            let mut writer = self.survey.writer.lock_at(unix_secs());
             is_more = writer.let_go()?;
             writer.unlock_fair();
             remove_files(self.survey.shared, self.survey.writer)?;

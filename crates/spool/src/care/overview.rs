@@ -13,7 +13,7 @@ use crate::index::groups::Group;
 use crate::index::overview::{BlockLocation, BlockRef, BlockRows, OverviewSegment, REST_PART, packed};
 use crate::write::locked::LockedWriter;
 use disk::ReadMode;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl<'s> OverviewCare<'s> {
         let Some(_pass) = self.packing.try_lock() else { return Ok(report) };
         let before = match self.shared.current.load().overview_cold_secs {
             0 => u64::MAX,
-            secs => unix_now().saturating_sub(secs),
+            secs => unix_secs().saturating_sub(secs),
         };
         while !report.stopped && self.writer.sync().trouble().is_none() {
             let cold = self.writer.lock().folds.segments.cold(before);
@@ -228,7 +228,7 @@ impl<'s> OverviewCare<'s> {
     /// nothing was filed for `quiet_secs` are written to a segment if at least a quarter full, otherwise they
     /// lose their spare memory; cached data of readers that was not used for a while is forgotten.
     pub fn rest(&self, quiet_secs: u64) {
-        let now = unix_now();
+        let now = unix_secs();
         self.shared.checked_blocks.rest(now);
         let before = now.saturating_sub(quiet_secs);
         let enough = self.shared.config.overview.block_text_bytes / REST_PART;

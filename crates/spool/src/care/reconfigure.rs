@@ -27,7 +27,7 @@ use crate::write::floor::Floors;
 use crate::write::locked::LockedWriter;
 use crate::write::manager::Class;
 use crate::write::policy::ExpiryPolicy;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -482,7 +482,7 @@ fn grow(shared: &SharedIndexes, writer: &mut SpoolWriter, config: &SpoolConfig) 
         if buffer.size_bytes <= volume.file_bytes() {
             continue;
         }
-        let grown = volume.grow(buffer.size_bytes, unix_now());
+        let grown = volume.grow(buffer.size_bytes, unix_secs());
         let grown = grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))?;
         let grown = grown.ok_or_else(|| cannot_resize(buffer, volume.file_bytes()))?;
         shared.volumes.put(Arc::new(grown));

@@ -19,7 +19,7 @@ use crate::index::withdrawing::RemoveFiles;
 use crate::journal::JournalRow;
 use crate::method::cnfs::record;
 use crate::write::commit::SpoolWriter;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use disk::{FileAccess, Progress, ReadMode, durable_replace};
 pub use error::RepairError;
 use kept::KeptRepair;
@@ -203,7 +203,7 @@ impl<'s> Repairer<'s> {
                 if alive && history.lookup(key) == HistoryLookup::None {
                     // History assumes that arrivals ascend.
                     self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
-                    let arrived = u32::try_from(unix_now()).unwrap_or(*arrived).max(*arrived);
+                    let arrived = u32::try_from(unix_secs()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived)?;
                 }
                 Ok(())

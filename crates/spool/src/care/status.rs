@@ -15,7 +15,7 @@ use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::SpoolPaths;
 use crate::write::locked::LockedWriter;
 use arc_swap::ArcSwap;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -94,7 +94,7 @@ impl<'s> SpoolMeter<'s> {
     /// Measures the data about volumes, classes and files for [`SpoolMeter::report`]. To be called every few
     /// seconds; reads the disk. The writer's lock is held only to copy the writer's counters.
     pub fn measure(&self) -> io::Result<()> {
-        let (current, now) = (self.shared.current.load(), unix_now());
+        let (current, now) = (self.shared.current.load(), unix_secs());
         let (mut status, journal_end) = self.counted(&current, now);
         let volumes = self.shared.volumes.load();
         status.buffers = volumes.all().iter().filter_map(|v| v.cyclic()).map(|v| measured(v, now)).collect();

@@ -107,6 +107,7 @@ impl FollowState {
     }
 
     fn wake(&self) {
+        // Sequential consistency here and below: see `sleepers`.
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -120,18 +121,21 @@ impl FollowState {
 
     /// Records that no row will follow.
     pub fn close(&self) {
+        // As in `reveal`: see `sleepers`.
         self.closed.store(true, Ordering::SeqCst);
         self.wake();
     }
 
     /// Reports whether no row will follow.
     pub fn is_closed(&self) -> bool {
+        // A reader that is about to wait asks this: see `sleepers`.
         self.closed.load(Ordering::SeqCst)
     }
 
     /// Returns `Ready` once there are rows from `position` on, or none will come; otherwise the reader with
     /// this claim is woken then, through its most recent waker.
     fn poll(&self, claim: &Arc<JournalClaim>, position: u64, context: &Context<'_>) -> Poll<()> {
+        // Asked before and after this reader is among the waiting ones: see `sleepers`.
         let is_ready = || self.revealed.load(Ordering::SeqCst) > position || self.is_closed();
         if is_ready() {
             return Poll::Ready(());
@@ -142,6 +146,7 @@ impl FollowState {
                 Some((_, waker)) => waker.clone_from(context.waker()),
                 None => waiting.push((claim.clone(), context.waker().clone())),
             }
+            // Before the second question: see `sleepers`.
             self.sleepers.store(waiting.len(), Ordering::SeqCst);
         }
         if is_ready() { Poll::Ready(()) } else { Poll::Pending }

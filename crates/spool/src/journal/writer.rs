@@ -6,7 +6,7 @@ use super::{
     FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, FollowState, JournalReader, JournalRow, ROW_BYTES_MAX,
     checksum, cursor, file_name, starts,
 };
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use disk::{Disk, DiskFile, OpenMode, STEP_BYTES_MAX, ZeroFill, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl JournalWriter {
         for start in starts(&**disk, dir)?.into_iter().filter(|s| *s < start) {
             begun.extend(begun_at(disk, dir, start)?.map(|at| (start, at)));
         }
-        begun.push((start, unix_now()));
+        begun.push((start, unix_secs()));
         Ok(Self {
             disk: disk.clone(),
             dir: dir.into(),
@@ -247,7 +247,7 @@ impl JournalWriter {
         self.disk.sync_dir(&self.dir)?;
         self.set.files.lock().push(file.clone());
         self.start = self.end;
-        self.begun.push((self.start, unix_now()));
+        self.begun.push((self.start, unix_secs()));
         self.end += FILE_HEAD_BYTES;
         self.file = file;
         self.ahead.reset();

@@ -15,7 +15,7 @@ use crate::method::cnfs::record::END;
 use crate::method::read_record;
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -149,14 +149,14 @@ impl SharedIndexes {
     }
 
     pub fn token_of(&self, id: GroupId, number: u64, patience: ReadMode) -> Result<Option<Token>, ReadError> {
-        let known = |place| self.checked_blocks.token(place, number, unix_now());
+        let known = |place| self.checked_blocks.token(place, number, unix_secs());
         let block = match self.with_group(id, |group| group.locate(number, known)).flatten() {
             Some(RowLocation::Block(block)) => block,
             Some(RowLocation::Known(token)) => return Ok(token),
             None => return Ok(None),
         };
         with_block(id, &block, false, patience, |rows| {
-            self.checked_blocks.put(block.place(), &rows.entries, false, unix_now());
+            self.checked_blocks.put(block.place(), &rows.entries, false, unix_secs());
             rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
         })
     }
@@ -174,7 +174,7 @@ impl SharedIndexes {
         if block.segment.kind == SegmentKind::Packed {
             return with_block(id, block, true, patience, |rows| copy_rows(rows, wanted, out));
         }
-        let now = unix_now();
+        let now = unix_secs();
         let known = self.checked_blocks.get(block.place(), now);
         if let Some(checked) = known.filter(|checked| checked.is_text_checked(now)) {
             return append_checked_rows(id, block, &checked, wanted, patience, out);

@@ -7,7 +7,7 @@ use crate::care::purge::{Purge, PurgeReport};
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate};
 use crate::index::groups::{GroupChange, NewGroup};
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use netnews::wildmat::Wildmat;
 
 /// Result of hiding an article.
@@ -73,7 +73,7 @@ pub trait ChangeMaker {
     /// Enters a Message-ID without an article into history, as of now: the article is refused when it
     /// arrives.
     fn remember(&self, id: ArticleIdent<'_>) -> Result<ChangeOutcome, SpoolTrouble> {
-        self.commit_one(Change::Remember { id, arrived: unix_now() })
+        self.commit_one(Change::Remember { id, arrived: unix_secs() })
     }
 
     /// Forgets a Message-ID that was remembered at this time (Unix seconds) without an article, durably;
@@ -102,7 +102,7 @@ pub trait ChangeMaker {
     /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
     /// article.
     fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
-        let since = unix_now();
+        let since = unix_secs();
         let mut changes = Vec::with_capacity(ids.len());
         changes.extend(ids.iter().map(|message_id| Change::Hide { message_id, by, reason, since }));
         let mut outcomes = Vec::with_capacity(ids.len());
@@ -164,7 +164,7 @@ pub trait ChangeMaker {
         &self,
         ids: &[(ArticleIdent<'_>, u64)],
     ) -> Result<Vec<ImportedIdOutcome>, SpoolTrouble> {
-        let now = unix_now();
+        let now = unix_secs();
         let oldest = now.saturating_sub(self.spool().remember_secs());
         // Arrivals ascend in history, whose oldest records are forgotten first.
         let mut last = u64::from(self.spool().last_arrival());
@@ -197,6 +197,6 @@ impl ChangeMaker for Spool {
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
-        self.apply(unix_now(), changes, outcomes)
+        self.apply(unix_secs(), changes, outcomes)
     }
 }

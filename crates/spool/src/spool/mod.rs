@@ -49,7 +49,7 @@ use crate::write::locked::LockedWriter;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::CyclicArticles;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use disk::{Disk, Progress, ReadMode};
 use netnews::GroupMarks;
 use readers::JournalReaders;
@@ -258,10 +258,10 @@ impl Spool {
         })
     }
 
-    /// Applies changes at a time, in Unix seconds, in their order: the only way into the spool. Blocks for
-    /// microseconds, or while the disk is slow. Returns an outcome for each. On `Err` the outcomes so far are
-    /// valid, and of the other changes some may have been applied, which are unchanged if they are applied
-    /// again.
+    /// Applies changes at a time, in Unix seconds, in their order. All news comes into the spool by this call
+    /// or [`Spool::try_apply`]. Blocks for microseconds, or while the disk is slow. Returns an outcome for
+    /// each. On `Err` the outcomes so far are valid, and of the other changes some may have been applied,
+    /// which are unchanged if they are applied again.
     pub fn apply(
         &self,
         time: u64,
@@ -647,7 +647,7 @@ impl Spool {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();
         let dir = self.shared.config.dir.clone();
-        let mut writer = self.writer.lock_at(unix_now());
+        let mut writer = self.writer.lock_at(unix_secs());
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
         let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");

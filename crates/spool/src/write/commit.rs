@@ -1,5 +1,4 @@
-//! The only way into the spool: a batch of articles and remembered ids is stored, journaled and published
-//! together.
+//! The commit: a batch of articles and remembered ids is stored, journaled and published together.
 //!
 //! Order, per part of a batch: assign numbers and places, displace the articles at those places, write the
 //! bytes, write the journal rows (the commit point), publish the articles. One thread at a time executes

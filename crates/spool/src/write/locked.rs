@@ -4,7 +4,7 @@ use crate::base::error::SpoolError;
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
 use crate::write::commit::SpoolWriter;
 use crate::write::syncer::SyncState;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl LockedWriter {
     pub fn checkpoint(&self) -> io::Result<()> {
         loop {
             let _trouble_is_asked_for = self.sync.await_checkpoint();
-            let mut writer = self.lock_at(unix_now());
+            let mut writer = self.lock_at(unix_secs());
             if let Some(trouble) = self.sync.trouble() {
                 return Err(io::Error::other(trouble.to_string()));
             }

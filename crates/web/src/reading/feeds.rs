@@ -17,6 +17,12 @@ use upstreams::ArticlePart;
 /// Maximum number of articles of a feed.
 const ENTRIES_MAX: usize = 25;
 
+/// Articles of a feed, the newest first, and the memory reserved for them.
+struct FeedRows {
+    rows: Vec<ThreadRow>,
+    memory: MemoryReservation,
+}
+
 pub(super) async fn group(
     State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
@@ -28,9 +34,12 @@ pub(super) async fn group(
     let (group, marks) = reading.group(&name).await?;
     let text = reading.rows_before(&group, &marks, u64::MAX, ENTRIES_MAX).await?;
     let text_bytes = text.bytes();
-    let work = move || (text.last(ENTRIES_MAX).into_iter().rev().collect(), text.into_memory());
-    let entries = reading.render(text_bytes, work).await?;
-    reading.feed(&headers, name, page, entries).await
+    let work = move || FeedRows {
+        rows: text.last(ENTRIES_MAX).into_iter().rev().collect(),
+        memory: text.into_memory(),
+    };
+    let newest = reading.render(text_bytes, work).await?;
+    reading.feed(&headers, name, page, newest).await
 }
 
 pub(super) async fn thread(
@@ -47,12 +56,12 @@ pub(super) async fn thread(
         let found = text.thread()?;
         let mut rows: Vec<&ThreadRow> = found.thread.rows().filter_map(|at| found.rows.get(at)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.number));
-        let newest = rows.into_iter().take(ENTRIES_MAX).cloned().collect();
-        Some((found.title().to_owned(), (newest, text.rows.into_memory())))
+        let rows = rows.into_iter().take(ENTRIES_MAX).cloned().collect();
+        Some((found.title().to_owned(), FeedRows { rows, memory: text.rows.into_memory() }))
     };
     let found = reading.render(text_bytes, work).await?;
-    let (title, entries) = found.ok_or_else(|| reading.no_article())?;
-    reading.feed(&headers, title, page, entries).await
+    let (title, newest) = found.ok_or_else(|| reading.no_article())?;
+    reading.feed(&headers, title, page, newest).await
 }
 
 impl NewsPages<'_> {
@@ -61,8 +70,9 @@ impl NewsPages<'_> {
         headers: &HeaderMap,
         title: String,
         page: String,
-        (rows, mut memory): (Vec<ThreadRow>, MemoryReservation),
+        newest: FeedRows,
     ) -> Result<Response, Response> {
+        let FeedRows { rows, mut memory } = newest;
         // Leaves all memory to a large article.
         let rows_bytes = threads::bytes_of(&rows);
         memory.shrink(if rows_bytes > SMALL_BYTES_MAX { rows_bytes } else { 0 });

@@ -1,12 +1,12 @@
 //! INN 1.7.2 with a spool wherever it is put.
 
 use super::{EXPIRATIONS, FIRST_FED, Result, path_text};
-use crate::articles::unix_now;
 use crate::client::Client;
 use crate::others::{Inn, Scripts};
 use crate::rng::Rng;
 use crate::usenetfs_bench::work::ARTICLE_BYTES;
 use crate::volume::run;
+use disk::clock::unix_now;
 use std::fs;
 use std::io;
 use std::ops::Range;

@@ -162,10 +162,12 @@ fn ports(
         }
         all.insert(name.clone(), ports);
     }
-    let line = |(name, ports): (&String, &Ports)| {
-        ports.iter().fold(name.clone(), |line, port| format!("{line} {port}")) + "\n"
-    };
-    let text: String = all.iter().map(line).collect();
+    let mut text = String::new();
+    for (name, ports) in &all {
+        text.push_str(name);
+        ports.iter().for_each(|port| text.push_str(&format!(" {port}")));
+        text.push('\n');
+    }
     durable_replace(&RealDisk::new(), &file, &[text.as_bytes()], FileAccess::All)
         .map_err(cannot("write", &file))?;
     Ok(all)

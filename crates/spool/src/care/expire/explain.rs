@@ -15,7 +15,7 @@ use crate::write::expire::{ExpiryJudge, unreadable};
 use crate::write::policy::ExpiryPolicy;
 use crate::write::threads::ThreadArrivals;
 use disk::ReadMode;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 
 const DAY_SECS: u64 = 86_400;
 /// Minimum time span from which a rate is estimated, in seconds.
@@ -125,7 +125,7 @@ impl ExpiryExplainer<'_> {
     }
 
     fn overwritten(&self, volume: &dyn Cyclic, token: &Token) -> ExpiryFate {
-        let now = unix_now();
+        let now = unix_secs();
         let bytes_left = token.place.saturating_sub(volume.tail());
         let age = rates::oldest(volume).map_or(0, |(_, arrived)| now.saturating_sub(arrived.into()));
         let written = rates::written_since(volume, now.saturating_sub(DAY_SECS));
@@ -152,7 +152,7 @@ impl ExpiryExplainer<'_> {
         volume: &dyn Volume,
         e: &KeptEntry,
     ) -> Result<ExpiryFate, SpoolTrouble> {
-        let mut judge = ExpiryJudge::new(self.survey.writer.lock().policy.clone(), unix_now());
+        let mut judge = ExpiryJudge::new(self.survey.writer.lock().policy.clone(), unix_secs());
         let table = self.survey.shared.groups.snapshot();
         let mut own: Vec<(GroupId, u64, Option<usize>, GroupWeight)> = Vec::new();
         for (id, number) in &e.numbers {

@@ -8,7 +8,7 @@ use crate::index::kept::KeptEntry;
 use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
 use crate::write::policy::ExpiryPolicy;
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use std::sync::Arc;
 
 /// Articles that a policy would remove from the current ones.
@@ -37,7 +37,7 @@ impl WhatIf {
     ) -> Result<Self, SpoolTrouble> {
         let unfit = |e: SpoolError| SpoolTrouble::new(TroubleKind::Io, e.to_string());
         let policy = Arc::new(ExpiryPolicy::new(config).map_err(unfit)?);
-        let now = unix_now();
+        let now = unix_secs();
         let mut judges = [
             ExpiryJudge::new(policy.clone(), now),
             ExpiryJudge::new(policy.clone(), now.saturating_add(secs)),

@@ -167,7 +167,7 @@ impl ArticlePacker {
 
     fn train(&self, class: &PackedClass, samples: &TrainingSamples) {
         let Some(bytes) = samples.train() else { return };
-        let dictionary = Dictionary::new(class.name.clone(), disk::clock::unix_now(), bytes);
+        let dictionary = Dictionary::new(class.name.clone(), disk::clock::unix_secs(), bytes);
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
         // A dictionary that cannot be written is removed and not used. Another one is trained from later
         // articles, when there may be space.

@@ -37,7 +37,7 @@ use crate::write::policy::ExpiryPolicy;
 use crate::write::syncer::SyncState;
 use disk::Disk;
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use disk::duplicate_aside;
 use parts::OpeningSource;
 pub(crate) use parts::{not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text};
@@ -440,7 +440,7 @@ fn settle_volumes(
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || power_lost {
         // Overwrites the copy of each header that is damaged or may have been cut off, perhaps after the last
         // durable row; a rebuild may have found no copy at all.
-        let now = disk::clock::unix_now();
+        let now = disk::clock::unix_secs();
         volumes.cycbuffs().try_for_each(|v| v.write_header(now))?;
     }
     if recovery.crashed || recovery.rebuilt.is_some() {
@@ -506,7 +506,7 @@ fn grow(shared: &SharedIndexes, config: &SpoolConfig) -> Result<(), SpoolError> 
         if buffer.size_bytes <= volume.file_bytes() {
             continue;
         }
-        let grown = volume.grow(buffer.size_bytes, unix_now());
+        let grown = volume.grow(buffer.size_bytes, unix_secs());
         match grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))? {
             Some(grown) => shared.volumes.put(Arc::new(grown)),
             None => return Err(cannot_resize(buffer, volume.file_bytes())),

@@ -25,7 +25,7 @@ use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::SpoolPaths;
 use arc_swap::ArcSwap;
 use disk::Progress;
-use disk::clock::unix_now;
+use disk::clock::unix_secs;
 use disk::copy_aside;
 use disk::{Disk, FileAccess, OpenMode, durable_replace, hex, read_around};
 use std::io::{self, ErrorKind};
@@ -127,7 +127,7 @@ pub(super) fn start(
         is_digest_vague: AtomicBool::new(false),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
-    let mut folds = Folds::new(shared, rules, residents, segments, unix_now());
+    let mut folds = Folds::new(shared, rules, residents, segments, unix_secs());
     folds.next_volume = next_volume;
     (folds.kept, folds.names) = (kept, names);
     let rings = checkpoint.map_or_else(Vec::new, |c| c.rings.clone());

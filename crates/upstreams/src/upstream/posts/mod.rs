@@ -4,7 +4,7 @@
 //! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same Message-ID,
 //! which the upstream then recognizes; it is never lost. A post refused by an upstream after the poster was
 //! answered is kept for the operator. `UpstreamPosts` is the queue, `Outbox` a post being delivered;
-//! questions to upstreams are in `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC 5537
+//! questions to upstreams are in `deliver`. Called by `inject`, `operators` and `server`. Sources: RFC 5537
 //! section 3.4.2, the NewsCache paper.
 
 mod deliver;
