@@ -241,7 +241,8 @@ impl Config {
     }
 
     /// Returns the values of a key such as `site.listen` or `buffer.size`, each on a line of its own, texts
-    /// without quotes; or the sections of this name as `to_toml` writes them. `None` if there is neither.
+    /// without quotes; its section may be left out if no other has such a key. Or the sections of this name as
+    /// `to_toml` writes them. `None` if there is neither.
     pub fn part_of(&self, word: &str) -> Option<String> {
         let bare = word.trim_matches(|c| c == '[' || c == ']');
         let sections = self.sections();
@@ -249,7 +250,9 @@ impl Config {
             let own = sections.iter().filter(|(name, _)| *name == bare);
             return Some(own.map(|(name, lines)| section_text(name, lines)).collect::<Vec<_>>().join("\n"));
         }
-        let key = table::keys().find(|key| key.path() == bare)?;
+        let mut named = table::keys().filter(|key| key.word() == bare);
+        let only = named.next().filter(|_| named.next().is_none());
+        let key = table::keys().find(|key| key.path() == bare).or(only)?;
         let own = sections.iter().filter(|(name, _)| *name == key.section).flat_map(|(_, lines)| lines);
         let values = own.filter(|(name, _)| *name == key.name).map(|(_, value)| {
             let text =

@@ -155,6 +155,11 @@ pub fn explain(word: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
+/// Returns the paths of the keys with this name, such as `site.listen` and `web.listen` for `listen`.
+pub fn paths_of(name: &str) -> Vec<String> {
+    keys().filter(|key| key.word() == name).map(ConfigKey::path).collect()
+}
+
 /// Returns the key or section that `word` is probably a misspelling of.
 pub fn suggestion(word: &str) -> Option<String> {
     let paths: Vec<String> = keys().map(ConfigKey::path).collect();

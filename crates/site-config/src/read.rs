@@ -59,7 +59,10 @@ pub fn data_in(text: &str, file: &Path) -> PathBuf {
 fn grammar_fault(text: &str, error: &toml::de::Error) -> ConfigFault {
     let span = error.span().unwrap_or(text.len()..text.len());
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
-    let advice = if message.contains("must be quoted") || message.contains("expected") {
+    let value = text.get(span.clone()).unwrap_or_default().trim();
+    let advice = if ["yes", "no", "on", "off"].contains(&value) {
+        Some("a switch is true or false, without quotes".into())
+    } else if message.contains("must be quoted") || message.contains("expected") {
         Some("texts, sizes and times need quotes: size = \"2 GiB\"".into())
     } else if message.contains("duplicate") {
         Some("each key may be set once in a section; sections in [[double brackets]] may be repeated".into())

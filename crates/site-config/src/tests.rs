@@ -915,3 +915,9 @@ fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
     refused(format!("{cluster}{kept}"), "cannot refuse");
     refused(format!("{cluster}{spool}[[body_server]]\nname = \"b\"\nfrom = \"b:119\"\n"), "do not fetch");
 }
+
+#[test]
+fn a_switch_that_is_yes_is_answered_with_the_two_words_for_it() {
+    let fault = read("[search]\nenabled = yes\n").unwrap_err().report(false);
+    assert!(fault.contains("a switch is true or false"), "{fault}");
+}

@@ -13,8 +13,6 @@ pub struct Packed {
 pub struct Fixture {
     /// Version, or commit, that wrote it.
     pub version: &'static str,
-    /// Password of the user `reader`.
-    pub password: &'static str,
     /// How many numbers beyond the highest one a group may have used, as far as is known once the machine went
     /// down: so many were promised in the journal.
     pub promised: u64,
@@ -23,24 +21,9 @@ pub struct Fixture {
 
 impl Fixture {
     pub const ALL: [Self; 3] = [
-        Self {
-            version: "b571c6a",
-            password: "secret",
-            promised: 0,
-            archive: include_bytes!("fixtures/b571c6a.tar.zst"),
-        },
-        Self {
-            version: "0.1.0",
-            password: "secret of a reader",
-            promised: 2048,
-            archive: include_bytes!("fixtures/0.1.0.tar.zst"),
-        },
-        Self {
-            version: "f0b3803",
-            password: "secret of a reader",
-            promised: 2048,
-            archive: include_bytes!("fixtures/f0b3803.tar.zst"),
-        },
+        Self { version: "b571c6a", promised: 0, archive: include_bytes!("fixtures/b571c6a.tar.zst") },
+        Self { version: "0.1.0", promised: 2048, archive: include_bytes!("fixtures/0.1.0.tar.zst") },
+        Self { version: "f0b3803", promised: 2048, archive: include_bytes!("fixtures/f0b3803.tar.zst") },
     ];
 
     pub fn files(&self) -> Vec<Packed> {

@@ -5,8 +5,8 @@
 
 mod rows;
 
+use crate::Verdict;
 use crate::record::{self, Group, Machine, Table};
-use crate::{Verdict, articles};
 use clap::Args;
 use rows::{BASE_RATIO_MIN, Better, GROUPS, NOT_STALLED_MIN, ROWS, Row};
 use serde_json::Value;

@@ -75,6 +75,10 @@ pub(super) fn explain(word: &str) -> Result<(), CliError> {
 }
 
 fn unknown_key(word: &str) -> CliError {
+    let paths = manual::paths_of(word);
+    if !paths.is_empty() {
+        return CliError::Usage(format!("`{word}` is in several sections; one of {}", paths.join(", ")));
+    }
     CliError::Usage(match manual::suggestion(word) {
         Some(near) => format!("there is no key `{word}`; did you mean `{near}`?"),
         None => format!("there is no key `{word}`; `newsreel explain-config` lists them all"),

@@ -75,6 +75,11 @@ fn who(access: &Access) -> String {
 
 fn besides(access: &Access) -> String {
     let mut words = Vec::new();
+    match (access.operator, access.manage) {
+        (true, true) => words.push("sees and manages the site as its operator".to_owned()),
+        (true, false) => words.push("sees the operator's pages and metrics".to_owned()),
+        (false, _) => {}
+    }
     if !access.approve.is_empty() {
         words.push(format!("approves in {}", wildmat(&access.approve, "")));
     }
@@ -233,6 +238,8 @@ from = "all"
 users = "*"
 read = "misc.*"
 numbers = "31-bit"
+operator = true
+manage = true
 "#;
 
     fn parts() -> (Config, UserTable) {
@@ -252,7 +259,8 @@ numbers = "31-bit"
         assert!(lines[2].contains("192.0.2.0/24 at *:563 under TLS"), "{lines:#?}");
         assert!(lines[2].ends_with("nothing     no NEWNEWS; 1 MiB a second"), "{lines:#?}");
         assert!(lines[3].contains("users * from everyone") && lines[3].contains("misc.*"), "{lines:#?}");
-        assert!(lines[3].ends_with("numbers in 31 bits"), "{lines:#?}");
+        let besides = "sees and manages the site as its operator; numbers in 31 bits";
+        assert!(lines[3].ends_with(besides), "{lines:#?}");
     }
 
     #[test]

@@ -199,4 +199,11 @@ fn unknown_key_is_answered_with_a_similar_one() {
     let failure = check::explain("site.lisen").unwrap_err();
     assert_eq!(failure.to_string(), "newsreel: there is no key `site.lisen`; did you mean `site.listen`?");
     assert_eq!(failure.code(), 2);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("newsreel.toml");
+    std::fs::write(&file, "[site]\npath_identity = \"a.example\"\n").unwrap();
+    let at = SiteLocation { config: Some(file), dir: None };
+    assert!(check::show(Some("max_age_days"), &at).is_ok(), "of one section alone");
+    let failure = check::show(Some("listen"), &at).unwrap_err().to_string();
+    assert!(failure.contains("`listen` is in several sections; one of site.listen, "), "{failure}");
 }
