@@ -43,7 +43,8 @@ pub enum LoginDenial {
     Wrong,
     /// Locked out for this time.
     Locked(Duration),
-    /// Another source has accepted the client, under a name that is no user's name here ([`NAME_RULE`](crate::users::NAME_RULE)).
+    /// Another source has accepted the client, under a name that is no user's name here
+    /// ([`NAME_RULE`](crate::users::NAME_RULE)).
     Nameless,
     /// A failure of the server.
     Trouble,

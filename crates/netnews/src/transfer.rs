@@ -1,8 +1,8 @@
 //! Content-Transfer-Encoding: decoding of bodies that were encoded for transport, and encoding them.
 //!
 //! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and base64 ends where
-//! text begins. Called by the pages, for the bodies of group control messages, and for mails. Source: RFC 2045
-//! section 6.
+//! text begins. Called by the pages, for the bodies of group control messages, and for mails. Source: RFC
+//! 2045 section 6.
 
 use std::borrow::Cow;
 

@@ -179,6 +179,15 @@ enum FilePosition<'a> {
     Text(Vec<u8>, embedded::EmbeddedEncoding),
 }
 
+/// How the text of a part is written.
+#[derive(Debug, Clone, Copy, Default)]
+struct TextForm<'a> {
+    /// Declared charset.
+    charset: Option<&'a str>,
+    /// DelSp of `format=flowed`; `None`: its lines are fixed.
+    delsp: Option<bool>,
+}
+
 impl ArticleContent {
     /// Extracts the content of an article (wire format, without the final `.` line); at most about
     /// `shown_bytes_max` of its text.
@@ -294,7 +303,7 @@ impl ArticleContent {
             self.appended(leaf, left);
             return;
         }
-        let form = (leaf.charset.as_deref(), leaf.flowed);
+        let form = TextForm { charset: leaf.charset.as_deref(), delsp: leaf.flowed };
         let mut start = 0;
         for file in embedded::find(&octets) {
             self.text(form, octets.get(start..file.range.start).unwrap_or_default(), left, false);
@@ -308,24 +317,18 @@ impl ArticleContent {
 
     /// Adds text after the end of an encoded part.
     fn appended(&mut self, leaf: &MimeLeaf<'_>, left: &mut usize) {
-        self.text((None, None), leaf.appended(), left, true);
+        self.text(TextForm::default(), leaf.appended(), left, true);
     }
 
-    /// Adds text with this charset, and the form of `format=flowed`.
-    fn text(
-        &mut self,
-        (declared, flowed): (Option<&str>, Option<bool>),
-        octets: &[u8],
-        left: &mut usize,
-        is_last: bool,
-    ) {
+    /// Adds text.
+    fn text(&mut self, form: TextForm<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
         let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
         self.is_cut |= shown.len() < octets.len();
-        let mut text = charset::decode(declared, shown);
+        let mut text = charset::decode(form.charset, shown);
         if shown.len() < octets.len() {
             text.truncate(links::whole_links(&text, text.len().saturating_sub(1)));
         }
-        match flowed {
+        match form.delsp {
             Some(delsp) => self.lines(flowed::flowed(&text, delsp), left, is_last),
             None => self.lines(flowed::fixed(&text), left, is_last),
         }

@@ -92,7 +92,7 @@ impl<'a> MimeLeaf<'a> {
         (octets, true)
     }
 
-    /// Returns plain text that somebody appended after the end of base64, as mailing lists do.
+    /// Returns plain text that was appended after the end of base64, as mailing lists do.
     pub fn appended(&self) -> &'a [u8] {
         if self.transfer != TransferEncoding::Base64 || !work::take(self.body.len()) {
             return b"";

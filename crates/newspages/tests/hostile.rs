@@ -60,7 +60,7 @@ fn headers_show_as_text() {
     for (header, expected) in [
         ("From: \"<script>\" <x@y>", "\"<script>\" <x@y>"),
         ("Subject: =?utf-8?B?PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==?=", "<script>alert(1)</script>"),
-        ("Subject: =?utf-7?Q?+ADw-script+AD4-?=", "+ADw-script+AD4-"),
+        ("Subject: =?utf-7?Q?+ADw-script+AD4-?=", "<script>"),
         ("Subject: =?utf-8?Q?a=0D=0ASet-Cookie:_x?=", "a Set-Cookie: x"),
         ("Newsgroups: a.b,\"><script>x", "\"><script>x"),
         ("Followup-To: <script>", "<script>"),

@@ -51,8 +51,8 @@ section! {
         /// the user's entry, %s the user's name as the entry has it in name_attribute.
         group_filter: LdapFilter = SearchFilter, default "(member=%d)", example "(memberUid=%s)";
         /// The groups of the directory that count for user_groups of [[access]], each as "NAME IN THE
-        /// DIRECTORY -> GROUP", or as a GROUP's name that is the same there. Others are ignored. Distinguished
-        /// names are compared as such, without regard to case.
+        /// DIRECTORY -> GROUP", or as a GROUP's name that is the same there. Others are ignored.
+        /// Distinguished names are compared as such, without regard to case.
         groups: Vec<GroupGrant> = ListOf(Grant), default [],
             example ["cn=news,ou=groups,dc=example,dc=org -> staff"];
         /// How long a login at the directory may take, from connecting to the last answer. Without an answer

@@ -241,8 +241,8 @@ impl Config {
     }
 
     /// Returns the values of a key such as `site.listen` or `buffer.size`, each on a line of its own, texts
-    /// without quotes; its section may be left out if no other has such a key. Or the sections of this name as
-    /// `to_toml` writes them. `None` if there is neither.
+    /// without quotes; its section may be left out if no other has such a key. Or the sections of this name
+    /// as `to_toml` writes them. `None` if there is neither.
     pub fn part_of(&self, word: &str) -> Option<String> {
         let bare = word.trim_matches(|c| c == '[' || c == ']');
         let sections = self.sections();

@@ -95,9 +95,9 @@ section! {
         retry_first: Duration = Span, default "1 min", example "5 min";
         /// The longest time between two attempts.
         retry_longest: Duration = Span, default "2 h", example "30 min";
-        /// A mail that could not be sent for this long, or that the mail server rejects permanently, is moved
-        /// to moderation/failed below site.data, and the log says so. One with a link to an account is removed
-        /// instead, and after a day at the latest, when the link does not work any more.
+        /// A mail that could not be sent for this long, or that the mail server rejects permanently, is
+        /// moved to moderation/failed below site.data, and the log says so. One with a link to an account
+        /// is removed instead, and after a day at the latest, when the link does not work any more.
         give_up_after: Duration = Span, default "5 days", example "2 days";
     }
 }

@@ -25,9 +25,9 @@ section! {
         client_secret_file: Option<PathBuf> = Maybe(FilePath), example "oidc.secret", of machine;
         /// What to ask the provider for, beside "openid".
         scopes: Vec<String> = ListOf(Text), default ["profile"], example ["profile", "email", "groups"];
-        /// The claim that is the user's name here. Only "sub" is never given to another user by any provider;
-        /// "preferred_username" is easier to read. "email" counts only with email_verified. A claim that is not
-        /// in the ID token is asked for at the provider's UserInfo endpoint.
+        /// The claim that is the user's name here. Only "sub" is never given to another user by any
+        /// provider; "preferred_username" is easier to read. "email" counts only with email_verified. A
+        /// claim that is not in the ID token is asked for at the provider's UserInfo endpoint.
         name_claim: String = Text, default "sub", example "preferred_username";
         /// What is appended to that, so that no user of the provider has the name of another user.
         name_suffix: Option<String> = Maybe(Text), example "@campus";

@@ -137,8 +137,8 @@ section! {
     [limits] Limits, LimitsDraft {
         /// Concurrent connections. Further ones are answered 400 and closed.
         connections_max: usize = 1..=1_000_000, default 20000, example 5000, of machine;
-        /// Concurrent connections from one address, or from one /64 network of IPv6. Peers have their own limit,
-        /// max_connections.
+        /// Concurrent connections from one address, or from one /64 network of IPv6. Peers have their own
+        /// limit, max_connections.
         connections_per_address_max: usize = 1..=1_000_000, default 10000, example 50;
         /// A connection without a command for this long is closed. RFC 3977 section 3.1 requires at least 3
         /// minutes.

@@ -13,8 +13,8 @@ pub struct Packed {
 pub struct Fixture {
     /// Version, or commit, that wrote it.
     pub version: &'static str,
-    /// How many numbers beyond the highest one a group may have used, as far as is known once the machine went
-    /// down: so many were promised in the journal.
+    /// How many numbers beyond the highest one a group may have used, as far as is known once the machine
+    /// went down: so many were promised in the journal.
     pub promised: u64,
     archive: &'static [u8],
 }

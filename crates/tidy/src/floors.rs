@@ -64,6 +64,7 @@ const FLOORS: &[Building] = &[
     Building {
         name: "site",
         rows: &[
+            &["message_ids"],
             &["log", "moderation", "permits"],
             &["site"],
             &["relay", "inject", "serve"],

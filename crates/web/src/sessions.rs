@@ -137,7 +137,8 @@ impl WebLogins {
     }
 }
 
-/// Ends the login that has been unused longest of those that `is_one` accepts; returns `None` if there is none.
+/// Ends the login that has been unused longest of those that `is_one` accepts; returns `None` if there is
+/// none.
 fn end_quietest(
     open: &mut HashMap<SessionIdHash, WebLogin>,
     is_one: impl Fn(&WebLogin) -> bool,

@@ -80,7 +80,7 @@ pub fn encapsulated(article: &Article<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     header(&mut mail, "Subject", subject.as_bytes());
     header(&mut mail, "Date", envelope.date);
     header(&mut mail, "Message-ID", envelope.message_id.as_bytes());
-    // Nobody wrote the mail itself (RFC 3834 section 5).
+    // No person wrote the mail itself (RFC 3834 section 5).
     header(&mut mail, "Auto-Submitted", b"auto-generated");
     if let Some(reply) = article.header(Known::ReplyTo).or_else(|| article.header(Known::From)) {
         header(&mut mail, "Reply-To", reply);
@@ -144,8 +144,8 @@ mod tests {
         let (head, body) = mail.split_once("\r\n\r\n").unwrap();
         assert_eq!(
             head,
-            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nMessage-ID: <1@me>\r\n\
-                Auto-Submitted: auto-generated\r\nReply-To: a@b\r\n\
+            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\n\
+             Message-ID: <1@me>\r\nAuto-Submitted: auto-generated\r\nReply-To: a@b\r\n\
                 MIME-Version: 1.0\r\n\
              Content-Type: application/news-transmission; usage=moderate\r\nContent-Transfer-Encoding: 7bit"
         );

@@ -26,8 +26,8 @@ const GAP: u32 = u32::MAX - 1;
 const WORD_BYTES: usize = 4 + 8;
 /// Memory of an article, in addition to its Message-ID and its words.
 const ARTICLE_BYTES: usize = 160;
-/// Maximum number of places of a word in one field of an article. The cost of a search for a phrase grows with
-/// the places of its words, and an article may consist of one word.
+/// Maximum number of places of a word in one field of an article. The cost of a search for a phrase grows
+/// with the places of its words, and an article may consist of one word.
 const WORD_PLACES_MAX: usize = 1_000;
 
 /// An article that is not written yet.

@@ -1,7 +1,7 @@
 //! The queue of mails on disk: one file each, written whole and durably before it gets its name.
 //!
-//! Names sort in the order of queueing, and say what the mail is. Nothing else is stored: numbers and times of
-//! tries are forgotten at a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
+//! Names sort in the order of queueing, and say what the mail is. Nothing else is stored: numbers and times
+//! of tries are forgotten at a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
 use disk::{Disk, FileAccess, durable_create, read_small};
 use std::fmt;
@@ -51,7 +51,7 @@ pub enum MailKind {
     /// A text for the newsmaster or a poster.
     Notice,
     /// A link to an account, for its owner: such a mail is of no use after [`LINK_TIME`], and is never set
-    /// aside, as the link works for whoever reads it.
+    /// aside, as the link works for every reader.
     Account,
 }
 
