@@ -201,7 +201,8 @@ fn unknown_key_is_answered_with_a_similar_one() {
     assert_eq!(failure.code(), 2);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("newsreel.toml");
-    std::fs::write(&file, "[site]\npath_identity = \"a.example\"\n").unwrap();
+    let spool = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
+    std::fs::write(&file, format!("[site]\npath_identity = \"a.example\"\n{spool}")).unwrap();
     let at = SiteLocation { config: Some(file), dir: None };
     assert!(check::show(Some("max_age_days"), &at).is_ok(), "of one section alone");
     let failure = check::show(Some("listen"), &at).unwrap_err().to_string();
