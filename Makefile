@@ -39,7 +39,7 @@ help: ## this list
 
 run: PROFILE = fast
 run: has-cargo ## compile quickly, and serve a site in ./run: news on port 1119 of 127.0.0.1, pages on 8119
-	@[ -e $(BINARY) ] || echo "newsreel is compiled first: some 6 minutes on two processors, 2 GB of memory, 3 GB of disk"
+	@[ -e $(BINARY) ] || echo "newsreel is compiled first: some 6 minutes on two processors, 2 GB of memory, 1 GB of disk"
 	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
@@ -296,7 +296,8 @@ tarball: build static ## that binary with manuals, completions, units and docume
 # Needs python3, Debian's busybox-static and ca-certificates, and no network.
 oci: static ## an image for podman and docker
 	@mkdir -p $(DIST)
-	packaging/oci/build.py $(STATIC) /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
+	@strip -o $(STATIC).stripped $(STATIC)
+	packaging/oci/build.py $(STATIC).stripped /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
 
 sbom: ## what the server is built of, as CycloneDX
 	@mkdir -p $(DIST)

@@ -99,7 +99,7 @@ for file in "$dist"/newsreel-oci.tar; do
   quietly umoci unpack --image "$work/layout:latest" "$work/image"
   root=$work/image/rootfs
   [ "$(stat -c %u:%a "$root/var/lib/newsreel")" = 950:750 ]
-  enter="env PATH=/usr/bin:/bin NEWSREEL_BUFFER='1 MiB' chroot --userspec=950:950 $root"
+  enter="env PATH=/usr/bin:/bin NEWSREEL_BUFFER='1 MiB' $(command -v chroot) --userspec=950:950 $root"
   # A reader of a private network, such as the one from which a published port is reached.
   trial 10.9.9.1/1119 "exec $enter /usr/libexec/newsreel/container-entry" \
     "$enter /usr/bin/newsreel --dir /var/lib/newsreel"

@@ -15,6 +15,7 @@ import os
 import platform
 import sys
 import tarfile
+from datetime import datetime, timezone
 from pathlib import Path
 
 binary, shell, certificates, out = map(Path, sys.argv[1:5])
@@ -82,6 +83,7 @@ def text(value):
 
 
 config = {
+    "created": datetime.fromtimestamp(WHEN, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     "architecture": ARCHITECTURES[machine],
     "os": "linux",
     "config": {
