@@ -14,7 +14,7 @@ use netnews::GroupMarks;
 use netnews::{Article, MessageId};
 use nntp_io::TimeSlice;
 use site_config::LiveConfig;
-use spool::{ArticleBuf, Group, GroupFlag, GroupId, Lookup, ReadError, Spool};
+use spool::{ArticleBuf, ArticleKey, Group, GroupFlag, GroupId, Lookup, ReadError, Spool};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -81,15 +81,23 @@ impl LocalSpool {
 
     /// Waits until readers here see what readers of other members of the cluster may have seen.
     fn freshen(&self) {
-        if let Some(log) = self.spool.shared_log() {
-            block_in_place(|| log.freshen());
+        if self.spool.shared_log().is_some() {
+            block_in_place(|| self.spool.freshen());
         }
     }
 
-    fn token(
-        &self,
-        place: SourceLocator<'_, GroupId>,
-    ) -> Answer<Option<(spool::Token, Option<spool::ArticleKey>)>> {
+    /// Looks up an article by its key; an unknown one is looked up again once this member has what the log of
+    /// the cluster has.
+    fn lookup(&self, key: &ArticleKey) -> Lookup {
+        match self.spool.lookup(key) {
+            Lookup::Unknown if self.spool.shared_log().is_some() => {
+                block_in_place(|| self.spool.lookup_fresh(key))
+            }
+            found => found,
+        }
+    }
+
+    fn token(&self, place: SourceLocator<'_, GroupId>) -> Answer<Option<(spool::Token, Option<ArticleKey>)>> {
         Ok(match place {
             SourceLocator::Number(group, number) => {
                 let token = read(|patience| self.spool.token_of(*group, number, patience))?;
@@ -97,12 +105,7 @@ impl LocalSpool {
             }
             SourceLocator::MessageId(id) => {
                 let key = self.spool.key(id.as_bytes());
-                let mut found = self.spool.lookup(&key);
-                if found == Lookup::Unknown && self.spool.shared_log().is_some() {
-                    self.freshen();
-                    found = self.spool.lookup(&key);
-                }
-                match found {
+                match self.lookup(&key) {
                     Lookup::Present(token) => Some((token, Some(key))),
                     _ => None,
                 }
@@ -191,7 +194,7 @@ impl NewsSource for LocalSpool {
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        Ok(matches!(self.spool.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
+        Ok(matches!(self.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
     }
 
     async fn numbers(

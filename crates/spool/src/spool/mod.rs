@@ -526,6 +526,26 @@ impl Spool {
         self.shared_log.get().map(|log| &**log)
     }
 
+    /// Waits until readers here see what readers of other machines of the site may have seen, as far as the
+    /// shared log is asked to; without one, not at all.
+    pub fn freshen(&self) {
+        if let Some(log) = self.shared_log() {
+            log.freshen();
+        }
+    }
+
+    /// Looks up a Message-ID as [`Spool::lookup`] does. Whatever is unknown is looked up again after
+    /// [`Spool::freshen`]: another machine may have taken the article a moment ago.
+    pub fn lookup_fresh(&self, key: &ArticleKey) -> Lookup {
+        match self.lookup(key) {
+            Lookup::Unknown if self.shared_log().is_some() => {
+                self.freshen();
+                self.lookup(key)
+            }
+            found => found,
+        }
+    }
+
     /// Reports whether this machine does a job that one machine of the site does at a time; without a shared
     /// log, always. To be asked again before each piece of work.
     pub fn leads(&self, job: &str) -> bool {
