@@ -99,6 +99,8 @@ pub struct MemberStatus {
     pub may_propose: bool,
     /// Fresh answers that were given late, so they may be old.
     pub stale_reads: u64,
+    /// Seconds by which this machine's clock was ahead of the engine's, as known last.
+    pub ahead_secs: Option<i64>,
 }
 
 /// The handle of a member at work. Clones are of the same member.
@@ -142,6 +144,7 @@ impl MemberHandle {
             retries: 0,
             may_propose: false,
             stale_reads: 0,
+            ahead_secs: None,
         };
         let handle = Self {
             inbox: Innermost::default(),
@@ -340,6 +343,7 @@ impl MemberHandle {
         (status.in_flight, status.retries) = (in_flight, retries);
         status.may_propose = member.may_propose();
         status.stale_reads += late;
+        status.ahead_secs = member.ahead_secs();
     }
 }
 

@@ -43,6 +43,8 @@ pub struct FoldedMessage {
     pub outcomes: Vec<EntryOutcome>,
     /// Ticket of the spool.
     pub ticket: CommitTicket,
+    /// Seconds by which the clock of the member was ahead of the engine's when it sent the message.
+    pub ahead_secs: i64,
 }
 
 /// Reason why the fold stops.
@@ -212,7 +214,8 @@ impl Fold {
         match applied {
             Ok(ticket) => {
                 let AmidMessage { verdict, outcomes, .. } = amid;
-                Ok(Some(FoldedMessage { tag: read.head.tag, verdict, outcomes, ticket }))
+                let ahead_secs = i64::from(read.head.time) - i64::from(message.time);
+                Ok(Some(FoldedMessage { tag: read.head.tag, verdict, outcomes, ticket, ahead_secs }))
             }
             Err(stop) => {
                 self.amid = Some(amid);

@@ -102,6 +102,8 @@ pub struct Member {
     /// Entry of this incarnation, which ends earlier ones, and the proposal of it.
     announcement: Vec<Section>,
     announcing: Option<ProposalId>,
+    /// Seconds by which this machine's clock was ahead of the engine's at the last own message.
+    ahead_secs: Option<i64>,
 }
 
 impl Member {
@@ -140,6 +142,7 @@ impl Member {
             out_of_order: 0,
             announcement: announcement.finish(),
             announcing: None,
+            ahead_secs: None,
         })
     }
 
@@ -166,6 +169,12 @@ impl Member {
     /// Returns the reach of the log as known last, and the time of that answer.
     pub fn reach(&self) -> Option<(LogReach, Duration)> {
         self.reach.zip(self.reached_at)
+    }
+
+    /// Returns by how many seconds this machine's clock was ahead of the engine's at the last message of this
+    /// process.
+    pub fn ahead_secs(&self) -> Option<i64> {
+        self.ahead_secs
     }
 
     /// Returns how many messages of the log are not applied yet, as far as is known.
@@ -274,6 +283,9 @@ impl Member {
                 (self.silent_since, self.silent_max) = (now, FOLLOW_SILENT_MIN);
                 if matches!(self.state, MemberState::Stalled(_)) {
                     self.state = MemberState::CatchingUp;
+                }
+                if folded.tag.member == self.number && folded.tag.incarnation == self.proposer.incarnation() {
+                    self.ahead_secs = Some(folded.ahead_secs);
                 }
                 self.note_folded(folded.tag, folded.verdict, &folded.outcomes, folded.ticket);
                 self.note_following();

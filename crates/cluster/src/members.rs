@@ -331,18 +331,19 @@ impl MemberReport {
     /// Reads the report of a member; `None` if there is none.
     pub fn get(table: &dyn EngineTable, name: &str) -> Result<Option<Self>, MembersError> {
         let Some(entry) = table.get(&key_of(name))? else { return Ok(None) };
-        let read = || {
-            let text = String::from_utf8(entry.value).ok()?;
-            let mut words = text.splitn(5, ' ');
-            Some(Self {
-                time: words.next()?.parse().ok()?,
-                version: words.next()?.to_owned(),
-                position: words.next()?.parse().ok()?,
-                digest: words.next().map(|digest| digest.trim_start_matches('-').to_owned())?,
-                state: words.next()?.to_owned(),
-            })
-        };
-        read().map(Some).ok_or(MembersError::Damaged("report"))
+        Self::read(entry.value).map(Some).ok_or(MembersError::Damaged("report"))
+    }
+
+    fn read(value: Vec<u8>) -> Option<Self> {
+        let text = String::from_utf8(value).ok()?;
+        let mut words = text.splitn(5, ' ');
+        Some(Self {
+            time: words.next()?.parse().ok()?,
+            version: words.next()?.to_owned(),
+            position: words.next()?.parse().ok()?,
+            digest: words.next().map(|digest| digest.trim_start_matches('-').to_owned())?,
+            state: words.next()?.to_owned(),
+        })
     }
 }
 
@@ -354,8 +355,21 @@ fn key_of(name: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     own: u16,
-    /// Those that have not left, each with the revision of its report seen last, and since when.
-    seen: BTreeMap<u16, (String, u64, Duration)>,
+    /// Those that have not left.
+    seen: BTreeMap<u16, Neighbour>,
+}
+
+/// Another member.
+#[derive(Debug, Clone)]
+struct Neighbour {
+    name: String,
+    /// Revision of its last report.
+    revision: u64,
+    /// Time at which that was seen first.
+    since: Duration,
+    /// Seconds by which this machine's clock was ahead of the other's then; `None` if the report was there
+    /// before, so that its age is not known.
+    ahead_secs: Option<i64>,
 }
 
 impl Neighbours {
@@ -364,26 +378,40 @@ impl Neighbours {
         Self { own, seen: BTreeMap::new() }
     }
 
-    /// Looks at the table; what cannot be read stays as it was.
-    pub fn look(&mut self, table: &dyn EngineTable, now: Duration) {
+    /// Looks at the table, at a time in Unix seconds; what cannot be read stays as it was.
+    pub fn look(&mut self, table: &dyn EngineTable, now: Duration, unix_secs: u64) {
         let Ok(mut members) = members(table) else { return };
         members.retain(|member| !member.has_left && member.number != self.own);
         self.seen.retain(|number, _| members.iter().any(|member| member.number == *number));
         for NamedMember { number, name, .. } in members {
             let Ok(found) = table.get(&key_of(&name)) else { continue };
-            let revision = found.map_or(0, |entry| entry.revision);
-            let known = self.seen.get(&number).filter(|(_, known, _)| *known == revision);
-            let since = known.map_or(now, |(_, _, since)| *since);
-            self.seen.insert(number, (name, revision, since));
+            let revision = found.as_ref().map_or(0, |entry| entry.revision);
+            let known = self.seen.get(&number);
+            if known.is_some_and(|known| known.revision == revision && known.name == name) {
+                continue;
+            }
+            let reported =
+                found.and_then(|entry| MemberReport::read(entry.value)).filter(|_| known.is_some());
+            let ahead_secs = reported
+                .and_then(|report| i64::try_from(unix_secs).ok().map(|own| own - i64::from(report.time)));
+            self.seen.insert(number, Neighbour { name, revision, since: now, ahead_secs });
         }
+    }
+
+    /// Returns by how many seconds this machine's clock is ahead of those of the others that have reported
+    /// lately.
+    pub fn ahead_secs(&self, now: Duration) -> Vec<i64> {
+        let is_recent =
+            |other: &&Neighbour| now.saturating_sub(other.since) < Duration::from_secs(REPORTED_SECS_MAX);
+        self.seen.values().filter(is_recent).filter_map(|other| other.ahead_secs).collect()
     }
 
     /// Returns them, as last seen.
     pub fn others(&self, now: Duration) -> Vec<OtherMember> {
-        let other = |(number, (name, _, since)): (&u16, &(String, u64, Duration))| OtherMember {
-            name: name.clone(),
+        let other = |(number, other): (&u16, &Neighbour)| OtherMember {
+            name: other.name.clone(),
             number: *number,
-            silent: now.saturating_sub(*since),
+            silent: now.saturating_sub(other.since),
         };
         self.seen.iter().map(other).collect()
     }
@@ -470,17 +498,22 @@ mod tests {
         }
         let mut seen = Neighbours::of(1);
         let secs = Duration::from_secs;
-        seen.look(&table, secs(10));
+        seen.look(&table, secs(10), 0);
         for now in 11..=20 {
             MemberReport::default().put(&table, "fe2").unwrap();
-            seen.look(&table, secs(now));
+            seen.look(&table, secs(now), 0);
         }
         let other =
             |name: &str, number, silent| OtherMember { name: name.into(), number, silent: secs(silent) };
         assert_eq!(seen.others(secs(21)), [other("fe2", 2, 1), other("fe3", 3, 11)]);
+        // A report that is new says how far clocks are apart.
+        assert_eq!(seen.ahead_secs(secs(21)), [0]);
+        MemberReport { time: 400, ..MemberReport::default() }.put(&table, "fe2").unwrap();
+        seen.look(&table, secs(21), 300);
+        assert_eq!((seen.ahead_secs(secs(21)), seen.ahead_secs(secs(90))), (vec![-100], vec![]));
         remove_member(&table, "fe3").unwrap();
-        seen.look(&table, secs(25));
-        assert_eq!(seen.others(secs(25)), [other("fe2", 2, 5)]);
+        seen.look(&table, secs(25), 0);
+        assert_eq!(seen.others(secs(25)), [other("fe2", 2, 4)]);
     }
 
     #[test]

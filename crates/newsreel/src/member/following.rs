@@ -37,6 +37,11 @@ const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which a member says how far it is, and looks at the others.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
+/// Seconds by which a clock may be wrong. The engine may take a message half a minute after it was made.
+const CLOCK_OFF_SECS_MAX: u64 = 60;
+/// Time after which all members that run have reported to one that has just started.
+const CLOCKS_KNOWN_AFTER: Duration = Duration::from_secs(15);
+
 /// The log of a cluster, with the threads that drive its member.
 struct DrivenLog {
     log: ClusterLog,
@@ -65,6 +70,9 @@ struct MemberDuties {
     /// Snapshot for members that join.
     offer: Arc<SnapshotOffer>,
     begun: Instant,
+    /// Reason why this machine's clock is taken to be wrong. Nothing is proposed then, and no job is done:
+    /// age checks, expiry and feeds go by the clock.
+    clock: Innermost<Option<String>>,
 }
 
 impl MemberDuties {
@@ -79,17 +87,24 @@ impl MemberDuties {
     ) -> Leases {
         let mut reported: Option<Instant> = None;
         loop {
-            self.jobs.renew(&mut leases, table, || self.begun.elapsed());
+            self.check_clock(member);
+            let clock = self.clock.lock().clone();
+            match clock {
+                None => self.jobs.renew(&mut leases, table, || self.begun.elapsed()),
+                Some(_) => leases.give_up(table),
+            }
             if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
                 reported = Some(Instant::now());
                 let Some(spool) = spool.upgrade() else { return leases };
+                let report = report(member, &spool);
+                let report = MemberReport { state: clock.unwrap_or(report.state), ..report };
                 // Others only look at it, so a report that fails is passed over.
-                let _ = report(member, &spool).put(table, &member.status().name);
+                let _ = report.put(table, &member.status().name);
                 self.offer.drop_old();
             }
             // Every time, as a configuration is agreed on with all that are there, also new ones.
             let mut neighbours = self.neighbours.lock().clone();
-            neighbours.look(table, self.begun.elapsed());
+            neighbours.look(table, self.begun.elapsed(), unix_secs());
             *self.neighbours.lock() = neighbours;
             if ended.recv_timeout(RENEW_EVERY) != Err(RecvTimeoutError::Timeout) {
                 break;
@@ -103,6 +118,38 @@ impl MemberDuties {
     }
 }
 
+impl MemberDuties {
+    /// Compares the clock with those of the log's nodes and of the other members. Does nothing until this
+    /// process has appended something.
+    fn check_clock(&self, member: &MemberHandle) {
+        let Some(of_nodes) = member.status().ahead_secs else { return };
+        let now = self.begun.elapsed();
+        let wrong = clock_ahead(of_nodes, &self.neighbours.lock().ahead_secs(now), now).map(|ahead| {
+            let side = if ahead > 0 { "ahead of" } else { "behind" };
+            format!(
+                "takes nothing: its clock is {} s {side} those of the other machines; set it, and keep it right with NTP",
+                ahead.unsigned_abs()
+            )
+        });
+        let mut known = self.clock.lock();
+        match (&*known, &wrong) {
+            (None, Some(why)) => warn!("this member {why}"),
+            (Some(_), None) => info!("the clock is right again"),
+            _ => {}
+        }
+        *known = wrong;
+    }
+}
+
+/// Returns by how many seconds this machine's clock is ahead, if it is taken to be wrong: the nodes of the log
+/// say so, and no member that has reported lately is as far ahead. A member that is alone believes itself, but
+/// waits for reports of others first.
+fn clock_ahead(of_nodes: i64, of_members: &[i64], since_start: Duration) -> Option<i64> {
+    let is_off = |ahead: &i64| ahead.unsigned_abs() > CLOCK_OFF_SECS_MAX;
+    let is_alone = of_members.is_empty() && since_start >= CLOCKS_KNOWN_AFTER;
+    (is_off(&of_nodes) && of_members.iter().all(is_off) && !is_alone).then_some(of_nodes)
+}
+
 impl fmt::Debug for DrivenLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DrivenLog").field("member", &self.member.status()).finish_non_exhaustive()
@@ -110,7 +157,11 @@ impl fmt::Debug for DrivenLog {
 }
 
 /// Starts the member of a spool, as [`super::follow`] does.
-pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+pub(super) fn follow(
+    config: &Config,
+    spool: &Arc<Spool>,
+    is_stopping: &dyn Fn() -> bool,
+) -> Result<(), MemberError> {
     let name = config.cluster.member.clone().unwrap_or_default();
     let record = spool.position().ok_or_else(|| {
         MemberError::Other(
@@ -159,6 +210,7 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
         neighbours: Innermost::new(Neighbours::of(number)),
         offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
         begun: Instant::now(),
+        clock: Innermost::default(),
     });
     let on_duty = std::thread::Builder::new()
         .name("cluster-duties".into())
@@ -174,13 +226,13 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let watch = ClusterWatch::start(&engine).map_err(cannot)?;
     let halted = Innermost::default();
     spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
-    await_log(&member)
+    await_log(&member, is_stopping)
 }
 
 /// Waits until the member has applied what the log had when it was started, and may propose.
-fn await_log(member: &MemberHandle) -> Result<(), MemberError> {
+fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<(), MemberError> {
     let (mut reached, mut since) = (0, Instant::now());
-    loop {
+    while !is_stopping() {
         let status = member.status();
         match status.state {
             MemberState::Following if status.may_propose => {
@@ -208,6 +260,7 @@ fn await_log(member: &MemberHandle) -> Result<(), MemberError> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
+    Ok(())
 }
 
 fn freshness(reads: ClusterReads) -> ReadFreshness {
@@ -246,6 +299,7 @@ impl SharedLog for DrivenLog {
         let is_of_files =
             |change: &Change<'_>| matches!(change, Change::Note { kind: NoteKind::SharedFile, .. });
         let halted = self.halted.lock().clone().filter(|_| !changes.iter().all(is_of_files));
+        let halted = halted.or_else(|| self.duties.clock.lock().clone());
         match halted {
             Some(why) => Err(SpoolTrouble::new(TroubleKind::Refused, why)),
             None => self.log.commit(changes, outcomes),
@@ -253,7 +307,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn is_accepting(&self) -> bool {
-        let is_halted = self.halted.lock().is_some();
+        let is_halted = self.halted.lock().is_some() || self.duties.clock.lock().is_some();
         !is_halted && self.log.is_accepting()
     }
 
@@ -263,8 +317,9 @@ impl SharedLog for DrivenLog {
 
     fn status(&self) -> SharedLogStatus {
         let mut status = self.log.status();
-        if let Some(why) = &*self.halted.lock() {
-            status.state.clone_from(why);
+        let halted = self.halted.lock().clone();
+        if let Some(why) = halted.or_else(|| self.duties.clock.lock().clone()) {
+            status.state = why;
             status.is_accepting = false;
         }
         status
@@ -275,6 +330,9 @@ impl SharedLog for DrivenLog {
     }
 
     fn lead(&self, job: &str, reached: u64) -> JobLead {
+        if self.duties.clock.lock().is_some() {
+            return JobLead::Elsewhere { reached: None };
+        }
         self.duties.jobs.lead(job, reached, self.duties.begun.elapsed())
     }
 
@@ -296,5 +354,24 @@ impl SharedLog for DrivenLog {
         if driver.join().is_err() || !is_whole {
             warn!("a thread of the cluster has failed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_wrong_if_the_nodes_and_all_other_members_say_so() {
+        let (early, late) = (Duration::from_secs(1), Duration::from_secs(60));
+        let year = 365 * 86_400;
+        assert_eq!(clock_ahead(year, &[year, year - 1], late), Some(year));
+        assert_eq!(clock_ahead(-year, &[-year], late), Some(-year));
+        // The clock of the node, or of the other member.
+        assert_eq!(clock_ahead(year, &[3, year], late), None);
+        assert_eq!(clock_ahead(-20, &[year], late), None);
+        // Others have not reported yet, or there are none.
+        assert_eq!(clock_ahead(year, &[], early), Some(year));
+        assert_eq!(clock_ahead(year, &[], late), None);
     }
 }
