@@ -92,12 +92,14 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
 
-# Three nodes of nats-server, from PATH or NEWSREEL_NATS_SERVER; without it the tests are skipped with a message.
+# Three nodes of nats-server 2.15.2 or later, from NEWSREEL_NATS_SERVER or PATH; without it the tests are
+# skipped with a message. A full disk needs root, a wrong clock Debian's faketime.
 test-cluster: ## the tests of a cluster on a real engine
 	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p newsreel --features cluster --lib --bins --test cluster -- -D warnings
 	$(CARGO) test --locked -p cluster --features nats --test engine
-	$(CARGO) test --locked -p newsreel --features cluster --test cluster
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} \
+	  $(CARGO) test --locked -p newsreel --features cluster --test cluster -- $(TEST_OPTIONS)
 
 # Needs python3; with npm, axe-core looks at the pages too. Pictures of them are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
@@ -124,6 +126,12 @@ soak-cluster: FIRST_SEED = 100000
 soak-cluster: ## simulated clusters with SEEDS seeds from FIRST_SEED on
 	NEWSREEL_SEEDS=$(SEEDS) NEWSREEL_FIRST_SEED=$(FIRST_SEED) $(CARGO) test -p cluster --lib --profile fast --locked -- \
 	  --ignored --nocapture invariants_hold
+
+# SECONDS=180 is shorter; SEED=N repeats a run.
+soak-blows: SECONDS = 3600
+soak-blows: ## a cluster whose members, nodes and links are struck under load
+	NEWSREEL_BLOW_SECONDS=$(SECONDS) $(if $(SEED),NEWSREEL_SEED=$(SEED)) $(CARGO) test -p newsreel --features cluster \
+	  --test cluster --profile fast --locked -- --ignored --nocapture members_survive_blows_under_load
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (nightly toolchain)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
@@ -178,6 +186,12 @@ bench-cores: build ## how the rate of filing grows with processors (root)
 bench-feeds: build ## what feeding peers costs, beside INN with innfeed
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab feeds --dir $(LAB_DIR) --inn $(INN) $(LAB_OPTIONS)
+
+# ARTICLES=3000 is shorter; PROFILE=fast is compiled in less time.
+bench-cluster: ARTICLES = 90000
+bench-cluster: ## a cluster of three members on this machine, beside its engine and a single server
+	NEWSREEL_BENCH_ARTICLES=$(ARTICLES) $(CARGO) test -p newsreel --features cluster --test cluster --profile $(PROFILE) --locked -- \
+	  --ignored --nocapture what_a_cluster_costs
 
 bench-routing: ## deciding which of 100 peers an article goes to, in 50,000 groups
 	$(CARGO) test --profile fast --locked -p ingest --lib routing::tests::speed -- --ignored --nocapture

@@ -10,6 +10,7 @@ use cluster::engine_conf::{EngineUser, NodeConf};
 use cluster::nats::{NatsConnection, NatsEngine, node_facts, user_key};
 use cluster::*;
 use disk::{ReadMode, RealDisk};
+use futures_util::StreamExt as _;
 use netnews::Article;
 use netnews::overview_row::OverviewFields;
 use nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};
@@ -437,5 +438,41 @@ fn a_member_may_append_and_read_and_change_no_stream() {
     let other = NatsEngine::connect(other).unwrap();
     assert!(other.create(ClusterId([9; 8]), 3, 1 << 28).is_err());
     assert!(first.create(CLUSTER, 1, 1 << 20).is_err());
+    assert_eq!(second.facts().unwrap().replicas, 3);
+
+    // Neither can another program with its credentials remove anything, or read answers to others.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let seed = std::fs::read_to_string(file("fe1")).unwrap().trim().to_owned();
+        let options = async_nats::ConnectOptions::new().nkey(seed).custom_inbox_prefix("_INBOX.fe1");
+        let options = options.request_timeout(Some(Duration::from_secs(2)));
+        let client = options.connect(at(&nodes.ports[0], 0)).await.unwrap();
+        let own = client.request("$JS.API.STREAM.INFO.NR_test_LOG", "".into()).await;
+        assert!(own.is_ok(), "{own:?}");
+        let mut others = client.subscribe("_INBOX.fe2.>").await.unwrap();
+        let refused = ["LOG", "STATE"].into_iter().flat_map(|stream| {
+            let stream = if stream == "LOG" { "NR_test_LOG" } else { "KV_NR_test_STATE" };
+            let smaller = format!("{{\"name\":\"{stream}\",\"max_msgs\":1,\"num_replicas\":1}}");
+            [
+                (format!("$JS.API.STREAM.PURGE.{stream}"), String::new()),
+                (format!("$JS.API.STREAM.DELETE.{stream}"), String::new()),
+                (format!("$JS.API.STREAM.MSG.DELETE.{stream}"), "{\"seq\":1}".to_owned()),
+                (format!("$JS.API.STREAM.UPDATE.{stream}"), smaller),
+                (format!("$JS.API.STREAM.LEADER.STEPDOWN.{stream}"), String::new()),
+            ]
+        });
+        let asked = refused.map(|(subject, text)| {
+            let client = client.clone();
+            async move { (client.request(subject.clone(), text.into()).await, subject) }
+        });
+        for (answer, subject) in futures_util::future::join_all(asked).await {
+            assert!(answer.is_err(), "{subject}: {answer:?}");
+        }
+        assert!(second.get("a").unwrap().is_some());
+        let heard = tokio::time::timeout(Duration::from_millis(500), others.next()).await;
+        assert!(!matches!(heard, Ok(Some(_))), "{heard:?}");
+    });
+    assert_eq!(second.table_keys("a"), Some(vec!["a".to_owned()]));
+    assert!((1..=20).all(|sequence| second.message(sequence).is_some()));
     assert_eq!(second.facts().unwrap().replicas, 3);
 }

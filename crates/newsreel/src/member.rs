@@ -234,16 +234,20 @@ pub struct ClusterMemberReport {
 }
 
 /// Lets the spool follow the log of the cluster, if there is one: from then on the log alone changes it.
-/// Returns once what the log has now is applied.
-pub fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+/// Returns once what the log has now is applied, or earlier if the server `is_stopping`.
+pub fn follow(
+    config: &Config,
+    spool: &Arc<Spool>,
+    is_stopping: &dyn Fn() -> bool,
+) -> Result<(), MemberError> {
     if !config.cluster.is_used() {
         return Ok(());
     }
     #[cfg(feature = "cluster")]
-    return following::follow(config, spool);
+    return following::follow(config, spool, is_stopping);
     #[cfg(not(feature = "cluster"))]
     {
-        let _ = spool;
+        let _ = (spool, is_stopping);
         Err(MemberError::NotBuilt)
     }
 }

@@ -31,6 +31,7 @@ impl Operation for ExplainOperation {
 fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
     let mut say = |label: &str, text: &str| sink(Reply::Text(format!("{label:<14} {text}")));
     let explanation = if subject.starts_with('<') {
+        spool.freshen();
         let (found, explanation) = spool.tokens().explain_message_id(subject.as_bytes());
         say("Message-ID", subject);
         say(

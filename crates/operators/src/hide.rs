@@ -132,7 +132,7 @@ fn hide(log: &SiteLog, ids: &[String], reason: &str, dry_run: bool, sink: &mut S
 }
 
 fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
-    match spool.lookup_latest(&spool.key(id.as_bytes())) {
+    match spool.lookup_fresh(&spool.key(id.as_bytes())) {
         Lookup::Present(_) => "would be hidden",
         Lookup::Hidden(_) => "is hidden already",
         Lookup::Unknown | Lookup::Remembered | Lookup::Gone => "is not here",

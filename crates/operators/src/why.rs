@@ -95,7 +95,7 @@ fn explain(
     }
     let key = spool.key(message_id.as_bytes());
     let absent = |state| WhyError::Absent(message_id.to_owned(), state);
-    let token = match spool.lookup_latest(&key) {
+    let token = match spool.lookup_fresh(&key) {
         Lookup::Present(token) => token,
         Lookup::Unknown => return Err(absent("is unknown here")),
         Lookup::Remembered => return Err(absent("was rejected or cancelled")),

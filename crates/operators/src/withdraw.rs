@@ -91,21 +91,20 @@ pub(super) fn not_an_id(text: &str) -> String {
 
 fn one(log: &SiteLog, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, SpoolTrouble> {
     let key = log.spool().key(id.as_bytes());
-    let is_unknown = log.spool().lookup_latest(&key) == Lookup::Unknown;
-    if is_unknown && dry_run {
-        return Ok("is not here; it would be refused when it comes");
+    let mut found = log.spool().lookup_fresh(&key);
+    if found == Lookup::Unknown && !dry_run {
+        if log.remember(ArticleIdent::Key(key))? == ChangeOutcome::Remembered {
+            return Ok("is not here; it will be refused when it comes");
+        }
+        // It has arrived meanwhile; at a member of a cluster, by way of another one.
+        found = log.spool().lookup(&key);
     }
-    // Nothing is remembered if it has arrived meanwhile.
-    if is_unknown && log.remember(ArticleIdent::Key(key))? == ChangeOutcome::Remembered {
-        return Ok("is not here; it will be refused when it comes");
-    }
-    Ok(match log.spool().lookup(&key) {
+    Ok(match found {
         Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
         Lookup::Present(_) | Lookup::Hidden(_) if log.cancel(id.as_bytes())? => "cancelled",
         Lookup::Present(_) | Lookup::Hidden(_) => "is not here any more",
-        Lookup::Unknown | Lookup::Remembered | Lookup::Gone => {
-            "is not here any more, and is refused when it comes"
-        }
+        Lookup::Unknown => "is not here; it would be refused when it comes",
+        Lookup::Remembered | Lookup::Gone => "is not here any more, and is refused when it comes",
     })
 }
 
@@ -118,6 +117,7 @@ fn purge(log: &SiteLog, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> boo
             return false;
         }
     };
+    log.spool().freshen();
     let purged = log.purge(&wildmat, dry_run, &sink::ProgressRelay::new(sink));
     match purged {
         Ok(PurgeReport { groups: 0, .. }) => {

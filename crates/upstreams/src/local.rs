@@ -81,16 +81,17 @@ impl LocalSpool {
 
     /// Waits until readers here see what readers of other members of the cluster may have seen.
     fn freshen(&self) {
-        if let Some(log) = self.spool.shared_log() {
-            block_in_place(|| log.freshen());
+        if self.spool.shared_log().is_some() {
+            block_in_place(|| self.spool.freshen());
         }
     }
 
-    /// Looks up a Message-ID, waiting for other members of the cluster if need be.
-    fn look_up(&self, key: &ArticleKey) -> Lookup {
+    /// Looks up an article by its key; an unknown one is looked up again once this member has what the log of
+    /// the cluster has.
+    fn lookup(&self, key: &ArticleKey) -> Lookup {
         match self.spool.lookup(key) {
             Lookup::Unknown if self.spool.shared_log().is_some() => {
-                block_in_place(|| self.spool.lookup_latest(key))
+                block_in_place(|| self.spool.lookup_fresh(key))
             }
             found => found,
         }
@@ -104,7 +105,7 @@ impl LocalSpool {
             }
             SourceLocator::MessageId(id) => {
                 let key = self.spool.key(id.as_bytes());
-                match self.look_up(&key) {
+                match self.lookup(&key) {
                     Lookup::Present(token) => Some((token, Some(key))),
                     _ => None,
                 }
@@ -192,13 +193,8 @@ impl NewsSource for LocalSpool {
         }
     }
 
-    fn arrived(&self, id: MessageId<'_>) -> Option<i64> {
-        let (arrived, is_here) = self.spool.seen(&self.spool.key(id.as_bytes()))?;
-        (is_here && arrived > 0).then_some(i64::from(arrived))
-    }
-
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        Ok(matches!(self.look_up(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
+        Ok(matches!(self.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
     }
 
     async fn numbers(

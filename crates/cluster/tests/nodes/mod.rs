@@ -1,5 +1,6 @@
 //! Nodes of a real engine on this machine, for tests of the cluster and of servers that are its members.
 
+use cluster::engine_check::is_recent;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,34 @@ use std::time::{Duration, Instant};
 /// After this a test that waits has failed.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Path of the engine's program, if there is one.
+/// Path of the engine's program: the file that NEWSREEL_NATS_SERVER names, or that of PATH. Without a fitting
+/// one the tests are skipped, and say so; in CI, they fail.
 pub fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("NEWSREEL_NATS_SERVER").map(PathBuf::from);
     let in_path = || {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|file| file.is_file())
     };
-    let found = named.or_else(in_path).filter(|file| file.is_file());
-    if found.is_none() {
-        let why = "skipped: no nats-server in PATH or NEWSREEL_NATS_SERVER \
-                   (go install github.com/nats-io/nats-server/v2@v2.15.2)";
-        assert!(std::env::var_os("CI").is_none(), "{why}");
-        let _ = writeln!(std::io::stderr(), "{why}");
-    }
-    found
+    let found = std::env::var_os("NEWSREEL_NATS_SERVER").map(PathBuf::from).or_else(in_path);
+    let why = match &found {
+        None => "no nats-server in PATH or NEWSREEL_NATS_SERVER".to_owned(),
+        Some(file) => match version(file) {
+            Some(version) if is_recent(&version) => return found,
+            Some(version) => format!("{} has version {version}", file.display()),
+            None => format!("{} does not say its version", file.display()),
+        },
+    };
+    let why =
+        format!("skipped: {why}; go install github.com/nats-io/nats-server/v2@v2.15.2 makes one that fits");
+    assert!(std::env::var_os("CI").is_none(), "{why}");
+    let _ = writeln!(std::io::stderr(), "{why}");
+    None
+}
+
+/// Returns the version that a program says it has, as in "nats-server: v2.15.2".
+fn version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().strip_prefix("nats-server: v").map(str::to_owned)
 }
 
 /// Returns a free port, below those that the system gives to clients: one that waits for a server to listen
@@ -73,7 +87,7 @@ pub struct Nodes {
     /// Ports of each node: for clients, for other nodes, for monitoring.
     pub ports: Vec<[u16; 3]>,
     running: Vec<Option<Child>>,
-    sync: &'static str,
+    pub sync: &'static str,
     /// Configurations of nodes that have their own, once they are run again.
     pub texts: Vec<String>,
 }
@@ -99,7 +113,7 @@ impl Nodes {
         let cluster = match self.ports.len() {
             1 => String::new(),
             _ => format!(
-                "cluster {{ name: newsreel, listen: \"127.0.0.1:{route}\", routes: [{}] }}\n",
+                "cluster {{ name: newsreel, listen: \"127.0.0.1:{route}\", no_advertise: true, routes: [{}] }}\n",
                 routes.iter().map(|route| format!("\"{route}\"")).collect::<Vec<_>>().join(", ")
             ),
         };
@@ -120,6 +134,11 @@ impl Nodes {
             .spawn()
             .unwrap();
         self.running[node] = Some(child);
+    }
+
+    /// Returns the process of a node, unless it was killed.
+    pub fn pid(&self, node: usize) -> Option<u32> {
+        self.running[node].as_ref().map(Child::id)
     }
 
     /// Kills a node.

@@ -81,12 +81,22 @@ fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     if let Some(advice) = site::moderation::advice(config, moderated.map(|group| &*group.name)) {
         tracing::warn!("{advice}");
     }
-    let listeners = listeners::of(config)?;
-    crate::member::follow(config, &spool).map_err(problem)?;
+    // Signals are waited for before a port is open: from then on others take this for a server, and stop it.
     let runtime = crate::server::runtime().map_err(problem)?;
-    let shutdown = {
+    let (tell, mut stopped) = tokio::sync::watch::channel(false);
+    let signal = {
         let _inside = runtime.enter();
         stop_signal().map_err(|error| CliError::Problem(format!("cannot wait for signals: {error}")))?
+    };
+    runtime.spawn(async move {
+        signal.await;
+        let _ = tell.send(true);
+    });
+    let listeners = listeners::of(config)?;
+    let is_stopping = || *stopped.borrow();
+    crate::member::follow(config, &spool, &is_stopping).map_err(problem)?;
+    let shutdown = async move {
+        let _ = stopped.wait_for(|is_stopping| *is_stopping).await;
     };
     if inviting {
         say(invitation(config, &spool, &listeners))?;

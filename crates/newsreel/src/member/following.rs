@@ -110,7 +110,11 @@ impl fmt::Debug for DrivenLog {
 }
 
 /// Starts the member of a spool, as [`super::follow`] does.
-pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
+pub(super) fn follow(
+    config: &Config,
+    spool: &Arc<Spool>,
+    is_stopping: &dyn Fn() -> bool,
+) -> Result<(), MemberError> {
     let name = config.cluster.member.clone().unwrap_or_default();
     let record = spool.position().ok_or_else(|| {
         MemberError::Other(
@@ -174,13 +178,13 @@ pub(super) fn follow(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberEr
     let watch = ClusterWatch::start(&engine).map_err(cannot)?;
     let halted = Innermost::default();
     spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
-    await_log(&member)
+    await_log(&member, is_stopping)
 }
 
 /// Waits until the member has applied what the log had when it was started, and may propose.
-fn await_log(member: &MemberHandle) -> Result<(), MemberError> {
+fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<(), MemberError> {
     let (mut reached, mut since) = (0, Instant::now());
-    loop {
+    while !is_stopping() {
         let status = member.status();
         match status.state {
             MemberState::Following if status.may_propose => {
@@ -208,6 +212,7 @@ fn await_log(member: &MemberHandle) -> Result<(), MemberError> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
+    Ok(())
 }
 
 fn freshness(reads: ClusterReads) -> ReadFreshness {

@@ -3,11 +3,19 @@
 //! `NEWSREEL_NATS_SERVER`) the tests are skipped with a message, or fail if CI is set.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod bench;
+mod blows;
 mod chapter;
+mod client;
+mod enemies;
+mod links;
 #[path = "../../../cluster/tests/nodes/mod.rs"]
 mod nodes;
 mod operating;
+mod reading;
+mod transcripts;
 
+use links::Link;
 use nodes::{Nodes, Scratch, WAIT_MAX, free_port, program, wait_until};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -59,36 +67,69 @@ struct Member {
     dir: PathBuf,
     port: u16,
     web: u16,
+    /// Variables of the environment in which it runs.
+    environment: Vec<(&'static str, String)>,
     running: Option<Child>,
 }
 
 impl Member {
     fn new(scratch: &Scratch, name: &'static str) -> Self {
-        Self { name, dir: scratch.0.join(name), port: free_port(), web: free_port(), running: None }
+        let (port, web) = (free_port(), free_port());
+        Self { name, dir: scratch.0.join(name), port, web, environment: Vec::new(), running: None }
     }
 
-    /// Writes the configuration, which names this member of the cluster.
-    fn configure(&self, nodes: &Nodes, text: &str) {
+    /// Returns the section of the configuration that names this member of the cluster.
+    fn section(&self, nodes: &Nodes) -> String {
         let all = |at: usize| {
             let address = |ports: &[u16; 3]| format!("\"127.0.0.1:{}\"", ports[at]);
             nodes.ports.iter().map(address).collect::<Vec<_>>().join(", ")
         };
-        let cluster = format!(
+        format!(
             "\n[cluster]\nservers = [{}]\nmonitor = [{}]\nsite = \"three\"\nmember = \"{}\"\nlog_size = \"256 MiB\"\n",
             all(0),
             all(2),
             self.name
-        );
+        )
+    }
+
+    /// Writes the configuration, which names this member of the cluster.
+    fn configure(&self, nodes: &Nodes, text: &str) {
         std::fs::create_dir_all(&self.dir).unwrap();
-        std::fs::write(self.dir.join("newsreel.toml"), text.to_owned() + &cluster).unwrap();
+        std::fs::write(self.dir.join("newsreel.toml"), text.to_owned() + &self.section(nodes)).unwrap();
+    }
+
+    /// Changes the configuration.
+    fn edit(&self, change: impl FnOnce(String) -> String) {
+        let file = self.dir.join("newsreel.toml");
+        let text = change(std::fs::read_to_string(&file).unwrap());
+        std::fs::write(file, text).unwrap();
+    }
+
+    /// Has this member reach the nodes through links from its next start on.
+    fn connect_through(&self, nodes: &Nodes, links: &[Link]) {
+        self.edit(|text| {
+            let ports = nodes.ports.iter().zip(links);
+            ports.fold(text, |text, (node, link)| {
+                text.replace(&format!("127.0.0.1:{}\"", node[0]), &format!("127.0.0.1:{}\"", link.port))
+            })
+        });
+    }
+
+    /// Returns the state of the member, as `newsreel status` says it.
+    fn state(&self) -> String {
+        let report: serde_json::Value =
+            serde_json::from_str(&done(&self.dir, &["status", "--json"])).unwrap();
+        report["server"]["cluster"]["state"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Starts the server, and waits until it answers.
     fn serve(&mut self) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_newsreel"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+        let child = command
             .args(["serve", "--dir"])
             .arg(&self.dir)
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -164,6 +205,11 @@ impl Client {
     /// Returns the client of a connection that has been greeted.
     fn of(stream: TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+        Self::greeted(stream)
+    }
+
+    /// Like [`Client::of`], with the read timeout that the connection has.
+    fn greeted(stream: TcpStream) -> Option<Self> {
         let mut client = Self(BufReader::new(stream));
         client.line()?.starts_with("20").then_some(client)
     }

@@ -204,7 +204,7 @@ impl NoticeContext<'_> {
         does: &dyn Fn(usize) -> bool,
     ) -> Result<(Vec<&'n ListedArticle<'n>>, NoticeCounts), NotCarriedOut> {
         let (mut here, mut counts) = (Vec::new(), NoticeCounts::default());
-        let mut absent: BTreeMap<usize, Vec<ArticleKey>> = BTreeMap::new();
+        let mut absent: BTreeMap<usize, Vec<(&ListedArticle<'_>, ArticleKey)>> = BTreeMap::new();
         let mut seen = HashSet::new();
         // Nothing is filed between the lookup and the registration.
         let _closed = self.hides.closed();
@@ -221,17 +221,22 @@ impl NoticeContext<'_> {
                 Lookup::Unknown => {
                     let names = listed.groups.join(",");
                     match hiders.iter().position(|hider| hider.hides(names.as_bytes())) {
-                        Some(at) if does(at) => absent.entry(at).or_default().push(key),
+                        Some(at) if does(at) => absent.entry(at).or_default().push((listed, key)),
                         _ => counts.elsewhere += 1,
                     }
                 }
             }
         }
-        for (at, keys) in absent {
-            if let Some(hider) = hiders.get(at) {
-                counts.awaited += keys.len();
-                self.hides.add(&keys, hider, self.now)?;
-            }
+        for (at, listed) in absent {
+            let Some(hider) = hiders.get(at) else { continue };
+            let keys: Vec<ArticleKey> = listed.iter().map(|(_, key)| *key).collect();
+            self.hides.add(&keys, hider, self.now)?;
+            // The gate is this machine's: what another member of a cluster has filed before the registration is
+            // here by now.
+            let is_here = |(_, key): &&(_, ArticleKey)| matches!(self.spool.lookup(key), Lookup::Present(_));
+            let before = here.len();
+            here.extend(listed.iter().filter(is_here).map(|(listed, _)| *listed));
+            counts.awaited += keys.len() - (here.len() - before);
         }
         Ok((here, counts))
     }

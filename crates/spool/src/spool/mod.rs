@@ -190,18 +190,6 @@ impl Spool {
         self.reader().lookup(key)
     }
 
-    /// Like [`Spool::lookup`], but on a member of a cluster an unknown Message-ID is looked up again once
-    /// everything is applied that the members had answered for. Blocks for that time.
-    pub fn lookup_latest(&self, key: &ArticleKey) -> Lookup {
-        match (self.lookup(key), self.shared_log()) {
-            (Lookup::Unknown, Some(log)) => {
-                log.freshen();
-                self.lookup(key)
-            }
-            (found, _) => found,
-        }
-    }
-
     /// Reports which of these Message-IDs, passed with their keys, history knows; much faster than individual
     /// look-ups.
     pub fn are_known(&self, keys: &[ArticleKey], message_ids: &[&[u8]]) -> Vec<bool> {
@@ -536,6 +524,26 @@ impl Spool {
     /// Returns the log that this spool follows.
     pub fn shared_log(&self) -> Option<&dyn SharedLog> {
         self.shared_log.get().map(|log| &**log)
+    }
+
+    /// Waits until readers here see what readers of other machines of the site may have seen, as far as the
+    /// shared log is asked to; without one, not at all.
+    pub fn freshen(&self) {
+        if let Some(log) = self.shared_log() {
+            log.freshen();
+        }
+    }
+
+    /// Looks up a Message-ID as [`Spool::lookup`] does. Whatever is unknown is looked up again after
+    /// [`Spool::freshen`]: another machine may have taken the article a moment ago.
+    pub fn lookup_fresh(&self, key: &ArticleKey) -> Lookup {
+        match self.lookup(key) {
+            Lookup::Unknown if self.shared_log().is_some() => {
+                self.freshen();
+                self.lookup(key)
+            }
+            found => found,
+        }
     }
 
     /// Reports whether this machine does a job that one machine of the site does at a time; without a shared

@@ -1,0 +1,289 @@
+//! What a cluster costs and gives, on one machine: `make bench-cluster`, with `NEWSREEL_BENCH_ARTICLES` articles
+//! of 2.35 KB. Prints the table of `docs/bench/cluster.md`. Rates are compared with that of the engine in the
+//! same run, so that a slow machine does not decide, and with a single server's.
+
+use crate::nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};
+use crate::{Client, DATE, GROUPS, Member, await_same_digest, done, members_of};
+use cluster::nats::{NatsConnection, NatsEngine};
+use cluster::{ClusterId, EngineEvent, EngineLog as _, MessageTag};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// Length of an article, in bytes.
+const ARTICLE_BYTES: usize = 2_350;
+/// Length of a message of the engine's own measurement, in bytes.
+const MESSAGE_BYTES: usize = 64 << 10;
+/// Messages that each of three clients of the engine has on their way.
+const IN_FLIGHT: usize = 4;
+/// Articles of any number stay until the end.
+const KEPT: &str = "\n[[class]]\nname = \"kept\"\nmethod = \"appendonly\"\nfile_size = \"64 MiB\"\n";
+
+/// Returns an article as peers send it, with a body that hardly shrinks.
+fn article(id: &str) -> String {
+    let mut text = format!(
+        "Path: peer.example!not-for-mail\r\nFrom: a@x.example\r\nNewsgroups: test.a\r\nSubject: measured\r\n\
+         Message-ID: {id}\r\nDate: {DATE}\r\n\r\n"
+    );
+    let mut state = id.bytes().fold(7_u64, |state, byte| state.wrapping_mul(31).wrapping_add(byte.into()));
+    while text.len() < ARTICLE_BYTES {
+        for _ in 0..70 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push(char::from(b'a' + (state >> 40) as u8 % 26));
+        }
+        text.push_str("\r\n");
+    }
+    text
+}
+
+/// Measures how many articles of that length the engine takes a second, in messages of 64 KiB of three clients,
+/// each of which reads all.
+fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
+    let connect = |member: String| {
+        let servers = nodes.ports.iter().map(|ports| format!("127.0.0.1:{}", ports[0])).collect();
+        let connection =
+            NatsConnection { site: "bench".into(), member, servers, ..NatsConnection::default() };
+        Arc::new(NatsEngine::connect(connection).unwrap())
+    };
+    let first = connect("m0".into());
+    wait_until("the log is created", || first.create(ClusterId([3; 8]), 3, 4 << 30).is_ok());
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for at in 0..3_u16 {
+            let engine = connect(format!("m{at}"));
+            scope.spawn(move || {
+                let (to, events) = mpsc::channel();
+                let log = engine.log(Arc::new(move |event| drop(to.send(event))));
+                log.follow(0);
+                let bytes: Arc<[u8]> = vec![b'x'; MESSAGE_BYTES].into();
+                let append = |counter: usize| {
+                    let tag = MessageTag { member: at, incarnation: 1, counter: counter as u64 };
+                    log.append(tag, bytes.clone());
+                };
+                (0..IN_FLIGHT).for_each(append);
+                let (mut sent, mut appended, mut read) = (IN_FLIGHT, 0, 0);
+                while appended < messages || read < 3 * messages {
+                    match events.recv_timeout(WAIT_MAX).unwrap() {
+                        EngineEvent::Appended { .. } => {
+                            appended += 1;
+                            if sent < messages {
+                                append(sent);
+                                sent += 1;
+                            }
+                        }
+                        EngineEvent::Message(_) => read += 1,
+                        other => assert!(matches!(other, EngineEvent::Reach { .. }), "{other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    (3 * messages * MESSAGE_BYTES) as f64 / ARTICLE_BYTES as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Feeds articles to servers at once, from one connection to each; returns the rate.
+fn feed(ports: &[u16], articles: usize, name: &str) -> f64 {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for (at, port) in ports.iter().enumerate() {
+            scope.spawn(move || {
+                let mut client = Client::connect(*port).unwrap();
+                let mut sender = client.0.get_ref().try_clone().unwrap();
+                let some = articles / ports.len();
+                scope.spawn(move || {
+                    for n in 0..some {
+                        let id = format!("<{n}.{at}.{name}@bench.example>");
+                        write!(sender, "TAKETHIS {id}\r\n{}.\r\n", article(&id)).unwrap();
+                    }
+                });
+                for _ in 0..some {
+                    let answer = client.line().unwrap();
+                    assert!(answer.starts_with("239"), "{answer}");
+                }
+            });
+        }
+    });
+    articles as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Times of an action that is repeated, ascending.
+fn times(count: usize, mut act: impl FnMut(usize)) -> Vec<Duration> {
+    let mut times: Vec<Duration> = (0..count)
+        .map(|n| {
+            let begun = Instant::now();
+            act(n);
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    times
+}
+
+fn millis(times: &[Duration], percent: usize) -> f64 {
+    times[(times.len() * percent / 100).min(times.len() - 1)].as_secs_f64() * 1e3
+}
+
+/// Reads articles by number, all asked for at once; returns the rate.
+fn read_rate(port: u16, articles: usize) -> f64 {
+    let mut client = Client::connect(port).unwrap();
+    client.ask("GROUP test.a").unwrap();
+    let mut sender = client.0.get_ref().try_clone().unwrap();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let commands: String = (1..=articles).map(|n| format!("ARTICLE {n}\r\n")).collect();
+            sender.write_all(commands.as_bytes()).unwrap();
+        });
+        for _ in 0..articles {
+            let answer = client.line().unwrap();
+            assert!(answer.starts_with("220"), "{answer}");
+            while client.line().unwrap() != "." {}
+        }
+    });
+    articles as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Returns the memory that a server has of its own, in MiB.
+fn memory(member: &Member) -> f64 {
+    let pid = member.running.as_ref().unwrap().id();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.split_ascii_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
+/// Makes a server that is no member of a cluster.
+fn single(scratch: &Scratch) -> Member {
+    let groups = scratch.0.join("groups");
+    std::fs::write(&groups, GROUPS).unwrap();
+    let server = Member::new(scratch, "single");
+    let (listen, groups) = (format!("127.0.0.1:{}", server.port), groups.to_str().unwrap().to_owned());
+    let words =
+        ["init", "--listen", &listen, "--buffer", "32 MiB", "--peer", "127.0.0.1", "--max-age", "none"];
+    done(&server.dir, &[&words[..], &["--path-identity", "news.one.example", "--groups", &groups]].concat());
+    server.edit(|text| {
+        let text =
+            text.replace("[[rule]]\n", "[[rule]]\nclass = \"kept\"\ngroups = \"test.*\"\n\n[[rule]]\n");
+        text + KEPT
+    });
+    server
+}
+
+/// Files a batch of rnews; returns the rate.
+fn rnews_rate(server: &Member, articles: usize) -> f64 {
+    let batch: String = (0..articles)
+        .map(|n| {
+            let text = article(&format!("<{n}.rnews@bench.example>")).replace("\r\n", "\n");
+            format!("#! rnews {}\n{text}", text.len())
+        })
+        .collect();
+    let begun = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_newsreel"))
+        .args(["rnews", "--dir"])
+        .arg(&server.dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(batch.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    articles as f64 / begun.elapsed().as_secs_f64()
+}
+
+#[test]
+#[ignore = "make bench-cluster"]
+fn what_a_cluster_costs() {
+    let Some(program) = program() else { return };
+    let articles: usize =
+        std::env::var("NEWSREEL_BENCH_ARTICLES").map_or(90_000, |text| text.parse().unwrap());
+    let few = (articles / 30).clamp(50, 1_000);
+    let scratch = Scratch::new("bench");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+
+    let mut server = single(&scratch);
+    server.serve();
+    let alone = feed(&[server.port], articles, "fed");
+    let (by_rnews, of_server) = (rnews_rate(&server, articles), memory(&server));
+    let mut client = server.client();
+    let posted_alone = times(few, |n| {
+        let answer = client.post(&format!("<{n}.post@bench.example>"), "test.b").unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+    });
+    let local = times(few, |_| drop(client.ask("GROUP test.a").unwrap()));
+    let read_alone = read_rate(server.port, articles);
+    server.stop();
+
+    let engine = engine_rate(&nodes, articles * ARTICLE_BYTES / MESSAGE_BYTES / 3 + IN_FLIGHT);
+    let mut members = members_of(&["fe1", "fe2", "fe3"], &scratch, &nodes, KEPT);
+    let ports: Vec<u16> = members.iter().map(|member| member.port).collect();
+    let filed = feed(&ports, articles, "fed");
+    await_same_digest(&members);
+    let of_member = memory(&members[0]);
+    let mut client = members[0].client();
+    let posted = times(few, |n| {
+        let answer = client.post(&format!("<{n}.post@bench.example>"), "test.b").unwrap();
+        assert!(answer.starts_with("240"), "{answer}");
+    });
+    let fresh = times(few, |_| drop(client.ask("GROUP test.a").unwrap()));
+    let read = read_rate(ports[0], articles);
+    // One applies what was filed while it was away; then it loses everything, and joins again.
+    members[2].stop();
+    feed(&ports[..2], articles, "away");
+    let begun = Instant::now();
+    members[2].serve();
+    members[2].client();
+    let replayed = articles as f64 / begun.elapsed().as_secs_f64();
+    await_same_digest(&members);
+    members[2].stop();
+    crate::operating::lose_disk(&members[2]);
+    std::fs::copy(members[0].dir.join("cluster.key"), members[2].dir.join("cluster.key")).unwrap();
+    let begun = Instant::now();
+    done(&members[2].dir, &["cluster", "join", "--replace"]);
+    members[2].serve();
+    members[2].client();
+    let joined = 2.0 * articles as f64 / begun.elapsed().as_secs_f64();
+    await_same_digest(&members);
+
+    let mut version = String::new();
+    std::fs::File::open("/proc/loadavg").unwrap().read_to_string(&mut version).unwrap();
+    println!("{articles} articles; load of the machine at the end: {}", version.trim());
+    println!("| | measured | to compare with | bar |\n|---|---:|---:|---:|");
+    let row = |what: &str, value: String, beside: String, bar: &str| {
+        println!("| {what} | {value} | {beside} | {bar} |");
+    };
+    let ratio = |rate: f64, of: f64| format!("{rate:.0}/s, {:.2}", rate / of);
+    row("the engine's own rate (E)", format!("{engine:.0}/s"), String::new(), "");
+    row("filing by TAKETHIS through three members", ratio(filed, engine), "E".into(), ">= 0.5");
+    row("the same by one server alone", format!("{alone:.0}/s"), String::new(), "");
+    row(
+        "a lone POST, p50 and p99",
+        format!("{:.1} and {:.1} ms", millis(&posted, 50), millis(&posted, 99)),
+        format!("{:.1} and {:.1} ms alone", millis(&posted_alone, 50), millis(&posted_alone, 99)),
+        "p50 <= 6 ms, p99 <= 20 ms",
+    );
+    row(
+        "GROUP, `reads = \"fresh\"`, p50",
+        format!("{:.2} ms", millis(&fresh, 50)),
+        format!("{:.2} ms alone", millis(&local, 50)),
+        "<= alone + 1.5 ms",
+    );
+    row(
+        "applying the log after an absence",
+        ratio(replayed, by_rnews),
+        format!("{by_rnews:.0}/s by rnews"),
+        ">= 0.7",
+    );
+    row(
+        "joining by a snapshot of a member",
+        ratio(joined, by_rnews),
+        format!("{by_rnews:.0}/s by rnews"),
+        ">= 0.7",
+    );
+    row("reading one member", ratio(read, read_alone), format!("{read_alone:.0}/s alone"), ">= 0.95");
+    row(
+        "memory of a member",
+        format!("{of_member:.0} MiB"),
+        format!("{of_server:.0} MiB alone"),
+        "<= alone + 64 MiB",
+    );
+}
