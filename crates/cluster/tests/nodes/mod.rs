@@ -86,7 +86,8 @@ pub struct Nodes {
     dir: PathBuf,
     /// Ports of each node: for clients, for other nodes, for monitoring.
     pub ports: Vec<[u16; 3]>,
-    running: Vec<Option<Child>>,
+    /// Processes of the nodes; `None` for one that was killed.
+    pub running: Vec<Option<Child>>,
     pub sync: &'static str,
     /// Configurations of nodes that have their own, once they are run again.
     pub texts: Vec<String>,
@@ -134,11 +135,6 @@ impl Nodes {
             .spawn()
             .unwrap();
         self.running[node] = Some(child);
-    }
-
-    /// Returns the process of a node, unless it was killed.
-    pub fn pid(&self, node: usize) -> Option<u32> {
-        self.running[node].as_ref().map(Child::id)
     }
 
     /// Kills a node.

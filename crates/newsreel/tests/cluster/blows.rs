@@ -151,7 +151,7 @@ fn strike(random: &mut Seeded, members: &mut [Member], nodes: &mut Nodes, links:
             format!("member {victim} paused")
         }
         3 => {
-            let pid = nodes.pid(victim).unwrap();
+            let pid = nodes.running[victim].as_ref().unwrap().id();
             signal("-STOP", pid);
             std::thread::sleep(lasts);
             signal("-CONT", pid);

@@ -5,7 +5,8 @@ use super::{Group, NewsPages, failed};
 use crate::memory::MemoryReservation;
 use axum::response::Response;
 use memchr::memchr_iter;
-use netnews::GroupMarks;
+use netnews::overview_row::{self, index};
+use netnews::{GroupMarks, date};
 use newspages::threads::{REFERENCES_MAX, ThreadRow};
 use site_base::counters;
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ pub(super) struct RowText {
     text: Vec<u8>,
     /// Message-IDs in the rows, those of each counted up to [`ROW_IDS_MAX`].
     ids: usize,
-    /// Times of articles by number.
+    /// Times of articles by number, where they are not the Date in the row: of few.
     times: HashMap<u64, Option<i64>>,
     memory: MemoryReservation,
 }
@@ -79,7 +80,8 @@ impl RowText {
         let mut count = 0;
         for row in rows.split_inclusive(|b| *b == b'\n') {
             self.ids += ids_of(row);
-            self.times.extend(time(row));
+            let written = overview_row::field(row, index::DATE).and_then(date::parse);
+            self.times.extend(time(row).filter(|(_, time)| *time != written));
             count += 1;
         }
         self.text.extend_from_slice(rows);
