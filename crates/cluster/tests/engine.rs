@@ -468,10 +468,10 @@ fn a_member_may_append_and_read_and_change_no_stream() {
         for (answer, subject) in futures_util::future::join_all(asked).await {
             assert!(answer.is_err(), "{subject}: {answer:?}");
         }
-        assert!(second.get("a").unwrap().is_some());
         let heard = tokio::time::timeout(Duration::from_millis(500), others.next()).await;
         assert!(!matches!(heard, Ok(Some(_))), "{heard:?}");
     });
+    assert!(second.get("a").unwrap().is_some());
     assert_eq!(second.table_keys("a"), Some(vec!["a".to_owned()]));
     assert!((1..=20).all(|sequence| second.message(sequence).is_some()));
     assert_eq!(second.facts().unwrap().replicas, 3);

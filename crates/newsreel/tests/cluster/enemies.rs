@@ -1,7 +1,7 @@
 //! What harms a cluster from outside: each is reported, nothing is lost, and members do not diverge.
 
 use crate::nodes::{Nodes, Scratch, program, wait_until};
-use crate::{Member, await_same_digest, done, members_of, newsreel, overview};
+use crate::{Member, await_same_digest, members_of, newsreel, overview};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

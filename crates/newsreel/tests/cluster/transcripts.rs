@@ -140,7 +140,7 @@ struct BalancedSession {
 impl BalancedSession {
     /// Passes commands on until one side closes.
     fn serve(mut self) -> Option<()> {
-        self.from_all(b"")?;
+        self.answer_of_all(b"")?;
         loop {
             let mut command = Vec::new();
             if self.client.read_until(b'\n', &mut command).ok()? == 0 {
@@ -153,7 +153,7 @@ impl BalancedSession {
                 true => self.bring(&command, verb)?,
                 false => {
                     self.members.iter_mut().for_each(|member| _ = member.try_send(&command));
-                    self.from_all(&command)?
+                    self.answer_of_all(&command)?
                 }
             };
             if [b"205", b"400"].iter().any(|code| status.starts_with(*code)) {
@@ -163,7 +163,7 @@ impl BalancedSession {
     }
 
     /// Reads the answers of all members, and passes that of the next one on; returns its first line.
-    fn from_all(&mut self, command: &[u8]) -> Option<Vec<u8>> {
+    fn answer_of_all(&mut self, command: &[u8]) -> Option<Vec<u8>> {
         let answers: Vec<Vec<u8>> =
             self.members.iter_mut().map(|member| answer(member, command)).collect::<Option<_>>()?;
         let is_time = command.trim_ascii().eq_ignore_ascii_case(b"DATE");
