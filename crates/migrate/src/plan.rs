@@ -3,7 +3,6 @@
 //! The head of each article is read once. Called by `cli::import`.
 
 use std::collections::HashMap;
-use std::io;
 
 use disk::Progress;
 use netnews::date;
@@ -14,6 +13,9 @@ use super::order::NumberedArticles;
 use super::site::OtherSite;
 use super::source::ArticleLocation;
 use site_config::NamePattern;
+
+/// Number of Message-IDs that are looked up in history together.
+const LOOKED_UP: usize = 4096;
 
 /// Articles of an import. An article's number is its index in `Found::items`.
 #[derive(Debug, Default)]
@@ -35,21 +37,25 @@ pub struct ImportPlan {
     pub hashes: Vec<u64>,
     /// Articles that the other server still stores and shows in no wanted group any more.
     pub expired: Vec<u32>,
-    /// Storage class and size there for each article, if a rule chooses a class.
+    /// Storage class and size there for each article, if a rule chooses a class and the article is not known
+    /// here.
     weights: Vec<Option<(u8, u32)>>,
 }
 
 impl ImportPlan {
-    /// Examines all articles of `other`; those in no group of `wanted` are left out.
-    pub fn make(
+    /// Examines all articles of `other`; those in no group of `wanted` are left out. `known` reports which
+    /// Message-IDs this site knows: these articles need no room.
+    pub fn make<E>(
         other: &OtherSite,
         wanted: Option<&NamePattern>,
         estimator: &Estimator,
+        known: &mut dyn FnMut(&[String]) -> Result<Vec<bool>, E>,
         progress: &dyn Progress,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, E> {
         let mut plan = Self::default();
         let mut ids: HashMap<Vec<u8>, Option<u32>> = HashMap::new();
         let mut begun = Vec::new();
+        let mut looked_up = Vec::with_capacity(LOOKED_UP);
         let mut left_out = vec![false; other.found.items.len()];
         progress.start("looking through the articles", other.found.items.len() as u64);
         for ((at, item), left_out) in other.found.items.iter().enumerate().zip(&mut left_out) {
@@ -84,7 +90,15 @@ impl ImportPlan {
                 head::wire_bytes(&begun, item.bytes.into()),
                 arrived,
             ));
+            looked_up.push(String::from_utf8_lossy(head.message_id).into_owned());
+            if looked_up.len() >= LOOKED_UP {
+                plan.unweigh(&known(&looked_up)?);
+                looked_up.clear();
+            }
             progress.step(at as u64);
+        }
+        if !looked_up.is_empty() {
+            plan.unweigh(&known(&looked_up)?);
         }
         progress.finish();
         let order = plan.numbered.order().into_iter();
@@ -97,6 +111,13 @@ impl ImportPlan {
     pub fn weight(&self, article: u32, class: usize) -> Option<u64> {
         let (chosen, bytes) = (*self.weights.get(article as usize)?)?;
         (usize::from(chosen) == class).then_some(u64::from(bytes))
+    }
+
+    /// Takes the weight from those of the last articles that are `known` here.
+    fn unweigh(&mut self, known: &[bool]) {
+        let first = self.weights.len().saturating_sub(known.len());
+        let last = self.weights.iter_mut().skip(first);
+        last.zip(known).filter(|(_, known)| **known).for_each(|(weight, _)| *weight = None);
     }
 
     fn group(
@@ -184,6 +205,20 @@ fn remove_expired(
         is_shown
     });
     is_expired
+}
+
+/// Returns the class that the rules choose for an article in wire format, by its index in the configuration,
+/// and its size there. It is filed in `groups`, or if there are none in those of its Newsgroups header.
+pub fn weigh_article(
+    estimator: &Estimator,
+    wire: &[u8],
+    groups: &[&[u8]],
+    arrived: u32,
+) -> Option<(usize, u64)> {
+    let mut head = head::read(wire);
+    head.places = groups.iter().map(|group| (*group, 0)).collect();
+    let (class, bytes) = weigh(estimator, &head, None, wire.len() as u64, arrived)?;
+    Some((usize::from(class), u64::from(bytes)))
 }
 
 /// Returns the class that the rules choose for an article, and its size there.

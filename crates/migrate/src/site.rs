@@ -24,6 +24,12 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 /// Most invalid lines of an active file that are reported.
 const ODD_LINES_MAX: usize = 20;
 
+/// Directory of posts that leafnode has not sent yet.
+const LEAFNODE_OUTGOING: &str = "out.going";
+
+/// Maximum number of unsent posts that are named.
+const UNSENT_NAMED_MAX: usize = 10;
+
 /// Data to be imported.
 #[derive(Debug, Default)]
 pub struct OtherSite {
@@ -200,7 +206,30 @@ impl OtherSite {
         for path in &tree.cafs {
             self.found.add_caf(path).map_err(|e| named(path, e))?;
         }
+        self.note_unsent(root);
         Ok(())
+    }
+
+    /// Reports posts that a leafnode has accepted and not sent to its servers.
+    fn note_unsent(&mut self, root: &Path) {
+        let dir = root.join(LEAFNODE_OUTGOING);
+        let Ok(entries) = fs::read_dir(&dir) else { return };
+        let files = entries.filter_map(Result::ok).filter(|entry| entry.path().is_file());
+        let mut names: Vec<String> =
+            files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        if names.is_empty() {
+            return;
+        }
+        names.sort_unstable();
+        let posts = counted(names.len() as u64, "post");
+        let more = if names.len() > UNSENT_NAMED_MAX { ", ..." } else { "" };
+        names.truncate(UNSENT_NAMED_MAX);
+        self.found.notes.push(format!(
+            "{}: {posts} not sent yet, and not imported ({}{more}); send with fetchnews first, or post with: \
+             newsreel post FILE",
+            dir.display(),
+            names.join(", ")
+        ));
     }
 
     fn history(&mut self, path: &Path, arrivals: bool) -> io::Result<()> {
@@ -288,5 +317,21 @@ mod tests {
         fs::write(spool.path().join("sci/none/.overview"), "").unwrap();
         let site = OtherSite::inn(&[spool.path().to_owned()]).unwrap();
         assert_eq!(site.groups.keys().collect::<Vec<_>>(), ["sci.one", "sci.read"]);
+    }
+
+    #[test]
+    fn unsent_posts_of_a_leafnode_are_counted_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let outgoing = dir.path().join(LEAFNODE_OUTGOING);
+        fs::create_dir(&outgoing).unwrap();
+        let notes = || OtherSite::inn(&[dir.path().to_owned()]).unwrap().found.notes;
+        assert_eq!(notes(), Vec::<String>::new());
+        for name in ["1764000000-12", "1764000001-13"] {
+            fs::write(outgoing.join(name), "Newsgroups: a.b\n\nunsent\n").unwrap();
+        }
+        let notes = notes();
+        let [note] = notes.as_slice() else { panic!("{notes:?}") };
+        assert!(note.contains("2 posts not sent yet"), "{note}");
+        assert!(note.contains("1764000000-12, 1764000001-13"), "{note}");
     }
 }

@@ -115,6 +115,8 @@ pub enum Reply {
     },
     /// The answer to `CountLivingOperation`.
     Count(u64),
+    /// The answer to `AreKnownOperation`, in the order of its Message-IDs.
+    Known(Vec<bool>),
     /// The answer to `HistoryImportOperation`.
     HistoryImported(HistoryCounts),
     /// The end of the answer to `HistoryExportOperation`.

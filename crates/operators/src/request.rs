@@ -77,6 +77,7 @@ requests! {
     Search(search::SearchOperation),
     RebuildSearch(search::RebuildSearchOperation),
     CountLiving(control_socket::import::CountLivingOperation),
+    AreKnown(control_socket::import::AreKnownOperation),
     HistoryImport(history::HistoryImportOperation),
     HistoryExport(history::HistoryExportOperation),
     RaiseHigh(groups::RaiseHighOperation),
@@ -112,7 +113,7 @@ impl Request {
         match self {
             Self::Ping(_) | Self::Status(_) | Self::Explain(_) | Self::Why(_) | Self::Search(_) => false,
             Self::GroupList(_) | Self::NameMap(_) | Self::Articles(_) | Self::Compare(_) => false,
-            Self::Archive(_) | Self::HistoryExport(_) | Self::CountLiving(_) => false,
+            Self::Archive(_) | Self::HistoryExport(_) | Self::CountLiving(_) | Self::AreKnown(_) => false,
             Self::Rnews(_) | Self::Import(_) | Self::Post(_) | Self::HistoryImport(_) => false,
             Self::RaiseHigh(_) | Self::Mount(_) | Self::MountStanding(_) => false,
             Self::Buffer(buffers) => !matches!(buffers.command, BufferCommand::List { .. }),

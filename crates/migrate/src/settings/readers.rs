@@ -367,8 +367,14 @@ impl<'a> ReadersConversion<'a, '_> {
         self.used.insert(access.place.line);
         section.saw([access.place, access.end]);
         if let Some(why) = self.barred(auth, Some(access)) {
-            section.saw(access.pairs.iter().map(|pair| pair.place));
-            section.say(format!("No rights yet, since {why}: complete this by hand."));
+            let (from, pairs) = (access.place, &access.pairs);
+            let access = format!("access {}", quoted(&access.name));
+            section.say(format!("No rights of {access} ({from}) yet, since {why}: complete this by hand."));
+            section.saw(pairs.iter().map(|pair| pair.place));
+            for pair in pairs.iter().filter(|pair| pair.key != "users" && pair.key != "key") {
+                let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
+                section.remark(pair.place, format!("{line} of {access} is not taken over"));
+            }
             return nothing(section);
         }
         // As in INN, lower-case letters have no meaning.

@@ -530,6 +530,24 @@ fn unclear_parts_of_readers_conf_give_no_rights() {
 }
 
 #[test]
+fn access_groups_of_auth_groups_that_are_not_converted_are_named() {
+    let access = "access members {\n users: <ALL>\n read: members.*\n post: members.talk\n}\n";
+    for hosts in ["\"*, !nowhere.invalid\"", "nowhere.invalid", "\"192.0.2.0/24, !nowhere.invalid\""] {
+        for auth in ["default: <ALL>", "auth: ckpasswd", "auth: ckpasswd\n default: <ALL>"] {
+            let readers = format!("auth site {{\n hosts: {hosts}\n {auth}\n}}\n{access}");
+            let (new, _) =
+                converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers.as_str())]));
+            assert!(new.text.contains("access members"), "{hosts} {auth}: {}", new.text);
+            // What no client comes to is named as a whole.
+            let is_by_line = hosts.contains('!') && auth.contains("default");
+            for pattern in ["members.*", "members.talk"].into_iter().filter(|_| is_by_line) {
+                assert!(new.text.contains(pattern), "{hosts} {auth} {pattern}: {}", new.text);
+            }
+        }
+    }
+}
+
+#[test]
 fn groups_of_readers_conf_inherit_from_the_blocks_around_them() {
     let readers = "group g {\n default: <G>\n access: R\n auth a {\n hosts: 192.0.2.0/24\n }\n\
                    access a {\n users: <G>\n newsgroups: g.*\n }\n}\n";

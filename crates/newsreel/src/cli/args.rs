@@ -551,8 +551,9 @@ pub(super) enum ImportCommand {
         A second import files what has arrived since the first, under its numbers. Articles that are here count as \
         duplicates, and so do those cancelled or displaced here, as long as they are remembered (site.remember_days). \
         An import that was interrupted can simply be run again. Works with and without a running server.\n\n\
-        Before anything is filed, the space that the articles need is compared with the space that their classes have. \
-        If that is not enough, nothing is imported without --yes. The summary reports how many of the imported articles \
+        Before anything is filed, the space that the articles need is compared with what is free in their classes; what \
+        is here already needs none. If that is not enough, nothing is imported without --yes: in full buffers new articles \
+        displace older ones. The summary reports how many of the imported articles \
         are still stored. Exit code 1 if nothing was imported for lack of space or some articles were displaced, \
         or, with --dry-run, would be."
     )]
@@ -589,8 +590,8 @@ pub(super) enum ImportCommand {
         The time of arrival is that in the From line of the mbox, in the name of the file in a maildir, else the Date. It \
         counts for [[expire]]; but no article is filed as older than the last that arrived here, so import the \
         oldest articles first, into a new site.\n\n\
-        Articles that are here are counted as duplicates: an import that was interrupted can simply be run again. Works \
-        with and without a running server."
+        Articles that are here are counted as duplicates: an import that was interrupted can simply be run again. Space, \
+        --yes and exit code are as described in newsreel help import inn. Works with and without a running server."
     )]
     #[command(after_long_help = "Examples:\n  newsreel import mbox --create-groups archive/\n  \
         newsreel import mbox --group lists.dev 2024-*.txt.gz\n  \
@@ -723,7 +724,7 @@ pub(super) struct MailOptions {
     /// Add groups that are missing, with flag y
     #[arg(long)]
     pub(super) create_groups: bool,
-    /// Import even more than fits into the free part of the buffers, and displace older articles
+    /// Import even if there is not room for everything: new articles displace older ones
     #[arg(long)]
     pub(super) yes: bool,
     /// Show what would be imported, and import nothing
@@ -766,7 +767,7 @@ pub(super) struct SiteOptions {
     /// Show what would be imported, and import nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Import even if there is not room for everything: later articles displace earlier ones
+    /// Import even if there is not room for everything: new articles displace older ones
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) yes: bool,
     /// Print the summary as JSON

@@ -15,18 +15,23 @@ const ARTICLES: u64 = 400;
 
 /// Creates a directory like INN's tradspool, with its active file.
 fn inn(dir: &Path) {
-    let group = dir.join("articles/inn/a");
+    inn_group(dir, "a");
+}
+
+/// Creates such a directory with the group `inn.NAME`.
+fn inn_group(dir: &Path, name: &str) {
+    let group = dir.join("articles/inn").join(name);
     fs::create_dir_all(&group).unwrap();
     for n in 1..=ARTICLES {
         let head = format!(
-            "Path: inn.example!not-for-mail\nFrom: a@b.example\nNewsgroups: inn.a\nSubject: s \
-             {n}\nMessage-ID: <{n}@inn.example>\n\
-             Date: 21 Nov 2026 05:00:00 GMT\nXref: inn.example inn.a:{n}\n"
+            "Path: inn.example!not-for-mail\nFrom: a@b.example\nNewsgroups: inn.{name}\nSubject: s \
+             {n}\nMessage-ID: <{n}@{name}.inn.example>\n\
+             Date: 21 Nov 2026 05:00:00 GMT\nXref: inn.example inn.{name}:{n}\n"
         );
         fs::write(group.join(n.to_string()), format!("{head}\n{}", "seven b\n".repeat(500))).unwrap();
     }
-    fs::write(dir.join("active"), "inn.a 0000000400 0000000001 y\ninn.moderated 0000000000 0000000001 m\n")
-        .unwrap();
+    let active = format!("inn.{name} 0000000400 0000000001 y\ninn.moderated 0000000000 0000000001 m\n");
+    fs::write(dir.join("active"), active).unwrap();
 }
 
 fn newsreel(site: &Path, arguments: &[&str]) -> Output {
@@ -51,7 +56,11 @@ fn import(site: &Path, options: &[&str], from: &Path) -> (serde_json::Value, Opt
 
 /// Returns the number of readable articles in the group.
 fn living(site: &Path) -> u64 {
-    let output = newsreel(site, &["group", "list", "inn.a", "--json"]);
+    living_in(site, "inn.a")
+}
+
+fn living_in(site: &Path, group: &str) -> u64 {
+    let output = newsreel(site, &["group", "list", group, "--json"]);
     let groups: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     groups[0]["count"].as_u64().unwrap()
 }
@@ -108,6 +117,55 @@ fn import_larger_than_the_buffers_is_reported_before_and_after() {
     assert_eq!(told["still_there"].as_u64(), Some(living(&served)), "{told}");
     assert_eq!(told["displaced"].as_u64(), Some(ARTICLES - living(&served)), "{told}");
     server.stop();
+}
+
+#[test]
+fn import_that_would_displace_older_articles_needs_confirmation() {
+    let home = TempDir::new().unwrap();
+    let (first, second) = (home.path().join("first"), home.path().join("second"));
+    inn_group(&first, "a");
+    inn_group(&second, "b");
+    // Each of the two has room, but not both.
+    let site = site(home.path(), "site", "1300 KiB");
+    let (told, code) = import(&site, &[], &first);
+    assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
+
+    // What is here already needs no room, and a dry run counts it.
+    for options in [&["--dry-run"][..], &[]] {
+        let (told, code) = import(&site, options, &first);
+        assert_eq!((told["imported"].as_u64(), code), (Some(0), Some(0)), "{options:?}: {told}");
+        assert_eq!(told["duplicates"].as_u64(), Some(ARTICLES), "{options:?}: {told}");
+        assert_eq!(told["room"], serde_json::json!([]), "{options:?}: {told}");
+    }
+    let out = home.path().join("out");
+    assert!(newsreel(&site, &["export", "mbox", "inn.a", "--out", out.to_str().unwrap()]).status.success());
+    let mbox = out.join("inn.a.mbox");
+    for options in [&["--dry-run"][..], &[]] {
+        let output =
+            newsreel(&site, &[&["import", "mbox", mbox.to_str().unwrap(), "--json"], options].concat());
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {output:?}");
+        assert_eq!((told["imported"].as_u64(), told["duplicates"].as_u64()), (Some(0), Some(ARTICLES)));
+    }
+
+    // Others have room in the class, but not in its free part.
+    for options in [&["--dry-run"][..], &[]] {
+        let (told, code) = import(&site, options, &second);
+        assert_eq!(code, Some(1), "{options:?}: {told}");
+        let room = &told["room"][0];
+        assert_eq!(room["staying"].as_u64(), Some(ARTICLES), "{told}");
+        assert!(room["free_bytes"].as_u64() < room["needed_bytes"].as_u64(), "{told}");
+        assert!(room["older_displaced_bytes"].as_u64() > Some(0), "{told}");
+        assert_eq!(living(&site), ARTICLES);
+    }
+    let output = newsreel(&site, &["import", "inn", second.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("older articles would be displaced, of other groups too"), "{output:?}");
+    let (told, code) = import(&site, &["--yes"], &second);
+    assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(1)), "{told}");
+    assert_eq!(told["still_there"].as_u64(), Some(ARTICLES), "{told}");
+    assert!(told["older_displaced_bytes"].as_u64() > Some(0), "{told}");
+    assert!(living(&site) < ARTICLES && living_in(&site, "inn.b") == ARTICLES);
 }
 
 /// Writes an article of tradspool without Xref.
@@ -275,7 +333,7 @@ fn articles_cancelled_at_inn_between_two_imports_are_listed() {
     let text = fs::read_to_string(&list).unwrap();
     assert!(said.contains(list.to_str().unwrap()) && text.contains("xargs"), "{said} {text}");
     let ids: Vec<&str> = text.lines().filter(|line| line.starts_with('<')).collect();
-    assert_eq!(ids, ["<17@inn.example>", "<3@inn.example>"], "{text}");
+    assert_eq!(ids, ["<17@a.inn.example>", "<3@a.inn.example>"], "{text}");
     assert_eq!(living(&site), ARTICLES + 1, "nothing is removed without a command");
     // The command cancels them, and a third import has nothing to list.
     assert!(newsreel(&site, &[&["cancel"], &ids[..]].concat()).status.success());
@@ -307,7 +365,7 @@ fn import_that_skips_articles_exits_with_1() {
     let no_date =
         "Path: x!y\nFrom: a@b.example\nNewsgroups: old.a\nSubject: s\nMessage-ID: <3@x.example>\n\nb\n";
     fs::write(from.join("old/a/3"), no_date).unwrap();
-    for (options, imported) in [(&["--dry-run"][..], 2), (&[], 1), (&[], 0)] {
+    for (options, imported) in [(&["--dry-run"][..], 1), (&[], 1), (&["--dry-run"], 0), (&[], 0)] {
         let (told, code) = import(&site, options, &from);
         assert_eq!((told["imported"].as_u64(), code), (Some(imported), Some(1)), "{options:?}: {told}");
     }

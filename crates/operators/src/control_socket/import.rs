@@ -10,7 +10,7 @@ use crate::reply::Reply;
 use crate::running::Server;
 use ingest::{ImportResult, ImportedArticle};
 use serde::{Deserialize, Serialize};
-use spool::Token;
+use spool::{ArticleKey, Token};
 use std::io::{self, Read};
 
 /// Maximum number of articles in a batch.
@@ -104,6 +104,24 @@ impl Operation for CountLivingOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
         let tokens: Vec<Token> = self.tokens.iter().filter_map(|token| Token::from_hex(token)).collect();
         sink(Reply::Count(site.spool().count_living(&tokens)));
+        true
+    }
+}
+
+/// Report which of these Message-IDs history knows, with or without an article; answered by [`Reply::Known`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AreKnownOperation {
+    /// Message-IDs, with their angle brackets.
+    pub ids: Vec<String>,
+}
+
+impl Operation for AreKnownOperation {
+    fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
+        let spool = site.spool();
+        let ids: Vec<&[u8]> = self.ids.iter().map(String::as_bytes).collect();
+        let keys: Vec<ArticleKey> = ids.iter().map(|id| spool.key(id)).collect();
+        sink(Reply::Known(spool.are_known(&keys, &ids)));
         true
     }
 }

@@ -15,6 +15,7 @@ use migrate::plan::ImportPlan;
 use migrate::site::OtherSite;
 use operators::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
 use site_base::units::grouped;
+use site_config::Config;
 
 /// Size of a parcel that is sent without waiting for more, in bytes.
 const PARCEL_BYTES: usize = 1 << 20;
@@ -27,6 +28,7 @@ const _: () = assert!(PARCEL_BYTES < BATCH_BYTES_MAX);
 
 /// Source, selection and numbering of an import.
 pub(super) struct ImportRun<'a> {
+    pub config: &'a Config,
     pub other: &'a OtherSite,
     pub plan: &'a ImportPlan,
     /// Whether each of the plan's groups keeps its numbers.
@@ -88,7 +90,7 @@ impl ImportRun<'_> {
             tally.damaged += 1;
             complain(format_args!("{}: cannot be read: {error}", name(*article)));
         }
-        let results = target.file(&load.parcel)?;
+        let results = target.file(self.config, &load.parcel)?;
         for (packed, result) in load.parcel.articles.iter().zip(&results) {
             if result.is_trouble() {
                 return Err(CliError::Problem(format!(

@@ -20,20 +20,23 @@ use super::super::locate::SiteLocation;
 use super::super::screen::{CliError, complain, say, say_json};
 use super::copies::Copies;
 use super::groups;
+use super::room::ClassRoom;
 use super::tally::ImportTally;
-use super::target::{ImportParcel, ImportTarget, ParcelArticle};
-use super::{count_displaced, room};
+use super::target::{ImportParcel, ImportTarget, ParcelArticle, message_ids};
+use super::{count_what_stays, has_room, refuse, room};
 use ingest::batches::{BatchReader, UnpackedBatch};
 use migrate::mails::adopt::{ConversionHints, ConvertedArticle, OldHeaders, adopt, divide};
 use migrate::mails::folders;
 use migrate::mails::folders::{MailFile, MailFormat};
 use migrate::mails::rules::{GroupChoice, GroupRule};
+use migrate::plan::weigh_article;
 use migrate::source::ARTICLE_BYTES_MAX;
 use operators::control_socket::import::BATCH_ARTICLES_MAX;
 use operators::groups::{GroupAddOperation, GroupEntry};
 use operators::reply::Reply;
 use site_base::units::grouped;
 use site_config::Config;
+use spool::{Estimator, inn_hash};
 
 /// Size of a parcel that is sent without waiting for more, in bytes.
 const PARCEL_BYTES: usize = 1 << 20;
@@ -70,21 +73,27 @@ pub(super) fn mails(form: MailFormat, options: &MailOptions, at: &SiteLocation) 
         return Err(CliError::Usage("there are no such files in what was named".into()));
     }
     let mut target = ImportTarget::new(&config, options.dry_run)?;
-    if let Err(failure) = prepare(&config, options, &sources, &mut target) {
-        target.close()?;
-        return Err(failure);
-    }
+    let prepared = prepare(&config, options, &mut target);
+    let room = match prepared.and_then(|()| measure(&config, form, options, &sources, &mut target)) {
+        Ok(room) => room,
+        Err(failure) => {
+            target.close()?;
+            return Err(failure);
+        }
+    };
     let data = (!options.dry_run).then_some(config.site.data.as_path());
     let copies = Copies::of(data);
-    let mut tally = ImportTally { dry_run: options.dry_run, copies, ..ImportTally::default() };
+    let mut tally = ImportTally { dry_run: options.dry_run, copies, room, ..ImportTally::default() };
+    if !has_room(&tally.room, options.json)? && !options.dry_run && !options.yes {
+        target.close()?;
+        return refuse(&tally, options.json);
+    }
     let began = Instant::now();
     let bar = Bar::new();
     let result = run(&config, form, options, &sources, &mut target, &mut tally, &bar);
     bar.finish();
-    if result.is_ok() && !options.dry_run {
-        let filed = std::mem::take(&mut tally.filed);
-        let living = room::count_living(&config, &filed, &mut target)?;
-        count_displaced(&mut tally, filed.len() as u64, living);
+    if result.is_ok() && (!options.dry_run || !tally.room.is_empty()) {
+        count_what_stays(&config, &mut target, &mut tally)?;
     }
     target.close()?;
     tally.seconds = began.elapsed().as_secs_f64();
@@ -98,14 +107,8 @@ pub(super) fn mails(form: MailFormat, options: &MailOptions, at: &SiteLocation) 
     result.and(if tally.lacks_some() { Err(CliError::Told) } else { Ok(()) })
 }
 
-/// Makes the checks that are possible before anything is read: whether the named groups exist, and whether
-/// there is room.
-fn prepare(
-    config: &Config,
-    options: &MailOptions,
-    sources: &[MailFile],
-    target: &mut ImportTarget,
-) -> Result<(), CliError> {
+/// Checks before anything is read whether the named groups exist.
+fn prepare(config: &Config, options: &MailOptions, target: &mut ImportTarget) -> Result<(), CliError> {
     let known = groups::highs(config, target)?;
     let named = options.group.iter().map(String::as_str).chain(options.rules.iter().map(GroupRule::target));
     let missing: Vec<&str> = named.filter(|name| !known.contains_key(*name)).collect();
@@ -114,10 +117,51 @@ fn prepare(
             "there is no group {first} here; give --create-groups to add it, or: newsreel group add {first}"
         )));
     }
-    if options.yes || options.dry_run {
-        return Ok(());
+    Ok(())
+}
+
+/// Compares the room that the articles of the files need, except those that are known here, with what is
+/// free.
+/// Returns nothing if the files are so small that there is no need to look into them.
+fn measure(
+    config: &Config,
+    form: MailFormat,
+    options: &MailOptions,
+    sources: &[MailFile],
+    target: &mut ImportTarget,
+) -> Result<Vec<ClassRoom>, CliError> {
+    if room::suffices(config, sources.iter().map(unpacked_bytes).sum(), target)? {
+        return Ok(Vec::new());
     }
-    room::refuse_mails(config, sources.iter().map(unpacked_bytes).sum(), target)
+    let estimator = Estimator::new(&config.spool_config())?;
+    let mut weights: room::ClassWeights = vec![Vec::new(); config.classes.len()];
+    let mut seen = HashSet::new();
+    let choice = GroupChoice { group: options.group.clone(), rules: options.rules.clone() };
+    let bar = Bar::new();
+    bar.start("looking through the articles", sources.iter().map(|source| source.bytes).sum());
+    std::thread::scope(|scope| {
+        let (sender, loads) = sync_channel(PARCELS_AHEAD);
+        scope.spawn(move || MailReader::new(choice, None, sender).all(form, sources));
+        for load in loads {
+            let articles = load.parcel.imported();
+            let ids = message_ids(&articles);
+            let known = target.known(config, &ids)?;
+            for ((article, id), known) in articles.iter().zip(&ids).zip(known) {
+                if known || !seen.insert(inn_hash(id.as_bytes())) {
+                    continue;
+                }
+                let words = article.places.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+                let groups: Vec<&[u8]> = words.map(|word| word.strip_suffix(b":0").unwrap_or(word)).collect();
+                let weight = weigh_article(&estimator, article.wire, &groups, article.arrived);
+                let Some((class, bytes)) = weight else { continue };
+                weights.get_mut(class).into_iter().for_each(|sizes| sizes.push(bytes));
+            }
+            bar.step(load.done);
+        }
+        Ok::<_, CliError>(())
+    })?;
+    bar.finish();
+    room::compare(config, &weights, target)
 }
 
 /// Returns the size of a file, which may be compressed. Read errors are reported by the import.
@@ -151,7 +195,7 @@ fn run(
             if options.create_groups {
                 create(config, &load.groups, &mut known, target, tally)?;
             }
-            file(&load, target, tally)?;
+            file(config, &load, target, tally)?;
             bar.step(load.done);
             let rate = tally.imported as f64 / began.elapsed().as_secs_f64().max(0.001);
             bar.note(&format!("{} articles a second", grouped(rate as u64)));
@@ -186,8 +230,13 @@ fn create(
     Ok(())
 }
 
-fn file(load: &MailLoad, target: &mut ImportTarget, tally: &mut ImportTally) -> Result<(), CliError> {
-    let results = target.file(&load.parcel)?;
+fn file(
+    config: &Config,
+    load: &MailLoad,
+    target: &mut ImportTarget,
+    tally: &mut ImportTally,
+) -> Result<(), CliError> {
+    let results = target.file(config, &load.parcel)?;
     for ((result, name), packed) in results.iter().zip(&load.names).zip(&load.parcel.articles) {
         if result.is_trouble() {
             return Err(CliError::Problem(format!(

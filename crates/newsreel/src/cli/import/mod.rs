@@ -23,7 +23,7 @@ use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;
 use super::group;
 use super::locate::SiteLocation;
-use super::screen::{CliError, complain, problem, say, say_json};
+use super::screen::{CliError, complain, say, say_json};
 use copies::Copies;
 use feed::ImportRun;
 use migrate::mails::folders::MailFormat;
@@ -60,8 +60,15 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
     other.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
     let estimator = Estimator::new(&config.spool_config())?;
-    let plan = ImportPlan::make(other, wanted.as_ref(), &estimator, &bar).map_err(problem)?;
     let mut target = ImportTarget::new(&config, options.dry_run)?;
+    let mut known = |ids: &[String]| target.known(&config, ids);
+    let plan = match ImportPlan::make(other, wanted.as_ref(), &estimator, &mut known, &bar) {
+        Ok(plan) => plan,
+        Err(failure) => {
+            target.close()?;
+            return Err(failure);
+        }
+    };
     let mut tally = ImportTally {
         dry_run: options.dry_run,
         damaged: other.found.damaged,
@@ -75,8 +82,8 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
     tally.leave_out("in no group that is wanted", plan.unwanted);
     tally.leave_out("expired there in all groups that are wanted", plan.expired.len() as u64);
     tally.leave_out("hidden there", other.found.hidden);
-    tally.room = room::compare(&config, &plan, &mut target)?;
-    if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
+    tally.room = room::compare(&config, &room::planned(&config, &plan), &mut target)?;
+    if !has_room(&tally.room, options.json)? && !options.dry_run && !options.yes {
         target.close()?;
         return refuse(&tally, options.json);
     }
@@ -101,8 +108,8 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &SiteLocation) -> Result<(
 }
 
 /// Reports how much room there is, before anything is filed; returns whether it suffices.
-fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, CliError> {
-    if !options.json {
+fn has_room(rooms: &[ClassRoom], json: bool) -> Result<bool, CliError> {
+    if !json {
         rooms.iter().try_for_each(|room| say(room.line()))?;
     }
     let fits = rooms.iter().all(ClassRoom::fits);
@@ -138,10 +145,13 @@ fn count_what_stays(
     Ok(())
 }
 
-/// Records how many of the `filed` articles are still there.
+/// Records how many of the `filed` articles are still there, and the size of the older ones that are not.
 fn count_displaced(tally: &mut ImportTally, filed: u64, living: u64) {
     tally.displaced = filed.saturating_sub(living).min(tally.imported);
     tally.still_there = tally.imported - tally.displaced;
+    if tally.imported > 0 {
+        tally.older_displaced_bytes = tally.room.iter().map(|room| room.older_displaced_bytes).sum();
+    }
 }
 
 fn run(
@@ -162,7 +172,7 @@ fn run(
     tally.groups_renumbered = keep.len() as u64 - tally.groups_kept;
     let bar = Bar::new();
     bar.start("importing", (plan.order.len() + plan.unnumbered.len()) as u64);
-    let mut feed = ImportRun { other, plan, keep: &keep, began: Instant::now(), done: 0 };
+    let mut feed = ImportRun { config, other, plan, keep: &keep, began: Instant::now(), done: 0 };
     let late = feed.run(&plan.order, target, tally, &bar)?;
     if !options.dry_run {
         // Articles with new numbers come after everything that the other server numbered.

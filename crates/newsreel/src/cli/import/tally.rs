@@ -13,7 +13,7 @@ use super::copies::Copies;
 use super::room::ClassRoom;
 use super::taken::{RemovedArticles, TakenArticles};
 use ingest::{ImportOutcome, ImportResult};
-use site_base::units::{counted, grouped};
+use site_base::units::{about_size, counted, grouped};
 
 /// Maximum number of examples reported for each reason.
 const EXAMPLES_MAX: u64 = 3;
@@ -29,6 +29,8 @@ pub(super) struct ImportTally {
     /// run.
     pub still_there: u64,
     pub displaced: u64,
+    /// Estimated size of the articles that were here before and were displaced.
+    pub older_displaced_bytes: u64,
     /// Room that the classes need and have.
     pub room: Vec<ClassRoom>,
     #[serde(skip)]
@@ -111,7 +113,7 @@ impl ImportTally {
     /// Returns whether something that should have been imported was not, or is no longer there.
     pub fn lacks_some(&self) -> bool {
         let skipped = self.skipped.values().sum::<u64>() - self.left_out;
-        self.displaced + self.damaged + self.passed_over + skipped > 0
+        self.displaced + self.older_displaced_bytes + self.damaged + self.passed_over + skipped > 0
     }
 
     /// Returns the summary, for people.
@@ -133,6 +135,11 @@ impl ImportTally {
                 ),
                 false => format!("{there} of them are still stored; {gone} were displaced by later ones"),
             });
+        }
+        if self.older_displaced_bytes > 0 {
+            let verb = if self.dry_run { "would be" } else { "were" };
+            let bytes = about_size(self.older_displaced_bytes);
+            lines.push(format!("about {bytes} of articles that were here before {verb} displaced"));
         }
         if self.groups_kept + self.groups_renumbered > 0 {
             lines.push(format!(

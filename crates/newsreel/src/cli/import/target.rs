@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use migrate::head;
 use netnews::Article;
 use spool::Spool;
 
@@ -14,7 +15,7 @@ use super::super::screen::{CliError, complain, problem};
 use ingest::{Filer, ImportedArticle};
 use ingest::{ImportOutcome, ImportResult};
 use operators::audit::AuditParty;
-use operators::control_socket::import::put_frame;
+use operators::control_socket::import::{AreKnownOperation, put_frame};
 use operators::dispatch;
 use operators::operation::OperatedSite;
 use operators::reply::Reply;
@@ -45,7 +46,8 @@ impl ImportParcel {
         self.bytes.get(packed.wire.clone()).unwrap_or_default()
     }
 
-    fn imported(&self) -> Vec<ImportedArticle<'_>> {
+    /// Returns the articles as they are filed.
+    pub fn imported(&self) -> Vec<ImportedArticle<'_>> {
         let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let one = |p: &ParcelArticle| ImportedArticle {
             wire: part(&p.wire),
@@ -60,7 +62,8 @@ impl ImportParcel {
 pub(super) enum ImportTarget {
     Server(ControlClient),
     Here(Box<Filer>, Arc<Spool>),
-    /// Only checks the articles; lists the site's groups. Contains the hashes of the Message-IDs so far.
+    /// Only checks the articles, and asks the site for its groups and history. Contains the hashes of the
+    /// Message-IDs so far.
     Dry(Box<Reach>, HashSet<[u8; 16]>),
 }
 
@@ -93,12 +96,18 @@ impl ImportTarget {
     }
 
     /// Files a parcel; returns one result for each article.
-    pub fn file(&mut self, parcel: &ImportParcel) -> Result<Vec<ImportResult>, CliError> {
+    pub fn file(&mut self, config: &Config, parcel: &ImportParcel) -> Result<Vec<ImportResult>, CliError> {
         let articles = parcel.imported();
+        let known = match self {
+            Self::Dry(..) => self.known(config, &message_ids(&articles))?,
+            Self::Here(..) | Self::Server(_) => Vec::new(),
+        };
         let results = match self {
             Self::Here(filer, _) => filer.import(&articles),
             Self::Server(control) => send(control, &articles)?,
-            Self::Dry(_, seen) => articles.iter().map(|article| judge(article, seen)).collect(),
+            Self::Dry(_, seen) => {
+                articles.iter().zip(known).map(|(article, known)| judge(article, known, seen)).collect()
+            }
         };
         if results.len() != articles.len() {
             return Err(CliError::Problem(
@@ -106,6 +115,22 @@ impl ImportTarget {
             ));
         }
         Ok(results)
+    }
+
+    /// Reports which of these Message-IDs history knows: their articles would be duplicates.
+    pub fn known(&mut self, config: &Config, ids: &[String]) -> Result<Vec<bool>, CliError> {
+        let mut known = Vec::new();
+        self.ask(config, AreKnownOperation { ids: ids.to_vec() }, &mut |reply| {
+            if let Reply::Known(list) = reply {
+                known = list;
+            }
+        })?;
+        if known.len() != ids.len() {
+            return Err(CliError::Problem(
+                "the server, of an earlier version, does not report which articles it has; restart it".into(),
+            ));
+        }
+        Ok(known)
     }
 
     /// Closes the target, including a spool that was opened here.
@@ -140,11 +165,19 @@ fn send(
     Ok(results)
 }
 
-/// Judges an article without a spool: whether it is valid, and whether it has come before.
-fn judge(article: &ImportedArticle<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
+/// Returns the Message-ID of each article; empty if it has none.
+pub(super) fn message_ids(articles: &[ImportedArticle<'_>]) -> Vec<String> {
+    let id = |article: &ImportedArticle<'_>| {
+        String::from_utf8_lossy(head::read(article.wire).message_id).into_owned()
+    };
+    articles.iter().map(id).collect()
+}
+
+/// Judges an article in a dry run: whether it is valid, and whether it is known here or has come before.
+fn judge(article: &ImportedArticle<'_>, known: bool, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
     let judged = Article::parse(article.wire).and_then(|article| {
         article.required()?;
-        Ok(article.message_id().is_none_or(|id| seen.insert(spool::inn_hash(id.as_bytes()))))
+        Ok(!known && article.message_id().is_none_or(|id| seen.insert(spool::inn_hash(id.as_bytes()))))
     });
     let (outcome, reason) = match judged {
         Ok(true) => (ImportOutcome::Filed, String::new()),
