@@ -93,11 +93,13 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
 
 # Three nodes of nats-server 2.15.2 or later, from NEWSREEL_NATS_SERVER or PATH; without it the tests are
-# skipped with a message. A full disk needs root, a wrong clock Debian's faketime.
-test-cluster: ## the tests of a cluster on a real engine
+# skipped with a message. A full disk needs root.
+test-engine: ## the log of a cluster on a real engine, while its nodes are killed
 	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
-	$(CARGO) clippy --locked -p newsreel --features cluster --lib --bins --test cluster -- -D warnings
 	$(CARGO) test --locked -p cluster --features nats --test engine
+
+test-cluster: test-engine ## the same, and whole servers that are members
+	$(CARGO) clippy --locked -p newsreel --features cluster --lib --bins --test cluster -- -D warnings
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} \
 	  $(CARGO) test --locked -p newsreel --features cluster --test cluster -- $(TEST_OPTIONS)
 
