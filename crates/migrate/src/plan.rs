@@ -17,6 +17,9 @@ use site_config::NamePattern;
 /// Number of Message-IDs that are looked up in history together.
 const LOOKED_UP: usize = 4096;
 
+/// Look-up that reports which Message-IDs this site knows.
+pub type KnownIds<'a, E> = dyn FnMut(&[String]) -> Result<Vec<bool>, E> + 'a;
+
 /// Articles of an import. An article's number is its index in `Found::items`.
 #[derive(Debug, Default)]
 pub struct ImportPlan {
@@ -49,7 +52,7 @@ impl ImportPlan {
         other: &OtherSite,
         wanted: Option<&NamePattern>,
         estimator: &Estimator,
-        known: &mut dyn FnMut(&[String]) -> Result<Vec<bool>, E>,
+        known: &mut KnownIds<'_, E>,
         progress: &dyn Progress,
     ) -> Result<Self, E> {
         let mut plan = Self::default();
