@@ -193,6 +193,11 @@ impl NewsSource for LocalSpool {
         }
     }
 
+    fn arrived(&self, id: MessageId<'_>) -> Option<i64> {
+        let (arrived, is_here) = self.spool.seen(&self.spool.key(id.as_bytes()))?;
+        (is_here && arrived > 0).then_some(i64::from(arrived))
+    }
+
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
         Ok(matches!(self.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
     }

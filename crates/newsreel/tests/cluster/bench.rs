@@ -1,6 +1,6 @@
-//! What a cluster costs and gives, on one machine: `make bench-cluster`, with `NEWSREEL_BENCH_ARTICLES` articles
-//! of 2.35 KB. Prints the table of `docs/bench/cluster.md`. Rates are compared with that of the engine in the
-//! same run, so that a slow machine does not decide, and with a single server's.
+//! What a cluster costs and gives, on one machine: `make bench-cluster`, with `NEWSREEL_BENCH_ARTICLES`
+//! articles of 2.35 KB. Prints the table of `docs/bench/cluster.md`. Rates are compared with that of the
+//! engine in the same run, so that a slow machine does not decide, and with a single server's.
 
 use crate::nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};
 use crate::{Client, DATE, GROUPS, Member, await_same_digest, done, members_of};
@@ -37,8 +37,8 @@ fn article(id: &str) -> String {
     text
 }
 
-/// Measures how many articles of that length the engine takes a second, in messages of 64 KiB of three clients,
-/// each of which reads all.
+/// Measures how many articles of that length the engine takes a second, in messages of 64 KiB of three
+/// clients, each of which reads all.
 fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
     let connect = |member: String| {
         let servers = nodes.ports.iter().map(|ports| format!("127.0.0.1:{}", ports[0])).collect();

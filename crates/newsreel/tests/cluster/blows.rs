@@ -1,10 +1,11 @@
-//! Blows to a cluster under load, chosen by a seed: members and nodes are killed and paused, and links between
-//! them are cut, one at a time, for as long as `NEWSREEL_BLOW_SECONDS` says. What clients were told is recorded
-//! and compared with what members have in the end. Run by `make soak-blows`.
+//! Blows to a cluster under load, chosen by a seed: members and nodes are killed and paused, and links
+//! between them are cut, one at a time, for as long as `NEWSREEL_BLOW_SECONDS` says. What clients were told
+//! is recorded and compared with what members have in the end. Run by `make soak-blows`.
 //!
-//! Checked: what was answered 2xx is at every member, and at the peer; no number of a group names two articles;
-//! digests are equal; posts are accepted again 12 s after a blow; the peer is fed again as soon, and is offered
-//! no more than 10,000 articles again; marks that a client sees do not fall as it changes members.
+//! Checked: what was answered 2xx is at every member, and at the peer; no number of a group names two
+//! articles; digests are equal; posts are accepted again 12 s after a blow; the peer is fed again as soon,
+//! and is offered no more than 10,000 articles again; marks that a client sees do not fall as it changes
+//! members.
 
 use crate::links::Link;
 use crate::nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};

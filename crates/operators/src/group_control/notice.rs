@@ -231,8 +231,8 @@ impl NoticeContext<'_> {
             let Some(hider) = hiders.get(at) else { continue };
             let keys: Vec<ArticleKey> = listed.iter().map(|(_, key)| *key).collect();
             self.hides.add(&keys, hider, self.now)?;
-            // The gate is this machine's: what another member of a cluster has filed before the registration is
-            // here by now.
+            // The gate is this machine's: what another member of a cluster has filed before the
+            // registration is here by now.
             let is_here = |(_, key): &&(_, ArticleKey)| matches!(self.spool.lookup(key), Lookup::Present(_));
             let before = here.len();
             here.extend(listed.iter().filter(is_here).map(|(listed, _)| *listed));
