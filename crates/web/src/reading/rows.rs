@@ -69,9 +69,9 @@ impl RowText {
         memchr_iter(b'\n', &self.text).count()
     }
 
-    /// Returns the memory for these rows and for another read of maximum size.
+    /// Returns the memory for these rows.
     fn needed(&self) -> usize {
-        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * self.ids + TIME_BYTES * self.times.len()
+        COPIES * self.text.len() + ID_BYTES * self.ids + TIME_BYTES * self.times.len()
     }
 
     /// Appends rows, with the times of their articles; returns their number.
@@ -215,6 +215,9 @@ impl NewsPages<'_> {
     ) -> Result<Option<u64>, Response> {
         let from = *range.start();
         let mut piece = Vec::new();
+        // Only for the time of the read: several requests that kept it, and waited for more, would wait for
+        // each other.
+        rows.memory.resize(ROW_BYTES_MAX + rows.needed()).await.map_err(failed)?;
         let next = self.news.source.over(group, range, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
         let count = rows.append(&piece, |row| dated(&self.news.source, row));
         counters::add(&self.shared.site.counters.page_rows, count);
