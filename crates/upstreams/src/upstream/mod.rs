@@ -419,6 +419,10 @@ impl NewsSource for Upstreams {
         let group = group.current()?;
         let Some((range, marks)) = group.within(range).await? else { return Ok(()) };
         let known = group.know_numbers(&range, marks).await;
+        // All of the range or nothing, as its end cannot be had later.
+        if known.is_err() && group.shelf.count(range.clone()).is_none() {
+            return known;
+        }
         if group.shelf.numbers(range, max, into) { Ok(()) } else { known }
     }
 
