@@ -216,6 +216,13 @@ impl Upstreams {
         table.upstreams.iter().map(status).collect()
     }
 
+    /// Returns whether an upstream that numbers groups is away, so that lists may lack its groups.
+    pub fn may_lack_groups(&self) -> bool {
+        let numbers = |upstream: &&Arc<Upstream>| !upstream.config.fill && !upstream.config.is_unread();
+        let table = self.shared.table.load();
+        table.upstreams.iter().filter(numbers).any(|upstream| upstream.pool.problem().is_some())
+    }
+
     /// Returns the delivery of posts to upstreams.
     pub fn delivery(&self) -> &PostDelivery {
         &self.shared.delivery

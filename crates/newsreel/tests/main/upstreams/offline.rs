@@ -6,6 +6,7 @@ use crate::clients::screen::Screen;
 use crate::clients::{installed, tin};
 use crate::running::Server;
 use crate::waiting::wait_until;
+use crate::web::http;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -158,6 +159,29 @@ fn upstream_that_is_back_is_found_without_a_reader() {
     fake.take("");
     wait_until("the upstream is tried again", || problem().is_empty());
     assert_eq!(fake.take("").last().map(String::as_str), Some("DATE"));
+}
+
+#[test]
+fn pages_do_without_descriptions_and_name_servers_that_are_away() {
+    let fake = Fake::with("comp.a", 10, 500);
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &own + CACHE);
+    let mut client = server.client();
+    server.reload(|text| text + "[web]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    client.block();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    fake.fail(Fault::Dead);
+    let pages = http::address(&server);
+    for path in ["/", "/groups", "/groups/comp.a", "/api/v1/groups", "/api/v1/groups/comp.a"] {
+        let page = http::get(pages, path);
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(page.body.contains("comp.a"), "{path}: {}", page.body);
+    }
+    assert!(http::get(pages, "/groups").body.contains("does not answer"));
+    assert!(client.ask("LIST NEWSGROUPS").starts_with("403 "));
 }
 
 /// Returns a site that refuses articles by a header that overview rows do not have: the second of three, and
