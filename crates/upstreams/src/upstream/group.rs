@@ -546,8 +546,8 @@ impl NumberedGroup {
         }
     }
 
-    /// Ensures that rows missing after known ones have begun to arrive before the known ones are shown: an
-    /// upstream that has just gone away is noticed only by asking it.
+    /// Ensures that rows missing after known ones have begun to arrive before the known ones are shown: only
+    /// a question shows that an upstream has just become unreachable.
     async fn answers_for(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
         let ended = self.fetching.lock().ended;
         let Some(missing) = self.shelf.missing_rows(range.clone()) else { return Ok(()) };

@@ -4,8 +4,8 @@
 //! needed and kept for the next question. A server that does not answer is left alone for a while, longer
 //! each time, and questions in the meantime fail at once; after that one question tries, and the others
 //! wait for its result. A silent server is tried by a task of its own (`probe`), which costs readers no time;
-//! another one that is away is tried by a task (`look_again`) if no question does. A question is repeated on another connection if the kept one turns out to have ended, and once if
-//! its answer breaks off.
+//! another one that is away is tried by a task (`look_again`) if no question does. A question is repeated on
+//! another connection if the kept one turns out to have ended, and once if its answer breaks off.
 
 use super::allowance::{ConnectionAllowance, OpeningConnection};
 use super::line::{LastHeard, MissingCommands, UpstreamConnection};
