@@ -249,7 +249,7 @@ fn lists_show_what_rows_say_as_text() {
     };
     assert!(assert_safe(&view::group(&page).into_string()).contains("<script>"));
     let line = view::GroupListEntry { name: "a.b".into(), description: "<b>".into(), articles: 3 };
-    let page = view::groups(&[line], "\"><i>", "\"><script>", &turning);
+    let page = view::groups(&[line], "\"><i>", "\"><script>", &turning, true);
     assert!(assert_safe(&page.into_string()).contains("<b>"));
 }
 

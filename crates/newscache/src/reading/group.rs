@@ -403,11 +403,7 @@ impl CacheGroup {
         now: u64,
     ) -> io::Result<Result<Option<u64>, RangeInclusive<u64>>> {
         if loaded.is_gone(at) {
-            // Skips to the next number that exists, if the numbers are known.
-            let known = loaded.numbers.as_ref().filter(|known| (known.first..=known.last).contains(&at));
-            let next =
-                known.map(|known| known.runs.next(at).map_or(known.last + 1, |n| n.min(known.last + 1)));
-            return Ok(Ok(next.filter(|next| *next > at).or_else(|| at.checked_add(1))));
+            return Ok(Ok(after_gone(loaded, at)));
         }
         if let Some((_, block)) = loaded.block(at) {
             let located = self.inner().located(&self.cell, loaded, block.place);
@@ -430,8 +426,33 @@ impl CacheGroup {
         if self.made_row(loaded, at, into)? {
             return Ok(Ok(at.checked_add(1)));
         }
-        let next = loaded.next_block(at).filter(|next| *next <= end);
-        Ok(Err(at..=next.map_or(end, |next| next - 1)))
+        Ok(Err(without_block(loaded, at, end)))
+    }
+
+    /// Returns the first part of a range whose rows are missing, by the index alone: rows that turn out to be
+    /// damaged count as present.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn missing_rows(&self, range: RangeInclusive<u64>) -> io::Result<Option<RangeInclusive<u64>>> {
+        let low = self.marks().map_or(0, |asked| asked.value.low);
+        self.with(|loaded| {
+            let (mut at, end) = ((*range.start()).max(low), *range.end());
+            while at <= end {
+                let next = if loaded.is_gone(at) {
+                    after_gone(loaded, at)
+                } else if let Some((_, block)) = loaded.block(at) {
+                    block.last.checked_add(1)
+                } else if loaded.articles.get(at).is_some_and(|entry| entry.has_row()) {
+                    at.checked_add(1)
+                } else {
+                    return Ok(Some(without_block(loaded, at, end)));
+                };
+                let Some(next) = next else { break };
+                at = next;
+            }
+            Ok(None)
+        })
     }
 
     /// Appends the rows of a range that a block covers, merged with those of cached articles. Returns the
@@ -714,6 +735,20 @@ impl CacheInner {
         into.truncate(found.from + len);
         Ok(Some(found))
     }
+}
+
+/// Returns where to continue after a number without an article: at the next one that exists, if the numbers
+/// are known.
+fn after_gone(loaded: &GroupIndex, at: u64) -> Option<u64> {
+    let known = loaded.numbers.as_ref().filter(|known| (known.first..=known.last).contains(&at));
+    let next = known.map(|known| known.runs.next(at).map_or(known.last + 1, |n| n.min(known.last + 1)));
+    next.filter(|next| *next > at).or_else(|| at.checked_add(1))
+}
+
+/// Returns the part of the range from `at` to `end` before the next block of rows.
+fn without_block(loaded: &GroupIndex, at: u64, end: u64) -> RangeInclusive<u64> {
+    let next = loaded.next_block(at).filter(|next| *next <= end);
+    at..=next.map_or(end, |next| next - 1)
 }
 
 /// Returns the range from `at` up to but without `next`, if upstream listed some of its numbers: they have no

@@ -63,8 +63,15 @@ pub struct DateLinks {
     pub asked: String,
 }
 
-/// Renders the list of groups; `within` is the hierarchy, `pattern` the part that names must have.
-pub fn groups(lines: &[GroupListEntry], within: &str, pattern: &str, turning: &PageLinks) -> Markup {
+/// Renders the list of groups; `within` is the hierarchy, `pattern` the part that names must have. `is_part`:
+/// a server is away whose groups may be missing.
+pub fn groups(
+    lines: &[GroupListEntry],
+    within: &str,
+    pattern: &str,
+    turning: &PageLinks,
+    is_part: bool,
+) -> Markup {
     html! {
         h1 { "Groups" @if !within.is_empty() { " in " (within) } }
         form.search action=(urls::GROUPS) method="get" role="search" {
@@ -73,7 +80,13 @@ pub fn groups(lines: &[GroupListEntry], within: &str, pattern: &str, turning: &P
             input id="match" name="match" type="search" value=(pattern) maxlength="100";
             button { "Show" }
         }
-        @if lines.is_empty() { p { "No group that you may read has this in its name." } }
+        @if is_part {
+            p { "A server whose groups are shown here does not answer: its groups may be missing." }
+        } @else if lines.is_empty() && pattern.is_empty() {
+            p { "There is no group that you may read." }
+        } @else if lines.is_empty() {
+            p { "No group that you may read has this in its name." }
+        }
         ul.groups {
             @for line in lines {
                 li {

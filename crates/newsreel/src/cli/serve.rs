@@ -10,7 +10,7 @@ use super::args::UpAddresses;
 use super::cache::CacheUpOptions;
 use super::screen::{CliError, problem, say};
 use super::{init, listeners, reach};
-use access::tls::{TlsOffer, is_self_signed};
+use access::tls::{TlsOffer, first_line, is_self_signed};
 use site::listening::{BoundSocket, Listeners};
 use site_base::units;
 use site_config as config;
@@ -42,6 +42,9 @@ pub(super) fn up(dir: &Path, at: &UpAddresses) -> Result<(), CliError> {
 pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), CliError> {
     let file = init::config_file(&options.dir);
     if !file.is_file() {
+        if let Some(password) = &options.password_file {
+            first_line(password).map_err(|error| CliError::Usage(error.to_string()))?;
+        }
         return run(&init::make_cache(options)?, true);
     }
     let config = config::load(&file)?;
@@ -159,6 +162,12 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         (host, address.port())
     });
     let dir = config.site.data.display();
+    let command = std::env::args().next().unwrap_or_else(|| "newsreel".into());
+    // A group of this server would hide the upstream's group of that name.
+    let first_group = match config.upstreams.is_empty() {
+        true => format!("{command} group add misc.test --dir {dir}\n  "),
+        false => String::new(),
+    };
     let articles = spool.meter().report().articles;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
@@ -166,11 +175,9 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
          Try, in another terminal:\n  \
          tin -r -g {host} -p {port}\n  \
          slrn -h {host} -p {port} -f ~/.jnewsrc-newsreel --create\n  \
-         {command} group add misc.test --dir {dir}\n  \
-         {command} status --dir {dir}\n\
+         {first_group}{command} status --dir {dir}\n\
          Stop with Ctrl-C. Settings: {file}",
         version = env!("CARGO_PKG_VERSION"),
-        command = std::env::args().next().unwrap_or_else(|| "newsreel".into()),
         identity = config.site.path_identity,
         listening = listening.join(", "),
         groups = units::counted(spool.groups().len() as u64, "group"),

@@ -13,13 +13,14 @@ use site_config::Config;
 /// Maximum number of groups that new users are subscribed to.
 const SUBSCRIPTIONS_MAX: usize = 50;
 
-/// Creates the lists of a site with these initial groups; without groups there is nothing to list.
+/// Creates the lists of a site with these initial groups; without groups there is nothing to list, and only
+/// their directory is made.
 pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), CliError> {
+    let dir = &config.site.lists;
+    make_dir(dir)?;
     if groups.is_empty() {
         return Ok(());
     }
-    let dir = &config.site.lists;
-    make_dir(dir)?;
     write_new(&dir.join("motd"), &motd(config, groups))?;
     write_new(&dir.join("subscriptions"), &subscriptions(groups))
 }

@@ -154,9 +154,10 @@ fn check_warns_of_probable_mistakes() {
     let with_user = one + "user = \"a\"\n" + &other;
     assert!(!told(&site.check(&and(&with_user))).contains("both connect from"));
     let password = site.dir().join("up.password");
-    fs::write(&password, "secret\n").unwrap();
     let upstream = "\n[[upstream]]\nname = \"up\"\nhost = \"127.0.0.1:11190\"\nuser = \"u\"\n\
                     password_file = \"up.password\"\n";
+    refuses(&site.check(&and(upstream)), &["up.password"]);
+    fs::write(&password, "secret\n").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
     warns(&site, &and(upstream), &["password file", "up.password can be read by everyone"]);
     fs::set_permissions(&password, fs::Permissions::from_mode(0o640)).unwrap();

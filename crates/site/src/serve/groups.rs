@@ -92,7 +92,7 @@ impl<S: NewsSource> GroupCommands<'_, S> {
             let read =
                 self.news.source.numbers(group, from..=range.last(), NUMBERS_AT_ONCE, &mut numbers).await;
             match read {
-                Err(error) if from == range.low => return Err(failed(error).into()),
+                Err(error) if from == range.low || !out.is_begun() => return Err(failed(error).into()),
                 read => read.map_err(cut_off)?,
             }
             let text = out.text();

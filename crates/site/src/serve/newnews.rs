@@ -41,7 +41,7 @@ pub(super) async fn new_news<S: NewsSource>(
     while let Some(group) = out.during(groups.next(&wanted)).await?.map_err(cut_off)? {
         ids.clear();
         match news.source.arrived_since(group.name, since, &mut ids).await {
-            Err(error) if listed.is_empty() => return Err(failed(error).into()),
+            Err(error) if listed.is_empty() || !out.is_begun() => return Err(failed(error).into()),
             arrived => arrived.map_err(cut_off)?,
         }
         for id in ids.split_inclusive(|&b| b == b'\n') {

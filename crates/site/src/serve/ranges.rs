@@ -74,7 +74,7 @@ impl RangeQuery<'_> {
         while let Some(low) = next {
             let step = match self.append_some(shown, group, NumberRange { low, ..range }, out.text()).await {
                 Ok(step) => step,
-                Err(error) if !any => return Err(failed(error).into()),
+                Err(error) if !any || !out.is_begun() => return Err(failed(error).into()),
                 Err(error) => return Err(cut_off(error).into()),
             };
             any |= step.any;

@@ -519,8 +519,10 @@ impl NumberedGroup {
     async fn all_or_none(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
         let is_within =
             |whole: &RangeInclusive<u64>| whole.contains(range.start()) && whole.contains(range.end());
-        let is_well = self.pool.problem().is_none() && !self.pool.is_away();
-        if is_well || self.whole.lock().as_ref().is_some_and(is_within) {
+        if self.pool.problem().is_none() && !self.pool.is_away() {
+            return self.answers_for(range).await;
+        }
+        if self.whole.lock().as_ref().is_some_and(is_within) {
             return Ok(());
         }
         let (mut from, mut rows, mut asked_from) = (*range.start(), Vec::new(), None);
@@ -542,6 +544,18 @@ impl NumberedGroup {
                 }
             }
         }
+    }
+
+    /// Ensures that rows missing after known ones have begun to arrive before the known ones are shown: only
+    /// a question shows that an upstream has just become unreachable.
+    async fn answers_for(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
+        let ended = self.fetching.lock().ended;
+        let Some(missing) = self.shelf.missing_rows(range.clone()) else { return Ok(()) };
+        let is_arriving = || self.fetching.lock().rows(&missing, 0, &mut Vec::new()).is_some();
+        if missing.start() > range.start() && !is_arriving() {
+            self.fetch(missing, ended).await?;
+        }
+        Ok(())
     }
 
     /// Has rows fetched, and waits until some have arrived; returns true if all have. They were missing when

@@ -243,6 +243,21 @@ async fn one(
     }
 }
 
+/// Refreshes the descriptions of all groups that are numbered by upstreams that answer.
+pub(super) async fn refresh_descriptions(table: &UpstreamTable) {
+    let unread = |upstream: &Upstream| upstream.config.fill || upstream.config.is_unread();
+    for upstream in table.upstreams.iter().filter(|upstream| !unread(upstream) && !upstream.pool.is_away()) {
+        let read = async {
+            let mut lines = lines_of(upstream, GroupList::Descriptions).await.map_err(SourceError::from)?;
+            while lines.next().await?.is_some() {}
+            Answer::Ok(())
+        };
+        if let Err(error) = read.await {
+            debug!(upstream = upstream.config.name, %error, "no descriptions of groups");
+        }
+    }
+}
+
 /// Returns the names of all groups, as far as they can be listed now.
 pub(super) async fn names(table: &Arc<UpstreamTable>) -> Answer<Vec<Vec<u8>>> {
     let all = GroupSelection::All;

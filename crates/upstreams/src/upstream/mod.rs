@@ -216,6 +216,13 @@ impl Upstreams {
         table.upstreams.iter().map(status).collect()
     }
 
+    /// Returns whether an upstream that numbers groups is away, so that lists may lack its groups.
+    pub fn may_lack_groups(&self) -> bool {
+        let numbers = |upstream: &&Arc<Upstream>| !upstream.config.fill && !upstream.config.is_unread();
+        let table = self.shared.table.load();
+        table.upstreams.iter().filter(numbers).any(|upstream| upstream.pool.problem().is_some())
+    }
+
     /// Returns the delivery of posts to upstreams.
     pub fn delivery(&self) -> &PostDelivery {
         &self.shared.delivery
@@ -419,6 +426,10 @@ impl NewsSource for Upstreams {
         let group = group.current()?;
         let Some((range, marks)) = group.within(range).await? else { return Ok(()) };
         let known = group.know_numbers(&range, marks).await;
+        // All of the range or nothing, as its end cannot be had later.
+        if known.is_err() && group.shelf.count(range.clone()).is_none() {
+            return known;
+        }
         if group.shelf.numbers(range, max, into) { Ok(()) } else { known }
     }
 

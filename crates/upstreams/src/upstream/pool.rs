@@ -3,9 +3,9 @@
 //! There are at most `connections` of them, or as many as the server lets us have (`allowance`), made when
 //! needed and kept for the next question. A server that does not answer is left alone for a while, longer
 //! each time, and questions in the meantime fail at once; after that one question tries, and the others
-//! wait for its result. A silent server is tried by a task of its own (`probing`), which costs readers no
-//! time. A question is repeated on another connection if the kept one turns out to have ended, and once if
-//! its answer breaks off.
+//! wait for its result. A silent server is tried by a task of its own (`probe`), which costs readers no time;
+//! another one that is away is tried by a task (`look_again`) if no question does. A question is repeated on
+//! another connection if the kept one turns out to have ended, and once if its answer breaks off.
 
 use super::allowance::{ConnectionAllowance, OpeningConnection};
 use super::line::{LastHeard, MissingCommands, UpstreamConnection};
@@ -28,6 +28,11 @@ use tracing::{info, warn};
 const RETRY: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(60));
 /// Pauses after lists in a row that did not end.
 const LIST_RETRY: BackOff = BackOff::new(Duration::from_secs(60), Duration::from_secs(3600));
+/// Pauses of the task that tries a server which refuses us: many refused logins in a row may have it block
+/// the account.
+const REFUSED_RETRY: BackOff = BackOff::new(Duration::from_secs(60), Duration::from_secs(3600));
+/// Shortest pause before a server that is away is tried without a question.
+const LOOK_LEAST: Duration = Duration::from_millis(100);
 /// Least rate, in bytes per second, at which a server must take data in order not to count as silent.
 const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
 /// Longest time a silent server is waited for when it is tried again.
@@ -93,6 +98,10 @@ struct UpstreamHealth {
     retry_at: Option<Instant>,
     /// Whether the server is silent, and a task is trying it.
     is_silent: bool,
+    /// Whether a task tries the server that is away.
+    is_looked_at: bool,
+    /// Whether it refused the last connection or login.
+    has_refused: bool,
     /// Attempts to reach the silent server since it last answered a question.
     silences: u32,
     /// Whether it has asked for a login just after accepting ours, and answered nothing since.
@@ -323,13 +332,57 @@ impl ConnectionPool {
     async fn is_back(&self) -> bool {
         let limit = self.limits.answer_timeout.min(PROBE_TIMEOUT_MAX);
         let Ok(Ok(line)) = timeout(limit, self.probed()).await else { return false };
+        self.came_back(line);
+        true
+    }
+
+    /// Records that the server has answered on this connection.
+    fn came_back(&self, line: UpstreamConnection) {
         {
             let mut health = self.health.lock();
             (health.is_silent, health.failures, health.retry_at) = (false, 0, None);
+            health.has_refused = false;
         }
         info!(upstream = self.name, "the upstream is back");
         self.kept.lock().push((line, Instant::now()));
-        true
+    }
+
+    /// Returns how long to wait before a server that is away is tried without a question; `None` if it need
+    /// not be. A silent one has a task of its own, and of one that does not honour our login only the answer
+    /// to a question shows that it does again.
+    fn until_next_look(&self) -> Option<Duration> {
+        let mut health = self.health.lock();
+        if health.failures == 0 || health.is_silent || health.is_logged_out {
+            health.is_looked_at = false;
+            return None;
+        }
+        let pause = health.retry_at.map_or(Duration::ZERO, |at| at.duration_since(Instant::now()));
+        Some(if health.has_refused { pause.max(REFUSED_RETRY.pause(health.failures)) } else { pause })
+    }
+
+    /// Tries a server that is away, unless a question has tried it meanwhile.
+    async fn look(&self) {
+        let Ok(_permit) = timeout(self.limits.answer_timeout, self.allowance.permit()).await else { return };
+        let _trying = self.trying.lock().await;
+        let is_due = {
+            let health = self.health.lock();
+            let is_for_others = health.is_silent || health.is_logged_out;
+            health.failures > 0 && !is_for_others && health.retry_at.is_none_or(|at| at <= Instant::now())
+        };
+        if !is_due {
+            return;
+        }
+        match self.probed().await {
+            Ok(line) => self.came_back(line),
+            Err(UpstreamError::Silent(text)) => self.fell_silent(&text),
+            Err(trouble) => self.could_not_connect(&trouble),
+        }
+    }
+
+    /// Records that no connection could be made.
+    fn could_not_connect(&self, trouble: &UpstreamError) {
+        self.health.lock().has_refused = matches!(trouble, UpstreamError::Refused(..));
+        self.failed(&trouble.to_string());
     }
 
     /// Returns a new connection that has answered a command.
@@ -424,8 +477,12 @@ impl ConnectionPool {
         text.clone_into(&mut health.last_error);
         // Another server may replace it.
         health.lacking = Arc::default();
+        let is_looked_at = std::mem::replace(&mut health.is_looked_at, true);
         drop(health);
         self.kept.lock().clear();
+        if !is_looked_at {
+            tokio::spawn(look_again(self.own.clone()));
+        }
     }
 
     /// Returns a new connection. While the server is away one caller tries, and the others get its result.
@@ -436,6 +493,7 @@ impl ConnectionPool {
         match self.connect(self.allowance.opening()).await {
             Ok(line) => {
                 let mut health = self.health.lock();
+                health.has_refused = false;
                 // A successful login proves nothing if it was not honoured before: an answer does.
                 let failures = if health.is_logged_out { 0 } else { std::mem::take(&mut health.failures) };
                 drop(health);
@@ -454,7 +512,7 @@ impl ConnectionPool {
                 Err(UpstreamError::Away(text))
             }
             Err(trouble) => {
-                self.failed(&trouble.to_string());
+                self.could_not_connect(&trouble);
                 Err(UpstreamError::Away(trouble.to_string()))
             }
         }
@@ -467,6 +525,16 @@ impl ConnectionPool {
         add(&self.tally.connections, 1);
         let lacking = self.health.lock().lacking.clone();
         Ok(UpstreamConnection::new(client, lacking, self.pulse.clone(), opening.done()))
+    }
+}
+
+/// Tries a server that is away, as long as no question finds it back and it is configured: otherwise it would
+/// be reported as away until a reader asks.
+async fn look_again(pool: Weak<ConnectionPool>) {
+    while let Some(pause) = pool.upgrade().and_then(|pool| pool.until_next_look()) {
+        sleep(pause.max(LOOK_LEAST)).await;
+        let Some(pool) = pool.upgrade() else { return };
+        pool.look().await;
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::articles::{Flights, UpstreamLocator, bring};
 use super::group::NumberedGroup;
-use super::group_lists::names;
+use super::group_lists::{names, refresh_descriptions};
 use super::refusing::RefusedHeaders;
 use super::rows::size_in;
 use super::table::UpstreamTable;
@@ -152,7 +152,12 @@ impl<'p> PrefetchPass<'p> {
     }
 
     async fn prefetch(&mut self) {
-        for name in self.wanted_groups().await {
+        let wanted = self.wanted_groups().await;
+        if !wanted.is_empty() {
+            // Pages and newsreaders show them beside the names.
+            refresh_descriptions(&self.table).await;
+        }
+        for name in wanted {
             if !self.may_go_on() {
                 return;
             }

@@ -109,6 +109,11 @@ impl CachedGroup {
         self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some)).unwrap_or(missing)
     }
 
+    /// Returns the first part of a range whose rows are missing, without reading any.
+    pub fn missing_rows(&self, range: RangeInclusive<u64>) -> Option<RangeInclusive<u64>> {
+        self.done(|group| group.missing_rows(range))
+    }
+
     /// Returns a known row.
     pub fn row(&self, number: u64) -> Option<Box<[u8]>> {
         let mut row = Vec::new();

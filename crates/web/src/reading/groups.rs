@@ -10,7 +10,7 @@ use newspages::urls;
 use newspages::view::{self, GroupListEntry, PageLinks};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource};
+use upstreams::{GroupList, GroupSelection, GroupStream, NewsSource, SourceError};
 
 /// Groups per page.
 const GROUPS_PER_PAGE: usize = 200;
@@ -45,7 +45,9 @@ pub(super) async fn list(
         older: lines.last().filter(|_| !is_all).map(|last| to(&last.name)),
     };
     let bytes = lines.iter().map(|line| line.description.len()).sum();
-    let markup = reading.render(bytes, move || view::groups(&lines, &within, &wanted, &turning)).await?;
+    let is_part = reading.lacks_upstreams();
+    let render = move || view::groups(&lines, &within, &wanted, &turning, is_part);
+    let markup = reading.render(bytes, render).await?;
     Ok(reading.page("Groups", &markup))
 }
 
@@ -113,6 +115,8 @@ impl NewsPages<'_> {
         Ok((lines, true))
     }
 
+    /// Adds the descriptions of groups, as far as they are available: pages do without those of a server that
+    /// is away.
     pub(super) async fn describe(&self, lines: &mut [GroupListEntry]) -> Result<(), Response> {
         let mut found: HashMap<Vec<u8>, String> = HashMap::new();
         {
@@ -123,15 +127,27 @@ impl NewsPages<'_> {
                 _ => GroupSelection::All,
             };
             let list = GroupList::Descriptions;
-            let mut groups = self.news.source.groups(list, which, |_| 0).await.map_err(failed)?;
-            while let Some(group) = groups.next(&shown).await.map_err(failed)? {
-                found.insert(group.name.to_vec(), newspages::header::text(group.description));
+            let described = async {
+                let mut groups = self.news.source.groups(list, which, |_| 0).await?;
+                while let Some(group) = groups.next(&shown).await? {
+                    found.insert(group.name.to_vec(), newspages::header::text(group.description));
+                }
+                Ok(())
+            };
+            match described.await {
+                Ok(()) | Err(SourceError::Unavailable(_)) => {}
+                Err(error) => return Err(failed(error)),
             }
         }
         for line in lines {
             line.description = found.remove(line.name.as_bytes()).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Returns whether another server whose groups are shown is away, so that some may be missing.
+    fn lacks_upstreams(&self) -> bool {
+        self.shared.server.upgrade().is_some_and(|server| server.upstreams.may_lack_groups())
     }
 
     /// Returns the description of a group.

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Findings;
+use access::tls::first_line;
 use access::users::USERS_FILE_NAME;
 use site_config::{Config, Peer};
 
@@ -15,6 +16,7 @@ pub(super) fn look(config: &Config, found: &mut Findings) {
     own_names(config, found);
     buffers_without_class(config, found);
     shared_addresses(config, found);
+    passwords(config, found);
     secrets(config, found);
 }
 
@@ -63,6 +65,13 @@ fn shared_addresses(config: &Config, found: &mut Findings) {
                 ));
             }
         }
+    }
+}
+
+/// Checks whether passwords for other servers can be read: without, no login is tried.
+fn passwords(config: &Config, found: &mut Findings) {
+    for error in config.password_files().filter_map(|file| first_line(file).err()) {
+        found.problem(error.to_string());
     }
 }
 

@@ -132,6 +132,11 @@ fn cache_commands_create_show_and_verify_a_cache() {
     fake.put("local.test", 7, 500);
     let host = fake.address.to_string();
     let up = ["cache", "up", "--upstream", &host, "--size", "16 MiB", "--listen", "127.0.0.1:0"];
+    // A password that cannot be read is reported before anything is made.
+    let login = ["--user", "fred", "--password-file", "no-such-file"];
+    let refused = site.run(&[&up[..], &login].concat());
+    assert!(!refused.status.success() && complaints(&refused).contains("no-such-file"), "{refused:?}");
+    assert!(!site.dir().join("newsreel.toml").exists());
     // Created and served until its address is shown.
     let mut served = site.command(&up).spawn().unwrap();
     let mut said = String::new();
@@ -142,6 +147,7 @@ fn cache_commands_create_show_and_verify_a_cache() {
     assert!(said.contains(" on 127.0.0.1:"), "{said}");
     let made = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
     assert!(!["[[buffer]]", "[[class]]", "[[rule]]"].iter().any(|section| made.contains(section)), "{made}");
+    assert!(site.dir().join("lists").is_dir());
     assert!(made.contains("\n[web]\n") && made.contains("\ntls_listen = "), "{made}");
     let other = site.run(&["cache", "up", "--upstream", "other.example"]);
     assert!(

@@ -293,6 +293,11 @@ impl Fake {
                     }
                     write!(stream, ".\r\n")?;
                 }
+                ["NEWNEWS", name, ..] => {
+                    let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
+                    let ids = group.articles.values().map(|text| format!("{}\r\n", id_of(text)));
+                    write!(stream, "230 new\r\n{}.\r\n", ids.collect::<String>())?;
+                }
                 ["OVER" | "XOVER", range] => self.rows(&mut stream, &selected, ends(range))?,
                 ["ARTICLE" | "HEAD" | "STAT", _] if matches!(self.fault(), Fault::Refuses(_)) => {
                     let Fault::Refuses(code) = self.fault() else { continue };

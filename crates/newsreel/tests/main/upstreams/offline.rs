@@ -1,11 +1,12 @@
 //! Responses to readers while upstreams are away, or offline by configuration.
 
 use super::fake::{Fake, Fault, id};
-use super::{CACHE, article_of, section};
+use super::{CACHE, article_of, section, wait_until_asked};
 use crate::clients::screen::Screen;
 use crate::clients::{installed, tin};
 use crate::running::Server;
 use crate::waiting::wait_until;
+use crate::web::http;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -92,6 +93,95 @@ fn unreachable_articles_are_never_reported_as_absent() {
     fake.take("");
     assert_eq!(answers(&server, &commands), expected, "offline");
     assert_eq!(fake.take(""), [""; 0]);
+}
+
+#[test]
+fn ranges_known_in_part_are_refused_whole_if_the_upstream_has_just_gone_away() {
+    let commands = ["OVER 1-60", "XOVER 1-", "HDR Subject 1-60", "XHDR From 1-60", "XPAT Subject 1-60 *"];
+    let fake = Fake::start();
+    let name = |at: usize| format!("comp.{}", char::from(b'a' + at as u8));
+    for at in 0..commands.len() {
+        (1..=60).for_each(|number| fake.put(&name(at), number, 500));
+    }
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &own + CACHE);
+    for (at, command) in commands.iter().enumerate() {
+        let mut client = server.client();
+        assert_eq!(client.ask(&format!("GROUP {}", name(at))), format!("211 60 1 60 {}", name(at)));
+        assert!(client.ask("OVER 1-20").starts_with("224 "));
+        assert_eq!(client.block().len(), 20);
+        fake.fail(Fault::Dead);
+        let mut client = server.client();
+        assert!(client.ask(&format!("GROUP {}", name(at))).starts_with("211 "));
+        assert!(client.ask(command).starts_with("403 "), "{command}");
+        assert!(client.ask("OVER 1-20").starts_with("224 "), "{command}");
+        assert_eq!(client.block().len(), 20);
+        fake.fail(Fault::None);
+        wait_until_asked(&mut client);
+        // Once the upstream answers, all rows are shown.
+        assert!(client.ask("OVER 1-60").starts_with("224 "), "{command}");
+        assert_eq!(client.block().len(), 60);
+    }
+}
+
+#[test]
+fn newnews_of_a_second_upstream_that_is_away_is_refused() {
+    let (first, second) = (Fake::with("comp.a", 3, 500), Fake::with("comp.b", 3, 500));
+    let sections =
+        [section("first", first.address, "groups = \"comp.a\""), section("second", second.address, "")];
+    let lists_kept = |text: &String| text.replace("active_age = \"0 s\"", "active_age = \"1 h\"");
+    let server = Server::start_showing(&[], |text| {
+        text + &sections.iter().map(lists_kept).collect::<String>() + CACHE
+    });
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block().len(), 2);
+    assert!(client.ask("NEWNEWS comp.* 20200101 000000 GMT").starts_with("230 "));
+    assert_eq!(client.block().len(), 6);
+    second.fail(Fault::Dead);
+    assert!(client.ask("NEWNEWS comp.* 20200101 000000 GMT").starts_with("403 "));
+    assert!(client.ask("DATE").starts_with("111 "));
+}
+
+#[test]
+fn upstream_that_is_back_is_found_without_a_reader() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let own = section("fake", fake.address, "");
+    let server = Server::start_showing(&[], |text| text + &own + CACHE);
+    let problem = || server.status()["upstreams"][0]["problem"].as_str().unwrap().to_owned();
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    fake.fail(Fault::Dead);
+    assert!(client.ask("ARTICLE 1").starts_with("403 "));
+    drop(client);
+    assert!(!problem().is_empty());
+    fake.fail(Fault::None);
+    fake.take("");
+    wait_until("the upstream is tried again", || problem().is_empty());
+    assert_eq!(fake.take("").last().map(String::as_str), Some("DATE"));
+}
+
+#[test]
+fn pages_do_without_descriptions_and_name_servers_that_are_away() {
+    let fake = Fake::with("comp.a", 10, 500);
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &own + CACHE);
+    let mut client = server.client();
+    server.reload(|text| text + "[web]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    client.block();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    fake.fail(Fault::Dead);
+    let pages = http::address(&server);
+    for path in ["/", "/groups", "/groups/comp.a", "/api/v1/groups", "/api/v1/groups/comp.a"] {
+        let page = http::get(pages, path);
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(page.body.contains("comp.a"), "{path}: {}", page.body);
+    }
+    assert!(http::get(pages, "/groups").body.contains("does not answer"));
+    assert!(client.ask("LIST NEWSGROUPS").starts_with("403 "));
 }
 
 /// Returns a site that refuses articles by a header that overview rows do not have: the second of three, and

@@ -47,6 +47,13 @@ fn listed_groups_are_prefetched_at_the_configured_rate() {
 }
 
 #[test]
+fn descriptions_are_prefetched() {
+    let fake = Fake::with("comp.a", 1, 500);
+    let _server = prefetching(&fake, "1 h", "groups = \"comp.*\"\nwhat = \"overview\"");
+    wait_for(|| fake.take("LIST NEWSGROUPS"), |asked| !asked.is_empty());
+}
+
+#[test]
 fn groups_are_prefetched_once_read() {
     let fake = Fake::with("comp.a", 2, 3_000);
     fake.put("comp.b", 1, 3_000);
