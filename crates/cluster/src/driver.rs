@@ -83,6 +83,8 @@ pub struct MemberStatus {
     pub state: MemberState,
     /// Last message that is applied.
     pub reached: u64,
+    /// Time of the log there, in Unix seconds.
+    pub time: u32,
     /// First and last message of the log, as known last.
     pub log: Option<(u64, u64)>,
     /// Messages that are not applied yet.
@@ -124,7 +126,7 @@ impl MemberHandle {
         incarnation: u64,
     ) -> Result<(Arc<Self>, Member), SpoolTrouble> {
         let spool = fold.spool().clone();
-        let reached = fold.reached();
+        let (reached, time) = (fold.reached(), fold.position().time);
         let sites = Arc::new(fold.sites().to_vec());
         let member = Member::new(fold, engine, number, name, incarnation)
             .map_err(|error| SpoolTrouble::new(TroubleKind::Refused, error.to_string()))?;
@@ -134,6 +136,7 @@ impl MemberHandle {
             incarnation,
             state: MemberState::CatchingUp,
             reached,
+            time,
             log: None,
             lag: 0,
             answered_at: None,
@@ -328,7 +331,7 @@ impl MemberHandle {
         let (in_flight, retries) = member.proposer().in_flight_and_retries();
         let status = &mut *self.status.lock();
         status.state = member.state().clone();
-        status.reached = member.fold().reached();
+        (status.reached, status.time) = (member.fold().reached(), member.fold().position().time);
         status.log = member.reach().map(|(reach, _)| (reach.first, reach.last));
         status.answered_at = member.reach().map(|(_, at)| at);
         status.due.take_if(|(message, _)| *message <= status.reached);
@@ -405,6 +408,7 @@ impl ClusterLog {
             state: status.state.to_string(),
             is_accepting: status.may_propose && behind <= self.lag_max,
             position: status.reached,
+            time: status.time.into(),
             log_first,
             log_last,
             behind_ms: u64::try_from(behind.as_millis()).unwrap_or(u64::MAX),

@@ -97,6 +97,8 @@ pub struct TableEntry {
     pub revision: u64,
     /// Value.
     pub value: Vec<u8>,
+    /// Time at which the engine took it, in Unix seconds by the engine's clock.
+    pub time: u32,
 }
 
 /// A small table whose entries change by comparing their revision. Calls wait for the engine.
@@ -107,6 +109,9 @@ pub trait EngineTable: Send + Sync + fmt::Debug {
     /// Sets an entry whose revision is still this one, 0 for an entry that does not exist; returns the new
     /// revision.
     fn put_if(&self, key: &str, value: &[u8], revision: u64) -> Result<u64, TableError>;
+
+    /// Returns the time of the engine's clock, of which entries have theirs, in Unix seconds.
+    fn now(&self) -> Result<u32, TableError>;
 }
 
 /// Begins an incarnation of a member: greater than any before, by comparing and setting its entry.

@@ -3,6 +3,7 @@
 //! [`SectionWriter`] turns the changes of a batch into sections, [`read_body`] reads them again. Invariant:
 //! what was read borrows from the message and is valid, so a fold need not check it again.
 
+use crate::agreement::WindowDigest;
 use crate::message::MessageError;
 use crate::position::PARTS_MAX;
 use netnews::overview_row::OverviewFields;
@@ -41,6 +42,8 @@ mod kind {
     pub const MEMBER: u8 = 16;
     pub const PART: u8 = 17;
     pub const MARK: u8 = 18;
+    /// May be skipped.
+    pub const DIGEST: u8 = 0x81;
     /// Bit of kinds that a program may skip if it does not know them.
     pub const MAY_BE_SKIPPED: u8 = 0x80;
 }
@@ -112,6 +115,13 @@ pub enum LogEntry<'a> {
     Part(PartEntry<'a>),
     /// Place in the log that a reader waits for.
     Mark,
+    /// What the member has made of a window of messages, which ends with this one.
+    Digest {
+        /// Last message of the window.
+        upto: u64,
+        /// The digest.
+        digest: WindowDigest,
+    },
     /// An entry of a kind that may be skipped.
     Skipped,
 }
@@ -307,6 +317,13 @@ impl SectionWriter {
     /// Adds a mark.
     pub fn push_mark(&mut self) -> Result<(), UnsharedChange> {
         self.put_entry(kind::MARK, &[])
+    }
+
+    /// Adds the digest of a window.
+    pub fn push_digest(&mut self, upto: u64, digest: &WindowDigest) -> Result<(), UnsharedChange> {
+        let mut payload = upto.to_le_bytes().to_vec();
+        payload.extend_from_slice(digest);
+        self.put_entry(kind::DIGEST, &payload)
     }
 
     fn put_entry(&mut self, kind: u8, payload: &[u8]) -> Result<(), UnsharedChange> {
@@ -548,7 +565,7 @@ fn read_names<'a>(r: &mut ByteReader<'a>) -> Option<Vec<&'a [u8]>> {
 }
 
 fn read_entry<'a>(kind: u8, payload: &'a [u8], names: &[&'a [u8]]) -> Result<LogEntry<'a>, MessageError> {
-    if kind & kind::MAY_BE_SKIPPED != 0 {
+    if kind & kind::MAY_BE_SKIPPED != 0 && kind != kind::DIGEST {
         return Ok(LogEntry::Skipped);
     }
     let r = &mut EntryReader { r: ByteReader(payload), names };
@@ -566,6 +583,11 @@ fn read_entry<'a>(kind: u8, payload: &'a [u8], names: &[&'a [u8]]) -> Result<Log
         kind::MEMBER => r.member().map(LogEntry::Member),
         kind::PART => r.part().map(LogEntry::Part),
         kind::MARK => Some(LogEntry::Mark),
+        kind::DIGEST => {
+            r.r.u64()
+                .zip(r.r.take(16))
+                .and_then(|(upto, digest)| Some(LogEntry::Digest { upto, digest: digest.try_into().ok()? }))
+        }
         number => return Err(MessageError::Newer { what: "an entry of kind", number }),
     };
     entry.filter(|_| r.r.is_empty()).ok_or(MessageError::Malformed("the fields of an entry"))

@@ -15,6 +15,10 @@ pub(crate) enum PlantedFlaw {
     AppliesTwice,
     /// The fold applies messages of a process that has ended.
     HeedsOutdated,
+    /// A member that feeds a peer takes everything for settled up to the time of its own clock.
+    SettlesByClock,
+    /// A member that takes over a feed begins with the first article.
+    FeedsFromStart,
 }
 
 impl PlantedFlaw {
@@ -25,7 +29,7 @@ impl PlantedFlaw {
 
     /// Reports whether it is a flaw of the fold, which one member has alone.
     pub fn is_of_fold(self) -> bool {
-        !matches!(self, Self::ForgetsTag | Self::AnswersWhenAppended)
+        matches!(self, Self::ReadsClock(_) | Self::AppliesTwice | Self::HeedsOutdated)
     }
 
     /// Reports whether a message counts in spite of its tag.

@@ -3,6 +3,7 @@
 //! What it does follows from the log alone: it asks no clock, draws no number, and stops rather than guess,
 //! at a gap, at a foreign or malformed message, and at trouble of the spool. Called by [`crate::Member`].
 
+use crate::agreement::{AppliedWindow, WindowDigest};
 use crate::engine::EngineMessage;
 use crate::entry::{ArticleBody, ArticleEntry, LogEntry, read_body};
 use crate::message::{ClusterId, LogMessage, MessageError, MessageTag};
@@ -10,7 +11,7 @@ use crate::parts::PartFiles;
 use crate::position::{LogPosition, TagVerdict};
 use spool::{ArticleIdent, Change, ChangeOutcome, CommitTicket, Spool, SpoolTrouble};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -43,6 +44,10 @@ pub struct FoldedMessage {
     pub outcomes: Vec<EntryOutcome>,
     /// Ticket of the spool.
     pub ticket: CommitTicket,
+    /// Digest of the window that ends with this message, if it does and the digest is known.
+    pub window: Option<WindowDigest>,
+    /// Digests of windows that the message has, each with the last message of its window.
+    pub digests: Vec<(u64, WindowDigest)>,
 }
 
 /// Reason why the fold stops.
@@ -75,6 +80,19 @@ pub enum FoldStop {
     Trouble(SpoolTrouble),
     /// Parts of a large article cannot be kept or read.
     Parts(io::Error),
+}
+
+impl FoldStop {
+    /// Reports whether the same message may be applied later, as once a disk has room again.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Trouble(_) => true,
+            Self::Parts(error) => {
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for FoldStop {
@@ -110,6 +128,8 @@ struct AmidMessage {
     /// Position once all entries are applied.
     position: LogPosition,
     outcomes: Vec<EntryOutcome>,
+    /// Whether it is known what became of all entries: not after a crash within the message.
+    is_known: bool,
 }
 
 /// The fold of a member.
@@ -119,6 +139,7 @@ pub struct Fold {
     position: LogPosition,
     amid: Option<AmidMessage>,
     parts: PartFiles,
+    window: AppliedWindow,
     /// Names of sites by their number in this spool.
     sites: Vec<String>,
     #[cfg(test)]
@@ -158,6 +179,7 @@ impl Fold {
             position,
             amid: None,
             parts,
+            window: AppliedWindow::new(),
             sites,
             #[cfg(test)]
             flaw: None,
@@ -211,8 +233,17 @@ impl Fold {
         let applied = applied.and_then(|()| self.end_message(&mut amid));
         match applied {
             Ok(ticket) => {
+                let made = amid.is_known.then(|| self.made_of(&amid, &entries));
+                let window = self.window.add(found, made.as_deref());
                 let AmidMessage { verdict, outcomes, .. } = amid;
-                Ok(Some(FoldedMessage { tag: read.head.tag, verdict, outcomes, ticket }))
+                let digests = entries.iter().filter_map(|entry| match entry {
+                    LogEntry::Digest { upto, digest } if verdict == TagVerdict::Fresh => {
+                        Some((*upto, *digest))
+                    }
+                    _ => None,
+                });
+                let digests = digests.collect();
+                Ok(Some(FoldedMessage { tag: read.head.tag, verdict, outcomes, ticket, window, digests }))
             }
             Err(stop) => {
                 self.amid = Some(amid);
@@ -232,7 +263,41 @@ impl Fold {
         position.sequence = message.sequence;
         self.parts.drop_old(&mut position, message.sequence);
         let outcomes = vec![EntryOutcome::Nothing; usize::try_from(done).unwrap_or_default()];
-        AmidMessage { sequence: message.sequence, verdict, position, outcomes }
+        AmidMessage { sequence: message.sequence, verdict, position, outcomes, is_known: done == 0 }
+    }
+
+    /// Returns what this member has made of a message, as bytes that all members must have alike: what became
+    /// of its articles, and where the numbers of their groups are. What becomes of withdrawals is left out: it
+    /// depends on articles from before a member has joined.
+    fn made_of(&self, amid: &AmidMessage, entries: &[LogEntry<'_>]) -> Vec<u8> {
+        let mut made = vec![amid.verdict as u8];
+        made.extend_from_slice(&amid.position.time.to_le_bytes());
+        let mut groups: BTreeSet<&[u8]> = BTreeSet::new();
+        for (entry, outcome) in entries.iter().zip(&amid.outcomes) {
+            match entry {
+                LogEntry::Article(article) => groups.extend(article.groups.iter().flatten()),
+                LogEntry::Groups(updates) => {
+                    groups.extend(updates.iter().map(|update| update.name().as_bytes()))
+                }
+                _ => continue,
+            }
+            made.push(match outcome {
+                EntryOutcome::Applied(ChangeOutcome::Filed(_)) => 1,
+                EntryOutcome::Applied(ChangeOutcome::Duplicate) => 2,
+                EntryOutcome::Applied(_) => 3,
+                EntryOutcome::NoBody => 4,
+                EntryOutcome::Nothing => 5,
+            });
+        }
+        for name in groups {
+            made.extend_from_slice(name);
+            let group = self.spool.group_id(name).and_then(|id| self.spool.group(id));
+            let numbers = group.map(|group| (group.created, group.marks().high));
+            let (created, high) = numbers.unwrap_or((u64::MAX, u64::MAX));
+            made.extend_from_slice(&created.to_le_bytes());
+            made.extend_from_slice(&high.to_le_bytes());
+        }
+        made
     }
 
     fn judge(&self, position: &mut LogPosition, tag: MessageTag) -> TagVerdict {
@@ -490,6 +555,7 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
         | LogEntry::Member(_)
         | LogEntry::Part(_)
         | LogEntry::Mark
+        | LogEntry::Digest { .. }
         | LogEntry::Skipped => return None,
     })
 }

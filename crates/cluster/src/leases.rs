@@ -271,6 +271,20 @@ fn take(
     JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) }
 }
 
+/// Frees the leases that earlier processes of a member had, whose disk is lost: what they had done is known
+/// nowhere but in the entries. `keys` are those of the table.
+pub fn disown(table: &dyn EngineTable, keys: impl IntoIterator<Item = String>, member: u16) {
+    for key in keys.into_iter().filter(|key| key.starts_with(LEASE_PREFIX)) {
+        let Ok(Some(entry)) = table.get(&key) else { continue };
+        let Some(lease) = LeaseEntry::of(&entry.value).filter(|lease| lease.member == member) else {
+            continue;
+        };
+        let freed = LeaseEntry { member: 0, incarnation: 0, ..lease };
+        // Another member may have taken it meanwhile.
+        let _ = table.put_if(&key, freed.text().as_bytes(), entry.revision);
+    }
+}
+
 /// Beginning of the keys of leases.
 pub const LEASE_PREFIX: &str = "lease.";
 
@@ -385,6 +399,12 @@ mod tests {
         assert_eq!(second.lead(&table, JOB, 7, secs(1)), JobLead::Taken { reached: Some(150) });
         let mut later = Leases::new(2, 10);
         assert_eq!(later.lead(&table, JOB, 8, secs(0)), JobLead::Taken { reached: None });
+        // Its disk is lost: what it knew has to come from the entry.
+        disown(&table, table.table_keys(), 2);
+        let mut replaced = Leases::new(2, 11);
+        assert_eq!(replaced.lead(&table, JOB, 0, secs(0)), JobLead::Taken { reached: Some(150) });
+        let mut later = Leases::new(2, 12);
+        assert_eq!(later.lead(&table, JOB, 8, secs(0)), JobLead::Taken { reached: None });
         assert_eq!(second.lead(&table, JOB, 7, secs(9)), elsewhere(150));
         assert_eq!(key_of("feed.a b"), "lease.feed=2ea=20b");
         assert_eq!(job_of("lease.feed=2ea=20b").as_deref(), Some("feed.a b"));
@@ -401,6 +421,10 @@ mod tests {
         }
 
         fn put_if(&self, _: &str, _: &[u8], _: u64) -> Result<u64, TableError> {
+            Err(TableError::NoAnswer(String::new()))
+        }
+
+        fn now(&self) -> Result<u32, TableError> {
             Err(TableError::NoAnswer(String::new()))
         }
     }

@@ -6,7 +6,8 @@
 //! - [`fold`]: applies messages in order, with no clock;
 //! - [`proposer`]: makes messages of what sessions propose, and retries them under one tag;
 //! - [`leases`]: which member does what one of them does at a time;
-//! - [`members`]: who is a member, and what all of them must share;
+//! - `agreement`: whether members have made the same of it;
+//! - [`members`]: who is a member, what all of them must share, and whose clock is wrong;
 //! - [`transfer`]: a snapshot of one member, fetched by another that joins;
 //! - [`scrub`]: compares the replicas of the log;
 //! - [`member`]: both of them as one state machine, driven by the events of an [`engine`].
@@ -15,6 +16,8 @@
 //! opens a connection.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod agreement;
+pub mod clocks;
 mod driver;
 pub mod engine;
 #[cfg(feature = "nats")]

@@ -3,12 +3,14 @@
 //! A state machine without threads and clocks: [`crate::MemberHandle`] runs it in a server, and the
 //! simulation in tests.
 
+use crate::agreement::{Agreement, WindowDigest};
 use crate::engine::{EngineEvent, EngineLog, LogReach};
 use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
 use crate::fold::{EntryOutcome, Fold, FoldStop};
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
 use spool::CommitTicket;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +42,8 @@ pub enum MemberState {
     Behind,
     /// The log was created at another time than the one that was applied: it is another log.
     Foreign,
+    /// The others have made something else of the log up to this message: its news may not be shown.
+    Diverged(u64),
     /// It has stopped for good, with the reason.
     Stopped(String),
 }
@@ -54,6 +58,12 @@ impl fmt::Display for MemberState {
                 "has stopped: the log no longer has the next message; join again with a snapshot of another member",
             ),
             Self::Foreign => f.write_str("has stopped: the log was created again"),
+            Self::Diverged(upto) => write!(
+                f,
+                "has stopped: its news differ from those of the other members, as of message {upto} of the log; \
+                 keep its directory for a report, and join again with newsreel cluster join --replace in an \
+                 empty one"
+            ),
             Self::Stopped(why) => write!(f, "has stopped: {why}"),
         }
     }
@@ -102,6 +112,9 @@ pub struct Member {
     /// Entry of this incarnation, which ends earlier ones, and the proposal of it.
     announcement: Vec<Section>,
     announcing: Option<ProposalId>,
+    agreement: Agreement,
+    /// Proposals of digests, whose results no one waits for.
+    voting: BTreeSet<ProposalId>,
 }
 
 impl Member {
@@ -140,6 +153,8 @@ impl Member {
             out_of_order: 0,
             announcement: announcement.finish(),
             announcing: None,
+            agreement: Agreement::of(number),
+            voting: BTreeSet::new(),
         })
     }
 
@@ -261,7 +276,10 @@ impl Member {
 
     /// Reports whether the member has stopped for good.
     fn has_stopped(&self) -> bool {
-        matches!(self.state, MemberState::Behind | MemberState::Foreign | MemberState::Stopped(_))
+        matches!(
+            self.state,
+            MemberState::Behind | MemberState::Foreign | MemberState::Diverged(_) | MemberState::Stopped(_)
+        )
     }
 
     fn apply(&mut self, message: crate::engine::EngineMessage, now: Duration) {
@@ -277,6 +295,7 @@ impl Member {
                 }
                 self.note_folded(folded.tag, folded.verdict, &folded.outcomes, folded.ticket);
                 self.note_following();
+                self.note_digests(message.sequence, folded.tag.member, folded.window, &folded.digests, now);
             }
             Ok(None) => self.out_of_order += 1,
             // The engine lost something on the way: the fold asks for it, and never skips.
@@ -284,14 +303,38 @@ impl Member {
                 self.out_of_order += 1;
                 self.follow_at = Some(now + FOLLOW_AGAIN_AFTER);
             }
-            Err(FoldStop::Trouble(trouble)) => {
-                self.state = MemberState::Stalled(trouble.to_string());
+            Err(stop) if stop.passes() => {
+                self.state = MemberState::Stalled(stop.to_string());
                 self.stalled = Some((message, now + APPLY_AGAIN_AFTER));
             }
             Err(stop) => {
                 self.state = MemberState::Stopped(stop.to_string());
                 self.proposer.stop();
             }
+        }
+    }
+
+    /// Compares what was made of the log here with what the others have made of it.
+    fn note_digests(
+        &mut self,
+        sequence: u64,
+        member: u16,
+        window: Option<WindowDigest>,
+        digests: &[(u64, WindowDigest)],
+        now: Duration,
+    ) {
+        if let Some(digest) = window {
+            self.agreement.note_own(sequence, digest);
+            let mut section = SectionWriter::default();
+            // One that may not propose compares, and is not compared with.
+            if self.may_propose() && section.push_digest(sequence, &digest).is_ok() {
+                self.voting.insert(self.proposer.propose(section.finish(), now));
+            }
+        }
+        digests.iter().for_each(|(upto, digest)| self.agreement.note(member, *upto, *digest));
+        if let Some(upto) = self.agreement.differs(sequence) {
+            self.state = MemberState::Diverged(upto);
+            self.proposer.stop();
         }
     }
 
@@ -394,6 +437,7 @@ impl Member {
     /// Returns the results of proposals that are new.
     pub fn take_done(&mut self) -> Vec<ProposalResult> {
         let mut done = self.proposer.take_done();
+        done.retain(|result| !self.voting.remove(&result.id));
         // Proposed again if it was given up.
         if let Some(own) = self.announcing.take_if(|own| done.iter().any(|result| result.id == *own)) {
             done.retain(|result| result.id != own);

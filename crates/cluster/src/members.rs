@@ -3,6 +3,7 @@
 //! Entries are lines of text, changed by comparing their revision. Nothing that decides about news is here:
 //! the log alone does that.
 
+use crate::clocks::{ahead_between, clock_fault};
 use crate::engine::{EngineTable, TableError};
 use spool::OtherMember;
 use std::collections::BTreeMap;
@@ -16,7 +17,9 @@ const SETTINGS_KEY: &str = "settings";
 /// Longest name of a member, in bytes.
 const NAME_BYTES_MAX: usize = 32;
 /// Seconds after which a member that has not reported does not run.
-const REPORTED_SECS_MAX: u64 = 15;
+const REPORTED_SECS_MAX: u32 = 15;
+/// Seconds by which a report may be late.
+const LATE_SECS_MAX: i64 = 60;
 /// Maximum number of members.
 pub const MEMBERS_MAX: usize = 64;
 
@@ -323,13 +326,8 @@ impl MemberReport {
         }
     }
 
-    /// Reports whether the member may run still, of which this is the last report at a time in Unix seconds.
-    pub fn may_run(&self, now: u64) -> bool {
-        self.state != ENDED && now.saturating_sub(u64::from(self.time)) < REPORTED_SECS_MAX
-    }
-
     /// Reads the report of a member; `None` if there is none.
-    pub fn get(table: &dyn EngineTable, name: &str) -> Result<Option<Self>, MembersError> {
+    pub fn get(table: &dyn EngineTable, name: &str) -> Result<Option<HeardReport>, MembersError> {
         let Some(entry) = table.get(&key_of(name))? else { return Ok(None) };
         let read = || {
             let text = String::from_utf8(entry.value).ok()?;
@@ -342,8 +340,57 @@ impl MemberReport {
                 state: words.next()?.to_owned(),
             })
         };
-        read().map(Some).ok_or(MembersError::Damaged("report"))
+        let report = read().ok_or(MembersError::Damaged("report"))?;
+        Ok(Some(HeardReport { report, heard: entry.time }))
     }
+}
+
+/// The last report of a member, with the time at which it came. Clocks of members are not compared with each
+/// other: what is old is so by the engine's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeardReport {
+    /// The report.
+    pub report: MemberReport,
+    /// Time at which the engine took it, in Unix seconds by the engine's clock.
+    pub heard: u32,
+}
+
+impl HeardReport {
+    /// Reports whether the member may run still; `now` is the time of the engine's clock.
+    pub fn may_run(&self, now: u32) -> bool {
+        self.report.state != ENDED && self.silent_secs(now) < REPORTED_SECS_MAX
+    }
+
+    /// Returns the time since the report came, in seconds.
+    pub fn silent_secs(&self, now: u32) -> u32 {
+        now.saturating_sub(self.heard)
+    }
+
+    /// Returns by how many seconds the clock of the member was ahead of the engine's. A report that is late
+    /// looks as if the clock were a little behind, so that counts as nothing.
+    pub fn clock_ahead(&self) -> i64 {
+        let ahead = i64::from(self.report.time) - i64::from(self.heard);
+        if (-LATE_SECS_MAX..0).contains(&ahead) { 0 } else { ahead }
+    }
+}
+
+/// Returns by how many seconds a clock is wrong, if it is: it is compared with the engine's and with those of
+/// other members that run. `own_time` returns its time, in Unix seconds.
+pub fn wrong_clock(
+    table: &dyn EngineTable,
+    own: &str,
+    own_time: impl Fn() -> u64,
+) -> Result<Option<i64>, MembersError> {
+    let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+    let before = signed(own_time());
+    let now = table.now()?;
+    let ahead = ahead_between(before, signed(own_time()), now.into());
+    let mut others = Vec::new();
+    for member in members(table)?.into_iter().filter(|member| !member.has_left && member.name != own) {
+        let report = MemberReport::get(table, &member.name)?.filter(|report| report.may_run(now));
+        others.extend(report.map(|report| report.clock_ahead()));
+    }
+    Ok(clock_fault(ahead, &others))
 }
 
 fn key_of(name: &str) -> String {
@@ -496,8 +543,37 @@ mod tests {
         };
         for digest in ["abc", ""] {
             report.digest = digest.into();
+            table.set_time(9);
             report.put(&table, "fe1").unwrap();
-            assert_eq!(MemberReport::get(&table, "fe1"), Ok(Some(report.clone())));
+            let heard = HeardReport { report: report.clone(), heard: 9 };
+            assert_eq!(MemberReport::get(&table, "fe1"), Ok(Some(heard)));
         }
+    }
+
+    #[test]
+    fn a_member_runs_or_does_not_whatever_its_clock_says() {
+        const YEAR: u32 = 366 * 86_400;
+        let (table, now) = (MemoryEngine::new(1), 1_795_000_000);
+        table.set_time(now);
+        for name in ["fe1", "fe2", "fe3"] {
+            add_member(&table, name).unwrap();
+        }
+        let report = |name: &str, time| MemberReport { time, ..MemberReport::default() }.put(&table, name);
+        for (name, time) in [("fe1", now), ("fe2", now - YEAR), ("fe3", now + YEAR)] {
+            report(name, time).unwrap();
+        }
+        let may_run = |now| -> Vec<bool> {
+            let report = |name| MemberReport::get(&table, name).unwrap().unwrap().may_run(now);
+            ["fe1", "fe2", "fe3"].map(report).into()
+        };
+        assert_eq!(may_run(now + 14), [true; 3]);
+        assert_eq!(may_run(now + 15), [false; 3]);
+        let wrong = |name, time: u32| wrong_clock(&table, name, || time.into()).unwrap();
+        assert_eq!(wrong("fe1", now), None);
+        assert_eq!(wrong("fe2", now - YEAR), Some(-i64::from(YEAR)));
+        assert_eq!(wrong("fe3", now + YEAR), Some(i64::from(YEAR)));
+        // The engine's clock is wrong: those of the members agree.
+        ["fe1", "fe2", "fe3"].iter().for_each(|name| report(name, now + YEAR).unwrap());
+        assert_eq!(wrong("fe1", now + YEAR), None);
     }
 }

@@ -144,6 +144,11 @@ impl MemoryEngine {
         }
     }
 
+    /// Returns the keys of the table.
+    pub fn table_keys(&self) -> Vec<String> {
+        self.0.lock().table.keys().cloned().collect()
+    }
+
     /// Returns a message.
     pub fn message(&self, sequence: u64) -> Option<EngineMessage> {
         let state = self.0.lock();
@@ -217,8 +222,12 @@ impl EngineTable for MemoryEngine {
             return Err(TableError::Changed);
         }
         state.revision += 1;
-        let revision = state.revision;
-        state.table.insert(key.to_owned(), TableEntry { revision, value: value.to_vec() });
+        let (revision, time) = (state.revision, state.time);
+        state.table.insert(key.to_owned(), TableEntry { revision, value: value.to_vec(), time });
         Ok(revision)
+    }
+
+    fn now(&self) -> Result<u32, TableError> {
+        Ok(self.0.lock().time)
     }
 }

@@ -10,9 +10,10 @@ use crate::engine_check::NodeFacts;
 use crate::message::{ClusterId, MessageTag};
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config as StreamConfig, DiscardPolicy, Info, StorageType};
-use async_nats::jetstream::{Context, context};
+use async_nats::jetstream::{Context, ErrorCode, context};
 use disk::{Disk, FileAccess, durable_replace, read_small};
 use futures_util::StreamExt as _;
 use lock_order::Innermost;
@@ -122,6 +123,8 @@ pub enum NatsError {
     Credentials(PathBuf, io::Error),
     /// The stream of the log does not exist.
     NoLog(String),
+    /// The nodes give no answer, as while they elect a leader.
+    NoAnswer(String),
     /// The engine refuses something.
     Refused {
         /// What was asked for.
@@ -141,6 +144,7 @@ impl fmt::Display for NatsError {
             Self::NoLog(name) => {
                 write!(f, "the engine has no stream {name}: `newsreel cluster create` makes it")
             }
+            Self::NoAnswer(why) => write!(f, "the engine does not answer about the log: {why}"),
             Self::Refused { doing, why } => write!(f, "cannot {doing}: {why}"),
             Self::Threads(error) => write!(f, "cannot start the threads of the engine's connection: {error}"),
         }
@@ -238,14 +242,16 @@ impl NatsEngine {
     /// Returns what the engine says about the log and about itself.
     pub fn facts(&self) -> Result<EngineFacts, NatsError> {
         let name = self.names.log.clone();
-        let info = self.wait(async {
-            let stream =
-                self.jetstream.get_stream_no_info(&name).await.map_err(|_| NatsError::NoLog(name.clone()))?;
-            stream.get_info().await.map_err(|_| NatsError::NoLog(name.clone()))
-        });
-        let info = info.unwrap_or_else(|| Err(NatsError::NoLog(name.clone())))?;
+        let stream = self.wait(self.jetstream.get_stream(&name));
+        let stream = stream.ok_or_else(|| NatsError::NoAnswer("the connection has ended".into()))?;
+        let stream = stream.map_err(|error| match error.kind() {
+            GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                NatsError::NoLog(name.clone())
+            }
+            _ => NatsError::NoAnswer(error.to_string()),
+        })?;
         let server = self.jetstream.client().server_info();
-        Ok(EngineFacts::of(&info, &server.version, server.max_payload))
+        Ok(EngineFacts::of(stream.cached_info(), &server.version, server.max_payload))
     }
 
     /// Returns a message of the log; `None` if it has none of this sequence, or does not answer.
@@ -581,9 +587,11 @@ impl EngineTable for NatsEngine {
         });
         let found = found.unwrap_or_else(|| Err(TableError::NoAnswer("the connection has ended".into())))?;
         let is_put = |entry: &kv::Entry| entry.operation == kv::Operation::Put;
-        Ok(found
-            .filter(is_put)
-            .map(|entry| TableEntry { revision: entry.revision, value: entry.value.to_vec() }))
+        Ok(found.filter(is_put).map(|entry| TableEntry {
+            revision: entry.revision,
+            value: entry.value.to_vec(),
+            time: u32::try_from(entry.created.unix_timestamp()).unwrap_or_default(),
+        }))
     }
 
     fn put_if(&self, key: &str, value: &[u8], revision: u64) -> Result<u64, TableError> {
@@ -596,5 +604,41 @@ impl EngineTable for NatsEngine {
             })
         });
         put.unwrap_or_else(|| Err(TableError::NoAnswer("the connection has ended".into())))
+    }
+
+    fn now(&self) -> Result<u32, TableError> {
+        // The leader of the bucket answers, which gives entries their times.
+        let subject = format!("$JS.API.STREAM.INFO.KV_{}", self.names.bucket);
+        let answer = self.wait(self.jetstream.client().request(subject, "".into()));
+        let answer = answer.ok_or_else(|| TableError::NoAnswer("the connection has ended".into()))?;
+        let answer = answer.map_err(|error| TableError::NoAnswer(error.to_string()))?;
+        let time = time_of_answer(&String::from_utf8_lossy(&answer.payload));
+        time.ok_or_else(|| TableError::NoAnswer("it does not say its time".into()))
+    }
+}
+
+/// Reads the time of an answer about a stream, in Unix seconds: its field `ts`, such as
+/// `2026-11-27T20:22:59.123Z`.
+fn time_of_answer(answer: &str) -> Option<u32> {
+    let (_, rest) = answer.rsplit_once("\"ts\"")?;
+    let text = rest.trim_start_matches([':', ' ', '"']).get(..19)?;
+    let (day, time) = text.split_once('T')?;
+    let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
+    let (day, time) = (digits(day), digits(time));
+    // The century is there, so it does not matter what the time is here.
+    netnews::date::parse_nntp(&day, &time, 0).and_then(|time| u32::try_from(time).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_about_streams_have_the_engines_time() {
+        let answer = |ts: &str| format!(r#"{{"type":"x","config":{{"name":"ts"}},"ts":"{ts}"}}"#);
+        assert_eq!(time_of_answer(&answer("2026-11-27T20:22:59.1234567Z")), Some(1_795_810_979));
+        assert_eq!(time_of_answer(&answer("2026-11-27T20:22:59Z")), Some(1_795_810_979));
+        assert_eq!(time_of_answer(&answer("none")), None);
+        assert_eq!(time_of_answer(r#"{"error":{"code":503,"err_code":10008}}"#), None);
     }
 }

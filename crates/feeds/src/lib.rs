@@ -230,6 +230,13 @@ impl Feeds {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(peer::status::of(&peer, self.shared.hub.frontier.mark()))
     }
+
+    /// Returns the position in the journal before which everything of a peer's feed is settled; `None` if
+    /// something from before it waits for another attempt, or there is no feed.
+    pub fn settled(&self, peer: &str) -> Option<u64> {
+        let peer = self.running.lock().get(peer)?.peer.clone();
+        peer::status::settled(&peer, self.shared.hub.frontier.mark())
+    }
 }
 
 /// Ends the task that answers ihave and sendme, if it runs.

@@ -6,12 +6,11 @@
 
 use crate::trailing::TrailingMarks;
 use site::Site;
-use site_base::clock::unix_secs;
 use spool::{Cursor, OtherMember, Spool, TailStart};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -53,7 +52,9 @@ pub async fn obey_for_others(site: Arc<Site>) {
 struct OthersWithdrawals {
     /// Stays behind the journal's end, so that what may have to be carried out is kept.
     cursor: Cursor,
+    /// Positions by the time since `begun`: nothing here is compared with other machines, and a clock may jump.
     marks: TrailingMarks,
+    begun: Instant,
     /// Numbers of members that are away, for which everything is carried out.
     away: BTreeSet<u16>,
 }
@@ -61,13 +62,13 @@ struct OthersWithdrawals {
 impl OthersWithdrawals {
     fn open(spool: &Spool) -> io::Result<Self> {
         let cursor = spool.journal().cursor(JOB, TailStart::Now)?;
-        Ok(Self { cursor, marks: TrailingMarks::default(), away: BTreeSet::new() })
+        Ok(Self { cursor, marks: TrailingMarks::default(), begun: Instant::now(), away: BTreeSet::new() })
     }
 
     /// Carries out what members have left that are away since the last look.
     fn look(&mut self, site: &Site) -> io::Result<()> {
         let Some(log) = site.spool.shared_log() else { return Ok(()) };
-        let now = unix_secs();
+        let now = self.begun.elapsed().as_secs();
         self.marks.note(now, || site.spool.journal().mark(TailStart::Now))?;
         if let Some(mark) = self.marks.before(now.saturating_sub(BEHIND_SECS_MAX)) {
             self.cursor.save_at(mark)?;

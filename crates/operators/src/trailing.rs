@@ -13,8 +13,14 @@ use std::io;
 const NOTE_EVERY_SECS: u64 = 10;
 /// Maximum number of recorded positions, which is those of about two days.
 const MARKS_MAX: usize = 16_384;
-/// Maximum difference between the clocks of the members and of the log.
+/// Seconds by which a time may be older than what it was noted with.
 const CLOCKS_SECS: u64 = 60;
+
+/// Returns the time that work along the journal goes by, in Unix seconds: in a cluster that of the log, which
+/// articles have and all members share, whatever the clock of this machine says.
+pub(crate) fn job_time(spool: &Spool) -> u64 {
+    spool.shared_log().map_or_else(unix_secs, |log| log.status().time)
+}
 
 /// Positions recorded while another member does the work, oldest first.
 #[derive(Debug, Default)]
@@ -66,7 +72,7 @@ impl SharedJournalWork {
         Self { job, settled: 0, marks: TrailingMarks::default() }
     }
 
-    /// Notes that everything that was in the journal at a time, in Unix seconds, is done.
+    /// Notes that everything that was in the journal at a time of [`job_time`] is done.
     pub fn settle(&mut self, before: u64) {
         self.settled = self.settled.max(before);
     }
@@ -78,7 +84,7 @@ impl SharedJournalWork {
             return Ok(WorkTurn::Work);
         };
         // Until the job has been done once, nothing is known to be done.
-        self.marks.note(unix_secs(), || spool.journal().mark(TailStart::Now))?;
+        self.marks.note(log.status().time, || spool.journal().mark(TailStart::Now))?;
         Ok(WorkTurn::Wait(self.marks.before(reached.unwrap_or_default())))
     }
 }

@@ -142,6 +142,7 @@ pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use index::shared_log::{
     JobLead, LogNodeOverview, MemberOverview, OtherMember, SharedLog, SharedLogOverview, SharedLogStatus,
+    settled_time,
 };
 pub use journal::{
     ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,

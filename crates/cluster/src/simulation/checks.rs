@@ -5,6 +5,7 @@
 //! - I3: members at the same position answer alike;
 //! - I4: marks never fall, not even for a client that changes members and asks for fresh answers;
 //! - I5: a Message-ID is filed once;
+//! - I6: a peer is offered every article, and again only what lies in the window of a move (`feeding`);
 //! - I7: what was withdrawn is withdrawn everywhere;
 //! - I8: every article that an index names is whole;
 //! - I9: what was answered as a duplicate was not filed by that very copy.

@@ -4,15 +4,17 @@
 //! Faults: lost answers, appends that are late, doubled and out of order, changes of the engine's leader, no
 //! quorum, messages that are left out, a log that overtakes a member, kills and power cuts at any call of a
 //! disk, pauses, clocks that jump by a year, members that join, and processes of a member that end while
-//! their appends are on the wire. `checks` has the invariants.
+//! their appends are on the wire. `checks` has the invariants; a peer is fed meanwhile (`feeding`).
 
 mod articles;
 mod checks;
+mod feeding;
 mod planted;
 
 use crate::engine::next_incarnation;
 use crate::flaw::PlantedFlaw;
 use crate::fold::{EntryOutcome, Fold};
+use crate::leases::disown;
 use crate::member::{Member, MemberState};
 use crate::memory::{MemoryClient, MemoryEngine};
 use crate::message::ClusterId;
@@ -21,6 +23,7 @@ use crate::proposer::{NotCommitted, ProposalId};
 use articles::{SimChange, sections, spool_config};
 use checks::Checks;
 use disk::{CrashKind, SimDisk, SimRandom};
+use feeding::{FedSite, SimFeed, SimPeer};
 use spool::{ChangeOutcome, Spool, SpoolConfig};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,6 +47,7 @@ struct SimProcess {
     proposals: BTreeMap<ProposalId, Vec<SimChange>>,
     /// Questions for fresh answers, with the marks that other members had shown before.
     reads: BTreeMap<u64, BTreeMap<String, u64>>,
+    feed: SimFeed,
 }
 
 /// A machine with a member.
@@ -58,6 +62,8 @@ struct SimMachine {
     /// Whether it was overtaken by the log, and is no longer a member.
     is_overtaken: bool,
     flaw: Option<PlantedFlaw>,
+    /// Time before which everything was settled when the peer was fed from here last.
+    feed_cursor: u64,
 }
 
 /// A simulated cluster.
@@ -72,6 +78,7 @@ struct Simulation {
     next_copy: u64,
     /// Changes whose outcome is unknown or was "later".
     again: Vec<SimChange>,
+    peer: SimPeer,
     has_faults: bool,
     quorum_at: Duration,
     trace: Vec<String>,
@@ -91,6 +98,7 @@ impl Simulation {
             is_overtaken: false,
             // One member alone has the flaw.
             flaw: flaw.filter(|flaw| number == 1 || !flaw.is_of_fold()),
+            feed_cursor: 0,
         };
         let machines = (1..=3).map(|number| machine(number, &mut random)).collect();
         let engine = MemoryEngine::new(CREATED);
@@ -103,6 +111,7 @@ impl Simulation {
             next_article: 0,
             next_copy: 0,
             again: Vec::new(),
+            peer: SimPeer::default(),
             has_faults: true,
             quorum_at: Duration::ZERO,
             trace: Vec::new(),
@@ -156,7 +165,8 @@ impl Simulation {
             22..44 => self.wire(),
             44..70 => self.deliver(at),
             70..84 => self.tick(at),
-            84..88 => self.read(at),
+            84..87 => self.read(at),
+            87 => self.feed(at),
             88..90 => self.start(at),
             90..92 => self.now += Duration::from_millis(self.random.below(3_000)),
             _ if !self.has_faults => {}
@@ -189,6 +199,7 @@ impl Simulation {
                     paused_until: Duration::ZERO,
                     is_overtaken: false,
                     flaw: None,
+                    feed_cursor: 0,
                 };
                 self.machines.push(machine);
                 self.note(|| format!("member {number} joins"));
@@ -323,7 +334,14 @@ impl Simulation {
             let incarnation = next_incarnation(&engine, number).unwrap();
             let client = Arc::new(engine.connect());
             let member = Member::new(fold, client.clone(), number, "m", incarnation).unwrap();
-            Some(Some(SimProcess { member, client, proposals: BTreeMap::new(), reads: BTreeMap::new() }))
+            let feed = SimFeed::new(number, incarnation);
+            Some(Some(SimProcess {
+                member,
+                client,
+                proposals: BTreeMap::new(),
+                reads: BTreeMap::new(),
+                feed,
+            }))
         }));
         if machine.disk.crashed() {
             self.after_crash(at);
@@ -332,7 +350,11 @@ impl Simulation {
         match started {
             Ok(Some(Some(process))) => machine.process = Some(process),
             // It joins again, with nothing.
-            Ok(Some(None)) => machine.disk = SimDisk::new(),
+            Ok(Some(None)) => {
+                machine.disk = SimDisk::new();
+                machine.feed_cursor = 0;
+                disown(&self.engine, self.engine.table_keys(), number);
+            }
             Ok(None) => panic!("member {at} does not start"),
             Err(panic) => resume_unwind(panic),
         }
@@ -352,6 +374,54 @@ impl Simulation {
         self.note_results(at);
         if self.random.below(6) == 0 {
             self.compare(at);
+        }
+    }
+
+    /// Renews the lease of the feed, and does a round of its work.
+    fn feed(&mut self, at: usize) {
+        let mut peer = std::mem::take(&mut self.peer);
+        let (articles, engine) = (self.next_article, self.engine.clone());
+        let (flaw, mut cursor) = (self.machines[at].flaw, self.machines[at].feed_cursor);
+        let renews = self.random.below(3) > 0;
+        self.with_process(at, |process, now, clock| {
+            let SimProcess { member, feed, .. } = process;
+            if renews {
+                feed.renew(&engine, now);
+            }
+            if member.is_ready() {
+                let (spool, log_time) = (member.fold().spool(), member.fold().position().time.into());
+                feed.work(&FedSite { spool, articles, log_time, now, clock, flaw }, &mut cursor, &mut peer);
+            }
+        });
+        self.machines[at].feed_cursor = cursor;
+        self.peer = peer;
+    }
+
+    /// Lets the peer get what it lacks, and checks that it has everything then.
+    fn finish_feed(&mut self, living: &[usize]) {
+        for step in 0.. {
+            let mut is_done = false;
+            for at in living {
+                self.feed(*at);
+                let Some(process) = &self.machines[*at].process else { continue };
+                let site = FedSite {
+                    spool: process.member.fold().spool(),
+                    articles: self.next_article,
+                    log_time: process.member.fold().position().time.into(),
+                    now: self.now,
+                    clock: self.secs(),
+                    flaw: None,
+                };
+                is_done |= process.feed.is_done(&site);
+                if is_done {
+                    self.peer.finished(&site);
+                }
+            }
+            if is_done || living.is_empty() {
+                return;
+            }
+            assert!(step < HEALING_STEPS_MAX, "I6: no member feeds the peer");
+            self.now += Duration::from_millis(100);
         }
     }
 
@@ -403,7 +473,9 @@ impl Simulation {
                 self.machines[at].is_overtaken = true;
                 self.note(|| format!("member {at} is overtaken"));
             }
-            MemberState::Stopped(_) | MemberState::Foreign => panic!("member {at} has stopped: {state:?}"),
+            MemberState::Stopped(_) | MemberState::Diverged(_) | MemberState::Foreign => {
+                panic!("member {at} has stopped: {state:?}")
+            }
             MemberState::Stalled(why) if !self.machines[at].disk.crashed() => {
                 panic!("member {at} is stalled: {why}")
             }
@@ -527,6 +599,7 @@ impl Simulation {
             self.propose(at, again);
             self.rest();
         }
+        self.finish_feed(&living);
         for at in &living {
             self.compare(*at);
             if let Some(process) = &self.machines[*at].process {

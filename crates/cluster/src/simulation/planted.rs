@@ -24,6 +24,8 @@ fn seeds_of_each_planted_flaw_are_counted() {
         PlantedFlaw::ReadsClock(0),
         PlantedFlaw::AppliesTwice,
         PlantedFlaw::HeedsOutdated,
+        PlantedFlaw::SettlesByClock,
+        PlantedFlaw::FeedsFromStart,
     ] {
         let seeds = seeds_until_found(flaw);
         eprintln!("{flaw:?}: found after {seeds} seeds");

@@ -124,6 +124,17 @@ fn output(peer: &PeerFeed) -> Option<OutputStatus> {
     Some(status)
 }
 
+/// Returns the position before which everything is settled; `None` if something waits for another attempt.
+pub(crate) fn settled(peer: &PeerFeed, hub: JournalMark) -> Option<u64> {
+    let window = peer.window.lock();
+    let read_to = match window.source {
+        OfferSource::Hub(_) => hub,
+        OfferSource::Cursor(mark) | OfferSource::Seek(mark) => mark,
+    };
+    let queue = &window.queue;
+    (queue.deferred() == 0 && queue.set_aside_count() == 0).then(|| queue.mark(read_to).position)
+}
+
 /// Returns the status of a feed; `hub` is the position of the hub.
 pub(crate) fn of(peer: &PeerFeed, hub: JournalMark) -> FeedStatus {
     let counts = &peer.counts;

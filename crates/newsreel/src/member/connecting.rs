@@ -29,7 +29,10 @@ pub(super) fn patiently<T, E>(ask: impl FnMut() -> Result<T, E>) -> Result<T, E>
 }
 
 /// Like [`patiently`], as long as the error is one that passes.
-fn patiently_while<T, E>(passes: impl Fn(&E) -> bool, mut ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub(super) fn patiently_while<T, E>(
+    passes: impl Fn(&E) -> bool,
+    mut ask: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let begun = Instant::now();
     loop {
         match ask() {

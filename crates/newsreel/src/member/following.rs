@@ -1,6 +1,7 @@
 //! A member at work: the threads that apply the log and say how far that is.
 
 use super::MemberError;
+use super::clock::ClockWatch;
 use super::connecting::{ConnectedLog, patiently, table_answer};
 use super::offering::offer_snapshots;
 use super::watching::ClusterWatch;
@@ -14,7 +15,9 @@ use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
     MemberState, ReadFreshness,
 };
+use disk::{FileAccess, durable_replace, read_small};
 use lock_order::Innermost;
+use rustix::process::{Signal, getpid, kill_process};
 use site_base::clock::unix_secs;
 use site_config::{ClusterReads, Config};
 use spool::{
@@ -26,10 +29,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// Time for which a start waits until what the log has is applied, while nothing is applied.
 const STANDSTILL_MAX: Duration = Duration::from_secs(60);
+/// The same while the spool takes nothing, as on a full disk: an operator has to make room.
+const STALLED_MAX: Duration = Duration::from_secs(3);
 /// Pause between two looks at that.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which leases are renewed.
@@ -62,6 +67,7 @@ struct LogThreads {
 struct MemberDuties {
     jobs: WantedJobs,
     neighbours: Innermost<Neighbours>,
+    clock: ClockWatch,
     /// Snapshot for members that join.
     offer: Arc<SnapshotOffer>,
     begun: Instant,
@@ -84,8 +90,17 @@ impl MemberDuties {
                 reported = Some(Instant::now());
                 let Some(spool) = spool.upgrade() else { return leases };
                 // Others only look at it, so a report that fails is passed over.
-                let _ = report(member, &spool).put(table, &member.status().name);
+                let name = member.status().name;
+                let said = report(member, &spool);
+                let state = self.clock.fault().unwrap_or_else(|| said.state.clone());
+                let _ = MemberReport { state, ..said }.put(table, &name);
+                self.clock.compare(table, &name);
                 self.offer.drop_old();
+            }
+            if is_diverged(member)
+                && let Some(spool) = spool.upgrade()
+            {
+                stop_serving(member, &spool);
             }
             // Every time, as a configuration is agreed on with all that are there, also new ones.
             let mut neighbours = self.neighbours.lock().clone();
@@ -96,7 +111,10 @@ impl MemberDuties {
             }
         }
         if let Some(spool) = spool.upgrade() {
-            let last = MemberReport { state: ENDED.into(), ..report(member, &spool) };
+            let last = report(member, &spool);
+            // What is wrong is still to be seen once it has ended.
+            let state = if is_diverged(member) { last.state.clone() } else { ENDED.into() };
+            let last = MemberReport { state, ..last };
             let _ = last.put(table, &member.status().name);
         }
         leases
@@ -124,6 +142,7 @@ pub(super) fn follow(
         )
     })?;
     let position = LogPosition::decode(&record).ok_or(MemberError::Fold(FoldStop::NoPosition))?;
+    refuse_diverged(spool)?;
     let connected = ConnectedLog::of(&config.cluster)?;
     connected.check(config, Some((position.cluster, position.created)))?;
     connected.check_settings(config, spool)?;
@@ -161,9 +180,12 @@ pub(super) fn follow(
     let duties = Arc::new(MemberDuties {
         jobs: WantedJobs::default(),
         neighbours: Innermost::new(Neighbours::of(number)),
+        clock: ClockWatch::default(),
         offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
         begun: Instant::now(),
     });
+    // Before anything is judged here.
+    duties.clock.compare(table, &name);
     let on_duty = std::thread::Builder::new()
         .name("cluster-duties".into())
         .spawn({
@@ -178,7 +200,50 @@ pub(super) fn follow(
     let watch = ClusterWatch::start(&engine).map_err(cannot)?;
     let halted = Innermost::default();
     spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
-    await_log(&member, is_stopping)
+    // One that stops while it catches up, too, is not to start again.
+    await_log(&member, is_stopping).inspect_err(|_| note_diverged(&member, spool))
+}
+
+/// File beside the spool of a member whose news differ from those of the others, with the reason.
+const DIVERGED_FILE: &str = "diverged";
+/// Longest such file that is read, in bytes.
+const DIVERGED_BYTES_MAX: u64 = 4 << 10;
+
+fn is_diverged(member: &MemberHandle) -> bool {
+    matches!(member.status().state, MemberState::Diverged(_))
+}
+
+/// Ends a server whose numbers may be others than those of the other members: it is not to be read. It does
+/// not start again.
+fn stop_serving(member: &MemberHandle, spool: &Spool) {
+    note_diverged(member, spool);
+    error!("the member {}; the server stops", member.status().state);
+    // As by an operator's signal.
+    if let Err(error) = kill_process(getpid(), Signal::TERM) {
+        error!(%error, "the server cannot stop itself");
+    }
+}
+
+/// Keeps the reason, if the member has stopped as its news differ.
+fn note_diverged(member: &MemberHandle, spool: &Spool) {
+    if !is_diverged(member) {
+        return;
+    }
+    let why = member.status().state.to_string();
+    let file = spool.config().dir.join(DIVERGED_FILE);
+    if let Err(error) = durable_replace(&**spool.disk(), &file, &[why.as_bytes()], FileAccess::Owner) {
+        warn!(file = %file.display(), %error, "cannot write why this member has stopped");
+    }
+}
+
+/// Refuses a spool whose news differ from those of the other members.
+fn refuse_diverged(spool: &Spool) -> Result<(), MemberError> {
+    let file = spool.config().dir.join(DIVERGED_FILE);
+    match read_small(&**spool.disk(), &file, DIVERGED_BYTES_MAX) {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(MemberError::Other(format!("this member {}", String::from_utf8_lossy(&why)))),
+        Err(error) => Err(MemberError::Other(format!("cannot read {}: {error}", file.display()))),
+    }
 }
 
 /// Waits until the member has applied what the log had when it was started, and may propose.
@@ -196,13 +261,24 @@ fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<()
                 );
                 return Ok(());
             }
-            MemberState::Behind | MemberState::Foreign | MemberState::Stopped(_) => {
+            MemberState::Behind
+            | MemberState::Foreign
+            | MemberState::Diverged(_)
+            | MemberState::Stopped(_) => {
                 return Err(MemberError::Other(format!("the member {}", status.state)));
             }
             _ => {}
         }
+        let is_stalled = matches!(status.state, MemberState::Stalled(_));
         if status.reached != reached {
             (reached, since) = (status.reached, Instant::now());
+        } else if is_stalled && since.elapsed() > STALLED_MAX {
+            warn!(
+                state = %status.state,
+                "what the log has cannot be applied: readers are served from what is here, and nothing is \
+                 accepted until it can"
+            );
+            return Ok(());
         } else if since.elapsed() > STANDSTILL_MAX {
             warn!(
                 state = %status.state,
@@ -241,6 +317,15 @@ fn report(member: &MemberHandle, spool: &Spool) -> MemberReport {
     }
 }
 
+impl DrivenLog {
+    /// Returns why no changes are taken; `None` if they are.
+    fn halted(&self) -> Option<String> {
+        // Released before the clock's own lock is taken.
+        let halted = self.halted.lock().clone();
+        halted.or_else(|| self.duties.clock.fault())
+    }
+}
+
 impl SharedLog for DrivenLog {
     fn commit(
         &self,
@@ -250,7 +335,7 @@ impl SharedLog for DrivenLog {
         // Files that members share do not depend on the configuration.
         let is_of_files =
             |change: &Change<'_>| matches!(change, Change::Note { kind: NoteKind::SharedFile, .. });
-        let halted = self.halted.lock().clone().filter(|_| !changes.iter().all(is_of_files));
+        let halted = self.halted().filter(|_| !changes.iter().all(is_of_files));
         match halted {
             Some(why) => Err(SpoolTrouble::new(TroubleKind::Refused, why)),
             None => self.log.commit(changes, outcomes),
@@ -258,8 +343,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn is_accepting(&self) -> bool {
-        let is_halted = self.halted.lock().is_some();
-        !is_halted && self.log.is_accepting()
+        self.halted().is_none() && self.log.is_accepting()
     }
 
     fn freshen(&self) {
@@ -268,8 +352,8 @@ impl SharedLog for DrivenLog {
 
     fn status(&self) -> SharedLogStatus {
         let mut status = self.log.status();
-        if let Some(why) = &*self.halted.lock() {
-            status.state.clone_from(why);
+        if let Some(why) = self.halted() {
+            status.state = why;
             status.is_accepting = false;
         }
         status
@@ -280,7 +364,11 @@ impl SharedLog for DrivenLog {
     }
 
     fn lead(&self, job: &str, reached: u64) -> JobLead {
-        self.duties.jobs.lead(job, reached, self.duties.begun.elapsed())
+        // What is done by a wrong clock is left to another member.
+        match self.duties.clock.fault() {
+            Some(_) => JobLead::Elsewhere { reached: None },
+            None => self.duties.jobs.lead(job, reached, self.duties.begun.elapsed()),
+        }
     }
 
     fn others(&self) -> Vec<OtherMember> {

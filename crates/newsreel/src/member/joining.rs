@@ -1,6 +1,6 @@
 //! Making a cluster of a site, members of it, and a site of the last one. The server is stopped meanwhile.
 
-use super::connecting::{ConnectedLog, connect, patiently, table_answer};
+use super::connecting::{ConnectedLog, connect, patiently, patiently_while, table_answer};
 use super::offering::SNAPSHOT_REQUESTS;
 use super::{
     ClusterLogStatus, ClusterMemberReport, ClusterMemberStatus, ClusterStatus, JoinSource, LogFollowerStatus,
@@ -9,11 +9,12 @@ use super::{
 use access::sealing::ClusterKey;
 use cluster::engine_check::{EngineFault, REPLICAS_MIN, is_recent};
 use cluster::engine_conf::{EngineUser, NodeConf, NodeTls};
+use cluster::leases::{LEASE_PREFIX, disown};
 use cluster::members::{
-    ClusterFormats, ENDED, MemberReport, MembersError, NamedMember, add_member, members, number_of,
-    raise_format, remove_last_member, remove_member,
+    ClusterFormats, ENDED, MemberReport, NamedMember, add_member, members, number_of, raise_format,
+    remove_last_member, remove_member,
 };
-use cluster::nats::{EngineFacts, user_key};
+use cluster::nats::{EngineFacts, NatsError, user_key};
 use cluster::transfer::{fetch_snapshot, fetched_snapshot};
 use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_parts};
 use disk::{Disk as _, Progress, RealDisk};
@@ -41,7 +42,12 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     let credentials = credentials.map(Path::to_owned).or_else(|| config.cluster.credentials.clone());
     let engine = connect(&Cluster { credentials, ..config.cluster.clone() })?;
     // A log that an interrupted call has made is taken, as long as it has no message.
-    let cluster = match engine.facts() {
+    let found = patiently_while(
+        // Nodes that elect a leader do not say whether there is a log.
+        |error| matches!(error, NatsError::NoAnswer(_)),
+        || engine.facts(),
+    );
+    let cluster = match found {
         Ok(facts) if facts.last > 0 => {
             return Err(other(format!(
                 "there is a log of this name, with {} messages, of the cluster {}; choose another [cluster] site, or \
@@ -52,7 +58,8 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
         }
         Ok(EngineFacts { cluster: Some(cluster), .. }) => cluster,
         Ok(_) => return Err(MemberError::Unsafe(vec![cluster::engine_check::EngineFault::NoCluster])),
-        Err(_) => ClusterId::random(&cluster::MachineWorld::default()),
+        Err(NatsError::NoLog(_)) => ClusterId::random(&cluster::MachineWorld::default()),
+        Err(error) => return Err(MemberError::Engine(error)),
     };
     let key = &config.cluster.key;
     let made = ClusterKey::create(&RealDisk::new(), key);
@@ -63,7 +70,8 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     connected.check(config, None)?;
     connected.check_settings(config, spool)?;
     let table: &dyn EngineTable = &*connected.engine;
-    let number = add_member(table, name(config)).map_err(MemberError::Table)?;
+    // The table has just been made, and may have no leader yet.
+    let number = table_answer(|| add_member(table, name(config)))?;
     if number != 1 {
         return Err(other(format!("the cluster has {} other members already", number - 1)));
     }
@@ -84,7 +92,7 @@ pub fn invite(config: &Config, name: &str) -> Result<(), MemberError> {
     if known.iter().any(|member| member.name == name && !member.has_left) {
         return Err(other(format!("{name} is a member already; choose another name")));
     }
-    add_member(table, name).map(drop).map_err(MemberError::Table)
+    table_answer(|| add_member(table, name)).map(drop)
 }
 
 /// Makes room for a member of this name, unless there is one.
@@ -126,9 +134,10 @@ fn check_name(config: &Config, table: &dyn EngineTable, replaces: bool) -> Resul
             "{name} is no member of the cluster: newsreel cluster invite {name}, at a member, makes it one"
         )));
     }
-    let report = MemberReport::get(table, name).map_err(MemberError::Table)?;
-    match report {
-        Some(report) if report.may_run(unix_secs()) => {
+    let heard = table_answer(|| MemberReport::get(table, name))?;
+    let now = table_answer(|| Ok(table.now()?))?;
+    match heard {
+        Some(heard) if heard.may_run(now) => {
             Err(other(format!("{name} runs elsewhere; stop it, or choose another name")))
         }
         Some(_) if !replaces => Err(other(format!(
@@ -152,11 +161,11 @@ fn fetch(
     }
     let table: &dyn EngineTable = &*connected.engine;
     let mut running = Vec::new();
-    for member in members(table).map_err(MemberError::Table)? {
+    for member in table_answer(|| members(table))? {
         let is_asked = from.map_or(member.name != name(config), |from| from == member.name);
-        let report = MemberReport::get(table, &member.name).map_err(MemberError::Table)?;
-        let report = report.filter(|report| is_asked && !member.has_left && report.state != ENDED);
-        running.extend(report.map(|report| (report.time, member.name)));
+        let heard = table_answer(|| MemberReport::get(table, &member.name))?;
+        let heard = heard.filter(|heard| is_asked && !member.has_left && heard.report.state != ENDED);
+        running.extend(heard.map(|heard| (heard.heard, member.name)));
     }
     // The one that was heard of last.
     let Some((_, from)) = running.into_iter().max() else {
@@ -206,6 +215,12 @@ fn join_with(
     }
     Fold::begin(&spool, &position).map_err(MemberError::Fold)?;
     spool.close()?;
+    // Jobs of one whose disk is lost continue where the table says that it had come.
+    let table: &dyn EngineTable = &*connected.engine;
+    if let Some(number) = table_answer(|| number_of(table, name(config)))? {
+        let keys = patiently(|| connected.engine.table_keys(LEASE_PREFIX).ok_or(()));
+        disown(table, keys.unwrap_or_default(), number);
+    }
     Ok(restored)
 }
 
@@ -214,7 +229,7 @@ pub fn end(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
     let is_other = |member: &NamedMember| !member.has_left && member.name != name(config);
-    let others = members(table).map_err(MemberError::Table)?.into_iter().filter(is_other);
+    let others = table_answer(|| members(table))?.into_iter().filter(is_other);
     refuse_others(&others.map(|member| member.name).collect::<Vec<_>>())?;
     let Some(record) = spool.position() else { return Ok(()) };
     let position = LogPosition::decode(&record).ok_or(MemberError::Fold(cluster::FoldStop::NoPosition))?;
@@ -228,7 +243,7 @@ pub fn end(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
         })?;
         fold.apply(&message).map_err(MemberError::Fold)?;
     }
-    refuse_others(&remove_last_member(table, name(config)).map_err(MemberError::Table)?)?;
+    refuse_others(&table_answer(|| remove_last_member(table, name(config)))?)?;
     Fold::end(spool).map_err(MemberError::Fold)
 }
 
@@ -256,14 +271,14 @@ pub fn leave(config: &Config) -> Result<usize, MemberError> {
 pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     let table: &dyn EngineTable = &*connected.engine;
-    let known = members(table).map_err(MemberError::Table)?;
-    let formats = ClusterFormats::read(table).map_err(MemberError::Table)?;
-    let row = |member: NamedMember| -> Result<_, MembersError> {
-        let report = MemberReport::get(table, &member.name)?;
-        let now = unix_secs();
-        let report = report.map(|report| {
-            let may_run = report.may_run(now);
-            let MemberReport { time, version, position, digest, state } = report;
+    let known = table_answer(|| members(table))?;
+    let formats = table_answer(|| ClusterFormats::read(table))?;
+    let now = table_answer(|| Ok(table.now()?))?;
+    let row = |member: NamedMember| -> Result<_, MemberError> {
+        let heard = table_answer(|| MemberReport::get(table, &member.name))?;
+        let report = heard.map(|heard| {
+            let may_run = heard.may_run(now);
+            let MemberReport { time, version, position, digest, state } = heard.report;
             ClusterMemberReport { time, version, position, digest, state, may_run }
         });
         let of_it = formats.of_members.iter().find(|(name, _)| *name == member.name);
@@ -278,7 +293,7 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
         cluster: cluster.map_or_else(|| "-".into(), |cluster| cluster.to_string()),
         format: formats.in_force,
         log: ClusterLogStatus { first, last, replicas, leader, followers },
-        members: members.collect::<Result<_, _>>().map_err(MemberError::Table)?,
+        members: members.collect::<Result<_, _>>()?,
     })
 }
 
@@ -286,7 +301,7 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
 /// change.
 pub fn upgrade(config: &Config) -> Result<(u8, bool), MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
-    raise_format(&*connected.engine).map_err(MemberError::Table)
+    table_answer(|| raise_format(&*connected.engine))
 }
 
 /// Returns the configuration of a node of the log. Keys that do not exist are made.

@@ -6,7 +6,6 @@ use cluster::leases::{LEASE_PREFIX, holder_of, job_of};
 use cluster::members::{MemberReport, members};
 use cluster::nats::{EngineFacts, NatsEngine};
 use lock_order::Innermost;
-use site_base::clock::unix_secs;
 use spool::{LogNodeOverview, MemberOverview, SharedLogOverview};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -64,8 +63,8 @@ fn look(engine: &NatsEngine, age: &mut Option<(Instant, u64)>) -> Option<SharedL
         let first = engine.message(facts.first)?;
         *age = Some((Instant::now(), u64::from(first.time)));
     }
-    let now = unix_secs();
-    let first_at = age.map_or(now, |(_, time)| time);
+    let now = engine.now().ok()?;
+    let first_at = age.map_or(now.into(), |(_, time)| time);
     let mut all = seen_members(engine, &facts, now)?;
     for (job, member) in jobs(engine)? {
         all.iter_mut().filter(|seen| seen.number == member).for_each(|seen| seen.jobs.push(job.clone()));
@@ -76,7 +75,7 @@ fn look(engine: &NatsEngine, age: &mut Option<(Instant, u64)>) -> Option<SharedL
     Some(SharedLogOverview {
         members: all,
         nodes: leader.chain(followers).collect(),
-        reach_secs: reach_secs(now.saturating_sub(first_at), &facts),
+        reach_secs: reach_secs(u64::from(now).saturating_sub(first_at), &facts),
     })
 }
 
@@ -91,18 +90,22 @@ fn reach_secs(age: u64, facts: &EngineFacts) -> Option<u64> {
     (age >= RATE_SECS_MIN).then(|| u64::try_from(whole).unwrap_or(u64::MAX))
 }
 
-fn seen_members(engine: &NatsEngine, facts: &EngineFacts, now: u64) -> Option<Vec<MemberOverview>> {
+fn seen_members(engine: &NatsEngine, facts: &EngineFacts, now: u32) -> Option<Vec<MemberOverview>> {
     let table: &dyn EngineTable = engine;
     let mut all = Vec::new();
     let mut digests: Vec<(u64, String)> = Vec::new();
     for member in members(table).ok()?.into_iter().filter(|member| !member.has_left) {
-        let report = MemberReport::get(table, &member.name).ok()?.unwrap_or_default();
+        let heard = MemberReport::get(table, &member.name).ok()?;
+        let silent_secs = heard.as_ref().map(|heard| heard.silent_secs(now).into());
+        let heard = heard.unwrap_or_default();
+        let may_run = heard.may_run(now);
+        let report = heard.report;
         digests.push((report.position, report.digest.clone()));
         all.push(MemberOverview {
             name: member.name,
             number: member.number,
-            may_run: report.may_run(now),
-            silent_secs: (report.time > 0).then(|| now.saturating_sub(u64::from(report.time))),
+            may_run,
+            silent_secs,
             version: report.version,
             state: report.state,
             position: report.position,

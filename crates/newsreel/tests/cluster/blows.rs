@@ -123,7 +123,8 @@ fn connect(port: u16) -> Option<Client> {
     Some(client)
 }
 
-fn signal(name: &str, pid: u32) {
+/// Sends a signal to a process.
+pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
@@ -177,7 +178,7 @@ fn longest_gap(mut times: Vec<Duration>, end: Duration) -> (Duration, Duration) 
 }
 
 /// Makes the site that is fed.
-fn make_peer(scratch: &Scratch) -> Member {
+pub(crate) fn make_peer(scratch: &Scratch) -> Member {
     let groups = scratch.0.join("groups");
     std::fs::write(&groups, GROUPS).unwrap();
     let peer = Member::new(scratch, "peer");

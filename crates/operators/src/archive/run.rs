@@ -4,10 +4,9 @@ use super::Archives;
 use super::arrivals::ArrivalCopier;
 use super::overwriting::OverwriteCopier;
 use super::section::{ArchiveSection, CURSOR_PREFIX, reader_of};
-use crate::trailing::{SharedJournalWork, WorkTurn};
+use crate::trailing::{SharedJournalWork, WorkTurn, job_time};
 use site::{SessionSignal, Site};
 use site_base::back_off::BackOff;
-use site_base::clock::unix_secs;
 use spool::Spool;
 use std::future::poll_fn;
 use std::io;
@@ -112,7 +111,7 @@ async fn follow(spool: &Arc<Spool>, section: &ArchiveSection) -> Result<std::con
     loop {
         match block_in_place(|| work.turn(spool))? {
             WorkTurn::Work => {
-                let begun = unix_secs();
+                let begun = job_time(spool);
                 while block_in_place(|| arrivals.step(spool, section))? {
                     tokio::task::yield_now().await;
                 }

@@ -17,7 +17,7 @@ mod notices_done;
 pub(super) use notices_done::is_whole as is_notice_whole;
 
 use crate::load::{FeedRate, TimeShare, WorkPace};
-use crate::trailing::{SharedJournalWork, WorkTurn};
+use crate::trailing::{SharedJournalWork, WorkTurn, job_time};
 use changes::PendingChanges;
 use disk::ReadMode;
 use done::ControlHistory;
@@ -30,7 +30,7 @@ use notices_done::NoticesDone;
 use rustix::time::{ClockId, clock_gettime};
 use site::Site;
 use site::moderation::ModerationQueue;
-use site_base::clock::{unix_now, unix_secs};
+use site_base::clock::unix_now;
 use site_config::Config;
 use site_log::SiteLog;
 use spool::{ArticleBuf, ArticleRow, Cursor, JournalBatch, JournalEvent, JournalMark, TailStart};
@@ -148,7 +148,7 @@ impl ControlReader {
     async fn take_turn(&mut self, site: &Site, mail: &ModerationQueue) -> io::Result<()> {
         match block_in_place(|| self.work.turn(&site.spool))? {
             WorkTurn::Work => {
-                let begun = unix_secs();
+                let begun = job_time(&site.spool);
                 self.catch_up(site, mail).await?;
                 self.work.settle(begun);
             }

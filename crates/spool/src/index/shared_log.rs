@@ -19,6 +19,8 @@ pub struct SharedLogStatus {
     pub is_accepting: bool,
     /// Last message of the log that is applied.
     pub position: u64,
+    /// Time of the log there, in Unix seconds: what is applied from here on has this time or a later one.
+    pub time: u64,
     /// First message that the log still has, as known last.
     pub log_first: u64,
     /// Last message of the log, as known last.
@@ -97,6 +99,13 @@ pub enum JobLead {
         /// How far the member that does it had come lately; `None` if that is not known.
         reached: Option<u64>,
     },
+}
+
+/// Returns the time before which everything is done of a job along the journal, which was `before` the last
+/// time: that of the log, or the arrival of the oldest article that is not settled. Times are those that the
+/// log gives to articles, never those of a clock, and `log_time` is read before it is seen what is settled.
+pub fn settled_time(before: u64, log_time: u64, oldest_unsettled: Option<u64>) -> u64 {
+    before.max(oldest_unsettled.map_or(log_time, |oldest| oldest.min(log_time)))
 }
 
 /// Another member of a cluster, as this one sees it.
