@@ -86,6 +86,15 @@ impl LocalSpool {
         }
     }
 
+    /// Does so if a number is above all that are known here: another member may have given it a moment ago.
+    fn freshen_above(&self, group: GroupId, number: u64) {
+        if self.spool.shared_log().is_some()
+            && self.spool.group(group).is_some_and(|group| number > group.marks().high)
+        {
+            self.freshen();
+        }
+    }
+
     /// Looks up an article by its key; an unknown one is looked up again once this member has what the log of
     /// the cluster has.
     fn lookup(&self, key: &ArticleKey) -> Lookup {
@@ -100,6 +109,7 @@ impl LocalSpool {
     fn token(&self, place: SourceLocator<'_, GroupId>) -> Answer<Option<(spool::Token, Option<ArticleKey>)>> {
         Ok(match place {
             SourceLocator::Number(group, number) => {
+                self.freshen_above(*group, number);
                 let token = read(|patience| self.spool.token_of(*group, number, patience))?;
                 token.map(|token| (token, None))
             }
@@ -209,6 +219,7 @@ impl NewsSource for LocalSpool {
         max: usize,
         into: &mut Vec<u64>,
     ) -> Answer<()> {
+        self.freshen_above(*group, *range.start());
         self.spool.numbers(*group, range, max, into);
         Ok(())
     }
@@ -227,6 +238,7 @@ impl NewsSource for LocalSpool {
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
+        self.freshen_above(*group, *range.start());
         read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
     }
 

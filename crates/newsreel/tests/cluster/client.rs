@@ -22,7 +22,7 @@ impl Client {
     /// Returns a line without its end, octets above 127 as Latin 1; `None` at the end.
     pub fn line_or_end(&mut self) -> Option<String> {
         let line = self.raw_line()?;
-        Some(line.trim_ascii_end().iter().map(|octet| char::from(*octet)).collect())
+        Some(line.strip_suffix(b"\r\n").unwrap_or(&line).iter().map(|octet| char::from(*octet)).collect())
     }
 
     /// Returns a line as it is; `None` at the end.

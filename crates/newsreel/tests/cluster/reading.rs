@@ -14,9 +14,7 @@ fn a_member_that_is_behind_finds_and_withdraws_what_was_accepted_elsewhere() {
     let scratch = Scratch::new("behind");
     let nodes = Nodes::start(program, &scratch.0, 3, "always");
     let links: Vec<Link> = nodes.ports.iter().map(|ports| Link::to(ports[0])).collect();
-    let more =
-        "\n[[control]]\ntype = \"cancel\"\nfrom = \"*@x.example\"\ngroups = \"test.*\"\naction = \"do\"\n";
-    let mut members = members_of(&["fe1", "fe2", "fe3"], &scratch, &nodes, more);
+    let mut members = members_of(&["fe1", "fe2", "fe3"], &scratch, &nodes, "");
     for (member, reads) in members[1..].iter_mut().zip(["fresh", "local"]) {
         member.stop();
         member.connect_through(&nodes, &links);
@@ -54,18 +52,19 @@ fn a_member_that_is_behind_finds_and_withdraws_what_was_accepted_elsewhere() {
         assert_eq!(told.trim(), format!("{id} cancelled"));
         assert!(first.client().ask(&format!("STAT {id}")).unwrap().starts_with("430"));
     }
-    // So does one by its author.
-    let answer = first.client().take_this("<author@behind.example>", "test.a").unwrap();
-    assert!(answer.starts_with("239"), "{answer}");
-    let answer = local.ask("POST").unwrap();
-    assert!(answer.starts_with("340"), "{answer}");
-    let answer = local
-        .ask(
-            "From: a@x.example\r\nNewsgroups: test.a\r\nSubject: cmsg cancel <author@behind.example>\r\n\
-             Control: cancel <author@behind.example>\r\nMessage-ID: <cancel@behind.example>\r\n\r\nNo.\r\n.",
+    // So does one by its author, who has the key of its lock (RFC 8315).
+    let fed = |id: &str, more: &str| {
+        format!(
+            "TAKETHIS {id}\r\nPath: peer.example!not-for-mail\r\nFrom: a@x.example\r\nNewsgroups: test.a\r\n\
+             Subject: fed\r\nMessage-ID: {id}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n{more}\r\n\r\nNo.\r\n."
         )
-        .unwrap();
-    assert!(answer.starts_with("240"), "{answer}");
+    };
+    let lock = "Cancel-Lock: sha256:HBGF4C/z4js+WhxbyGzxXUEmyqPc3g/bbpOtxN7sEZ4=";
+    let answer = first.client().ask(&fed("<author@behind.example>", lock)).unwrap();
+    assert!(answer.starts_with("239"), "{answer}");
+    let cancel = "Control: cancel <author@behind.example>\r\nCancel-Key: sha256:c2VjcmV0";
+    let answer = local.ask(&fed("<cancel@behind.example>", cancel)).unwrap();
+    assert!(answer.starts_with("239"), "{answer}");
     crate::nodes::wait_until("the author's article is withdrawn", || {
         first.client().ask("STAT <author@behind.example>").unwrap().starts_with("430")
     });
