@@ -4,9 +4,9 @@
 //! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its
 //! own and ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving
 //! a virtual machine), so a session whose client has been quick polls the socket itself for a moment instead
-//! of going to sleep. A session polls only while at most one other session does anything, so there is a thread
-//! left for that one; after a wait in vain it does not poll again until its client has shown itself quick. An
-//! idle session costs nothing. `limits.busy_poll` turns polling off.
+//! of going to sleep. A session polls only while at most one other session does anything, so there is a
+//! thread left for that one; after a wait in vain it does not poll again until its client has shown itself
+//! quick. An idle session costs nothing. `limits.busy_poll` turns polling off.
 
 use nntp_io::Transport;
 use std::sync::Arc;
