@@ -317,9 +317,10 @@ oci: static ## an image for podman and docker
 	@strip -o $(STATIC).stripped $(STATIC)
 	packaging/oci/build.py $(STATIC).stripped /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
 
-sbom: ## what the server is built of, as CycloneDX
+sbom: ## what the server and newsreel-cluster are built of, as CycloneDX
 	@mkdir -p $(DIST)
 	@$(CARGO) run --quiet --locked -p tidy -- --sbom > $(DIST)/newsreel.cdx.json
+	@$(CARGO) run --quiet --locked -p tidy -- --sbom cluster > $(DIST)/newsreel-cluster.cdx.json
 
 source: ## the sources of the last commit, as a tarball
 	@mkdir -p $(DIST)
