@@ -2,8 +2,8 @@
 //! (`web.reset_by_mail`).
 //!
 //! The page answers alike, and before anything is looked up, whether a name is taken or an address known;
-//! what is found out goes by mail, to the address alone. So it is tried before, whoever asks, whether a mail
-//! could be queued at all: a full disk or queue is answered 503. Mails count for the budgets of accounts, and each
+//! what is found out goes by mail, to the address alone. So each request first tries whether a mail could be
+//! queued at all: a full disk or queue is answered 503. Mails count for the budgets of accounts, and each
 //! address gets a few in a day. Links name the site as it is configured, never as the request does.
 
 use super::account::{DIFFERENT, denied, new_password, unencrypted};

@@ -2,8 +2,8 @@
 //!
 //! Programs are asked before directories, each kind in the order of the configuration, until one accepts. A
 //! source that cannot be asked does not refuse: unless another one accepts, the client may try again later.
-//! After a wrong password for a user of the users file they are asked about a name that nobody has: so neither
-//! the answer nor its time tells which names are here. Called by `gate`.
+//! After a wrong password for a user of the users file they are asked about a made-up name: neither the
+//! answer nor its time tells which names are in the file. Called by `gate`.
 
 mod directory;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use site_config::Config;
 pub use verdict::granted_groups;
 pub(crate) use verdict::{OutsideUser, OutsideVerdict};
 
-/// Octets of a name that nobody has.
+/// Octets of a made-up name.
 const DECOY_BYTES: usize = 12;
 
 /// The sources of a configuration.
@@ -54,8 +54,8 @@ impl OutsideLogins {
         self.check_passwords() || self.has_providers
     }
 
-    /// Asks the sources about a name that nobody has, with a password as long as this one, which they are not
-    /// told; returns whether one of them could not be asked.
+    /// Asks the sources about a made-up name, with another password of this length; returns whether one of
+    /// them could not be asked.
     pub async fn are_unavailable(&self, caller: &ClientEndpoint, password: &[u8]) -> bool {
         if !self.check_passwords() {
             return false;

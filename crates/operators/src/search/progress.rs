@@ -1,5 +1,4 @@
-//! Progress of the index, recorded with each of its commits (`docs/formats/search.md`), and as visitors are
-//! told of it.
+//! Progress of the index, as recorded with each of its commits (`docs/formats/search.md`), and in answers.
 
 use netnews::GroupMarks;
 use std::cmp::Ordering;

@@ -74,19 +74,12 @@ impl VerifyReport {
         }
     }
 
-    /// Reports an article that cannot be read, once for all of its numbers.
-    pub(super) fn found_unreadable(
-        &mut self,
-        place: impl Into<String>,
-        what: impl Into<String>,
-        damage: SpoolDamage,
-        (token, numbers): (Token, Vec<(GroupId, u64)>),
-    ) {
-        // Beyond the findings that are kept nothing is remembered either.
+    /// Remembers that the next finding is an article that cannot be read, with all of these numbers. Beyond
+    /// the findings that are kept nothing is remembered either.
+    pub(super) fn note_unreadable(&mut self, token: Token, numbers: Vec<(GroupId, u64)>) {
         if self.findings.len() < self.most {
             self.unreadable.insert((token.volume, token.place), numbers);
         }
-        self.found(place, what, Some(damage));
     }
 
     /// Returns true if an article is among the findings as one that cannot be read.

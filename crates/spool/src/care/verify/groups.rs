@@ -84,7 +84,9 @@ impl<'s> GroupCheck<'s> {
                     let damage = self.unreadable(entry, key, &numbers);
                     let why = read.err().map_or_else(|| "damaged or missing".to_owned(), |e| e.to_string());
                     let what = format!("its article cannot be read: {why}");
-                    report.found_unreadable(self.places(&numbers), what, damage, (entry.token, numbers));
+                    let places = self.places(&numbers);
+                    report.note_unreadable(entry.token, numbers);
+                    report.found(places, what, Some(damage));
                 }
             }
             if self.shared.lookup(&key) != Lookup::Present(entry.token) && lives() {
