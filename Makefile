@@ -85,7 +85,7 @@ test: ## every test
 
 check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features newsreel/cluster --locked -- -D warnings
 	$(CARGO) run --quiet --locked -p tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
 	$(CARGO) run --quiet --locked -p newsreel -- docs --figures | diff docs/figures.md - || { echo 'docs/figures.md is stale: run make docs'; exit 1; }
@@ -95,11 +95,9 @@ check: ## what a commit must pass: format, lints, rules of the tree, stale pages
 # Three nodes of nats-server 2.15.2 or later, from NEWSREEL_NATS_SERVER or PATH; without it the tests are
 # skipped with a message. A full disk needs root.
 test-engine: ## the log of a cluster on a real engine, while its nodes are killed
-	$(CARGO) clippy --locked -p cluster --features nats --all-targets -- -D warnings
 	$(CARGO) test --locked -p cluster --features nats --test engine
 
 test-cluster: test-engine ## the same, and whole servers that are members
-	$(CARGO) clippy --locked -p newsreel --features cluster --lib --bins --test cluster -- -D warnings
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} \
 	  $(CARGO) test --locked -p newsreel --features cluster --test cluster -- $(TEST_OPTIONS)
 
@@ -175,6 +173,10 @@ size: build ## how large the release binary is
 
 bench: ## the table of speeds, beside INN (QUICK=1: one short run of each row)
 	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
+
+# ONLY="web fairness" for some of them. Continues where an interrupted run ended.
+bench-all: ## every measurement of this group, on an idle machine
+	MAKE="$(MAKE)" ONLY="$(ONLY)" crates/lab/bench/all.sh
 
 # LAB_OPTIONS="--many 540000": as many articles as the paper's server kept, too.
 bench-spool: build ## the CNFS paper's comparison of storage methods, beside INN's
@@ -315,9 +317,10 @@ oci: static ## an image for podman and docker
 	@strip -o $(STATIC).stripped $(STATIC)
 	packaging/oci/build.py $(STATIC).stripped /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
 
-sbom: ## what the server is built of, as CycloneDX
+sbom: ## what the server and newsreel-cluster are built of, as CycloneDX
 	@mkdir -p $(DIST)
 	@$(CARGO) run --quiet --locked -p tidy -- --sbom > $(DIST)/newsreel.cdx.json
+	@$(CARGO) run --quiet --locked -p tidy -- --sbom cluster > $(DIST)/newsreel-cluster.cdx.json
 
 source: ## the sources of the last commit, as a tarball
 	@mkdir -p $(DIST)

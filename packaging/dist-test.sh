@@ -183,7 +183,23 @@ for file in "$dist"/newsreel-[0-9]*.tar.gz; do
   recipes "$file"
 done
 
-[ ! -e "$dist/newsreel.cdx.json" ] ||
-  python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["components"]) > 100' "$dist/newsreel.cdx.json"
+# The parts of each package, and of newsreel-cluster the client of its engine.
+for file in newsreel newsreel-cluster; do
+  [ -e "$dist/$file.cdx.json" ] || { left_out+=("$file.cdx.json"); continue; }
+  say "$file.cdx.json: reading"
+  python3 - "$dist/$file.cdx.json" << 'BILL'
+import json, sys
+
+bill = json.load(open(sys.argv[1]))
+parts = bill["components"]
+assert bill["bomFormat"] == "CycloneDX" and len(parts) > 100
+for part in parts:
+    assert part["name"] and part["version"] and part["purl"].startswith("pkg:cargo/"), part
+    assert all(one["expression"] and "/" not in one["expression"] for one in part["licenses"]), part
+known = {part["bom-ref"] for part in [*parts, bill["metadata"]["component"]]}
+assert all({one["ref"], *one["dependsOn"]} <= known for one in bill["dependencies"])
+assert ("async-nats" in {part["name"] for part in parts}) == ("cluster" in sys.argv[1])
+BILL
+done
 [ ${#left_out[@]} = 0 ] || { echo "not there, so not tried: ${left_out[*]}"; exit 1; }
 say "each of them serves"

@@ -14,6 +14,8 @@ architecture=${DEB_ARCHITECTURE:-$(dpkg --print-architecture)}
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 umask 022
+# The directory of mktemp is its owner's alone; in the package it is /.
+chmod 755 "$stage"
 
 "$root/packaging/stage.sh" "$binary" "$share" "$stage"
 # Debian has zsh's completions and units elsewhere, and one text of a common licence.

@@ -7,6 +7,9 @@ import hashlib
 import socket
 import sys
 
+# Numbers that a group may have promised beyond those that it gave, as crates/spool/tests/unpack.rs has them.
+PROMISED = 2048
+
 expected, port = open(sys.argv[1]).read().splitlines(), int(sys.argv[2])
 connection = socket.create_connection(("127.0.0.1", port), timeout=60)
 answers = connection.makefile("rb")
@@ -29,9 +32,10 @@ answers.readline()
 articles = 0
 for line in expected:
     kind, name, *fields = line.split(" ")
-    low_and_high = ask(f"GROUP {name}", "211").split()[2:4]
+    answer = ask(f"GROUP {name}", "211")
     if kind == "group":
-        assert low_and_high[1] == fields[0], line
+        # A crash may have kept numbers back: no later mark is lower, or much higher.
+        assert 0 <= int(answer.split()[3]) - int(fields[0]) <= PROMISED, f"{line}: {answer}"
         continue
     number, message_id, digest = fields
     ask(f"OVER {number}", "224")

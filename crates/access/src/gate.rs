@@ -186,7 +186,14 @@ impl LoginGate {
         };
         match verdict {
             PasswordVerdict::Right(user) => Ok(self.welcome(caller, user, how)),
-            PasswordVerdict::Wrong => Err(self.deny(caller, name, how)),
+            PasswordVerdict::Wrong => {
+                let denial = self.deny(caller, name, how);
+                // Answered as other names are now.
+                match self.outside.load_full().are_unavailable(caller, password).await {
+                    true => Err(LoginDenial::Trouble),
+                    false => Err(denial),
+                }
+            }
             // Another source might accept the client under a name in the users file, which is unreadable.
             PasswordVerdict::NotHere if self.store.is_unknown() => Err(LoginDenial::Trouble),
             PasswordVerdict::NotHere => match self.outside.load_full().ask(caller, name, password).await {

@@ -243,7 +243,12 @@ fn lists_show_what_rows_say_as_text() {
         threads: &threads,
         lowest: 1,
         seen: Some(1),
-        dates: &view::DateLinks { years: Some((1979, 2026)), year: 2026, asked: "\"><script>".into() },
+        dates: &view::DateLinks {
+            years: Some((1979, 2026)),
+            year: 2026,
+            asked: "\"><script>".into(),
+            is_wrong: true,
+        },
         turning: &turning,
         write: Some("/groups/a.b/write"),
     };
@@ -271,7 +276,7 @@ fn search_page_shows_what_it_found_as_text() {
         lines: Some(&[hit]),
         problem: Some(attack),
         hint: Some(attack),
-        is_complete: false,
+        building_percent: Some(12),
         other_order: Some((attack, "Oldest first")),
         facets: &[view::SearchFacet { name: "Groups", values: vec![value] }],
         facets_of: 300,

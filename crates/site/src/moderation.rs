@@ -218,13 +218,25 @@ impl ModerationQueue {
         }
     }
 
-    /// Queues a mail of our own. Such mails may take half of the queue, which leaves room for posts. Blocks.
+    /// Returns whether a mail of our own could be queued now, without anything known of it. Blocks.
+    pub fn has_room(&self) -> bool {
+        let found = self.queue.has_room(self.own_mails_max());
+        found.inspect_err(|error| error!(%error, "mails cannot be queued")).unwrap_or(false)
+    }
+
+    /// Returns the number of waiting mails below which mails of our own are queued: half of the queue, which
+    /// leaves room for posts.
+    fn own_mails_max(&self) -> usize {
+        self.config.current().moderation.queue_max / 2
+    }
+
+    /// Queues a mail of our own. Blocks.
     pub fn notify(&self, own: &OwnMail<'_>, now: i64) -> Result<(), SubmitError> {
         let config = self.config.current();
         let from = sender(&config);
         let text = own.composed(&from, &fresh_message_id(&config), now);
         let mail = QueuedMail { to: own.to.to_owned(), from, queued: now, text };
-        match self.queue.put(own.kind, &mail, config.moderation.queue_max / 2) {
+        match self.queue.put(own.kind, &mail, self.own_mails_max()) {
             Ok(true) => {
                 self.fresh.notify_one();
                 Ok(())

@@ -239,16 +239,41 @@ fn a_damaged_or_missing_file_costs_its_article() {
                 let file = s.disk.open(&files[0], OpenMode::Existing).unwrap();
                 file.write_all_at(&[IoSlice::new(b"~")], at).unwrap();
             }
-            let told =
-                |f: &[Finding]| one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+            let told = |f: &[Finding]| {
+                assert_eq!(f.len(), 1, "{method:?}: {f:?}");
+                one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+            };
             s.repair(method, told, &[n]);
         }
+    }
+}
+
+/// Numbers, history and files lead to an article: it is one problem, and all its numbers are named.
+#[test]
+fn a_damaged_crosspost_is_one_problem() {
+    for method in TREES {
+        let s = filled(method);
+        assert_eq!(s.spool.verifier().verify(&()).records, ARTICLES, "{method:?}");
+        let n = (0..ARTICLES).find(|n| news(*n).groups.len() == 2).unwrap();
+        for path in s.files_of(n) {
+            let at = s.bytes(&path).len() as u64 / 2;
+            let file = s.disk.open(&path, OpenMode::Existing).unwrap();
+            file.write_all_at(&[IoSlice::new(b"~")], at).unwrap();
+        }
+        let told = |f: &[Finding]| {
+            assert_eq!(f.len(), 1, "{method:?}: {f:?}");
+            one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+            let is_named = |group: &String| f[0].place.contains(&format!("{group}:"));
+            assert!(news(n).groups.iter().all(is_named), "{:?}", f[0].place);
+        };
+        s.repair(method, told, &[n]);
     }
 }
 
 #[test]
 fn a_missing_file_of_an_appendonly_class_costs_the_articles_in_it() {
     let s = filled(MethodKind::AppendOnly);
+    assert_eq!(s.spool.verifier().verify(&()).records, ARTICLES);
     let path = Path::new("/s/kept/0000000001.app");
     let bytes = s.bytes(path);
     let in_it = |n: &u64| {
@@ -262,7 +287,10 @@ fn a_missing_file_of_an_appendonly_class_costs_the_articles_in_it() {
     let Subject { disk, spool } = s;
     drop(spool);
     let (spool, _) = open(&disk, &kept_config(MethodKind::AppendOnly));
-    let told = |f: &[Finding]| one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+    let told = |f: &[Finding]| {
+        assert_eq!(f.len(), lost.len(), "{f:?}");
+        one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+    };
     Subject { disk, spool }.repair(MethodKind::AppendOnly, told, &lost);
 }
 

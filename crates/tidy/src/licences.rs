@@ -26,18 +26,23 @@ const ALLOWED: &[&str] = &[
 
 /// Findings about the licences of the crates that are built on this machine, as lines.
 pub fn findings() -> io::Result<Vec<String>> {
-    let mut found = judge(&metadata()?)?;
+    let mut found = judge(&metadata(&[CLUSTER])?)?;
     let deny = std::fs::read_to_string("deny.toml").map_err(named("deny.toml"))?;
     found.extend(differs(&deny).then(|| "deny.toml:1: allows other licences than tidy".to_owned()));
     Ok(found)
 }
 
-/// The crates that are built on this machine, as `cargo metadata` prints them.
-pub fn metadata() -> io::Result<Value> {
+/// The feature of a build that can be a member of a cluster, as cargo names it in a workspace.
+pub const CLUSTER: &str = "newsreel/cluster";
+
+/// The crates that are built on this machine with these features, as `cargo metadata` prints them.
+pub fn metadata(features: &[&str]) -> io::Result<Value> {
     let host = output("rustc", &["-vV"])?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or_else(|| io::Error::other("rustc -vV names no host"))?;
-    let arguments = ["metadata", "--locked", "--format-version=1", "--filter-platform", host];
+    let features = features.join(",");
+    let arguments =
+        ["metadata", "--locked", "--format-version=1", "--filter-platform", host, "--features", &features];
     Ok(serde_json::from_str(&output("cargo", &arguments)?)?)
 }
 
@@ -94,6 +99,15 @@ fn fault(licence: &str) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_build_for_clusters_has_more_crates() {
+        let has_client = |features: &[&str]| {
+            let packages = metadata(features).unwrap()["packages"].as_array().unwrap().clone();
+            packages.iter().any(|package| package["name"] == "async-nats")
+        };
+        assert!(!has_client(&[]) && has_client(&[CLUSTER]));
+    }
 
     #[test]
     fn one_of_several_is_enough_and_all_of_several_are_needed() {

@@ -35,7 +35,8 @@ use handbook::Handbook;
 use source::Tree;
 
 /// How tidy is called.
-const USAGE: &str = "usage: tidy [--measure | --places KEY | --advice | --html DIR | --sbom] [ROOT]";
+const USAGE: &str =
+    "usage: tidy [--measure | --places KEY | --advice | --html DIR | --sbom [cluster]] [ROOT]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
         ["--advice", root] => with_tree(root, advised),
         ["--places", key] => with_tree(".", |tree| listed(tree, key)),
         ["--places", key, root] => with_tree(root, |tree| listed(tree, key)),
-        ["--sbom"] => billed(),
+        ["--sbom"] => billed(&[]),
+        ["--sbom", "cluster"] => billed(&[licences::CLUSTER]),
         ["--html", out] => written(".", out),
         ["--html", out, root] => written(root, out),
         [root] if !root.starts_with('-') => check(root),
@@ -111,9 +113,9 @@ fn advised(tree: &Tree) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the software bill of materials.
-fn billed() -> ExitCode {
-    match sbom::bill() {
+/// Prints the software bill of materials of a build with these features.
+fn billed(features: &[&str]) -> ExitCode {
+    match sbom::bill(features) {
         Ok(bill) => {
             let _ = std::io::stdout().write_all(bill.as_bytes());
             ExitCode::SUCCESS

@@ -1,4 +1,5 @@
-//! The crates that the server is built of, as a software bill of materials: `tidy --sbom`.
+//! The crates that the server is built of, as a software bill of materials: `tidy --sbom`, and with
+//! `--sbom cluster` those of a server that can be a member of a cluster.
 //!
 //! Made of `cargo metadata`: what newsreel depends on in the build for this machine, without what only tests
 //! or build scripts use. Source: CycloneDX 1.5, in JSON.
@@ -13,9 +14,14 @@ use crate::licences::metadata;
 /// The crate whose binary ships.
 const PROGRAM: &str = "newsreel";
 
-/// Returns the bill.
-pub fn bill() -> io::Result<String> {
-    Ok(format!("{:#}\n", of_metadata(&metadata()?)))
+/// Returns the bill of a build with these features.
+pub fn bill(features: &[&str]) -> io::Result<String> {
+    Ok(format!("{:#}\n", of_metadata(&metadata(features)?)))
+}
+
+/// Returns a licence as SPDX writes it: some crates have a slash for OR, as cargo once did.
+fn expression(licence: &str) -> String {
+    licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
 }
 
 fn of_metadata(metadata: &Value) -> Value {
@@ -51,7 +57,7 @@ fn of_metadata(metadata: &Value) -> Value {
             "name": name,
             "version": version,
             "purl": purl(&package),
-            "licenses": [{ "expression": package["license"].as_str().unwrap_or_default() }],
+            "licenses": [{ "expression": expression(package["license"].as_str().unwrap_or_default()) }],
         })
     };
     let libraries = used.iter().filter(|id| Some(*id) != program.as_ref());
@@ -94,5 +100,17 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!(bill["components"][0]["purl"], "pkg:cargo/a@1.0.0");
         assert_eq!(bill["metadata"]["component"]["name"], "newsreel");
+    }
+
+    #[test]
+    fn licences_are_expressions_of_spdx() {
+        for (written, expected) in [
+            ("MIT/Apache-2.0", "MIT OR Apache-2.0"),
+            ("Apache-2.0 / MIT / MPL-2.0", "Apache-2.0 OR MIT OR MPL-2.0"),
+            ("(MIT OR Apache-2.0) AND Unicode-3.0", "(MIT OR Apache-2.0) AND Unicode-3.0"),
+        ] {
+            assert_eq!(expression(written), expected);
+            assert!(spdx::Expression::parse(expected).is_ok(), "{expected}");
+        }
     }
 }

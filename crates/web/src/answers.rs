@@ -14,7 +14,7 @@ use axum::response::Response;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// Seconds after which a client may try again.
-const RETRY_SECS: &str = "5";
+pub(super) const RETRY_SECS: &str = "5";
 /// Answers are for one client at one time; those that may be cached set their own header.
 const NOT_KEPT: &str = "no-store";
 

@@ -74,6 +74,8 @@ struct WebState {
     samples: LoadHistory,
     /// Memory held by requests and answers.
     memory: Arc<HttpMemory>,
+    /// Searches in progress, counted like memory: one address gets at most half of the turns.
+    searches: Arc<HttpMemory>,
     /// The threads that render pages.
     renderers: Renderers,
     /// Pages that are kept for a moment.
@@ -127,6 +129,7 @@ impl HttpService {
             providers: oidc::ProviderLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),
+            searches: Arc::default(),
             renderers: Renderers::default(),
             kept: KeptPages::default(),
             budgets: NetworkBudgets::new(),

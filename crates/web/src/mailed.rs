@@ -2,7 +2,8 @@
 //! (`web.reset_by_mail`).
 //!
 //! The page answers alike, and before anything is looked up, whether a name is taken or an address known;
-//! what is found out goes by mail, to the address alone. Mails count for the budgets of accounts, and each
+//! what is found out goes by mail, to the address alone. So each request first tries whether a mail could be
+//! queued at all: a full disk or queue is answered 503. Mails count for the budgets of accounts, and each
 //! address gets a few in a day. Links name the site as it is configured, never as the request does.
 
 use super::account::{DIFFERENT, denied, new_password, unencrypted};
@@ -45,6 +46,15 @@ pub(super) fn routes() -> Router<Arc<WebState>> {
 struct MailText {
     subject: String,
     text: String,
+}
+
+/// What is said where no mail could be queued.
+pub(super) const NO_MAILS: &str = "No mails can be sent now. Try again later.";
+
+/// Returns whether a mail could be queued now.
+pub(super) async fn can_mail(shared: &Arc<WebState>) -> bool {
+    let Some(server) = shared.server.upgrade() else { return false };
+    spawn_blocking(move || server.context.injector.moderation().has_room()).await.unwrap_or(false)
 }
 
 /// Kinds of mail, each with a budget of its own: a stranger who asks for accounts with an address
@@ -250,6 +260,9 @@ async fn forgotten(State(shared): State<Arc<WebState>>, form: FormSubmission) ->
     }
     if let Err(full) = within_budgets(&shared, visitor, &config) {
         return full.answered(|status, text| ask_page(&shared, visitor, status, name, Some(text)));
+    }
+    if !can_mail(&shared).await {
+        return ask_page(&shared, visitor, StatusCode::SERVICE_UNAVAILABLE, name, Some(NO_MAILS));
     }
     mail_reset(&shared, name, address);
     let body = html! {

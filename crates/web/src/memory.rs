@@ -73,6 +73,12 @@ impl MemoryShare {
         Self { memory: memory.clone(), address, bytes_max, patience }
     }
 
+    /// Returns the same client's share of another budget, in which all have this much together: what is
+    /// counted there need not be bytes.
+    pub fn in_another(&self, memory: &Arc<HttpMemory>, max: usize) -> Self {
+        Self { memory: memory.clone(), bytes_max: max, ..self.clone() }
+    }
+
     /// Returns the bytes that a request may take before its needs are known.
     pub fn first_bytes_max(&self) -> usize {
         self.bytes_max / FIRST_PART
@@ -310,6 +316,21 @@ mod tests {
         drop(_held);
         others.resize(120).await.unwrap();
         assert_eq!(memory.held.lock().bytes, 120, "alone it may be larger than all of it");
+    }
+
+    #[tokio::test]
+    async fn turns_are_shared_out_like_memory() {
+        let (memory, turns) = (Arc::default(), Arc::default());
+        let turn = |last| share(&memory, last).in_another(&turns, 4);
+        let (one, other) = (turn(1), turn(2));
+        let held = [one.take(1).await.unwrap(), one.take(1).await.unwrap()];
+        assert_eq!(one.take(1).await.unwrap_err(), NoHttpMemory, "half of the turns");
+        let _others = [other.take(1).await.unwrap(), other.take(1).await.unwrap()];
+        assert_eq!(turn(3).take(1).await.unwrap_err(), NoHttpMemory, "all turns");
+        let waiting = tokio::spawn(async move { one.wait(1).await.bytes });
+        drop(held);
+        assert_eq!(waiting.await.unwrap(), 1);
+        assert_eq!(memory.held.lock().bytes, 0);
     }
 
     #[tokio::test]

@@ -94,6 +94,9 @@ async fn ask(State(shared): State<Arc<WebState>>, form: FormSubmission) -> Respo
         return full.answered(refused);
     }
     if is_mailed {
+        if !mailed::can_mail(&shared).await {
+            return refused(StatusCode::SERVICE_UNAVAILABLE, mailed::NO_MAILS);
+        }
         mailed::mail_sign_up(&shared, name, address);
         let body = html! {
             section.narrow.card {

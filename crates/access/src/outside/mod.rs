@@ -2,7 +2,8 @@
 //!
 //! Programs are asked before directories, each kind in the order of the configuration, until one accepts. A
 //! source that cannot be asked does not refuse: unless another one accepts, the client may try again later.
-//! Called by `gate`.
+//! After a wrong password for a user of the users file they are asked about a made-up name: neither the
+//! answer nor its time tells which names are in the file. Called by `gate`.
 
 mod directory;
 #[cfg(test)]
@@ -15,11 +16,15 @@ mod programs;
 mod verdict;
 
 use crate::endpoint::ClientEndpoint;
+use crate::users::random;
 use directory::Directory;
 use programs::AuthProgram;
 use site_config::Config;
 pub use verdict::granted_groups;
 pub(crate) use verdict::{OutsideUser, OutsideVerdict};
+
+/// Octets of a made-up name.
+const DECOY_BYTES: usize = 12;
 
 /// The sources of a configuration.
 #[derive(Debug)]
@@ -47,6 +52,20 @@ impl OutsideLogins {
     /// Returns true if users come from outside, with a password or from a provider.
     pub fn have_users(&self) -> bool {
         self.check_passwords() || self.has_providers
+    }
+
+    /// Asks the sources about a made-up name, with another password of this length; returns whether one of
+    /// them could not be asked.
+    pub async fn are_unavailable(&self, caller: &ClientEndpoint, password: &[u8]) -> bool {
+        if !self.check_passwords() {
+            return false;
+        }
+        let Ok(octets) = random::<DECOY_BYTES>() else { return true };
+        let name = octets.iter().fold("x".to_owned(), |name, octet| format!("{name}{octet:02x}"));
+        // Bytes with which some sources are not asked at all stay.
+        let hidden = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { *byte } else { b'x' };
+        let password: Vec<u8> = password.iter().map(hidden).collect();
+        self.ask(caller, name.as_bytes(), &password).await == OutsideVerdict::Unavailable
     }
 
     /// Asks the sources about a name and a password, as received.

@@ -61,6 +61,8 @@ pub struct DateLinks {
     pub year: i32,
     /// The date that was asked for, to be shown in the form.
     pub asked: String,
+    /// True if that is no date.
+    pub is_wrong: bool,
 }
 
 /// Renders the list of groups; `within` is the hierarchy, `pattern` the part that names must have. `is_part`:
@@ -153,9 +155,17 @@ fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
 
 /// Renders the years of a group, the months of one of them, and a form for any date.
 fn dates(place: &str, dates: &DateLinks) -> Markup {
-    let Some((first, last)) = dates.years else { return Markup::default() };
+    let problem = html! {
+        @if dates.is_wrong {
+            p.problem role="alert" {
+                "“" (dates.asked) "” is no date. Write a year, month or day, such as 2026, 2026-01 or 2026-01-31."
+            }
+        }
+    };
+    let Some((first, last)) = dates.years else { return problem };
     let first = first.max(last.saturating_sub(YEARS_MAX - 1));
     html! {
+        (problem)
         details.dates open[!dates.asked.is_empty()] {
             summary { "Jump to a date" }
             form.search action=(place) method="get" {

@@ -63,8 +63,8 @@ pub struct SearchPage<'a> {
     pub problem: Option<&'a str>,
     /// Hint about the query.
     pub hint: Option<&'a str>,
-    /// True if the index is complete.
-    pub is_complete: bool,
+    /// How many in a hundred articles the index has while it is being built; `None` once it has all.
+    pub building_percent: Option<u8>,
     /// The query with the results in the other order, and the name of that order.
     pub other_order: Option<(&'a str, &'a str)>,
     /// Properties of the results.
@@ -94,7 +94,12 @@ pub fn search(page: &SearchPage<'_>) -> Markup {
         }
         @if let Some(problem) = page.problem { p.problem role="alert" { (problem) } }
         @if let Some(hint) = page.hint { p.note { (hint) } }
-        @if !page.is_complete { p { "The index is still being built: older articles may be missing." } }
+        @if let Some(percent) = page.building_percent {
+            p.note role="status" {
+                "The search index is still being built, with " (percent) " % of the articles so far: others are not \
+                 found yet."
+            }
+        }
         @if let Some(lines) = page.lines { (results(page, lines)) }
         (pages(page.turning, "First", "Next"))
     }
@@ -103,7 +108,11 @@ pub fn search(page: &SearchPage<'_>) -> Markup {
 fn results(page: &SearchPage<'_>, lines: &[SearchHit]) -> Markup {
     html! {
         @if lines.is_empty() {
-            p { "Nothing that you may read has these words." }
+            @if page.building_percent.is_some() {
+                p { "Nothing that is in the index so far has these words." }
+            } @else {
+                p { "Nothing that you may read has these words." }
+            }
         } @else {
             p.ways {
                 @if let Some((query, name)) = page.other_order { a href=(urls::search(query)) { (name) } " " }

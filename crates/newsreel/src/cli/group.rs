@@ -1,5 +1,6 @@
 //! `group add|set|remove|list|import|export`.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use netnews::newsgroups::{self, NamingFault};
@@ -94,10 +95,11 @@ fn change(config: &Config, request: impl Into<Request>, done: &str, each: bool) 
     };
     let moderated = moderated(&request);
     let (mut changed_count, mut same_count) = (0, 0);
-    let mut said = Ok(());
+    let (mut said, mut failed) = (Ok(()), HashSet::new());
     let ok = reach::ask(config, request, &mut |reply| match reply {
         Reply::Changed { name, error: Some(error), .. } => {
-            complain(format_args!("newsreel: {name}: {error}"))
+            complain(format_args!("newsreel: {name}: {error}"));
+            failed.insert(name);
         }
         Reply::Changed { name, changed, .. } => {
             let word = if changed { done } else { "is there already" };
@@ -109,8 +111,10 @@ fn change(config: &Config, request: impl Into<Request>, done: &str, each: bool) 
         _ => {}
     })?;
     said?;
-    advise_on_names(added.iter().map(String::as_str));
-    if let Some(advice) = moderation::advice(config, moderated.iter().map(String::as_str)) {
+    // Of a group that was not made or changed there is nothing else to say.
+    let is_done = |name: &&str| !failed.contains(*name);
+    advise_on_names(added.iter().map(String::as_str).filter(is_done));
+    if let Some(advice) = moderation::advice(config, moderated.iter().map(String::as_str).filter(is_done)) {
         complain(format_args!("newsreel: {advice}"));
     }
     if !each {

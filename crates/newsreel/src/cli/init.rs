@@ -17,7 +17,7 @@ use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::output::make_dir;
 use super::screen::{CliError, complain, problem, say};
-use super::{asking, group, groups_file, reach, starter_lists};
+use super::{asking, group, groups_file, listeners, reach, starter_lists};
 use access::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
 use disk::{FileAccess, RealDisk, durable_create};
 use operators::groups::{GroupAddOperation, GroupEntry, GroupListOperation};
@@ -153,14 +153,21 @@ fn asked(options: &InitOptions) -> Result<InitOptions, CliError> {
 
 /// Creates the site that `up` serves in a new directory.
 pub(super) fn make_default(dir: &Path, at: &UpAddresses) -> Result<Config, CliError> {
-    Ok(make(&options_of_up(dir, at))?.0)
+    let options = options_of_up(dir, at);
+    make_to_serve(&options, &config_text(&options, None), groups(None)?)
 }
 
 /// Creates the site that `cache up` serves: it shows another server's groups, and has none of its own.
 pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, CliError> {
     let of_site = options_of_up(&options.dir, &options.at);
     let text = [head_text(&of_site), options.config_text(), access_text(&of_site)].concat();
-    Ok(make_with(&of_site, &text, Vec::new())?.0)
+    make_to_serve(&of_site, &text, Vec::new())
+}
+
+/// Creates a site that is served at once; nothing is created if its ports are taken.
+fn make_to_serve(options: &InitOptions, text: &str, groups: Vec<GroupEntry>) -> Result<Config, CliError> {
+    listeners::try_addresses(&config::parse(text, &config_file(&options.dir))?)?;
+    Ok(make_with(options, text, groups)?.0)
 }
 
 /// Creates the site of the first member of a cluster, whose section this is; does nothing to one that exists.

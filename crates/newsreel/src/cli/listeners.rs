@@ -28,6 +28,20 @@ pub(super) fn of(config: &Config) -> Result<Listeners, CliError> {
     }
 }
 
+/// Checks that the addresses of a new site can be had; messages name the options that choose them.
+pub(super) fn try_addresses(config: &Config) -> Result<(), CliError> {
+    // Systemd has some of them already.
+    if std::env::var_os("LISTEN_FDS").is_some() {
+        return Ok(());
+    }
+    let (site, web) = (&config.site, &config.web);
+    let wanted =
+        [("--listen", &site.listen), ("--tls-listen", &site.tls_listen), ("--web-listen", &web.listen)];
+    // All at once, as two of them may be the same.
+    let bound = wanted.map(|(option, listen)| bind(listen, option, &mut Vec::new()));
+    bound.into_iter().try_for_each(|bound| bound.map(drop))
+}
+
 /// Takes the sockets that were passed to this process; programs that it starts do not get them.
 fn passed() -> Result<Vec<TcpListener>, CliError> {
     let mut all = ListenFd::from_env();

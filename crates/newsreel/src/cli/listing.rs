@@ -32,10 +32,15 @@ pub(super) fn show<R: ListedRow>(
     json: bool,
 ) -> Result<(), CliError> {
     let (rows, ok) = reach::heard::<R>(&at.load()?, request)?;
+    print(&rows, json, ok)
+}
+
+/// Prints rows that answer a request, as JSON if that is wanted; after a failure, those that arrived.
+pub(super) fn print<R: ListedRow>(rows: &[R], json: bool, ok: bool) -> Result<(), CliError> {
     if json {
         say_json(&rows)?;
     } else if ok || !rows.is_empty() {
-        say(R::table(&rows, unix_secs()))?;
+        say(R::table(rows, unix_secs()))?;
     }
     if ok { Ok(()) } else { Err(CliError::Told) }
 }

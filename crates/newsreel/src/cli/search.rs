@@ -4,11 +4,11 @@ use super::control::{ControlClient, ControlSocketState};
 use super::listing::{self, ListedRow};
 use super::locate::SiteLocation;
 use super::reach;
-use super::screen::{CliError, problem, say};
+use super::screen::{CliError, complain, problem, say};
 use super::table::Columns;
 use clap::Args;
 use disk::{Disk, RealDisk};
-use operators::reply::FoundRow;
+use operators::reply::{FoundRow, FromReply, Reply};
 use operators::search::{RebuildSearchOperation, SearchOperation};
 use site_base::units::day_text;
 
@@ -34,7 +34,14 @@ pub(super) fn search(at: &SiteLocation, options: &SearchOptions) -> Result<(), C
     if !matches!(ControlClient::find(&at.load()?.site.data)?, ControlSocketState::Server(_)) {
         return Err(CliError::Problem("no server runs: only a running server has the index open".into()));
     }
-    listing::show::<FoundRow>(at, request, options.json)
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    let ok = reach::ask(&at.load()?, request, &mut |reply| match reply {
+        Reply::Text(note) => notes.push(note),
+        other => rows.extend(FoundRow::of(other)),
+    })?;
+    let printed = listing::print(&rows, options.json, ok);
+    notes.iter().for_each(complain);
+    printed
 }
 
 impl ListedRow for FoundRow {

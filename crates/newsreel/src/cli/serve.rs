@@ -23,13 +23,19 @@ pub(super) fn up(dir: &Path, at: &UpAddresses) -> Result<(), CliError> {
     if !file.is_file() {
         return run(&init::make_default(dir, at)?, true);
     }
-    // Written to the file, so that commands, reloads and the next start use it, too.
+    let before = config::load(&file)?;
     let wanted = [
-        ("site", "listen", &at.listen),
-        ("site", "tls_listen", &at.tls_listen),
-        ("web", "listen", &at.web_listen),
+        ("site", "listen", &at.listen, &before.site.listen, "--listen"),
+        ("site", "tls_listen", &at.tls_listen, &before.site.tls_listen, "--tls-listen"),
+        ("web", "listen", &at.web_listen, &before.web.listen, "--web-listen"),
     ];
-    for (section, key, wanted) in wanted {
+    // An address that is taken is not written to the file.
+    for (_, _, wanted, before, option) in wanted {
+        let new: Vec<String> = wanted.iter().filter(|name| !before.contains(name)).cloned().collect();
+        listeners::bind(&new, option, &mut Vec::new())?;
+    }
+    // Written to the file, so that commands, reloads and the next start use it, too.
+    for (section, key, wanted, ..) in wanted {
         if !wanted.is_empty() {
             let change = ConfigEdit::Value { section, key, value: wanted.iter().collect() };
             edit::apply(&file, &[change]).map_err(|error| CliError::Problem(error.to_string()))?;

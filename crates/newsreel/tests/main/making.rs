@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -194,6 +195,44 @@ fn up_listens_as_configured_and_saves_it() {
     assert!(said.contains(" on 127.0.0.3:"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), made.replace("127.0.0.2:0", "127.0.0.3:0"));
     assert!(up(&dir, &[]).contains(" on 127.0.0.3:"));
+}
+
+/// Nothing is made or changed for an address that cannot be had.
+#[test]
+fn up_on_a_port_that_is_taken_leaves_nothing() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("site");
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = socket.local_addr().unwrap().to_string();
+    let site = dir.to_str().unwrap();
+    for option in ["--listen", "--tls-listen", "--web-listen"] {
+        for command in [&["up"][..], &["cache", "up", "--upstream", "news.example.org"]] {
+            let free = if option == "--listen" { "--web-listen" } else { "--listen" };
+            let options = ["--dir", site, option, &taken, free, "127.0.0.1:0"];
+            let output = newsreel(home.path(), &[command, &options].concat());
+            let text = told(&output);
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(text.contains(&format!("cannot listen on {taken}: ")), "{text}");
+            assert!(text.contains(&format!("another address can be set with {option}")), "{text}");
+            assert!(!dir.exists(), "{text}");
+        }
+    }
+    succeeds(init(&dir, &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
+    let before = texts(&dir);
+    let output = newsreel(home.path(), &["up", "--dir", site, "--listen", &taken]);
+    assert!(!output.status.success() && texts(&dir) == before, "{}", told(&output));
+}
+
+/// Of a group that does not exist nothing else is said.
+#[test]
+fn a_group_that_is_not_there_is_not_changed() {
+    let home = TempDir::new().unwrap();
+    succeeds(init(home.path(), &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
+    let output = newsreel(home.path(), &["group", "set", "no.such", "--flag", "m"]);
+    assert_eq!((output.status.code(), &*told(&output)), (Some(1), "newsreel: no.such: no such group\n"));
+    assert!(
+        told(&newsreel(home.path(), &["group", "set", "local.test", "--flag", "m"])).contains("moderator")
+    );
 }
 
 #[test]

@@ -111,6 +111,26 @@ fn withdrawn_articles_vanish_from_results_at_once() {
     assert!(complaints(&site.run(&["search", "tester"])).contains("there is no search index"));
 }
 
+/// Nothing is said to be found nowhere while there is no index to find it in.
+#[test]
+fn an_index_that_cannot_be_opened_is_no_answer() {
+    let site = site(&["misc.one"]);
+    feed(&site, &[("<1@x.example>", "misc.one")]);
+    let serving = site.serve();
+    indexed(&site);
+    serving.stop();
+    let dir = site.dir().join("search");
+    fs::remove_dir_all(&dir).unwrap();
+    fs::write(&dir, "not a directory").unwrap();
+    let serving = site.serve();
+    let search = || complaints(&site.run(&["search", "tester"]));
+    wait_for(search, |said| said.contains("the search index cannot be opened"));
+    let address: SocketAddr = status(&site)["server"]["web"][0].as_str().unwrap().parse().unwrap();
+    let answer = page(address, "tester");
+    assert!(answer.status == 500 && answer.body.contains("cannot be searched"), "{}", answer.body);
+    drop(serving);
+}
+
 fn page(address: SocketAddr, query: &str) -> Answer {
     get(address, &format!("/search?q={query}"))
 }

@@ -1,6 +1,6 @@
 //! Answers of a server to its operator, who may see all articles.
 
-use super::{SearchError, SearchService};
+use super::{SearchCoverage, SearchError, SearchService};
 use crate::Sink;
 use crate::operation::{OperatedSite, Operation, replied};
 use crate::reply::{FoundRow, Reply};
@@ -22,17 +22,17 @@ const STEP: usize = 100;
 impl std::fmt::Display for SearchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Off => f.write_str(
-                "there is no search index: it is being opened, or [search] does not say enabled = true",
-            ),
+            Self::Off => f.write_str("there is no search index: [search] does not say enabled = true"),
+            Self::Opening => f.write_str("the search index is being opened: try again in a moment"),
+            Self::NotOpened(problem) => write!(f, "the search index cannot be opened: {problem}"),
             Self::Busy => f.write_str("too many searches at once: try again in a moment"),
             Self::Failed(error) => error.fmt(f),
         }
     }
 }
 
-/// Search for articles, the newest first; answered by [`Reply::FoundArticle`] each. Only in servers built
-/// with search.
+/// Search for articles, the newest first; answered by [`Reply::FoundArticle`] each, and by a [`Reply::Text`]
+/// while the index is being built. Only in servers built with search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchOperation {
@@ -49,7 +49,13 @@ impl Operation for SearchOperation {
             found(&server.search, site.spool(), &query, self.limit).map_err(|error| error.to_string())
         });
         match rows {
-            Ok(rows) => rows.into_iter().for_each(|row| sink(Reply::FoundArticle(row))),
+            Ok(rows) => {
+                rows.into_iter().for_each(|row| sink(Reply::FoundArticle(row)));
+                let coverage = server.search.coverage(site.spool(), &server.site.config.current().search);
+                if coverage != SearchCoverage::Whole {
+                    sink(Reply::Text(coverage.to_string()));
+                }
+            }
             Err(error) => {
                 sink(Reply::Error(error));
                 return false;
@@ -71,9 +77,7 @@ impl Operation for RebuildSearchOperation {
 }
 
 fn rebuild(search: &SearchService) -> Result<String, SearchError> {
-    if !search.is_on() {
-        return Err(SearchError::Off);
-    }
+    search.opened()?;
     search.is_stale.store(true, Ordering::Release);
     Ok("the search index is built again, in the background; newsreel status shows when".into())
 }

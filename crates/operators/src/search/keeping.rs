@@ -74,6 +74,7 @@ fn dir(site: &Site) -> PathBuf {
 fn run(site: &Site, search: &SearchService) {
     while !site.is_stopping() {
         let config = site.config.current().search.clone();
+        search.is_wanted.store(config.enabled, Ordering::Relaxed);
         let ended = match config.enabled {
             true => keep(site, search, &config),
             false => off(site, &config).map_err(IndexError::from),
@@ -196,6 +197,7 @@ impl<'a> IndexUpdater<'a> {
             progress.unwrap_or_else(|| IndexProgress::begin(cursor.mark().sequence.unwrap_or(u64::MAX)));
         search.searcher.store(Some(Arc::new(searcher)));
         search.is_complete.store(progress.fill.is_none(), Ordering::Relaxed);
+        *search.filling.lock() = progress.fill.clone().unwrap_or_default();
         let mut indexing = Self {
             site,
             config,
@@ -258,6 +260,9 @@ impl<'a> IndexUpdater<'a> {
         self.batch = batch;
         taken?;
         let fills = is_idle && self.fill()?;
+        if let Some(position) = self.progress.fill.as_ref().filter(|_| fills) {
+            search.filling.lock().clone_from(position);
+        }
         if is_idle && !fills && !search.is_complete() {
             self.changes += 1;
             self.commit()?;

@@ -14,32 +14,42 @@ mod progress;
 
 pub use answering::{RebuildSearchOperation, SearchOperation, first_of_thread};
 pub use keeping::{Indexer, start};
+pub use progress::SearchCoverage;
 
 use super::report::SearchStatus;
 use arc_swap::ArcSwapOption;
 use newssearch::index::{IndexError, Searcher};
 use newssearch::query::Query;
+use progress::FillPosition;
 use site_base::lock::Leaf;
+use site_config as config;
 use spool::{ArticleKey, Spool};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Name of the cursor.
 pub const CURSOR: &str = "search";
-/// Maximum number of simultaneous queries.
-const QUERIES_MAX: usize = 4;
+/// Maximum number of simultaneous queries of visitors, who take turns.
+pub const VISITORS_QUERIES_MAX: usize = 4;
+/// Maximum number of simultaneous queries: operators need not wait for visitors.
+const QUERIES_MAX: usize = VISITORS_QUERIES_MAX + 2;
 
 /// The search index of a running server.
 #[derive(Debug, Default)]
 pub struct SearchService {
     /// Absent if there is no index, or it is being opened.
     searcher: ArcSwapOption<Searcher>,
+    /// Whether the configuration wants an index.
+    is_wanted: AtomicBool,
     /// Number of queries in progress.
     queries: AtomicUsize,
     /// Whether the index must be built again.
     is_stale: AtomicBool,
     /// Whether it has all articles that were here when it was begun.
     is_complete: AtomicBool,
+    /// Position that `filling` has reached.
+    filling: Leaf<FillPosition>,
     /// Time since when rows of the journal have waited for it.
     behind: Leaf<Option<Instant>>,
     /// Whether they wait because a feed is busy.
@@ -50,8 +60,12 @@ pub struct SearchService {
 /// Reason why a query has no answer.
 #[derive(Debug)]
 pub enum SearchError {
-    /// There is no index.
+    /// There is to be no index.
     Off,
+    /// The index is not open yet.
+    Opening,
+    /// The index cannot be opened, for this reason.
+    NotOpened(String),
     /// Too many other queries are in progress.
     Busy,
     /// The index cannot be read.
@@ -69,6 +83,29 @@ impl SearchService {
         self.is_complete.load(Ordering::Relaxed)
     }
 
+    /// Returns how far the index has got.
+    pub fn coverage(&self, spool: &Spool, search: &config::Search) -> SearchCoverage {
+        if self.is_complete() {
+            return SearchCoverage::Whole;
+        }
+        let (position, groups) = (self.filling.lock().clone(), spool.groups());
+        let indexed = groups.iter().filter(|group| search.groups.matches(group.name.as_bytes()));
+        SearchCoverage::at(&position, indexed.map(|group| (&*group.name, group.marks())))
+    }
+
+    /// Returns the open index, or the reason why there is none.
+    fn opened(&self) -> Result<Arc<Searcher>, SearchError> {
+        if let Some(searcher) = self.searcher.load_full() {
+            return Ok(searcher);
+        }
+        let problem = self.problem.lock().clone();
+        Err(match self.is_wanted.load(Ordering::Relaxed) {
+            false => SearchError::Off,
+            true if problem.is_empty() => SearchError::Opening,
+            true => SearchError::NotOpened(problem),
+        })
+    }
+
     /// Returns the Message-IDs of `count` hits, starting with hit `from`, newest first; some of the articles
     /// may have been removed. `thread` is the key of the thread's first article, `groups` restricts the
     /// search.
@@ -80,7 +117,7 @@ impl SearchService {
         from: usize,
         count: usize,
     ) -> Result<Vec<String>, SearchError> {
-        let searcher = self.searcher.load_full().ok_or(SearchError::Off)?;
+        let searcher = self.opened()?;
         let _one = QuerySlot::begin(&self.queries).ok_or(SearchError::Busy)?;
         searcher.search(query, thread.map(short), groups, from, count).map_err(SearchError::Failed)
     }

@@ -1,4 +1,8 @@
-//! Progress of the index, recorded with each of its commits (`docs/formats/search.md`).
+//! Progress of the index, as recorded with each of its commits (`docs/formats/search.md`), and in answers.
+
+use netnews::GroupMarks;
+use std::cmp::Ordering;
+use std::fmt;
 
 /// Progress of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,61 @@ pub(super) struct FillPosition {
     pub group: String,
     /// First number that was not examined.
     pub number: u64,
+}
+
+/// How far the index has got with the articles that were here when it was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchCoverage {
+    /// It has all of them.
+    Whole,
+    /// It has this many in a hundred, less than 100.
+    Percent(u8),
+}
+
+impl SearchCoverage {
+    /// Returns how many in a hundred it has.
+    pub fn percent(self) -> u8 {
+        match self {
+            Self::Whole => 100,
+            Self::Percent(percent) => percent,
+        }
+    }
+
+    /// Returns the coverage of these groups when `filling` has got to this position.
+    pub(super) fn at<'g>(
+        position: &FillPosition,
+        groups: impl Iterator<Item = (&'g str, GroupMarks)>,
+    ) -> Self {
+        let (mut done, mut all) = (0, 0);
+        for (name, marks) in groups {
+            all += marks.count;
+            done += match name.cmp(&position.group) {
+                Ordering::Less => marks.count,
+                Ordering::Equal => {
+                    let numbers = (marks.high + 1).saturating_sub(marks.low);
+                    let past = position.number.saturating_sub(marks.low).min(numbers);
+                    let part = u128::from(past) * u128::from(marks.count) / u128::from(numbers.max(1));
+                    u64::try_from(part).unwrap_or(marks.count)
+                }
+                Ordering::Greater => 0,
+            };
+        }
+        let percent = u128::from(done) * 100 / u128::from(all.max(1));
+        Self::Percent(u8::try_from(percent).unwrap_or(u8::MAX).min(99))
+    }
+}
+
+impl fmt::Display for SearchCoverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => f.write_str("the search index has all articles"),
+            Self::Percent(percent) => write!(
+                f,
+                "the search index is still being built, with {percent} % of the articles so far: others are not \
+                 found yet"
+            ),
+        }
+    }
 }
 
 /// Version of the text.
@@ -58,6 +117,20 @@ impl IndexProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coverage_follows_the_position() {
+        let marks = |low, high, count| GroupMarks { low, high, count };
+        let groups = [("a", marks(1, 10, 10)), ("b", marks(11, 20, 10)), ("c", marks(1, 0, 0))];
+        let at = |group: &str, number| {
+            let position = FillPosition { group: group.into(), number };
+            SearchCoverage::at(&position, groups.iter().copied()).percent()
+        };
+        assert_eq!([at("", 0), at("a", 6), at("a\0", 0), at("b", 0)], [0, 25, 50, 50]);
+        assert_eq!([at("b", 12), at("b", 16), at("b", 21), at("c", 9)], [55, 75, 99, 99]);
+        let nothing = SearchCoverage::at(&FillPosition::default(), std::iter::empty());
+        assert_eq!(nothing, SearchCoverage::Percent(0));
+    }
 
     #[test]
     fn recorded_progress_is_read_back() {

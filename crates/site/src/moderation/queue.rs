@@ -31,6 +31,9 @@ const UNFINISHED: &str = ".new";
 /// Maximum bytes read from a file; articles are shorter.
 const MAIL_BYTES_MAX: u64 = 2 << 30;
 
+/// Size of a file that is written to see whether there is room for a mail, in bytes.
+const ROOM_BYTES: usize = 8 << 10;
+
 /// A mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueuedMail {
@@ -141,6 +144,24 @@ impl MailQueue {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         written.map(|()| true)
+    }
+
+    /// Returns whether a mail could be queued now, if at most `max` may wait: a file of the usual size is
+    /// written durably, and removed.
+    pub fn has_room(&self, max: usize) -> io::Result<bool> {
+        if self.len() >= max {
+            return Ok(false);
+        }
+        self.disk.create_dir(&self.failed)?;
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.join(format!("room-{count}{UNFINISHED}"));
+        let tried = durable_create(&*self.disk, &path, &[&[b'\n'; ROOM_BYTES]], FileAccess::Owner);
+        // Neither file need be there after a failure.
+        let removed = self.disk.remove(&path);
+        match tried? {
+            true => removed.map(|()| true),
+            false => Ok(false),
+        }
     }
 
     fn write(&self, kind: MailKind, mail: &QueuedMail) -> io::Result<()> {

@@ -219,7 +219,9 @@ impl<'s> Expiry<'s> {
             let mut writer = self.survey.writer.lock_at(unix_secs());
             is_more = writer.let_go()?;
             writer.unlock_fair();
-            remove_files(self.survey.shared, self.survey.writer)?;
+            if !is_more || self.survey.shared.removals.are_many() {
+                remove_files(self.survey.shared, self.survey.writer)?;
+            }
         }
         self.survey.writer.lock().checkpoint_if_due();
         Ok(())

@@ -4,6 +4,7 @@ use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
 use crate::base::token::Token;
 use crate::index::groups::Group;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// A problem found by a check.
@@ -34,7 +35,7 @@ pub struct VerifyReport {
     pub history: u64,
     /// Hidden articles checked.
     pub hidden: u64,
-    /// Records of the buffers checked.
+    /// Records of the buffers checked, and articles stored in other ways.
     pub records: u64,
     /// Problems, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
@@ -42,6 +43,8 @@ pub struct VerifyReport {
     pub more: u64,
     /// Maximum number of findings kept.
     pub(super) most: usize,
+    /// Articles among the findings that cannot be read, with the numbers that are reported with each.
+    pub(super) unreadable: HashMap<(u16, u64), Vec<(GroupId, u64)>>,
 }
 
 /// Maximum number of findings kept; further ones are only counted.
@@ -69,6 +72,24 @@ impl VerifyReport {
         } else {
             self.more += 1;
         }
+    }
+
+    /// Remembers that the next finding is an article that cannot be read, with all of these numbers. Beyond
+    /// the findings that are kept nothing is remembered either.
+    pub(super) fn note_unreadable(&mut self, token: Token, numbers: Vec<(GroupId, u64)>) {
+        if self.findings.len() < self.most {
+            self.unreadable.insert((token.volume, token.place), numbers);
+        }
+    }
+
+    /// Returns true if an article is among the findings as one that cannot be read.
+    pub(super) fn is_unreadable(&self, token: &Token) -> bool {
+        self.unreadable.contains_key(&(token.volume, token.place))
+    }
+
+    /// Returns true if an article is among the findings as one that cannot be read, with this number.
+    pub(super) fn is_unreadable_at(&self, token: &Token, number: (GroupId, u64)) -> bool {
+        self.unreadable.get(&(token.volume, token.place)).is_some_and(|numbers| numbers.contains(&number))
     }
 
     pub(super) fn found_block(&mut self, group: &Group, first: u64, last: u64) {

@@ -360,18 +360,18 @@ impl Folds {
     /// Publishes an accepted article: history, residents, numbers, overview. Returns true if it lives;
     /// [`Folds::count_published`] must then count it.
     pub fn publish(&mut self, context: &PublishContext<'_>, a: &PublishedArticle<'_>) -> bool {
-        let shared = self.shared.clone();
         // Hidden before any index leads to it.
         if let Some(hidden) = a.hidden {
-            shared.hidden.put(hidden.clone());
+            self.shared.hidden.put(hidden.clone());
         }
         let lives = self.enter(context, a);
-        let is_new = |key: &ArticleKey| shared.history.lookup(key) == HistoryLookup::None;
-        if let Some(key) = a.row.tagged.stands_for().filter(is_new) {
+        if let Some(key) = a.row.tagged.stands_for()
+            && self.shared.history.lookup(&key) == HistoryLookup::None
+        {
             self.remember(key, a.row.arrived);
         }
         if a.hidden.is_some() && !lives {
-            shared.hidden.remove(&a.row.key);
+            self.shared.hidden.remove(&a.row.key);
         }
         lives
     }

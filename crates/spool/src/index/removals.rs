@@ -70,6 +70,11 @@ impl Removals {
         self.pending.lock().queue.is_empty()
     }
 
+    /// Reports whether so many wait that carrying them out directory by directory pays.
+    pub fn are_many(&self) -> bool {
+        self.pending.lock().queue.len() >= AT_ONCE_MAX
+    }
+
     /// Carries out all removals in order, and waits for those in progress in another thread.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! they are visitors without a login, as cookies are not sent along (SameSite). Sources: RFC 8259, OpenAPI
 //! 3.1; the Fetch standard for CORS.
 
-use super::dates::{self, CalendarSpan};
+use super::dates::{self, CalendarSpan, NoDate};
 use super::threads::{ARTICLES_PER_PAGE, ThreadPart};
 use super::traffic::MonthlyTraffic;
 use super::{NewsPages, asked, failed};
@@ -22,6 +22,7 @@ use newspages::content::{ArticleContent, SHOWN_BYTES, TextBlock};
 use newspages::threads::{ThreadNode, ThreadRow, base_subject, threads};
 use newspages::view::GroupListEntry;
 use newspages::{feed, urls};
+use operators::search::SearchCoverage;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use upstreams::ArticlePart;
@@ -146,7 +147,9 @@ async fn group_threads(
     let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
     let (group, marks) = reading.group(&name).await?;
     let field = |name: &str| asked(query.as_deref(), name);
-    let before = match CalendarSpan::parse(&field("date")).and_then(CalendarSpan::end) {
+    let span = CalendarSpan::asked(&field("date"));
+    let span = span.map_err(|NoDate| refused(StatusCode::BAD_REQUEST, "date is no year, month or day"))?;
+    let before = match span.and_then(CalendarSpan::end) {
         Some(end) => dates::first_since(&reading.news.source, &group, &marks, end).await.map_err(failed)?,
         None => field("before").parse().unwrap_or(u64::MAX),
     };
@@ -272,7 +275,8 @@ async fn search(
     };
     let articles: Vec<Value> = found.lines.iter().map(hit).collect();
     Ok(answers::never_kept(reading.marked(answered(&json!({
-        "articles": articles, "next_from": found.next, "is_complete": found.is_complete,
+        "articles": articles, "next_from": found.next, "is_complete": found.coverage == SearchCoverage::Whole,
+        "indexed_percent": found.coverage.percent(),
     })))))
 }
 

@@ -162,6 +162,10 @@ pub(super) fn year_of(secs: i64) -> i32 {
     digits.iter().take(4).fold(0, |year, digit| 10 * year + i32::from(digit.wrapping_sub(b'0')))
 }
 
+/// The text is no year, month or day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoDate;
+
 /// A year, month or day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CalendarSpan {
@@ -171,8 +175,16 @@ pub(super) struct CalendarSpan {
 }
 
 impl CalendarSpan {
+    /// Parses what a query asks for; `None` if it asks for no date.
+    pub fn asked(text: &str) -> Result<Option<Self>, NoDate> {
+        match text.trim() {
+            "" => Ok(None),
+            text => Self::parse(text).map(Some).ok_or(NoDate),
+        }
+    }
+
     /// Parses `2026`, `2026-01` or `2026-01-31`.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
         let number = |part: &str| {
             part.parse::<u32>().ok().filter(|_| part.len() <= 4 && part.bytes().all(|b| b.is_ascii_digit()))
@@ -229,6 +241,7 @@ mod tests {
         {
             assert_eq!(CalendarSpan::parse(text), None, "{text}");
         }
+        assert_eq!((CalendarSpan::asked(" "), CalendarSpan::asked("x")), (Ok(None), Err(NoDate)));
         assert_eq!((year_of(0), year_of(1_767_225_600)), (1970, 2026));
     }
 }

@@ -3,7 +3,7 @@
 //! A mailbox is made article by article, each when the client has taken the one before, so that its size does
 //! not matter: a download that is not read holds two articles at most.
 
-use super::dates::{CalendarSpan, TimeSpan, TimedNumbers, dated, time_of};
+use super::dates::{CalendarSpan, NoDate, TimeSpan, TimedNumbers, dated, time_of};
 use super::threads::{THREAD_MAX, ThreadAround};
 use super::{FoundArticle, Group, NewsPages, NotReadable, ReadAttempt, ReadableNews, asked, failed};
 use crate::memory::MemoryReservation;
@@ -84,8 +84,14 @@ pub(super) async fn group(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
     let (group, marks) = reading.group(&name).await?;
-    let begin = |field: &str| CalendarSpan::parse(&asked(query.as_deref(), field))?.begin();
-    let span = TimeSpan { begin: begin("after"), end: begin("before") };
+    let begin = |field: &str| {
+        let span = CalendarSpan::asked(&asked(query.as_deref(), field));
+        let span = span.map_err(|NoDate| {
+            reading.problem(StatusCode::BAD_REQUEST, &format!("“{field}” is no year, month or day."))
+        });
+        Ok::<_, Response>(span?.and_then(CalendarSpan::begin))
+    };
+    let span = TimeSpan { begin: begin("after")?, end: begin("before")? };
     let numbers = TimedNumbers::find(&reading.news.source, &group, &marks, span).await.map_err(failed)?;
     let news = reading.news.clone();
     let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);

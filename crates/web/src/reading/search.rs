@@ -8,7 +8,8 @@ use super::{FoundArticle, NewsPages, asked, failed};
 use crate::visitor::Visitor;
 use crate::{WebState, answers};
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use netnews::article::{content_of, xref_places};
 use newspages::content::ArticleContent;
@@ -17,7 +18,7 @@ use newspages::{header, urls};
 use newssearch::index::ANSWERS_MAX;
 use newssearch::query::{Query, ResultOrder};
 use newssearch::snippet::snippet;
-use operators::search::{SearchError, first_of_thread};
+use operators::search::{SearchCoverage, SearchError, VISITORS_QUERIES_MAX, first_of_thread};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::block_in_place;
@@ -48,7 +49,7 @@ pub(super) async fn search(
         lines: None,
         problem: None,
         hint: hint.as_deref(),
-        is_complete: true,
+        building_percent: None,
         other_order: None,
         facets: &[],
         facets_of: FACET_HITS,
@@ -77,7 +78,7 @@ pub(super) async fn search(
     };
     let page = SearchPage {
         lines: Some(&found.lines),
-        is_complete: found.is_complete,
+        building_percent: (found.coverage != SearchCoverage::Whole).then(|| found.coverage.percent()),
         other_order: Some((&other, name)),
         facets: &facets,
         mbox: Some(&mbox),
@@ -93,8 +94,8 @@ pub(super) struct FoundPage {
     pub lines: Vec<SearchHit>,
     /// The result with which the next page begins.
     pub next: Option<usize>,
-    /// True if the index is complete.
-    pub is_complete: bool,
+    /// How far the index has got.
+    pub coverage: SearchCoverage,
 }
 
 impl NewsPages<'_> {
@@ -117,8 +118,10 @@ impl NewsPages<'_> {
             }
         }
         let next = Some(at).filter(|at| !is_over && *at < ANSWERS_MAX);
-        let is_complete = self.shared.server.upgrade().is_some_and(|server| server.search.is_complete());
-        Ok(FoundPage { lines, next, is_complete })
+        let coverage = self.shared.server.upgrade().map_or(SearchCoverage::Percent(0), |server| {
+            server.search.coverage(&server.site.spool, &self.visitor.client().config().search)
+        });
+        Ok(FoundPage { lines, next, coverage })
     }
 
     /// Returns the Message-IDs of hits that the index has; the articles may have been removed.
@@ -131,6 +134,8 @@ impl NewsPages<'_> {
         let Some(server) = self.shared.server.upgrade() else {
             return Err(self.problem(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping."));
         };
+        let turns = self.news.memory.in_another(&self.shared.searches, VISITORS_QUERIES_MAX);
+        let Ok(_turn) = turns.take(1).await else { return Err(self.not_answered(&SearchError::Busy)) };
         let spool = &server.site.spool;
         let groups = self.groups_of(query, &spool.groups());
         let found = block_in_place(|| {
@@ -196,14 +201,18 @@ impl NewsPages<'_> {
         Ok(SearchHit { snippet: cut.map(|(snippet, _memory)| snippet).unwrap_or_default(), ..hit })
     }
 
+    fn later(&self, words: &str) -> Response {
+        let mut answer = self.problem(StatusCode::SERVICE_UNAVAILABLE, words);
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(answers::RETRY_SECS));
+        answer
+    }
+
     fn not_answered(&self, error: &SearchError) -> Response {
         match error {
             SearchError::Off => self.problem(StatusCode::NOT_FOUND, "There is no search on this site."),
-            SearchError::Busy => self.problem(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "Too many searches at once: try again in a moment.",
-            ),
-            SearchError::Failed(error) => {
+            SearchError::Busy => self.later("Too many searches at once: try again in a moment."),
+            SearchError::Opening => self.later("The search index is being opened: try again in a moment."),
+            SearchError::Failed(_) | SearchError::NotOpened(_) => {
                 warn!(%error, "a query has no answer");
                 self.problem(StatusCode::INTERNAL_SERVER_ERROR, "This cannot be searched for now.")
             }

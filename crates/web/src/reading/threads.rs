@@ -1,7 +1,7 @@
 //! The threads of a group, and the articles of one.
 
 use super::article::MARKUP_FACTOR;
-use super::dates::{self, CalendarSpan};
+use super::dates::{self, CalendarSpan, NoDate};
 use super::rows::RowText;
 use super::{FoundArticle, Group, NewsPages, ReadAttempt, asked, failed};
 use crate::WebState;
@@ -59,6 +59,7 @@ pub(super) async fn group(
     let description = reading.description(&name).await?;
     let write = reading.may_post(&name).then(|| format!("{place}/write"));
     let (title, feed) = (name.clone(), format!("{place}/atom"));
+    let status = if dates.is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let (low, high) = (marks.low, marks.high);
     let seen = visitor.user().and_then(|user| shared.visits.seen(user, &name, high, unix_secs()));
     let work = move || {
@@ -86,7 +87,7 @@ pub(super) async fn group(
         (view::group(&page), text.into_memory())
     };
     let (markup, memory) = reading.render(bytes, work).await?;
-    let page = reading.page_with(&title, Some(&feed), StatusCode::OK, &markup);
+    let page = reading.page_with(&title, Some(&feed), status, &markup);
     Ok(AnswerReservation::with(page, memory))
 }
 
@@ -243,7 +244,10 @@ impl NewsPages<'_> {
     ) -> Result<(u64, DateLinks), Response> {
         let before = asked(query, "before").parse().unwrap_or(u64::MAX);
         let date = asked(query, "date");
-        let span = CalendarSpan::parse(&date);
+        let (span, is_wrong) = match CalendarSpan::asked(&date) {
+            Ok(span) => (span, false),
+            Err(NoDate) => (None, true),
+        };
         let source = &self.news.source;
         let this_year = dates::year_of(unix_now());
         let first = match group {
@@ -254,7 +258,7 @@ impl NewsPages<'_> {
         };
         let years = first.map(|first| (first.min(this_year), this_year));
         let year = span.map_or(this_year, |span| span.year);
-        let links = DateLinks { years, year, asked: date };
+        let links = DateLinks { years, year, asked: date, is_wrong };
         let before = match span.and_then(CalendarSpan::end) {
             Some(end) => dates::first_since(source, group, marks, end).await.map_err(failed)?,
             None => before,

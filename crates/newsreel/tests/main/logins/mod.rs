@@ -2,6 +2,7 @@
 //! providers of the web in `web::providers`.
 
 mod directory;
+mod outage;
 mod programs;
 
 use crate::auth::with_access;

@@ -232,6 +232,16 @@ pub(super) fn resident_bytes(pid: u32) -> u64 {
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
+/// Returns the processor time that a process has taken so far.
+pub(super) fn processor_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // Behind the name of the program, which is in parentheses: proc(5).
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    // Linux counts hundredths of a second for programs, whatever it counts for itself.
+    Duration::from_millis(10 * ticks)
+}
+
 #[test]
 fn readers_of_large_cached_articles_cost_little_memory() {
     const BYTES: usize = 8 << 20;

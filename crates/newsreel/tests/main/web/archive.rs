@@ -182,7 +182,19 @@ fn groups_are_entered_at_a_date_and_threads_are_counted_as_wholes() {
     assert!(january.contains("Second") && january.contains("First"), "{january}");
     assert!(!january.contains("Third") && !january.contains("Jane 122"), "{january}");
     let nothing = get(address, "/groups/misc.test?date=%3Cscript%3E");
-    assert!(nothing.status == 200 && !nothing.body.contains("<script>"), "{}", nothing.body);
+    assert!(nothing.status == 400 && !nothing.body.contains("<script>"), "{}", nothing.body);
+    assert!(
+        nothing.body.contains("is no date") && nothing.body.contains("role=\"alert\""),
+        "{}",
+        nothing.body
+    );
+    assert_eq!(get(address, "/groups/misc.test?date=").status, 200);
+    let of_programs = get(address, "/api/v1/groups/misc.test/threads?date=2026-13");
+    assert!(
+        of_programs.status == 400 && of_programs.body.contains("date is no year"),
+        "{}",
+        of_programs.body
+    );
 }
 
 #[test]
@@ -200,6 +212,8 @@ fn groups_are_downloaded_as_compressed_mailboxes() {
     assert_eq!(mailbox("?before=2026-02").matches("\nMessage-ID: <").count(), 1);
     assert_eq!(mailbox("?after=2026-03").matches("\nMessage-ID: <").count(), 1);
     assert_eq!(mailbox("?after=2027").matches("\nMessage-ID: <").count(), 0);
+    let wrong = get(address, "/groups/misc.test/mbox.gz?after=yesterday");
+    assert!(wrong.status == 400 && wrong.body.contains("is no year, month or day"), "{}", wrong.body);
 }
 
 #[test]

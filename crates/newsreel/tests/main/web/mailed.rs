@@ -95,6 +95,33 @@ fn the_owner_of_an_address_makes_an_account_once() {
     }
 }
 
+/// As on a full disk. What is answered does not depend on the name or the address.
+#[test]
+fn no_mail_is_announced_that_cannot_be_queued() {
+    let keys = "sign_up = \"mail\"\nreset_by_mail = true\nsign_ups_per_network = 50\n";
+    let (server, address, mails) = site_with(keys);
+    let queue = server.data().join("moderation");
+    let _not_there_yet = std::fs::remove_dir_all(&queue);
+    std::fs::write(&queue, "in the way").unwrap();
+    for name in ["newcomer", "fred"] {
+        let answers =
+            [sign_up(address, name, "a%40example.org", ""), forgotten(address, name, "a%40example.org")];
+        for answer in answers {
+            assert!(
+                answer.status == 503 && answer.body.contains("No mails can be sent now"),
+                "{}",
+                answer.body
+            );
+            assert!(!answer.body.contains("on its way"), "{}", answer.body);
+        }
+    }
+    std::fs::remove_file(&queue).unwrap();
+    assert_eq!(sign_up(address, "newcomer", "a%40example.org", "").status, 200);
+    mail_of(&mails);
+    let left = std::fs::read_dir(&queue).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.filter(|name| name != "failed").count(), 0, "trials leave nothing");
+}
+
 #[test]
 fn asking_for_an_account_by_mail_reveals_no_name_and_no_address() {
     let (_server, address, mails) = site_with("sign_up = \"mail\"\nsign_ups_per_network = 50\n");

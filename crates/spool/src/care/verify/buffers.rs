@@ -49,10 +49,11 @@ impl BufferCheck<'_> {
         while place < to {
             // The volume may have advanced since. In one that has grown, two places may share a bit for a
             // while.
-            if volume.is_alive(place) && !is_anothers(volume, place) {
+            let token = token_at(volume, place, 0);
+            // The damaged article of a number has been reported, with a repair that clears its bit.
+            if volume.is_alive(place) && !report.is_unreadable(&token) && !is_anothers(volume, place) {
                 let what = "the buffer's bitmap says that an article lives here, but there is none, or it \
                     is damaged";
-                let token = token_at(volume, place, 0);
                 report.found(
                     self.shared.volumes.load().token_text(&token),
                     what,
@@ -76,7 +77,7 @@ impl BufferCheck<'_> {
         if header.place < volume.tail() {
             return;
         }
-        if known && !alive {
+        if known && !alive && !report.is_unreadable(&token) {
             let what = "the article is whole, but the buffer's bitmap does not have it";
             report.found(
                 self.shared.volumes.load().token_text(&token),

@@ -77,10 +77,16 @@ impl<'s> GroupCheck<'s> {
                 }
                 // The article may have been overwritten meanwhile.
                 _ if !lives() => continue,
+                // Another of its numbers.
+                _ if report.is_unreadable_at(&entry.token, (group.id, entry.number)) => {}
                 read => {
-                    let damage = self.unreadable(entry, key, group, row);
+                    let numbers = self.numbers_of(row, (group.id, entry.number));
+                    let damage = self.unreadable(entry, key, &numbers);
                     let why = read.err().map_or_else(|| "damaged or missing".to_owned(), |e| e.to_string());
-                    report.found(place(), format!("its article cannot be read: {why}"), Some(damage));
+                    let what = format!("its article cannot be read: {why}");
+                    let places = self.places(&numbers);
+                    report.note_unreadable(entry.token, numbers);
+                    report.found(places, what, Some(damage));
                 }
             }
             if self.shared.lookup(&key) != Lookup::Present(entry.token) && lives() {
@@ -93,8 +99,24 @@ impl<'s> GroupCheck<'s> {
         seen
     }
 
-    /// Returns the damage of a row whose article cannot be read.
-    fn unreadable(&self, entry: &RowEntry, key: ArticleKey, group: &Group, row: &[u8]) -> SpoolDamage {
+    /// Returns the numbers of a row's article, that of the row among them.
+    fn numbers_of(&self, row: &[u8], own: (GroupId, u64)) -> Vec<(GroupId, u64)> {
+        // The row repeats the Xref header of the article.
+        let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
+        let numbers = self.shared.groups.table().numbers_in(xref);
+        if numbers.contains(&own) { numbers } else { vec![own] }
+    }
+
+    /// Returns numbers as text.
+    fn places(&self, numbers: &[(GroupId, u64)]) -> String {
+        let table = self.shared.groups.table();
+        let name = |id: GroupId| table.get(id).map_or_else(String::new, |group| group.name.to_string());
+        let places = numbers.iter().map(|(id, number)| format!("{}:{number}", name(*id)));
+        places.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the damage of a row whose article, with these numbers, cannot be read.
+    fn unreadable(&self, entry: &RowEntry, key: ArticleKey, numbers: &[(GroupId, u64)]) -> SpoolDamage {
         let (token, volumes) = (entry.token, self.shared.volumes.load());
         let volume = volumes.get(token.volume);
         let mut buf = Vec::new();
@@ -105,12 +127,7 @@ impl<'s> GroupCheck<'s> {
         if whole {
             return SpoolDamage::UsageBit { token };
         }
-        // The row repeats the Xref header of the article.
-        let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
-        let mut numbers = self.shared.groups.table().numbers_in(xref);
-        if !numbers.contains(&(group.id, entry.number)) {
-            numbers = vec![(group.id, entry.number)];
-        }
+        let numbers = numbers.to_vec();
         let retained = volume.and_then(|v| v.retained());
         let elsewhere =
             retained.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));

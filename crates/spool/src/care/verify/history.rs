@@ -32,13 +32,16 @@ impl HistoryCheck<'_> {
             let Some(volume) = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Cnfs) else {
                 return;
             };
+            report.records += 1;
+            // A number that names it has been reported, with the possible repair.
+            if report.is_unreadable(&token) {
+                return;
+            }
             let fetched = volume.fetch(token.place, ReadMode::Wait, &mut buf);
             let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
-            // A number that still names it is reported as well, with the possible repair.
             let key = ArticleKey(record.key_bits);
             let still = matches!(history.lookup(&key), HistoryLookup::At(t, _) if t == token);
             if !whole && still && volumes.is_alive(&token) {
-                // An article that a number names is repaired through that finding.
                 let damage =
                     volume.retained().map(|_| SpoolDamage::Article { key, token, numbers: Vec::new() });
                 report.found(

@@ -30,10 +30,12 @@ impl FileTree {
     }
 
     /// Returns every path at which the file of an article may exist: its own, the held one, and its links in
-    /// other groups.
+    /// other groups. `numbers` are all that were alive, or more.
     pub(super) fn names_of(&self, place: u64, numbers: &[(GroupId, u64)]) -> Vec<PathBuf> {
-        let (own, held) = (self.path(place), self.held_path(place));
         let first = super::paths::number_of(place);
+        // A file is held once its first number is due while others live.
+        let was_held = numbers != [first];
+        let (own, held) = (self.path(place), was_held.then(|| self.held_path(place)).flatten());
         let others = numbers.iter().filter(|pair| self.has_links() && **pair != first);
         let others = others.filter_map(|(group, number)| self.number_path(*group, *number));
         own.into_iter().chain(held).chain(others).collect()
