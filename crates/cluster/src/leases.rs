@@ -137,6 +137,8 @@ struct WantedJob {
     held_until: Duration,
     /// What was found when it was taken, until that is asked for.
     taken: Option<Option<u64>>,
+    /// Whether the last answer was that another member does it.
+    was_elsewhere: bool,
     /// How far the member that does it had come, if another does.
     elsewhere: Option<u64>,
 }
@@ -153,10 +155,13 @@ impl WantedJobs {
         let wanted = jobs.entry(job.to_owned()).or_default();
         wanted.asked = now;
         if wanted.held_until <= now {
-            wanted.taken = None;
+            wanted.was_elsewhere = true;
             return JobLead::Elsewhere { reached: wanted.elsewhere };
         }
-        if let Some(reached) = wanted.taken.take() {
+        // A lease that could not be renewed in time, and that no other member has taken, is held again: the
+        // job has ended here, and begins again where this member was.
+        let was_elsewhere = std::mem::take(&mut wanted.was_elsewhere);
+        if let Some(reached) = wanted.taken.take().or(was_elsewhere.then_some(None)) {
             return JobLead::Taken { reached };
         }
         wanted.reached = wanted.reached.max(reached);
@@ -189,7 +194,10 @@ impl WantedJobs {
             match lead {
                 JobLead::Held => {}
                 JobLead::Taken { reached } => wanted.taken = Some(reached),
-                JobLead::Elsewhere { reached } => wanted.elsewhere = reached.or(wanted.elsewhere),
+                JobLead::Elsewhere { reached } => {
+                    wanted.taken = None;
+                    wanted.elsewhere = reached.or(wanted.elsewhere);
+                }
             }
         }
     }
@@ -362,6 +370,21 @@ mod tests {
         theirs.renew(&mut second, &table, || secs(40) + ASKED_WITHIN);
         let mut third = Leases::new(3, 1);
         assert_eq!(third.lead(&table, "job.0", 0, secs(1)), JobLead::Taken { reached: Some(18) });
+    }
+
+    #[test]
+    fn a_job_begins_again_where_its_lease_was_not_renewed_in_time_and_not_taken_by_another_member() {
+        let table = MemoryEngine::new(1);
+        let (mut leases, wanted) = (Leases::new(1, 5), WantedJobs::default());
+        let lapsed = JobLead::Elsewhere { reached: None };
+        assert_eq!(wanted.lead(JOB, 0, secs(0)), lapsed);
+        wanted.renew(&mut leases, &table, || secs(0));
+        assert_eq!(wanted.lead(JOB, 0, secs(0)), JobLead::Taken { reached: None });
+        assert_eq!(wanted.lead(JOB, 5, secs(6)), JobLead::Held);
+        assert_eq!(wanted.lead(JOB, 5, secs(8)), lapsed);
+        wanted.renew(&mut leases, &table, || secs(8));
+        assert_eq!(wanted.lead(JOB, 5, secs(8)), JobLead::Taken { reached: None });
+        assert_eq!(wanted.lead(JOB, 5, secs(9)), JobLead::Held);
     }
 
     #[test]

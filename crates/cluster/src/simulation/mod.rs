@@ -418,10 +418,10 @@ impl Simulation {
                 }
             }
             if is_done || living.is_empty() {
-                return;
+                return self.rest();
             }
             assert!(step < HEALING_STEPS_MAX, "I6: no member feeds the peer");
-            self.now += Duration::from_millis(100);
+            self.pass(Duration::from_millis(100));
         }
     }
 
@@ -574,15 +574,20 @@ impl Simulation {
                 return;
             }
             assert!(step < HEALING_STEPS_MAX, "the cluster does not come to rest");
-            self.now += Duration::from_millis(25);
-            self.engine.set_time(self.secs());
-            for at in 0..self.machines.len() {
-                self.start(at);
-                self.deliver(at);
-                self.tick(at);
-            }
-            self.wire();
+            self.pass(Duration::from_millis(25));
         }
+    }
+
+    /// Lets all machines run for a time.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.engine.set_time(self.secs());
+        for at in 0..self.machines.len() {
+            self.start(at);
+            self.deliver(at);
+            self.tick(at);
+        }
+        self.wire();
     }
 
     /// Offers once more what is in doubt, and checks everything.
