@@ -558,7 +558,7 @@ fn a_kill_at_any_step_of_a_sequence_changes_no_answer() {
         tried += 1;
     }
     // The thread that syncs has steps of its own, so the last ones may not come.
-    assert!(crashes + 5 > tried, "{crashes} of {tried}");
+    assert!(crashes + 5 + tried / 50 > tried, "{crashes} of {tried}");
 }
 
 #[test]

@@ -84,14 +84,13 @@ pub(super) async fn group(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, &urls::group(&name))?;
     let (group, marks) = reading.group(&name).await?;
-    let begin = |field: &str| {
-        let span = CalendarSpan::asked(&asked(query.as_deref(), field));
-        let span = span.map_err(|NoDate| {
-            reading.problem(StatusCode::BAD_REQUEST, &format!("“{field}” is no year, month or day."))
-        });
-        Ok::<_, Response>(span?.and_then(CalendarSpan::begin))
+    let begin = |field: &'static str| match CalendarSpan::asked(&asked(query.as_deref(), field)) {
+        Ok(span) => Ok(span.and_then(CalendarSpan::begin)),
+        Err(NoDate) => Err(field),
     };
-    let span = TimeSpan { begin: begin("after")?, end: begin("before")? };
+    let wrong =
+        |field| reading.problem(StatusCode::BAD_REQUEST, &format!("“{field}” is no year, month or day."));
+    let span = TimeSpan { begin: begin("after").map_err(wrong)?, end: begin("before").map_err(wrong)? };
     let numbers = TimedNumbers::find(&reading.news.source, &group, &marks, span).await.map_err(failed)?;
     let news = reading.news.clone();
     let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);
