@@ -40,7 +40,7 @@ impl AppliedWindow {
         match made {
             Some(made) => {
                 let all = [&self.digest, &sequence.to_le_bytes()[..], made].concat();
-                // No secret: nobody gains by another text of the same digest.
+                // It is no secret, and another text of the same digest would gain nothing.
                 self.digest = KeyHasher::new([0; 16]).key(&all).0.to_le_bytes();
             }
             None => self.is_whole = false,

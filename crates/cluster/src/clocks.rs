@@ -1,5 +1,5 @@
-//! Clocks of machines: whose is wrong. Nothing in the log is ordered by them, but a proposer judges by its own
-//! how old an article is and what is due to expire, so one whose clock is wrong must not propose.
+//! Clocks of machines: whose is wrong. Nothing in the log is ordered by them, but a proposer judges by its
+//! own how old an article is and what is due to expire, so one whose clock is wrong must not propose.
 
 /// Seconds by which the clock of a member may differ from those of most others.
 pub const CLOCK_SECS_MAX: i64 = 10;

@@ -267,8 +267,8 @@ impl Fold {
     }
 
     /// Returns what this member has made of a message, as bytes that all members must have alike: what became
-    /// of its articles, and where the numbers of their groups are. What becomes of withdrawals is left out: it
-    /// depends on articles from before a member has joined.
+    /// of its articles, and where the numbers of their groups are. What becomes of withdrawals is left out:
+    /// it depends on articles from before a member has joined.
     fn made_of(&self, amid: &AmidMessage, entries: &[LogEntry<'_>]) -> Vec<u8> {
         let mut made = vec![amid.verdict as u8];
         made.extend_from_slice(&amid.position.time.to_le_bytes());

@@ -1,10 +1,10 @@
 //! A server as a member of a cluster, where the configuration has `[cluster]`.
 //!
 //! `clock` compares clocks; `connecting` reaches the nodes of the log and refuses those that could lose what
-//! they acknowledge; `following` drives the member while the server runs; `offering` writes snapshots for those
-//! that join, `scrubbing` compares the nodes, `watching` looks at the whole cluster, and `joining` makes and
-//! removes members. All of them are built with the feature `cluster` only: without it, a server with `[cluster]`
-//! does not start. Called by `cli`.
+//! they acknowledge; `following` drives the member while the server runs; `offering` writes snapshots for
+//! those that join, `scrubbing` compares the nodes, `watching` looks at the whole cluster, and `joining`
+//! makes and removes members. All of them are built with the feature `cluster` only: without it, a server
+//! with `[cluster]` does not start. Called by `cli`.
 
 #[cfg(feature = "cluster")]
 mod clock;

@@ -38,8 +38,8 @@ pub async fn keep_leading(server: Arc<Server>) {
     }
 }
 
-/// Times of the log, each with the end of the journal at that time: whatever arrived before the time is before
-/// that position.
+/// Times of the log, each with the end of the journal at that time: whatever arrived before the time is
+/// before that position.
 #[derive(Debug, Default)]
 struct NotedTimes(VecDeque<(u64, u64)>);
 

@@ -52,7 +52,8 @@ pub async fn obey_for_others(site: Arc<Site>) {
 struct OthersWithdrawals {
     /// Stays behind the journal's end, so that what may have to be carried out is kept.
     cursor: Cursor,
-    /// Positions by the time since `begun`: nothing here is compared with other machines, and a clock may jump.
+    /// Positions by the time since `begun`: nothing here is compared with other machines, and a clock may
+    /// jump.
     marks: TrailingMarks,
     begun: Instant,
     /// Numbers of members that are away, for which everything is carried out.
