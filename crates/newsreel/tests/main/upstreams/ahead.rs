@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 const ONE_WAY: Duration = Duration::from_millis(100);
 /// Permitted duration relative to a direct connection, in tenths.
 const TENTHS_MAX: u32 = 13;
-/// Delay that other tests may add on the same machine.
-const BUSY_MAX: Duration = Duration::from_millis(150);
+/// Delay that other tests may add on the same machine. Round trips are counted, so that time is only to show
+/// other waits.
+const BUSY_MAX: Duration = Duration::from_secs(1);
 
 /// Starts a server in front of this upstream, over such a link, with a connection that was used before.
 fn warm(fake: &Fake, more: &str) -> (Link, Server, Client) {
@@ -54,7 +55,6 @@ fn compared(
     let trips = link.round_trips(|| (answers, here) = pipelined(client, commands));
     println!("{} {what}: there {there:?}, here {here:?}", commands.len());
     assert_eq!(trips, 1, "{what}: {:?}", fake.take(""));
-    // A second round trip would exceed the allowance for a busy machine.
     assert!(here <= there * TENTHS_MAX / 10 + BUSY_MAX, "{what}: there {there:?}, here {here:?}");
     let codes = |answers: &[(String, Vec<String>)]| -> Vec<String> {
         answers.iter().map(|(line, _)| line.split(' ').next().unwrap_or_default().to_owned()).collect()
