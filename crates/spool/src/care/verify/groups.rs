@@ -89,7 +89,8 @@ impl<'s> GroupCheck<'s> {
                     report.found(places, what, Some(damage));
                 }
             }
-            if self.shared.lookup(&key) != Lookup::Present(entry.token) && lives() {
+            let is_known = || self.shared.lookup(&key) == Lookup::Present(entry.token);
+            if !report.is_unreadable(&entry.token) && !is_known() && lives() {
                 let what = "history does not lead to its article: it cannot be had by Message-ID, and may \
                     be taken again";
                 let (token, arrived) = (entry.token, entry.arrived);
