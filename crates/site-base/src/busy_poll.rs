@@ -4,13 +4,13 @@
 //! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its
 //! own and ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving
 //! a virtual machine), so a session whose client has been quick polls the socket itself for a moment instead
-//! of going to sleep. A session polls only while at most one other session does anything, so there is a
-//! thread left for that one; after a wait in vain it does not poll again until its client has shown itself
-//! quick. An idle session costs nothing. `limits.busy_poll` turns polling off.
+//! of going to sleep. A session polls only while no other session does anything, so it takes the thread from
+//! no one; after a wait in vain it does not poll again until its client has shown itself quick. An idle
+//! session costs nothing. `limits.busy_poll` turns polling off.
 
 use nntp_io::Transport;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time to stay awake: somewhat longer than a quick client's turn-around.
@@ -33,12 +33,8 @@ pub struct Polling {
     /// How quick the client of the session that ended last was; the next client is likely to be like it, as
     /// when one client makes many connections.
     last_quick: AtomicU8,
-    /// Number of the session that began last.
-    last_session: AtomicU32,
-    /// Numbers of the two sessions that had the last rounds, the later one in the lower half.
-    recent: AtomicU64,
-    /// Number of rounds of sessions that were neither of these two.
-    third_parties: AtomicU64,
+    /// Rounds of all sessions.
+    rounds: AtomicU64,
     /// With one processor only, a client on the same machine could not even run meanwhile.
     has_several_processors: bool,
 }
@@ -50,9 +46,7 @@ impl Polling {
             is_allowed: is_allowed.into(),
             is_taken: false.into(),
             last_quick: 0.into(),
-            last_session: 0.into(),
-            recent: 0.into(),
-            third_parties: 0.into(),
+            rounds: 0.into(),
             has_several_processors: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
         }
     }
@@ -69,23 +63,8 @@ impl Polling {
         if !may || self.is_taken.swap(true, Ordering::Acquire) {
             return None;
         }
-        let third_parties = self.third_parties.load(Ordering::Relaxed);
-        Some(SpinGuard { polling: self, until: Instant::now() + POLL_MAX, third_parties })
-    }
-
-    /// Records a round of the session with this number; returns the number of rounds of third parties. Two
-    /// sessions that record at once may be counted as third parties, which only ends a wait early.
-    fn record(&self, session: u32) -> u64 {
-        let recent = self.recent.load(Ordering::Relaxed);
-        let (last, before) = (recent as u32, (recent >> 32) as u32);
-        if session != last {
-            self.recent.store(u64::from(last) << 32 | u64::from(session), Ordering::Relaxed);
-        }
-        if session == last || session == before {
-            self.third_parties.load(Ordering::Relaxed)
-        } else {
-            self.third_parties.fetch_add(1, Ordering::Relaxed) + 1
-        }
+        let (until, rounds) = (Instant::now() + POLL_MAX, self.rounds.load(Ordering::Relaxed));
+        Some(SpinGuard { polling: self, until, rounds })
     }
 }
 
@@ -94,12 +73,12 @@ impl Polling {
 pub struct SpinGuard<'p> {
     polling: &'p Polling,
     until: Instant,
-    /// [`Polling::third_parties`] at the beginning.
-    third_parties: u64,
+    /// [`Polling::rounds`] at the beginning.
+    rounds: u64,
 }
 
 impl SpinGuard<'_> {
-    /// Polls until `look` finds something, several other sessions are at work, or the time is over.
+    /// Polls until `look` finds something, another session is at work, or the time is over.
     pub fn poll<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             let seen = look();
@@ -110,9 +89,9 @@ impl SpinGuard<'_> {
         }
     }
 
-    /// Returns true if at most one other session did anything meanwhile.
+    /// Returns true if no other session did anything meanwhile.
     pub fn was_undisturbed(&self) -> bool {
-        self.polling.third_parties.load(Ordering::Relaxed) == self.third_parties
+        self.polling.rounds.load(Ordering::Relaxed) == self.rounds
     }
 }
 
@@ -128,12 +107,10 @@ pub struct BusyPoll {
     polling: Arc<Polling>,
     answered: Option<Instant>,
     quick: u8,
-    /// Number of this session.
-    session: u32,
-    /// [`Polling::third_parties`] after the last round.
-    third_parties: u64,
-    /// At most one other session had rounds between the last two rounds of this one.
-    undisturbed: bool,
+    /// [`Polling::rounds`] after this session's last one.
+    rounds: u64,
+    /// No other session had a round between the last two rounds of this one.
+    alone: bool,
 }
 
 impl BusyPoll {
@@ -142,17 +119,17 @@ impl BusyPoll {
         Self {
             answered: Some(Instant::now()),
             quick: polling.last_quick.load(Ordering::Relaxed),
-            session: polling.last_session.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
-            third_parties: polling.third_parties.load(Ordering::Relaxed),
-            undisturbed: true,
+            rounds: polling.rounds.load(Ordering::Relaxed),
+            alone: true,
             polling,
         }
     }
 
     /// Records that the answers of a round were sent; only a round with a single command is lock-step.
     pub fn answered(&mut self, lock_step: bool) {
-        self.undisturbed = self.polling.third_parties.load(Ordering::Relaxed) == self.third_parties;
-        self.third_parties = self.polling.record(self.session);
+        let before = self.polling.rounds.fetch_add(1, Ordering::Relaxed);
+        self.alone = before == self.rounds;
+        self.rounds = before + 1;
         self.answered = lock_step.then(Instant::now);
         if !lock_step {
             self.quick = 0;
@@ -168,7 +145,7 @@ impl BusyPoll {
 
     /// Stays awake for a moment, if that is promising, until there is something to read.
     pub fn wait(&mut self, transport: &mut Transport) {
-        let Some(guard) = self.polling.begin(self.quick).filter(|_| self.undisturbed) else { return };
+        let Some(guard) = self.polling.begin(self.quick).filter(|_| self.alone) else { return };
         transport.deregister();
         if guard.poll(|| transport.has_input().then_some(())).is_none() && guard.was_undisturbed() {
             self.quick = 0;
@@ -205,19 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn polling_ends_with_input_after_its_time_or_when_a_third_session_has_a_round() {
+    fn polling_ends_with_input_after_its_time_or_with_another_sessions_round() {
         let polling = Arc::new(polling());
-        let mut own = BusyPoll::new(polling.clone());
-        let (mut second, mut third) = (BusyPoll::new(polling.clone()), BusyPoll::new(polling.clone()));
-        second.answered(true);
-        own.answered(true);
         let guard = polling.begin(QUICK_MIN).unwrap();
         assert_eq!(guard.poll(|| Some("found")), Some("found"));
         assert_eq!(guard.poll(|| None::<()>), None);
-        second.answered(true);
-        second.answered(true);
         assert!(guard.was_undisturbed());
-        third.answered(true);
+        BusyPoll::new(polling.clone()).answered(true);
         assert!(!guard.was_undisturbed());
         let mut looks = 0;
         assert_eq!(
@@ -231,20 +202,6 @@ mod tests {
     }
 
     #[test]
-    fn two_sessions_in_turns_leave_each_other_undisturbed_and_three_do_not() {
-        let polling = Arc::new(polling());
-        let mut sessions = [0; 3].map(|_| BusyPoll::new(polling.clone()));
-        for n in 0..10 {
-            sessions[n % 2].answered(true);
-        }
-        assert!(sessions[0].undisturbed && sessions[1].undisturbed);
-        for n in 0..9 {
-            sessions[n % 3].answered(true);
-        }
-        assert!(sessions.iter().all(|session| !session.undisturbed));
-    }
-
-    #[test]
     fn a_session_inherits_the_quickness_of_the_last_sessions_client() {
         let polling = Arc::new(polling());
         let mut session = BusyPoll::new(polling.clone());
@@ -254,6 +211,9 @@ mod tests {
         assert_eq!(next.quick, 9);
         next.answered(false);
         assert_eq!(next.quick, 0);
-        assert!(next.undisturbed);
+        assert!(next.alone);
+        BusyPoll::new(polling).answered(true);
+        next.answered(true);
+        assert!(!next.alone);
     }
 }

@@ -164,9 +164,8 @@ section! {
         /// How much of it the posts of one user may use, from all addresses together.
         receive_bytes_per_user_max: u64 = Size::ANY, default "16 MiB", example "32 MiB", of machine;
         /// Whether a session may poll its socket for up to 60 microseconds after a response, instead of
-        /// sleeping, while its client works in lock-step and no more than one other client is active. Such
-        /// clients are then served two to four times as fast, for some processor time. At most one session
-        /// polls at a time.
+        /// sleeping, while its client works in lock-step and no other client is active. Such clients are then
+        /// served two to four times as fast, for some processor time. At most one session polls at a time.
         busy_poll: bool = Switch, default true, example false, of machine;
     }
 }
