@@ -13,6 +13,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use std::str::FromStr;
 use std::sync::Arc;
 use tokio::time::timeout;
 
@@ -148,9 +149,34 @@ pub(super) fn asked(query: Option<&str>, name: &str) -> String {
     decoded(value.as_bytes()).unwrap_or_default()
 }
 
+/// A field of a query is no number.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no number")]
+pub(super) struct NotANumber(&'static str);
+
+/// Returns the number in a field of a query; `None` if the field is absent or empty.
+pub(super) fn asked_number<N: FromStr>(
+    query: Option<&str>,
+    name: &'static str,
+) -> Result<Option<N>, NotANumber> {
+    match asked(query, name).as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| NotANumber(name)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_a_query_are_numbers() {
+        let number = |query| asked_number::<u64>(Some(query), "before");
+        assert_eq!((number("a=1"), number("before="), number("before=7")), (Ok(None), Ok(None), Ok(Some(7))));
+        for wrong in ["before=x", "before=-1", "before=1.5", "before=99999999999999999999"] {
+            assert_eq!(number(wrong), Err(NotANumber("before")), "{wrong}");
+        }
+    }
 
     #[test]
     fn fields_are_decoded_and_invalid_forms_rejected() {

@@ -123,8 +123,9 @@ impl OutgoingBatches {
         Ok(ready)
     }
 
-    /// Removes unfinished batches left by a crash.
+    /// Removes unfinished batches left by a crash, and none that an operator has made meanwhile.
     pub fn clean(&self) -> io::Result<()> {
+        let _one_at_a_time = self.making.lock();
         let mut names = self.disk.list(&self.dir)?;
         names.retain(|name| name.ends_with(UNFINISHED));
         self.disk.remove_in(&self.dir, &names)

@@ -20,7 +20,7 @@ mod threads;
 pub(super) mod ties;
 pub(super) mod traffic;
 
-use super::form::asked;
+use super::form::{asked, asked_number};
 use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;
 use super::rendering::NotRendered;
@@ -38,6 +38,7 @@ use netnews::MessageId;
 use netnews::article::HEADER_BYTES_MAX;
 use newspages::urls;
 use site::serve::ReaderView;
+use std::str::FromStr;
 use std::sync::Arc;
 use tracing::{debug, warn};
 use upstreams::{
@@ -228,6 +229,12 @@ impl<'a> NewsPages<'a> {
             article_bytes_max: usize::try_from(article_bytes_max).unwrap_or(usize::MAX),
         };
         Ok(Self { shared, visitor, news })
+    }
+
+    /// Returns the number in a field of a query.
+    fn number<N: FromStr>(&self, query: Option<&str>, name: &'static str) -> Result<Option<N>, Response> {
+        let number = asked_number(query, name);
+        number.map_err(|error| self.problem(StatusCode::BAD_REQUEST, &format!("{error}.")))
     }
 
     /// Returns a group that the visitor may read.

@@ -42,7 +42,7 @@ pub(super) async fn search(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
     let text = asked(asked_for.as_deref(), "q");
-    let from = asked(asked_for.as_deref(), "from").parse().unwrap_or(0).min(ANSWERS_MAX);
+    let from = reading.number(asked_for.as_deref(), "from")?.unwrap_or(0).min(ANSWERS_MAX);
     let hint = Query::hint(&text);
     let page = SearchPage {
         query: &text,

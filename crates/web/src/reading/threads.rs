@@ -100,7 +100,7 @@ pub(super) async fn thread(
     let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let text = reading.thread_of(&name, &id).await?;
     let bytes = text.rows.bytes();
-    let from = asked(query.as_deref(), "from").parse().ok();
+    let from = reading.number(query.as_deref(), "from")?;
     let work = move || {
         let part = ThreadPart::of(&text.thread()?, from)?;
         Some((part, text.rows.into_memory()))
@@ -242,7 +242,7 @@ impl NewsPages<'_> {
         marks: &GroupMarks,
         query: Option<&str>,
     ) -> Result<(u64, DateLinks), Response> {
-        let before = asked(query, "before").parse().unwrap_or(u64::MAX);
+        let before = self.number(query, "before")?.unwrap_or(u64::MAX);
         let date = asked(query, "date");
         let (span, is_wrong) = match CalendarSpan::asked(&date) {
             Ok(span) => (span, false),

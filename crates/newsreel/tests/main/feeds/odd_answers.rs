@@ -11,6 +11,7 @@ use nntp_io::{AnswerJudgement, ArticleRequest, JUDGEMENTS, ODD_ANSWERS_MAX};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::NamedTempFile;
 
 fn feeding(peer: &OddPeer, keys: &str) -> Server {
@@ -266,14 +267,18 @@ fn peer_that_ignores_logins_is_reported_and_loses_nothing() {
 
 #[test]
 fn peer_with_only_odd_responses_loses_nothing() {
-    let peer = OddPeer::start(true, |verb, _, before| {
-        (verb == "CHECK" && before < 4).then(|| "503 out of order".to_owned())
+    let is_repaired = Arc::new(AtomicBool::new(false));
+    let repaired = is_repaired.clone();
+    let peer = OddPeer::start(true, move |verb, _, before| {
+        let is_odd = before < 4 || !repaired.load(Ordering::Relaxed);
+        (verb == "CHECK" && is_odd).then(|| "503 out of order".to_owned())
     });
     let server = feeding(&peer, "");
     hand_in(&server, &(0..30).map(plain).collect::<Vec<_>>());
     wait_for_status(&server, "down.example", |feed| {
         feed["last_error"].as_str().is_some_and(|error| error.contains("articles in a row"))
     });
+    is_repaired.store(true, Ordering::Relaxed);
     peer.wait_for(30);
     wait_for_status(&server, "down.example", |feed| feed["waiting"] == 0 && feed["given_up"] == 0);
 }

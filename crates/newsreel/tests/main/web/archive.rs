@@ -198,6 +198,27 @@ fn groups_are_entered_at_a_date_and_threads_are_counted_as_wholes() {
 }
 
 #[test]
+fn numbers_in_addresses_are_numbers() {
+    let (_server, address) = site("", &[(1, JANUARY, "one\r\n")]);
+    let (group, thread) = ("groups/misc.test", "1%40x.example");
+    let paths = [
+        (format!("/{group}"), "before"),
+        (format!("/api/v1/{group}/threads"), "before"),
+        (format!("/{group}/thread/{thread}"), "from"),
+        (format!("/api/v1/{group}/threads/{thread}"), "from"),
+        ("/search".to_owned(), "from"),
+        ("/api/v1/search".to_owned(), "from"),
+    ];
+    for (path, field) in paths {
+        let right = get(address, &format!("{path}?q=x&{field}=1"));
+        assert_ne!(right.status, 400, "{path}: {right:?}");
+        let wrong = get(address, &format!("{path}?q=x&{field}=x"));
+        let is_told = wrong.body.contains(&format!("{field} is no number"));
+        assert!(wrong.status == 400 && is_told, "{path}: {wrong:?}");
+    }
+}
+
+#[test]
 fn groups_are_downloaded_as_compressed_mailboxes() {
     let answer = "Subject: x\r\nDate: Sun, 1 Feb 2026 00:00:00 +0000\r\n";
     let (_server, address) =
